@@ -45,8 +45,10 @@ static void classify_all(struct weir_steal_plan *plan) {
 	for (uint32_t i = 0; i < plan->worker_count; i++) {
 		const struct weir_steal_worker *w = &plan->workers[i];
 
-		plan->total_occupancy += w->occupancy;
-		plan->total_threads += w->threads;
+		if (w->running || plan->params.all_in_mean) {
+			plan->total_occupancy += w->occupancy;
+			plan->total_threads += w->threads;
+		}
 	}
 	for (uint32_t i = 0; i < plan->worker_count; i++) {
 		classify(plan, &plan->workers[i], plan->workers[i].occupancy);
@@ -244,12 +246,14 @@ static void gather_burdened(struct weir_steal_plan *plan) {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < plan->worker_count; i++) {
-		insert_victim(plan, i, FALLBACK_VICTIMS);
+		if (plan->workers[i].running) {
+			insert_victim(plan, i, FALLBACK_VICTIMS);
+		}
 	}
 	for (uint32_t i = 0; i < plan->victim_count; i++) {
 		const struct weir_steal_worker *w = &plan->workers[plan->victims[i]];
 
-		if (combined(w) > plan->params.victim_floor && w->running && !w->idle &&
+		if (combined(w) > plan->params.victim_floor && !w->idle &&
 			combined_tasks(w) > w->threads) {
 			plan->victims[n++] = plan->victims[i];
 		}

@@ -13,6 +13,7 @@ struct weir_steal_params weir_steal_params_dask(void) {
 		.pending_floor = 0.4,
 		.pending_ratio = 1.9,
 		.idle_ratio = 0.5,
+		.all_in_mean = true,
 		.steal_share = 1,
 		.answer_limit = INFINITY};
 }

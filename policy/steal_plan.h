@@ -34,6 +34,7 @@ struct weir_steal_params {
 	double pending_floor; // nor saturated with no more than this waiting for a thread
 	double pending_ratio; // times the mean per thread: waiting work of a saturated worker
 	double idle_ratio; // times the mean per thread: less work than this is idle
+	bool all_in_mean; // also workers that do not run
 	double steal_share; // of the workers may steal at once (rounded up), 0 to 1
 	double backoff; // after a first refusal, doubled with each more in a row; 0 = none
 	double backoff_max;

@@ -69,6 +69,30 @@ static void restricted_task_never_leaves_its_set(void **state) {
 	weir_steal_plan_free(plan);
 }
 
+// What a worker has that does not run says nothing of what the others should have.
+static void who_does_not_run_is_no_part_of_the_mean(void **state) {
+	struct weir_steal_params params = weir_steal_params_dask();
+
+	(void)state;
+	params.idle_ratio = 1;
+	params.all_in_mean = false;
+	for (uint32_t left = 0; left <= 18; left += 18) {
+		struct weir_steal_plan *plan = begin(&params, 12);
+		struct weir_steal_request requests[TASKS];
+
+		put(plan, 0, 10, 0, &one_second);
+		put(plan, 10, 5, 1, &one_second);
+		for (uint32_t i = 2; i < 12; i++) { // as many as the victims that a plan tries
+			put(plan, 15 + (i - 2) * left, left, i, &one_second);
+			weir_steal_plan_worker(plan, i, 1, false, 0);
+		}
+		assert_true(weir_steal_plan_balance(plan, 0, requests, TASKS) > 0);
+		assert_int_equal(requests[0].victim, 0);
+		assert_int_equal(requests[0].thief, 1);
+		weir_steal_plan_free(plan);
+	}
+}
+
 static void fixed_begun_and_dear_tasks_stay(void **state) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_plan *plan = begin(&params, 2);
@@ -476,6 +500,7 @@ static void plan_looks_at_all_workers_once(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(restricted_task_never_leaves_its_set),
+		cmocka_unit_test(who_does_not_run_is_no_part_of_the_mean),
 		cmocka_unit_test(fixed_begun_and_dear_tasks_stay),
 		cmocka_unit_test(levels_of_what_cannot_be),
 		cmocka_unit_test(share_of_workers_steals_at_once),

@@ -347,6 +347,21 @@ static void who_has_room_takes_what_waits(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// Backends that report nothing are no thieves; those that do report take what waits all the same.
+static void silent_backends_keep_nobody_from_taking(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+
+	set_up_plan(own, &plan, 1, 100);
+	report(own, 1, 20, 100);
+	for (uint16_t id = 2; id < BACKENDS; id++) {
+		report(own, id, 0, 0);
+	}
+	assert_int_equal(plan_round(own, &plan, 1, 1000000), 1);
+	assert_int_equal(plan.planned[0].thief, 1);
+	weir_steal_service_fini(&plan.service);
+}
+
 #define MANY 65000u
 
 // CPU time in which a service takes over from another one with so many backends; the order of the
@@ -493,6 +508,7 @@ int main(void) {
 		TEST(room_is_given_once),
 		TEST(refusals_spend_no_room),
 		TEST(who_has_room_takes_what_waits),
+		TEST(silent_backends_keep_nobody_from_taking),
 		TEST(refusals_of_one_backend_are_not_the_others_loss),
 		TEST(thieves_that_take_nothing_wait),
 		TEST(refused_ports_pause_no_agent),

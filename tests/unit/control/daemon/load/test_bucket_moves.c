@@ -218,17 +218,25 @@ static void run_ms(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// What the most loaded worker would have to do, over the mean.
-static double unevenness(const struct sim *sim) {
-	double load[WEIR_WORKERS_MAX] = {0}, sum = 0, most = 0;
+// What a worker has to do.
+static double load_of(const struct sim *sim, uint32_t worker) {
+	double load = worker == sim->distributor ? sim->distributing : 0;
 
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
-		load[sim->look.owner[i]] += sim->load[i];
+		load += sim->look.owner[i] == worker ? sim->load[i] : 0;
 	}
+	return load;
+}
+
+// What the most loaded worker would have to do, over the mean.
+static double unevenness(const struct sim *sim) {
+	double sum = 0, most = 0;
+
 	for (uint32_t i = 0; i < sim->workers; i++) {
-		load[i] += i == sim->distributor ? sim->distributing : 0;
-		sum += load[i];
-		most = fmax(most, load[i]);
+		double load = load_of(sim, i);
+
+		sum += load;
+		most = fmax(most, load);
 	}
 	return most * sim->workers / sum;
 }
@@ -603,6 +611,33 @@ static void dead_worker_takes_no_part(void **state) {
 	sim_free(sim);
 }
 
+// Nor does it keep the others from sharing what they have, whatever it had when it stood still.
+static void dead_worker_is_no_part_of_the_mean(void **state) {
+	static const double left[] = {0, 0.9}; // with the dead worker
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++) {
+		struct sim *sim = sim_new(3);
+
+		for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
+			const double load[] = {0.6, 0.3, left[i]};
+
+			sim->load[bucket] = load[bucket % 3] * 3 / WEIR_BUCKETS;
+		}
+		sim->stealing = false;
+		sim_start(sim);
+		run_ms(sim, 1000);
+		sim->look.worker[2].alive = false;
+		sim->stealing = true;
+		run_ms(sim, 2000);
+		assert_true(load_of(sim, 0) <= 0.45 * EVEN);
+		assert_true(load_of(sim, 1) <= 0.45 * EVEN);
+		assert_int_equal(
+			weir_bucket_moves_summary(sim->moves, 2).buckets, WEIR_BUCKETS / 3);
+		sim_free(sim);
+	}
+}
+
 static void owner_out_of_range_is_nobodys_load(void **state) {
 	struct sim *sim = sim_new(2);
 
@@ -638,6 +673,7 @@ int main(void) {
 		cmocka_unit_test(other_answers_change_nothing),
 		cmocka_unit_test(new_process_goes_on_from_the_owners),
 		cmocka_unit_test(dead_worker_takes_no_part),
+		cmocka_unit_test(dead_worker_is_no_part_of_the_mean),
 		cmocka_unit_test(owner_out_of_range_is_nobodys_load),
 	};
 
