@@ -498,6 +498,11 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 
 // --- crowded --------------------------------------------------------------------------------
 
+// The mark that comes next.
+static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flows, bool crowded) {
+	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
+}
+
 // The half-open flows come near their limit, or the table is full: a flow that is entered now may
 // be evicted before its second packet. The backend of new flows must then be one that this packet
 // finds without the entry. From seven eighths of the limit on, so that the flows that were chosen
@@ -506,6 +511,6 @@ static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t fami
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;
 
-	flows->crowded_at = flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
+	flows->crowded_at = weir_flow_crowded_mark(flows, crowded);
 	return crowded || flows->count >= flows->capacity;
 }

@@ -90,7 +90,9 @@ static bool family_sweep(
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint64_t due;
 
-	family->sweep_debt += (elapsed_ns * family->sweep_rate) >> WEIR_FLOW_SWEEP_SHIFT;
+	// The product of a second and the rate of 2^28 buckets has more than 64 bits.
+	family->sweep_debt += (uint64_t)((unsigned __int128)elapsed_ns * family->sweep_rate >>
+					 WEIR_FLOW_SWEEP_SHIFT);
 	due = family->sweep_debt >> 16;
 	if (due > SWEEP_BUCKETS_MAX) { // the next calls sweep the rest
 		due = SWEEP_BUCKETS_MAX;
@@ -121,7 +123,7 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	uint64_t elapsed_ns = now_ns - table->swept_ns;
 	bool more;
 
-	// The first call, or a turn so long that the multiplication would overflow.
+	// The first call, or a very long turn.
 	if (unlikely(elapsed_ns > 1000000000ull)) {
 		elapsed_ns = 1000000000ull;
 	}

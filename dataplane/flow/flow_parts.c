@@ -13,6 +13,8 @@
 // ahead. Timeouts are at most half of the range, and sweeps late by a second, a sixteenth of it.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
+#define SWEEP_NS 800000000ull
+
 // --- parcels --------------------------------------------------------------------------------
 
 static uint32_t destinations_for(uint64_t flows6) {
@@ -88,14 +90,16 @@ static void count_in(struct weir_flow_parcel *parcel, uint32_t word) {
 
 static void resize(struct weir_flow_family *family, const struct weir_flow_lines *lines,
 	const struct weir_flow_owned *owned) {
+	bool crowded = family->crowded_at < weir_flow_crowded_mark(family, false);
+
 	family->owned_buckets = family->part_buckets * owned->count;
 	family->capacity = (uint32_t)((uint64_t)lines->flows * owned->count >> owned->shift);
 	family->half_open_max = RTE_MAX(
 		(uint32_t)((uint64_t)family->capacity * owned->half_open_percent / 100), 1u);
-	family->crowded_at = family->half_open_max;
+	family->crowded_at = weir_flow_crowded_mark(family, crowded);
 	// A sweep of the whole table takes about 0.8 s: less than the second of F6.
 	family->sweep_rate =
-		((family->owned_buckets << (16 + WEIR_FLOW_SWEEP_SHIFT)) / 800000000ull) + 1;
+		(family->owned_buckets << 16) / (SWEEP_NS >> WEIR_FLOW_SWEEP_SHIFT) + 1;
 }
 
 // The table has its share of the memory: what the parts that it owns bring.

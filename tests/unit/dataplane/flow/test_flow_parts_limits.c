@@ -109,7 +109,82 @@ static void flow_move_keeps_half_open_flows(void **state) {
 	pair_free(&pair);
 }
 
+// Between its two marks a table stays crowded, or stays not crowded, whatever part comes or goes.
+static void flow_crowded_table_stays_so_when_parts_move(void **state) {
+	struct pair pair = pair_make(20480);
+	struct weir_flow_table *table = pair.lab[0]->table;
+	uint32_t n = 0, between = table->family4.half_open_max * 13 / 16;
+
+	(void)state;
+	for (; table->family4.half_open < between; n++) {
+		struct weir_flow_key key = key_of(n, 4, 6);
+
+		if (owner_of(&pair, &key) == pair.lab[0]) {
+			insert(pair.lab[0], &key, 1, SYN, START);
+		}
+	}
+	assert_false(weir_flow_crowded(table, 4));
+	for (uint32_t part = 0; part < 8; part++) {
+		move(&pair, part, START);
+		assert_false(weir_flow_crowded(table, 4));
+	}
+	table->family4.half_open = table->family4.half_open_max; // as in a flood
+	assert_true(weir_flow_crowded(table, 4));
+	table->family4.half_open = between;
+	assert_true(weir_flow_crowded(table, 4));
+	for (uint32_t part = 0; part < 8; part++) {
+		move(&pair, part, START);
+		assert_true(weir_flow_crowded(table, 4));
+	}
+	table->family4.half_open = 0;
+	assert_false(weir_flow_crowded(table, 4));
+	pair_free(&pair);
+}
+
 // --- time -----------------------------------------------------------------------------------
+
+// With all IPv6 flows that a memory may have, 2^31 buckets: they are due within a second, as with
+// few.
+static void flow_sweep_of_the_largest_table_is_in_time(void **state) {
+	struct weir_flow_table_params params = {.flows = 4096,
+		.ipv6_percent = 100,
+		.half_open_percent = 50,
+		.timeout_ms = {5000, 900000, 10000, 30000, 8000, 4000},
+		.socket = SOCKET_ID_ANY,
+		.hash_seed = SEED,
+		.secret = 77};
+	struct lab *f = calloc(1, sizeof(*f));
+	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
+	struct weir_flow_key key = key_of(1, 6, 6);
+	struct weir_flow_family *family;
+
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
+	insert(f, &key, 1, DATA, START);
+	family = &f->table->family6;
+	for (uint64_t buckets = 1 << 20; buckets <= WEIR_FLOW_MEMORY_FLOWS_MAX; buckets *= 2) {
+		uint64_t due = 0;
+
+		family->part_buckets = buckets;
+		f->table->owned.count = 0;
+		weir_flow_own(f->table, 0);
+		assert_int_equal(family->owned_buckets, buckets);
+		weir_flow_sweep(f->table, START);
+		family->sweep_debt = 0;
+		for (uint32_t ms = 1; ms <= 850; ms++) { // what is due, without looking at it
+			weir_flow_sweep(f->table, START + ms * MS);
+			due += (family->sweep_debt >> 16) + 256;
+			family->sweep_debt = 0;
+			weir_flow_sweep_from(f->table, 0);
+		}
+		assert_in_range(due, buckets, buckets * 5 / 4);
+		weir_flow_sweep(f->table, START + 5 * SECOND); // after a long turn
+		assert_in_range(family->sweep_debt >> 16, buckets / 2, buckets);
+	}
+	family->part_buckets = family->bucket_count;
+	drop(f);
+}
 
 static uint64_t ended(const struct pair *pair) {
 	uint64_t flows = 0;
@@ -216,6 +291,8 @@ int main(void) {
 		cmocka_unit_test(flow_move_into_a_full_table_keeps_all_flows),
 		cmocka_unit_test(flow_limits_go_with_the_part),
 		cmocka_unit_test(flow_move_keeps_half_open_flows),
+		cmocka_unit_test(flow_crowded_table_stays_so_when_parts_move),
+		cmocka_unit_test(flow_sweep_of_the_largest_table_is_in_time),
 		cmocka_unit_test(flow_sweep_skips_parts_of_others),
 		cmocka_unit_test(flow_move_from_a_clock_that_is_ahead),
 		cmocka_unit_test(flow_search_skips_parts_of_others),
