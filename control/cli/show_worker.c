@@ -5,7 +5,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// "stealing on", or why not. Nothing of a daemon that does not know of it.
+// "stealing on", or off, and why if that is said. Nothing of a daemon that does not know of it.
 static void show_state(FILE *out, const json_t *object) {
 	const json_t *stealing = json_object_get(object, "stealing");
 	const json_t *why = json_object_get(object, "stealing_why");

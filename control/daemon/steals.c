@@ -60,6 +60,30 @@ const char *weir_steals_off(const struct weir_steals *steals) {
 	return steals->configured ? NULL : "switched off by the configuration (workers.steal)";
 }
 
+static bool is_against_configuration(const struct weir_steals *steals) {
+	return steals->set != WEIR_STEALING_UNSET &&
+	       (steals->set == WEIR_STEALING_ON) != steals->configured;
+}
+
+const char *weir_steals_why(const struct weir_steals *steals) {
+	const char *off = weir_steals_off(steals);
+
+	return off == NULL && is_against_configuration(steals)
+		       ? "switched on (weirctl worker steal), against the configuration "
+			 "(workers.steal)"
+		       : off;
+}
+
+static void tell_if_against(const struct weir_steals *steals) {
+	if (steals->segment != NULL && weir_steals_impossible(steals) == NULL &&
+		is_against_configuration(steals)) {
+		weir_log_write(steals->log, WEIR_LOG_WARN,
+			"workers.steal is %s, but %s by weirctl worker steal: weirctl worker "
+			"steal configured",
+			steals->configured ? "true" : "false", steals->configured ? "off" : "on");
+	}
+}
+
 // Tell the workers, who also ask each other, and the next control process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
@@ -74,6 +98,7 @@ static void publish(const struct weir_steals *steals) {
 void weir_steals_configure(struct weir_steals *steals, bool on) {
 	steals->configured = on;
 	publish(steals);
+	tell_if_against(steals);
 }
 
 void weir_steals_set(struct weir_steals *steals, enum weir_stealing stealing) {
@@ -199,6 +224,7 @@ void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *s
 	} else {
 		publish(steals);
 	}
+	tell_if_against(steals);
 	if (segment->workers > 1 && weir_steals_off(steals) != NULL) {
 		weir_log_write(steals->log, WEIR_LOG_INFO, "no flows move between workers: %s",
 			weir_steals_off(steals));

@@ -41,6 +41,8 @@ void weir_steals_tick(struct weir_steals *steals);
 
 // Why workers do not steal now; NULL: they do.
 const char *weir_steals_off(const struct weir_steals *steals);
+// The same; or while they do against the configuration, why they do.
+const char *weir_steals_why(const struct weir_steals *steals);
 // Why they cannot, whatever is configured or set; NULL: they can.
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);

@@ -72,9 +72,10 @@ static void add_no_buckets(json_t *object) {
 
 static void add_stealing(const struct weir_daemon *daemon, json_t *object) {
 	const char *off = weir_steals_off(daemon->steals);
+	const char *why = weir_steals_why(daemon->steals);
 
 	json_object_set_new(object, "stealing", json_string(off == NULL ? "on" : "off"));
-	json_object_set_new(object, "stealing_why", off == NULL ? json_null() : json_string(off));
+	json_object_set_new(object, "stealing_why", why == NULL ? json_null() : json_string(why));
 }
 
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops) {

@@ -252,6 +252,7 @@ static void switch_outlives_reloads_and_processes(void **state) {
 	assert_int_equal(lab_dataplane_steal_requests(f->dataplane), 0);
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
 	json_decref(lab_result(&f->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is true, but off by weirctl worker steal"));
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
 	lab_kill(&f->lab);
 	start(f);
@@ -277,6 +278,10 @@ static void configuration_switches_with_a_reload(void **state) {
 	start(f);
 	assert_true(is_stealing(f, "off", "workers.steal"));
 	set_to(f, "\"on\"", true);
+	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
+	json_decref(lab_result(&f->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is false, but on by weirctl worker steal"));
+	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
 	set_to(f, "null", false);
 	lab_write(f->lab.config,
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"workers\": "
