@@ -358,7 +358,8 @@ static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 
 // The agent can help. To no longer be silent is enough after silence.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
-	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED) {
+	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
+		outcome == WEIR_FLOW_STEAL_LATE) {
 		return victim->silent;
 	}
 	return is_permitted(outcome);

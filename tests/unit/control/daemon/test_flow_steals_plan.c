@@ -347,6 +347,43 @@ static void who_has_room_takes_what_waits(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// After silence any answer shows that the agent is there. After what an agent cannot do only a yes
+// does that it can.
+static void an_answer_ends_silence(void **state) {
+	static const struct {
+		enum weir_flow_steal_outcome first, then;
+		uint32_t pauses;
+	} cases[] = {
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_RUNNING, 0},
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_UNSETTLED, 0},
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_LATE, 0},
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_MOVED, 0},
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_ABANDONED, 1},
+		{WEIR_FLOW_STEAL_SILENT, WEIR_FLOW_STEAL_SILENT, 2},
+		{WEIR_FLOW_STEAL_COOKIES, WEIR_FLOW_STEAL_RUNNING, 1},
+		{WEIR_FLOW_STEAL_COOKIES, WEIR_FLOW_STEAL_LATE, 1},
+		{WEIR_FLOW_STEAL_COOKIES, WEIR_FLOW_STEAL_MOVED, 0},
+	};
+	struct own *own = *state;
+	struct plan plan;
+
+	set_up_plan(own, &plan, 1, 100);
+	for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint64_t at_ms = 1000000 * (i + 1);
+
+		plan.service.members[0].pauses = 0;
+		assert_int_equal(plan_round(own, &plan, 1, at_ms), 1);
+		end_all(&plan, 1, cases[i].first, at_ms);
+		assert_int_equal(plan.service.members[0].pauses, 1);
+		look(own, &plan, at_ms + 500); // the round is over
+		assert_int_equal(plan_round(own, &plan, 1, at_ms + 2000), 1);
+		end_all(&plan, 1, cases[i].then, at_ms + 2000);
+		assert_int_equal(plan.service.members[0].pauses, cases[i].pauses);
+		look(own, &plan, at_ms + 2500);
+	}
+	weir_steal_service_fini(&plan.service);
+}
+
 // Backends that report nothing are no thieves; those that do report take what waits all the same.
 static void silent_backends_keep_nobody_from_taking(void **state) {
 	struct own *own = *state;
@@ -509,6 +546,7 @@ int main(void) {
 		TEST(refusals_spend_no_room),
 		TEST(who_has_room_takes_what_waits),
 		TEST(silent_backends_keep_nobody_from_taking),
+		TEST(an_answer_ends_silence),
 		TEST(refusals_of_one_backend_are_not_the_others_loss),
 		TEST(thieves_that_take_nothing_wait),
 		TEST(refused_ports_pause_no_agent),

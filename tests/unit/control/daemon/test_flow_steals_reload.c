@@ -124,6 +124,30 @@ static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
+// Requests that the removal of a backend has abandoned name it, also when its id is free.
+static void steals_name_a_backend_that_has_gone(void **state) {
+	struct own *own = *state;
+	const struct weir_flow_steals_event *event = NULL;
+	struct weir_backend_state gone;
+
+	own->holds = true;
+	begin_flows(own, 3);
+	while (own->asked_count < 3) {
+		run_for(own, 5);
+	}
+	lab_remove_backend(own->config, 0, VICTIM);
+	lab_apply(&own->lab, own->config);
+	configure(own);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], 3);
+	lab_settle(&own->lab);
+	assert_int_equal(weir_tables_backend(own->lab.tables, VICTIM, &gone), -ENOENT);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_true(weir_flow_steals_recent(own->steals, i, &event));
+		assert_string_equal(event->from, "b1");
+		assert_true(event->to[0] == 'b');
+	}
+}
+
 // Without memory for a reload nobody steals. What was counted, and which agents are not asked, is
 // there when it is tried again.
 static void steals_remember_through_a_reload_without_memory(void **state) {
@@ -164,6 +188,7 @@ int main(void) {
 		TEST(steals_ask_less_often_whatever_else_is_said),
 		TEST(steals_remember_what_was_moved_through_reloads),
 		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
+		TEST(steals_name_a_backend_that_has_gone),
 		TEST(steals_remember_through_a_reload_without_memory),
 	};
 #undef TEST
