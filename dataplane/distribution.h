@@ -25,6 +25,7 @@ struct weir_distributed_port {
 	uint32_t owner; // the worker that has its first queue; the next ones have the others
 	uint16_t queues; // that its device spreads packets over
 	uint16_t table_entries; // of the device
+	bool table_stays; // it cannot be changed while packets come
 	const struct weir_rss_key *key; // of the device; borrowed
 	int socket; // NUMA node of the device
 };

@@ -11,6 +11,11 @@
 #define STEPS 60 // to wait for workers, and then go on with other things
 #define SHIFTS 8 // of one turn
 
+// Whether the table of a port's device is to follow buckets.
+static bool follows(const struct weir_distributed_port *port) {
+	return port->by_queue && !port->table_stays;
+}
+
 // --- set-up -------------------------------------------------------------------------------
 
 int weir_queue_tables_create(const struct weir_spreading *spreading,
@@ -34,6 +39,12 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 	for (uint32_t p = 0; p < spreading->ports; p++) {
 		tables->table[p].port = config->ports[p].name;
 		weir_spreading_first_queues(spreading, p, tables->table[p].queue);
+		if (spreading->port[p].by_queue && spreading->port[p].table_stays) {
+			weir_log_write(log, WEIR_LOG_INFO,
+				"port %s: its device would restart if its table of queues changed: "
+				"packets of buckets that have moved are passed on between workers",
+				tables->table[p].port);
+		}
 	}
 	*ret = tables;
 	return 0;
@@ -103,7 +114,7 @@ static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *re
 		uint32_t p = (tables->asked_port + i) % spreading->ports;
 		uint32_t first = i == 0 ? tables->asked_entry + 1 : 0;
 
-		if (!spreading->port[p].by_queue || now_ns < tables->table[p].ready_ns) {
+		if (!follows(&spreading->port[p]) || now_ns < tables->table[p].ready_ns) {
 			continue;
 		}
 		for (uint32_t e = first; e < spreading->port[p].table_entries; e++) {
@@ -201,17 +212,40 @@ static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 	return false;
 }
 
+static void tell_of_others(
+	struct weir_queue_tables *tables, uint32_t p, const uint16_t *found, uint32_t entries) {
+	struct weir_queue_table *table = &tables->table[p];
+	uint32_t others = 0;
+
+	for (uint32_t e = 0; e < entries; e++) {
+		others += found[e] != table->queue[e];
+	}
+	// Of a device that has refused a change nobody knows what it did.
+	if (others > 0 && !table->changed && !table->told) {
+		weir_log_write(tables->log, WEIR_LOG_WARN,
+			"port %s: %u of the %u entries of its device's table of queues are not as "
+			"set: somebody else changes it, or the device was reset: they are set "
+			"again",
+			table->port, others, entries);
+	}
+	table->changed = others > 0;
+}
+
 // Somebody else may have changed it, or the device was reset.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	struct weir_queue_table *table = &tables->table[p];
+	uint32_t entries = spreading->port[p].table_entries;
+	uint16_t found[WEIR_RSS_ENTRIES_MAX];
 
 	if (now_ns - table->read_ns < WEIR_QUEUE_TABLES_READ_NS || now_ns < table->ready_ns) {
 		return;
 	}
 	table->read_ns = now_ns;
-	(void)weir_rss_read(
-		spreading->device[p]->id, spreading->port[p].table_entries, table->queue);
+	if (weir_rss_read(spreading->device[p]->id, (uint16_t)entries, found) == 0) {
+		tell_of_others(tables, p, found, entries);
+		memcpy(table->queue, found, entries * sizeof(found[0]));
+	}
 }
 
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns) {
@@ -221,7 +255,7 @@ void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns) {
 		return;
 	}
 	for (uint32_t p = 0; p < tables->spreading->ports; p++) {
-		if (tables->spreading->port[p].by_queue) {
+		if (follows(&tables->spreading->port[p])) {
 			read_table(tables, p, now_ns);
 			look(tables, p, now_ns);
 		}

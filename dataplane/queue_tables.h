@@ -19,6 +19,7 @@
 struct weir_queue_table {
 	const char *port; // for the log
 	bool told; // that the device refuses
+	bool changed; // by others, when it was read last
 	uint64_t ready_ns; // no change before
 	uint64_t read_ns; // when the table was read
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // as set or read

@@ -15,6 +15,7 @@ static struct weir_distributed_port port_of(
 		.owner = port % workers,
 		.queues = device->rx_queues,
 		.table_entries = device->rss.entries,
+		.table_stays = device->rss.restarts,
 		.key = &device->rss.key,
 		.socket = rte_eth_dev_socket_id(device->id)};
 }

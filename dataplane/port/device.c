@@ -327,9 +327,9 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	if (r < 0) {
 		goto close_device;
 	}
-	device.rss = uses_rss(&device, &info)
-			     ? weir_rss_find(device.id, &info, device.rss.why == WEIR_BUCKETING_YES)
-			     : (struct weir_rss){.why = WEIR_BUCKETING_UNKNOWN};
+	device.rss = uses_rss(&device, &info) ? weir_rss_find(device.id, &info, device.rx_queues,
+							device.rss.why == WEIR_BUCKETING_YES)
+					      : (struct weir_rss){.why = WEIR_BUCKETING_UNKNOWN};
 	device.xdp_sockets =
 		weir_xdp_sockets(others, other_sockets, device.xdp_socket, WEIR_QUEUES_MAX);
 	*ret = device;

@@ -55,19 +55,38 @@ int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue) {
 	return r;
 }
 
-struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells) {
-	struct weir_rss rss = {.why = WEIR_BUCKETING_RSS_HASH};
+// mlx5 stops and starts the device: packets are lost, and queues that are polled go away.
+static bool restarts(const struct rte_eth_dev_info *info) {
+	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
+}
+
+// The size of the table. mlx5 begins with an entry for each queue where these are a power of two,
+// and has a whole table from its first change on.
+static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues) {
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
+
+	if (weir_rss_read(device, info->reta_size, queue) == 0) {
+		return info->reta_size;
+	}
+	for (uint32_t e = 0; e < WEIR_RSS_ENTRIES_MAX; e++) {
+		queue[e] = (uint16_t)(e % queues);
+	}
+	return restarts(info) && weir_rss_write(device, info->reta_size, queue) == 0 &&
+			       weir_rss_read(device, info->reta_size, queue) == 0
+		       ? info->reta_size
+		       : 0;
+}
+
+struct weir_rss weir_rss_find(
+	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool tells) {
+	struct weir_rss rss = {.why = WEIR_BUCKETING_RSS_HASH, .restarts = restarts(info)};
 
 	if (!tells || !find_key(device, info, &rss.key)) {
 		return rss;
 	}
 	rss.why = WEIR_BUCKETING_RSS_TABLE;
-	if (weir_rss_read(device, info->reta_size, queue) < 0) {
-		return rss;
-	}
-	rss.usable = true;
-	rss.entries = info->reta_size;
+	rss.entries = find_table(device, info, queues);
+	rss.usable = rss.entries > 0;
 	return rss;
 }
 

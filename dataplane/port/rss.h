@@ -23,6 +23,7 @@ struct rte_eth_dev_info;
 struct weir_rss {
 	bool usable; // packets carry the hash, of addresses and ports, and the table can be set
 	enum weir_bucketing why; // if not
+	bool restarts; // the device, when its table changes: only while nobody uses it
 	uint16_t entries; // of the table: a power of two
 	struct weir_rss_key key;
 };
@@ -30,8 +31,10 @@ struct weir_rss {
 // Ask for RSS, for its hash with each packet, and for this key, where the device can do that. key:
 // WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
 void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
-// What a device that was started does, and whether it tells the hash (it was configured to).
-struct weir_rss weir_rss_find(uint16_t device, const struct rte_eth_dev_info *info, bool tells);
+// What a device that was started does, and whether it tells the hash (it was configured to). info:
+// from before it was configured. Before workers run: the table may be set.
+struct weir_rss weir_rss_find(
+	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool tells);
 // Read the table into ret_queue[entries]. Returns 0, or negative errno: nothing is read.
 int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue);
 // Set entries of the table: queue[entries], WEIR_RSS_KEEP = not this one. Returns 0 or negative

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Queue tables, and what rss.c finds out of a device, without a device: the calls of DPDK are the
+// test's. The whole way of a shift is in test_worker_moves.c.
+#include "queue_tables.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <rte_ethdev.h>
+#include <rte_memory.h>
+
+#include "device_lab.h"
+
+#define WORKERS 2u
+#define QUEUES 2u
+#define ENTRIES 128u
+#define SECOND 1000000000ull
+#define START (1000 * SECOND)
+
+// --- the device -----------------------------------------------------------------------------
+
+static struct {
+	uint16_t entries; // of its table now
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
+	unsigned int updates;
+	bool grows; // its table gets the size that it is set with
+	bool lies; // and changes nothing
+} device;
+
+int __wrap_rte_eth_dev_rss_reta_query(
+	uint16_t id, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
+int __wrap_rte_eth_dev_rss_reta_query(
+	uint16_t id, struct rte_eth_rss_reta_entry64 *table, uint16_t entries) {
+	(void)id;
+	if (entries != device.entries) {
+		return -EINVAL;
+	}
+	for (uint32_t e = 0; e < entries; e++) {
+		table[e / 64].reta[e % 64] = device.queue[e];
+	}
+	return 0;
+}
+
+int __wrap_rte_eth_dev_rss_reta_update(
+	uint16_t id, struct rte_eth_rss_reta_entry64 *table, uint16_t entries);
+int __wrap_rte_eth_dev_rss_reta_update(
+	uint16_t id, struct rte_eth_rss_reta_entry64 *table, uint16_t entries) {
+	(void)id;
+	if (entries != device.entries && !device.grows) {
+		return -EINVAL;
+	}
+	device.entries = entries;
+	device.updates++;
+	for (uint32_t e = 0; e < entries; e++) {
+		if (!device.lies && (table[e / 64].mask >> e % 64 & 1) != 0) {
+			device.queue[e] = table[e / 64].reta[e % 64];
+		}
+	}
+	return 0;
+}
+
+int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *conf);
+int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *conf) {
+	(void)id;
+	conf->rss_hf = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
+	memset(conf->rss_key, 0x5a, conf->rss_key_len);
+	return 0;
+}
+
+// --- what is found --------------------------------------------------------------------------
+
+// mlx5 with as many queues as a power of two has an entry for each, until its table is set.
+static void small_tables_of_mlx5_grow(void **state) {
+	static const struct {
+		const char *driver;
+		uint16_t entries;
+		bool grows, usable, restarts;
+	} cases[] = {
+		{"mlx5_pci", 4, true, true, true},
+		{"mlx5_pci", 512, true, true, true},
+		{"mlx5_pci", 4, false, false, true},
+		{"net_other", 4, true, false, false},
+		{"net_other", 512, false, true, false},
+		{NULL, 512, false, true, false},
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
+		const struct rte_eth_dev_info info = {
+			.driver_name = cases[i].driver, .reta_size = 512, .hash_key_size = 40};
+		struct weir_rss rss;
+
+		memset(&device, 0, sizeof(device));
+		device.entries = cases[i].entries;
+		device.grows = cases[i].grows;
+		rss = weir_rss_find(0, &info, 4, true);
+		assert_int_equal(rss.usable, cases[i].usable);
+		assert_int_equal(rss.restarts, cases[i].restarts);
+		assert_int_equal(rss.entries, cases[i].usable ? 512 : 0);
+		if (!rss.usable) {
+			assert_int_equal(rss.why, WEIR_BUCKETING_RSS_TABLE);
+		}
+		for (uint32_t e = 0; e < 512 && device.updates > 0; e++) {
+			assert_int_equal(device.queue[e], e % 4);
+		}
+	}
+}
+
+// --- what is changed ------------------------------------------------------------------------
+
+struct tables {
+	struct weir_spreading spreading;
+	struct weir_distribution distribution;
+	struct weir_device device;
+	struct weir_config config;
+	struct weir_config_port port;
+	struct weir_log log;
+	struct weir_queue_tables *tables;
+	char last_line[256];
+	unsigned int lines;
+};
+
+static bool on_line(void *context, enum weir_log_level level, const char *line) {
+	struct tables *lab = context;
+
+	(void)level;
+	lab->lines++;
+	snprintf(lab->last_line, sizeof(lab->last_line), "%s", line);
+	return false;
+}
+
+static struct tables *make(bool stays) {
+	static struct weir_flow_parcel *const parcels[WORKERS];
+	struct tables *lab = calloc(1, sizeof(*lab));
+	struct weir_moves_params params = {.workers = WORKERS,
+		.distributor = lab->distribution.distributor,
+		.distributors = QUEUES,
+		.parcel = parcels,
+		.socket = SOCKET_ID_ANY};
+
+	assert_non_null(lab);
+	memset(&device, 0, sizeof(device));
+	device.entries = ENTRIES;
+	lab->log = (struct weir_log){
+		.fd = -1, .level = WEIR_LOG_INFO, .filter = on_line, .filter_context = lab};
+	snprintf(lab->port.name, sizeof(lab->port.name), "wan");
+	lab->config.ports = &lab->port;
+	lab->spreading = (struct weir_spreading){.workers = WORKERS,
+		.ports = 1,
+		.port = {{.by_queue = true,
+			.queues = QUEUES,
+			.table_entries = ENTRIES,
+			.table_stays = stays}},
+		.device = {&lab->device},
+		.bucketing = WEIR_BUCKETING_YES};
+	lab->spreading.port[0].key = &lab->device.rss.key;
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		lab->spreading.first_worker[b] = (uint8_t)(b % WORKERS);
+	}
+	for (uint32_t e = 0; e < ENTRIES; e++) {
+		device.queue[e] = (uint16_t)(e % QUEUES);
+	}
+	lab->distribution.ports = 1;
+	lab->distribution.distributors = QUEUES;
+	lab->distribution.further[0] = 1;
+	for (uint32_t q = 0; q < QUEUES; q++) {
+		assert_int_equal(weir_distributor_create(q, WORKERS, q, SOCKET_ID_ANY,
+					 &lab->distribution.distributor[q]),
+			0);
+	}
+	assert_int_equal(weir_moves_create(&params, &lab->distribution.moves), 0);
+	assert_int_equal(weir_queue_tables_create(&lab->spreading, &lab->distribution, &lab->config,
+				 &lab->log, &lab->tables),
+		0);
+	return lab;
+}
+
+static void unmake(struct tables *lab) {
+	weir_queue_tables_free(lab->tables);
+	weir_distribution_free(&lab->distribution);
+	free(lab);
+}
+
+// All buckets of the entry are this worker's, for long.
+static void give(struct tables *lab, uint32_t entry, uint8_t worker) {
+	for (uint32_t b = entry; b < WEIR_BUCKETS; b += ENTRIES) {
+		lab->distribution.moves->owner[b] = worker;
+	}
+}
+
+// What the main thread and two workers without packets do in a second.
+static void run(struct tables *lab, uint64_t from_ns) {
+	for (uint64_t now_ns = from_ns; now_ns < from_ns + SECOND; now_ns += SECOND / 100) {
+		weir_queue_tables_turn(lab->tables, now_ns);
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			struct weir_mover *mover = &lab->distribution.moves->mover[w];
+
+			weir_distributor_switch(lab->distribution.distributor[w]);
+			weir_distributor_received(lab->distribution.distributor[w], 0);
+			if (weir_mover_is_shifting(mover) && weir_mover_shift(mover) != NULL) {
+				weir_mover_shift_end(mover);
+			}
+		}
+	}
+}
+
+static void an_entry_follows_its_buckets(void **state) {
+	struct tables *lab = make(false);
+
+	(void)state;
+	run(lab, START);
+	assert_int_equal(device.updates, 0);
+	give(lab, 4, 1);
+	run(lab, START + SECOND);
+	assert_int_equal(device.updates, 1);
+	assert_int_equal(device.queue[4], 1);
+	assert_int_equal(lab->lines, 0);
+	unmake(lab);
+}
+
+// A device that restarts when its table changes keeps it, and the log says so.
+static void a_device_that_would_restart_keeps_its_table(void **state) {
+	struct tables *lab = make(true);
+
+	(void)state;
+	assert_int_equal(lab->lines, 1);
+	assert_non_null(strstr(lab->last_line, "wan: its device would restart"));
+	give(lab, 4, 1);
+	run(lab, START);
+	assert_int_equal(device.updates, 0);
+	assert_int_equal(weir_shift_state(lab->distribution.moves), WEIR_SHIFT_NOTHING);
+	unmake(lab);
+}
+
+// What a reset, or somebody else, has changed is set again within a minute or so, and the log says
+// it once.
+static void tables_that_others_change_are_set_again(void **state) {
+	struct tables *lab = make(false);
+	uint64_t now_ns = START;
+
+	(void)state;
+	run(lab, now_ns);
+	for (uint32_t e = 0; e < ENTRIES; e++) {
+		device.queue[e] = 0;
+	}
+	for (uint32_t i = 0; i < 60; i++) {
+		run(lab, now_ns += SECOND);
+	}
+	assert_int_equal(lab->lines, 1);
+	assert_non_null(strstr(lab->last_line, "wan: 64 of the 128 entries"));
+	for (uint32_t i = 0; i < 65; i++) { // until it was read once more
+		run(lab, now_ns += SECOND);
+	}
+	assert_int_equal(device.updates, 64);
+	for (uint32_t e = 0; e < ENTRIES; e++) {
+		assert_int_equal(device.queue[e], e % QUEUES);
+	}
+	assert_int_equal(lab->lines, 1);
+	// A device that changes nothing: it is told of once more.
+	device.lies = true;
+	device.queue[1] = 0;
+	for (uint32_t i = 0; i < 300; i++) {
+		run(lab, now_ns += SECOND);
+	}
+	assert_int_equal(lab->lines, 2);
+	assert_non_null(strstr(lab->last_line, "wan: 1 of the 128 entries"));
+	assert_in_range(device.updates, 65, 64 + 5);
+	unmake(lab);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(small_tables_of_mlx5_grow),
+		cmocka_unit_test(an_entry_follows_its_buckets),
+		cmocka_unit_test(a_device_that_would_restart_keeps_its_table),
+		cmocka_unit_test(tables_that_others_change_are_set_again),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}
