@@ -180,8 +180,7 @@ const struct weir_family weir_families[] = {
 		WEIR_SHARE_GAUGES(X)
 #undef X
 			GAUGE(STEAL, "weir_service_steal_saturated", "", "saturated",
-				"Whether an accept queue of a backend was full in the last round.",
-				PLAIN),
+				"Whether any backend was to be relieved in the last round.", PLAIN),
 	COUNTER(STEAL, "weir_service_steal_requests", "", "asked",
 		"Requests to move a connection away from a busy backend.", PLAIN),
 	COUNTER(STEAL, "weir_service_stolen_flows", "flows", "moved", "Flows that were moved so.",

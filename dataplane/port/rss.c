@@ -23,6 +23,13 @@ void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte
 	}
 }
 
+// A driver that does not know the key may leave it as it was: no hash could be computed of zeroes.
+static bool is_told(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
+	static const uint8_t zeroes[WEIR_RSS_KEY_BYTES];
+
+	return memcmp(key, zeroes, sizeof(zeroes)) != 0;
+}
+
 static bool find_key(
 	uint16_t device, const struct rte_eth_dev_info *info, struct weir_rss_key *ret) {
 	uint8_t key[WEIR_RSS_KEY_ROOM] = {0};
@@ -30,7 +37,7 @@ static bool find_key(
 
 	if (info->hash_key_size < WEIR_RSS_KEY_BYTES || info->hash_key_size > WEIR_RSS_KEY_ROOM ||
 		rte_eth_dev_rss_hash_conf_get(device, &conf) < 0 ||
-		(conf.rss_hf & WITH_PORTS) != WITH_PORTS) {
+		(conf.rss_hf & WITH_PORTS) != WITH_PORTS || !is_told(key)) {
 		return false;
 	}
 	memcpy(ret->bytes, key, sizeof(ret->bytes));

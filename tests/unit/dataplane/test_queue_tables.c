@@ -33,6 +33,7 @@ static struct {
 	unsigned int updates;
 	bool grows; // its table gets the size that it is set with
 	bool lies; // and changes nothing
+	bool no_key; // it is not told
 } device;
 
 int __wrap_rte_eth_dev_rss_reta_query(
@@ -71,7 +72,9 @@ int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *c
 int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *conf) {
 	(void)id;
 	conf->rss_hf = RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP;
-	memset(conf->rss_key, 0x5a, conf->rss_key_len);
+	if (!device.no_key) {
+		memset(conf->rss_key, 0x5a, conf->rss_key_len);
+	}
 	return 0;
 }
 
@@ -112,6 +115,22 @@ static void small_tables_of_mlx5_grow(void **state) {
 			assert_int_equal(device.queue[e], e % 4);
 		}
 	}
+}
+
+static void a_key_that_is_not_told_is_none(void **state) {
+	const struct rte_eth_dev_info info = {.reta_size = 512, .hash_key_size = 52};
+	struct weir_rss rss;
+
+	(void)state;
+	memset(&device, 0, sizeof(device));
+	device.entries = 512;
+	rss = weir_rss_find(0, &info, 4, true);
+	assert_true(rss.usable);
+	assert_int_equal(rss.key.bytes[WEIR_RSS_KEY_BYTES - 1], 0x5a);
+	device.no_key = true;
+	rss = weir_rss_find(0, &info, 4, true);
+	assert_false(rss.usable);
+	assert_int_equal(rss.why, WEIR_BUCKETING_RSS_HASH);
 }
 
 // --- what is changed ------------------------------------------------------------------------
@@ -279,6 +298,7 @@ static void tables_that_others_change_are_set_again(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_tables_of_mlx5_grow),
+		cmocka_unit_test(a_key_that_is_not_told_is_none),
 		cmocka_unit_test(an_entry_follows_its_buckets),
 		cmocka_unit_test(a_device_that_would_restart_keeps_its_table),
 		cmocka_unit_test(tables_that_others_change_are_set_again),
