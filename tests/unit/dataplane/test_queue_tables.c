@@ -14,13 +14,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_memory.h>
 
-#include "device_lab.h"
-
-#define WORKERS 2u
-#define QUEUES 2u
 #define ENTRIES 128u
 #define SECOND 1000000000ull
 #define START (1000 * SECOND)
@@ -142,6 +139,7 @@ struct tables {
 	struct weir_config config;
 	struct weir_config_port port;
 	struct weir_log log;
+	uint32_t workers; // and queues
 	struct weir_queue_tables *tables;
 	char last_line[256];
 	unsigned int lines;
@@ -156,12 +154,12 @@ static bool on_line(void *context, enum weir_log_level level, const char *line) 
 	return false;
 }
 
-static struct tables *make(bool stays) {
-	static struct weir_flow_parcel *const parcels[WORKERS];
+static struct tables *make(uint32_t workers, bool stays) {
+	static struct weir_flow_parcel *const parcels[WEIR_WORKERS_MAX];
 	struct tables *lab = calloc(1, sizeof(*lab));
-	struct weir_moves_params params = {.workers = WORKERS,
+	struct weir_moves_params params = {.workers = workers,
 		.distributor = lab->distribution.distributor,
-		.distributors = QUEUES,
+		.distributors = workers,
 		.parcel = parcels,
 		.socket = SOCKET_ID_ANY};
 
@@ -172,28 +170,35 @@ static struct tables *make(bool stays) {
 		.fd = -1, .level = WEIR_LOG_INFO, .filter = on_line, .filter_context = lab};
 	snprintf(lab->port.name, sizeof(lab->port.name), "wan");
 	lab->config.ports = &lab->port;
-	lab->spreading = (struct weir_spreading){.workers = WORKERS,
+	lab->spreading = (struct weir_spreading){.workers = workers,
 		.ports = 1,
 		.port = {{.by_queue = true,
-			.queues = QUEUES,
+			.queues = (uint16_t)workers,
 			.table_entries = ENTRIES,
 			.table_stays = stays}},
 		.device = {&lab->device},
 		.bucketing = WEIR_BUCKETING_YES};
 	lab->spreading.port[0].key = &lab->device.rss.key;
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-		lab->spreading.first_worker[b] = (uint8_t)(b % WORKERS);
+		lab->spreading.first_worker[b] = (uint8_t)(b % ENTRIES % workers);
 	}
 	for (uint32_t e = 0; e < ENTRIES; e++) {
-		device.queue[e] = (uint16_t)(e % QUEUES);
+		device.queue[e] = (uint16_t)(e % workers);
 	}
 	lab->distribution.ports = 1;
-	lab->distribution.distributors = QUEUES;
+	lab->distribution.distributors = workers;
 	lab->distribution.further[0] = 1;
-	for (uint32_t q = 0; q < QUEUES; q++) {
-		assert_int_equal(weir_distributor_create(q, WORKERS, q, SOCKET_ID_ANY,
+	lab->workers = workers;
+	for (uint32_t q = 0; q < workers; q++) {
+		assert_int_equal(weir_distributor_create(q, workers, q, SOCKET_ID_ANY,
 					 &lab->distribution.distributor[q]),
 			0);
+	}
+	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+		for (uint32_t q = 0; q < workers; q++) {
+			lab->distribution.distributor[q]->worker[b] =
+				lab->spreading.first_worker[b];
+		}
 	}
 	assert_int_equal(weir_moves_create(&params, &lab->distribution.moves), 0);
 	assert_int_equal(weir_queue_tables_create(&lab->spreading, &lab->distribution, &lab->config,
@@ -215,11 +220,11 @@ static void give(struct tables *lab, uint32_t entry, uint8_t worker) {
 	}
 }
 
-// What the main thread and two workers without packets do in a second.
+// What the main thread and workers without packets do in a second.
 static void run(struct tables *lab, uint64_t from_ns) {
 	for (uint64_t now_ns = from_ns; now_ns < from_ns + SECOND; now_ns += SECOND / 100) {
 		weir_queue_tables_turn(lab->tables, now_ns);
-		for (uint32_t w = 0; w < WORKERS; w++) {
+		for (uint32_t w = 0; w < lab->workers; w++) {
 			struct weir_mover *mover = &lab->distribution.moves->mover[w];
 
 			weir_distributor_switch(lab->distribution.distributor[w]);
@@ -232,7 +237,7 @@ static void run(struct tables *lab, uint64_t from_ns) {
 }
 
 static void an_entry_follows_its_buckets(void **state) {
-	struct tables *lab = make(false);
+	struct tables *lab = make(2, false);
 
 	(void)state;
 	run(lab, START);
@@ -245,9 +250,24 @@ static void an_entry_follows_its_buckets(void **state) {
 	unmake(lab);
 }
 
+static void sixty_four_workers_have_a_queue_each(void **state) {
+	struct tables *lab = make(WEIR_WORKERS_MAX, false);
+
+	(void)state;
+	run(lab, START);
+	assert_int_equal(device.updates, 0);
+	give(lab, 0, 63);
+	give(lab, 127, 0);
+	run(lab, START + SECOND);
+	assert_int_equal(device.updates, 2);
+	assert_int_equal(device.queue[0], 63);
+	assert_int_equal(device.queue[127], 0);
+	unmake(lab);
+}
+
 // A device that restarts when its table changes keeps it, and the log says so.
 static void a_device_that_would_restart_keeps_its_table(void **state) {
-	struct tables *lab = make(true);
+	struct tables *lab = make(2, true);
 
 	(void)state;
 	assert_int_equal(lab->lines, 1);
@@ -262,7 +282,7 @@ static void a_device_that_would_restart_keeps_its_table(void **state) {
 // What a reset, or somebody else, has changed is set again within a minute or so, and the log says
 // it once.
 static void tables_that_others_change_are_set_again(void **state) {
-	struct tables *lab = make(false);
+	struct tables *lab = make(2, false);
 	uint64_t now_ns = START;
 
 	(void)state;
@@ -280,7 +300,7 @@ static void tables_that_others_change_are_set_again(void **state) {
 	}
 	assert_int_equal(device.updates, 64);
 	for (uint32_t e = 0; e < ENTRIES; e++) {
-		assert_int_equal(device.queue[e], e % QUEUES);
+		assert_int_equal(device.queue[e], e % 2);
 	}
 	assert_int_equal(lab->lines, 1);
 	// A device that changes nothing: it is told of once more.
@@ -295,14 +315,23 @@ static void tables_that_others_change_are_set_again(void **state) {
 	unmake(lab);
 }
 
+static int start_eal(void **state) { // 64 workers have 4,032 rings
+	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
+		"-m", "256", "--log-level=error", "-l", "0", NULL};
+
+	(void)state;
+	return rte_eal_init(10, argv) < 0 ? -1 : 0;
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_tables_of_mlx5_grow),
 		cmocka_unit_test(a_key_that_is_not_told_is_none),
 		cmocka_unit_test(an_entry_follows_its_buckets),
+		cmocka_unit_test(sixty_four_workers_have_a_queue_each),
 		cmocka_unit_test(a_device_that_would_restart_keeps_its_table),
 		cmocka_unit_test(tables_that_others_change_are_set_again),
 	};
 
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+	return cmocka_run_group_tests(tests, start_eal, NULL);
 }
