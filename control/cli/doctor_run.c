@@ -5,6 +5,7 @@
 
 #include "config.h"
 #include "doctor.h"
+#include "tree.h"
 #include "weir_version.h"
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
@@ -49,7 +50,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	struct weir_config_errors errors;
 	struct weir_doctor doctor = {0};
 	json_t *version = NULL;
-	char why[512] = "";
+	char why[512] = "", default_path[WEIR_TREE_PATH_BYTES];
 	int r;
 
 	(void)command;
@@ -58,7 +59,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	}
 	used = json_string_value(json_object_get(version, "config"));
 	if (file == NULL) {
-		file = used != NULL ? used : CONFIG_DEFAULT;
+		file = used != NULL ? used : weir_tree_path(root, CONFIG_DEFAULT, default_path);
 	}
 	(void)weir_config_read(file, &config, &errors);
 	doctor = (struct weir_doctor){.root = root,

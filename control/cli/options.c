@@ -232,9 +232,8 @@ static const struct weir_option rows[] = {
 	{.name = "root",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "DIR",
-		.help = "look at proc, sys and run below DIR, copies of another machine's; what "
-			"only "
-			"a kernel can be asked is left out",
+		.help = "look at proc, sys, run and etc below DIR, copies of another machine's; "
+			"what only a kernel can be asked is left out",
 		.fallback = "this machine",
 		.min = 1,
 		.groups = WEIR_CLI_DOCTOR,

@@ -19,9 +19,8 @@ HEADERS = {"weirctl": "control/doctor/doctor.h", "weir-agent": "control/agent/do
 
 
 def doctor(weirctl, root):
-    done = subprocess.run([weirctl, "doctor", "--json", "--root", root, "--config",
-                           root + "/weir.json"], text=True, capture_output=True, timeout=30,
-                          check=False)
+    done = subprocess.run([weirctl, "doctor", "--json", "--root", root], text=True,
+                          capture_output=True, timeout=30, check=False)
     answer = json.loads(done.stdout)
     worst = {"ok": 0, "notice": 0, "warning": 1, "fault": 2}[answer["worst"]]
     if done.returncode != worst or done.stderr:
