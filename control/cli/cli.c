@@ -19,6 +19,18 @@ static int usage_error(FILE *err, const char *why, const struct weir_cli_command
 	return WEIR_CLI_USAGE;
 }
 
+// A result that a worker has kept from being whole is no success.
+static int show_result(
+	struct weir_cli *cli, const struct weir_cli_command *command, json_t *result) {
+	bool incomplete = json_is_true(json_object_get(result, "incomplete"));
+
+	weir_cli_show(cli, command, result);
+	if (incomplete) {
+		fprintf(cli->err, "weirctl: incomplete: a worker did not answer in time\n");
+	}
+	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
+}
+
 static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
@@ -44,7 +56,7 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	} else {
 		r = weir_cli_request(cli, request, &result);
 		if (r == WEIR_CLI_DONE) {
-			weir_cli_show(cli, command, result);
+			r = show_result(cli, command, result);
 		}
 	}
 	json_decref(request);

@@ -222,7 +222,4 @@ void weir_flow_delete_show(const struct weir_cli *cli, json_t *result) {
 				sizeof(backend)));
 	}
 	fprintf(cli->out, "\n");
-	if (json_is_true(json_object_get(result, "incomplete"))) {
-		fprintf(cli->err, "weirctl: incomplete: a worker did not answer in time\n");
-	}
 }
