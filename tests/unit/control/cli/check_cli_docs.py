@@ -204,6 +204,35 @@ def check_rights(weirctl, commands, root, problems):
             problems.append(f"weirctl {' '.join(words)} --help does not tell the right: {right}")
 
 
+def check_arguments(root, problems):
+    """docs/control-api.md has the arguments of each command, and which are optional, as the daemon's
+    table has them."""
+    def read(path):
+        with open(f"{root}/{path}", encoding="utf-8") as file:
+            return file.read()
+    source = read("control/daemon/api/api_commands.c")
+    flow = re.search(r"#define FLOW_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
+    fields = re.search(r"#define WEIR_REPORT_FIELDS\(X\)((?:.*\\\n)+.*)", read("control/report/report.h"))[1]
+    report = "".join(f'OPTIONAL("{name}"' for name in re.findall(r"X\(\w+, (\w+),", fields))
+    table = {}
+    for command, row in re.findall(r'^\t\{"([a-z.]+)", (.*?)\}\},$', source, re.M | re.S):
+        row = row.replace("FLOW_ARGUMENTS", flow).replace("WEIR_REPORT_FIELDS(X)", report)
+        table[command] = {name + "?" * (kind == "OPTIONAL")
+                          for kind, name in re.findall(r'(OPTIONAL|REQUIRED)\("(\w+)"', row)}
+    documented = {}
+    for names, arguments in re.findall(r"^\| (`[a-z`., ]+) \| (?:look|change) \|([^|]*)\|",
+                                       read("docs/control-api.md"), re.M):
+        arguments = re.sub(r"\([^)]*\)|and one or more of", "", arguments)
+        for command in re.findall(r"`([^`]+)`", names):
+            documented[command] = set(re.findall(r"\w+\??", arguments))
+    for command in sorted(set(table) | set(documented)):
+        if table.get(command) != documented.get(command):
+            problems.append(f"arguments of {command} in control-api.md: {documented.get(command)}, "
+                            f"in api_commands.c: {table.get(command)}")
+    if len(table) < 25:
+        problems.append(f"commands of api_commands.c: {sorted(table)}: mend this check")
+
+
 def write_documents(weirctl, root, broken):
     with ControlServer(root, broken) as server:
         for name in ("cli.md", "configuration.md", "migrating.md"):
@@ -241,6 +270,7 @@ def main():
         check_completion(weirctl, commands, server, root, problems)
         check_api_docs(server.answers, root, problems)
     check_rights(weirctl, commands, root, problems)
+    check_arguments(root, problems)
     for problem in problems:
         print(problem)
     print(f"{len(commands)} commands, {len(shown)} outputs, {len(problems)} problems")

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits and times that documents and help texts tell are those of the source.
+
+usage: check_doc_figures.py SOURCE_ROOT
+
+A row of FIGURES is a sentence of a document, in which {} is a figure, and where the source has it: a
+file, the name of a constant, and what one of its units is in those of the sentence.
+"""
+import re
+import sys
+
+SECOND = 1e-3  # of milliseconds
+KIB, MIB = 2 ** -10, 2 ** -20
+
+FIGURES = (
+    # control socket
+    ("docs/control-api.md", "A request line is limited to {} MiB", "control/daemon/api/api.h",
+     "WEIR_API_LINE_BYTES", MIB),
+    ("docs/control-api.md", "does not read its reply within {} s", "control/daemon/api/api.h",
+     "WEIR_API_ANSWER_MS", SECOND),
+    ("docs/control-api.md", "At most {} connections are served", "control/daemon/api/api.h",
+     "WEIR_API_CLIENTS", 1),
+    ("docs/control-api.md", "even if {} others are busy", "control/daemon/api/api.h",
+     "WEIR_API_CLIENTS", 1),
+    ("docs/control-api.md", "omitted` flows beyond {}.", "control/daemon/comparison.h",
+     "WEIR_COMPARISON_FLOWS", 1),
+    ("docs/control-api.md", "for_ms? ({} to", "control/daemon/comparison.h",
+     "WEIR_COMPARISON_MS_LEAST", 1),
+    ("docs/control-api.md", "to {}, default 60000)", "control/daemon/comparison.h",
+     "WEIR_COMPARISON_MS_MOST", 1),
+    ("docs/control-api.md", "for_ms? (100 to 600000, default {})", "control/daemon/api/api_compare.c",
+     "FOR_MS", 1),
+    ("docs/control-api.md", "a page of the flows in the flow tables, of about {} flows",
+     "control/daemon/flow_lists.h", "WEIR_FLOW_LISTS_PAGE", 1),
+    ("docs/control-api.md", "or what was found within {} ms", "control/daemon/flow_lists.h",
+     "WEIR_FLOW_LISTS_SLICE_MS", 1),
+    ("docs/control-api.md", "a worker did not answer within {} ms", "control/daemon/flow_lookup.h",
+     "WEIR_LOOKUP_MS", 1),
+    ("docs/control-api.md", "an array of the last {} requests", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_RECENT", 1),
+    ("docs/control-api.md", "the last {} changes of state", "control/daemon/states.h",
+     "WEIR_STATES_HISTORY", 1),
+    ("docs/control-api.md", "the last {} changes and the last", "control/daemon/audit.h",
+     "WEIR_AUDIT_CHANGES", 1),
+    ("docs/control-api.md", "and the last {} refusals", "control/daemon/audit.h",
+     "WEIR_AUDIT_REFUSALS", 1),
+    ("docs/control-api.md", "as many as fit into {} bytes", "control/daemon/audit.h",
+     "WEIR_AUDIT_VALUE_BYTES", 1),
+    ("docs/control-api.md", "At most {} in all subsets together", "control/daemon/api/api_subset.c",
+     "MEMBERS_MAX", 1),
+    ("docs/control-api.md", "With more than {} pairs", "control/tables/tables.h",
+     "WEIR_SUBSET_PAIRS_MAX", 1),
+    ("docs/control-api.md", "{} times the configured interval", "control/daemon/health/health.h",
+     "WEIR_HEALTH_FAR_INTERVALS", 1),
+    # weirctl
+    ("docs/cli.md", "what was heard that led to it: the last {} changes", "control/daemon/states.h",
+     "WEIR_STATES_HISTORY", 1),
+    ("control/cli/commands.c", "The last {} changes of all backends", "control/daemon/states.h",
+     "WEIR_STATES_HISTORY", 1),
+    ("docs/cli.md", "who was refused: the last {} changes", "control/daemon/audit.h",
+     "WEIR_AUDIT_CHANGES", 1),
+    ("docs/cli.md", "changes and the last {} refusals", "control/daemon/audit.h",
+     "WEIR_AUDIT_REFUSALS", 1),
+    ("control/cli/commands.c", "The last {} changes, and", "control/daemon/audit.h",
+     "WEIR_AUDIT_CHANGES", 1),
+    ("control/cli/commands.c", "and the last {} refusals", "control/daemon/audit.h",
+     "WEIR_AUDIT_REFUSALS", 1),
+    ("docs/cli.md", "The last {} requests follow", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_RECENT", 1),
+    ("docs/cli.md", "Of more than {} backends the", "control/cli/waste.c", "SHOWN", 1),
+    ("docs/cli.md", "backends the {} that are used most", "control/cli/waste.c", "SHOWN", 0.5),
+    ("docs/cli.md", "which asks them for {} minutes", "control/daemon/watch_agents.c", "LOOK_MS",
+     SECOND / 60),
+    ("docs/cli.md", "Of more than {} backends those are shown", "control/cli/compare.c",
+     "BACKENDS_SHOWN", 1),
+    ("docs/cli.md", "Beyond {} members only the count", "control/daemon/api/api_subset.c",
+     "MEMBERS_MAX", 1),
+    ("docs/cli.md", "it is omitted beyond {} pairs", "control/tables/tables.h",
+     "WEIR_SUBSET_PAIRS_MAX", 1),
+    ("docs/cli.md", "a worker did not answer within {} ms", "control/daemon/flow_lookup.h",
+     "WEIR_LOOKUP_MS", 1),
+    ("docs/cli.md", "so that backends keep {} lines", "control/cli/top_view.c", "BACKEND_LINES",
+     3 / 4),
+    # operations
+    ("docs/operations.md", "written {} times within ten seconds", "common/log_limit.h",
+     "WEIR_LOG_BURST", 1),
+    ("docs/operations.md", "written five times within {} seconds", "common/log_limit.h",
+     "WEIR_LOG_WINDOW_MS", SECOND),
+    ("docs/operations.md", "all of them strings. At most {} bytes", "common/log_line.h",
+     "WEIR_LOG_LINE_BYTES", 1),
+    ("docs/operations.md", "again is one line in {} seconds", "control/daemon/audit.h",
+     "WEIR_AUDIT_REPEAT_MS", SECOND),
+    ("docs/operations.md", "logged after {} second; the systemd watchdog", "dataplane/watchdog.h",
+     "WEIR_WATCHDOG_LIMIT_MS", SECOND),
+    ("docs/operations.md", "More than {} clients per second and worker",
+     "dataplane/packet/pipeline_setup.h", "WEIR_RESETS_PER_SECOND", 1),
+    ("docs/operations.md", "a ring has {} packets", "dataplane/port/distributor.h",
+     "WEIR_DISTRIBUTOR_RING", 1),
+    ("docs/operations.md", "had a packet within the last {} seconds", "dataplane/flow/flow_table.h",
+     "WEIR_FLOW_IN_USE_MS", SECOND),
+    ("docs/operations.md", "and table {}, which lead", "control/daemon/data_path/data_path_tunnel.h",
+     "WEIR_DATA_PATH_TABLE", 1),
+    ("docs/operations.md", "ip rule show priority {}", "control/daemon/data_path/data_path_rules.c",
+     "PRIORITY", 1),
+    # metrics
+    ("docs/metrics.md", "A request has at most {} KiB", "control/metrics/server.h",
+     "WEIR_SERVER_REQUEST_BYTES", KIB),
+    ("docs/metrics.md", "KiB; {} connections are served", "control/metrics/server.h",
+     "WEIR_SERVER_CONNECTIONS", 1),
+    ("docs/metrics.md", "each for at most {} s", "control/metrics/server.h",
+     "WEIR_SERVER_CONNECTION_MS", SECOND),
+    ("docs/metrics.md", "under which it may be asked; up to {}", "control/metrics/metrics_options.h",
+     "WEIR_METRICS_HOSTS_MAX", 1),
+    ("docs/metrics.md", "Tables have {} rows at most", "control/metrics/page/page.js", "ROWS_MAX", 1),
+    ("docs/metrics.md", "It asks every {} seconds", "control/metrics/page/page.js", "PERIOD_MS",
+     SECOND),
+    ("docs/metrics.md", "sample for the plots every {} s", "control/metrics/history.h",
+     "WEIR_HISTORY_MS", SECOND),
+    ("docs/metrics.md", "in slices of {} backends", "control/daemon/api/api.c", "ROWS_PER_TURN", 1),
+    # doctor
+    ("docs/doctor.md", "At most {} backends are probed", "control/doctor/check_backends.c",
+     "TARGETS_MOST", 1),
+    ("docs/doctor.md", "as long as a client's packet of {} bytes", "control/doctor/check_backends.c",
+     "CLIENT_BYTES", 1),
+    # threat model
+    ("docs/threat-model.md", "their repetitions only, {} at once", "control/daemon/agents/agents_answer.c",
+     "WORDS_AT_ONCE", 1),
+    ("docs/threat-model.md", "not after its deadline of at most {} s", "control/report/agent_message.h",
+     "WEIR_AGENT_STEAL_AHEAD_MS", SECOND),
+    ("docs/threat-model.md", "that had a packet within the last {} seconds",
+     "dataplane/flow/flow_table.h", "WEIR_FLOW_IN_USE_MS", SECOND),
+    ("docs/threat-model.md", "place is bounded: {} flows are looked at",
+     "dataplane/flow/flow_insert.c", "MOVES_MAX", 1),
+    ("docs/threat-model.md", "looks at {} buckets of its table", "segment/mailbox.h",
+     "WEIR_LIST_LINES", 1),
+    ("docs/threat-model.md", "buckets of its table and {} flows", "segment/layout.h",
+     "WEIR_FLOW_PAGE_FLOWS", 1),
+    ("docs/threat-model.md", "with RSS | {} packets per second", "dataplane/packet/offer.h",
+     "WEIR_OFFERS_PER_SECOND", 1),
+    ("docs/threat-model.md", "others get at most {} per second", "dataplane/packet/offer.h",
+     "WEIR_OFFERED_PER_SECOND", 1),
+    ("docs/threat-model.md", "lowers a backend's MTU for {} minutes",
+     "control/daemon/network/neighbours.h", "WEIR_NEIGHBOURS_PATH_MTU_MS", SECOND / 60),
+    ("docs/threat-model.md", "not below {} or 1,280 bytes", "control/daemon/network/path_mtu.h",
+     "WEIR_PATH_MTU_MIN4", 1),
+    ("docs/threat-model.md", "Of one server at most {} MiB", "control/daemon/health/health_relay.h",
+     "WEIR_HEALTH_RECEIVED_MOST", MIB),
+)
+
+WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
+
+
+def read(root, path):
+    with open(f"{root}/{path}", encoding="utf-8") as file:
+        return file.read()
+
+
+def constant(source, name):
+    """The value of a #define of C or a const of JavaScript: digits, or digits << digits."""
+    found = re.search(rf"^(?:#define|const) {name} (?:= )?\(?(\d+)u?(?:l*)(?: << (\d+))?\)?(?![\w.])",
+                      source, re.M)
+    return found and int(found[1]) << int(found[2] or 0)
+
+
+def told(document, sentence):
+    """The figures, wherever the document has the sentence."""
+    pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d|[a-z]+)").replace(r"\ ", r"\s+")
+    for figure in re.findall(pattern, document):
+        yield WORDS.get(figure) or (int(figure.replace(",", "")) if figure[0].isdigit() else None)
+
+
+def main(root):
+    problems = []
+    for path, sentence, source, name, unit in FIGURES:
+        value = constant(read(root, source), name)
+        figures = list(told(read(root, path), sentence))
+        if value is None:
+            problems.append(f"{source} has no constant {name}")
+        elif not figures:
+            problems.append(f"{path} does not say \"{sentence}\": mend FIGURES")
+        elif any(figure is None or abs(figure - value * unit) > 1e-9 for figure in figures):
+            problems.append(f"{path}: \"{sentence}\" with {figures}, but {name} is {value * unit:g}")
+    for problem in problems:
+        print(problem)
+    print(f"{len(FIGURES)} figures, {len(problems)} problems")
+    return 1 if problems or len(FIGURES) < 60 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
