@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of families in docs/metrics.md are those of weir-metrics --families.
+"""The tables of families in docs/metrics.md are those of weir-metrics --families, and the table of
+options has those of --help.
 
 usage: check_metrics_docs.py WEIR_METRICS SOURCE_ROOT [--write]
 
 --write puts them into the document.
 """
+import re
 import subprocess
 import sys
 
@@ -27,7 +29,14 @@ def main(program, root, *options):
     if shown != families:
         print(f"docs/metrics.md is not what {program} --families prints: run this with --write")
         return 1
-    print(f"{families.count('| `')} families")
+    said = subprocess.run([program, "--help"], check=True, text=True, stdout=subprocess.PIPE).stdout
+    options = set(re.findall(r"^ +(--[a-z-]+)", said, re.M))
+    rows = re.findall(r"^\| (`--.*?) \|", before, re.M)
+    documented = set(re.findall(r"--[a-z-]+", " ".join(rows)))
+    if not options or options != documented:
+        print(f"docs/metrics.md has options {sorted(documented)}, --help has {sorted(options)}")
+        return 1
+    print(f"{families.count('| `')} families, {len(options)} options")
     return 0
 
 
