@@ -15,6 +15,8 @@
 
 #define ACCEPT_QUEUE_LEAST 512
 #define SYN_QUEUE_LEAST 1024
+// The group is that of weir-agent run, which reads the file again when it is root no more.
+#define COPY_KEYS "scp BALANCER:/etc/weir/agent.keys %s && chgrp weir %s && chmod 0640 %s"
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	const char *file = doctor->options->key_file;
@@ -35,16 +37,14 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
 			"is not there: only weir-agent run needs it; copy that of the balancers");
-		weir_findings_cure(&doctor->findings,
-			"scp BALANCER:/etc/weir/agent.keys %s && chmod 0640 %s", file, file);
+		weir_findings_cure(&doctor->findings, COPY_KEYS, file, file, file);
 	} else if (r == -EPERM) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s", why);
 		weir_findings_cure(&doctor->findings, "chown root %s && chmod 0640 %s", file, file);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s",
 			why[0] ? why : strerror(-r));
-		weir_findings_cure(&doctor->findings,
-			"scp BALANCER:/etc/weir/agent.keys %s && chmod 0640 %s", file, file);
+		weir_findings_cure(&doctor->findings, COPY_KEYS, file, file, file);
 	}
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel's abilities, and the processes of Weir that run.
+#include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
@@ -125,10 +126,36 @@ static void check_directory(struct weir_doctor *doctor) {
 	}
 }
 
+// A backend that is asked for reports of its agent; NULL = none is.
+static const struct weir_config_backend *find_agent(const struct weir_config *config) {
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		if (service->agent.port != 0 && service->backend_count > 0) {
+			return &service->backends[0];
+		}
+	}
+	return NULL;
+}
+
+// weir-agent, which makes keys, need not be installed on the balancer.
+static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
+	const char *file = doctor->config->agents.key_file;
+	char address[INET6_ADDRSTRLEN];
+
+	if (!check_mode(doctor, file, 0640)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file,
+			"is not there: the agents of the backends get no probes");
+		weir_findings_cure(&doctor->findings,
+			"(umask 027 && ssh %s weir-agent key generate > %s) && chgrp weir %s",
+			weir_address_format(&backend->address, address, sizeof(address)), file,
+			file);
+	}
+}
+
 void weir_doctor_check_access(struct weir_doctor *doctor) {
 	static const char *const sockets[] = {"dataplane.sock", "control/control.sock"};
-	const struct weir_config *config = doctor->config;
-	bool keyed = false;
+	const struct weir_config_backend *agent = find_agent(doctor->config);
 	char path[WEIR_TREE_PATH_BYTES];
 
 	check_directory(doctor);
@@ -136,15 +163,8 @@ void weir_doctor_check_access(struct weir_doctor *doctor) {
 		snprintf(path, sizeof(path), "%s/%s", doctor->run_dir, sockets[i]);
 		check_mode(doctor, path, 0660);
 	}
-	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
-		keyed |= config->services[i].agent.port != 0;
-	}
-	if (keyed && !check_mode(doctor, config->agents.key_file, 0640)) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, config->agents.key_file,
-			"is not there: the agents of the backends get no probes");
-		weir_findings_cure(&doctor->findings,
-			"(umask 027 && weir-agent key generate > %s) && chgrp weir %s",
-			config->agents.key_file, config->agents.key_file);
+	if (agent != NULL) {
+		check_keys(doctor, agent);
 	}
 }
 
