@@ -128,6 +128,7 @@ static int64_t effective(const struct weir_agent_doctor *doctor, const char *key
 void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 	const char *interface = doctor->options->interface;
 	int64_t filter = effective(doctor, "rp_filter");
+	char name[WEIR_SYSCTL_NAME_BYTES];
 
 	if (filter != 1) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
@@ -137,7 +138,8 @@ void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
 		"rp_filter is 1: packets of clients whose return route leaves by another interface "
 		"are dropped");
-	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2", interface);
+	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2",
+		weir_sysctl_name(interface, name));
 }
 
 static uint32_t ipv4_of(const struct sockaddr *address) {
@@ -175,7 +177,7 @@ static uint32_t find_vip_on_link(const char *interface) {
 void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 	const char *interface = doctor->options->interface;
 	const uint32_t vip = find_vip_on_link(interface);
-	char text[INET_ADDRSTRLEN];
+	char text[INET_ADDRSTRLEN], name[WEIR_SYSCTL_NAME_BYTES];
 
 	if (vip == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
@@ -190,7 +192,7 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 			inet_ntop(AF_INET, &vip, text, sizeof(text)));
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2",
-			interface, interface);
+			weir_sysctl_name(interface, name), name);
 	}
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "hints.h"
+#include "tree.h"
 
 #define INNER_MTU 1500u
 #define OUTER_HEADER_BYTES 40u // IPv6, the larger one
@@ -54,6 +55,8 @@ static unsigned int hint_vips(const struct weir_hints_host *host, FILE *out) {
 }
 
 static unsigned int hint_reverse_path(const struct weir_hints_host *host, FILE *out) {
+	char name[WEIR_SYSCTL_NAME_BYTES];
+
 	if (effective(host, "rp_filter") != 1) {
 		return 0;
 	}
@@ -61,12 +64,13 @@ static unsigned int hint_reverse_path(const struct weir_hints_host *host, FILE *
 		"hint: strict reverse path filtering on %s drops packets of clients whose return\n"
 		"      route uses another interface. If there are such clients:\n"
 		"      sysctl -w net.ipv4.conf.%s.rp_filter=2\n",
-		host->interface, host->interface);
+		host->interface, weir_sysctl_name(host->interface, name));
 	return 1;
 }
 
 static unsigned int hint_arp(const struct weir_hints_host *host, FILE *out) {
 	int ignore = effective(host, "arp_ignore"), announce = effective(host, "arp_announce");
+	char name[WEIR_SYSCTL_NAME_BYTES];
 
 	if (ignore >= 1 && announce >= 2) {
 		return 0;
@@ -76,7 +80,7 @@ static unsigned int hint_arp(const struct weir_hints_host *host, FILE *out) {
 		"the\n"
 		"      VIPs are in the subnet of %s rather than routed to the balancers:\n"
 		"      sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2\n",
-		host->interface, host->interface, host->interface);
+		host->interface, weir_sysctl_name(host->interface, name), name);
 	return 1;
 }
 

@@ -204,7 +204,7 @@ static bool checks_data_path(const struct weir_doctor *doctor) {
 }
 
 static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_address *vip) {
-	char text[INET6_ADDRSTRLEN];
+	char text[INET6_ADDRSTRLEN], name[WEIR_SYSCTL_NAME_BYTES];
 
 	for (uint32_t i = 0; i < doctor->config->port_count; i++) {
 		const struct weir_doctor_device device =
@@ -226,7 +226,7 @@ static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_addr
 			device.interface);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",
-			device.interface);
+			weir_sysctl_name(device.interface, name));
 	}
 }
 

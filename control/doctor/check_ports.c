@@ -199,13 +199,14 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {
 	const size_t used = strlen(list);
+	char name[WEIR_SYSCTL_NAME_BYTES];
 	int64_t value;
 
 	if (weir_tree_number(doctor->root, &value, "/proc/sys/net/ipv%d/conf/%s/%s", family,
 		    interface, key) == 0 &&
 		value > 0) {
-		snprintf(list + used, bytes - used, " net.ipv%d.conf.%s.%s=0", family, interface,
-			key);
+		snprintf(list + used, bytes - used, " net.ipv%d.conf.%s.%s=0", family,
+			weir_sysctl_name(interface, name), key);
 	}
 }
 

@@ -96,6 +96,14 @@ const char *weir_tree_path(const char *root, const char *path, char *buffer) {
 	return buffer;
 }
 
+const char *weir_sysctl_name(const char *interface, char *buffer) {
+	snprintf(buffer, WEIR_SYSCTL_NAME_BYTES, "%s", interface);
+	for (char *c = buffer; *c != '\0'; c++) {
+		*c = *c == '.' ? '/' : *c;
+	}
+	return buffer;
+}
+
 int64_t weir_tree_field(const char *text, const char *key) {
 	const size_t length = strlen(key);
 

@@ -25,6 +25,11 @@ bool weir_tree_has(const char *root, const char *format, ...) __attribute__((for
 // ROOT and path. Returns buffer, of WEIR_TREE_PATH_BYTES.
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
+#define WEIR_SYSCTL_NAME_BYTES 64
+// An interface in a key of sysctl(8), where dots are between the parts: eth0/20 is eth0.20. Returns
+// buffer, of WEIR_SYSCTL_NAME_BYTES.
+const char *weir_sysctl_name(const char *interface, char *buffer);
+
 // The number behind "Key:" in a text of lines such as /proc/meminfo. Returns -1 without one.
 int64_t weir_tree_field(const char *text, const char *key);
 

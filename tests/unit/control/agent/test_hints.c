@@ -99,6 +99,19 @@ static void hints_strict_reverse_path_filter(void **state) {
 	assert_int_equal(hints(&host, ""), 0);
 }
 
+// sysctl takes eth0.20 in a key with dots for an interface eth0 that has a 20.
+static void hints_name_a_vlan_as_sysctl_does(void **state) {
+	struct weir_hints_host host = well_set_host(state);
+
+	host.interface = "eth0.20";
+	set(*state, "eth0.20", "rp_filter", "1\n");
+	set(*state, "eth0.20", "arp_ignore", "1\n");
+	assert_int_equal(hints(&host, "sysctl -w net.ipv4.conf.eth0/20.rp_filter=2"), 1);
+	set(*state, "eth0.20", "rp_filter", "2\n");
+	set(*state, "eth0.20", "arp_ignore", "0\n");
+	assert_int_equal(hints(&host, "net.ipv4.conf.eth0/20.arp_announce=2"), 1);
+}
+
 static void hints_arp(void **state) {
 	struct weir_hints_host host = well_set_host(state);
 
@@ -141,6 +154,7 @@ int main(void) {
 		cmocka_unit_test_setup_teardown(
 			hints_none_for_a_host_that_is_set_well, setup, teardown),
 		cmocka_unit_test_setup_teardown(hints_strict_reverse_path_filter, setup, teardown),
+		cmocka_unit_test_setup_teardown(hints_name_a_vlan_as_sysctl_does, setup, teardown),
 		cmocka_unit_test_setup_teardown(hints_arp, setup, teardown),
 		cmocka_unit_test_setup_teardown(hints_missing_vip_and_small_mtu, setup, teardown),
 		cmocka_unit_test_setup_teardown(

@@ -89,7 +89,7 @@ def cure(root, command):
     if command.startswith("sysctl -w ") and "&&" not in command:
         for setting in command.split()[2:]:
             key, value = setting.split("=")
-            put(root, "/proc/sys/" + key.replace(".", "/"), value)
+            put(root, "/proc/sys/" + key.translate(str.maketrans("./", "/.")), value)
     elif link and link[3]:
         put(root, f"/sys/class/net/{link[1]}/mtu", link[3])
     elif link:
