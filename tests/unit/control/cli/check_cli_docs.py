@@ -6,8 +6,8 @@ usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
 Every block of docs/cli.md, docs/configuration.md and docs/migrating.md that begins with "$ weirctl ..." is run against
 a control socket that replays answers/*.json, in a folder with config/ and the files of BROKEN (a
-folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object and
-verb. --write puts the output that weirctl gives now into the documents.
+folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object,
+verb and option. docs/control-api.md must have the keys, rights and arguments of the daemon. --write puts the output that weirctl gives now into the documents.
 """
 import glob
 import json
@@ -162,6 +162,24 @@ def check_completion(weirctl, commands, server, root, problems):
         problems.append(f"completion of policies: {policies}")
 
 
+def check_option_completion(weirctl, commands, root, problems):
+    """Behind each command bash offers the options of its help, and no others."""
+    script = f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
+    helps = {}
+    for command in commands:
+        words = [word for word in command.split()[:2] if word.islower() and word.isalpha()]
+        text = subprocess.run([weirctl, *words, "--help"], check=True, text=True,
+                              capture_output=True).stdout
+        helps[" ".join(words)] = set(re.findall(r"^  (?:-\w, |    )(--[a-z-]+)", text, re.M))
+        script += (f"COMP_WORDS=({shlex.quote(weirctl)} {' '.join(words)} --)\n"
+                   f"COMP_CWORD={len(words) + 1}; COMPREPLY=(); _weirctl; echo \"${{COMPREPLY[*]}}\"\n")
+    offers = subprocess.run(["bash", "-c", script], check=True, text=True,
+                            capture_output=True).stdout.splitlines()
+    for (command, options), offered in zip(helps.items(), offers, strict=True):
+        if options != set(offered.split()) or len(options) < 5:
+            problems.append(f"completion of options of {command}: {offered}\nin --help: {options}")
+
+
 def keys_of(value):
     """The keys of all objects in a JSON value. Not those of drops, which are reasons, and of shares
     by policy."""
@@ -269,6 +287,7 @@ def main():
                 problems.append(f"{match[1]}\ndocument:\n{match[2]}weirctl:\n{found}")
         check_completion(weirctl, commands, server, root, problems)
         check_api_docs(server.answers, root, problems)
+    check_option_completion(weirctl, commands, root, problems)
     check_rights(weirctl, commands, root, problems)
     check_arguments(root, problems)
     for problem in problems:
