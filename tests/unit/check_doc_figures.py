@@ -103,6 +103,12 @@ FIGURES = (
      "WEIR_DATA_PATH_TABLE", 1),
     ("docs/operations.md", "ip rule show priority {}", "control/daemon/data_path/data_path_rules.c",
      "PRIORITY", 1),
+    ("docs/operations.md", "The VIP map has {} entries", "bpf/steer.h", "WEIR_STEER_VIPS_MAX", 1),
+    ("docs/operations.md", "a map holds {} entries", "bpf/steer.h", "WEIR_STEER_VIPS_MAX", 1),
+    ("docs/operations.md", "A range of more than {} ports takes", "bpf/steer.h",
+     "WEIR_STEER_WIDE_RANGE", 1),
+    ("docs/operations.md", "one of more than {} ports takes few", "bpf/steer.h",
+     "WEIR_STEER_SHORT_RANGE", 1),
     # metrics
     ("docs/metrics.md", "A request has at most {} KiB", "control/metrics/server.h",
      "WEIR_SERVER_REQUEST_BYTES", KIB),
