@@ -23,8 +23,8 @@ _Static_assert(WEIR_DISTRIBUTOR_BUCKETS == WEIR_FLOW_PARTS, "a bucket is a part 
 
 // --- sources ------------------------------------------------------------------------------
 
-static void hand_over(
-	struct weir_worker *worker, struct weir_distributor *distributor, uint32_t target) {
+static void hand_over(struct weir_worker *worker, struct weir_distributor *distributor,
+	uint32_t target, uint8_t in_port) {
 	struct batch *batch = &worker->to_worker[target];
 	uint64_t bytes = weir_worker_bytes(batch->pkts, batch->count);
 	unsigned int room;
@@ -42,7 +42,7 @@ static void hand_over(
 	weir_counter_add(&worker->counters->handed_over, taken);
 	if (unlikely(taken < batch->count)) {
 		weir_worker_count_dropped(worker, WEIR_DROP_HANDOFF_FULL, batch->pkts + taken,
-			(uint32_t)(batch->count - taken), WEIR_PROBE_NO_PORT);
+			(uint32_t)(batch->count - taken), in_port);
 		rte_pktmbuf_free_bulk(batch->pkts + taken, (unsigned int)(batch->count - taken));
 	}
 	batch->count = 0;
@@ -82,7 +82,7 @@ static void distribute(struct weir_worker *worker, const struct weir_source *sou
 	}
 	for (uint32_t target = 0; target < distributor->workers; target++) {
 		if (worker->to_worker[target].count > 0) {
-			hand_over(worker, distributor, target);
+			hand_over(worker, distributor, target, source->port);
 		}
 	}
 	ours = weir_worker_hold(worker, pkts, ours, source->port);
@@ -271,6 +271,11 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 	if (worker == NULL) {
 		return -ENOMEM;
 	}
+	if (weir_packet_capture_create(params->pipeline, params->socket, &worker->capture) < 0) {
+		rte_free(worker);
+		return -ENOMEM;
+	}
+	worker->capture_wanted = &params->segment->news->capture;
 	worker->index = params->index;
 	worker->segment = params->segment;
 	worker->counters = &params->segment->worker_counters[params->index];
@@ -288,6 +293,7 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker) {
 	if (worker != NULL) {
 		weir_idle_fini(&worker->idle);
+		weir_packet_capture_free(worker->capture);
 	}
 	rte_free(worker);
 }

@@ -9,6 +9,7 @@
 // Threads: the worker's only.
 #pragma once
 
+#include "packet_capture.h"
 #include "probes.h"
 #include "segment.h"
 #include "worker.h"
@@ -38,6 +39,9 @@ struct weir_worker {
 	const struct weir_segment *segment;
 	struct weir_worker_counters *counters;
 	struct weir_pipeline *pipeline;
+	const uint64_t *capture_wanted; // by control: 0 = no packet is captured
+	struct weir_packet_capture *capture;
+	bool capturing; // some of the present burst
 	struct weir_transmit *transmit;
 	const struct weir_port *ports;
 	uint32_t ports_count;
@@ -79,7 +83,12 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-// Packets of port `port`, or of WEIR_PROBE_NO_PORT.
+// Whether packets are captured now. Looked at once for each burst.
+static inline bool weir_worker_captures(const struct weir_worker *worker) {
+	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
+}
+
+// Packets that came from port `port`, or WEIR_PROBE_NO_PORT. They are the caller's still.
 static inline void weir_worker_count_dropped(struct weir_worker *worker,
 	enum weir_drop_reason reason, struct rte_mbuf *const *pkts, uint32_t packets,
 	uint8_t port) {
@@ -89,6 +98,10 @@ static inline void weir_worker_count_dropped(struct weir_worker *worker,
 	}
 	weir_counter_add(&worker->counters->dropped, packets);
 	weir_counter_add(&worker->counters->drops[reason], packets);
+	if (weir_worker_captures(worker)) {
+		weir_packet_capture_dropped(
+			worker->capture, pkts, packets, port, reason, worker->now_ns);
+	}
 }
 
 static inline uint64_t weir_worker_bytes(struct rte_mbuf *const *pkts, uint32_t n) {

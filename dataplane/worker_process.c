@@ -5,6 +5,12 @@
 
 static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, enum weir_drop_reason reason) {
+	// Extra packets were not received, so none of them is captured.
+	if (worker->capturing && verdict >= worker->verdicts &&
+		verdict < worker->verdicts + WEIR_BURST) {
+		weir_packet_capture_undelivered(
+			worker->capture, (uint32_t)(verdict - worker->verdicts), reason);
+	}
 	weir_pipeline_undelivered(worker->pipeline, m, verdict, reason);
 	rte_pktmbuf_free(m);
 }
@@ -118,8 +124,41 @@ static void deliver_burst(
 	}
 }
 
+// --- a burst ------------------------------------------------------------------------------
+
+static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n,
+	uint8_t in_port, bool offered) {
+	if (offered) {
+		weir_pipeline_process_offered(
+			worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
+	} else {
+		weir_pipeline_process(
+			worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
+	}
+}
+
+// The same as without a capture, and a record of each packet that control asks for.
+static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
+	uint16_t n, uint8_t in_port, bool offered) {
+	worker->capturing =
+		weir_packet_capture_begin(worker->capture, pkts, n, in_port, worker->now_ns);
+	run_pipeline(worker, pkts, n, in_port, offered);
+	if (worker->capturing) {
+		weir_packet_capture_see(worker->capture, worker->verdicts);
+	}
+	deliver_burst(worker, pkts, n, in_port);
+	if (worker->capturing) {
+		weir_packet_capture_end(worker->capture);
+		worker->capturing = false;
+	}
+}
+
 void weir_worker_process(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
+	if (weir_worker_captures(worker)) {
+		process_captured(worker, pkts, n, in_port, false);
+		return;
+	}
 	weir_pipeline_process(worker->pipeline, pkts, n, in_port, worker->now_ns, worker->verdicts);
 	deliver_burst(worker, pkts, n, in_port);
 }
@@ -135,8 +174,11 @@ void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **p
 		while (i + run < n && weir_pipeline_offered_port(pkts[i + run]) == in_port) {
 			run++;
 		}
-		weir_pipeline_process_offered(
-			worker->pipeline, pkts + i, run, in_port, worker->now_ns, worker->verdicts);
+		if (weir_worker_captures(worker)) {
+			process_captured(worker, pkts + i, run, in_port, true);
+			continue;
+		}
+		run_pipeline(worker, pkts + i, run, in_port, true);
 		deliver_burst(worker, pkts + i, run, in_port);
 	}
 }

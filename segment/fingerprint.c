@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "capture_layout.h"
 #include "flow_state.h"
 #include "layout.h"
 #include "mailbox.h"
@@ -33,6 +34,7 @@ static const struct fact facts[] = {
 	VALUE(WEIR_SAMPLE_TICK_NS)
 	VALUE(WEIR_MESSAGE_BYTES) VALUE(WEIR_DROP_REASON_SLOTS)
 	VALUE(WEIR_BUCKETS) VALUE(WEIR_BUCKET_ANSWER_SLOTS)
+	VALUE(WEIR_CAPTURE_RING_BYTES) VALUE(WEIR_CAPTURE_NONE) VALUE(WEIR_CAPTURE_NO_BUCKET)
 	VALUE(WEIR_FLOW_PAGES) VALUE(WEIR_FLOW_PAGE_FLOWS) VALUE(WEIR_LIST_LINES)
 	VALUE(WEIR_NEEDS_SLOTS) VALUE(WEIR_NEEDS_ROUNDS) VALUE(WEIR_NEEDS_ERRORS)
 	VALUE(WEIR_POLICY_PART_ONE) VALUE(WEIR_POLICY_TURNS_ONE)
@@ -78,6 +80,21 @@ static const struct fact facts[] = {
 #define X(name, key) {"flow " key, WEIR_FLOW_##name},
 	WEIR_FLOW_STATES(X)
 #undef X
+#define X(name, key) {"action " key, WEIR_ACTION_##name},
+	WEIR_ACTIONS(X)
+#undef X
+#define X(name, key) {"choice " key, WEIR_CHOICE_##name},
+	WEIR_CHOICES(X)
+#undef X
+#define X(name, key) {"packet " key, WEIR_PACKET_##name},
+	WEIR_PACKET_KINDS(X)
+#undef X
+#define X(name, key) {"event " key, WEIR_FLOW_EVENT_##name},
+	WEIR_FLOW_EVENT_LIST(X)
+#undef X
+#define X(name, key) {"path " key, WEIR_CAPTURE_PATH_##name},
+	WEIR_CAPTURE_PATHS(X)
+#undef X
 #define X(name, key, text) {"drop " key, WEIR_DROP_##name},
 	WEIR_DROP_REASONS(X)
 #undef X
@@ -115,6 +132,8 @@ static const struct fact facts[] = {
 	FIELD(weir_segment_header, steal_counters_off)
 	FIELD(weir_segment_header, bucketing) FIELD(weir_segment_header, reserved1)
 	FIELD(weir_segment_header, flow_pages_off)
+	FIELD(weir_segment_header, capture_rings_off)
+	FIELD(weir_segment_header, capture_control_off)
 	TYPE(weir_port_info)
 	FIELD(weir_port_info, name) FIELD(weir_port_info, kernel_interface)
 	FIELD(weir_port_info, kernel_ifindex) FIELD(weir_port_info, mtu)
@@ -158,6 +177,31 @@ static const struct fact facts[] = {
 	FIELD(weir_listed_flow, family) FIELD(weir_listed_flow, protocol)
 	FIELD(weir_listed_flow, state) FIELD(weir_listed_flow, reserved)
 	TYPE(weir_flow_pages) FIELD(weir_flow_pages, flow)
+	TYPE(weir_capture_record)
+	FIELD(weir_capture_record, time_ns)
+	FIELD(weir_capture_record, number)
+	FIELD(weir_capture_record, hash)
+	FIELD(weir_capture_record, tables)
+	FIELD(weir_capture_record, bytes)
+	FIELD(weir_capture_record, length)
+	FIELD(weir_capture_record, bucket)
+	FIELD(weir_capture_record, saved)
+	FIELD(weir_capture_record, service)
+	FIELD(weir_capture_record, backend)
+	FIELD(weir_capture_record, port)
+	FIELD(weir_capture_record, out_port)
+	FIELD(weir_capture_record, action)
+	FIELD(weir_capture_record, reason)
+	FIELD(weir_capture_record, choice)
+	FIELD(weir_capture_record, kind)
+	FIELD(weir_capture_record, event)
+	FIELD(weir_capture_record, path)
+	FIELD(weir_capture_record, flow_state)
+	FIELD(weir_capture_record, reserved)
+	TYPE(weir_capture_ring)
+	FIELD(weir_capture_ring, tail) FIELD(weir_capture_ring, number)
+	FIELD(weir_capture_ring, lost) FIELD(weir_capture_ring, limited)
+	FIELD(weir_capture_ring, data)
 	TYPE(weir_sample)
 	FIELD(weir_sample, service_ns) FIELD(weir_sample, backend) FIELD(weir_sample, reserved)
 	FIELD(weir_sample, end)
@@ -213,7 +257,28 @@ static const struct fact facts[] = {
 
 	// Tables.
 	TYPE(weir_news) FIELD(weir_news, updates) FIELD(weir_news, token)
-	FIELD(weir_news, stealing) FIELD(weir_news, reserved)
+	FIELD(weir_news, stealing) FIELD(weir_news, capture) FIELD(weir_news, reserved)
+	TYPE(weir_capture_terms)
+	FIELD(weir_capture_terms, number)
+	FIELD(weir_capture_terms, interval_ns)
+	FIELD(weir_capture_terms, reasons)
+	FIELD(weir_capture_terms, snap_bytes)
+	FIELD(weir_capture_terms, actions)
+	FIELD(weir_capture_terms, service)
+	FIELD(weir_capture_terms, backend)
+	FIELD(weir_capture_terms, source_port)
+	FIELD(weir_capture_terms, destination_port)
+	FIELD(weir_capture_terms, protocol)
+	FIELD(weir_capture_terms, client_family)
+	FIELD(weir_capture_terms, client_bits)
+	FIELD(weir_capture_terms, destination_family)
+	FIELD(weir_capture_terms, reserved)
+	FIELD(weir_capture_terms, client)
+	FIELD(weir_capture_terms, destination)
+	TYPE(weir_capture_control)
+	FIELD(weir_capture_control, version) FIELD(weir_capture_control, deadline_ns)
+	FIELD(weir_capture_control, reserved) FIELD(weir_capture_control, terms)
+	FIELD(weir_capture_control, read)
 	TYPE(weir_notes)
 	FIELD(weir_notes, control_pid) FIELD(weir_notes, publications)
 	FIELD(weir_notes, generation) FIELD(weir_notes, heap_used) FIELD(weir_notes, service_ids)

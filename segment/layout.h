@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 9 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 10 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -277,7 +277,8 @@ struct weir_news { // [control]
 			  // more than the log holds
 	uint64_t token; // of the newest grace period (grace.h); odd
 	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
-	uint64_t reserved[5];
+	uint64_t capture; // number of the order in force (capture.h), 0 = none
+	uint64_t reserved[4];
 } __attribute__((aligned(64)));
 
 // What control remembers for the next control process. Workers read `backend_ids` alone, when they
@@ -560,8 +561,7 @@ struct weir_segment_header { // [dp]
 	uint32_t dataplane_pid;
 	uint32_t workers;
 	uint32_t ports;
-	uint32_t
-		max_services; // elements of roots.selection[] and of each worker's service counters
+	uint32_t max_services; // elements of roots.selection[], of a worker's service counters
 	uint32_t max_backends; // elements of each worker's backend counters
 	uint32_t reserved0;
 	// Statistics: offsets from the start of that memory.
@@ -594,4 +594,6 @@ struct weir_segment_header { // [dp]
 	uint32_t bucketing; // enum weir_bucketing
 	uint32_t reserved1;
 	uint64_t flow_pages_off; // statistics, since ABI 9: struct weir_flow_pages[workers]
+	uint64_t capture_rings_off; // statistics, since ABI 10: struct weir_capture_ring[workers]
+	uint64_t capture_control_off; // tables, since ABI 10: struct weir_capture_control
 };

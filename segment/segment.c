@@ -28,6 +28,7 @@
 _Static_assert(sizeof(struct weir_worker_counters) % WEIR_LINE_BYTES == 0, "one writer per line");
 _Static_assert(sizeof(struct weir_worker_box) % WEIR_LINE_BYTES == 0, "one writer per line");
 _Static_assert(sizeof(struct weir_control_box) % WEIR_LINE_BYTES == 0, "one writer per line");
+_Static_assert(sizeof(struct weir_capture_ring) % WEIR_LINE_BYTES == 0, "one writer per line");
 _Static_assert(sizeof(struct weir_roots) % WEIR_LINE_BYTES == 0, "segment ABI");
 
 static uint64_t align_up(uint64_t value, uint64_t alignment) {
@@ -57,6 +58,8 @@ void weir_regions_of(
 			workers * sizeof(struct weir_steal_counters)},
 		[WEIR_REGION_FLOW_PAGES] = {"flow pages", &h->flow_pages_off,
 			workers * sizeof(struct weir_flow_pages)},
+		[WEIR_REGION_CAPTURE_RINGS] = {"capture rings", &h->capture_rings_off,
+			workers * sizeof(struct weir_capture_ring)},
 		[WEIR_REGION_SERVICE_COUNTERS] = {"service counters", &h->service_counters_off,
 			workers * services * sizeof(struct weir_share_counters)},
 		[WEIR_REGION_BACKEND_COUNTERS] = {"backend counters", &h->backend_counters_off,
@@ -68,6 +71,8 @@ void weir_regions_of(
 			sizeof(struct weir_roots) + services * sizeof(weir_ref)},
 		[WEIR_REGION_CONTROL_BOXES] = {"control boxes", &h->control_boxes_off,
 			workers * sizeof(struct weir_control_box)},
+		[WEIR_REGION_CAPTURE_CONTROL] = {"capture order", &h->capture_control_off,
+			sizeof(struct weir_capture_control)},
 		[WEIR_REGION_IDENTITY_SERVICES] = {"service identities", &h->identity_services_off,
 			services * sizeof(struct weir_identity_service)},
 		[WEIR_REGION_IDENTITY_BACKENDS] = {"backend identities", &h->identity_backends_off,
@@ -206,6 +211,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 	segment->bucket_owners = since(segment, WEIR_ABI_BUCKETS, header->bucket_owners_off);
 	segment->steal_counters = since(segment, WEIR_ABI_BUCKETS, header->steal_counters_off);
 	segment->flow_pages = since(segment, WEIR_ABI_FLOW_LIST, header->flow_pages_off);
+	segment->capture_rings = since(segment, WEIR_ABI_CAPTURE, header->capture_rings_off);
 	segment->service_counters =
 		(struct weir_share_counters *)(void *)(statistics + header->service_counters_off);
 	segment->backend_counters =
@@ -227,6 +233,11 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 		(struct weir_share_counters *)(void *)(tables + header->backend_bases_off);
 	segment->rows = (struct weir_row_pair *)(void *)(tables + header->rows_off);
 	segment->costs = (uint64_t *)(void *)(tables + header->costs_off);
+	segment->capture_control =
+		segment->capture_rings == NULL
+			? NULL
+			: (struct weir_capture_control *)(void *)(tables +
+								  header->capture_control_off);
 }
 
 // Memory for statistics and for all of tables that is written without asking for it first.

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "capture_layout.h"
 #include "layout.h"
 
 // A mapped segment. The counts are private copies made when it was validated, so that a header
@@ -43,6 +44,7 @@ struct weir_segment {
 	struct weir_bucket_owners *bucket_owners; // likewise
 	struct weir_steal_counters *steal_counters; // [workers]; likewise
 	struct weir_flow_pages *flow_pages; // [workers]; NULL = the dataplane lists no flows
+	struct weir_capture_ring *capture_rings; // [workers]; NULL = the dataplane does not capture
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.
@@ -57,6 +59,7 @@ struct weir_segment {
 	struct weir_share_counters *backend_bases; // [max_backends]
 	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
+	struct weir_capture_control *capture_control; // NULL with capture_rings
 	// What weir_segment_follow has done: backends whose counters have memory (ids below), rows
 	// and bytes of the heap that are mapped. Of the dataplane's side only.
 	uint32_t counted_backends;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "packet_facts.h"
 #include "policy.h"
 
 // Addresses and ports as in the packet (network order). IPv4: first 4 bytes, rest 0.
@@ -24,25 +25,6 @@ struct weir_flow_key {
 // hands to another when work is spread anew (flow_parts.h).
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
-
-// What a packet tells about its flow. Only the client's half is seen with direct server return
-// (DSR), and the states are right with that half alone:
-//   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
-//   DATA       SYN seen, young -> established; after RST -> established (the RST was not real)
-//   ACK        the same without a payload: SYN seen -> young, the rest like DATA
-//   FIN        -> closing; further DATA keeps it there and refreshes it (half-closed download)
-//   RST        finished, but the flow stays for the timeout of what it was: an RST is easily forged
-//   DATAGRAM   the second one: UDP seen -> UDP; then it refreshes
-// Whoever sees no payload may say DATA of an established flow: only the slow way tells them apart.
-enum weir_flow_event {
-	WEIR_FLOW_EVENT_SYN,
-	WEIR_FLOW_EVENT_DATA,
-	WEIR_FLOW_EVENT_FIN,
-	WEIR_FLOW_EVENT_RST,
-	WEIR_FLOW_EVENT_DATAGRAM,
-	WEIR_FLOW_EVENT_ACK,
-};
-#define WEIR_FLOW_EVENTS 6u
 
 // Why a flow ended.
 enum weir_flow_end {

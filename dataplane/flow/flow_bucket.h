@@ -112,7 +112,7 @@ struct weir_flow_family { // the flows of one family
 
 // Per event and phase: the new word without its backend; 0 = the fast path cannot handle it.
 struct weir_flow_stamps {
-	uint32_t word[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASE_ROOM];
+	uint32_t word[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASE_ROOM];
 };
 
 // The current time in ticks of each phase, in the bits of a word that hold them; all ones below.

@@ -22,7 +22,7 @@ struct transition {
 
 // clang-format off
 #define T(phase, step) {WEIR_PHASE_##phase, STEP_##step}
-static const struct transition transitions[WEIR_FLOW_EVENTS][WEIR_FLOW_PHASES] = {
+static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASES] = {
 	// from  free, SYN seen, established, closing,
 	//       reset, joined, waiting, young,
 	//       UDP, UDP seen, aborted, -,

@@ -12,19 +12,6 @@
 #include "layout.h"
 #include "verdict.h"
 
-// The kind of a packet, as far as it is known without any table.
-enum weir_packet_kind {
-	WEIR_PACKET_FLOW, // TCP or UDP, valid: key, hash and event are set
-	WEIR_PACKET_ECHO, // ICMP or ICMPv6 echo request
-	WEIR_PACKET_ICMP_ERROR, // ICMP or ICMPv6 error message
-	WEIR_PACKET_OTHER, // no service can own it: for the kernel
-	WEIR_PACKET_SUSPECT, // verdict.reason holds, but only if the destination is a VIP
-	WEIR_PACKET_BROKEN, // verdict.reason holds, whatever the destination
-	WEIR_PACKET_FRAGMENT_FIRST, // first fragment of TCP or UDP: key, hash and event are set
-	WEIR_PACKET_FRAGMENT, // a later one: the key has no ports
-	WEIR_PACKET_OFFERED, // a first fragment that has its verdict: the next worker's
-};
-
 #define WEIR_OUTER_TTL 64 // of the outer header
 
 // A packet of the fast path: TCP or UDP in IPv4 without options or IPv6 without extension headers,

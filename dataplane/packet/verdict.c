@@ -5,11 +5,9 @@
 
 const char *weir_action_name(enum weir_action action) {
 	static const char *const names[] = {
-		[WEIR_ACTION_FORWARD] = "forward",
-		[WEIR_ACTION_REPLY] = "reply",
-		[WEIR_ACTION_KERNEL] = "kernel",
-		[WEIR_ACTION_DROP] = "drop",
-		[WEIR_ACTION_OFFER] = "offer",
+#define X(name, key) [WEIR_ACTION_##name] = key,
+		WEIR_ACTIONS(X)
+#undef X
 	};
 
 	return (unsigned int)action < RTE_DIM(names) ? names[action] : "unknown";
@@ -17,11 +15,9 @@ const char *weir_action_name(enum weir_action action) {
 
 const char *weir_choice_name(enum weir_choice choice) {
 	static const char *const names[] = {
-		[WEIR_CHOICE_NONE] = "none",
-		[WEIR_CHOICE_FLOW] = "flow",
-		[WEIR_CHOICE_NEW] = "new",
-		[WEIR_CHOICE_UNTRACKED] = "untracked",
-		[WEIR_CHOICE_REPLACED] = "replaced",
+#define X(name, key) [WEIR_CHOICE_##name] = key,
+		WEIR_CHOICES(X)
+#undef X
 	};
 
 	return (unsigned int)choice < RTE_DIM(names) ? names[choice] : "unknown";

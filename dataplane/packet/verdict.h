@@ -7,28 +7,11 @@
 #include <stdint.h>
 
 #include "drop_reasons.h"
+#include "packet_facts.h"
 
 #define WEIR_BURST 64 // most packets in one call of the pipeline
 
-enum weir_action {
-	WEIR_ACTION_FORWARD, // rewritten; send on verdict.port
-	WEIR_ACTION_REPLY, // rewritten into an ICMP reply or an RST; send on verdict.port (where it
-			   // came from)
-	WEIR_ACTION_KERNEL, // untouched; hand to the kernel of the port it came from
-	WEIR_ACTION_DROP, // free; reason in verdict.reason, already counted
-	WEIR_ACTION_OFFER, // untouched; hand to the next worker (weir_pipeline_offer_to)
-};
-
 #define WEIR_REASON_NONE 0xff // verdict.reason where there is none
-
-// Why a packet got its backend; for verdicts, never on the fast path.
-enum weir_choice {
-	WEIR_CHOICE_NONE,
-	WEIR_CHOICE_FLOW, // that of the flow in the table
-	WEIR_CHOICE_NEW, // new flow, from the selection
-	WEIR_CHOICE_UNTRACKED, // from the selection, not entered (table full, or mid-flow packet)
-	WEIR_CHOICE_REPLACED, // its backend was gone, down or took no new flows: another one
-};
 
 struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Worker: turn by turn on devices whose far end the test holds; then the loop in a thread.
-#include "worker.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -18,171 +16,47 @@
 #include <rte_ring.h>
 
 #include "burst.h"
-#include "device_lab.h"
 #include "edges.h"
-#include "frames.h"
 #include "mailbox.h"
 #include "peers.h"
 #include "pipeline_lab.h"
-
-#define WORKERS 2
-#define SELF 1 // the lab's pipeline is that of worker 1
-#define EXCEPTION LAB_PORTS // index of the exception device
-#define DEVICES (LAB_PORTS + 1)
-#define ACK 0x10
-
-struct worker_lab {
-	struct lab *lab;
-	struct weir_plan plan;
-	struct weir_buffers buffers;
-	struct ring_device ring[DEVICES];
-	struct weir_device device[DEVICES];
-	struct weir_port port[LAB_PORTS];
-	struct weir_transmit *transmit;
-	struct weir_distributor *distributor;
-	struct weir_worker *worker;
-};
-
-static void add_source(struct worker_lab *w, enum weir_source_kind kind, uint8_t device) {
-	struct weir_source source = {.kind = (uint8_t)kind,
-		.port = LAB_IN_PORT,
-		.device = w->device[device].id,
-		.distributor = w->distributor};
-
-	if (kind == WEIR_SOURCE_HANDED) {
-		source.ring = w->distributor->ring[SELF];
-	}
-	assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
-}
-
-// Ports 0 to 2, of which packets come in on LAB_IN_PORT; that one has an exception device.
-static struct worker_lab *make(unsigned int number, enum weir_config_idle idle) {
-	const uint32_t owner[DEVICES] = {SELF, SELF, SELF, SELF};
-	struct worker_lab *w = calloc(1, sizeof(*w));
-	struct weir_worker_params params;
-	char name[32], why[256];
-
-	assert_non_null(w);
-	w->lab = lab_make();
-	for (uint8_t d = 0; d < DEVICES; d++) {
-		snprintf(name, sizeof(name), "wk%u_%u", number, d);
-		ring_device_make(name, 1, &w->ring[d]);
-		device_lab_plan(w->ring[d].name, 1, &w->plan);
-		if (d == 0) {
-			weir_buffers_init(&w->buffers, w->plan.pool, w->plan.pools);
-		}
-		assert_int_equal(weir_device_open(&w->plan.device[0], &w->buffers, WORKERS,
-					 &w->device[d], why, sizeof(why)),
-			0);
-		if (d < LAB_PORTS) {
-			w->port[d] = (struct weir_port){.wire = d, .exception = WEIR_NO_DEVICE};
-		}
-	}
-	w->port[LAB_IN_PORT].exception = EXCEPTION;
-	assert_int_equal(weir_transmit_create(w->device, owner, DEVICES, WORKERS, &w->transmit), 0);
-	params = (struct weir_worker_params){.index = SELF,
-		.segment = w->lab->segment,
-		.pipeline = w->lab->pipeline,
-		.transmit = w->transmit,
-		.ports = w->port,
-		.ports_count = LAB_PORTS,
-		.idle = idle,
-		.socket = SOCKET_ID_ANY};
-	assert_int_equal(weir_worker_create(&params, &w->worker), 0);
-	return w;
-}
-
-// Every packet is counted once, and every drop has a name.
-static void check_sums(const struct weir_worker_counters *c) {
-	uint64_t drops = 0;
-
-	for (unsigned int i = 0; i < WEIR_DROP_REASON_SLOTS; i++) {
-		drops += c->drops[i];
-	}
-	assert_int_equal(drops, c->dropped);
-	assert_int_equal(c->rx_packets + c->fragments_made,
-		c->forwarded + c->replied + c->to_kernel + c->dropped + c->handed_over);
-}
-
-static void unmake(struct worker_lab *w) {
-	weir_worker_free(w->worker);
-	weir_distributor_free(w->distributor);
-	weir_transmit_free(w->transmit);
-	for (unsigned int d = 0; d < DEVICES; d++) {
-		weir_device_close(&w->device[d]);
-		ring_device_free(&w->ring[d]);
-	}
-	weir_buffers_fini(&w->buffers);
-	check_sums(lab_counters(w->lab));
-	lab_free(w->lab);
-	assert_int_equal(device_lab_in_use(), 0);
-	free(w);
-}
-
-static void feed(struct worker_lab *w, uint8_t device, const struct frame_spec *spec) {
-	struct frame f;
-
-	frame_build(spec, &f);
-	assert_true(ring_device_feed(&w->ring[device], 0, f.bytes, f.n));
-}
-
-static uint32_t on_wire(struct worker_lab *w, uint8_t device) {
-	return rte_ring_count(w->ring[device].from[0]);
-}
-
-// What no service owns.
-static struct frame_spec for_kernel(void) {
-	struct frame_spec spec = lab_tcp(1, ACK);
-
-	spec.destination = frame_stranger4;
-	return spec;
-}
-
-static void fill(struct worker_lab *w, uint8_t device) {
-	struct rte_mbuf *m;
-
-	while ((m = rte_pktmbuf_alloc(device_lab_pool())) != NULL &&
-		rte_ring_enqueue(w->ring[device].from[0], m) == 0) {
-	}
-	assert_non_null(m);
-	rte_pktmbuf_free(m);
-}
+#include "worker_lab.h"
 
 // --- turns --------------------------------------------------------------------------------
 
 static void packets_leave_on_the_port_of_their_backend(void **state) {
-	struct worker_lab *w = make(1, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(1, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct frame_spec udp = {.family = 4, .protocol = 17, .destination_port = 53};
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (uint16_t n = 0; n < 50; n++) {
 		struct frame_spec tcp = lab_tcp(n, ACK);
 
-		feed(w, LAB_IN_PORT, n % 5 == 0 ? &udp : &tcp);
+		worker_lab_feed(w, LAB_IN_PORT, n % 5 == 0 ? &udp : &tcp);
 	}
 	assert_int_equal(weir_worker_turn(w->worker), 50);
 	assert_int_equal(weir_worker_turn(w->worker), 0);
-	assert_int_equal(on_wire(w, 2), 40);
-	assert_int_equal(on_wire(w, 0), 10);
-	assert_int_equal(on_wire(w, LAB_IN_PORT), 0);
+	assert_int_equal(worker_lab_on_wire(w, 2), 40);
+	assert_int_equal(worker_lab_on_wire(w, 0), 10);
+	assert_int_equal(worker_lab_on_wire(w, LAB_IN_PORT), 0);
 	assert_int_equal(counters->tx_packets, 50);
 	assert_true(counters->tx_bytes > counters->rx_bytes);
 	assert_int_equal(counters->forwarded, 50);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void what_is_the_kernels_goes_there_untouched(void **state) {
-	struct worker_lab *w = make(2, WEIR_IDLE_POLL);
-	struct frame_spec spec = for_kernel();
+	struct worker_lab *w = worker_lab_make(2, WEIR_IDLE_POLL);
+	struct frame_spec spec = worker_lab_for_kernel();
 	struct rte_mbuf *m;
 	struct frame f;
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	frame_build(&spec, &f);
-	feed(w, LAB_IN_PORT, &spec);
+	worker_lab_feed(w, LAB_IN_PORT, &spec);
 	weir_worker_turn(w->worker);
 	m = ring_device_take(&w->ring[EXCEPTION], 0);
 	assert_non_null(m);
@@ -191,40 +65,40 @@ static void what_is_the_kernels_goes_there_untouched(void **state) {
 	rte_pktmbuf_free(m);
 	assert_int_equal(lab_counters(w->lab)->to_kernel, 1);
 	assert_int_equal(lab_counters(w->lab)->tx_packets, 0);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void without_a_way_to_the_kernel_it_is_dropped_and_counted(void **state) {
-	struct worker_lab *w = make(3, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(3, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
-	struct frame_spec spec = for_kernel();
+	struct frame_spec spec = worker_lab_for_kernel();
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	w->port[LAB_IN_PORT].exception = WEIR_NO_DEVICE;
-	feed(w, LAB_IN_PORT, &spec);
+	worker_lab_feed(w, LAB_IN_PORT, &spec);
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_NO_EXCEPTION_PORT], 1);
 	assert_int_equal(counters->to_kernel, 0);
 	// A packet socket's port: the kernel has it already.
 	w->port[LAB_IN_PORT].kernel_has_copy = true;
-	feed(w, LAB_IN_PORT, &spec);
+	worker_lab_feed(w, LAB_IN_PORT, &spec);
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_NO_EXCEPTION_PORT], 1);
 	assert_int_equal(counters->to_kernel, 1);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void what_the_kernel_sends_goes_out_unchanged(void **state) {
-	struct worker_lab *w = make(4, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(4, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK); // even to a VIP
 	struct rte_mbuf *m;
 	struct frame f;
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
+	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	frame_build(&spec, &f);
-	feed(w, EXCEPTION, &spec);
+	worker_lab_feed(w, EXCEPTION, &spec);
 	assert_int_equal(weir_worker_turn(w->worker), 1);
 	m = ring_device_take(&w->ring[LAB_IN_PORT], 0);
 	assert_non_null(m);
@@ -233,70 +107,70 @@ static void what_the_kernel_sends_goes_out_unchanged(void **state) {
 	rte_pktmbuf_free(m);
 	assert_int_equal(lab_counters(w->lab)->tx_packets, 1);
 	assert_int_equal(lab_counters(w->lab)->rx_packets, 0);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void full_queues_are_counted_under_their_names(void **state) {
-	struct worker_lab *w = make(5, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(5, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
-	struct frame_spec kernel = for_kernel(), tcp = lab_tcp(1, ACK);
+	struct frame_spec kernel = worker_lab_for_kernel(), tcp = lab_tcp(1, ACK);
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
-	add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
-	fill(w, 2);
-	feed(w, LAB_IN_PORT, &tcp);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
+	worker_lab_fill(w, 2);
+	worker_lab_feed(w, LAB_IN_PORT, &tcp);
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_TX_FULL], 1);
 	ring_device_free(&w->ring[2]);
 	w->ring[2].queues = 0;
-	fill(w, EXCEPTION);
-	feed(w, LAB_IN_PORT, &kernel);
+	worker_lab_fill(w, EXCEPTION);
+	worker_lab_feed(w, LAB_IN_PORT, &kernel);
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_EXCEPTION_FULL], 1);
 	assert_int_equal(counters->tx_packets, 0);
 	assert_int_equal(counters->forwarded, 0);
-	fill(w, LAB_IN_PORT);
-	feed(w, EXCEPTION, &tcp);
+	worker_lab_fill(w, LAB_IN_PORT);
+	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_TX_FULL], 2);
 	assert_int_equal(counters->rx_packets, 3);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 // A broken control process may write any MTU into a backend's row.
 static void a_frame_longer_than_the_device_takes_is_not_sent(void **state) {
-	struct worker_lab *w = make(6, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(6, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK);
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (unsigned int id = 0; id < 6; id++) {
 		w->lab->rows[id].mtu = 9000;
 	}
 	lab_publish_backends(w->lab);
 	spec.payload = 1600;
-	feed(w, LAB_IN_PORT, &spec);
+	worker_lab_feed(w, LAB_IN_PORT, &spec);
 	weir_worker_turn(w->worker);
 	assert_int_equal(lab_counters(w->lab)->drops[WEIR_DROP_TX_TOO_LONG], 1);
-	assert_int_equal(on_wire(w, 2), 0);
-	unmake(w);
+	assert_int_equal(worker_lab_on_wire(w, 2), 0);
+	worker_lab_free(w);
 }
 
 static void the_distributor_keeps_what_is_ours_and_hands_over_the_rest(void **state) {
-	struct worker_lab *w = make(7, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	uint32_t handed = 0;
 
 	(void)state;
 	assert_int_equal(
 		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
-	add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
 	for (uint16_t round = 0; round < 3; round++) {
 		for (uint16_t n = 0; n < 40; n++) {
 			struct frame_spec tcp = lab_tcp(n, ACK);
 
-			feed(w, LAB_IN_PORT, &tcp);
+			worker_lab_feed(w, LAB_IN_PORT, &tcp);
 		}
 		while (weir_worker_turn(w->worker) > 0) {
 		}
@@ -311,45 +185,45 @@ static void the_distributor_keeps_what_is_ours_and_hands_over_the_rest(void **st
 	assert_int_equal(counters->handed_over, 3 * handed);
 	assert_int_equal(counters->forwarded, 120 - 3 * handed);
 	assert_int_equal(counters->flow_new, 40 - handed);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void a_full_hand_over_ring_is_counted(void **state) {
-	struct worker_lab *w = make(8, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(8, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 
 	(void)state;
 	assert_int_equal(
 		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
-	add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
 	for (uint16_t n = 0; n < 4000; n++) {
 		struct frame_spec tcp = lab_tcp(n, ACK);
 
-		feed(w, LAB_IN_PORT, &tcp);
+		worker_lab_feed(w, LAB_IN_PORT, &tcp);
 	}
 	while (weir_worker_turn(w->worker) > 0) {
 	}
 	assert_int_equal(counters->handed_over, WEIR_DISTRIBUTOR_RING - 1);
 	assert_true(counters->drops[WEIR_DROP_HANDOFF_FULL] > 500);
 	assert_int_equal(counters->rx_packets, 4000);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void handed_packets_are_processed(void **state) {
-	struct worker_lab *w = make(9, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(9, WEIR_IDLE_POLL);
 	struct frame_spec tcp = lab_tcp(1, ACK);
 	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
 	struct frame f;
 
 	(void)state;
 	assert_int_equal(weir_distributor_create(0, WORKERS, 0, SOCKET_ID_ANY, &w->distributor), 0);
-	add_source(w, WEIR_SOURCE_HANDED, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_HANDED, LAB_IN_PORT);
 	frame_build(&tcp, &f);
 	memcpy(rte_pktmbuf_append(m, (uint16_t)f.n), f.bytes, f.n);
 	assert_int_equal(rte_ring_enqueue(w->distributor->ring[SELF], m), 0);
 	assert_int_equal(weir_worker_turn(w->worker), 1);
-	assert_int_equal(on_wire(w, 2), 1);
-	unmake(w);
+	assert_int_equal(worker_lab_on_wire(w, 2), 1);
+	worker_lab_free(w);
 }
 
 // An ICMP error about an unknown flow goes to the next worker; here it has come round.
@@ -365,7 +239,7 @@ static void offered_packets_go_round(void **state) {
 		.icmp_type = 3,
 		.source = frame_stranger4,
 		.payload = 28};
-	struct worker_lab *w = make(13, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(13, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct weir_source source = {.kind = WEIR_SOURCE_OFFERED};
 	struct weir_peers *peers;
@@ -378,40 +252,40 @@ static void offered_packets_go_round(void **state) {
 	assert_int_equal(weir_peers_create(1, SOCKET_ID_ANY, &peers), -EINVAL);
 	assert_int_equal(weir_peers_create(WORKERS, SOCKET_ID_ANY, &peers), 0);
 	source.ring = peers->ring[SELF];
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
 	weir_pipeline_offer_to(w->lab->pipeline, WORKERS);
 	weir_worker_offer_to(w->worker, peers->ring[0]);
-	feed(w, LAB_IN_PORT, &error);
+	worker_lab_feed(w, LAB_IN_PORT, &error);
 	assert_int_equal(weir_worker_turn(w->worker), 1);
 	assert_int_equal(counters->handed_over, 1);
-	check_sums(counters);
+	worker_lab_check_sums(counters);
 	assert_int_equal(rte_ring_dequeue(peers->ring[0], (void **)&m), 0);
 	assert_int_equal(rte_ring_enqueue(peers->ring[SELF], m), 0);
 	assert_int_equal(weir_worker_turn(w->worker), 1);
 	assert_int_equal(counters->handed_over, 1);
 	assert_int_equal(counters->forwarded, 1);
 	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // nobody takes what is offered
-		feed(w, LAB_IN_PORT, &error);
+		worker_lab_feed(w, LAB_IN_PORT, &error);
 		weir_worker_turn(w->worker);
 	}
 	assert_int_equal(counters->handed_over, WEIR_PEER_RING);
 	assert_int_equal(counters->drops[WEIR_DROP_HANDOFF_FULL], 11);
-	check_sums(counters);
+	worker_lab_check_sums(counters);
 	weir_peers_free(peers);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 static void one_question_a_turn_is_answered(void **state) {
-	struct worker_lab *w = make(10, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(10, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 	struct frame_spec tcp = lab_tcp(1, ACK);
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
-	feed(w, LAB_IN_PORT, &tcp);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_feed(w, LAB_IN_PORT, &tcp);
 	weir_worker_turn(w->worker);
 	memcpy(message.flow.source, frame_client4, 16);
 	memcpy(message.flow.destination, frame_vip4, 16);
@@ -429,12 +303,12 @@ static void one_question_a_turn_is_answered(void **state) {
 		assert_int_equal(message.flow.found, 1);
 		assert_false(weir_mailbox_receive(&theirs->response, &ours->response, &message));
 	}
-	unmake(w);
+	worker_lab_free(w);
 }
 
 // Its flows are not in buckets.
 static void a_bucket_is_refused_where_there_are_none(void **state) {
-	struct worker_lab *w = make(15, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(15, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL};
@@ -445,20 +319,10 @@ static void a_bucket_is_refused_where_there_are_none(void **state) {
 	weir_worker_turn(w->worker);
 	assert_true(weir_mailbox_receive(&theirs->response, &ours->response, &message));
 	assert_int_equal(message.steal.answer, WEIR_BUCKET_NOT_BUCKETED);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 // --- worker, services and backends agree ---------------------------------------------------
-
-static void drain(struct worker_lab *w) {
-	for (uint8_t d = 0; d < DEVICES; d++) {
-		struct rte_mbuf *m;
-
-		while (w->ring[d].queues > 0 && (m = ring_device_take(&w->ring[d], 0)) != NULL) {
-			rte_pktmbuf_free(m);
-		}
-	}
-}
 
 // One frame through the worker, and all sums.
 static void turn_with(struct worker_lab *w, const struct frame *f) {
@@ -490,7 +354,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	struct frame_spec syn = lab_tcp(2000, 2), known = lab_tcp(2001, 2);
 	struct lab *lab = w->lab;
 
-	feed(w, LAB_IN_PORT, &known);
+	worker_lab_feed(w, LAB_IN_PORT, &known);
 	weir_worker_turn(w->worker);
 	known.tcp_flags = ACK;
 	known.payload = 1500;
@@ -498,7 +362,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	turn_for(w, &known, WEIR_DROP_MTU_EXCEEDED);
 	known.source_port--;
 	known.payload = 10;
-	feed(w, LAB_IN_PORT, &known);
+	worker_lab_feed(w, LAB_IN_PORT, &known);
 	weir_worker_turn(w->worker);
 	for (unsigned int id = 0; id < 4; id++) {
 		lab->rows[id].flags |= WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET;
@@ -514,7 +378,7 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	weir_pipeline_settle(lab->pipeline);
 	for (unsigned int i = 0; i < 8; i++) { // more than one, also where half-open ones are free
 		syn.tcp_flags = i % 2 == 0 ? 2 : ACK;
-		feed(w, LAB_IN_PORT, &syn);
+		worker_lab_feed(w, LAB_IN_PORT, &syn);
 		weir_worker_turn(w->worker);
 		syn.source_port = (uint16_t)(syn.source_port + i % 2);
 	}
@@ -538,16 +402,16 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 }
 
 static void drop_by_devices(struct worker_lab *w) {
-	struct frame_spec tcp = lab_tcp(3000, ACK), kernel = for_kernel();
+	struct frame_spec tcp = lab_tcp(3000, ACK), kernel = worker_lab_for_kernel();
 
-	drain(w);
-	fill(w, 2);
+	worker_lab_drain(w);
+	worker_lab_fill(w, 2);
 	turn_for(w, &tcp, WEIR_DROP_TX_FULL);
 	turn_for(w, &tcp, WEIR_DROP_TX_FULL); // now a known flow
-	drain(w);
-	fill(w, EXCEPTION);
+	worker_lab_drain(w);
+	worker_lab_fill(w, EXCEPTION);
 	turn_for(w, &kernel, WEIR_DROP_EXCEPTION_FULL);
-	drain(w);
+	worker_lab_drain(w);
 	w->port[LAB_IN_PORT].exception = WEIR_NO_DEVICE;
 	turn_for(w, &kernel, WEIR_DROP_NO_EXCEPTION_PORT);
 	for (unsigned int id = 0; id < 6; id++) {
@@ -564,10 +428,10 @@ static void drop_replies(struct worker_lab *w) {
 
 	turn_for(w, &tcp, WEIR_DROP_OTHER_MAC);
 	turn_for(w, &echo, WEIR_DROP_GROUP_MAC);
-	drain(w);
-	fill(w, LAB_IN_PORT);
+	worker_lab_drain(w);
+	worker_lab_fill(w, LAB_IN_PORT);
 	turn_for(w, &echo, WEIR_DROP_TX_FULL);
-	drain(w);
+	worker_lab_drain(w);
 	weir_icmp_limit_init(&w->lab->pipeline->echo_limit, 0);
 	turn_for(w, &echo, WEIR_DROP_ICMP_RATE);
 }
@@ -585,16 +449,16 @@ static void counters_agree_under_every_drop_reason(void **state) {
 		[WEIR_DROP_FRAGMENT_FIRST_MISSING] = true,
 		[WEIR_DROP_FRAGMENT_TABLE] = true,
 		[WEIR_DROP_HEADROOM] = true};
-	struct worker_lab *w = make(14, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(14, WEIR_IDLE_POLL);
 	struct frame f;
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (unsigned int i = 0; i < edge_count; i++) {
 		edge_build(&edges[i], &f);
 		if (f.n > 0 && f.n <= RTE_MBUF_DEFAULT_DATAROOM) {
 			turn_with(w, &f);
-			drain(w);
+			worker_lab_drain(w);
 		}
 	}
 	drop_by_rows_and_selections(w);
@@ -606,12 +470,12 @@ static void counters_agree_under_every_drop_reason(void **state) {
 				weir_drop_reason_name((enum weir_drop_reason)i));
 		}
 	}
-	drain(w);
-	unmake(w);
+	worker_lab_drain(w);
+	worker_lab_free(w);
 }
 
 static void sources_have_a_limit(void **state) {
-	struct worker_lab *w = make(11, WEIR_IDLE_POLL);
+	struct worker_lab *w = worker_lab_make(11, WEIR_IDLE_POLL);
 	struct weir_source source = {.kind = WEIR_SOURCE_QUEUE};
 
 	(void)state;
@@ -619,7 +483,7 @@ static void sources_have_a_limit(void **state) {
 		assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
 	}
 	assert_int_equal(weir_worker_add_source(w->worker, &source), -ENOSPC);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 // --- the loop -----------------------------------------------------------------------------
@@ -647,7 +511,7 @@ static void *run(void *context) {
 // A table that was replaced is freed while the loop turns (S5), the heartbeat goes on, and in idle
 // mode yield the CPU is left to others.
 static void the_loop_reports_beats_and_yields(void **state) {
-	struct worker_lab *w = make(12, WEIR_IDLE_YIELD);
+	struct worker_lab *w = worker_lab_make(12, WEIR_IDLE_YIELD);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct runner runner = {.worker = w->worker};
 	uint64_t beat = counters->heartbeat_ns;
@@ -655,7 +519,7 @@ static void the_loop_reports_beats_and_yields(void **state) {
 	pthread_t thread;
 
 	(void)state;
-	add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
+	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	assert_int_equal(pthread_create(&thread, NULL, run, &runner), 0);
 	while (weir_counter_read(&counters->loops) < 3000) {
 		assert_true(seconds(CLOCK_MONOTONIC) < start + 20);
@@ -672,7 +536,7 @@ static void the_loop_reports_beats_and_yields(void **state) {
 	// Offline now: nobody waits for a worker that has ended.
 	lab_publish_services(w->lab);
 	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
-	unmake(w);
+	worker_lab_free(w);
 }
 
 int main(void) {

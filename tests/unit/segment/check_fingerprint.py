@@ -14,12 +14,13 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-LAYOUT = ("layout.h", "mailbox.h")  # every structure is in the segment
-ENUMERATIONS = ("layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h")
+LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")  # every structure is in the segment
+ENUMERATIONS = ("layout.h", "capture_layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h",
+                "packet_facts.h")
 POLICY_ENUMERATIONS = ("weir_policy", "weir_when_exhausted")
 # Compared before the fingerprint is.
 NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
-             "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST"}
+             "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST", "WEIR_ABI_CAPTURE"}
 MAIN = """#include <stdio.h>
 #include "fingerprint.h"
 int main(void) { printf("%llx\\n", (unsigned long long)weir_layout_fingerprint()); return 0; }
@@ -50,7 +51,7 @@ class Layout:
         self.enumerators = {}  # enumeration -> names
         self.enum_file = {}
         for name, text in self._texts('#include "layout.h"\n#include "mailbox.h"\n'
-                                      '#include "flow_state.h"\n').items():
+                                      '#include "capture_layout.h"\n#include "flow_state.h"\n').items():
             self._read(name, text)
 
     def preprocess(self, text, *options):

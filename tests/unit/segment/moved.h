@@ -19,6 +19,7 @@ static inline void segment_moved(
 	MOVE(statistics, worker_counters);
 	MOVE(statistics, worker_boxes);
 	MOVE(statistics, port_counters);
+	MOVE(statistics, capture_rings);
 	MOVE(statistics, service_counters);
 	MOVE(statistics, backend_counters);
 	MOVE(tables, news);
@@ -32,6 +33,7 @@ static inline void segment_moved(
 	MOVE(tables, backend_bases);
 	MOVE(tables, rows);
 	MOVE(tables, costs);
+	MOVE(tables, capture_control);
 #undef MOVE
 	segment->statistics = statistics;
 	segment->tables = tables;

@@ -135,18 +135,20 @@ static void offsets_out_of_place_are_refused(void **state) {
 	uint64_t *const statistics[] = {&h->quiescence_off, &h->refusals_off,
 		&h->worker_counters_off, &h->worker_boxes_off, &h->port_counters_off,
 		&h->bucket_packets_off, &h->bucket_owners_off, &h->steal_counters_off,
-		&h->flow_pages_off, &h->service_counters_off, &h->backend_counters_off};
+		&h->flow_pages_off, &h->capture_rings_off, &h->service_counters_off,
+		&h->backend_counters_off};
 	uint64_t *const tables[] = {&h->news_off, &h->roots_off, &h->control_boxes_off,
-		&h->identity_services_off, &h->identity_backends_off, &h->service_bases_off,
-		&h->backend_bases_off, &h->rows_off, &h->costs_off, &h->heap_off};
+		&h->capture_control_off, &h->identity_services_off, &h->identity_backends_off,
+		&h->service_bases_off, &h->backend_bases_off, &h->rows_off, &h->costs_off,
+		&h->heap_off};
 
 	(void)state;
-	for (unsigned int i = 0; i < 11; i++) {
+	for (unsigned int i = 0; i < 12; i++) {
 		REFUSED(*statistics[i], 0, -EBADMSG);
 		REFUSED(*statistics[i], 64, -EBADMSG); // inside the header
 	}
-	offsets_out_of_place(segment, statistics, 11, 11, segment->statistics_bytes);
-	offsets_out_of_place(segment, tables, 10, 9, segment->tables_bytes);
+	offsets_out_of_place(segment, statistics, 12, 12, segment->statistics_bytes);
+	offsets_out_of_place(segment, tables, 11, 10, segment->tables_bytes);
 	REFUSED(h->rows_off, h->rows_off - 4096, -EBADMSG); // into the region before
 	REFUSED(h->heap_off, h->heap_off - 4096, -EBADMSG);
 	weir_segment_free(segment);

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "packet_capture.h"
+
+#include <errno.h>
+
+#include <rte_malloc.h>
+
+#include "burst.h"
+#include "packet_match.h"
+
+#define AHEAD 4u // packets whose first bytes are prefetched
+#define UNDESCRIBED 0xff // no enum weir_packet_kind
+
+_Static_assert(WEIR_BURST <= 64, "a bit per packet");
+_Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "copied as it is");
+_Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "no kind");
+
+struct seen { // a packet of the burst
+	struct weir_capture_record record;
+	struct weir_flow_key flow; // family 0 = of no flow
+	uint64_t flow_hash; // by which the table finds it
+	uint32_t part; // of the flows, as the packet carries it where that comes by RSS
+};
+
+struct weir_packet_capture {
+	struct weir_pipeline *pipeline;
+	struct weir_capture_ring *ring;
+	const struct weir_ring_position *read; // control's
+	uint64_t number; // of the order that the terms are of; 0 = none yet
+	bool sound; // they are in range
+	struct weir_capture_terms terms;
+	struct weir_icmp_limit limit;
+	uint64_t now_ns; // of the burst
+	uint64_t candidates; // bits of packets that were saved
+	struct seen seen[WEIR_BURST];
+	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last one: of no burst
+};
+
+int weir_packet_capture_create(
+	struct weir_pipeline *pipeline, int socket, struct weir_packet_capture **ret) {
+	const struct weir_segment *segment = pipeline->segment;
+	struct weir_packet_capture *capture =
+		rte_zmalloc_socket("capture", sizeof(*capture), RTE_CACHE_LINE_SIZE, socket);
+
+	if (capture == NULL) {
+		return -ENOMEM;
+	}
+	capture->pipeline = pipeline;
+	capture->ring = &segment->capture_rings[pipeline->worker];
+	capture->read = &segment->capture_control->read[pipeline->worker];
+	*ret = capture;
+	return 0;
+}
+
+void weir_packet_capture_free(struct weir_packet_capture *capture) {
+	rte_free(capture);
+}
+
+// --- the order ----------------------------------------------------------------------------
+
+static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t now_ns) {
+	int r = weir_capture_read(capture->pipeline->segment, number, &capture->terms);
+
+	if (r == -EAGAIN) {
+		return;
+	}
+	capture->number = number;
+	capture->sound = r == 0;
+	if (r == 0) {
+		capture->limit = (struct weir_icmp_limit){.cost_ns = capture->terms.interval_ns,
+			.credit_ns = WEIR_CAPTURE_SECOND_NS,
+			.last_ns = now_ns};
+		weir_capture_begin(capture->ring, number);
+	}
+}
+
+// Whether an order is in force, which is adopted then.
+static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
+	const struct weir_segment *segment = capture->pipeline->segment;
+	uint64_t number = weir_capture_wanted(segment);
+
+	if (number == 0 || !weir_capture_is_due(segment, now_ns)) {
+		return false;
+	}
+	if (number != capture->number) {
+		adopt(capture, number, now_ns);
+	}
+	return number == capture->number && capture->sound;
+}
+
+// --- saving -------------------------------------------------------------------------------
+
+// Save packet m if the order may be about it.
+static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, uint8_t port,
+	struct weir_capture_record *record, struct weir_flow_key *key, uint8_t *data) {
+	const struct weir_capture_terms *terms = &capture->terms;
+	uint32_t wanted = RTE_MAX(terms->snap_bytes, WEIR_PACKET_MATCH_BYTES);
+	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
+	const uint8_t *frame = rte_pktmbuf_read(m, 0, bytes, data);
+
+	if (frame == NULL) {
+		bytes = 0;
+		frame = data;
+	}
+	weir_packet_key_read(frame, RTE_MIN(bytes, WEIR_PACKET_MATCH_BYTES), key);
+	if (!weir_packet_matches(terms, key)) {
+		return false;
+	}
+	if (frame != data) {
+		memcpy(data, frame, bytes);
+	}
+	*record = (struct weir_capture_record){.time_ns = capture->now_ns,
+		.number = capture->number,
+		.length = m->pkt_len,
+		.bucket = WEIR_CAPTURE_NO_BUCKET,
+		.saved = (uint16_t)RTE_MIN(bytes, terms->snap_bytes),
+		.service = WEIR_SERVICE_NONE,
+		.backend = WEIR_BACKEND_NONE,
+		.port = port,
+		.out_port = WEIR_CAPTURE_NONE,
+		.action = WEIR_ACTION_DROP,
+		.reason = WEIR_CAPTURE_NONE,
+		.choice = WEIR_CHOICE_NONE,
+		.kind = WEIR_CAPTURE_NONE,
+		.event = WEIR_CAPTURE_NONE,
+		.path = WEIR_CAPTURE_NONE,
+		.flow_state = WEIR_CAPTURE_NONE};
+	return true;
+}
+
+bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
+	uint16_t n, uint8_t in_port, uint64_t now_ns) {
+	struct weir_descriptor *descriptors = capture->pipeline->descriptors;
+
+	capture->candidates = 0;
+	if (!is_active(capture, now_ns)) {
+		return false;
+	}
+	capture->now_ns = now_ns;
+	n = RTE_MIN(n, (uint16_t)WEIR_BURST);
+	for (uint16_t i = 0; i < RTE_MIN(n, AHEAD); i++) {
+		rte_prefetch0(rte_pktmbuf_mtod(pkts[i], const void *));
+	}
+	for (uint16_t i = 0; i < n; i++) {
+		struct seen *seen = &capture->seen[i];
+
+		if (i + AHEAD < n) {
+			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
+		}
+		// A packet of the fast path leaves the descriptor of its place as it is.
+		descriptors[i].kind = UNDESCRIBED;
+		if (save(capture, pkts[i], in_port, &seen->record, &seen->flow, capture->data[i])) {
+			seen->part = weir_burst_part_of(pkts[i]);
+			capture->candidates |= UINT64_C(1) << i;
+		}
+	}
+	return capture->candidates != 0;
+}
+
+// --- what the pipeline knows ----------------------------------------------------------------
+
+// Where the flow table has the flow, whose key has this hash.
+static void see_flow(struct weir_packet_capture *capture, struct seen *seen, uint64_t hash) {
+	const struct weir_pipeline *pipeline = capture->pipeline;
+	const struct weir_flow_secret *secret = &pipeline->flows->secret;
+
+	seen->record.hash = hash;
+	seen->flow_hash = hash;
+	if (pipeline->by_rss) {
+		seen->record.bucket = seen->part & (WEIR_FLOW_PARTS - 1);
+		seen->flow_hash = weir_flow_hash_in_part(secret, &seen->flow, hash, seen->part);
+	} else if (pipeline->flows->owned.shift != 0) {
+		seen->record.bucket =
+			weir_flow_part(secret, weir_flow_bucket_hash(secret, &seen->flow, hash));
+	}
+}
+
+// As weir_lookup_slow tells an ACK without a payload. The fast path calls it data.
+static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const uint8_t *data) {
+	uint32_t at = (uint32_t)d->l3_offset + d->l4_offset + 12;
+
+	return d->event == WEIR_FLOW_EVENT_DATA && d->key.protocol == WEIR_PROTOCOL_TCP &&
+			       at < RTE_MIN(length, WEIR_PACKET_MATCH_BYTES) &&
+			       d->ip_bytes <= d->l4_offset + (data[at] >> 4) * 4u
+		       ? WEIR_FLOW_EVENT_ACK
+		       : d->event;
+}
+
+static void see_packet(struct weir_packet_capture *capture, uint32_t i) {
+	const struct weir_pipeline *pipeline = capture->pipeline;
+	const struct weir_summary *s = &pipeline->summaries[i];
+	const struct weir_descriptor *d = &pipeline->descriptors[i];
+	struct seen *seen = &capture->seen[i];
+	struct weir_capture_record *record = &seen->record;
+
+	if (d->kind == UNDESCRIBED) {
+		record->path = WEIR_CAPTURE_PATH_FAST;
+		record->kind = WEIR_PACKET_FLOW;
+		record->event = s->event;
+		see_flow(capture, seen, s->hash);
+		return;
+	}
+	record->path = WEIR_CAPTURE_PATH_SLOW;
+	record->kind = d->kind;
+	if (d->kind != WEIR_PACKET_FLOW && d->kind != WEIR_PACKET_FRAGMENT_FIRST) {
+		seen->flow.family = 0;
+		return;
+	}
+	record->event = event_of(d, record->length, capture->data[i]);
+	seen->flow = d->key;
+	see_flow(capture, seen, d->hash);
+}
+
+void weir_packet_capture_see(
+	struct weir_packet_capture *capture, const struct weir_verdict *verdicts) {
+	for (uint64_t left = capture->candidates; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		const struct weir_verdict *verdict = &verdicts[i];
+		struct weir_capture_record *record = &capture->seen[i].record;
+
+		record->action = verdict->action;
+		record->reason = verdict->reason;
+		record->choice = verdict->choice;
+		record->service = verdict->service;
+		record->backend = verdict->backend;
+		if (verdict->action == WEIR_ACTION_FORWARD ||
+			verdict->action == WEIR_ACTION_REPLY) {
+			record->out_port = verdict->port;
+		}
+		see_packet(capture, i);
+	}
+}
+
+// A reply that counted as dropped keeps its reason, as in the counters.
+void weir_packet_capture_undelivered(
+	struct weir_packet_capture *capture, uint32_t i, enum weir_drop_reason reason) {
+	struct weir_capture_record *record = &capture->seen[i].record;
+
+	record->action = WEIR_ACTION_DROP;
+	if (record->reason == WEIR_CAPTURE_NONE) {
+		record->reason = (uint8_t)reason;
+	}
+}
+
+// --- records ------------------------------------------------------------------------------
+
+static bool is_wanted(
+	const struct weir_capture_terms *terms, const struct weir_capture_record *record) {
+	if (terms->actions == 0 ? record->action == WEIR_ACTION_OFFER
+				: (terms->actions >> record->action & 1) == 0) {
+		return false;
+	}
+	if (terms->reasons != 0 && (record->reason == WEIR_CAPTURE_NONE ||
+					   (terms->reasons >> record->reason & 1) == 0)) {
+		return false;
+	}
+	return (terms->service == WEIR_SERVICE_NONE || terms->service == record->service) &&
+	       (terms->backend == WEIR_BACKEND_NONE || terms->backend == record->backend);
+}
+
+// Write a record that is wanted.
+static void put(struct weir_packet_capture *capture, struct weir_capture_record *record,
+	const uint8_t *data) {
+	if (!weir_icmp_limit_ready(&capture->limit, capture->now_ns)) {
+		weir_counter_add(&capture->ring->limited, 1);
+		return;
+	}
+	record->tables = capture->pipeline->reader.selections_seen;
+	if (!weir_capture_put(capture->ring, capture->read, record, data)) {
+		weir_counter_add(&capture->ring->lost, 1);
+		return;
+	}
+	weir_icmp_limit_take(&capture->limit);
+}
+
+void weir_packet_capture_end(struct weir_packet_capture *capture) {
+	const struct weir_flow_table *flows = capture->pipeline->flows;
+
+	for (uint64_t left = capture->candidates; left != 0; left &= left - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(left);
+		struct seen *seen = &capture->seen[i];
+
+		if (!is_wanted(&capture->terms, &seen->record)) {
+			continue;
+		}
+		if (seen->record.hash != 0 && seen->flow.family != 0) {
+			weir_flow_ref flow = weir_flow_lookup_owned(
+				flows, &seen->flow, seen->flow_hash, capture->now_ns);
+
+			if (flow >= 0) {
+				seen->record.flow_state = (uint8_t)weir_flow_state(flows, flow);
+			}
+		}
+		put(capture, &seen->record, capture->data[i]);
+	}
+	capture->candidates = 0;
+}
+
+void weir_packet_capture_dropped(struct weir_packet_capture *capture, struct rte_mbuf *const *pkts,
+	uint32_t n, uint8_t port, enum weir_drop_reason reason, uint64_t now_ns) {
+	uint8_t *data = capture->data[WEIR_BURST];
+
+	if (!is_active(capture, now_ns)) {
+		return;
+	}
+	capture->now_ns = now_ns;
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_capture_record record;
+		struct weir_flow_key key;
+
+		if (save(capture, pkts[i], port, &record, &key, data)) {
+			record.reason = (uint8_t)reason;
+			if (is_wanted(&capture->terms, &record)) {
+				put(capture, &record, data);
+			}
+		}
+	}
+}

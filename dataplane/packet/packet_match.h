@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it.
+// Reads packets that the parser refuses, too, as far as they go.
+//
+// Threads: pure functions.
+#pragma once
+
+#include "capture.h"
+#include "flow.h"
+
+// Bytes of a frame that tell all: two tags, IPv6 and the headers between it and the ports.
+#define WEIR_PACKET_MATCH_BYTES 128u
+
+// Protocol, addresses and ports of a frame, of which `bytes` may be read. family 0: neither IPv4
+// nor IPv6, or cut off inside that header; protocol 0: cut off before it is known; ports 0: neither
+// TCP nor UDP, a later fragment, or cut off.
+void weir_packet_key_read(const uint8_t *frame, uint32_t bytes, struct weir_flow_key *ret);
+bool weir_packet_matches(const struct weir_capture_terms *terms, const struct weir_flow_key *key);

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Layout of what captures have in the segment, a part of layout.h: the order of control (tables)
+// and the rings of records (statistics). capture.h says how they are used.
+#pragma once
+
+#include "flow_state.h"
+#include "layout.h"
+#include "packet_facts.h"
+
+#define WEIR_ABI_CAPTURE 10 // the first one with these
+
+#define WEIR_CAPTURE_RING_BYTES (256u << 10) // power of two, per worker
+#define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: not known, or there is none
+#define WEIR_CAPTURE_NO_BUCKET 0xffffffffu
+
+// The way of a packet through the pipeline. X(NAME, "name")
+#define WEIR_CAPTURE_PATHS(X) X(FAST, "fast") X(SLOW, "slow")
+
+enum weir_capture_path {
+#define X(name, key) WEIR_CAPTURE_PATH_##name,
+	WEIR_CAPTURE_PATHS(X)
+#undef X
+};
+
+// Which packets, and how much of them. All that is given must hold. Addresses of IPv4 are in the
+// first 4 bytes.
+struct weir_capture_terms { // 80 bytes, [control]
+	uint64_t number; // of the order, never 0
+	uint64_t interval_ns; // between two records of a worker, on average
+	uint64_t reasons; // a bit by enum weir_drop_reason; 0 = whatever the reason, or none
+	uint32_t snap_bytes; // of a frame
+	uint32_t actions; // a bit by enum weir_action; 0 = all but OFFER: another worker records it
+	uint16_t service; // WEIR_SERVICE_NONE = any, or none
+	uint16_t backend; // WEIR_BACKEND_NONE = any, or none
+	uint16_t source_port; // host order; 0 = any
+	uint16_t destination_port;
+	uint8_t protocol; // TCP, UDP or WEIR_CAPTURE_ICMP; 0 = any
+	uint8_t client_family; // of the source: 4 or 6; 0 = any address
+	uint8_t client_bits; // of client[] that are compared
+	uint8_t destination_family; // 4 or 6; 0 = any address
+	uint8_t reserved[4];
+	uint8_t client[16];
+	uint8_t destination[16];
+};
+_Static_assert(sizeof(struct weir_capture_terms) == 80, "segment ABI");
+
+struct weir_capture_control { // [control]
+	uint64_t version; // odd while the terms are written
+	uint64_t deadline_ns; // CLOCK_MONOTONIC; workers ignore the order afterwards
+	uint64_t reserved[2];
+	struct weir_capture_terms terms;
+	struct weir_ring_position read[WEIR_WORKERS_MAX]; // bytes of each ring
+} __attribute__((aligned(64)));
+_Static_assert(offsetof(struct weir_capture_control, read) == 128, "segment ABI");
+
+struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of the frame follow
+	uint64_t time_ns; // CLOCK_MONOTONIC of the turn that received it
+	uint64_t number; // of the order
+	uint64_t hash; // of the flow; 0 = not known
+	uint64_t tables; // changes of backends and selections below this number were adopted
+	uint32_t bytes; // of record and frame, a multiple of 8
+	uint32_t length; // of the frame
+	uint32_t bucket; // of the flow, or WEIR_CAPTURE_NO_BUCKET
+	uint16_t saved;
+	uint16_t service; // WEIR_SERVICE_NONE = none
+	uint16_t backend; // WEIR_BACKEND_NONE = none
+	uint8_t port; // that it came from; this and the following: WEIR_CAPTURE_NONE = none
+	uint8_t out_port; // that it was to leave on
+	uint8_t action; // enum weir_action; DROP if it could not be delivered
+	uint8_t reason; // enum weir_drop_reason
+	uint8_t choice; // enum weir_choice
+	uint8_t kind; // enum weir_packet_kind
+	uint8_t event; // enum weir_flow_event
+	uint8_t path; // enum weir_capture_path
+	uint8_t flow_state; // enum weir_flow_state, after the packet
+	uint8_t reserved[5];
+};
+_Static_assert(sizeof(struct weir_capture_record) == 64, "segment ABI");
+
+struct weir_capture_ring { // [worker]
+	uint64_t tail __attribute__((aligned(64))); // bytes written
+	uint64_t number; // of the order that the next two are about; 0 = they are being cleared
+	uint64_t lost; // records that found the ring full
+	uint64_t limited; // records left out because of the rate
+	uint8_t data[WEIR_CAPTURE_RING_BYTES]
+		__attribute__((aligned(64))); // records, round and round
+};
