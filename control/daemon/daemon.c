@@ -98,6 +98,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	daemon->segment = segment;
 	daemon->handover = handover;
 	weir_mailboxes_bind(&daemon->mailboxes, segment);
+	weir_captures_bind(daemon->captures, segment, daemon->tables);
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
 	weir_steals_configure(daemon->steals, weir_reload_config(daemon->reload)->workers.steal);
@@ -124,6 +125,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 static void detach(struct weir_daemon *daemon) {
 	weir_lookups_abandon(daemon->lookups);
 	weir_flow_lists_abandon(daemon->flow_lists);
+	weir_captures_bind(daemon->captures, NULL, NULL);
 	weir_steals_detach(daemon->steals);
 	weir_flow_steals_abandon(daemon->flow_steals);
 	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
@@ -334,9 +336,10 @@ static int create_lookups(struct weir_daemon *daemon) {
 
 	weir_mailboxes_init(&daemon->mailboxes, uv_hrtime());
 	r = weir_lookups_create(&daemon->loop, &daemon->mailboxes, &daemon->lookups);
-	return r < 0 ? r
-		     : weir_flow_lists_create(
-			       &daemon->loop, &daemon->mailboxes, &daemon->flow_lists);
+	if (r == 0) {
+		r = weir_flow_lists_create(&daemon->loop, &daemon->mailboxes, &daemon->flow_lists);
+	}
+	return r < 0 ? r : weir_captures_create(&daemon->loop, daemon->audit, &daemon->captures);
 }
 
 // What stands between the parts and the log.
@@ -429,6 +432,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_dataplane_link_free(daemon->link);
 	weir_lookups_free(daemon->lookups);
 	weir_flow_lists_free(daemon->flow_lists);
+	weir_captures_free(daemon->captures);
 	weir_steals_free(daemon->steals);
 	weir_watch_free(daemon->watch);
 	weir_flow_steals_free(daemon->flow_steals);

@@ -16,6 +16,7 @@
 #include <uv.h>
 
 #include "audit.h"
+#include "captures.h"
 #include "comparison.h"
 #include "dataplane_link.h"
 #include "drains.h"
@@ -45,6 +46,7 @@ struct weir_daemon {
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
 	struct weir_flow_lists *flow_lists;
+	struct weir_captures *captures;
 	struct weir_steals *steals;
 	struct weir_flow_steals *flow_steals;
 	struct weir_tables *tables; // NULL until the first dataplane was attached

@@ -264,6 +264,7 @@ int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name
 	clear_service(service);
 	strncpy(service->name, name, sizeof(service->name) - 1);
 	service->identity = service_identity(name);
+	service->since = state->updates;
 	service->runtime_policy = WEIR_POLICY_UNSET;
 	service->stage = WEIR_ID_LIVE;
 	head = service_head(state, service->identity);
@@ -305,6 +306,7 @@ int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service
 	strncpy(backend->name, name, sizeof(backend->name) - 1);
 	backend->address = *address;
 	backend->identity = backend_identity(state, service, name);
+	backend->since = state->updates;
 	backend->runtime_weight = WEIR_WEIGHT_UNSET;
 	backend->own_weight = WEIR_WEIGHT_UNSET;
 	backend->service = service;

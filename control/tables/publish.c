@@ -185,6 +185,7 @@ void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) 
 		}
 		return;
 	}
+	state->updates = __atomic_load_n(&tables->segment->news->updates, __ATOMIC_RELAXED);
 	if (state->backends_leaving > 0) {
 		advance_backends(tables, state);
 	}

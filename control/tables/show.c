@@ -97,6 +97,23 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].name;
 }
 
+// A new owner of an id is published after it got the id, and its former one was gone before.
+const char *weir_tables_service_name_at(
+	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
+	const char *name = weir_tables_service_name(tables, id);
+	uint64_t since = name != NULL ? tables->state->services[id].since : 0;
+
+	return since == 0 || updates > since ? name : NULL;
+}
+
+const char *weir_tables_backend_name_at(
+	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
+	const char *name = weir_tables_backend_name(tables, id);
+	uint64_t since = name != NULL ? tables->state->backends[id].since : 0;
+
+	return since == 0 || updates > since ? name : NULL;
+}
+
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret) {
 	const struct weir_service_entry *service;

@@ -37,6 +37,7 @@ struct weir_service_entry {
 	const struct weir_config_service *config; // NULL unless live
 	uint64_t mark; // grace period of the stage
 	uint64_t identity; // hash of the name
+	uint64_t since; // weir_state.updates when it got its id
 	uint32_t seen; // serial of the last configuration that named it
 	uint32_t backends; // live
 	uint32_t members; // live and leaving
@@ -72,6 +73,7 @@ struct weir_backend_entry {
 	struct weir_next_hop hop;
 	uint64_t mark;
 	uint64_t identity; // hash of service and name: the same on every instance
+	uint64_t since; // weir_state.updates when it got its id
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint32_t configured_weight; // unless it is automatic
 	uint32_t auto_weight; // that its CPUs make, if it is automatic; 0 = not known
@@ -135,6 +137,7 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
 	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = there was none
+	uint64_t updates; // of the segment's update log, before the last publication
 	uint32_t serial; // of the configuration
 	uint32_t waiting; // services and backends of the configuration that have no id yet
 	bool all_dirty; // everything may differ from what is published, not only what was touched

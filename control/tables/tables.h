@@ -183,6 +183,13 @@ const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t 
 
 const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
+// The same as a worker meant it that had adopted the changes below this number of the update log:
+// NULL also if the id has come to another one since.
+const char *weir_tables_service_name_at(
+	const struct weir_tables *tables, uint16_t id, uint64_t updates);
+const char *weir_tables_backend_name_at(
+	const struct weir_tables *tables, uint16_t id, uint64_t updates);
+
 struct weir_service_state {
 	uint16_t id;
 	bool panic; // too few are ready and healthy: all that are ready are used, whatever their

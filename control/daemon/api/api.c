@@ -66,6 +66,9 @@ void weir_api_cut_off(struct weir_api_client *client) {
 	client->api->count--;
 	uv_close((uv_handle_t *)&client->pipe, client_handle_closed);
 	uv_close((uv_handle_t *)&client->deadline, client_handle_closed);
+	if (client->gone != NULL) {
+		client->gone(client->gone_context, client->connection);
+	}
 }
 
 // --- answers ------------------------------------------------------------------------------
@@ -212,6 +215,17 @@ const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call) {
 	return &call->peer;
 }
 
+uint64_t weir_api_connection(const struct weir_api_call *call) {
+	return call->connection;
+}
+
+void weir_api_when_gone(struct weir_api_call *call, weir_api_gone gone, void *context) {
+	if (call->client != NULL) {
+		call->client->gone = gone;
+		call->client->gone_context = context;
+	}
+}
+
 // Nothing is read from a client while it has a call, so nobody has noticed yet.
 bool weir_api_is_awaited(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
@@ -318,6 +332,7 @@ static void handle_line(struct weir_api_client *client, const char *line, size_t
 	}
 	call->client = client;
 	call->peer = client->peer;
+	call->connection = client->connection;
 	call->request = request;
 	client->call = call;
 	client->api->handler(client->api->context, call);

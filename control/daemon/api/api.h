@@ -36,6 +36,7 @@
 	X(NOT_FOUND, "not-found") \
 	X(AMBIGUOUS, "ambiguous") \
 	X(REFUSED, "refused") \
+	X(BUSY, "busy") \
 	X(FORBIDDEN, "forbidden") \
 	X(NO_DATAPLANE, "no-dataplane") \
 	X(TIMEOUT, "timeout") \
@@ -68,6 +69,12 @@ unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // an object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
+// The number of the client's connection: never 0, and no other connection has it.
+uint64_t weir_api_connection(const struct weir_api_call *call);
+// Have this called once, when the client's connection is closed; in place of what was given before.
+// Not called if it is closed already.
+typedef void (*weir_api_gone)(void *context, uint64_t connection);
+void weir_api_when_gone(struct weir_api_call *call, weir_api_gone gone, void *context);
 // Whether the client is still there for the answer. One that reads no more is.
 bool weir_api_is_awaited(const struct weir_api_call *call);
 

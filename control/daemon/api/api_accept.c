@@ -44,6 +44,7 @@ static void connected(struct weir_api *api, int fd, struct weir_api_client *clie
 	weir_api_peer_learn(fd, api->admin_group, &client->peer);
 	full = api->count >= WEIR_API_CLIENTS && !evict(api, client->peer.may_change);
 	client->api = api;
+	client->connection = ++api->connections;
 	client->handles = 2;
 	client->pipe.data = client;
 	client->deadline.data = client;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_capture_filter.h"
 #include "api_commands.h"
 #include "api_show.h"
 #include "api_text.h"
@@ -141,6 +142,13 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 	case WEIR_API_AUDIT_FLOW:
 		tell_flow(call, object);
 		break;
+	case WEIR_API_AUDIT_CAPTURE:
+		weir_api_capture_name(call, object);
+		break;
+	case WEIR_API_AUDIT_READING:
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "capture %lld",
+			(long long)weir_api_integer(call, "capture", 0));
+		break;
 	case WEIR_API_AUDIT_NONE:
 		break;
 	}
@@ -148,10 +156,10 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 
 // --- records ------------------------------------------------------------------------------
 
-// The handler says what it has done, by weir_api_audit_reload or weir_api_audit_deleted.
+// The handler says what it has done, by one of the functions below.
 static bool is_told(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
-	       kind == WEIR_API_AUDIT_FLOWS;
+	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
 }
 
 static bool is_change(enum weir_api_audit kind) {
@@ -217,6 +225,23 @@ void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows) {
 	if (pending != NULL) {
 		snprintf(pending->after, sizeof(pending->after), "%llu flow%s deleted",
 			(unsigned long long)flows, flows == 1 ? "" : "s");
+	}
+}
+
+void weir_api_audit_capture(
+	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate) {
+	struct pending *pending = weir_api_ended_context(call);
+	int used;
+
+	if (pending == NULL) {
+		return;
+	}
+	used = snprintf(pending->after, sizeof(pending->after),
+		"%u bytes of a packet, %u packets a second and worker", request->terms.snap_bytes,
+		rate);
+	if (request->packets > 0) {
+		snprintf(pending->after + used, sizeof(pending->after) - (size_t)used,
+			", ends after %llu", (unsigned long long)request->packets);
 	}
 }
 

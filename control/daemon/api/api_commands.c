@@ -17,6 +17,7 @@ enum argument_type {
 	ARGUMENT_WEIGHT, // 0..65535, or null
 	ARGUMENT_NAME, // text, or null
 	ARGUMENT_NUMBER, // from 0 on, with or without a fraction
+	ARGUMENT_OBJECT,
 };
 
 struct argument {
@@ -87,6 +88,14 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	// Hand out other people's packets, and have the workers work.
+	{"capture.start", CHANGE, WEIR_API_AUDIT_CAPTURE, weir_api_capture_start,
+		{OPTIONAL("filter", ARGUMENT_OBJECT), OPTIONAL("snaplen", ARGUMENT_NUMBER),
+			OPTIONAL("rate", ARGUMENT_NUMBER), OPTIONAL("packets", ARGUMENT_NUMBER)}},
+	{"capture.read", CHANGE, WEIR_API_AUDIT_READING, weir_api_capture_read,
+		{REQUIRED("capture", ARGUMENT_NUMBER)}},
+	{"capture.stop", CHANGE, WEIR_API_AUDIT_READING, weir_api_capture_stop,
+		{REQUIRED("capture", ARGUMENT_NUMBER)}},
 	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
@@ -146,6 +155,8 @@ static const char *check_value(const struct argument *argument, const json_t *va
 		return json_is_number(value) && json_number_value(value) >= 0
 			       ? NULL
 			       : "must be a number of at least 0";
+	case ARGUMENT_OBJECT:
+		return json_is_object(value) ? NULL : "must be an object";
 	}
 	return "cannot be checked";
 }

@@ -34,6 +34,9 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(flow_delete) \
 	X(flow_clear) \
 	X(flow_steals) \
+	X(capture_start) \
+	X(capture_read) \
+	X(capture_stop) \
 	X(worker_show) \
 	X(worker_steal) \
 	X(policy_compare) \

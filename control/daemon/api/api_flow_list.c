@@ -164,36 +164,24 @@ static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	return text == NULL;
 }
 
-// "ADDRESS" or "ADDRESS/BITS". Returns false after the call was failed.
+// Returns false after the call was failed.
 static bool read_client(struct weir_api_call *call, struct weir_message *question) {
 	const char *text = weir_api_text(call, "client");
-	const char *slash = text != NULL ? strchr(text, '/') : NULL;
-	size_t length = slash != NULL ? (size_t)(slash - text) : text != NULL ? strlen(text) : 0;
-	struct weir_address address = {.family = 0};
-	char copy[64] = "", *end = copy;
-	long bits = 0, most;
+	struct weir_address address;
+	uint8_t bits;
 
 	if (text == NULL) {
 		return true;
 	}
-	if (length < sizeof(copy)) {
-		memcpy(copy, text, length);
+	if (!weir_api_parse_prefix(text, &address, &bits)) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"\"client\" must be an address, or a prefix like 192.0.2.0/24");
+		return false;
 	}
-	if (weir_address_parse(copy, &address) == 0) {
-		most = address.family == 4 ? 32 : 128;
-		bits = slash == NULL                        ? most
-		       : slash[1] >= '0' && slash[1] <= '9' ? strtol(slash + 1, &end, 10)
-							    : -1;
-		if (bits >= 0 && bits <= most && (slash == NULL || *end == '\0')) {
-			question->list.family = address.family;
-			question->list.client_bits = (uint8_t)bits;
-			memcpy(question->list.client, address.bytes, sizeof(address.bytes));
-			return true;
-		}
-	}
-	weir_api_fail(call, WEIR_API_BAD_REQUEST,
-		"\"client\" must be an address, or a prefix like 192.0.2.0/24");
-	return false;
+	question->list.family = address.family;
+	question->list.client_bits = bits;
+	memcpy(question->list.client, address.bytes, sizeof(address.bytes));
+	return true;
 }
 
 // Whose flows. Returns false after the call was failed.

@@ -32,6 +32,9 @@ struct weir_api_client {
 	uv_write_t write;
 	char *out; // being written, or NULL
 	uint64_t asked_ms; // when the last request came
+	uint64_t connection; // its number, never 0
+	weir_api_gone gone; // or NULL
+	void *gone_context;
 	struct weir_api_peer peer;
 };
 
@@ -44,6 +47,7 @@ struct weir_api {
 	gid_t admin_group;
 	struct weir_api_client *clients;
 	unsigned int count;
+	uint64_t connections; // so far
 	weir_api_handler handler;
 	void *context;
 	void (*closed)(void *context);
@@ -55,6 +59,7 @@ struct weir_api {
 struct weir_api_call {
 	struct weir_api_client *client; // NULL: it has gone
 	struct weir_api_peer peer;
+	uint64_t connection;
 	json_t *request;
 	struct weir_api_call *next; // of the lists
 	struct weir_api_list list;

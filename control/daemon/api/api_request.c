@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon.h"
@@ -131,6 +132,32 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 	}
 	return service != NULL ? weir_tables_backend_find(daemon->tables, service, name)
 			       : search(daemon, name, services);
+}
+
+bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits) {
+	const char *slash = strchr(text, '/');
+	size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	struct weir_address address;
+	char copy[64] = "", *end = copy;
+	long bits, most;
+
+	if (length >= sizeof(copy)) {
+		return false;
+	}
+	memcpy(copy, text, length);
+	if (weir_address_parse(copy, &address) < 0) {
+		return false;
+	}
+	most = address.family == 4 ? 32 : 128;
+	bits = slash == NULL                        ? most
+	       : slash[1] >= '0' && slash[1] <= '9' ? strtol(slash + 1, &end, 10)
+						    : -1;
+	if (bits < 0 || bits > most || (slash != NULL && *end != '\0')) {
+		return false;
+	}
+	*ret = address;
+	*ret_bits = (uint8_t)bits;
+	return true;
 }
 
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {

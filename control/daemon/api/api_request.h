@@ -8,6 +8,7 @@
 
 #include "api.h"
 
+struct weir_address;
 struct weir_daemon;
 
 // NULL when it was not given.
@@ -31,6 +32,9 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 // Whether that dataplane can list and delete flows. Returns false after the call was failed.
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
+
+// "ADDRESS" or "ADDRESS/BITS". Returns false when it is neither.
+bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
 // Publish a change that was just made; the answer says when that cannot be done yet.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
