@@ -23,6 +23,7 @@ import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
 import scenarios_buckets
+import scenarios_capture
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
@@ -57,8 +58,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets, scenarios_rss, scenarios_telemetry, scenarios_probes, scenarios_metrics,
-           scenarios_page, scenarios_prometheus)
+           scenarios_buckets, scenarios_rss, scenarios_capture, scenarios_telemetry, scenarios_probes,
+           scenarios_metrics, scenarios_page, scenarios_prometheus)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 

@@ -4,13 +4,15 @@
 // place through control's mapping, its pages are punched out, entries of the update log come in any
 // order; in between and afterwards the worker that uses it goes on, and a next control process
 // attaches to it. Neither may crash or read outside of the segment. And broken statistics: these a
-// control process only reads.
+// control process only reads. The worker captures packets meanwhile, as far as its order then says.
 //
 // The input: a byte of options (enum option), then pieces: a byte that says where (enum place), an
 // offset there (2 bytes, little endian), a number of bytes, these bytes. ANY takes its offset in
 // words of 8 bytes from the start of tables. RENEW: a table's reference is made anew, so that the
 // worker adopts what now is there. LOG: an entry of the update log, the offset is what it says.
-// PUNCH: the page of this number is given back. BURST: the worker takes a turn.
+// CAPTURE_RING takes its
+// offset in words of 4. PUNCH: the page of this number is given back. BURST: the worker takes a
+// turn.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -18,11 +20,13 @@
 #include "balancer.h"
 #include "blob.h"
 #include "buffers.h"
+#include "capture.h"
 #include "config.h"
 #include "flow_query.h"
 #include "frames.h"
 #include "fuzz.h"
 #include "grace.h"
+#include "packet_capture.h"
 #include "selection.h"
 #include "service_table.h"
 #include "tables.h"
@@ -55,6 +59,8 @@ enum place {
 	LOG,
 	PUNCH,
 	BURST,
+	CAPTURE,
+	CAPTURE_RING, // statistics
 	PLACES,
 };
 
@@ -199,6 +205,18 @@ static void rule(struct weir_segment *segment) {
 	weir_config_free(config);
 }
 
+// Records of captures, whatever the rings hold.
+static void read_rings(struct weir_segment *segment) {
+	static struct weir_capture_packet packet;
+
+	for (uint64_t number = 0; number < 3; number++) {
+		while (weir_capture_take(segment, 0, number, &packet)) {
+			REQUIRE(packet.record.saved <= WEIR_CAPTURE_SNAP_MOST);
+			fuzz_touch(packet.data, packet.record.saved);
+		}
+	}
+}
+
 // A control process that starts now and finds this. It may be refused.
 static void take_over(const struct balancer *balancer, uint8_t options) {
 	const struct weir_segment *segment = balancer->memory.dataplane;
@@ -215,6 +233,7 @@ static void take_over(const struct balancer *balancer, uint8_t options) {
 		return;
 	}
 	guard_segment(attached);
+	read_rings(attached);
 	write_some(attached);
 	if ((options & TABLES) == TABLES) {
 		// It would wait for a report of the worker, which is this thread.
@@ -247,16 +266,25 @@ static void check_sent(const struct rte_mbuf *m, const struct weir_verdict *verd
 	}
 }
 
-static void burst(struct weir_pipeline *pipeline, uint64_t now_ns) {
+static void burst(
+	struct weir_pipeline *pipeline, struct weir_packet_capture *capture, uint64_t now_ns) {
 	struct weir_verdict verdicts[PACKETS];
 	struct rte_mbuf *pkts[PACKETS];
 	struct frame frame;
+	bool captured;
 
 	for (size_t i = 0; i < PACKETS; i++) {
 		frame_build(&specs[i], &frame);
 		pkts[i] = buffer_make(frame.bytes, frame.n, RTE_PKTMBUF_HEADROOM, 0, 0);
 	}
+	captured = weir_packet_capture_begin(capture, pkts, PACKETS, 0, now_ns);
 	weir_pipeline_process(pipeline, pkts, PACKETS, 0, now_ns, verdicts);
+	if (captured) {
+		weir_packet_capture_see(capture, verdicts);
+		weir_packet_capture_undelivered(capture, 1, WEIR_DROP_TX_FULL);
+		weir_packet_capture_end(capture);
+	}
+	weir_packet_capture_dropped(capture, pkts, 1, 0, WEIR_DROP_HANDOFF_FULL, now_ns);
 	weir_pipeline_maintain(pipeline, now_ns);
 	for (size_t i = 0; i < PACKETS; i++) {
 		REQUIRE(verdicts[i].backend < BALANCER_BACKENDS ||
@@ -307,9 +335,11 @@ static void read_tables(const struct weir_segment *segment) {
 	weir_reader_fini(&reader);
 }
 
+static struct weir_packet_capture *capture; // the worker's
+
 static void work(struct balancer *balancer) {
 	weir_segment_follow(balancer->memory.dataplane);
-	burst(balancer->pipeline, balancer->now_ns);
+	burst(balancer->pipeline, capture, balancer->now_ns);
 	respond(balancer->memory.dataplane, balancer->pipeline, balancer->now_ns);
 	weir_pipeline_quiescent(balancer->pipeline);
 	balancer->now_ns += 1000000;
@@ -336,7 +366,8 @@ static uint64_t start_of(
 		[ROWS] = control->rows,
 		[CONTROL_BOXES] = control->control_boxes,
 		[IDENTITY_SERVICES] = control->identity_services,
-		[IDENTITY_BACKENDS] = control->identity_backends};
+		[IDENTITY_BACKENDS] = control->identity_backends,
+		[CAPTURE] = control->capture_control};
 
 	if (starts[place] != NULL) {
 		return (uint64_t)((const uint8_t *)starts[place] - control->tables);
@@ -397,6 +428,10 @@ static void take_piece(
 	case QUIESCENCE:
 		store((uint8_t *)segment->quiescence, sizeof(segment->quiescence[0]), at, input);
 		break;
+	case CAPTURE_RING:
+		store((uint8_t *)&segment->capture_rings[0], sizeof(segment->capture_rings[0]),
+			at * 4, input);
+		break;
 	case RENEW:
 		renew(control, blobs, (uint16_t)at);
 		break;
@@ -441,9 +476,15 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	struct fuzz_input input = {data, bytes};
 	uint8_t options = fuzz_take8(&input);
+	const struct weir_capture_terms order = {.interval_ns = 1000,
+		.snap_bytes = WEIR_CAPTURE_SNAP_MOST,
+		.service = WEIR_SERVICE_NONE,
+		.backend = WEIR_BACKEND_NONE};
 	struct balancer balancer;
 
 	balancer_init(&balancer);
+	REQUIRE(weir_packet_capture_create(balancer.pipeline, SOCKET_ID_ANY, &capture) == 0);
+	(void)weir_capture_order(balancer.memory.control, &order, UINT64_MAX);
 	if (!(options & NO_TABLES)) {
 		store_identities(balancer.memory.control);
 		balancer_publish(&balancer, BALANCER_USUAL);
@@ -463,6 +504,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	take_over(&balancer, options);
 	work(&balancer);
 	weir_pipeline_offline(balancer.pipeline);
+	weir_packet_capture_free(capture);
 	balancer_fini(&balancer);
 	buffer_check_leaks();
 	return 0;
