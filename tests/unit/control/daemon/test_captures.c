@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Captures without a dataplane, or with one that does not capture. What they read and how they end
+// is in the tests of the API.
+#include "captures.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "tables_lab.h"
+
+struct own {
+	uv_loop_t loop;
+	struct weir_segment *dataplane, *control;
+	struct weir_audit *audit;
+	struct weir_captures *captures;
+};
+
+static int setup(void **state) {
+	static const struct weir_log log = {.fd = -1};
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->dataplane = lab_segment(NULL);
+	own->control = lab_attach(own->dataplane);
+	assert_int_equal(uv_loop_init(&own->loop), 0);
+	assert_int_equal(weir_audit_create(&log, NULL, &own->audit), 0);
+	assert_int_equal(weir_captures_create(&own->loop, own->audit, &own->captures), 0);
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	weir_captures_free(own->captures);
+	uv_run(&own->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&own->loop), 0);
+	weir_audit_free(own->audit);
+	weir_segment_free(own->control);
+	weir_segment_free(own->dataplane);
+	free(own);
+	return 0;
+}
+
+static int start(struct own *own) {
+	const struct weir_capture_request request = {
+		.terms = {.interval_ns = 1000, .snap_bytes = WEIR_CAPTURE_SNAP_LEAST}};
+	uint64_t number;
+
+	return weir_captures_start(own->captures, &request, &number);
+}
+
+static void a_dataplane_that_does_not_capture_is_not_asked(void **state) {
+	struct own *own = *state;
+
+	assert_int_equal(start(own), -ENOTCONN);
+	own->control->capture_rings = NULL; // an older one
+	own->control->capture_control = NULL;
+	weir_captures_bind(own->captures, own->control, NULL);
+	assert_int_equal(start(own), -ENOTSUP);
+	assert_int_equal(weir_captures_status(own->captures).number, 0);
+	weir_captures_stop(own->captures, WEIR_CAPTURE_END_STOPPED);
+	assert_int_equal(weir_capture_wanted(own->dataplane), 0);
+}
+
+static void a_capture_is_withdrawn_with_its_owner(void **state) {
+	struct own *own = *state;
+
+	weir_captures_bind(own->captures, own->control, NULL);
+	assert_int_equal(start(own), 0);
+	assert_int_not_equal(weir_capture_wanted(own->dataplane), 0);
+	assert_int_equal(start(own), -EBUSY);
+	weir_captures_bind(own->captures, NULL, NULL);
+	assert_int_equal(weir_capture_wanted(own->dataplane), 0);
+	assert_int_equal(weir_captures_status(own->captures).ended, WEIR_CAPTURE_END_NO_DATAPLANE);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_dataplane_that_does_not_capture_is_not_asked, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_capture_is_withdrawn_with_its_owner, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
