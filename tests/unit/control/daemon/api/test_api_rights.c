@@ -159,6 +159,10 @@ static const struct row {
 	{"{\"command\":\"config.diff\",\"path\":\"/etc/shadow\"}", false},
 	{"{\"command\":\"config.reload\"}", false},
 	{"{\"command\":\"config.reload\",\"path\":\"/etc/shadow\"}", false},
+	// Other people's packets.
+	{"{\"command\":\"capture.start\"}", false},
+	{"{\"command\":\"capture.read\",\"capture\":1}", false},
+	{"{\"command\":\"capture.stop\",\"capture\":1}", false},
 };
 
 static void member_of_the_group_may_look_and_not_change(void **state) {
