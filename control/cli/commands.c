@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capture.h"
 #include "check.h"
 #include "compare.h"
 #include "config.h"
@@ -20,6 +21,8 @@
 #include "subset_preview.h"
 #include "terminal.h"
 #include "top.h"
+#include "trace.h"
+#include "trace_view.h"
 #include "waste.h"
 
 static int build_nothing(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
@@ -258,6 +261,20 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
+// As the filter of a capture.
+static int build_trace(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	int packets = cli->options->capture.packets;
+	json_t *filter = json_object();
+	int r = build_tuple(cli, filter, why, n);
+
+	json_object_set(filter, "client", json_object_get(filter, "source"));
+	json_object_del(filter, "source");
+	json_object_set_new(request, "filter", filter);
+	json_object_set_new(
+		request, "packets", json_integer(packets > 0 ? packets : WEIR_TRACE_PACKETS));
+	return r;
+}
+
 // The daemon runs in another directory, so it gets the absolute path.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
@@ -406,6 +423,22 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "the first; q and ^C quit. --json prints one look, as --once does.\n",
 	 "weirctl top --once --sort packets", "stats.show", 0, 0, WEIR_CLI_TOP, build_nothing, NULL,
 	 weir_top_run, false},
+	{"capture", "start", "[--service SERVICE] [--packets N] FILE",
+	 "write packets and what became of each to a pcapng file",
+	 "Packets as they were received, each with its verdict as a comment; \"-\" is standard output.\n"
+	 "A packet must match every option that is given, and one of several --drop-reason or --action.\n"
+	 "The capture ends with the command, at ^C too: no command stops it. One can run at a time.\n"
+	 "Traffic never waits for it: packets that it had no room for are counted as \"lost\", those\n"
+	 "beyond --rate as \"over the rate\".\n",
+	 "weirctl capture start --service web --drop-reason no_backend --packets 100 web.pcapng",
+	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
+	 weir_capture_run, true},
+	{"trace", NULL, "[--packets N] PROTOCOL SOURCE:PORT DESTINATION:PORT",
+	 "show what each stage decides for the next packets of a flow",
+	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets. With --json each packet is an\n"
+	 "object on a line. It is a capture: one can run at a time, and it ends with the command.\n",
+	 "weirctl trace tcp 192.0.2.7:40000 198.51.100.10:80", "capture.start", 3, 3, WEIR_CLI_TRACE,
+	 build_trace, NULL, weir_trace_run, true},
 	{"config", "check", "[--strict] FILE", "check a configuration file; needs no daemon",
 	 "Prints FILE:LINE:COLUMN: PATH: reason for each error. A file without errors may have\n"
 	 "warnings, marked \"warning:\". \"-\" reads standard input.\n",

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captured.h"
 #include "config.h"
 #include "daemon_options.h"
 #include "help_text.h"
+#include "nearest.h"
+#include "packet_facts.h"
 #include "top_view.h"
 
 #define HOUR_MS 3600000
@@ -31,6 +34,57 @@ static const struct weir_option_word durations[] = {
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
 static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
 #undef X
+
+static const struct weir_option_word protocols[] = {{"tcp", WEIR_CLI_TCP, NULL},
+	{"udp", WEIR_CLI_UDP, NULL}, {"icmp", WEIR_CLI_ICMP, NULL}, {NULL, 0, NULL}};
+
+const char *const weir_cli_actions[] = {
+#define X(name, key) [WEIR_ACTION_##name] = (key),
+	WEIR_ACTIONS(X)
+#undef X
+};
+
+// The bit of a name among others, for an option that may be given several times.
+static int take_name(const char *value, const char *const *names, uint32_t count, const char *use,
+	uint64_t *ret, char *why, size_t why_bytes) {
+	const char *nearest;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (strcmp(value, names[i]) == 0) {
+			*ret |= UINT64_C(1) << i;
+			return 0;
+		}
+	}
+	nearest = weir_nearest(value, names, count);
+	if (nearest != NULL) {
+		snprintf(why, why_bytes, "is not known; did you mean \"%s\"?", nearest);
+	} else {
+		snprintf(why, why_bytes, "is not known; %s", use);
+	}
+	return -EINVAL;
+}
+
+static int take_reason(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_cli_options *ret = options;
+
+	(void)option;
+	return take_name(value, weir_captured_reasons, weir_captured_reason_count,
+		"\"weirctl stats show\" lists those that were counted", &ret->capture.reasons, why,
+		why_bytes);
+}
+
+static int take_action(const struct weir_option *option, const char *value, void *options,
+	char *why, size_t why_bytes) {
+	struct weir_cli_options *ret = options;
+	uint64_t actions = ret->capture.actions;
+	int r = take_name(value, weir_cli_actions, WEIR_ACTION_COUNT,
+		"use forward, reply, kernel, drop or offer", &actions, why, why_bytes);
+
+	(void)option;
+	ret->capture.actions = (uint32_t)actions;
+	return r;
+}
 
 static const struct weir_option rows[] = {
 	{.name = "clients",
@@ -94,6 +148,108 @@ static const struct weir_option rows[] = {
 		.min = 1,
 		.groups = WEIR_CLI_FLOWS,
 		FIELD(backend)},
+	{.name = "backend",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "NAME",
+		.help = "packets for this backend of the service only",
+		.min = 1,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(backend)},
+	{.name = "drop-reason",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "REASON",
+		.help = "packets that were dropped for this reason, or answered for it",
+		.take = take_reason,
+		.groups = WEIR_CLI_CAPTURE},
+	{.name = "action",
+		.kind = WEIR_OPTION_CUSTOM,
+		.repeatable = true,
+		.value = "ACTION",
+		.help = "packets of which this became: forward, reply, kernel, drop or offer (to "
+			"the next worker)",
+		.take = take_action,
+		.groups = WEIR_CLI_CAPTURE},
+	{.name = "client",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "PREFIX",
+		.help = "packets from these clients only: an address, or a prefix like "
+			"192.0.2.0/24",
+		.min = 1,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(client)},
+	{.name = "destination",
+		.kind = WEIR_OPTION_TEXT,
+		.value = "ADDRESS",
+		.help = "packets to this address only",
+		.min = 1,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.destination)},
+	{.name = "protocol",
+		.kind = WEIR_OPTION_WORD,
+		.value = "PROTOCOL",
+		.help = "packets of this protocol only",
+		.words = protocols,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.protocol)},
+	{.name = "port",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "packets to this TCP or UDP port only",
+		.min = 1,
+		.max = 65535,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.port)},
+	{.name = "packets",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "end after N packets",
+		.fallback = "run until interrupted",
+		.min = 1,
+		.max = 1000000000,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.packets)},
+	{.name = "packets",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "end after N packets",
+		.fallback = "10",
+		.min = 1,
+		.max = 1000000000,
+		.groups = WEIR_CLI_TRACE,
+		FIELD(capture.packets)},
+	{.name = "duration",
+		.kind = WEIR_OPTION_SECONDS,
+		.value = "SECONDS",
+		.help = "end after this time: 500ms, 60s, 2m, 1h",
+		.fallback = "run until interrupted",
+		.min = 100,
+		.max = WEEK_MS,
+		.groups = WEIR_CLI_CAPTURE | WEIR_CLI_TRACE,
+		FIELD(for_ms)},
+	{.name = "snaplen",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "BYTES",
+		.help = "how much of each frame",
+		.fallback = "128",
+		.min = 64,
+		.max = 1536,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.snaplen)},
+	{.name = "rate",
+		.kind = WEIR_OPTION_NUMBER,
+		.value = "N",
+		.help = "most packets that a worker copies within a second; others are counted",
+		.fallback = "10000",
+		.min = 1,
+		.max = 1000000,
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.rate)},
+	{.name = "force",
+		.kind = WEIR_OPTION_FLAG,
+		.help = "replace FILE if it exists",
+		.groups = WEIR_CLI_CAPTURE,
+		FIELD(capture.force)},
 	{.name = "worker",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
@@ -268,6 +424,7 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 		.timeout_ms = WEIR_CLI_TIMEOUT_MS,
 		.worker = -1,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
+		.capture = {.snaplen = 128, .rate = 10000},
 	};
 	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 

@@ -21,6 +21,9 @@ enum weir_cli_option {
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
 	WEIR_CLI_FLOWS = 1 << 10, // --backend, --worker, --state, --client, --limit
+	WEIR_CLI_CAPTURE =
+		1 << 11, // those of struct weir_cli_capture, --backend, --client, --duration
+	WEIR_CLI_TRACE = 1 << 12, // --packets, --duration
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -35,17 +38,33 @@ struct weir_cli_preview {
 	enum weir_subset_mode mode;
 };
 
+enum weir_cli_protocol { WEIR_CLI_ANY_PROTOCOL, WEIR_CLI_TCP, WEIR_CLI_UDP, WEIR_CLI_ICMP };
+
+extern const char *const weir_cli_actions[]; // names, by enum weir_action
+
+// Options of capture start.
+struct weir_cli_capture {
+	uint64_t reasons; // bits, by enum weir_drop_reason; 0 = any
+	uint32_t actions; // bits, by enum weir_action; 0 = any
+	enum weir_cli_protocol protocol;
+	const char *destination; // NULL = any
+	int port; // of the destination; 0 = any
+	int packets; // also of a trace; 0 = not given
+	int snaplen, rate;
+	bool force;
+};
+
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
 	bool json, watch, strict, wait, once;
 	int timeout_ms;
 	int interval_ms; // of --watch and top, or of a drain; 0 = not given
-	int for_ms; // how long a comparison records; 0 = not given
+	int for_ms; // how long a comparison, a capture or a trace lasts; 0 = not given
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
 	int count; // of --watch: how many times, 0 = until interrupted
 	const char *service;
-	const char *backend, *state, *client; // of flows; NULL = any
+	const char *backend, *state, *client; // of flows or captured packets; NULL = any
 	int worker; // of flows; -1 = any
 	int limit; // most flows that are listed; 0 = no limit
 	const char *report; // file, of an import; NULL = standard error
@@ -53,6 +72,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	const char *config; // file, of doctor; NULL = that of weir-control
 	const char *root; // folder of another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
+	struct weir_cli_capture capture;
 	struct weir_command_line line; // operands: the words
 };
 

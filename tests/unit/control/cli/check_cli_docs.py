@@ -28,6 +28,11 @@ SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", 
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
+# What commands without a verb ask for, where it has another name, and what they offer behind it.
+REQUESTS = {"trace": "capture.start"}
+FIRST_WORDS = {"trace": {"tcp", "udp"}}
+
+
 # Of other load balancers, for the documents.
 SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
                                 "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
@@ -152,11 +157,14 @@ def check_completion(weirctl, commands, server, root, problems):
     if complete(root, [weirctl]) != set(objects):
         problems.append(f"completion of objects: {complete(root, [weirctl])}")
     for name, verbs in objects.items():
-        if complete(root, [weirctl, name]) != verbs:
+        if complete(root, [weirctl, name]) != (verbs or FIRST_WORDS.get(name, set())):
             problems.append(f"completion of {name}: {complete(root, [weirctl, name])}")
     names = complete(root, [weirctl, "--run-dir", server.folder.name, "backend", "drain"])
     if "web-1" not in names or "dns-2" not in names:
         problems.append(f"completion of backends: {names}")
+    names = complete(root, [weirctl, "--run-dir", server.folder.name, "capture", "start", "--drop-reason"])
+    if not {"no_backend", "tcp_flags"} <= names:
+        problems.append(f"completion of drop reasons: {names}")
     policies = complete(root, [weirctl, "service", "set", "web", "policy", "="])
     if not {"maglev", "power-of-two", "configured"} <= policies:
         problems.append(f"completion of policies: {policies}")
@@ -217,7 +225,8 @@ def check_rights(weirctl, commands, root, problems):
         words = [word for word in command.split()[:2] if word.islower() and word.isalpha()]
         text = subprocess.run([weirctl, *words, "--help"], check=True, text=True,
                               capture_output=True).stdout
-        right = table.get(".".join(words), "look")  # local ones need none
+        name = ".".join(words)
+        right = table.get(REQUESTS.get(name, name), "look")  # local ones need none
         if ("Only for root" in text) != (right == "change"):
             problems.append(f"weirctl {' '.join(words)} --help does not tell the right: {right}")
 

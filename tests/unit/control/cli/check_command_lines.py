@@ -29,12 +29,12 @@ import tempfile
 
 # What a command line may leave open. FILE, CONFIG and every *.json become a good configuration.
 EXAMPLES = {
-    "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
+    "ACTION": "drop", "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
     "DESTINATION": "198.51.100.10", "DIR": "folder", "DURATION": "60s", "FILE": "weir.json", "GROUP": "weir", "HOW": "scaled", "ORDER": "packets",
     "IN": "in", "INTERFACE": "lo", "K": "3", "KEY": "utilization", "M": "7",
     "MAC": "02:00:00:00:00:01", "MS": "100", "N": "4",
     "NAME": "web-1", "NOTES": "notes", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
-    "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "SCENARIO": "sre20", "SECONDS": "2",
+    "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "REASON": "no_backend", "SCENARIO": "sre20", "SECONDS": "2",
     "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7",
 }
 PLACEHOLDER = re.compile(r"(?<![0-9A-Za-z$-])[A-Z]+(?![0-9A-Za-z])")

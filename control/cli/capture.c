@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "capture_session.h"
+#include "captured.h"
+#include "packet_facts.h"
+#include "pcapng.h"
+#include "terminal.h"
+#include "weir_version.h"
+
+#define SHOWN 256 // of a file's name in a message
+
+// A file that a capture is written to.
+struct output {
+	struct weir_cli *cli;
+	const char *name; // "-" = standard output
+	FILE *file;
+	json_t *interfaces; // names, in the order of their blocks
+	uint32_t snaplen;
+	json_int_t packets;
+	off_t whole; // bytes of whole blocks; -1 = not a file that can be cut
+};
+
+// --- request ------------------------------------------------------------------------------------
+
+static int set_text(json_t *filter, const char *key, const char *option, const char *text,
+	char *why, size_t n) {
+	if (text != NULL && json_object_set_new(filter, key, json_string(text))) {
+		snprintf(why, n, "the value of --%s is not valid UTF-8", option);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void set_names(
+	json_t *filter, const char *key, uint64_t set, const char *const *names, uint32_t count) {
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (set & UINT64_C(1) << i) {
+			json_array_append_new(array, json_string(names[i]));
+		}
+	}
+	if (set != 0) {
+		json_object_set(filter, key, array);
+	}
+	json_decref(array);
+}
+
+static int build_filter(
+	const struct weir_cli_options *options, json_t *filter, char *why, size_t n) {
+	static const char *const protocols[] = {
+		[WEIR_CLI_TCP] = "tcp", [WEIR_CLI_UDP] = "udp", [WEIR_CLI_ICMP] = "icmp"};
+	const struct weir_cli_capture *capture = &options->capture;
+	int r = set_text(filter, "service", "service", options->service, why, n);
+
+	r = r ? r : set_text(filter, "backend", "backend", options->backend, why, n);
+	r = r ? r : set_text(filter, "client", "client", options->client, why, n);
+	r = r ? r : set_text(filter, "destination", "destination", capture->destination, why, n);
+	r = r ? r : set_text(filter, "protocol", "protocol", protocols[capture->protocol], why, n);
+	set_names(filter, "reasons", capture->reasons, weir_captured_reasons,
+		weir_captured_reason_count);
+	set_names(filter, "actions", capture->actions, weir_cli_actions, WEIR_ACTION_COUNT);
+	if (capture->port > 0) {
+		json_object_set_new(filter, "destination_port", json_integer(capture->port));
+	}
+	if (r == 0 && options->backend != NULL && options->service == NULL) {
+		snprintf(why, n, "--backend needs --service: backends are named within one");
+		return -EINVAL;
+	}
+	return r;
+}
+
+int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	const struct weir_cli_capture *capture = &cli->options->capture;
+	json_t *filter = json_object();
+	int r = build_filter(cli->options, filter, why, n);
+
+	if (json_object_size(filter) > 0) {
+		json_object_set(request, "filter", filter);
+	}
+	json_decref(filter);
+	json_object_set_new(request, "snaplen", json_integer(capture->snaplen));
+	json_object_set_new(request, "rate", json_integer(capture->rate));
+	if (capture->packets > 0) {
+		json_object_set_new(request, "packets", json_integer(capture->packets));
+	}
+	return r;
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static bool is_stdout(const char *name) {
+	return strcmp(name, "-") == 0;
+}
+
+static int refuse_file(const struct weir_cli *cli, const char *name, const char *what) {
+	char shown[SHOWN];
+
+	fprintf(cli->err, "weirctl: %s: %s\n", weir_terminal_text(name, shown, sizeof(shown)),
+		what);
+	return WEIR_CLI_REFUSED;
+}
+
+// Before the capture is started, what can be seen then. The file is opened later, and not
+// overwritten then either.
+static int check_file(const struct weir_cli *cli, const char *name) {
+	struct stat status;
+
+	if (is_stdout(name)) {
+		return isatty(fileno(cli->out))
+			       ? refuse_file(cli, "standard output",
+					 "a terminal shows no packets; give a file, or "
+					 "pipe it: weirctl capture start - | tshark -r -")
+			       : WEIR_CLI_DONE;
+	}
+	if (lstat(name, &status) == 0 && S_ISREG(status.st_mode) && !cli->options->capture.force) {
+		return refuse_file(cli, name, "the file exists; --force replaces it");
+	}
+	return WEIR_CLI_DONE;
+}
+
+// For the owner's eyes: a file is always a new one, in nobody else's hands. What is no file, a
+// named pipe or a device, is opened as it is.
+static FILE *open_file(const struct weir_cli *cli, const char *name) {
+	struct stat status;
+	FILE *file = NULL;
+	int fd;
+
+	if (lstat(name, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
+		fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	} else {
+		if (cli->options->capture.force) {
+			unlink(name);
+		}
+		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	}
+	if (fd >= 0) {
+		file = fdopen(fd, "w");
+	}
+	if (file == NULL) {
+		refuse_file(cli, name, strerror(errno));
+		if (fd >= 0) {
+			close(fd);
+		}
+		return NULL;
+	}
+	setvbuf(file, NULL, _IONBF, 0); // nothing is left to be written after an error
+	return file;
+}
+
+static int write_interface(struct output *output, const char *name) {
+	char shown[SHOWN];
+
+	json_array_append_new(output->interfaces, json_string(name));
+	return weir_pcapng_interface(
+		output->file, weir_terminal_text(name, shown, sizeof(shown)), output->snaplen);
+}
+
+// What was asked for, as the comment of the file. Returns buffer.
+static const char *describe(const json_t *request, char *buffer, size_t bytes) {
+	char *filter = json_dumps(json_object_get(request, "filter"),
+		JSON_COMPACT | JSON_ENSURE_ASCII | JSON_PRESERVE_ORDER);
+
+	snprintf(buffer, bytes,
+		"verdicts of weir-dataplane are comments of the packets; filter: %s",
+		filter != NULL ? filter : "none");
+	free(filter);
+	return buffer;
+}
+
+static int open_output(struct output *output, const json_t *request, const json_t *ports) {
+	char comment[1024];
+	struct stat status;
+	json_t *port;
+	size_t i;
+	int r;
+
+	output->file =
+		is_stdout(output->name) ? output->cli->out : open_file(output->cli, output->name);
+	if (output->file == NULL) {
+		return WEIR_CLI_REFUSED;
+	}
+	output->whole = !is_stdout(output->name) && fstat(fileno(output->file), &status) == 0 &&
+					S_ISREG(status.st_mode)
+				? 0
+				: -1;
+	r = weir_pcapng_section(
+		output->file, "weirctl " WEIR_VERSION, describe(request, comment, sizeof(comment)));
+	json_array_foreach (ports, i, port) {
+		const char *name = json_string_value(port);
+
+		r = r ? r : write_interface(output, name != NULL ? name : "-");
+	}
+	return r ? refuse_file(output->cli, output->name, strerror(-r)) : WEIR_CLI_DONE;
+}
+
+// The interface of a port; one that the capture did not begin with gets a block now. Returns its
+// number or negative errno.
+static int interface_of(struct output *output, const char *port) {
+	json_t *name;
+	size_t i;
+	int r;
+
+	json_array_foreach (output->interfaces, i, name) {
+		if (strcmp(json_string_value(name), port) == 0) {
+			return (int)i;
+		}
+	}
+	r = write_interface(output, port);
+	return r ? r : (int)i;
+}
+
+static int write_packet(struct output *output, const json_t *packet) {
+	const char *port = weir_captured_text(packet, "port");
+	int interface = interface_of(output, port[0] ? port : "-");
+	uint8_t data[WEIR_PCAPNG_FRAME_MAX];
+	char comment[512];
+	struct weir_pcapng_packet block = {
+		.time_ns = (uint64_t)json_integer_value(json_object_get(packet, "time_ns")),
+		.data = data,
+		.captured_bytes = (uint32_t)weir_captured_data(packet, data, sizeof(data)),
+		.bytes = (uint32_t)json_integer_value(json_object_get(packet, "length")),
+		.comment = weir_captured_verdict(packet, comment, sizeof(comment)),
+	};
+
+	if (interface < 0) {
+		return interface;
+	}
+	block.interface = (uint32_t)interface;
+	return weir_pcapng_packet(output->file, &block);
+}
+
+// After a full disk the file ends behind its last whole block.
+static int write_packets(struct output *output, json_t *packets) {
+	json_int_t most = output->cli->options->capture.packets;
+	json_t *packet;
+	size_t i;
+
+	json_array_foreach (packets, i, packet) {
+		int r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
+
+		if (r) {
+			if (output->whole >= 0 && ftruncate(fileno(output->file), output->whole)) {
+				output->whole = -1; // told below, as what has failed before it
+			}
+			return refuse_file(output->cli, output->name, strerror(-r));
+		}
+		output->packets += most == 0 || output->packets < most;
+		output->whole = output->whole >= 0 ? ftello(output->file) : -1;
+	}
+	return WEIR_CLI_DONE;
+}
+
+// --- output for people --------------------------------------------------------------------------
+
+static void write_counts(const struct output *output, const struct weir_capture *capture,
+	char *buffer, size_t bytes) {
+	json_int_t lost = weir_capture_lost(capture), limited = weir_capture_limited(capture);
+
+	snprintf(buffer, bytes,
+		"%" JSON_INTEGER_FORMAT " packet%s, %" JSON_INTEGER_FORMAT
+		" lost, %" JSON_INTEGER_FORMAT " over the rate",
+		output->packets, output->packets == 1 ? "" : "s", lost, limited);
+}
+
+static void show_progress(const struct output *output, const struct weir_capture *capture) {
+	char counts[128];
+
+	if (isatty(fileno(output->cli->err))) {
+		write_counts(output, capture, counts, sizeof(counts));
+		fprintf(output->cli->err, "\rcapturing: %s\033[K", counts);
+		fflush(output->cli->err);
+	}
+}
+
+static void show_end(const struct output *output, struct weir_capture *capture) {
+	const struct weir_cli *cli = output->cli;
+	FILE *out = is_stdout(output->name) ? cli->err : cli->out;
+	char shown[SHOWN], counts[128];
+	json_t *json;
+
+	if (cli->options->json) {
+		json = json_pack("{s:s*, s:I, s:I, s:I, s:s?}", "file", output->name, "packets",
+			output->packets, "lost", weir_capture_lost(capture), "limited",
+			weir_capture_limited(capture), "ended", weir_capture_ended(capture));
+		weir_cli_print_json(out, json);
+		json_decref(json);
+		return;
+	}
+	write_counts(output, capture, counts, sizeof(counts));
+	fprintf(out, "%s: %s\n",
+		is_stdout(output->name) ? "standard output"
+					: weir_terminal_text(output->name, shown, sizeof(shown)),
+		counts);
+}
+
+// --- the command --------------------------------------------------------------------------------
+
+static int pass_packets(struct output *output, struct weir_capture *capture) {
+	json_t *packets;
+	int r;
+
+	do {
+		show_progress(output, capture);
+		r = weir_capture_read(capture, &packets);
+		r = r == WEIR_CLI_DONE ? write_packets(output, packets) : r;
+	} while (r == WEIR_CLI_DONE && weir_capture_ended(capture) == NULL);
+	if (isatty(fileno(output->cli->err))) {
+		fputs("\r\033[K", output->cli->err);
+	}
+	return r;
+}
+
+static int close_output(struct output *output, int r) {
+	if (output->file != NULL && output->file != output->cli->out && fclose(output->file) &&
+		r == WEIR_CLI_DONE) {
+		return refuse_file(output->cli, output->name, strerror(errno));
+	}
+	return r;
+}
+
+int weir_capture_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	struct output output = {.cli = cli,
+		.name = cli->words[0],
+		.interfaces = json_array(),
+		.snaplen = (uint32_t)cli->options->capture.snaplen};
+	json_t *request = weir_cli_build(cli, command);
+	struct weir_capture *capture = NULL;
+	int r = WEIR_CLI_REFUSED, stopped;
+
+	if (request == NULL || output.interfaces == NULL) {
+		fprintf(cli->err, "weirctl: out of memory\n");
+		goto free_request;
+	}
+	r = check_file(cli, output.name);
+	r = r == WEIR_CLI_DONE ? weir_capture_begin(cli, request, &capture) : r;
+	if (r != WEIR_CLI_DONE) {
+		goto free_request;
+	}
+	r = open_output(&output, request, weir_capture_ports(capture));
+	if (r == WEIR_CLI_DONE) {
+		r = pass_packets(&output, capture);
+	}
+	stopped = weir_capture_stop(capture);
+	r = r == WEIR_CLI_DONE ? stopped : r;
+	r = close_output(&output, r);
+	if (output.file != NULL) {
+		show_end(&output, capture);
+	}
+	weir_capture_free(capture);
+free_request:
+	json_decref(request);
+	json_decref(output.interfaces);
+	return r;
+}

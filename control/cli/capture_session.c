@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "capture_session.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "terminal.h"
+
+#define READ_WAITS_MS 1000 // how long capture.read may wait for packets
+#define GATHER_MS 20 // a ring has room for 68,000 packets of 128 bytes a second then
+
+struct weir_capture {
+	struct weir_cli *cli;
+	json_t *started; // result of capture.start
+	json_t *last; // result of the last capture.read, or NULL
+	json_int_t lost, limited;
+	int64_t began_ms;
+	int signals; // signalfd
+	sigset_t mask_before;
+	bool interrupted;
+	bool broken; // the connection or the capture is of no more use
+};
+
+static int64_t now_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int take_signals(struct weir_capture *capture) {
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	sigprocmask(SIG_BLOCK, &mask, &capture->mask_before);
+	capture->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	return capture->signals >= 0 ? 0 : -1;
+}
+
+int weir_capture_begin(struct weir_cli *cli, const json_t *request, struct weir_capture **ret) {
+	struct weir_capture *capture = calloc(1, sizeof(*capture));
+	int r = WEIR_CLI_REFUSED;
+
+	if (capture == NULL) {
+		fprintf(cli->err, "weirctl: out of memory\n");
+		return r;
+	}
+	capture->cli = cli;
+	if (take_signals(capture)) {
+		fprintf(cli->err, "weirctl: out of descriptors\n");
+		goto free_capture;
+	}
+	r = weir_cli_request(cli, request, &capture->started);
+	if (r != WEIR_CLI_DONE) {
+		goto free_capture;
+	}
+	capture->began_ms = now_ms();
+	// --timeout is about a daemon that hangs, not about one that waits for packets.
+	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
+	*ret = capture;
+	return WEIR_CLI_DONE;
+
+free_capture:
+	weir_capture_free(capture);
+	return r;
+}
+
+void weir_capture_free(struct weir_capture *capture) {
+	struct signalfd_siginfo info;
+
+	if (capture == NULL) {
+		return;
+	}
+	if (capture->signals >= 0) {
+		// What has come has been obeyed: it must not end weirctl when it is let through.
+		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
+		}
+		close(capture->signals);
+	}
+	sigprocmask(SIG_SETMASK, &capture->mask_before, NULL);
+	json_decref(capture->started);
+	json_decref(capture->last);
+	free(capture);
+}
+
+json_t *weir_capture_ports(const struct weir_capture *capture) {
+	return json_object_get(capture->started, "ports");
+}
+
+// --- requests -----------------------------------------------------------------------------------
+
+static int ask(struct weir_capture *capture, const char *command, json_t **ret) {
+	json_t *number = json_object_get(capture->started, "capture");
+	json_t *request = json_pack("{s:s, s:O*}", "command", command, "capture", number);
+	json_t *result = NULL;
+	int r = request != NULL ? weir_cli_request(capture->cli, request, &result)
+				: WEIR_CLI_REFUSED;
+
+	json_decref(request);
+	capture->broken = r != WEIR_CLI_DONE;
+	if (r == WEIR_CLI_DONE) {
+		capture->lost = json_integer_value(json_object_get(result, "lost"));
+		capture->limited = json_integer_value(json_object_get(result, "limited"));
+		*ret = result;
+	}
+	return r;
+}
+
+// capture.read waits for the first packet alone. Where few come at a time, an answer for each costs
+// the daemon, and those who share CPUs with it, more than one for all of a moment.
+static void gather(struct weir_capture *capture) {
+	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
+
+	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
+		poll(&wait, 1, GATHER_MS);
+	}
+}
+
+int weir_capture_read(struct weir_capture *capture, json_t **ret_packets) {
+	json_t *result;
+	int r;
+
+	gather(capture);
+	r = ask(capture, "capture.read", &result);
+	if (r == WEIR_CLI_DONE) {
+		json_decref(capture->last);
+		capture->last = result;
+		*ret_packets = json_object_get(result, "packets");
+	}
+	return r;
+}
+
+static bool is_interrupted(struct weir_capture *capture) {
+	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
+
+	capture->interrupted |= poll(&wait, 1, 0) > 0;
+	return capture->interrupted;
+}
+
+const char *weir_capture_ended(struct weir_capture *capture) {
+	const int duration_ms = capture->cli->options->for_ms;
+	const char *ended = json_string_value(json_object_get(capture->last, "ended"));
+
+	if (ended != NULL) {
+		return ended;
+	}
+	if (is_interrupted(capture)) {
+		return "interrupt";
+	}
+	return duration_ms > 0 && weir_capture_lasts(capture, duration_ms) ? "duration" : NULL;
+}
+
+int weir_capture_stop(struct weir_capture *capture) {
+	const char *ended = json_string_value(json_object_get(capture->last, "ended"));
+	json_t *result;
+	int r;
+
+	if (capture->broken) {
+		return WEIR_CLI_DONE; // and that is told
+	}
+	if (ended == NULL) {
+		r = ask(capture, "capture.stop", &result);
+		if (r == WEIR_CLI_DONE) {
+			json_decref(result);
+		}
+		return r;
+	}
+	if (strcmp(ended, "packets") != 0) {
+		char shown[64];
+
+		fprintf(capture->cli->err, "weirctl: the capture was ended: %s\n",
+			strcmp(ended, "no-dataplane") == 0
+				? "weir-dataplane has exited or was restarted"
+				: weir_terminal_text(ended, shown, sizeof(shown)));
+		return WEIR_CLI_REFUSED;
+	}
+	return WEIR_CLI_DONE;
+}
+
+json_int_t weir_capture_lost(const struct weir_capture *capture) {
+	return capture->lost;
+}
+
+json_int_t weir_capture_limited(const struct weir_capture *capture) {
+	return capture->limited;
+}
+
+bool weir_capture_lasts(const struct weir_capture *capture, int ms) {
+	return now_ms() - capture->began_ms >= ms;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A capture from its start to its end, for the commands that show its packets. It ends at
+// --duration, at ^C (SIGINT, SIGTERM, SIGHUP), when weir-control says so, or with weirctl: it
+// belongs to the connection.
+//
+// Threads: one. The three signals are blocked between begin and free.
+#pragma once
+
+#include "command.h"
+
+struct weir_capture;
+
+// request: that of capture.start. Refusals are printed. Returns enum weir_cli_exit; *ret is the
+// caller's if it is WEIR_CLI_DONE.
+int weir_capture_begin(struct weir_cli *cli, const json_t *request, struct weir_capture **ret);
+void weir_capture_free(struct weir_capture *capture); // NULL is fine
+
+// Names of the dataplane's ports. Valid as long as the capture.
+json_t *weir_capture_ports(const struct weir_capture *capture);
+
+// The packets since the last call, an array that is valid until the next one; waits up to a second
+// for some. What goes wrong is printed. Returns enum weir_cli_exit; not to be called again after
+// anything but WEIR_CLI_DONE.
+int weir_capture_read(struct weir_capture *capture, json_t **ret_packets);
+// Why there are no more packets to be read: "packets", "duration", "interrupt", or what
+// weir-control said; NULL: there may be.
+const char *weir_capture_ended(struct weir_capture *capture);
+
+// Stop it, if it has not ended. What goes wrong is printed. Returns enum weir_cli_exit.
+int weir_capture_stop(struct weir_capture *capture);
+
+// Packets that were not read, since the start: those that the workers had no room for, and those
+// beyond the rate.
+json_int_t weir_capture_lost(const struct weir_capture *capture);
+json_int_t weir_capture_limited(const struct weir_capture *capture);
+
+// Whether so many ms have passed since it began.
+bool weir_capture_lasts(const struct weir_capture *capture, int ms);

@@ -1,0 +1,530 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli_lab.h"
+
+#define START \
+	"{\"ok\": true, \"result\": {\"capture\": 7, \"workers\": 1, \"ports\": [\"wan\", " \
+	"\"lan\"]}}"
+#define STOPPED(lost, limited) \
+	"{\"ok\": true, \"result\": {\"packets\": 9, \"lost\": " #lost ", \"limited\": " #limited \
+	"}}"
+#define PACKET(port, verdict) \
+	"{\"time_ns\": 1795382264092013700, \"worker\": 0, \"port\": \"" port \
+	"\", \"length\": 1500, \"data\": \"AP8Q\", " verdict "}"
+#define FORWARD \
+	"\"action\": \"forward\", \"choice\": \"new\", \"service\": \"web\", \"backend\": " \
+	"\"web-2\", \"out_port\": \"lan\""
+#define DROP "\"action\": \"drop\", \"reason\": \"no_backend\", \"service\": \"web\""
+#define READ(ended, packets) \
+	"{\"ok\": true, \"result\": {\"packets\": [" packets \
+	"], \"lost\": 3, \"limited\": 5, \"more\": false, \"ended\": " ended "}}"
+#define TWO PACKET("wan", FORWARD) ", " PACKET("lan", DROP)
+
+// Answers of one capture: capture.start is the first request, and has the first line.
+#define ANSWERS(read, stop) \
+	{{"capture.start", START}, {"capture.read", read}, {"capture.stop", stop}, {0}}
+
+struct lab {
+	struct server *server;
+	char folder[64], file[96];
+};
+
+static void start(struct lab *lab, const struct server_answer *answers) {
+	lab->server = server_start(SERVER_ANSWER, answers);
+	strcpy(lab->folder, "/tmp/weirctl-capture-XXXXXX");
+	assert_non_null(mkdtemp(lab->folder));
+	snprintf(lab->file, sizeof(lab->file), "%s/file", lab->folder);
+}
+
+static void stop(struct lab *lab) {
+	server_stop(lab->server);
+	unlink(lab->file);
+	assert_int_equal(rmdir(lab->folder), 0);
+}
+
+static struct outcome capture(struct lab *lab, const char *option, const char *file) {
+	return option != NULL ? RUN(server_folder(lab->server), "capture", "start", (char *)option,
+					(char *)file)
+			      : RUN(server_folder(lab->server), "capture", "start", (char *)file);
+}
+
+// Returns the number of bytes. data gets a NUL behind them.
+static size_t read_file(const char *name, char *data, size_t bytes) {
+	FILE *file = fopen(name, "r");
+	size_t n;
+
+	assert_non_null(file);
+	n = fread(data, 1, bytes - 1, file);
+	data[n] = '\0';
+	fclose(file);
+	return n;
+}
+
+// The blocks of a type; all blocks are whole.
+static int count_blocks(const char *data, size_t bytes, uint32_t type) {
+	size_t at = 0;
+	int count = 0;
+
+	while (at < bytes) {
+		uint32_t word[2];
+
+		assert_true(at + sizeof(word) <= bytes);
+		memcpy(word, data + at, sizeof(word));
+		assert_true(word[1] >= 12 && word[1] <= bytes - at);
+		count += word[0] == type;
+		at += word[1];
+	}
+	return count;
+}
+
+static bool file_has(const char *data, size_t bytes, const char *text) {
+	return memmem(data, bytes, text, strlen(text)) != NULL;
+}
+
+// --- the file -----------------------------------------------------------------------------------
+
+static void packets_are_written_with_their_verdicts(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct stat status;
+	struct lab lab;
+	char data[4096], expected[160];
+	size_t bytes;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, "--packets=2", lab.file);
+	assert_int_equal(outcome.status, 0);
+	snprintf(expected, sizeof(expected), "%s: 2 packets, 3 lost, 5 over the rate\n", lab.file);
+	assert_string_equal(outcome.out, expected);
+	assert_string_equal(outcome.err, "");
+	assert_int_equal(stat(lab.file, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	bytes = read_file(lab.file, data, sizeof(data));
+	assert_int_equal(count_blocks(data, bytes, 0x0a0d0d0a), 1);
+	assert_int_equal(count_blocks(data, bytes, 1), 2);
+	assert_int_equal(count_blocks(data, bytes, 6), 2);
+	assert_true(file_has(data, bytes, "forward to web-2 of web (new flow) on lan"));
+	assert_true(file_has(data, bytes, "drop: no_backend, service web"));
+	assert_true(file_has(data, bytes, "filter: none"));
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void a_port_that_came_later_gets_an_interface(void **state) {
+	static const struct server_answer answers[] = ANSWERS(
+		READ("\"packets\"", PACKET("new", DROP) ", " PACKET("new", DROP)), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+	char data[4096];
+	size_t bytes;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, NULL, lab.file);
+	assert_int_equal(outcome.status, 0);
+	bytes = read_file(lab.file, data, sizeof(data));
+	assert_int_equal(count_blocks(data, bytes, 1), 3);
+	assert_true(file_has(data, bytes, "new"));
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void standard_output_is_the_file_alone(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, NULL, "-");
+	assert_int_equal(outcome.status, 0);
+	assert_memory_equal(outcome.out, "\x0a\x0d\x0d\x0a", 4);
+	assert_string_equal(outcome.err, "standard output: 2 packets, 3 lost, 5 over the rate\n");
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void json_tells_the_numbers(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+	json_t *json;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, "--json", lab.file);
+	json = json_loads(outcome.out, 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(json, "file")), lab.file);
+	assert_int_equal(json_integer_value(json_object_get(json, "packets")), 2);
+	assert_int_equal(json_integer_value(json_object_get(json, "lost")), 3);
+	assert_int_equal(json_integer_value(json_object_get(json, "limited")), 5);
+	assert_string_equal(json_string_value(json_object_get(json, "ended")), "packets");
+	json_decref(json);
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void existing_files_are_kept(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+	char data[64], link[128];
+	FILE *file;
+
+	(void)state;
+	start(&lab, answers);
+	file = fopen(lab.file, "w");
+	fputs("precious", file);
+	fclose(file);
+	outcome = capture(&lab, NULL, lab.file);
+	assert_int_equal(outcome.status, 1);
+	expect_contains(outcome.err, "the file exists; --force replaces it");
+	assert_string_equal(server_request(lab.server), ""); // nothing was started
+	free_outcome(&outcome);
+	// A link is not followed, with --force either.
+	snprintf(link, sizeof(link), "%s.link", lab.file);
+	assert_int_equal(symlink(lab.file, link), 0);
+	outcome = capture(&lab, NULL, link);
+	assert_int_equal(outcome.status, 1);
+	free_outcome(&outcome);
+	outcome = capture(&lab, "--force", link);
+	assert_int_equal(outcome.status, 0);
+	free_outcome(&outcome);
+	assert_int_equal(read_file(lab.file, data, sizeof(data)), 8);
+	assert_string_equal(data, "precious");
+	unlink(link);
+	stop(&lab);
+}
+
+static void force_replaces_the_file_for_the_owner_alone(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct stat status;
+	struct lab lab;
+	FILE *file;
+
+	(void)state;
+	start(&lab, answers);
+	file = fopen(lab.file, "w");
+	fputs("x", file);
+	fclose(file);
+	assert_int_equal(chmod(lab.file, 0666), 0);
+	outcome = capture(&lab, "--force", lab.file);
+	assert_int_equal(outcome.status, 0);
+	assert_int_equal(stat(lab.file, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
+	assert_true(status.st_size > 100);
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void files_that_cannot_be_written_are_told(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, NULL, "/nonexistent/file");
+	assert_int_equal(outcome.status, 1);
+	expect_contains(outcome.err, "weirctl: /nonexistent/file: No such file or directory\n");
+	expect_contains(server_request(lab.server), "capture.stop");
+	free_outcome(&outcome);
+	outcome = capture(&lab, NULL, "/dev/full");
+	assert_int_equal(outcome.status, 1);
+	expect_contains(outcome.err, "weirctl: /dev/full: No space left on device\n");
+	expect_contains(server_request(lab.server), "capture.stop");
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+// --- requests -----------------------------------------------------------------------------------
+
+static void options_become_the_filter(void **state) {
+	static const struct server_answer answers[] = {
+		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "capture", "start", "--service=web",
+		"--backend=web-2", "--drop-reason=tx_full", "--drop-reason=no_backend",
+		"--action=drop", "--action=reply", "--client=192.0.2.0/24",
+		"--destination=198.51.100.10", "--protocol=tcp", "--port=80", "-", "--snaplen=64");
+	json_t *request = json_loads(server_request(server), 0, NULL);
+	json_t *expected =
+		json_pack("{s:s, s:i, s:i, s:{s:s, s:s, s:[ss], s:[ss], s:s, s:s, s:s, s:i}}",
+			"command", "capture.start", "snaplen", 64, "rate", 10000, "filter",
+			"service", "web", "backend", "web-2", "reasons", "no_backend", "tx_full",
+			"actions", "reply", "drop", "client", "192.0.2.0/24", "destination",
+			"198.51.100.10", "protocol", "tcp", "destination_port", 80);
+
+	(void)state;
+	assert_non_null(expected);
+	assert_true(json_equal(request, expected));
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.err, "weirctl: refused: no\n");
+	assert_string_equal(outcome.out, "");
+	json_decref(expected);
+	json_decref(request);
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void no_options_are_no_filter(void **state) {
+	static const struct server_answer answers[] = {
+		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "capture", "start", "--rate=5",
+		"--packets=8", "/nonexistent/file");
+
+	(void)state;
+	assert_string_equal(server_request(server),
+		"{\"command\":\"capture.start\",\"snaplen\":128,\"rate\":5,\"packets\":8}");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+static void wrong_options_are_usage_errors(void **state) {
+	static const struct {
+		char *option;
+		const char *why;
+	} cases[] = {
+		{"--drop-reason=no-backend", "did you mean \"no_backend\"?"},
+		{"--drop-reason=zzzzzzzzzzz", "\"weirctl stats show\" lists"},
+		{"--action=dropp", "did you mean \"drop\"?"},
+		{"--action=eat", "use forward, reply, kernel, drop or offer"},
+		{"--protocol=ipv6-routing", "use tcp, udp or icmp"},
+		{"--port=0", "use 1 to 65535"},
+		{"--snaplen=63", "use 64 to 1536"},
+		{"--rate=0", "use 1 to 1000000"},
+		{"--packets=0", "use 1 to 1000000000"},
+		{"--duration=x", "is not a number"},
+		{"--backend=web-1", "--backend needs --service"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outcome outcome =
+			RUN("/nonexistent", "capture", "start", cases[i].option, "f");
+
+		assert_int_equal(outcome.status, 2);
+		expect_contains(outcome.err, cases[i].why);
+		free_outcome(&outcome);
+	}
+}
+
+// --- ends ---------------------------------------------------------------------------------------
+
+static void a_duration_ends_it(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", ""), STOPPED(4, 6));
+	struct outcome outcome;
+	struct lab lab;
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, "--duration=0.1", lab.file);
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, ": 0 packets, 4 lost, 6 over the rate\n");
+	assert_string_equal(
+		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void the_end_of_the_dataplane_is_told(void **state) {
+	static const struct server_answer answers[] =
+		ANSWERS(READ("\"no-dataplane\"", TWO), STOPPED(0, 0));
+	struct outcome outcome;
+	struct lab lab;
+	char data[4096];
+
+	(void)state;
+	start(&lab, answers);
+	outcome = capture(&lab, NULL, lab.file);
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.err,
+		"weirctl: the capture was ended: weir-dataplane has exited or was restarted\n");
+	expect_contains(outcome.out, ": 2 packets, 3 lost, 5 over the rate\n");
+	assert_int_equal(count_blocks(data, read_file(lab.file, data, sizeof(data)), 6), 2);
+	free_outcome(&outcome);
+	stop(&lab);
+}
+
+static void answers_that_are_none_do_no_harm(void **state) {
+	static const char *const reads[] = {
+		"{\"ok\": true, \"result\": []}\n{\"ok\": true, \"result\": []}\n" READ(
+			"\"packets\"", ""),
+		READ("\"packets\"",
+			"7, null, {}, [], {\"port\": 5, \"data\": \"====\", \"length\": -1}"),
+		"{\"ok\": true, \"result\": {\"packets\": {\"a\": 1}, \"ended\": \"packets\"}}",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
+		const struct server_answer answers[] = ANSWERS(reads[i], STOPPED(0, 0));
+		struct outcome outcome;
+		struct lab lab;
+		char data[4096];
+
+		start(&lab, answers);
+		outcome = capture(&lab, "--duration=5", lab.file);
+		assert_int_equal(outcome.status, 0);
+		count_blocks(data, read_file(lab.file, data, sizeof(data)), 6);
+		free_outcome(&outcome);
+		stop(&lab);
+	}
+}
+
+// In a process of its own, whose output goes to a file beside that of the capture. most: bytes of a
+// file, as if the disk were full then; 0 = any number.
+static pid_t capture_beside(struct lab *lab, const char *err, rlim_t most) {
+	char *argv[] = {"weirctl", "--timeout=500", "capture", "start", lab->file, NULL};
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		const struct rlimit limit = {.rlim_cur = most, .rlim_max = RLIM_INFINITY};
+		FILE *file = fopen(err, "w");
+		int r;
+
+		if (most > 0) {
+			signal(SIGXFSZ, SIG_IGN);
+			setrlimit(RLIMIT_FSIZE, &limit);
+		}
+		r = weir_cli_main(5, argv, server_folder(lab->server), file, file);
+
+		fclose(file);
+		_exit(r);
+	}
+	return pid;
+}
+
+static void wait_for_packets(const char *file) {
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct stat status;
+
+	for (int i = 0; i < 10000; i++) {
+		if (stat(file, &status) == 0 && status.st_size > 500) {
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+	fail_msg("no packets came");
+}
+
+static void expect_exit(pid_t pid, int expected) {
+	int status;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), expected);
+}
+
+static void an_interrupt_stops_it_and_keeps_the_file(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	static char data[1 << 20];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		struct lab lab;
+		char err[128];
+		pid_t pid;
+
+		start(&lab, answers);
+		snprintf(err, sizeof(err), "%s.err", lab.file);
+		pid = capture_beside(&lab, err, 0);
+		wait_for_packets(lab.file);
+		kill(pid, signals[i]);
+		expect_exit(pid, 0);
+		assert_string_equal(
+			server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+		read_file(err, data, sizeof(data));
+		expect_contains(data, " packets, 0 lost, 1 over the rate\n");
+		unlink(err);
+		stop(&lab);
+	}
+}
+
+static void the_end_of_the_daemon_leaves_a_whole_file(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
+	static char data[1 << 24];
+	struct lab lab;
+	char err[128];
+	pid_t pid;
+
+	(void)state;
+	start(&lab, answers);
+	snprintf(err, sizeof(err), "%s.err", lab.file);
+	pid = capture_beside(&lab, err, 0);
+	wait_for_packets(lab.file);
+	server_stop(lab.server);
+	expect_exit(pid, 3);
+	assert_true(count_blocks(data, read_file(lab.file, data, sizeof(data)), 6) >= 2);
+	read_file(err, data, sizeof(data));
+	expect_contains(data, "weirctl: weir-control closed the connection");
+	expect_contains(data, " packets, 3 lost, 5 over the rate\n");
+	unlink(err);
+	unlink(lab.file);
+	assert_int_equal(rmdir(lab.folder), 0);
+}
+
+// At any byte: before the limit there are headers and packets of 200 bytes and more.
+static void a_file_that_takes_no_more_ends_behind_a_packet(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
+
+	(void)state;
+	for (rlim_t most = 1000; most < 1500; most += 41) {
+		struct lab lab;
+		char data[4096], err[128];
+		size_t bytes;
+		pid_t pid;
+
+		start(&lab, answers);
+		snprintf(err, sizeof(err), "%s.err", lab.file);
+		pid = capture_beside(&lab, err, most);
+		expect_exit(pid, 1);
+		bytes = read_file(lab.file, data, sizeof(data));
+		assert_true(bytes <= most && bytes > most - 250);
+		assert_true(count_blocks(data, bytes, 6) >= 2);
+		read_file(err, data, sizeof(data));
+		expect_contains(data, "/file: File too large\n");
+		unlink(err);
+		stop(&lab);
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packets_are_written_with_their_verdicts),
+		cmocka_unit_test(a_port_that_came_later_gets_an_interface),
+		cmocka_unit_test(standard_output_is_the_file_alone),
+		cmocka_unit_test(json_tells_the_numbers),
+		cmocka_unit_test(existing_files_are_kept),
+		cmocka_unit_test(force_replaces_the_file_for_the_owner_alone),
+		cmocka_unit_test(files_that_cannot_be_written_are_told),
+		cmocka_unit_test(options_become_the_filter),
+		cmocka_unit_test(no_options_are_no_filter),
+		cmocka_unit_test(wrong_options_are_usage_errors),
+		cmocka_unit_test(a_duration_ends_it),
+		cmocka_unit_test(the_end_of_the_dataplane_is_told),
+		cmocka_unit_test(answers_that_are_none_do_no_harm),
+		cmocka_unit_test(an_interrupt_stops_it_and_keeps_the_file),
+		cmocka_unit_test(the_end_of_the_daemon_leaves_a_whole_file),
+		cmocka_unit_test(a_file_that_takes_no_more_ends_behind_a_packet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
