@@ -24,6 +24,7 @@ import scenarios_backends
 import scenarios_balancing
 import scenarios_buckets
 import scenarios_capture
+import scenarios_capture_cli
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
@@ -53,7 +54,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
-           scenarios_flows, scenarios_hostile,
+           scenarios_flows, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""weirctl capture start and trace in the background, and what is in the files, as tshark, scapy and
+weir-pcap read them."""
+import contextlib
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+from collections import namedtuple
+
+from netns import sh, wait_for
+
+SUMMARY = re.compile(r": (\d+) packets?, (\d+) lost, (\d+) over the rate\n")
+FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
+          "frame.packet_flags_direction")
+INBOUND = 1
+BUFFER_BYTES, SO_RCVBUFFORCE, ETH_P_ALL, PACKET_OUTGOING = 64 << 20, 33, 3, 4
+
+# comment: its verdict; length: of the frame; data: what was captured of it
+Packet = namedtuple("Packet", "comment port length data")
+Ended = namedtuple("Ended", "status packets lost limited err")
+
+
+class Weirctl:
+    """A weirctl that runs until it ends by itself or is stopped."""
+
+    def __init__(self, lab, *arguments):
+        self.lab = lab
+        with lab.lb.inside():
+            self.process = subprocess.Popen(
+                [lab.binary("weirctl"), "--run-dir", lab.run_dir, *arguments],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def kill(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def wait_begun(self):
+        """Until its capture has begun, as the audit tells."""
+        wait_for("the capture to begin", lambda: any(
+            (entry["command"], entry["pid"], entry["outcome"]) ==
+            ("capture.start", self.process.pid, "done") for entry in self.lab.api("audit.show")))
+
+    def end(self, timeout=10):
+        """Wait for its end. (exit status, standard output, standard error)"""
+        out, err = self.process.communicate(timeout=timeout)
+        return self.process.returncode, out, err
+
+
+class Capture(Weirctl):
+    """A capture that has begun. Its file is kept until the lab ends."""
+
+    def __init__(self, lab, *options):
+        self.file = os.path.join(lab.dir, f"capture-{len(os.listdir(lab.dir))}.pcapng")
+        super().__init__(lab, "capture", "start", *options, self.file)
+        try:
+            wait_for("the capture to begin", self.has_begun)
+        except AssertionError as problem:
+            self.kill()
+            raise AssertionError(f"{problem}: {self.process.returncode}") from problem
+
+    def has_begun(self):
+        return os.path.exists(self.file) and os.path.getsize(self.file) > 100
+
+    def wait_for(self, count, timeout=10):
+        """Until so many packets are in the file."""
+        wait_for(f"{count} captured packets",
+                 lambda: len(tshark(self.file).splitlines()) >= count, timeout, 0.2)
+
+    def wait_quiet(self):
+        """Until nothing has come for a second: weir-control waits no longer for packets."""
+        sizes = []
+
+        def quiet():
+            sizes.append(os.path.getsize(self.file))
+            return sizes[-5:].count(sizes[-1]) == 5
+        wait_for("no more packets", quiet, 20, 0.25)
+
+    def stop(self):
+        """^C. Returns Ended."""
+        self.process.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self, timeout=10):
+        status, out, err = self.end(timeout)
+        found = SUMMARY.search(out)
+        assert found, (status, out, err)
+        return Ended(status, *map(int, found.groups()), err)
+
+
+def packets(file):
+    """What tshark reads, with the bytes that scapy reads; both must read all of it."""
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it wants line ends in comments
+    from scapy.utils import RawPcapNgReader  # takes half a second
+    text = tshark(file)
+    with contextlib.closing(RawPcapNgReader(file)) as reader:
+        frames = [data for data, _ in reader]
+    rows = [line.split("\t") for line in text.splitlines()]
+    assert len(rows) == len(frames), (len(rows), len(frames))
+    for row, data in zip(rows, frames):
+        assert int(row[3]) == len(data) and int(row[4], 16) == INBOUND, row
+    return [Packet(row[0], row[1], int(row[2]), data) for row, data in zip(rows, frames)]
+
+
+def tshark(file):
+    return subprocess.run(
+        ["tshark", "-n", "-r", file, "-T", "fields", "-E", "occurrence=f",
+         *(word for field in FIELDS for word in ("-e", field))],
+        check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def capinfos(file):
+    return sh("capinfos", file)
+
+
+def weir_pcap(lab, file):
+    """What weir-pcap would do with the packets of a file, one object for each."""
+    out = file + ".out"
+    return json.loads(sh(lab.binary("weir-pcap"), "--json", lab.config_path, file, out))["packets"]
+
+
+class Wire:
+    """Frames that a device in a namespace sends, from now on."""
+
+    def __init__(self, namespace, device):
+        with namespace.inside():
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
+            self.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+            self.sock.bind((device, ETH_P_ALL))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+    def read(self):
+        frames = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame, address = self.sock.recvfrom(65536)
+                if address[2] == PACKET_OUTGOING:
+                    frames.append(frame)
+        return frames
+
+
+def send_frames(namespace, device, frames):
+    with namespace.inside():
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with contextlib.closing(sock):
+        sock.bind((device, 0))
+        for frame in frames:
+            sock.send(bytes(frame))
