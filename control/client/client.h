@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#define WEIR_CLIENT_REQUEST_MAX (1u << 20) // as the daemon accepts, line end included
+#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // as the daemon accepts, line end included
 #define WEIR_CLIENT_ANSWER_MAX (64u << 20)
 
 struct weir_client;

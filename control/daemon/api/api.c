@@ -55,10 +55,23 @@ static void client_handle_closed(uv_handle_t *handle) {
 	weir_api_finish_close(api);
 }
 
+static void stop_waiting(struct weir_api_client *client) {
+	struct weir_api_client **link = &client->api->waiting;
+
+	while (*link != NULL && *link != client) {
+		link = &(*link)->next_waiting;
+	}
+	if (*link != NULL) {
+		*link = client->next_waiting;
+	}
+	client->waiting = false;
+}
+
 void weir_api_cut_off(struct weir_api_client *client) {
 	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
 		return;
 	}
+	stop_waiting(client);
 	if (client->call != NULL) {
 		client->call->client = NULL;
 		client->call = NULL;
@@ -266,8 +279,8 @@ static void queue_list(struct weir_api *api, struct weir_api_call *call) {
 	*link = call;
 }
 
-static void on_turn(uv_idle_t *turn) {
-	struct weir_api *api = turn->data;
+// Build a slice of the list whose turn it is.
+static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
 	int r = 1;
 
@@ -280,9 +293,56 @@ static void on_turn(uv_idle_t *turn) {
 	} else {
 		finish_list(call, r);
 	}
-	if (api->lists == NULL) {
+}
+
+// Whether there is time for a request before the loop goes on with its other work. Once there is
+// none, the next turn begins with on_turn.
+static bool is_time_left(struct weir_api *api) {
+	uint64_t now_ns = uv_hrtime();
+
+	if (api->turn_began_ns == 0) {
+		api->turn_began_ns = now_ns;
+	}
+	return now_ns - api->turn_began_ns < WEIR_API_TURN_NS;
+}
+
+static void on_turn(uv_idle_t *turn) {
+	struct weir_api *api = turn->data;
+
+	api->turn_began_ns = 0;
+	while (api->waiting != NULL && is_time_left(api)) {
+		struct weir_api_client *client = api->waiting;
+
+		stop_waiting(client);
+		weir_api_next_request(client);
+	}
+	if (api->lists != NULL) {
+		build_list(api);
+	}
+	if (api->lists == NULL && api->turn_began_ns == 0) {
 		uv_idle_stop(turn);
 	}
+}
+
+// Returns whether the client has to wait for the loop's next turn: those who may change come first.
+static bool wait_for_turn(struct weir_api_client *client) {
+	struct weir_api *api = client->api;
+	struct weir_api_client **link = &api->waiting;
+
+	if (api->closing) { // nothing is handled any more
+		return true;
+	}
+	uv_idle_start(&api->turn, on_turn);
+	if (is_time_left(api)) {
+		return false;
+	}
+	while (*link != NULL && (!client->peer.may_change || (*link)->peer.may_change)) {
+		link = &(*link)->next_waiting;
+	}
+	client->waiting = true;
+	client->next_waiting = *link;
+	*link = client;
+	return true;
 }
 
 void weir_api_abandon_lists(struct weir_api *api) {
@@ -309,19 +369,46 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 // --- requests -----------------------------------------------------------------------------
 
+// Whether there are more values outside of strings than any request has. Parsing them would take
+// long; looking at the bytes does not.
+static bool has_too_many_values(const char *line, size_t bytes) {
+	bool quoted = false;
+	unsigned int values = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (line[i] == '"') {
+			quoted = !quoted;
+		} else if (quoted) {
+			i += line[i] == '\\'; // and what it escapes
+		} else {
+			values += line[i] == ',' || line[i] == '[' || line[i] == '{';
+		}
+	}
+	return values > WEIR_API_VALUES_MAX;
+}
+
+static void refuse_line(struct weir_api_client *client, char *why) {
+	weir_api_write_answer(client, weir_api_error_answer(WEIR_API_BAD_REQUEST, why));
+}
+
 static void handle_line(struct weir_api_client *client, const char *line, size_t bytes) {
 	struct weir_api_call *call;
 	char text[JSON_ERROR_TEXT_LENGTH + 64];
 	json_error_t error;
-	json_t *request = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+	json_t *request;
 
 	client->asked_ms = uv_now(client->api->loop);
+	if (has_too_many_values(line, bytes)) {
+		refuse_line(client, (char[]){"not a request: too many values"});
+		return;
+	}
+	request = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
 	if (!json_is_object(request)) {
 		snprintf(text, sizeof(text), "not a JSON object: %s",
 			request == NULL ? error.text
 					: "expected a request like {\"command\": ...}");
 		json_decref(request);
-		weir_api_write_answer(client, weir_api_error_answer(WEIR_API_BAD_REQUEST, text));
+		refuse_line(client, text);
 		return;
 	}
 	call = calloc(1, sizeof(*call));
@@ -374,8 +461,7 @@ static bool take_line(struct weir_api_client *client) {
 	if (bytes > WEIR_API_LINE_BYTES) {
 		client->discarding = newline == NULL;
 		consume(client, used);
-		weir_api_write_answer(client, weir_api_error_answer(WEIR_API_BAD_REQUEST,
-						      (char[]){"request line longer than 1 MiB"}));
+		refuse_line(client, (char[]){"request line longer than 32 KiB"});
 		return true;
 	}
 	if (newline == NULL && !(client->ended && bytes > 0)) {
@@ -430,9 +516,19 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
+// Whether what was received may be worth a turn: a line, or its beginning that is too long.
+static bool has_line(const struct weir_api_client *client) {
+	return client->in_bytes > client->searched &&
+	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',
+					 client->in_bytes - client->searched) != NULL);
+}
+
 void weir_api_next_request(struct weir_api_client *client) {
-	while (client->call == NULL && client->out == NULL) {
+	while (!client->waiting && client->call == NULL && client->out == NULL) {
 		if (uv_is_closing((uv_handle_t *)&client->pipe)) {
+			return;
+		}
+		if (has_line(client) && wait_for_turn(client)) {
 			return;
 		}
 		if (take_line(client)) {

@@ -15,6 +15,8 @@
 //      clients get their answers.
 //   A6 who may only look keeps neither the loop busy by connecting, nor those out who may change: a
 //      turn of the loop accepts a few connections, and for one that may change another is closed.
+//   A7 requests do not keep the loop from its other work: one is short, what cannot be a request is
+//      not parsed, and after WEIR_API_TURN_NS the others wait for the next turn.
 #pragma once
 
 #include <jansson.h>
@@ -25,7 +27,10 @@
 
 #include "api_rights.h"
 
-#define WEIR_API_LINE_BYTES (1u << 20) // longest request, newline not counted
+// Longest request, newline not counted: room for the longest path of a file, however it is escaped.
+#define WEIR_API_LINE_BYTES (32u << 10)
+#define WEIR_API_VALUES_MAX 64 // commas and opening brackets of a request: no command has so many
+#define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
 #define WEIR_API_IDLE_MS 1000 // who asked within this time is not cut off for another

@@ -35,6 +35,8 @@ struct weir_api_client {
 	uint64_t connection; // its number, never 0
 	weir_api_gone gone; // or NULL
 	void *gone_context;
+	bool waiting; // for the loop's next turn, to have a request handled
+	struct weir_api_client *next_waiting;
 	struct weir_api_peer peer;
 };
 
@@ -52,7 +54,9 @@ struct weir_api {
 	void *context;
 	void (*closed)(void *context);
 	bool closing;
-	uv_idle_t turn; // active while lists are being answered
+	uv_idle_t turn; // active while lists are being answered, or requests were handled
+	uint64_t turn_began_ns; // when this turn's first request was handled; 0 = none was yet
+	struct weir_api_client *waiting; // whose requests did not fit into this turn, in order
 	struct weir_api_call *lists; // one slice of the first one each iteration
 };
 
@@ -72,7 +76,8 @@ struct weir_api_call {
 // Close the connection of a client, whatever it waits for; its memory goes when libuv is done.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handle buffered lines until a reply is pending, then wait until the client has read it (A2). The
-// next iteration of the loop continues, so no client delays the others by more than one request.
+// next iteration of the loop continues, so no client delays the others by more than one request,
+// and all of them together the loop by no more than WEIR_API_TURN_NS and a request (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. Takes the reference of answer; NULL (no memory) closes the connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);

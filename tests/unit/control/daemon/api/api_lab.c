@@ -69,6 +69,24 @@ static void answer_rows(struct server *server, struct weir_api_call *call) {
 	weir_api_answer_rows(call, json_incref(head), head != NULL ? "list" : NULL, &list);
 }
 
+static void answer_slowly(struct server *server, struct weir_api_call *call) {
+	uint64_t until_ns = uv_hrtime() + SLOW_NS;
+
+	while (uv_hrtime() < until_ns) {
+	}
+	server->slow_in_turn++;
+	if (server->slow_in_turn > server->most_in_turn) {
+		__atomic_store_n(&server->most_in_turn, server->slow_in_turn, __ATOMIC_RELAXED);
+	}
+	weir_api_answer(call, json_null());
+}
+
+static void on_turn(uv_check_t *turn) {
+	struct server *server = turn->data;
+
+	server->slow_in_turn = 0;
+}
+
 static void handle(void *context, struct weir_api_call *call) {
 	struct server *server = context;
 	const char *command = json_string_value(json_object_get(weir_api_request(call), "command"));
@@ -85,6 +103,8 @@ static void handle(void *context, struct weir_api_call *call) {
 		answer_big(call);
 	} else if (strcmp(command, "rows") == 0) {
 		answer_rows(server, call);
+	} else if (strcmp(command, "slow") == 0) {
+		answer_slowly(server, call);
 	} else if (strcmp(command, "keep") == 0) {
 		release_kept(server);
 		server->kept = call;
@@ -114,6 +134,7 @@ static void on_stop(uv_async_t *async) {
 	weir_api_close(server->api, on_closed);
 	uv_close((uv_handle_t *)&server->stop, NULL);
 	uv_close((uv_handle_t *)&server->later, NULL);
+	uv_close((uv_handle_t *)&server->turn, NULL);
 }
 
 static void *run(void *context) {
@@ -141,7 +162,9 @@ int api_lab_setup(void **state) {
 	uv_loop_init(&server->loop);
 	uv_async_init(&server->loop, &server->stop, on_stop);
 	uv_timer_init(&server->loop, &server->later);
-	server->stop.data = server->later.data = server;
+	uv_check_init(&server->loop, &server->turn);
+	server->stop.data = server->later.data = server->turn.data = server;
+	uv_check_start(&server->turn, on_turn);
 	assert_int_equal(weir_api_create(&server->loop, bound_socket(server->path), handle, server,
 				 &server->api),
 		0);

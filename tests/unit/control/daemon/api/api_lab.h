@@ -20,18 +20,21 @@
 
 #define BIG_BYTES (8u << 20) // far beyond what a socket buffers
 #define DEADLINE_MS 10000
+#define SLOW_NS (2 * WEIR_API_TURN_NS)
 
 // Commands: echo -> the request; big -> a very long answer; keep -> no answer until release;
-// later -> an answer a few turns on; rows -> a list of `n` numbers, as the member `list` of an
-// object with `head`, cancelled at the row `cancel`; fail -> an error with broken UTF-8 in its
-// text.
+// later -> an answer a few turns on; slow -> an answer that takes SLOW_NS of the loop; rows -> a
+// list of `n` numbers, as the member `list` of an object with `head`, cancelled at the row
+// `cancel`; fail -> an error with broken UTF-8 in its text.
 struct server {
 	uv_loop_t loop;
 	uv_async_t stop;
 	uv_timer_t later;
+	uv_check_t turn; // runs once in each turn of the loop
 	struct weir_api *api;
 	struct weir_api_call *kept; // by command "keep", answered by "release"
 	unsigned int handled;
+	unsigned int slow_in_turn, most_in_turn; // slow requests of this turn, and of any
 	unsigned int rows, lists, lists_freed; // so far
 	bool closed;
 	pthread_t thread;

@@ -11,6 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static unsigned int read_count(const unsigned int *count) {
+	return __atomic_load_n(count, __ATOMIC_RELAXED);
+}
+
 static void a1_one_answer_per_line_in_order(void **state) {
 	int fd = client(*state);
 	static char lines[65536];
@@ -93,18 +97,65 @@ static void a1_what_is_not_a_request_is_told_so(void **state) {
 }
 
 static void a1_deep_nesting_is_refused(void **state) {
-	char *line = malloc(500001);
+	char line[WEIR_API_LINE_BYTES];
 	int fd = client(*state);
 
-	memset(line, '[', 500000);
-	line[500000] = '\n';
-	assert_true(put(fd, line, 500001));
+	memset(line, '[', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	assert_true(put(fd, line, sizeof(line)));
 	expect(fd, "bad-request");
-	free(line);
 	close(fd);
 }
 
-static void a2_line_of_1_mib_is_taken_and_a_longer_one_refused(void **state) {
+// What a request may have many of costs the loop much more than its bytes, if it is parsed.
+static void a7_many_values_are_refused_unparsed(void **state) {
+	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
+	char line[1024];
+	int fd = client(*state);
+
+	for (size_t i = 0; i < sizeof(repeated) / sizeof(repeated[0]); i++) {
+		size_t used = (size_t)sprintf(line, "{\"command\": \"echo\", \"n\": [");
+		json_t *answer;
+
+		for (int n = 0; n < WEIR_API_VALUES_MAX; n++) {
+			used += (size_t)sprintf(line + used, "%s", repeated[i]);
+		}
+		sprintf(line + used, "0]}\n");
+		say(fd, line);
+		answer = hear(fd);
+		assert_string_equal(json_string_value(json_object_get(answer, "error")),
+			"not a request: too many values");
+		json_decref(answer);
+	}
+	// In a string they are text.
+	sprintf(line, "{\"command\": \"peer\", \"n\": \"\\\"[{%0*d\"}\n", 500, 0);
+	for (char *zero = strchr(line, '0'); *zero == '0'; zero++) {
+		*zero = ',';
+	}
+	say(fd, line);
+	expect(fd, "ok");
+	close(fd);
+}
+
+// More clients with requests that take long than a turn has time for: the loop turns between them,
+// and none is forgotten.
+static void a7_loop_turns_between_requests(void **state) {
+	struct server *server = *state;
+	int fds[32];
+
+	for (size_t i = 0; i < 32; i++) {
+		fds[i] = client(*state);
+		say(fds[i], "{\"command\": \"slow\"}\n{\"command\": \"slow\"}\n");
+	}
+	for (size_t i = 0; i < 32; i++) {
+		expect(fds[i], "ok");
+		expect(fds[i], "ok");
+		close(fds[i]);
+	}
+	assert_true(read_count(&server->most_in_turn) <= 2);
+}
+
+static void a2_longest_line_is_taken_and_a_longer_one_refused(void **state) {
 	size_t bytes = WEIR_API_LINE_BYTES;
 	char *line = malloc(bytes + 2);
 	int fd = client(*state);
@@ -151,10 +202,6 @@ static void a2_newlines_alone_do_not_hold_up_others(void **state) {
 	expect(fd, "ok");
 	free(block);
 	close(fd);
-}
-
-static unsigned int read_count(const unsigned int *count) {
-	return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
 static void a5_list_is_complete(void **state) {
@@ -299,7 +346,9 @@ int main(void) {
 		T(a1_half_closed_client_gets_all_answers),
 		T(a1_what_is_not_a_request_is_told_so),
 		T(a1_deep_nesting_is_refused),
-		T(a2_line_of_1_mib_is_taken_and_a_longer_one_refused),
+		T(a7_loop_turns_between_requests),
+		T(a7_many_values_are_refused_unparsed),
+		T(a2_longest_line_is_taken_and_a_longer_one_refused),
 		T(a2_endless_line_gets_one_answer_and_no_memory),
 		T(a2_newlines_alone_do_not_hold_up_others),
 		T(a5_list_is_complete),

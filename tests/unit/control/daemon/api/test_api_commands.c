@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What every request goes through before its handler sees it.
+#include "api.h"
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -58,10 +59,10 @@ static void commands_bad_requests_are_told_what_is_wrong(void **state) {
 	}
 }
 
-// The longest name there can be: the error quotes its beginning.
-static void commands_name_of_half_a_mib_is_answered(void **state) {
+// The error quotes its beginning.
+static void commands_longest_name_is_answered(void **state) {
 	struct web *web = *state;
-	size_t bytes = 512 << 10;
+	size_t bytes = WEIR_API_LINE_BYTES - 64;
 	char *line = malloc(bytes + 64);
 	int fd = lab_connect(&web->lab);
 	int prefix = sprintf(line, "{\"command\": \"service.show\", \"service\": \"");
@@ -128,7 +129,7 @@ static void commands_survive_random_requests(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(commands_bad_requests_are_told_what_is_wrong),
-		cmocka_unit_test(commands_name_of_half_a_mib_is_answered),
+		cmocka_unit_test(commands_longest_name_is_answered),
 		cmocka_unit_test(commands_survive_random_requests),
 	};
 
