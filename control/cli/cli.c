@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "commands.h"
@@ -126,7 +127,12 @@ int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *
 	}
 	r = run_words(&options, out, err);
 	// A full disk or a closed pipe must not pass for success.
-	if (fflush(out) || ferror(out)) {
+	if (fflush(out)) {
+		fprintf(err, "weirctl: cannot write to standard output: %s\n", strerror(errno));
+		return r ? r : WEIR_CLI_REFUSED;
+	}
+	if (ferror(out)) { // while it was printed; why is not known any more
+		fprintf(err, "weirctl: could not write all of it to standard output\n");
 		return r ? r : WEIR_CLI_REFUSED;
 	}
 	return r;

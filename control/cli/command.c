@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "command.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "terminal.h"
@@ -61,15 +62,19 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 static void tell_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
-	char shown[1024];
+	char shown[sizeof(cli->told)];
 
 	if (text == NULL) {
+		cli->told[0] = '\0';
 		return;
 	}
 	cli->unpublished |= json_is_false(json_object_get(answer, "published"));
 	json_object_set(json_object_get(answer, "result"), "not_published", reason);
-	fprintf(cli->err, "weirctl: not published yet: %s\n",
-		weir_terminal_text(text, shown, sizeof(shown)));
+	weir_terminal_text(text, shown, sizeof(shown));
+	if (strcmp(shown, cli->told) != 0) { // once, whatever is asked again and again
+		fprintf(cli->err, "weirctl: not published yet: %s\n", shown);
+		memcpy(cli->told, shown, sizeof(shown));
+	}
 }
 
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {

@@ -25,6 +25,7 @@ struct weir_cli { // one run of weirctl
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // the daemon could not publish yet what a request has changed
+	char told[512]; // why not everything is published, as it was printed last; "" = all is
 };
 
 struct weir_cli_command {

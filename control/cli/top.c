@@ -77,6 +77,7 @@ static bool begin(struct screen *screen, FILE *out) {
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGTERM);
 	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGQUIT);
 	sigaddset(&mask, SIGWINCH);
 	screen->keys = tcgetattr(STDIN_FILENO, &screen->before) == 0 ? STDIN_FILENO : -1;
 	sigprocmask(SIG_BLOCK, &mask, &screen->mask_before);
