@@ -95,6 +95,7 @@ static void answer_written(uv_write_t *write, int status) {
 
 	free(client->out);
 	client->out = NULL;
+	client->held = 0;
 	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
 		return;
 	}
@@ -250,16 +251,29 @@ bool weir_api_is_awaited(const struct weir_api_call *call) {
 
 // --- lists --------------------------------------------------------------------------------
 
+static void fail_list(struct weir_api_call *call, int r) {
+	if (r == -ECANCELED) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"weir-dataplane came or went during the reply: ask again");
+	} else if (r == -ENOBUFS) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"the lists that this user has asked for take too much memory: read them, "
+			"or ask for less at a time");
+	} else {
+		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+	}
+}
+
 static void finish_list(struct weir_api_call *call, int r) {
 	struct weir_api_client *client = call->client;
 	char *text = weir_api_list_release(&call->list);
 
 	if (r < 0 || client == NULL) {
 		free(text);
-		weir_api_fail(call, r == -ECANCELED ? WEIR_API_NO_DATAPLANE : WEIR_API_INTERNAL,
-			"%s",
-			r == -ECANCELED ? "weir-dataplane came or went during the reply: ask again"
-					: "out of memory");
+		if (client != NULL) {
+			client->held = 0;
+		}
+		fail_list(call, r);
 		return;
 	}
 	tell_end(call, NULL, NULL);
@@ -279,6 +293,16 @@ static void queue_list(struct weir_api *api, struct weir_api_call *call) {
 	*link = call;
 }
 
+static size_t held_by(const struct weir_api *api, uid_t uid) {
+	size_t held = 0;
+
+	for (const struct weir_api_client *client = api->clients; client != NULL;
+		client = client->next) {
+		held += client->peer.uid == uid ? client->held : 0;
+	}
+	return held;
+}
+
 // Build a slice of the list whose turn it is.
 static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
@@ -287,6 +311,10 @@ static void build_list(struct weir_api *api) {
 	api->lists = call->next;
 	for (int i = 0; call->client != NULL && r == 1 && i < ROWS_PER_TURN; i++) {
 		r = weir_api_list_next(&call->list);
+		call->client->held = call->list.bytes;
+	}
+	if (r >= 0 && held_by(api, call->peer.uid) > api->user_bytes) {
+		r = -ENOBUFS;
 	}
 	if (call->client != NULL && r == 1) {
 		queue_list(api, call);

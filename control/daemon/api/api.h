@@ -7,7 +7,9 @@
 // Threads: one, that of the event loop. Never blocks it.
 // Guarantees:
 //   A1 one reply per request line, in order, whatever bytes a client sends.
-//   A2 memory per client is bounded: one request line and one reply.
+//   A2 memory per client is bounded: one request line and one reply; and that of the long replies
+//   to
+//      one user, whatever is not read of them.
 //   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected; if there
 //      are too many clients, so is the one that has been idle longest.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
@@ -30,6 +32,7 @@
 // Longest request, newline not counted: room for the longest path of a file, however it is escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
 #define WEIR_API_VALUES_MAX 64 // commas and opening brackets of a request: no command has so many
+#define WEIR_API_USER_BYTES (256u << 20) // of lists to all clients of a user, built or not read yet
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
@@ -70,6 +73,8 @@ void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 // Whose members may change, besides root and our own user; (gid_t)-1 = none, as at first. Counts
 // for those who connect from now on.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
+// Instead of WEIR_API_USER_BYTES.
+void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
 unsigned int weir_api_clients(const struct weir_api *api);
 
 const json_t *weir_api_request(const struct weir_api_call *call); // an object

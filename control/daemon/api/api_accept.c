@@ -127,6 +127,7 @@ int weir_api_create(
 	api->context = context;
 	api->fd = fd;
 	api->admin_group = (gid_t)-1;
+	api->user_bytes = WEIR_API_USER_BYTES;
 	// Listen first: once a libuv handle exists only the loop can release it.
 	if (listen(fd, WEIR_API_CLIENTS) < 0) {
 		r = -errno;
@@ -180,4 +181,8 @@ unsigned int weir_api_clients(const struct weir_api *api) {
 
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid) {
 	api->admin_group = gid;
+}
+
+void weir_api_set_user_bytes(struct weir_api *api, size_t bytes) {
+	api->user_bytes = bytes;
 }

@@ -31,6 +31,7 @@ struct weir_api_client {
 	struct weir_api_call *call; // being handled, or NULL
 	uv_write_t write;
 	char *out; // being written, or NULL
+	size_t held; // bytes of the list that is being built or written
 	uint64_t asked_ms; // when the last request came
 	uint64_t connection; // its number, never 0
 	weir_api_gone gone; // or NULL
@@ -47,6 +48,7 @@ struct weir_api {
 	unsigned int handles; // of listener, timer and turn, not closed yet
 	int fd; // that the listener watches
 	gid_t admin_group;
+	size_t user_bytes;
 	struct weir_api_client *clients;
 	unsigned int count;
 	uint64_t connections; // so far

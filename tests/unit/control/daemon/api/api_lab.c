@@ -33,7 +33,18 @@ static void answer_big(struct weir_api_call *call) {
 struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
+	size_t pad; // bytes of a row; 0 = its number
 };
+
+static json_t *padded(size_t bytes) {
+	char *text = malloc(bytes);
+	json_t *row;
+
+	memset(text, 'x', bytes);
+	row = json_stringn_nocheck(text, bytes);
+	free(text);
+	return row;
+}
 
 static int next_row(void *context, json_t **ret) {
 	struct rows *rows = context;
@@ -41,7 +52,8 @@ static int next_row(void *context, json_t **ret) {
 	if (rows->at == rows->n || rows->at == rows->cancel) {
 		return rows->at == rows->n ? 0 : -ECANCELED;
 	}
-	*ret = json_integer(rows->at++);
+	*ret = rows->pad > 0 ? padded(rows->pad) : json_integer(rows->at);
+	rows->at++;
 	__atomic_add_fetch(&rows->server->rows, 1, __ATOMIC_RELAXED);
 	return 1;
 }
@@ -62,6 +74,7 @@ static void answer_rows(struct server *server, struct weir_api_call *call) {
 	server->lists++;
 	rows->server = server;
 	rows->n = json_integer_value(json_object_get(request, "n"));
+	rows->pad = (size_t)json_integer_value(json_object_get(request, "pad"));
 	rows->cancel = -1;
 	if (json_object_get(request, "cancel") != NULL) {
 		rows->cancel = json_integer_value(json_object_get(request, "cancel"));
@@ -168,6 +181,7 @@ int api_lab_setup(void **state) {
 	assert_int_equal(weir_api_create(&server->loop, bound_socket(server->path), handle, server,
 				 &server->api),
 		0);
+	weir_api_set_user_bytes(server->api, USER_BYTES);
 	assert_int_equal(pthread_create(&server->thread, NULL, run, server), 0);
 	*state = server;
 	return 0;

@@ -20,6 +20,7 @@
 
 #define BIG_BYTES (8u << 20) // far beyond what a socket buffers
 #define DEADLINE_MS 10000
+#define USER_BYTES (64u << 20) // of lists to clients of a user
 #define SLOW_NS (2 * WEIR_API_TURN_NS)
 
 // Commands: echo -> the request; big -> a very long answer; keep -> no answer until release;

@@ -174,6 +174,35 @@ static void a2_longest_line_is_taken_and_a_longer_one_refused(void **state) {
 	close(fd);
 }
 
+static void a2_long_lists_of_one_user_are_bounded(void **state) {
+	enum { CLIENTS = 16 };
+	unsigned int refused = 0, done = 0;
+	int fds[CLIENTS];
+
+	for (size_t i = 0; i < CLIENTS; i++) {
+		fds[i] = client(*state);
+		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
+	}
+	for (size_t i = 0; i < CLIENTS; i++) {
+		json_t *answer = hear(fds[i]);
+		const char *code = json_string_value(json_object_get(answer, "code"));
+
+		if (code == NULL) {
+			assert_int_equal(json_array_size(json_object_get(answer, "result")), 12);
+		}
+		done += code == NULL;
+		refused += code != NULL && strcmp(code, "refused") == 0;
+		json_decref(answer);
+	}
+	assert_int_equal(done + refused, CLIENTS);
+	assert_in_range(done, 1, USER_BYTES / (6u << 20));
+	for (size_t i = 0; i < CLIENTS; i++) { // what was read counts no more
+		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
+		expect(fds[i], "ok");
+		close(fds[i]);
+	}
+}
+
 static void a2_endless_line_gets_one_answer_and_no_memory(void **state) {
 	char *block = malloc(1 << 20);
 	int fd = client(*state);
@@ -349,6 +378,7 @@ int main(void) {
 		T(a7_loop_turns_between_requests),
 		T(a7_many_values_are_refused_unparsed),
 		T(a2_longest_line_is_taken_and_a_longer_one_refused),
+		T(a2_long_lists_of_one_user_are_bounded),
 		T(a2_endless_line_gets_one_answer_and_no_memory),
 		T(a2_newlines_alone_do_not_hold_up_others),
 		T(a5_list_is_complete),
