@@ -96,12 +96,14 @@ static void poll_due(uv_timer_t *timer) {
 int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
 	weir_lookup_done done, void *context) {
 	const struct weir_segment *segment = lookups->mailboxes->segment;
+	const uint32_t most =
+		question->kind == WEIR_MESSAGE_FLOW_DELETE ? WEIR_LOOKUPS_MAX : WEIR_LOOKUPS_OPEN;
 	struct lookup *lookup;
 
 	if (segment == NULL) {
 		return -ENOTCONN;
 	}
-	if (lookups->count >= WEIR_LOOKUPS_MAX) {
+	if (lookups->count >= most) {
 		return -EBUSY;
 	}
 	lookup = calloc(1, sizeof(*lookup));

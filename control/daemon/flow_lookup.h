@@ -15,6 +15,7 @@
 
 #define WEIR_LOOKUP_MS 200
 #define WEIR_LOOKUPS_MAX 32 // in flight at once: fits a mailbox, whatever the workers do
+#define WEIR_LOOKUPS_OPEN 24 // beyond this only deletions, which not every client may ask for
 
 struct weir_lookups;
 
@@ -42,7 +43,7 @@ int weir_lookups_create(
 // Ask all workers of the segment that the mailboxes are bound to, which must stay bound until done
 // or weir_lookups_abandon. question: WEIR_MESSAGE_FLOW_LOOKUP, or WEIR_MESSAGE_FLOW_DELETE where
 // the segment has flow pages; copied. Returns 0, -ENOTCONN (no dataplane), -EBUSY
-// (WEIR_LOOKUPS_MAX are in flight) or -ENOMEM; done is then not called.
+// (too many are in flight) or -ENOMEM; done is then not called.
 int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
 	weir_lookup_done done, void *context);
 // The dataplane has exited: fail all pending lookups.

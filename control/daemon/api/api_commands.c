@@ -18,6 +18,7 @@ enum argument_type {
 	ARGUMENT_NAME, // text, or null
 	ARGUMENT_NUMBER, // from 0 on, with or without a fraction
 	ARGUMENT_OBJECT,
+	ARGUMENT_COUNT, // from 0 on, without
 };
 
 struct argument {
@@ -81,8 +82,8 @@ static const struct command commands[] = {
 	// Name every client, and have the workers work.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
-			OPTIONAL("worker", ARGUMENT_NUMBER), OPTIONAL("state", ARGUMENT_TEXT),
-			OPTIONAL("client", ARGUMENT_TEXT), OPTIONAL("next", ARGUMENT_NUMBER)}},
+			OPTIONAL("worker", ARGUMENT_COUNT), OPTIONAL("state", ARGUMENT_TEXT),
+			OPTIONAL("client", ARGUMENT_TEXT), OPTIONAL("next", ARGUMENT_COUNT)}},
 	{"flow.delete", CHANGE, WEIR_API_AUDIT_FLOW, weir_api_flow_delete, {FLOW_ARGUMENTS}},
 	{"flow.clear", CHANGE, WEIR_API_AUDIT_FLOWS, weir_api_flow_clear,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
@@ -157,6 +158,10 @@ static const char *check_value(const struct argument *argument, const json_t *va
 			       : "must be a number of at least 0";
 	case ARGUMENT_OBJECT:
 		return json_is_object(value) ? NULL : "must be an object";
+	case ARGUMENT_COUNT:
+		return json_is_integer(value) && number >= 0
+			       ? NULL
+			       : "must be a whole number of at least 0";
 	}
 	return "cannot be checked";
 }

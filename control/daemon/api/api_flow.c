@@ -301,8 +301,8 @@ static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
 		r = weir_lookups_ask(daemon->lookups, question, on_done, lookup);
 	}
 	if (r == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED, "%d lookups are in progress: try again later",
-			WEIR_LOOKUPS_MAX);
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"too many lookups are in progress: try again later");
 	} else if (r < 0) {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}

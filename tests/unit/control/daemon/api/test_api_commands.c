@@ -39,6 +39,10 @@ static const struct row rows[] = {
 	{"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
 	 "\"source_port\": 65536, \"destination\": \"192.0.2.2\", \"destination_port\": 1}",
 		"bad-request", "argument \"source_port\" must be a number from 0 to 65535"},
+	{"{\"command\": \"flow.list\", \"worker\": 0.5}", "bad-request",
+		"argument \"worker\" must be a whole number of at least 0"},
+	{"{\"command\": \"flow.list\", \"next\": 1e9}", "bad-request",
+		"argument \"next\" must be a whole number of at least 0"},
 	{"{\"command\": \"service.show\", \"service\": \"\\n\\u001b[2J\"}", "not-found", ""},
 	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
 };

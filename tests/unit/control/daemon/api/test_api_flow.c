@@ -234,6 +234,37 @@ static void lookup_that_no_worker_answers_times_out(void **state) {
 	json_decref(found);
 }
 
+// Who may only look takes no deletion its place, even where workers do not answer.
+static void lookups_leave_room_for_a_deletion(void **state) {
+	static const char flow[] = "\"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
+				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
+				   "\"destination_port\": 80}";
+	struct web *web = *state;
+	int fd[40], refused = 0;
+	char line[256];
+	size_t n =
+		(size_t)snprintf(line, sizeof(line), "{\"command\": \"flow.lookup\", %s\n", flow);
+
+	lab_dataplane_hang(web->dataplane, true);
+	for (int i = 0; i < 40; i++) {
+		fd[i] = lab_connect(&web->lab);
+		lab_send(fd[i], line, n);
+	}
+	for (int i = 39; i >= 30; i--) { // refused, so those before them have their places
+		json_t *answer = lab_read_answer(fd[i]);
+
+		refused += strcmp(text_of(answer, "code"), "refused") == 0;
+		json_decref(answer);
+	}
+	assert_string_equal(
+		lab_code(&web->lab, "{\"command\": \"flow.delete\", %s", flow), "timeout");
+	assert_int_equal(refused, 10);
+	for (int i = 0; i < 40; i++) {
+		close(fd[i]);
+	}
+	lab_dataplane_hang(web->dataplane, false);
+}
+
 static void lookups_of_many_clients_do_not_mix(void **state) {
 	struct web *web = *state;
 	int fd[24];
@@ -494,6 +525,7 @@ int main(void) {
 		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
 		cmocka_unit_test(lookup_without_usable_backend_says_so),
 		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
+		cmocka_unit_test(lookups_leave_room_for_a_deletion),
 		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
 		cmocka_unit_test(lookup_arguments_are_checked),
 		cmocka_unit_test(lookup_with_a_subset_for_each_worker),
