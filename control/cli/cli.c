@@ -35,7 +35,7 @@ static int show_result(
 static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
-	char why[256];
+	char why[512];
 	int r;
 
 	if (request == NULL) {

@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "daemon_options.h"
+#include "terminal.h"
+
+#define SHOWN_BYTES 128 // of a run directory, which may be as long as the address of a socket
 
 struct weir_client {
 	int fd;
@@ -63,7 +66,10 @@ static int connect_until(int fd, const struct sockaddr_un *address, int64_t dead
 }
 
 static void explain_connect(
-	int rc, const char *run_dir, int timeout_ms, char *why, size_t why_bytes) {
+	int rc, const char *folder, int timeout_ms, char *why, size_t why_bytes) {
+	char run_dir[SHOWN_BYTES];
+
+	weir_terminal_text(folder, run_dir, sizeof(run_dir));
 	switch (rc) {
 	case -ENOENT:
 		snprintf(why, why_bytes,
@@ -196,7 +202,7 @@ static int grow(struct weir_client *client) {
 		return 0;
 	}
 	if (room > WEIR_CLIENT_ANSWER_MAX) {
-		return -EMSGSIZE;
+		return -EFBIG;
 	}
 	grown = realloc(client->answer, room);
 	if (grown == NULL) {
@@ -261,7 +267,13 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 			"invalid reply from weir-control; do both have the same version?");
 		break;
 	case -EMSGSIZE:
-		snprintf(why, why_bytes, "the request or the reply is too long");
+		snprintf(why, why_bytes, "the request is longer than %u KiB: use a shorter name",
+			WEIR_CLIENT_REQUEST_MAX >> 10);
+		break;
+	case -EFBIG:
+		snprintf(why, why_bytes,
+			"the reply is longer than %u MiB: ask for less, such as one service",
+			WEIR_CLIENT_ANSWER_MAX >> 20);
 		break;
 	default:
 		snprintf(why, why_bytes, "connection to weir-control failed: %s", strerror(-rc));

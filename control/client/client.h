@@ -26,7 +26,7 @@ void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
 
 // Send one request and wait for its answer, an object that has "ok" (owned by the caller).
 // Returns 0, -ETIMEDOUT, -ECONNRESET (the daemon went away), -EPROTO (an answer that is none),
-// -EMSGSIZE (request or answer too long), or another negative errno. After an error the
-// connection is of no more use.
+// -EMSGSIZE (request too long), -EFBIG (answer too long), or another negative errno. After an error
+// the connection is of no more use.
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes);

@@ -195,13 +195,26 @@ static void no_socket_and_dead_socket(void **state) {
 
 static void long_run_dir_is_refused(void **state) {
 	struct weir_client *client;
-	char folder[200], why[400];
+	char folder[200], why[256];
 
 	(void)state;
 	memset(folder, 'x', sizeof(folder) - 1);
 	folder[sizeof(folder) - 1] = '\0';
 	assert_int_equal(weir_client_connect(folder, 10, &client, why, sizeof(why)), -ENAMETOOLONG);
+	assert_non_null(strstr(why, "...")); // and still the reason
+	assert_non_null(strstr(why, strerror(ENAMETOOLONG)));
 	weir_client_free(NULL);
+}
+
+static void odd_run_dir_is_told_printable(void **state) {
+	struct weir_client *client;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(
+		weir_client_connect("/nowhere/\033[31m", 10, &client, why, sizeof(why)), -ENOENT);
+	assert_non_null(strstr(why, "no /nowhere/\\x1b[31m/control"));
+	assert_null(strchr(why, '\033'));
 }
 
 static void long_request_is_refused(void **state) {
@@ -217,6 +230,7 @@ static void long_request_is_refused(void **state) {
 	assert_int_equal(
 		weir_client_connect(server_folder(server), TIMEOUT_MS, &client, why, 256), 0);
 	assert_int_equal(weir_client_call(client, request, &answer, why, 256), -EMSGSIZE);
+	assert_string_equal(why, "the request is longer than 32 KiB: use a shorter name");
 	json_decref(request);
 	weir_client_free(client);
 	server_stop(server);
@@ -233,6 +247,7 @@ int main(void) {
 		cmocka_unit_test(daemon_that_ends_is_noticed),
 		cmocka_unit_test(no_socket_and_dead_socket),
 		cmocka_unit_test(long_run_dir_is_refused),
+		cmocka_unit_test(odd_run_dir_is_told_printable),
 		cmocka_unit_test(long_request_is_refused),
 	};
 
