@@ -15,8 +15,8 @@ KIB, MIB = 2 ** -10, 2 ** -20
 
 FIGURES = (
     # control socket
-    ("docs/control-api.md", "A request line is limited to {} MiB", "control/daemon/api/api.h",
-     "WEIR_API_LINE_BYTES", MIB),
+    ("docs/control-api.md", "A request line is limited to {} KiB", "control/daemon/api/api.h",
+     "WEIR_API_LINE_BYTES", KIB),
     ("docs/control-api.md", "does not read its reply within {} s", "control/daemon/api/api.h",
      "WEIR_API_ANSWER_MS", SECOND),
     ("docs/control-api.md", "At most {} connections are served", "control/daemon/api/api.h",
