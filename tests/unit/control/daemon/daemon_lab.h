@@ -124,6 +124,7 @@ void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steal
 void lab_dataplane_load(struct lab_dataplane *dataplane, uint32_t bucket, uint32_t thousandths);
 // Requests for buckets so far.
 uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane);
+uint32_t lab_dataplane_steal_requests_to(struct lab_dataplane *dataplane, uint32_t worker);
 // What the most loaded worker has to do, over the mean; 1 without load.
 double lab_dataplane_unevenness(struct lab_dataplane *dataplane);
 

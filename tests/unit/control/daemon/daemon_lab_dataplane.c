@@ -48,7 +48,7 @@ struct lab_dataplane {
 	uint64_t probes, misses;
 	uint32_t load[WEIR_BUCKETS]; // thousandths of a worker's time
 	enum lab_steals steals;
-	uint32_t requests; // for buckets, so far
+	uint32_t requests[WEIR_WORKERS_MAX]; // for buckets of each worker, so far
 };
 
 struct choice {
@@ -174,7 +174,7 @@ static bool answer_steal(
 	struct steal *steal = &dataplane->worker[worker].steal;
 	enum weir_bucket_answer answer = judge_steal(dataplane, worker, message);
 
-	dataplane->requests++;
+	dataplane->requests[worker]++;
 	if (dataplane->steals == LAB_STEALS_SILENT) {
 		return false;
 	}
@@ -358,12 +358,21 @@ void lab_dataplane_steals(struct lab_dataplane *dataplane, enum lab_steals steal
 	pthread_mutex_unlock(&dataplane->lock);
 }
 
-uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane) {
+uint32_t lab_dataplane_steal_requests_to(struct lab_dataplane *dataplane, uint32_t worker) {
 	uint32_t requests;
 
 	pthread_mutex_lock(&dataplane->lock);
-	requests = dataplane->requests;
+	requests = dataplane->requests[worker];
 	pthread_mutex_unlock(&dataplane->lock);
+	return requests;
+}
+
+uint32_t lab_dataplane_steal_requests(struct lab_dataplane *dataplane) {
+	uint32_t requests = 0;
+
+	for (uint32_t w = 0; w < dataplane->segment->workers; w++) {
+		requests += lab_dataplane_steal_requests_to(dataplane, w);
+	}
 	return requests;
 }
 
