@@ -7,6 +7,7 @@
 
 #include "burst.h"
 #include "packet_match.h"
+#include "parse.h"
 
 #define AHEAD 4u // packets whose first bytes are prefetched
 #define UNDESCRIBED 0xff // no enum weir_packet_kind
@@ -94,15 +95,17 @@ static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, uint8_t port,
 	struct weir_capture_record *record, struct weir_flow_key *key, uint8_t *data) {
 	const struct weir_capture_terms *terms = &capture->terms;
-	uint32_t wanted = RTE_MAX(terms->snap_bytes, WEIR_PACKET_MATCH_BYTES);
+	uint32_t wanted = RTE_MAX(terms->snap_bytes, (uint32_t)WEIR_HEADERS_BYTES);
 	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
-	const uint8_t *frame = rte_pktmbuf_read(m, 0, bytes, data);
+	// As much as the parser reads: headers may fill the first segment.
+	uint32_t readable = RTE_MAX(bytes, m->data_len);
+	const uint8_t *frame = rte_pktmbuf_read(m, 0, readable, data);
 
 	if (frame == NULL) {
-		bytes = 0;
+		bytes = readable = 0;
 		frame = data;
 	}
-	weir_packet_key_read(frame, RTE_MIN(bytes, WEIR_PACKET_MATCH_BYTES), key);
+	weir_packet_key_read(frame, readable, key);
 	if (!weir_packet_matches(terms, key)) {
 		return false;
 	}
@@ -180,7 +183,7 @@ static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const 
 	uint32_t at = (uint32_t)d->l3_offset + d->l4_offset + 12;
 
 	return d->event == WEIR_FLOW_EVENT_DATA && d->key.protocol == WEIR_PROTOCOL_TCP &&
-			       at < RTE_MIN(length, WEIR_PACKET_MATCH_BYTES) &&
+			       at < RTE_MIN(length, (uint32_t)WEIR_HEADERS_BYTES) &&
 			       d->ip_bytes <= d->l4_offset + (data[at] >> 4) * 4u
 		       ? WEIR_FLOW_EVENT_ACK
 		       : d->event;

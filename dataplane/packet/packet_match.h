@@ -9,9 +9,6 @@
 #include "capture.h"
 #include "flow.h"
 
-// Bytes of a frame that tell all: two tags, IPv6 and the headers between it and the ports.
-#define WEIR_PACKET_MATCH_BYTES 128u
-
 // Protocol, addresses and ports of a frame, of which `bytes` may be read. family 0: neither IPv4
 // nor IPv6, or cut off inside that header; protocol 0: cut off before it is known; ports 0: neither
 // TCP nor UDP, a later fragment, or cut off.

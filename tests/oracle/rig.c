@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "buffers.h"
+#include "captured.h"
 #include "fuzz.h"
 #include "pipeline_setup.h"
 #include "selection.h"
@@ -144,10 +145,11 @@ static struct weir_pipeline *make_pipeline(
 }
 
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
-	*rig = (struct rig){.now_ns = now_ns};
+	*rig = (struct rig){.plan = plan, .now_ns = now_ns};
 	open_segment(&rig->memory, plan);
 	rig->memory.dataplane->epoch = secret | 1; // all that the worker draws comes from it
 	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
+	REQUIRE(weir_packet_capture_create(rig->pipeline, SOCKET_ID_ANY, &rig->capture) == 0);
 	for (uint16_t id = 0; id < PLAN_BACKENDS; id++) {
 		publish_backend(rig, plan, id);
 	}
@@ -160,6 +162,7 @@ void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secr
 }
 
 void rig_fini(struct rig *rig) {
+	weir_packet_capture_free(rig->capture);
 	weir_pipeline_free(rig->pipeline);
 	guarded_segment_close(&rig->memory);
 	buffer_check_leaks();
@@ -256,7 +259,10 @@ void rig_process(struct rig *rig, struct rig_burst *burst, uint8_t in_port) {
 	struct weir_verdict verdicts[BURST_MAX];
 	uint16_t n = (uint16_t)burst->judged.n;
 
+	captured_flows(rig, burst, in_port);
+	captured_begin(rig, burst, in_port);
 	weir_pipeline_process(rig->pipeline, burst->pkts, n, in_port, rig->now_ns, verdicts);
+	captured_end(rig, burst, verdicts);
 	weir_pipeline_maintain(rig->pipeline, rig->now_ns);
 	take_extras(rig, burst);
 	for (uint16_t i = 0; i < n; i++) {

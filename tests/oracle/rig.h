@@ -2,18 +2,22 @@
 //
 // Rig: a segment with the tables of a plan, and one worker's pipeline on it. Frames go through it
 // in buffers of their exact size, between memory that a sanitizer guards; fragments come from a
-// pool with room.
+// pool with room. Every burst is captured, too (captured.h).
 //
 // Threads: one.
 #pragma once
 
 #include "guarded_segment.h"
 #include "judge.h"
+#include "packet_capture.h"
 #include "pipeline.h"
 
 struct rig {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
+	struct weir_packet_capture *capture;
+	uint64_t captured; // number of the order of the burst
+	const struct plan *plan; // borrowed
 	uint64_t now_ns;
 };
 

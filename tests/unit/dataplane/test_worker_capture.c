@@ -392,6 +392,34 @@ static void filters_choose_by_owner_and_by_flow(void **state) {
 	worker_lab_free(w);
 }
 
+// Clients choose how far in their ports are. Options are written behind an IPv6 header.
+static void long_headers_hide_no_flow_from_a_filter(void **state) {
+	uint8_t options[248] = {6}; // TCP follows
+	struct frame_spec tcp = lab_tcp(5, SYN);
+	struct worker_lab *w = make(17);
+	struct weir_capture_terms terms = any();
+	uint64_t number;
+
+	(void)state;
+	terms.snap_bytes = WEIR_CAPTURE_SNAP_LEAST;
+	terms.protocol = 6;
+	terms.destination_port = 80;
+	tcp.family = 6;
+	tcp.options = options;
+	for (uint32_t bytes = 8; bytes <= sizeof(options); bytes += 8) {
+		struct weir_capture_record record;
+
+		options[1] = (uint8_t)(bytes / 8 - 1);
+		tcp.option_bytes = (uint8_t)bytes;
+		number = order(w, &terms);
+		send(w, &tcp);
+		record = one(w, number);
+		assert_int_equal(record.action, WEIR_ACTION_FORWARD);
+		assert_int_equal(record.saved, WEIR_CAPTURE_SNAP_LEAST);
+	}
+	worker_lab_free(w);
+}
+
 static void a_rate_limits_records_and_a_full_ring_loses_them(void **state) {
 	struct worker_lab *w = make(10);
 	const struct frame_spec tcp = lab_tcp(5, ACK);
@@ -463,6 +491,7 @@ int main(void) {
 		cmocka_unit_test(handed_over_packets_are_left_to_the_other_worker),
 		cmocka_unit_test(an_offer_is_recorded_only_if_it_is_asked_for),
 		cmocka_unit_test(filters_choose_by_owner_and_by_flow),
+		cmocka_unit_test(long_headers_hide_no_flow_from_a_filter),
 		cmocka_unit_test(a_rate_limits_records_and_a_full_ring_loses_them),
 		cmocka_unit_test(an_order_ends_with_its_deadline),
 	};
