@@ -2,9 +2,12 @@
 #include "echo.h"
 
 #include <errno.h>
+#include <linux/icmp.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +24,7 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
+#define RECEIVED_MOST 256 // datagrams between two looks at the clock
 
 static void put16(uint8_t *at, uint32_t value) {
 	at[0] = (uint8_t)(value >> 8);
@@ -48,12 +52,15 @@ static size_t header_bytes(const struct weir_address *address) {
 	return address->family == 4 ? IPV4_BYTES : IPV6_BYTES;
 }
 
+// id: of an IPv4 header, and the flow label of an IPv6 one.
 static void write_header(uint8_t *at, const struct weir_address *source,
-	const struct weir_address *destination, uint8_t protocol, size_t payload_bytes) {
+	const struct weir_address *destination, uint8_t protocol, size_t payload_bytes,
+	uint32_t id) {
 	memset(at, 0, header_bytes(destination));
 	if (destination->family == 4) {
 		at[0] = 0x45;
 		put16(at + 2, (uint32_t)(IPV4_BYTES + payload_bytes));
+		put16(at + 4, id);
 		put16(at + 6, 0x4000); // DF
 		at[8] = 64;
 		at[9] = protocol;
@@ -62,6 +69,7 @@ static void write_header(uint8_t *at, const struct weir_address *source,
 		put16(at + 10, fold(sum(at, IPV4_BYTES, 0)));
 	} else {
 		at[0] = 0x60;
+		put16(at + 2, id);
 		put16(at + 4, (uint32_t)payload_bytes);
 		at[6] = protocol;
 		at[7] = 64;
@@ -71,13 +79,14 @@ static void write_header(uint8_t *at, const struct weir_address *source,
 }
 
 static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *source,
-	const struct weir_address *destination, uint32_t number) {
+	const struct weir_address *destination, const uint8_t *token, uint32_t number) {
 	uint32_t start = 0;
 
 	memset(at, 0, bytes);
 	at[0] = destination->family == 4 ? ECHO4 : ECHO6;
-	put16(at + 4, (uint32_t)getpid());
+	put16(at + 4, get16(token));
 	put16(at + 6, number);
+	memcpy(at + ICMP_BYTES, token, WEIR_ECHO_TOKEN_BYTES);
 	if (destination->family == 6) {
 		start = sum(source->bytes, 16, sum(destination->bytes, 16, IPPROTO_ICMPV6));
 		start += (uint32_t)bytes;
@@ -85,8 +94,15 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
+// Of both headers: what a router quotes begins with them. The kernel replaces an identification of
+// 0; the outer flow label stays 0, since it can choose the way.
+static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
+	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
+}
+
 // Returns its length.
-static size_t write_packet(const struct weir_echo *probe, uint32_t number, uint8_t *packet) {
+static size_t write_packet(
+	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
 	const struct weir_address *source = direct ? &probe->source : &probe->inner_source;
 	const struct weir_address *destination = direct ? &probe->backend : &probe->inner;
@@ -99,11 +115,14 @@ static size_t write_packet(const struct weir_echo *probe, uint32_t number, uint8
 	}
 	if (!direct) {
 		write_header(packet, &probe->source, &probe->backend,
-			probe->inner.family == 4 ? IPPROTO_IPIP : IPPROTO_IPV6, bytes - outer);
+			probe->inner.family == 4 ? IPPROTO_IPIP : IPPROTO_IPV6, bytes - outer,
+			outer_id(probe, token));
 	}
 	write_header(packet + outer, source, destination,
-		destination->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, bytes - outer - inner);
-	write_echo(packet + outer + inner, bytes - outer - inner, source, destination, number);
+		destination->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6, bytes - outer - inner,
+		direct ? outer_id(probe, token) : get16(token + 4) | 1);
+	write_echo(
+		packet + outer + inner, bytes - outer - inner, source, destination, token, number);
 	return bytes;
 }
 
@@ -115,7 +134,7 @@ static void send_probe(
 		struct sockaddr any;
 	} to = {0};
 	uint8_t packet[PACKET_MOST];
-	const size_t bytes = write_packet(probe, number, packet);
+	const size_t bytes = write_packet(probe, sockets->token, number, packet);
 	const bool four = probe->backend.family == 4;
 
 	to.any.sa_family = four ? AF_INET : AF_INET6;
@@ -132,32 +151,66 @@ static void send_probe(
 
 // --- answers ------------------------------------------------------------------------------
 
-static void take_reply(const uint8_t *icmp, const struct weir_address *from,
-	struct weir_echo *probes, uint32_t count) {
+struct taking {
+	const uint8_t *token;
+	struct weir_echo *probes;
+	uint32_t count;
+};
+
+static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t bytes,
+	const struct weir_address *from) {
 	const uint32_t number = get16(icmp + 6);
 	const struct weir_address *wanted;
+	struct weir_echo *probe;
 
-	if (get16(icmp + 4) != ((uint32_t)getpid() & 0xffff) || number >= count) {
+	if (bytes < ICMP_BYTES + WEIR_ECHO_TOKEN_BYTES || number >= taking->count ||
+		memcmp(icmp + ICMP_BYTES, taking->token, WEIR_ECHO_TOKEN_BYTES) != 0) {
 		return;
 	}
-	wanted = probes[number].kind == WEIR_ECHO_DIRECT ? &probes[number].backend
-							 : &probes[number].inner;
-	probes[number].answered |= memcmp(wanted, from, sizeof(*from)) == 0;
+	probe = &taking->probes[number];
+	wanted = probe->kind == WEIR_ECHO_DIRECT ? &probe->backend : &probe->inner;
+	probe->answered |= memcmp(wanted, from, sizeof(*from)) == 0;
 }
 
-// A router's "too big" about a packet to a backend. Of a forged one nothing but a finding comes.
+// Whether an error quotes this packet, but for what routers change of its header. IPv4 routers may
+// quote no more than 8 bytes behind that.
+static bool is_quoted(
+	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
+	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
+	const bool four = probe->backend.family == 4;
+	const uint8_t *changed = four ? changed4 : changed6;
+	const size_t count = four ? sizeof(changed4) : sizeof(changed6);
+	const size_t least =
+		four ? IPV4_BYTES + 8 : 2 * IPV6_BYTES + ICMP_BYTES + WEIR_ECHO_TOKEN_BYTES;
+
+	if (quote_bytes < least) {
+		return false;
+	}
+	for (size_t i = 0; i < count; i++) {
+		quote[changed[i]] = packet[changed[i]];
+	}
+	return memcmp(packet, quote, quote_bytes < probe->bytes ? quote_bytes : probe->bytes) == 0;
+}
+
+// A router's "too big" about a packet to a backend.
 static void take_error(
-	const struct weir_address *to, uint32_t mtu, struct weir_echo *probes, uint32_t count) {
-	for (uint32_t i = 0; i < count; i++) {
-		if (probes[i].bytes > mtu && memcmp(&probes[i].backend, to, sizeof(*to)) == 0) {
-			probes[i].told_mtu = mtu;
+	const struct taking *taking, uint8_t family, uint8_t *quote, size_t bytes, uint32_t mtu) {
+	uint8_t packet[PACKET_MOST];
+
+	for (uint32_t i = 0; i < taking->count; i++) {
+		struct weir_echo *probe = &taking->probes[i];
+
+		if (probe->bytes > mtu && probe->backend.family == family &&
+			write_packet(probe, taking->token, i, packet) == probe->bytes &&
+			is_quoted(probe, packet, quote, bytes)) {
+			probe->told_mtu = mtu;
 		}
 	}
 }
 
-static void take4(const uint8_t *packet, size_t bytes, struct weir_echo *probes, uint32_t count) {
+static void take4(const struct taking *taking, uint8_t *packet, size_t bytes) {
 	const size_t header = bytes > 0 ? (size_t)(packet[0] & 0x0f) * 4 : 0;
-	const uint8_t *icmp = packet + header;
+	uint8_t *icmp = packet + header;
 
 	if (header < IPV4_BYTES || bytes < header + ICMP_BYTES) {
 		return;
@@ -165,47 +218,52 @@ static void take4(const uint8_t *packet, size_t bytes, struct weir_echo *probes,
 	if (icmp[0] == REPLY4) {
 		const struct weir_address from = weir_address_of(4, packet + 12);
 
-		take_reply(icmp, &from, probes, count);
-	} else if (icmp[0] == UNREACHABLE4 && icmp[1] == 4 &&
-		   bytes >= header + ICMP_BYTES + IPV4_BYTES) {
-		const struct weir_address to = weir_address_of(4, icmp + ICMP_BYTES + 16);
-
-		take_error(&to, get16(icmp + 6), probes, count);
+		take_reply(taking, icmp, bytes - header, &from);
+	} else if (icmp[0] == UNREACHABLE4 && icmp[1] == 4) {
+		take_error(
+			taking, 4, icmp + ICMP_BYTES, bytes - header - ICMP_BYTES, get16(icmp + 6));
 	}
 }
 
-static void take6(const uint8_t *icmp, size_t bytes, const struct sockaddr_in6 *peer,
-	struct weir_echo *probes, uint32_t count) {
-	if (bytes >= ICMP_BYTES && icmp[0] == REPLY6) {
+static void take6(
+	const struct taking *taking, uint8_t *icmp, size_t bytes, const struct sockaddr_in6 *peer) {
+	if (bytes < ICMP_BYTES) {
+		return;
+	}
+	if (icmp[0] == REPLY6) {
 		const struct weir_address from =
 			weir_address_of(6, (const uint8_t *)&peer->sin6_addr);
 
-		take_reply(icmp, &from, probes, count);
-	} else if (bytes >= ICMP_BYTES + IPV6_BYTES && icmp[0] == TOO_BIG6) {
-		const struct weir_address to = weir_address_of(6, icmp + ICMP_BYTES + 24);
-
-		take_error(&to, get16(icmp + 6), probes, count);
+		take_reply(taking, icmp, bytes, &from);
+	} else if (icmp[0] == TOO_BIG6) {
+		take_error(taking, 6, icmp + ICMP_BYTES, bytes - ICMP_BYTES, get16(icmp + 6));
 	}
 }
 
+// No more than some of them: who sends faster than they are read does not hold up the round.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
+	const struct taking taking = {sockets->token, probes, count};
 	uint8_t packet[PACKET_MOST + IPV6_BYTES];
-	ssize_t got;
 
-	while ((got = recv(sockets->in4, packet, sizeof(packet), MSG_DONTWAIT)) >= 0) {
-		take4(packet, (size_t)got, probes, count);
-	}
-	for (;;) {
-		struct sockaddr_in6 peer = {0};
-		socklen_t length = sizeof(peer);
+	for (int i = 0; i < RECEIVED_MOST; i++) {
+		ssize_t got = recv(sockets->in4, packet, sizeof(packet), MSG_DONTWAIT);
 
-		got = recvfrom(sockets->in6, packet, sizeof(packet), MSG_DONTWAIT,
-			(struct sockaddr *)&peer, &length);
 		if (got < 0) {
 			break;
 		}
-		take6(packet, (size_t)got, &peer, probes, count);
+		take4(&taking, packet, (size_t)got);
+	}
+	for (int i = 0; i < RECEIVED_MOST; i++) {
+		struct sockaddr_in6 peer = {0};
+		socklen_t length = sizeof(peer);
+		ssize_t got = recvfrom(sockets->in6, packet, sizeof(packet), MSG_DONTWAIT,
+			(struct sockaddr *)&peer, &length);
+
+		if (got < 0) {
+			break;
+		}
+		take6(&taking, packet, (size_t)got, &peer);
 	}
 }
 
@@ -250,6 +308,18 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
+// The requests of others do not push answers out of the buffers.
+static void take_answers_only(const struct weir_echo_sockets *sockets) {
+	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
+	struct icmp6_filter only6;
+
+	ICMP6_FILTER_SETBLOCKALL(&only6);
+	ICMP6_FILTER_SETPASS(REPLY6, &only6);
+	ICMP6_FILTER_SETPASS(TOO_BIG6, &only6);
+	(void)setsockopt(sockets->in4, SOL_RAW, ICMP_FILTER, &only4, sizeof(only4));
+	(void)setsockopt(sockets->in6, IPPROTO_ICMPV6, ICMP6_FILTER, &only6, sizeof(only6));
+}
+
 int weir_echo_open(struct weir_echo_sockets *ret) {
 	const int type = SOCK_RAW | SOCK_CLOEXEC;
 	struct weir_echo_sockets sockets = {
@@ -264,6 +334,12 @@ int weir_echo_open(struct weir_echo_sockets *ret) {
 		weir_echo_close(&sockets);
 		return r < 0 ? r : -EPERM;
 	}
+	if (getrandom(sockets.token, sizeof(sockets.token), 0) != (ssize_t)sizeof(sockets.token)) {
+		r = -errno;
+		weir_echo_close(&sockets);
+		return r < 0 ? r : -EIO;
+	}
+	take_answers_only(&sockets);
 	*ret = sockets;
 	return 0;
 }

@@ -4,6 +4,9 @@
 // with DF. Which of them are answered tells where the way ends: at the backend's address, at its
 // decapsulator, at the VIP on its loopback interface, or at a size.
 //
+// Anybody can send answers and errors to this host: only those count that quote what is random in
+// the request.
+//
 // Threads: one; blocks for the deadline of each round. Needs CAP_NET_RAW.
 #pragma once
 
@@ -11,6 +14,8 @@
 #include <stdint.h>
 
 #include "config.h"
+
+#define WEIR_ECHO_TOKEN_BYTES 16
 
 enum weir_echo_kind {
 	WEIR_ECHO_DIRECT, // to the backend's address
@@ -31,9 +36,11 @@ struct weir_echo {
 struct weir_echo_sockets {
 	int out4, out6; // raw, which take whole packets; -1 = none
 	int in4, in6; // ICMP
+	// Drawn: in each request, so that only who saw one can answer it.
+	uint8_t token[WEIR_ECHO_TOKEN_BYTES];
 };
 
-// Returns 0, or negative errno with no socket open: -EPERM.
+// Returns 0, or negative errno with no socket open: -EPERM, and those of getrandom.
 int weir_echo_open(struct weir_echo_sockets *ret);
 void weir_echo_close(struct weir_echo_sockets *sockets);
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Echo: answers of the kernel count, and those of a host that has not seen the request do not. In a
+// network namespace of its own, whose kernel answers or leaves that to the test.
+#include "echo.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "watch_lab.h"
+
+#define MS 150 // below the time after which requests are sent again
+#define LONG_MS 5000 // not used up where an answer comes
+#define BYTES 600
+#define MTU 500
+#define NOTHING SIZE_MAX // is damaged
+#define ICMP4 20 // offset in an IPv4 packet
+
+// --- the host that answers
+// ------------------------------------------------------------------------
+
+struct host {
+	int fd; // raw: requests come here, and answers leave
+	bool too_big; // answer with that
+	size_t damaged; // a byte of the answer, or NOTHING
+	bool end; // written by the test
+	pthread_t thread;
+};
+
+static void put16(uint8_t *at, uint32_t value) {
+	at[0] = (uint8_t)(value >> 8);
+	at[1] = (uint8_t)value;
+}
+
+// packet: an IPv4 packet of 20 bytes and a payload.
+static void send_back(int fd, uint8_t *packet, size_t bytes) {
+	struct sockaddr_in to = {.sin_family = AF_INET};
+
+	memcpy(&to.sin_addr, packet + 16, 4);
+	put16(packet + 10, 0); // the kernel's
+	assert_int_equal(sendto(fd, packet, bytes, 0, (struct sockaddr *)&to, sizeof(to)), bytes);
+}
+
+static void swap_addresses(uint8_t *packet) {
+	uint8_t address[4];
+
+	memcpy(address, packet + 12, 4);
+	memcpy(packet + 12, packet + 16, 4);
+	memcpy(packet + 16, address, 4);
+}
+
+static void reply(const struct host *host, int fd, uint8_t *request, size_t bytes) {
+	request[ICMP4] = 0; // echo reply
+	swap_addresses(request);
+	if (host->damaged != NOTHING) {
+		request[ICMP4 + host->damaged] ^= 1;
+	}
+	send_back(fd, request, bytes);
+}
+
+// As a router that quotes no more than it must.
+static void tell_mtu(const struct host *host, int fd, const uint8_t *request) {
+	uint8_t error[20 + 8 + 20 + 8] = {0x45};
+
+	error[8] = 64;
+	error[9] = IPPROTO_ICMP;
+	put16(error + 2, sizeof(error));
+	memcpy(error + 12, request + 16, 4);
+	memcpy(error + 16, request + 12, 4);
+	error[20] = 3;
+	error[21] = 4;
+	put16(error + 26, MTU);
+	memcpy(error + 28, request, 28);
+	error[28 + 8] -= 3; // TTL
+	error[28 + 1] = 0xb8; // DSCP
+	if (host->damaged != NOTHING) {
+		error[28 + host->damaged] ^= 1;
+	}
+	send_back(fd, error, sizeof(error));
+}
+
+static void *run(void *context) {
+	const struct host *host = context;
+	uint8_t packet[2048];
+	int fd = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+
+	while (!__atomic_load_n(&host->end, __ATOMIC_RELAXED)) {
+		ssize_t got = recv(host->fd, packet, sizeof(packet), 0);
+
+		if (got >= ICMP4 + 8 && host->too_big) {
+			tell_mtu(host, fd, packet);
+		} else if (got >= ICMP4 + 8 && packet[ICMP4] == 8) {
+			reply(host, fd, packet, (size_t)got);
+		}
+	}
+	close(fd);
+	return NULL;
+}
+
+// protocol: of the requests.
+static void start_host(struct host *host, int protocol) {
+	const struct timeval turn = {.tv_usec = 10000};
+
+	host->fd = socket(AF_INET, SOCK_RAW, protocol);
+	assert_int_equal(setsockopt(host->fd, SOL_SOCKET, SO_RCVTIMEO, &turn, sizeof(turn)), 0);
+	assert_int_equal(pthread_create(&host->thread, NULL, run, host), 0);
+}
+
+static void stop_host(struct host *host) {
+	__atomic_store_n(&host->end, true, __ATOMIC_RELAXED);
+	pthread_join(host->thread, NULL);
+	close(host->fd);
+}
+
+// --- requests ---------------------------------------------------------------------------------
+
+static struct weir_echo request_to(const char *backend, const char *source) {
+	return (struct weir_echo){.kind = WEIR_ECHO_DIRECT,
+		.backend = watch_lab_address(backend),
+		.source = watch_lab_address(source),
+		.inner = watch_lab_address(backend),
+		.inner_source = watch_lab_address(source)};
+}
+
+static struct weir_echo ask(struct weir_echo probe, int deadline_ms) {
+	struct weir_echo_sockets sockets;
+
+	assert_int_equal(weir_echo_open(&sockets), 0);
+	weir_echo_round(&sockets, &probe, 1, deadline_ms);
+	weir_echo_close(&sockets);
+	assert_int_equal(probe.error, 0);
+	return probe;
+}
+
+static struct weir_echo ask_host(struct host host, bool tunnel, int deadline_ms) {
+	struct weir_echo probe = request_to("127.0.0.2", "127.0.0.1");
+
+	if (tunnel) {
+		probe.kind = WEIR_ECHO_TUNNEL;
+		probe.bytes = BYTES;
+	}
+	start_host(&host, tunnel ? IPPROTO_IPIP : IPPROTO_ICMP);
+	probe = ask(probe, deadline_ms);
+	stop_host(&host);
+	return probe;
+}
+
+static void kernel_answers(bool answers) {
+	SHELL("echo %d >/proc/sys/net/ipv4/icmp_echo_ignore_all", answers ? 0 : 1);
+}
+
+// --- tests ------------------------------------------------------------------------------------
+
+static void answers_of_a_kernel_count(void **state) {
+	(void)state;
+	kernel_answers(true);
+	assert_true(ask(request_to("127.0.0.2", "127.0.0.1"), LONG_MS).answered);
+	assert_true(ask(request_to("::1", "::1"), LONG_MS).answered);
+}
+
+static void an_answer_must_have_what_is_random_in_the_request(void **state) {
+	(void)state;
+	kernel_answers(false);
+	assert_true(ask_host((struct host){.damaged = NOTHING}, false, LONG_MS).answered);
+	for (size_t i = 0; i < WEIR_ECHO_TOKEN_BYTES; i += 5) {
+		assert_false(ask_host((struct host){.damaged = 8 + i}, false, MS).answered);
+	}
+}
+
+static void an_error_must_quote_the_request(void **state) {
+	static const size_t damaged[] = {4, 5, 12, 19, 20 + 4, 20 + 5};
+
+	(void)state;
+	assert_int_equal(ask_host((struct host){.too_big = true, .damaged = NOTHING}, true, LONG_MS)
+				 .told_mtu,
+		MTU);
+	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
+		struct host host = {.too_big = true, .damaged = damaged[i]};
+
+		assert_int_equal(ask_host(host, true, MS).told_mtu, 0);
+	}
+}
+
+// More than fit into a socket's buffer.
+static void requests_of_others_push_out_no_answer(void **state) {
+	const struct sockaddr_in self = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const uint8_t request[8] = {8, 0, 0xf7, 0xff};
+	struct weir_echo probe = request_to("127.0.0.2", "127.0.0.1");
+	struct weir_echo_sockets sockets;
+	int other = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
+
+	(void)state;
+	kernel_answers(false);
+	assert_int_equal(weir_echo_open(&sockets), 0);
+	for (int i = 0; i < 5000; i++) {
+		(void)sendto(other, request, sizeof(request), 0, (const struct sockaddr *)&self,
+			sizeof(self));
+	}
+	kernel_answers(true);
+	weir_echo_round(&sockets, &probe, 1, MS);
+	assert_true(probe.answered);
+	weir_echo_close(&sockets);
+	close(other);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers_of_a_kernel_count),
+		cmocka_unit_test(an_answer_must_have_what_is_random_in_the_request),
+		cmocka_unit_test(an_error_must_quote_the_request),
+		cmocka_unit_test(requests_of_others_push_out_no_answer),
+	};
+
+	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
+}
