@@ -60,6 +60,18 @@ static bool read_ipv4(struct rest *rest, struct ip *ip) {
 	return (header[0] & 15u) * 4u >= IPV4_BYTES && skip(rest, (header[0] & 15u) * 4u);
 }
 
+static bool is_extension(uint8_t protocol) {
+	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
+	       protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_AH ||
+	       protocol == IPPROTO_DSTOPTS;
+}
+
+static size_t extension_bytes(uint8_t protocol, const uint8_t *header) {
+	return protocol == IPPROTO_FRAGMENT ? 8
+	       : protocol == IPPROTO_AH     ? (header[1] + 2u) * 4u
+					    : (header[1] + 1u) * 8u;
+}
+
 static bool read_ipv6(struct rest *rest, struct ip *ip) {
 	if (rest->bytes < IPV6_BYTES) {
 		return false;
@@ -71,17 +83,17 @@ static bool read_ipv6(struct rest *rest, struct ip *ip) {
 	}
 	for (int i = 0; i < EXTENSIONS_MAX && !ip->later; i++) {
 		const uint8_t *header = rest->data;
-		const bool is_fragment = ip->protocol == IPPROTO_FRAGMENT;
+		const size_t header_bytes =
+			rest->bytes < 8 ? 0 : extension_bytes(ip->protocol, header);
 
-		if (!is_fragment && ip->protocol != IPPROTO_HOPOPTS &&
-			ip->protocol != IPPROTO_ROUTING && ip->protocol != IPPROTO_DSTOPTS) {
+		if (!is_extension(ip->protocol)) {
 			break;
 		}
-		if (rest->bytes < 8 || !skip(rest, is_fragment ? 8 : (header[1] + 1u) * 8u)) {
+		if (header_bytes == 0 || !skip(rest, header_bytes)) {
 			return false;
 		}
+		ip->later = ip->protocol == IPPROTO_FRAGMENT && (u16(header + 2) & 0xfff8) != 0;
 		ip->protocol = header[0];
-		ip->later = is_fragment && (u16(header + 2) & 0xfff8) != 0;
 	}
 	return true;
 }
@@ -147,7 +159,7 @@ static int skip_ethernet(struct rest *rest) {
 		return -1;
 	}
 	type = u16(rest->data - 2);
-	while ((type == 0x8100 || type == 0x88a8) && skip(rest, VLAN_BYTES)) {
+	while ((type == 0x8100 || type == 0x88a8 || type == 0x9100) && skip(rest, VLAN_BYTES)) {
 		type = u16(rest->data - 2);
 	}
 	return (int)type;

@@ -34,6 +34,8 @@ static const struct {
 		"TCP SYN ACK seq 77, no data", 4),
 	CASE(MACS "\x88\xa8\0\1\x81\0\0\x64\x08\0" IPV4("\0\x29", "\6") TCP("\x18"),
 		"TCP PSH ACK seq 77, 1 byte of data", 4),
+	CASE(MACS "\x91\0\0\1\x91\0\0\x64\x08\0" IPV4("\0\x28", "\6") TCP("\2"),
+		"TCP SYN seq 77, no data", 4),
 	CASE(MACS "\x08\0" IPV4("\5\xdc", "\6") TCP("\x11"),
 		"TCP FIN ACK seq 77, 1460 bytes of data", 4),
 	CASE(MACS "\x08\0" IPV4("\0\x28", "\6") TCP("\0"), "TCP without flags seq 77, no data", 4),
@@ -50,6 +52,8 @@ static const struct {
 	CASE(MACS "\x86\xdd" IPV6("\0\x14", "\0") "\6\0\1\4\0\0\0\0", "TCP, cut", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x3c") "\6\0\1\4\0\0\0\0" TCP("\2"),
 		"TCP SYN seq 77, no data", 6),
+	CASE(MACS "\x86\xdd" IPV6("\0\x20", "\x33") "\6\1\0\0\0\0\0\1\0\0\0\2" TCP("\2"),
+		"TCP SYN seq 77, no data", 6), // behind an authentication header
 	CASE(MACS "\x86\xdd" IPV6("\0\x08", "\x3c") "\6\xff\1\4\0\0\0\0", "IPv6, cut", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\6\0\0\x09\0\0\0\1",
 		"IPv6, later fragment of protocol 6", 6),
