@@ -57,7 +57,12 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 		return weir_rss_part(pkt->hash.rss);
 	}
 	(void)distribution_hash(pipeline, pkt, pipeline->hash_keys.seed, &d);
-	return d.key.family != 0 ? weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key)) : 0;
+	if (d.key.family != 0) {
+		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
+	}
+	// It needs no part, so it stays where the device has put it: a flood of such packets does
+	// not come together from all queues at one worker.
+	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;
 }
 
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt) {

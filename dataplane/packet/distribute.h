@@ -18,7 +18,7 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 // The part of all flows, below WEIR_FLOW_PARTS, that a packet belongs to: the same for all packets
 // of a flow, ICMP errors about it, and fragments. With shared flow memory it is the part of that
 // memory where the flow lives; packets without a flow are then of any one part. Where parts come
-// from RSS hashes, that of the device if it has told one, and the packet must carry its part when
-// it is processed (weir_distributor_mark). Uses what this pipeline, that of the worker which
-// distributes, knows of fragments; a first one is remembered.
+// from RSS hashes, that of the device if it has told one, also for packets without a flow; and the
+// packet must carry its part when it is processed (weir_distributor_mark). Uses what this pipeline,
+// that of the worker which distributes, knows of fragments; a first one is remembered.
 uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbuf *pkt);

@@ -250,8 +250,31 @@ static void control_finds_a_flow(void **state) {
 	unmake(&rss);
 }
 
+// Whoever floods with them, and chooses no hash, loads all workers alike.
+static void packets_without_a_flow_stay_with_their_queue(void **state) {
+	const struct frame_spec specs[] = {{.family = 4, .protocol = 1, .icmp_type = 8},
+		{.family = 6, .protocol = 58, .icmp_type = 128}, {.family = 4, .protocol = 50},
+		{.family = 6, .protocol = 47, .payload = 40},
+		{.family = 4, .protocol = 1, .icmp_type = 3, .payload = 4}, // quotes nothing
+		{.family = 4, .protocol = 6, .tcp_flags = 0x03}}; // wrong
+	struct rss_lab rss = make();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+		struct frame f;
+
+		frame_build(&specs[i], &f);
+		for (uint32_t hash = 0x5a000000; hash < 0x5a000000 + WEIR_FLOW_PARTS; hash += 99) {
+			assert_int_equal(part_of(&rss, &f, hash), hash % WEIR_FLOW_PARTS);
+		}
+		assert_int_equal(part_of(&rss, &f, NO_HASH), 0);
+	}
+	unmake(&rss);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(packets_without_a_flow_stay_with_their_queue),
 		cmocka_unit_test(all_packets_of_a_flow_are_of_one_part),
 		cmocka_unit_test(flows_are_found_in_the_part_that_packets_carry),
 		cmocka_unit_test(flows_are_found_whatever_hash_the_device_tells),
