@@ -5,7 +5,8 @@
 //
 // Guarantees:
 //   H1 memory is bounded: WEIR_SERVER_CONNECTIONS at once, each with one request, at most
-//      WEIR_SERVER_REQUEST_BYTES long, and a document that all share.
+//      WEIR_SERVER_REQUEST_BYTES long, and the documents that they receive: those who ask within a
+//      second share one, and slow ones keep an older one until their connection ends.
 //   H2 a connection ends after WEIR_SERVER_CONNECTION_MS, whatever its client does.
 //   H3 a browser lets no other site read, show or run what is served (request_check.h).
 //
