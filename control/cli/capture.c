@@ -17,10 +17,12 @@
 #include "weir_version.h"
 
 #define SHOWN 256 // of a file's name in a message
+#define READER_MS 50 // how often a named pipe is looked at that nobody reads yet
 
 // A file that a capture is written to.
 struct output {
 	struct weir_cli *cli;
+	struct weir_capture *capture;
 	const char *name; // "-" = standard output
 	FILE *file;
 	json_t *interfaces; // names, in the order of their blocks
@@ -128,15 +130,30 @@ static int check_file(const struct weir_cli *cli, const char *name) {
 	return WEIR_CLI_DONE;
 }
 
+// A named pipe is waited for until somebody reads it, or the capture ends. Returns a descriptor
+// that blocks, or -1 with errno.
+static int open_special(struct weir_capture *capture, const char *name) {
+	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	while (fd < 0 && errno == ENXIO && weir_capture_ended(capture) == NULL) {
+		weir_capture_pause(capture, READER_MS);
+		fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	}
+	if (fd >= 0) {
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	}
+	return fd;
+}
+
 // For the owner's eyes: a file is always a new one, in nobody else's hands. What is no file, a
 // named pipe or a device, is opened as it is.
-static FILE *open_file(const struct weir_cli *cli, const char *name) {
+static FILE *open_file(const struct weir_cli *cli, struct weir_capture *capture, const char *name) {
 	struct stat status;
 	FILE *file = NULL;
 	int fd;
 
 	if (lstat(name, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
-		fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+		fd = open_special(capture, name);
 	} else {
 		if (cli->options->capture.force) {
 			unlink(name);
@@ -147,7 +164,7 @@ static FILE *open_file(const struct weir_cli *cli, const char *name) {
 		file = fdopen(fd, "w");
 	}
 	if (file == NULL) {
-		refuse_file(cli, name, strerror(errno));
+		refuse_file(cli, name, errno == ENXIO ? "nobody reads it" : strerror(errno));
 		if (fd >= 0) {
 			close(fd);
 		}
@@ -184,8 +201,9 @@ static int open_output(struct output *output, const json_t *request, const json_
 	size_t i;
 	int r;
 
-	output->file =
-		is_stdout(output->name) ? output->cli->out : open_file(output->cli, output->name);
+	output->file = is_stdout(output->name)
+			       ? output->cli->out
+			       : open_file(output->cli, output->capture, output->name);
 	if (output->file == NULL) {
 		return WEIR_CLI_REFUSED;
 	}
@@ -246,8 +264,12 @@ static int write_packets(struct output *output, json_t *packets) {
 	size_t i;
 
 	json_array_foreach (packets, i, packet) {
-		int r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
+		int r;
 
+		if (!weir_capture_may_write(output->capture, fileno(output->file))) {
+			return WEIR_CLI_DONE; // weir_capture_ended says why
+		}
+		r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
 		if (r) {
 			if (output->whole >= 0 && ftruncate(fileno(output->file), output->whole)) {
 				output->whole = -1; // told below, as what has failed before it
@@ -346,6 +368,7 @@ int weir_capture_run(struct weir_cli *cli, const struct weir_cli_command *comman
 	if (r != WEIR_CLI_DONE) {
 		goto free_request;
 	}
+	output.capture = capture;
 	r = open_output(&output, request, weir_capture_ports(capture));
 	if (r == WEIR_CLI_DONE) {
 		r = pass_packets(&output, capture);

@@ -117,10 +117,8 @@ static int ask(struct weir_capture *capture, const char *command, json_t **ret) 
 // capture.read waits for the first packet alone. Where few come at a time, an answer for each costs
 // the daemon, and those who share CPUs with it, more than one for all of a moment.
 static void gather(struct weir_capture *capture) {
-	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
-
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
-		poll(&wait, 1, GATHER_MS);
+		weir_capture_pause(capture, GATHER_MS);
 	}
 }
 
@@ -156,6 +154,22 @@ const char *weir_capture_ended(struct weir_capture *capture) {
 		return "interrupt";
 	}
 	return duration_ms > 0 && weir_capture_lasts(capture, duration_ms) ? "duration" : NULL;
+}
+
+bool weir_capture_may_write(struct weir_capture *capture, int fd) {
+	struct pollfd wait[] = {
+		{.fd = fd, .events = POLLOUT}, {.fd = capture->signals, .events = POLLIN}};
+
+	while (fd >= 0 && wait[0].revents == 0 && !is_interrupted(capture)) {
+		poll(wait, 2, -1);
+	}
+	return fd < 0 || wait[0].revents != 0;
+}
+
+void weir_capture_pause(struct weir_capture *capture, int ms) {
+	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
+
+	poll(&wait, 1, ms);
 }
 
 int weir_capture_stop(struct weir_capture *capture) {

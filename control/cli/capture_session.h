@@ -27,6 +27,12 @@ int weir_capture_read(struct weir_capture *capture, json_t **ret_packets);
 // weir-control said; NULL: there may be.
 const char *weir_capture_ended(struct weir_capture *capture);
 
+// Wait until fd, which blocks, takes a write of up to 4,096 bytes (PIPE_BUF), or has failed. fd -1:
+// at once. Returns false if ^C came first.
+bool weir_capture_may_write(struct weir_capture *capture, int fd);
+// Wait so long, or until ^C.
+void weir_capture_pause(struct weir_capture *capture, int ms);
+
 // Stop it, if it has not ended. What goes wrong is printed. Returns enum weir_cli_exit.
 int weir_capture_stop(struct weir_capture *capture);
 

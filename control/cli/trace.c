@@ -93,7 +93,8 @@ static int pass_packets(struct trace *trace) {
 			return r;
 		}
 		json_array_foreach (packets, i, packet) {
-			if (trace->shown < trace->most) {
+			if (trace->shown < trace->most &&
+				weir_capture_may_write(trace->capture, fileno(trace->cli->out))) {
 				show_packet(trace, packet);
 			}
 		}

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -458,6 +460,64 @@ static void an_interrupt_stops_it_and_keeps_the_file(void **state) {
 	}
 }
 
+static void an_interrupt_ends_the_wait_for_a_reader(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct lab lab;
+	char err[128], text[512];
+	pid_t pid;
+
+	(void)state;
+	start(&lab, answers);
+	snprintf(err, sizeof(err), "%s.err", lab.file);
+	assert_int_equal(mkfifo(lab.file, 0600), 0);
+	pid = capture_beside(&lab, err, 0);
+	while (strstr(server_request(lab.server), "capture.start") == NULL) {
+		nanosleep(&pause, NULL);
+	}
+	kill(pid, SIGINT);
+	expect_exit(pid, 1);
+	assert_string_equal(
+		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+	read_file(err, text, sizeof(text));
+	expect_contains(text, "/file: nobody reads it\n");
+	unlink(err);
+	stop(&lab);
+}
+
+// Of what was read from weir-control before, whole packets are in the pipe.
+static void an_interrupt_ends_the_wait_for_a_reader_that_stands_still(void **state) {
+	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
+	const struct timespec pause = {.tv_nsec = 1000000};
+	static char data[1 << 17];
+	int reader, held = 0;
+	struct lab lab;
+	char err[128];
+	ssize_t bytes;
+	pid_t pid;
+
+	(void)state;
+	start(&lab, answers);
+	snprintf(err, sizeof(err), "%s.err", lab.file);
+	assert_int_equal(mkfifo(lab.file, 0600), 0);
+	reader = open(lab.file, O_RDONLY | O_NONBLOCK);
+	pid = capture_beside(&lab, err, 0);
+	while (held < fcntl(reader, F_GETPIPE_SZ) - 8192) {
+		nanosleep(&pause, NULL);
+		assert_int_equal(ioctl(reader, FIONREAD, &held), 0);
+	}
+	kill(pid, SIGINT);
+	expect_exit(pid, 0);
+	assert_string_equal(
+		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+	bytes = read(reader, data, sizeof(data));
+	assert_true(bytes >= held);
+	assert_true(count_blocks(data, (size_t)bytes, 6) > 100);
+	close(reader);
+	unlink(err);
+	stop(&lab);
+}
+
 static void the_end_of_the_daemon_leaves_a_whole_file(void **state) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 	static char data[1 << 24];
@@ -522,6 +582,8 @@ int main(void) {
 		cmocka_unit_test(the_end_of_the_dataplane_is_told),
 		cmocka_unit_test(answers_that_are_none_do_no_harm),
 		cmocka_unit_test(an_interrupt_stops_it_and_keeps_the_file),
+		cmocka_unit_test(an_interrupt_ends_the_wait_for_a_reader),
+		cmocka_unit_test(an_interrupt_ends_the_wait_for_a_reader_that_stands_still),
 		cmocka_unit_test(the_end_of_the_daemon_leaves_a_whole_file),
 		cmocka_unit_test(a_file_that_takes_no_more_ends_behind_a_packet),
 	};
