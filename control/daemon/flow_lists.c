@@ -4,15 +4,17 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "flow_state.h"
 
 #define POLL_MS 1
-#define RANGE_LINES 16u // of a question at first: a full table's fill a page
+#define RANGE_LINES 16u // of the questions to all workers at first: a full table's fill a page
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // flows of all workers: ask for more lines at once
 #define ROUND_MANY 4096u
 #define PASSES_MAX 4u // of a deletion over the tables
+#define LEFT_OUT_MS 10000u // the next lists do without a worker that did not answer one
 
 struct range { // of one worker, and one page of it
 	uint64_t number; // of the message in flight; 0 = none
@@ -46,6 +48,7 @@ struct weir_flow_lists {
 	uint64_t slice_ms; // when its slice began; 0 = not yet
 	bool under_way; // a round of it is
 	uint64_t heard_ms[WEIR_WORKERS_MAX];
+	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // since when; 0 = it answers
 	struct range range[WEIR_WORKERS_MAX][WEIR_FLOW_PAGES];
 };
 _Static_assert(WEIR_WORKERS_MAX <= 64, "a bitmap of workers");
@@ -126,6 +129,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 	struct range *range;
 	uint32_t count;
 
+	lists->left_out_ms[worker] = 0;
 	if (!lists->under_way || page >= WEIR_FLOW_PAGES) {
 		return;
 	}
@@ -163,11 +167,25 @@ static bool is_asked(const struct weir_flow_lists *lists, uint32_t worker) {
 	       (job->silent >> worker & 1) == 0;
 }
 
+static void leave_out(struct job *job, uint32_t worker) {
+	job->result.incomplete = true;
+	job->silent |= 1ull << worker;
+}
+
+// A list of many pages waits for a hung worker once, not at each of them.
+static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
+	return lists->first->worker == WEIR_FLOW_LISTS_ALL && lists->left_out_ms[worker] != 0 &&
+	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
+}
+
 static void begin_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	const uint32_t workers = lists->mailboxes->segment->workers;
 
 	for (uint32_t worker = 0; worker < workers; worker++) {
+		if (is_left_out(lists, worker)) {
+			leave_out(job, worker);
+		}
 		lists->heard_ms[worker] = uv_now(lists->loop);
 		for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
 			uint64_t first = job->line + (uint64_t)page * job->range_lines;
@@ -212,8 +230,8 @@ static bool step_worker(struct weir_flow_lists *lists, uint32_t worker) {
 		busy |= range->number != 0 || range->next < range->last;
 	}
 	if (busy && uv_now(lists->loop) - lists->heard_ms[worker] >= WEIR_FLOW_LISTS_MS) {
-		lists->first->result.incomplete = true;
-		lists->first->silent |= 1ull << worker;
+		leave_out(lists->first, worker);
+		lists->left_out_ms[worker] = uv_now(lists->loop);
 		return false;
 	}
 	return busy;
@@ -315,6 +333,10 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 		.done = done,
 		.context = context};
 	job->question.kind = WEIR_MESSAGE_FLOW_LIST;
+	// Workers that share a table have a part of the lines each.
+	if (worker == WEIR_FLOW_LISTS_ALL && segment->bucketing != WEIR_BUCKETING_YES) {
+		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
+	}
 	while (*last != NULL) {
 		last = &(*last)->next;
 	}
@@ -349,6 +371,7 @@ void weir_flow_lists_abandon(struct weir_flow_lists *lists) {
 	while (lists->first != NULL) {
 		end_job(lists, -ENOTCONN);
 	}
+	memset(lists->left_out_ms, 0, sizeof(lists->left_out_ms));
 	uv_timer_stop(&lists->timer);
 }
 

@@ -22,7 +22,8 @@ struct own {
 	struct weir_flow_lists *lists;
 	struct weir_prng prng;
 	answer how;
-	uint64_t looked[LAB_WORKERS]; // lines
+	uint32_t hung; // a worker, or WEIR_WORKERS_MAX
+	uint64_t looked[WEIR_WORKERS_MAX]; // lines
 	uint32_t answers; // to lists
 	// The last answer.
 	int error;
@@ -31,11 +32,12 @@ struct own {
 	uint64_t ended;
 };
 
-static int setup(void **state) {
+static int setup_with(void **state, struct weir_segment *dataplane) {
 	struct own *own = calloc(1, sizeof(*own));
 
 	assert_non_null(own);
-	own->dataplane = lab_segment(NULL);
+	own->hung = WEIR_WORKERS_MAX;
+	own->dataplane = dataplane;
 	own->control = lab_attach(own->dataplane);
 	assert_int_equal(uv_loop_init(&own->loop), 0);
 	weir_mailboxes_init(&own->mailboxes, 1000);
@@ -43,6 +45,26 @@ static int setup(void **state) {
 	assert_int_equal(weir_flow_lists_create(&own->loop, &own->mailboxes, &own->lists), 0);
 	*state = own;
 	return 0;
+}
+
+static int setup(void **state) {
+	return setup_with(state, lab_segment(NULL));
+}
+
+// As many workers as there may be, each with a table of its own.
+static int setup_many(void **state) {
+	const struct weir_port_info port = {.name = "wan", .mtu = 1500};
+	const struct weir_segment_params params = {.workers = WEIR_WORKERS_MAX,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.tsc_hz = 1000000000,
+		.port_info = &port};
+	struct weir_segment *segment;
+
+	assert_int_equal(weir_segment_create(&params, &segment), 0);
+	return setup_with(state, segment);
 }
 
 static int teardown(void **state) {
@@ -76,15 +98,6 @@ static void answer_all(struct own *own, uint32_t worker, struct weir_message *me
 	message->list.next = line;
 }
 
-// The last worker is hung.
-static void answer_but_one(struct own *own, uint32_t worker, struct weir_message *message) {
-	if (worker == LAB_WORKERS - 1) {
-		message->sequence = 0;
-	} else {
-		answer_all(own, worker, message);
-	}
-}
-
 static void answer_anything(struct own *own, uint32_t worker, struct weir_message *message) {
 	static const uint32_t numbers[] = {0, 1, 16, 64, 65, LINES, UINT32_MAX - 1, UINT32_MAX};
 	uint8_t *pages = (uint8_t *)&own->dataplane->flow_pages[worker];
@@ -99,12 +112,13 @@ static void answer_anything(struct own *own, uint32_t worker, struct weir_messag
 }
 
 static void work(struct own *own) {
-	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+	for (uint32_t worker = 0; worker < own->dataplane->workers; worker++) {
 		struct weir_worker_box *ours = &own->dataplane->worker_boxes[worker];
 		const struct weir_control_box *theirs = &own->dataplane->control_boxes[worker];
 		struct weir_message message;
 
-		while (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
+		while (worker != own->hung &&
+			weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
 			own->how(own, worker, &message);
 			weir_mailbox_send(&ours->response, &theirs->response, &message);
 		}
@@ -128,7 +142,7 @@ static void on_done(void *context, int error, struct weir_flow_list_result *resu
 	own->ended = result->ended;
 	for (uint32_t i = 0; i < result->count; i++) {
 		assert_true(result->flows[i].flow.family == 4 || result->flows[i].flow.family == 6);
-		assert_in_range(result->flows[i].worker, 0, LAB_WORKERS - 1);
+		assert_in_range(result->flows[i].worker, 0, own->dataplane->workers - 1);
 	}
 }
 
@@ -218,14 +232,65 @@ static void deletion_ends_when_flows_do_not(void **state) {
 	assert_int_equal(own->looked[0], 4 * LINES);
 }
 
+// The first page waits for it, and those that follow do not.
 static void hung_worker_is_left_out(void **state) {
 	struct own *own = *state;
+	uint64_t began_ns = uv_hrtime();
+	uint32_t flows = 0, pages = 0, first = 0;
 
-	own->how = answer_but_one;
-	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
-	run_until_answered(own, 1);
+	own->how = answer_all;
+	own->hung = LAB_WORKERS - 1;
+	do {
+		page(own, first, WEIR_FLOW_LISTS_ALL);
+		assert_true(own->incomplete);
+		first = own->next;
+		flows += own->count;
+		pages++;
+	} while (own->more);
+	assert_true(pages > 2);
+	assert_int_equal(flows, LINES);
+	assert_true(uv_hrtime() - began_ns < (uint64_t)pages * WEIR_FLOW_LISTS_MS * 1000000);
+	assert_int_equal(own->looked[own->hung], 0);
+}
+
+static void worker_that_answers_again_is_asked_again(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	own->hung = LAB_WORKERS - 1;
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_true(own->incomplete);
-	assert_int_equal(own->count, own->looked[0]);
+	own->hung = WEIR_WORKERS_MAX;
+	work(own); // what it was asked before
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
+	assert_false(own->incomplete);
+}
+
+static void hung_worker_alone_is_asked_each_time(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	own->hung = 0;
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
+	own->hung = WEIR_WORKERS_MAX;
+	page(own, 0, 0);
+	assert_false(own->incomplete);
+	assert_true(own->count > 0);
+}
+
+static void page_of_many_workers_is_no_larger(void **state) {
+	struct own *own = *state;
+	uint32_t flows = 0, first = 0;
+
+	own->how = answer_all;
+	do {
+		page(own, first, WEIR_FLOW_LISTS_ALL);
+		assert_true(own->count < 2 * WEIR_FLOW_LISTS_PAGE);
+		first = own->next;
+		flows += own->count;
+	} while (own->more);
+	assert_int_equal(flows, WEIR_WORKERS_MAX * LINES);
+	assert_false(own->incomplete);
 }
 
 static void lists_of_many_take_turns(void **state) {
@@ -280,6 +345,10 @@ int main(void) {
 		TEST(deletion_passes_over_the_tables_until_none_is_left),
 		TEST(deletion_ends_when_flows_do_not),
 		TEST(hung_worker_is_left_out),
+		TEST(worker_that_answers_again_is_asked_again),
+		TEST(hung_worker_alone_is_asked_each_time),
+		cmocka_unit_test_setup_teardown(
+			page_of_many_workers_is_no_larger, setup_many, teardown),
 		TEST(lists_of_many_take_turns),
 		TEST(lists_end_when_the_dataplane_does),
 		TEST(lists_survive_any_answer),
