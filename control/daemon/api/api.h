@@ -101,7 +101,8 @@ void *weir_api_ended_context(const struct weir_api_call *call); // NULL = none w
 // Answer and end the call. Takes the reference of result; NULL (out of memory) is `internal`.
 void weir_api_answer(struct weir_api_call *call, json_t *result);
 // The rows of a long list. next is called in later iterations of the loop and returns 1 and a row
-// (*ret NULL: out of memory), 0 after the last one, or -ECANCELED when the list cannot be finished.
+// (*ret NULL: out of memory), 0 after the last one, or -ECANCELED when the list cannot be finished;
+// or 2 and a string: the list has ended, and another one begins, the member of that name.
 struct weir_api_rows {
 	int (*next)(void *context, json_t **ret);
 	void (*free)(void *context);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api_commands.h"
@@ -67,19 +68,65 @@ static json_t *json_service(
 		json_warnings(daemon, id));
 }
 
-json_t *weir_json_services(struct weir_daemon *daemon, const char *service) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	json_t *list = json_array();
+// --- all services -------------------------------------------------------------------------
 
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		const struct weir_config_service *one = &config->services[i];
-		int id = weir_tables_service_find(daemon->tables, one->name);
+struct service_list { // the rows of a reply
+	struct weir_daemon *daemon;
+	const struct weir_segment *segment; // the rows' ids and counters are those of this one
+	uint64_t epoch;
+	uint32_t next, count;
+	uint16_t ids[]; // [count], in the order of the configuration, as it was then
+};
 
-		if (id >= 0 && (service == NULL || strcmp(service, one->name) == 0)) {
-			json_array_append_new(list, json_service(daemon, one, (uint16_t)id));
+// In the place that it had when the list began, unless the configuration was reloaded.
+static const struct weir_config_service *config_of(
+	const struct service_list *list, uint32_t place, const char *name) {
+	const struct weir_config *config = weir_reload_config(list->daemon->reload);
+
+	if (place < config->service_count && strcmp(config->services[place].name, name) == 0) {
+		return &config->services[place];
+	}
+	return weir_config_find_service(config, name);
+}
+
+static int next_service(void *context, json_t **ret) {
+	struct service_list *list = context;
+	struct weir_daemon *daemon = list->daemon;
+
+	if (daemon->segment != list->segment || daemon->epoch != list->epoch) {
+		return -ECANCELED;
+	}
+	while (list->next < list->count) {
+		uint32_t place = list->next++;
+		const char *name = weir_tables_service_name(daemon->tables, list->ids[place]);
+		const struct weir_config_service *config =
+			name != NULL ? config_of(list, place, name) : NULL;
+
+		if (config != NULL) { // else it was removed meanwhile
+			*ret = json_service(daemon, config, list->ids[place]);
+			return 1;
 		}
 	}
-	return list;
+	return 0;
+}
+
+int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	struct service_list *list =
+		malloc(sizeof(*list) + config->service_count * sizeof(list->ids[0]));
+
+	if (list == NULL) {
+		return -ENOMEM;
+	}
+	*list = (struct service_list){
+		.daemon = daemon, .segment = daemon->segment, .epoch = daemon->epoch};
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		int id = weir_tables_service_find(daemon->tables, config->services[i].name);
+
+		list->ids[list->count++] = id >= 0 ? (uint16_t)id : WEIR_SERVICE_NONE;
+	}
+	*ret = (struct weir_api_rows){.next = next_service, .free = free, .context = list};
+	return 0;
 }
 
 // --- one service, in full -----------------------------------------------------------------
@@ -199,29 +246,37 @@ static void add_details(struct weir_daemon *daemon, json_t *object, uint16_t id,
 	json_object_set_new(object, "shares", json_shares(daemon, id));
 }
 
+static void show_one(struct weir_daemon *daemon, struct weir_api_call *call, const char *service) {
+	const struct weir_config_service *config =
+		weir_config_find_service(weir_reload_config(daemon->reload), service);
+	int id = weir_api_find_service(daemon, call);
+	json_t *list;
+
+	if (id < 0) {
+		return;
+	}
+	list = json_array();
+	if (config != NULL) {
+		json_array_append_new(list, json_service(daemon, config, (uint16_t)id));
+		add_details(daemon, json_array_get(list, 0), (uint16_t)id, config);
+	}
+	weir_api_answer(call, list);
+}
+
 void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
-	const struct weir_config_service *config;
-	json_t *list;
-	int id = -1;
+	struct weir_api_rows rows;
 
 	if (!weir_api_has_tables(daemon, call)) {
 		return;
 	}
 	if (service != NULL) {
-		id = weir_api_find_service(daemon, call);
-		if (id < 0) {
-			return;
-		}
+		show_one(daemon, call, service);
+	} else if (weir_api_service_rows(daemon, &rows) < 0) {
+		weir_api_answer(call, NULL);
+	} else {
+		weir_api_answer_rows(call, NULL, NULL, &rows);
 	}
-	list = weir_json_services(daemon, service);
-	config = service != NULL
-			 ? weir_config_find_service(weir_reload_config(daemon->reload), service)
-			 : NULL;
-	if (config != NULL && json_array_size(list) == 1) {
-		add_details(daemon, json_array_get(list, 0), (uint16_t)id, config);
-	}
-	weir_api_answer(call, list);
 }
 
 // --- changes ------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ json_t *weir_json_percent(double value);
 // The binds of a service, as text.
 json_t *weir_json_binds(const struct weir_config_service *service);
 
-json_t *weir_json_services(struct weir_daemon *daemon, const char *service);
+// The rows of service.show. Returns 0 or -ENOMEM.
+int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret);
 // The rows of backend.show. Returns 0 or -ENOMEM. `service` must live as long as the rows.
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);

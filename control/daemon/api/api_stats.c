@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler of all counters: stats.show.
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "api_commands.h"
@@ -54,6 +57,60 @@ json_t *weir_json_agents(const struct weir_daemon *daemon) {
 		"steal_results", results, "refused", refused);
 }
 
+// --- lists --------------------------------------------------------------------------------
+
+struct lists { // services, then backends
+	struct weir_api_rows services, backends;
+	bool of_backends;
+};
+
+static int next_row(void *context, json_t **ret) {
+	struct lists *lists = context;
+	int r;
+
+	if (lists->of_backends) {
+		return lists->backends.next(lists->backends.context, ret);
+	}
+	r = lists->services.next(lists->services.context, ret);
+	if (r != 0) {
+		return r;
+	}
+	lists->of_backends = true;
+	*ret = json_string("backends");
+	return 2;
+}
+
+static void free_lists(void *context) {
+	struct lists *lists = context;
+
+	lists->services.free(lists->services.context);
+	lists->backends.free(lists->backends.context);
+	free(lists);
+}
+
+// Returns 0 or -ENOMEM.
+static int create_lists(struct weir_daemon *daemon, struct weir_api_rows *ret) {
+	struct lists *lists = calloc(1, sizeof(*lists));
+
+	if (lists == NULL) {
+		return -ENOMEM;
+	}
+	if (weir_api_service_rows(daemon, &lists->services) < 0) {
+		goto free_memory;
+	}
+	if (weir_api_backend_rows(daemon, NULL, &lists->backends) < 0) {
+		goto free_services;
+	}
+	*ret = (struct weir_api_rows){.next = next_row, .free = free_lists, .context = lists};
+	return 0;
+
+free_services:
+	lists->services.free(lists->services.context);
+free_memory:
+	free(lists);
+	return -ENOMEM;
+}
+
 void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_api_rows rows;
 	struct timespec now;
@@ -61,18 +118,17 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	if (weir_api_backend_rows(daemon, NULL, &rows) < 0) {
+	if (create_lists(daemon, &rows) < 0) {
 		weir_api_answer(call, NULL);
 		return;
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	weir_api_answer_rows(call,
-		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "time_ms",
 			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "workers",
 			weir_json_workers_sum(daemon->segment), "drops",
 			weir_json_drops(daemon->segment), "ports",
-			weir_api_ports(daemon->segment, NULL), "services",
-			weir_json_services(daemon, NULL), "segment", weir_json_segment(daemon),
+			weir_api_ports(daemon->segment, NULL), "segment", weir_json_segment(daemon),
 			"agents", weir_json_agents(daemon)),
-		"backends", &rows);
+		"services", &rows);
 }

@@ -85,10 +85,24 @@ int weir_api_list_begin(struct weir_api_list *list, char *not_published, const j
 	return write_head(list, not_published, head, member) < 0 ? -ENOMEM : 0;
 }
 
+static int begin_member(struct weir_api_list *list, const json_t *name) {
+	list->began = false;
+	return name == NULL || append_text(list, "],\"") < 0 ||
+			       append_text(list, json_string_value(name)) < 0 ||
+			       append_text(list, "\":[") < 0
+		       ? -ENOMEM
+		       : 1;
+}
+
 int weir_api_list_next(struct weir_api_list *list) {
 	json_t *row = NULL;
 	int r = list->rows.next(list->rows.context, &row);
 
+	if (r == 2) {
+		r = begin_member(list, row);
+		json_decref(row);
+		return r;
+	}
 	if (r == 1 && (row == NULL || (list->began && append_text(list, ",") < 0) ||
 			      json_dump_callback(row, append, list,
 				      WEIR_API_DUMP_FLAGS | JSON_ENCODE_ANY) < 0)) {

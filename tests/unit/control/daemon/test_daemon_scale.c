@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SERVICES 1000
 #define BACKENDS 10
@@ -25,7 +26,7 @@ static size_t add_service(char *text, size_t used, size_t room, unsigned int ser
 	used += (size_t)snprintf(text + used, room - used,
 		"%s{\"name\": \"s-%u\", \"binds\": [{\"address\": \"198.51.%u.%u\", \"protocol\": "
 		"\"tcp\", \"port\": 80}], \"table_size\": 4099, \"backends\": [",
-		service > 0 ? ", " : "", service, 100 + service / 250, service % 250 + 1);
+		used > 0 ? ", " : "", service, 100 + service / 250, service % 250 + 1);
 	for (unsigned int i = 0; i < backends; i++) {
 		used += (size_t)snprintf(text + used, room - used,
 			"%s{\"name\": \"b-%u\", \"address\": \"10.%u.%u.%u\", \"weight\": %u}",
@@ -35,11 +36,11 @@ static size_t add_service(char *text, size_t used, size_t room, unsigned int ser
 	return used + (size_t)snprintf(text + used, room - used, "]}");
 }
 
-static void write_services(const struct lab *lab, unsigned int weight) {
+static void write_services(const struct lab *lab, unsigned int first, unsigned int weight) {
 	size_t room = 4u << 20, used = 0;
 	char *text = malloc(room);
 
-	for (unsigned int i = 0; i < SERVICES; i++) {
+	for (unsigned int i = first; i < SERVICES; i++) {
 		used = add_service(text, used, room, i, BACKENDS, weight);
 	}
 	used += (size_t)snprintf(text + used, room - used,
@@ -59,7 +60,7 @@ static int setup(void **state) {
 	struct own_lab *own = calloc(1, sizeof(*own));
 
 	lab_init(&own->lab);
-	write_services(&own->lab, 100);
+	write_services(&own->lab, 0, 100);
 	lab_start(&own->lab);
 	own->dataplane = lab_dataplane_start_big(&own->lab, 2);
 	LAB_UNTIL(lab_attached(&own->lab));
@@ -138,10 +139,37 @@ static void reload_of_everything_is_done_soon(void **state) {
 
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), 0);
 	json_decref(result);
-	write_services(&own->lab, 50);
+	write_services(&own->lab, 0, 50);
 	result = timed(own, "{\"command\": \"config.reload\"}");
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), SERVICES * BACKENDS);
 	json_decref(result);
+}
+
+// Each service that stays is listed once, though all have another place in the configuration
+// before the last row is written.
+static void list_of_services_goes_on_over_a_reload(void **state) {
+	static const char show[] = "{\"command\": \"service.show\"}\n";
+	struct own_lab *own = *state;
+	unsigned int listed[SERVICES + 1] = {0};
+	int fd = lab_connect(&own->lab);
+	json_t *answer, *service;
+	size_t i;
+
+	write_services(&own->lab, 1, 50);
+	lab_send(fd, show, sizeof(show) - 1);
+	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	answer = lab_read_answer(fd);
+	json_array_foreach (json_object_get(answer, "result"), i, service) {
+		const char *name = json_string_value(json_object_get(service, "name"));
+
+		listed[name[0] == 's' ? strtoul(name + 2, NULL, 10) : SERVICES]++;
+	}
+	for (i = 1; i <= SERVICES; i++) {
+		assert_int_equal(listed[i], 1);
+	}
+	assert_true(listed[0] <= 1);
+	json_decref(answer);
+	close(fd);
 }
 
 static void s3_restarted_control_adopts_it_soon(void **state) {
@@ -165,6 +193,7 @@ int main(void) {
 		cmocka_unit_test(everything_is_told_soon),
 		cmocka_unit_test(one_change_is_published_soon),
 		cmocka_unit_test(reload_of_everything_is_done_soon),
+		cmocka_unit_test(list_of_services_goes_on_over_a_reload),
 		cmocka_unit_test(s3_restarted_control_adopts_it_soon),
 	};
 

@@ -34,6 +34,7 @@ struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
 	size_t pad; // bytes of a row; 0 = its number
+	json_int_t others; // rows of another list behind the first one; -1 = there is none
 };
 
 static json_t *padded(size_t bytes) {
@@ -49,6 +50,13 @@ static json_t *padded(size_t bytes) {
 static int next_row(void *context, json_t **ret) {
 	struct rows *rows = context;
 
+	if (rows->at == rows->n && rows->others >= 0) {
+		rows->at = 0;
+		rows->n = rows->others;
+		rows->others = -1;
+		*ret = json_string("others");
+		return 2;
+	}
 	if (rows->at == rows->n || rows->at == rows->cancel) {
 		return rows->at == rows->n ? 0 : -ECANCELED;
 	}
@@ -75,7 +83,10 @@ static void answer_rows(struct server *server, struct weir_api_call *call) {
 	rows->server = server;
 	rows->n = json_integer_value(json_object_get(request, "n"));
 	rows->pad = (size_t)json_integer_value(json_object_get(request, "pad"));
-	rows->cancel = -1;
+	rows->cancel = rows->others = -1;
+	if (json_object_get(request, "others") != NULL) {
+		rows->others = json_integer_value(json_object_get(request, "others"));
+	}
 	if (json_object_get(request, "cancel") != NULL) {
 		rows->cancel = json_integer_value(json_object_get(request, "cancel"));
 	}

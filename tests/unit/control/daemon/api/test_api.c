@@ -243,6 +243,10 @@ static void a5_list_is_complete(void **state) {
 			"{\"ok\": true, \"result\": {\"a\": {\"b\": 7}, \"list\": [0, 1]}}"},
 		{"{\"command\": \"rows\", \"n\": 0, \"head\": {}}\n",
 			"{\"ok\": true, \"result\": {\"list\": []}}"},
+		{"{\"command\": \"rows\", \"n\": 2, \"others\": 2, \"head\": {}}\n",
+			"{\"ok\": true, \"result\": {\"list\": [0, 1], \"others\": [0, 1]}}"},
+		{"{\"command\": \"rows\", \"n\": 0, \"others\": 0, \"head\": {\"a\": 7}}\n",
+			"{\"ok\": true, \"result\": {\"a\": 7, \"list\": [], \"others\": []}}"},
 	};
 	struct server *server = *state;
 	int fd = client(server);
@@ -268,7 +272,7 @@ static void a5_list_is_complete(void **state) {
 	expect(fd, "no-dataplane");
 	say(fd, "{\"command\": \"echo\"}\n");
 	expect(fd, "ok");
-	assert_int_equal(read_count(&server->lists_freed), 6);
+	assert_int_equal(read_count(&server->lists_freed), 8);
 	close(fd);
 }
 
