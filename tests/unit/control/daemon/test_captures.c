@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captures without a dataplane, or with one that does not capture. What they read and how they end
-// is in the tests of the API.
+// Captures without a dataplane, with one that does not capture, and without memory. What they read
+// and how they end is in the tests of the API.
 #include "captures.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
+#include "starved.h"
 #include "tables_lab.h"
 
 struct own {
@@ -76,12 +77,73 @@ static void a_capture_is_withdrawn_with_its_owner(void **state) {
 	assert_int_equal(weir_captures_status(own->captures).ended, WEIR_CAPTURE_END_NO_DATAPLANE);
 }
 
+// --- without memory -------------------------------------------------------------------------
+
+struct read {
+	int answers, error;
+	uint32_t count, worker;
+};
+
+static void on_read(void *context, int error, struct weir_capture_reading *reading) {
+	struct read *read = context;
+
+	read->answers++;
+	read->error = error;
+	read->count = reading != NULL ? reading->count : 0;
+	read->worker = read->count > 0 ? reading->packets[0].worker : 0;
+}
+
+static void a_start_without_memory_leaves_no_order(void **state) {
+	struct own *own = *state;
+
+	weir_captures_bind(own->captures, own->control, NULL);
+	starved_after(0);
+	assert_int_equal(start(own), -ENOMEM);
+	starved_after(-1);
+	assert_int_equal(weir_capture_wanted(own->dataplane), 0);
+	assert_int_equal(weir_captures_status(own->captures).number, 0);
+	assert_int_equal(start(own), 0);
+}
+
+static void a_reading_without_memory_loses_no_packet(void **state) {
+	struct own *own = *state;
+	struct weir_capture_record record = {.service = WEIR_SERVICE_NONE,
+		.backend = WEIR_BACKEND_NONE,
+		.reason = WEIR_CAPTURE_NONE};
+	struct weir_tables *tables;
+	struct read read = {0};
+
+	assert_int_equal(weir_tables_open(own->control, &tables), 0);
+	weir_captures_bind(own->captures, own->control, tables);
+	assert_int_equal(start(own), 0);
+	record.number = weir_capture_wanted(own->dataplane);
+	assert_true(weir_capture_put(&own->dataplane->capture_rings[1],
+		&own->dataplane->capture_control->read[1], &record, (const uint8_t *)""));
+	starved_after(0);
+	weir_captures_read(own->captures, on_read, &read);
+	starved_after(-1);
+	assert_int_equal(read.answers, 1);
+	assert_int_equal(read.error, -ENOMEM);
+	assert_int_equal(weir_captures_status(own->captures).packets, 0);
+	weir_captures_read(own->captures, on_read, &read);
+	assert_int_equal(read.answers, 2);
+	assert_int_equal(read.error, 0);
+	assert_int_equal(read.count, 1);
+	assert_int_equal(read.worker, 1);
+	weir_captures_bind(own->captures, NULL, NULL);
+	weir_tables_free(tables);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_dataplane_that_does_not_capture_is_not_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_capture_is_withdrawn_with_its_owner, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_start_without_memory_leaves_no_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_reading_without_memory_loses_no_packet, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 
 #include "flow_lists.h"
 #include "prng.h"
+#include "starved.h"
 #include "tables_lab.h"
 
 #define LINES 3000u
@@ -321,6 +322,22 @@ static void lists_end_when_the_dataplane_does(void **state) {
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOTSUP);
 }
 
+static void lists_without_memory_fail_and_the_next_do_not(void **state) {
+	struct own *own = *state;
+
+	own->how = answer_all;
+	starved_after(0);
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOMEM);
+	starved_after(1); // for the list, and not for its flows
+	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
+	run_until_answered(own, 1);
+	starved_after(-1);
+	assert_int_equal(own->error, -ENOMEM);
+	page(own, 0, WEIR_FLOW_LISTS_ALL);
+	assert_true(own->count > 0);
+	assert_false(own->incomplete);
+}
+
 // Whatever workers answer, each list ends.
 static void lists_survive_any_answer(void **state) {
 	struct own *own = *state;
@@ -351,6 +368,7 @@ int main(void) {
 			page_of_many_workers_is_no_larger, setup_many, teardown),
 		TEST(lists_of_many_take_turns),
 		TEST(lists_end_when_the_dataplane_does),
+		TEST(lists_without_memory_fail_and_the_next_do_not),
 		TEST(lists_survive_any_answer),
 	};
 
