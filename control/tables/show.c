@@ -97,6 +97,15 @@ const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].name;
 }
 
+uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id) {
+	const struct weir_state *state = tables->state;
+
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
+		return WEIR_SERVICE_NONE;
+	}
+	return state->backends[id].service;
+}
+
 // A new owner of an id is published after it got the id, and its former one was gone before.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {

@@ -182,6 +182,8 @@ int weir_tables_service_find(const struct weir_tables *tables, const char *name)
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
 const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id); // or NULL
+// Id of the service of a backend, or WEIR_SERVICE_NONE: to pass over those of others quickly.
+uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);
 
 // The same as a worker meant it that had adopted the changes below this number of the update log:
 // NULL also if the id has come to another one since.

@@ -221,8 +221,9 @@ static json_t *json_shares(struct weir_daemon *daemon, uint16_t service) {
 	}
 	list = json_array();
 	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			state.service_id == service && !state.leaving) {
+		if (weir_tables_backend_service(daemon->tables, (uint16_t)id) == service &&
+			weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
+			!state.leaving) {
 			json_array_append_new(list, json_share(daemon, shares, &state));
 		}
 	}

@@ -84,9 +84,18 @@ struct backend_list {
 	uint32_t id; // next one
 };
 
-static bool is_in(const struct backend_list *list, const struct weir_backend_state *state) {
-	return (list->leaving || !state->leaving) &&
-	       (list->service == NULL || strcmp(list->service, state->service) == 0);
+// The state of a backend that the list has. Copied only then: a list of one service passes over the
+// backends of all.
+static bool is_in(
+	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
+	const struct weir_tables *tables = list->daemon->tables;
+	uint16_t service = weir_tables_backend_service(tables, id);
+	const char *name =
+		service != WEIR_SERVICE_NONE ? weir_tables_service_name(tables, service) : NULL;
+
+	return name != NULL && (list->service == NULL || strcmp(list->service, name) == 0) &&
+	       weir_tables_backend(tables, id, ret_state) == 0 &&
+	       (list->leaving || !ret_state->leaving);
 }
 
 static int next_backend(void *context, json_t **ret) {
@@ -101,7 +110,7 @@ static int next_backend(void *context, json_t **ret) {
 		struct weir_backend_state state;
 		uint16_t id = (uint16_t)list->id++;
 
-		if (weir_tables_backend(daemon->tables, id, &state) == 0 && is_in(list, &state)) {
+		if (is_in(list, id, &state)) {
 			*ret = list->row(list, &state);
 			return 1;
 		}
@@ -248,8 +257,10 @@ static json_t *json_named(
 	for (uint32_t id = 0; id < ids; id++) {
 		struct weir_backend_state state;
 
-		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			is_in(list, &state) && strcmp(name, state.name) == 0) {
+		const char *known = weir_tables_backend_name(daemon->tables, (uint16_t)id);
+
+		if (known != NULL && strcmp(name, known) == 0 &&
+			is_in(list, (uint16_t)id, &state)) {
 			json_array_append_new(named, list->row(list, &state));
 		}
 	}

@@ -104,8 +104,8 @@ static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pas
 	struct whole *whole;
 	double cost;
 
-	if (weir_tables_backend(shares->of.tables, id, &state) < 0 ||
-		!concerns(shares, state.service_id)) {
+	if (!concerns(shares, weir_tables_backend_service(shares->of.tables, id)) ||
+		weir_tables_backend(shares->of.tables, id, &state) < 0) {
 		return;
 	}
 	whole = &shares->whole[state.service_id];
