@@ -41,6 +41,13 @@ class RssNic:
     def __setitem__(self, name, value):
         struct.pack_into("=Q", self.state, 8 * self.words[name], value)
 
+    def put_first(self, pid):
+        """What stands in for hardware waits for no worker."""
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
+                if comm.read().strip() == "nic-wire":
+                    os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(2))
+
     def queue_received(self):
         """Packets of each queue."""
         return self.read(len(self.words), QUEUES)

@@ -34,6 +34,7 @@ def start(lab):
     said = lab.programs["dataplane"].output()
     assert f"{workers} receive queues, spread by RSS" in said, said
     (put_before if shares_cpus(lab) else put_first)(lab)
+    nic.put_first(lab.programs["dataplane"].process.pid)
     return nic
 
 

@@ -11,7 +11,8 @@
 // Environment: WEIR_NIC_INTERFACE  the interface that frames come from and go to
 //              WEIR_NIC_STATE      a file of the size of struct nic_state
 //
-// Threads: the calls are main's, while no worker runs, but the one that changes the table.
+// Threads: the calls are main's, while no worker runs, but the one that changes the table, and
+// those of workers that send.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,7 @@ static struct nic {
 	struct rte_ring *rx[NIC_QUEUES_MAX], *tx[NIC_QUEUES_MAX];
 	struct rte_mempool *pool;
 	uint16_t queues;
+	uint16_t descriptors; // of each transmit queue
 	int place_offset; // in packets: their place among all that were sent
 	uint64_t places;
 	struct wire *wire;
@@ -166,6 +168,9 @@ EXPORTED int rte_eth_tx_queue_setup(uint16_t device, uint16_t queue, uint16_t de
 		rte_eth_add_tx_callback(device, queue, on_transmit, NULL) == NULL) {
 		return -ENOMEM;
 	}
+	if (is_nic(device)) {
+		nic.descriptors = descriptors;
+	}
 	return r;
 }
 
@@ -176,6 +181,23 @@ EXPORTED int rte_eth_rx_queue_setup(uint16_t device, uint16_t queue, uint16_t de
 		nic.queues = (uint16_t)(queue + 1); // in their order
 	}
 	return REAL(rte_eth_rx_queue_setup)(device, queue, descriptors, socket, conf, pool);
+}
+
+// The newest descriptors hold what the wire has not sent. By the worker that has the queue.
+static int descriptor_status(void *driver_queue, uint16_t offset) {
+	void *const *queues = rte_eth_fp_ops[nic.device].txq.data;
+	uint16_t queue = 0;
+	uint32_t waiting;
+
+	while (queues[queue] != driver_queue) {
+		queue++;
+	}
+	if (offset >= nic.descriptors) {
+		return -EINVAL;
+	}
+	waiting = nic.tx[queue]->prod.tail - wire_departed(nic.wire, queue);
+	return nic.descriptors - 1u - offset < waiting ? RTE_ETH_TX_DESC_FULL
+						       : RTE_ETH_TX_DESC_DONE;
 }
 
 // Until the program says otherwise.
@@ -199,6 +221,7 @@ EXPORTED int rte_eth_dev_start(uint16_t device) {
 	if (r < 0 || !is_nic(device)) {
 		return r;
 	}
+	rte_eth_fp_ops[device].tx_descriptor_status = descriptor_status;
 	spread_evenly();
 	return wire_start(&params, &nic.wire);
 }

@@ -16,8 +16,8 @@
 	X(update_us) /* [test] how long a change of the table takes */ \
 	X(refuses) /* [test] changes of the table */ \
 	X(tx_ns) /* [test] that a worker needs for a packet that it sends */ \
-	X(apart) /* [test] transmit queues go on independently; else in the order of the packets \
-		  */ \
+	X(apart) /* [test] transmit queues go on independently, and each in turn pauses for so \
+		    many microseconds; 0 = in the order of the packets */ \
 	X(received) /* from the wire: what a queue has room for */ \
 	X(missed) /* found no room in its queue, or no buffer */ \
 	X(sent) \

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <rte_byteorder.h>
+#include <rte_cycles.h>
 #include <rte_ip.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_dyn.h>
@@ -49,6 +50,7 @@ struct wire {
 	struct rte_mbuf *ready[BATCH]; // for what is received
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
+	uint32_t departed[NIC_QUEUES_MAX]; // of each transmit queue; read by workers
 };
 
 // --- hash -----------------------------------------------------------------------------------
@@ -274,13 +276,18 @@ static uint32_t transmit_in_order(struct wire *wire) {
 	return n;
 }
 
-static uint32_t transmit_apart(struct wire *wire) {
+static uint32_t transmit_apart(struct wire *wire, uint64_t pause_us) {
+	uint64_t pause = pause_us * rte_get_tsc_hz() / 1000000;
+	uint64_t pausing = rte_rdtsc() / pause % wire->params.queues;
 	uint32_t moved = 0;
 
 	for (uint16_t q = 0; q < wire->params.queues; q++) {
 		struct outgoing *outgoing = &wire->outgoing[q];
 		uint32_t n;
 
+		if (q == pausing) {
+			continue;
+		}
 		(void)refill(wire, q);
 		n = outgoing->count - outgoing->first;
 		if (n > 0) {
@@ -293,9 +300,21 @@ static uint32_t transmit_apart(struct wire *wire) {
 }
 
 static uint32_t transmit(struct wire *wire) {
-	return __atomic_load_n(&wire->params.state->apart, __ATOMIC_RELAXED) != 0
-		       ? transmit_apart(wire)
-		       : transmit_in_order(wire);
+	uint64_t apart = __atomic_load_n(&wire->params.state->apart, __ATOMIC_RELAXED);
+	uint32_t moved = apart != 0 ? transmit_apart(wire, apart) : transmit_in_order(wire);
+
+	for (uint16_t q = 0; q < wire->params.queues && moved > 0; q++) {
+		const struct outgoing *outgoing = &wire->outgoing[q];
+
+		__atomic_store_n(&wire->departed[q],
+			wire->params.tx[q]->cons.tail - (outgoing->count - outgoing->first),
+			__ATOMIC_RELEASE);
+	}
+	return moved;
+}
+
+uint32_t wire_departed(const struct wire *wire, uint16_t queue) {
+	return __atomic_load_n(&wire->departed[queue], __ATOMIC_ACQUIRE);
 }
 
 // --- the thread -----------------------------------------------------------------------------
@@ -312,6 +331,7 @@ static void *run(void *context) {
 	struct wire *wire = context;
 	struct nic_state *state = wire->params.state;
 
+	prctl(PR_SET_NAME, "nic-wire");
 	prctl(PR_SET_TIMERSLACK, 1000);
 	while (!__atomic_load_n(&wire->stop, __ATOMIC_RELAXED)) {
 		unsigned int updates =

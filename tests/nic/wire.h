@@ -2,7 +2,8 @@
 //
 // Wire: what lies behind the queues of the NIC (nic.c). A thread reads frames from a packet socket,
 // computes their hash, looks up their queue and puts them there; and sends what the balancer puts
-// into the transmit queues, in its order or (state: apart) a few frames of each in turn.
+// into the transmit queues, in its order or (state: apart) a few frames of each in turn, but for
+// the one that pauses.
 //
 // Threads: wire_start and wire_stop by one; the thread is the wire's own.
 #pragma once
@@ -30,3 +31,5 @@ struct wire_params {
 // Returns 0 or negative errno.
 int wire_start(const struct wire_params *params, struct wire **ret);
 void wire_stop(struct wire *wire); // NULL is fine
+// Packets of a transmit queue that the wire has sent, ever, modulo 2^32. By any thread.
+uint32_t wire_departed(const struct wire *wire, uint16_t queue);
