@@ -38,6 +38,10 @@ static inline bool weir_hold_put(struct weir_hold *hold, struct rte_mbuf *packet
 	return true;
 }
 
+static inline uint32_t weir_hold_count(const struct weir_hold *hold) {
+	return hold->next - hold->first;
+}
+
 static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
 	return hold->first == hold->next;
 }

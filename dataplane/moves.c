@@ -195,6 +195,9 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 			refused[refused_count++] = pkts[i];
 		}
 	}
+	if (weir_hold_count(&mover->hold) >= WEIR_HOLD_PACKETS / 2) {
+		__atomic_store_n(&mover->crowded, 1, __ATOMIC_RELAXED);
+	}
 	memcpy(pkts + stay, refused, refused_count * sizeof(refused[0]));
 	*ret_refused = refused_count;
 	return stay;
@@ -227,6 +230,7 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 	}
 	*ret_bucket = move->bucket;
 	mover->adopted = false;
+	__atomic_store_n(&mover->crowded, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&mover->moves->owner[move->bucket], (uint8_t)mover->worker, __ATOMIC_RELAXED);
 	// Cleared first: the victim may begin the next move as soon as it is told, and another one

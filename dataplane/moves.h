@@ -12,7 +12,8 @@
 //      notes the *end*, how many packets it ever put into the victim's ring, and puts all further
 //      ones of the bucket into the thief's.
 //   3. When the victim has taken as many packets from each ring as its end says, none of the bucket
-//      is left there: it releases the part in slices and hands it to the thief.
+//      is left there: it releases the part in slices, waits until what it has processed cannot be
+//      overtaken on its way out any more, and hands the part to the thief.
 //   4. The thief adopts the part in slices, then processes what it holds, in order, and publishes
 //      itself as owner.
 //   5. The victim takes the bucket's flows out of its gauges: it goes last, so that the sum over
@@ -68,7 +69,8 @@ struct weir_mover {
 	uint64_t taking; // 0 or 1 + the victim: [victim] sets, [worker] clears
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
 	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
-	uint64_t reserved[5];
+	uint64_t crowded; // 0 or 1: half of `hold` is taken: [worker]; its victim reads
+	uint64_t reserved[4];
 	struct weir_move move __attribute__((aligned(64))); // of which this worker is the victim
 	// The rest: [worker]
 	struct weir_moves *moves;
@@ -134,6 +136,12 @@ static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
 		       1)
 		       ? WEIR_GIVING_NOTHING
 		       : weir_mover_give_slow(mover);
+}
+
+// Does the thief hold so many packets that it may soon have to drop some?
+static inline bool weir_mover_thief_is_crowded(const struct weir_mover *mover) {
+	return __atomic_load_n(&mover->moves->mover[mover->move.thief].crowded, __ATOMIC_RELAXED) !=
+	       0;
 }
 
 void weir_mover_released(struct weir_mover *mover);

@@ -35,6 +35,14 @@ struct weir_idle {
 	} interrupt[WEIR_SOURCES_MAX];
 };
 
+// Packets of a part that is being released, on the way to a device.
+struct leaving {
+	uint64_t put; // into the path, before
+	bool given; // to the device
+	bool departed; // from it, as its driver says
+	uint64_t until_ns; // what has not departed by then is not waited for
+};
+
 struct weir_worker {
 	const struct weir_segment *segment;
 	struct weir_worker_counters *counters;
@@ -62,8 +70,8 @@ struct weir_worker {
 	// The part that is being released.
 	struct {
 		bool begun, done;
-		uint64_t until_ns; // what has not left by then is not waited for
-		uint64_t put[WEIR_DEVICES_MAX]; // into each path, before the part was released
+		uint64_t until_ns; // what has not left its ring by then is not waited for
+		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
 	uint64_t held_until_ns; // then packets on hold wait for no transmit ring any more
 	uint64_t shift_until_ns; // the same of those whose buckets shift

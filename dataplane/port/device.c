@@ -203,6 +203,7 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 			plan->interface[0] != '\0' ? " (is another program using the interface?)"
 						   : "");
 	}
+	device->tx_descriptors = tx_descriptors;
 	return 0;
 }
 

@@ -25,6 +25,7 @@ struct weir_device {
 	bool kernel_has_copy; // the kernel gets what this device receives, too
 	uint16_t rx_queues;
 	uint16_t tx_queues;
+	uint16_t tx_descriptors; // of each of them
 	uint16_t mtu;
 	uint32_t frame_max; // longest frame to send, bytes
 	uint8_t mac[6];

@@ -9,6 +9,7 @@
 #include <rte_pause.h>
 #include <rte_ring.h>
 
+#include "departure.h"
 #include "ring_fill.h"
 
 // A full queue of a NIC at line rate has room again after less than that; a device that is stuck
@@ -27,14 +28,12 @@ static uint16_t send_now(uint16_t device, uint16_t queue, struct rte_mbuf **pkts
 }
 
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n) {
-	if (path->ring != NULL) {
-		uint16_t taken =
-			(uint16_t)rte_ring_sp_enqueue_burst(path->ring, (void **)pkts, n, NULL);
+	uint16_t taken = path->ring != NULL ? (uint16_t)rte_ring_sp_enqueue_burst(
+						      path->ring, (void **)pkts, n, NULL)
+					    : send_now(path->device, path->queue, pkts, n);
 
-		path->put += taken;
-		return taken;
-	}
-	return send_now(path->device, path->queue, pkts, n);
+	path->put += taken;
+	return taken;
 }
 
 bool weir_path_has_room(const struct weir_path *path, uint32_t n) {
@@ -44,6 +43,9 @@ bool weir_path_has_room(const struct weir_path *path, uint32_t n) {
 uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 	uint16_t sent;
 
+	if (unlikely(weir_outlet_is_asked(outlet))) {
+		weir_outlet_answer(outlet);
+	}
 	if (outlet->waiting == 0) {
 		outlet->first = 0;
 		outlet->waiting = (uint16_t)rte_ring_sc_dequeue_burst(
@@ -52,8 +54,8 @@ uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 			return 0;
 		}
 	}
-	sent = rte_eth_tx_burst(
-		outlet->device, outlet->queue, outlet->pkts + outlet->first, outlet->waiting);
+	sent = rte_eth_tx_burst(outlet->own->device, outlet->own->queue,
+		outlet->pkts + outlet->first, outlet->waiting);
 	if (unlikely(sent == 0)) {
 		if (outlet->in_vain < WEIR_STUCK_TURNS) {
 			__atomic_store_n(&outlet->in_vain, outlet->in_vain + 1, __ATOMIC_RELAXED);
@@ -65,6 +67,7 @@ uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 	}
 	outlet->first = (uint16_t)(outlet->first + sent);
 	outlet->waiting = (uint16_t)(outlet->waiting - sent);
+	outlet->own->put += sent;
 	__atomic_store_n(&outlet->sent, outlet->sent + sent, __ATOMIC_RELEASE);
 	return sent;
 }
@@ -75,12 +78,14 @@ static int make_path(struct weir_transmit *transmit, const struct weir_device *d
 	uint32_t owner, uint32_t worker) {
 	uint32_t workers = transmit->workers;
 	uint32_t place = (worker + workers - owner) % workers; // among the users of the device
+	uint32_t sender = (owner + place % device->tx_queues) % workers;
 	struct weir_path *path = &transmit->path[d][worker];
 	struct weir_outlet *outlet;
 	char name[RTE_RING_NAMESIZE];
 
 	path->device = device->id;
 	path->queue = (uint16_t)(place % device->tx_queues);
+	path->descriptors = device->tx_descriptors;
 	path->multi_segment = device->multi_segment;
 	path->frame_max = device->frame_max;
 	if (place < device->tx_queues) {
@@ -94,10 +99,9 @@ static int make_path(struct weir_transmit *transmit, const struct weir_device *d
 	}
 	outlet = &transmit->outlet[transmit->outlets];
 	outlet->ring = path->ring;
-	outlet->device = device->id;
-	outlet->queue = path->queue;
+	outlet->own = &transmit->path[d][sender];
 	path->outlet = outlet;
-	transmit->outlet_owner[transmit->outlets] = (uint8_t)((owner + path->queue) % workers);
+	transmit->outlet_owner[transmit->outlets] = (uint8_t)sender;
 	transmit->outlets++;
 	return 0;
 }

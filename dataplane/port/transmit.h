@@ -6,7 +6,8 @@
 // the packets' verdicts, counts the drop.
 //
 // Packets of a worker leave in their order. When a flow goes to another worker (moves.h), it must
-// not overtake its packets that still wait in a ring: weir_path_is_sent tells when they have left.
+// not overtake its packets that still wait in a ring: weir_path_is_given tells when they have left
+// it; nor those in another queue of the device: departure.h.
 //
 // Threads: paths are made by main before workers run. A path and an outlet are used by one worker
 // each.
@@ -27,23 +28,28 @@ struct rte_ring;
 // Packets that the owner of a queue has taken out of another worker's ring and could not send yet.
 struct weir_outlet {
 	struct rte_ring *ring;
-	uint16_t device;
-	uint16_t queue;
+	struct weir_path *own; // of the owner, by that queue
 	uint16_t first; // of the waiting ones
 	uint16_t waiting;
 	uint64_t sent; // packets ever; read by workers that put into the ring
 	uint32_t in_vain; // turns in a row in which the device took nothing, up to
 			  // WEIR_STUCK_TURNS; read by them, too
+	// Of departure.h.
+	uint32_t asked; // by the worker that puts into the ring; odd: a question
+	uint32_t answered; // the last one whose answer was yes; read by that worker
+	uint32_t noted; // the last one that the owner has seen
+	uint64_t noted_put; // into the queue, before that
 	struct rte_mbuf *pkts[WEIR_BURST];
 } __attribute__((aligned(64)));
 
 // How one worker sends on one device.
 struct weir_path {
 	struct rte_ring *ring; // NULL: the queue is its own
-	const struct weir_outlet *outlet; // of the ring
-	uint64_t put; // packets ever put into the ring
+	struct weir_outlet *outlet; // of the ring
+	uint64_t put; // packets ever put into the ring; or into the queue, whoever's they were
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
+	uint16_t descriptors; // of the queue
 	bool multi_segment;
 	uint32_t frame_max;
 } __attribute__((aligned(64)));
@@ -74,7 +80,7 @@ uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t
 
 // Have the first `put` packets that were put into the path's ring been given to the device?
 // [worker]
-static inline bool weir_path_is_sent(const struct weir_path *path, uint64_t put) {
+static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 

@@ -14,8 +14,9 @@ from lab import VIP4, lines, web
 from netns import wait_for
 from rss_nic import ENTRIES, RssNic
 from scenario import scenario
-from scenarios_buckets import (EVEN, FOUR, ROUND_ROBIN, TWO, UNCHANGED, all_accounted_for, establish,
-                               hot_flows, look_up, lost, put_first, skewed_traffic, total)
+from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all_accounted_for,
+                               establish, hot_flows, look_up, lost, put_first, skewed_traffic,
+                               total)
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds, until the load is even
@@ -24,6 +25,8 @@ TX_NS = 10_000  # that a worker needs for a packet: what a system call for each 
 PER_SECOND = 10_000
 FEW = 50  # packets: neighbours look for each other
 WINDOW = 0.25  # seconds over which shares of the workers are taken
+FEW_HOT = 2  # flows of each worker: packets of one come faster than a queue pauses
+PAUSE_US = 500  # of a transmit queue, while the others go on
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
 
 
@@ -198,11 +201,12 @@ def force_moves(lab):
     return forced(lab)
 
 
-def moves_under_load(lab):
+def moves_under_load(lab, hot=HOT, pause_us=0):
     nic = start(lab)
     establish(lab)
     flows = {flow: backend for worker in range(len(lab.workers["cores"]))
-             for flow, backend in hot_flows(lab, worker).items()}
+             for flow, backend in hot_flows(lab, worker, hot).items()}
+    nic["apart"] = pause_us
     with Streams(lab, STREAMS) as streams:
         wait_for("everything forwarded", lambda: all_accounted_for(lab) or streams.errors, 10)
         counts, before = [total(lab, name) for name in UNCHANGED], sum(lost(lab).values())
@@ -243,6 +247,12 @@ def rss_moves_lose_nothing(lab):
 def rss_moves_lose_nothing_with_four_workers(lab):
     """The same with four workers, which share two CPUs: what is lost is counted"""
     moves_under_load(lab)
+
+
+@scenario(start=False, workers=STEALING2, alone=True, services=SERVICES, seconds=300)
+def rss_moves_keep_order_between_queues(lab):
+    """A thousand buckets move while transmit queues pause in turn: no packet overtakes another"""
+    moves_under_load(lab, FEW_HOT, PAUSE_US)
 
 
 # --- devices that do not -----------------------------------------------------------------------

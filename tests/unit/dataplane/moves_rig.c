@@ -15,6 +15,7 @@
 #include <rte_ring.h>
 
 #include "lab_queues.h"
+#include "mailbox.h"
 
 uint64_t moves_rig_next_random(struct rig *rig) {
 	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;
@@ -65,7 +66,7 @@ static void make_devices(struct rig *rig, unsigned int number) {
 	char name[32], why[256];
 
 	for (uint8_t d = 0; d < LAB_PORTS; d++) {
-		uint16_t queues = rig->spreading.port[d].queues;
+		uint16_t queues = d == OUT ? rig->out_queues : rig->spreading.port[d].queues;
 
 		snprintf(name, sizeof(name), "mv%u_%u", number, d);
 		ring_device_make(name, queues, &rig->ring[d]);
@@ -202,11 +203,12 @@ static void make_nics(struct rig *rig) {
 	}
 }
 
-static struct rig *make(unsigned int number, bool rss) {
+static struct rig *make(unsigned int number, bool rss, uint16_t out_queues) {
 	struct rig *rig = calloc(1, sizeof(*rig));
 
 	assert_non_null(rig);
 	rig->random = number;
+	rig->out_queues = out_queues;
 	rig->rss = rss;
 	spread_ports(rig);
 	rig->lab = make_segment();
@@ -221,11 +223,15 @@ static struct rig *make(unsigned int number, bool rss) {
 }
 
 struct rig *moves_rig_make_still(unsigned int number) {
-	return make(number, false);
+	return make(number, false, 1);
+}
+
+struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues) {
+	return make(number, false, queues);
 }
 
 struct rig *moves_rig_make_rss(unsigned int number) {
-	return make(number, true);
+	return make(number, true, 1);
 }
 
 void moves_rig_start(struct rig *rig) {
@@ -377,11 +383,17 @@ static void receive_packet(struct rig *rig, struct rte_mbuf *m) {
 	rte_pktmbuf_free(m);
 }
 
-void moves_rig_receive_all(struct rig *rig) {
+void moves_rig_receive(struct rig *rig, uint16_t queue, uint32_t n) {
 	struct rte_mbuf *m;
 
-	while ((m = ring_device_take(&rig->ring[OUT], 0)) != NULL) {
+	while (n-- > 0 && (m = ring_device_take(&rig->ring[OUT], queue)) != NULL) {
 		receive_packet(rig, m);
+	}
+}
+
+void moves_rig_receive_all(struct rig *rig) {
+	for (uint16_t q = 0; q < rig->out_queues; q++) {
+		moves_rig_receive(rig, q, UINT32_MAX);
 	}
 }
 
@@ -416,6 +428,77 @@ void moves_rig_begin_flows(struct rig *rig) {
 		}
 	}
 	moves_rig_settle(rig);
+}
+
+// --- control ------------------------------------------------------------------------------
+
+void moves_rig_ask(
+	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns) {
+	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = ++rig->sequence};
+
+	message.steal.bucket = bucket;
+	message.steal.thief = thief;
+	message.steal.deadline_ns = deadline_ns;
+	assert_true(weir_mailbox_send(&rig->lab->control->control_boxes[victim].request,
+		&rig->lab->control->worker_boxes[victim].request, &message));
+}
+
+bool moves_rig_answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret) {
+	struct weir_message message;
+
+	if (!weir_mailbox_receive(&rig->lab->control->worker_boxes[victim].response,
+		    &rig->lab->control->control_boxes[victim].response, &message)) {
+		return false;
+	}
+	*ret = (enum weir_bucket_answer)message.steal.answer;
+	rig->answers[*ret]++;
+	return true;
+}
+
+enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim) {
+	uint64_t start = moves_rig_clock_ns();
+	enum weir_bucket_answer answer;
+
+	while (!moves_rig_answered(rig, victim, &answer)) {
+		assert_true(moves_rig_clock_ns() - start < 60 * 1000000000ull);
+	}
+	return answer;
+}
+
+// --- turn by turn -----------------------------------------------------------------------------
+
+void moves_rig_turn_all(struct rig *rig, unsigned int turns) {
+	for (unsigned int i = 0; i < turns; i++) {
+		for (uint32_t w = 0; w < WORKERS; w++) {
+			weir_worker_turn(rig->worker[w]);
+		}
+	}
+}
+
+uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket) {
+	const struct weir_segment *segment = rig->lab->segment;
+
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		weir_pipeline_settle(rig->pipeline[w]);
+	}
+	for (uint32_t flow = first; flow < FLOWS; flow += IN_PORTS) {
+		uint64_t before[WEIR_BUCKETS];
+
+		memcpy(before, segment->bucket_packets[0].packets, sizeof(before));
+		moves_rig_send_packet(rig, flow);
+		moves_rig_turn_all(rig, 4);
+		moves_rig_receive_all(rig);
+		assert_int_equal(rig->received, rig->sent);
+		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
+			if (segment->bucket_packets[0].packets[b] != before[b] &&
+				weir_segment_bucket_owner(segment, b) == VICTIM) {
+				*ret_bucket = b;
+				return flow;
+			}
+		}
+	}
+	fail();
+	return 0;
 }
 
 // --- what must hold -------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves rig: three workers, three ports with one transmit queue each, real pipelines on a bucketed
-// segment, and the network on both sides: packets of many flows that carry a number, whose order
-// and backends are checked when they arrive.
+// Moves rig: three workers, three ports with one transmit queue each, but for the outgoing one
+// where the test wants more, real pipelines on a bucketed segment, and the network on both sides:
+// packets of many flows that carry a number, whose order and backends are checked when they arrive.
 #pragma once
 
 #include <pthread.h>
@@ -20,6 +20,7 @@
 #define WORKERS 3u
 #define IN_PORTS 2u // ports 0 and 1 get packets; service 0 leaves by port 2
 #define OUT 2u
+#define VICTIM 1u // of the moves turn by turn
 #define FLOWS 3000u
 #define HOT 24u // of them that have most packets: 12 of each port
 #define UNDER_WAY 600u // packets: fewer than a ring has room for
@@ -37,6 +38,7 @@ struct rig {
 	struct lab *lab; // without a pipeline
 	struct weir_plan plan;
 	struct weir_buffers buffers;
+	uint16_t out_queues; // of port OUT; queue 0 is worker 2's, queue 1 worker 0's
 	struct ring_device ring[LAB_PORTS];
 	struct weir_device device[LAB_PORTS];
 	struct weir_port port[LAB_PORTS];
@@ -71,6 +73,7 @@ uint64_t moves_rig_clock_ns(void);
 struct rig *moves_rig_make(unsigned int number);
 // Workers do not run: the test turns them.
 struct rig *moves_rig_make_still(unsigned int number);
+struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues); // of port OUT
 // Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run.
 struct rig *moves_rig_make_rss(unsigned int number);
 void moves_rig_start(struct rig *rig); // the workers, in threads
@@ -86,12 +89,25 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
 void moves_rig_send_packet(struct rig *rig, uint32_t flow);
 // What has arrived, checked.
 void moves_rig_receive_all(struct rig *rig);
+// The same of one queue of port OUT, at most n packets.
+void moves_rig_receive(struct rig *rig, uint16_t queue, uint32_t n);
 // A few packets more, mostly of hot flows.
 void moves_rig_pump(struct rig *rig);
 // Wait until everything that was sent has arrived.
 void moves_rig_settle(struct rig *rig);
 // Two packets of each flow.
 void moves_rig_begin_flows(struct rig *rig);
+
+// Control: ask a worker for a bucket, and wait for the answer.
+void moves_rig_ask(
+	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
+bool moves_rig_answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret);
+enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
+
+// Workers that do not run: so many turns of each.
+void moves_rig_turn_all(struct rig *rig, unsigned int turns);
+// The same. Begin a flow of port 0, from this one on, whose bucket is VICTIM's. Returns its number.
+uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
 // When nothing is under way. Every worker's gauges agree with each other, and all together with the
 // flows that there are.

@@ -13,50 +13,20 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <rte_ethdev.h>
 #include <rte_ring.h>
 
-#include "mailbox.h"
 #include "moves_rig.h"
+#include "worker_private.h"
 
 #define DEADLINE_NS 1000000000ull
 #define MOVES 1000u // of each test under load; WEIR_TEST_MOVES in the environment: other ones
-#define VICTIM 1u // of the moves turn by turn
+#define DESCRIPTORS 512u // of each transmit queue
+#define SLOWLY 500u // a clock's second takes so many
+#define MOVES_BETWEEN_QUEUES 200u // each waits 25 ms at least
 #define LONG_NS 150000000ull // more than a move waits for a stuck device
 
 // --- control ------------------------------------------------------------------------------
-
-static void ask(
-	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns) {
-	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = ++rig->sequence};
-
-	message.steal.bucket = bucket;
-	message.steal.thief = thief;
-	message.steal.deadline_ns = deadline_ns;
-	assert_true(weir_mailbox_send(&rig->lab->control->control_boxes[victim].request,
-		&rig->lab->control->worker_boxes[victim].request, &message));
-}
-
-static bool answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret) {
-	struct weir_message message;
-
-	if (!weir_mailbox_receive(&rig->lab->control->worker_boxes[victim].response,
-		    &rig->lab->control->control_boxes[victim].response, &message)) {
-		return false;
-	}
-	*ret = (enum weir_bucket_answer)message.steal.answer;
-	rig->answers[*ret]++;
-	return true;
-}
-
-static enum weir_bucket_answer answer_of(struct rig *rig, uint32_t victim) {
-	uint64_t start = moves_rig_clock_ns();
-	enum weir_bucket_answer answer;
-
-	while (!answered(rig, victim, &answer)) {
-		assert_true(moves_rig_clock_ns() - start < 60 * 1000000000ull);
-	}
-	return answer;
-}
 
 // The bucket of a flow, mostly one with many packets, that this worker has.
 static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
@@ -80,7 +50,7 @@ static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 }
 
 static void ask_for_any(struct rig *rig, uint32_t victim) {
-	ask(rig, victim, bucket_of(rig, victim),
+	moves_rig_ask(rig, victim, bucket_of(rig, victim),
 		(uint32_t)(victim + 1 + moves_rig_next_random(rig) % (WORKERS - 1)) % WORKERS,
 		moves_rig_next_random(rig) % 16 == 0 ? 1 : moves_rig_clock_ns() + 60 * DEADLINE_NS);
 }
@@ -97,7 +67,7 @@ static void force(struct rig *rig, uint32_t moves) {
 			enum weir_bucket_answer answer;
 
 			moves_rig_pump(rig);
-			if (answered(rig, v, &answer)) {
+			if (moves_rig_answered(rig, v, &answer)) {
 				ask_for_any(rig, v);
 			}
 		}
@@ -107,7 +77,7 @@ static void force(struct rig *rig, uint32_t moves) {
 		}
 	}
 	for (uint32_t v = 0; v < WORKERS; v++) {
-		(void)answer_of(rig, v);
+		(void)moves_rig_answer_of(rig, v);
 	}
 }
 
@@ -140,10 +110,10 @@ static uint32_t moves_of_a_test(void) {
 	return text != NULL ? (uint32_t)strtoul(text, NULL, 10) : MOVES;
 }
 
-static void check_a_thousand_moves(struct rig *rig) {
+static void check_moves(struct rig *rig, uint32_t moves) {
 	uint64_t held = 0;
 
-	force(rig, moves_of_a_test()); // of all
+	force(rig, moves); // of all
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
@@ -161,12 +131,42 @@ static void check_a_thousand_moves(struct rig *rig) {
 	moves_rig_unmake(rig);
 }
 
+static void check_a_thousand_moves(struct rig *rig) {
+	check_moves(rig, moves_of_a_test());
+}
+
 static void a_thousand_moves_lose_and_reorder_nothing(void **state) {
 	struct rig *rig = moves_rig_make(1);
 
 	(void)state;
 	moves_rig_begin_flows(rig);
 	check_a_thousand_moves(rig);
+}
+
+// The driver of the outgoing port, which has two transmit queues: the test takes packets from one
+// after the other, each time all that are there.
+static int tell(void *queue, uint16_t offset) {
+	const struct rte_ring *ring = queue;
+	uint32_t waiting = ring->prod.tail - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
+
+	return DESCRIPTORS - 1 - offset < waiting ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
+}
+
+// Workers 0 and 2 have a queue each, worker 1 a ring to worker 2. Clocks go slowly: a move waits
+// 1 ms of theirs for the device, which the test may take longer for.
+static void moves_between_queues_lose_and_reorder_nothing(void **state) {
+	struct rig *rig = moves_rig_make_queues(9, 2);
+
+	(void)state;
+	assert_int_equal(rig->device[OUT].tx_descriptors, DESCRIPTORS);
+	rte_eth_fp_ops[rig->device[OUT].id].tx_descriptor_status = tell;
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		rig->worker[w]->clock.period_cycles = UINT64_MAX;
+		rig->worker[w]->clock.ns_per_cycle /= SLOWLY;
+	}
+	moves_rig_start(rig);
+	moves_rig_begin_flows(rig);
+	check_moves(rig, RTE_MIN(moves_of_a_test(), MOVES_BETWEEN_QUEUES));
 }
 
 // Devices spread the flows. At first each packet comes to the worker that has its bucket.
@@ -259,19 +259,19 @@ static void refusals_change_nothing(void **state) {
 
 	(void)state;
 	moves_rig_begin_flows(rig);
-	ask(rig, 1, 1, 2, 1);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_LATE);
-	ask(rig, 1, WEIR_BUCKETS, 2, later);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_OUT_OF_RANGE);
-	ask(rig, 1, 1, WORKERS, later);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_OUT_OF_RANGE);
-	ask(rig, 1, 2, 0, later);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_NOT_OWNER);
-	ask(rig, 1, 1, 1, later);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_SELF);
+	moves_rig_ask(rig, 1, 1, 2, 1);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_LATE);
+	moves_rig_ask(rig, 1, WEIR_BUCKETS, 2, later);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_OUT_OF_RANGE);
+	moves_rig_ask(rig, 1, 1, WORKERS, later);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_OUT_OF_RANGE);
+	moves_rig_ask(rig, 1, 2, 0, later);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_NOT_OWNER);
+	moves_rig_ask(rig, 1, 1, 1, later);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_SELF);
 	moves_rig_set_stealing(rig, WEIR_STEALING_OFF);
-	ask(rig, 1, 1, 2, later);
-	assert_int_equal(answer_of(rig, 1), WEIR_BUCKET_OFF);
+	moves_rig_ask(rig, 1, 1, 2, later);
+	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_OFF);
 	assert_int_equal(weir_counter_read(&counters->answers[WEIR_BUCKET_OUT_OF_RANGE]), 2);
 	assert_int_equal(weir_counter_read(&counters->answers[WEIR_BUCKET_OFF]), 1);
 	moves_rig_stop(rig);
@@ -299,42 +299,6 @@ static void workers_end_in_the_middle_of_moves(void **state) {
 }
 
 // --- turn by turn -----------------------------------------------------------------------------
-
-static void turn_all(struct rig *rig, unsigned int turns) {
-	for (unsigned int i = 0; i < turns; i++) {
-		for (uint32_t w = 0; w < WORKERS; w++) {
-			weir_worker_turn(rig->worker[w]);
-		}
-	}
-}
-
-// Begin a flow of port 0, from this one on, whose bucket is worker 1's. Worker 2 has the transmit
-// queue. Returns its number.
-static uint32_t begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket) {
-	const struct weir_segment *segment = rig->lab->segment;
-
-	for (uint32_t w = 0; w < WORKERS; w++) {
-		weir_pipeline_settle(rig->pipeline[w]);
-	}
-	for (uint32_t flow = first; flow < FLOWS; flow += IN_PORTS) {
-		uint64_t before[WEIR_BUCKETS];
-
-		memcpy(before, segment->bucket_packets[0].packets, sizeof(before));
-		moves_rig_send_packet(rig, flow);
-		turn_all(rig, 4);
-		moves_rig_receive_all(rig);
-		assert_int_equal(rig->received, rig->sent);
-		for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
-			if (segment->bucket_packets[0].packets[b] != before[b] &&
-				weir_segment_bucket_owner(segment, b) == VICTIM) {
-				*ret_bucket = b;
-				return flow;
-			}
-		}
-	}
-	fail();
-	return 0;
-}
 
 // The device of the outgoing port takes no more packets.
 static void fill_out(struct rig *rig) {
@@ -371,21 +335,21 @@ static void pause_sender(struct rig *rig) {
 // not get on, its device is not stuck.
 static void a_flow_does_not_overtake_itself_in_transmit_rings(void **state) {
 	struct rig *rig = moves_rig_make_still(20);
-	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
+	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 
 	(void)state;
 	fill_out(rig);
 	moves_rig_send_packet(rig, flow);
-	turn_all(rig, 4);
-	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
-	turn_all(rig, 4);
-	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	moves_rig_turn_all(rig, 4);
+	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	moves_rig_turn_all(rig, 4);
+	assert_int_equal(moves_rig_answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
 	moves_rig_send_packet(rig, flow);
 	pause_sender(rig);
-	turn_all(rig, 20);
+	moves_rig_turn_all(rig, 20);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), VICTIM);
 	empty_out(rig);
-	turn_all(rig, 20);
+	moves_rig_turn_all(rig, 20);
 	moves_rig_receive_all(rig); // checks the order
 	assert_int_equal(rig->received, rig->sent);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
@@ -398,7 +362,7 @@ static void turn_until_given(struct rig *rig, uint64_t moves) {
 	uint64_t start = moves_rig_clock_ns();
 
 	while (counters[VICTIM].buckets_given < moves) {
-		turn_all(rig, 1);
+		moves_rig_turn_all(rig, 1);
 		assert_true(moves_rig_clock_ns() - start < 60 * 1000000000ull);
 	}
 }
@@ -406,19 +370,19 @@ static void turn_until_given(struct rig *rig, uint64_t moves) {
 // Packets of two buckets wait for a device that is stuck; one bucket has moved nevertheless.
 // Returns the other one.
 static uint32_t move_past_a_stuck_device(struct rig *rig) {
-	uint32_t bucket, other, first = begin_from(rig, 0, &bucket), second = first;
+	uint32_t bucket, other, first = moves_rig_begin_from(rig, 0, &bucket), second = first;
 
 	do {
-		second = begin_from(rig, second + IN_PORTS, &other);
+		second = moves_rig_begin_from(rig, second + IN_PORTS, &other);
 	} while (other == bucket);
 	fill_out(rig);
 	moves_rig_send_packet(rig, first);
 	moves_rig_send_packet(rig, second);
-	turn_all(rig, 4);
-	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	moves_rig_turn_all(rig, 4);
+	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
 	turn_until_given(rig, 1);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
-	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	assert_int_equal(moves_rig_answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
 	return other;
 }
 
@@ -427,8 +391,8 @@ static void a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other(void **s
 	uint32_t bucket = move_past_a_stuck_device(rig);
 
 	(void)state;
-	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
-	turn_all(rig, 20);
+	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	moves_rig_turn_all(rig, 20);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
 	moves_rig_unmake(rig);
 }
@@ -440,9 +404,9 @@ static void a_device_that_sends_again_is_waited_for_again(void **state) {
 
 	(void)state;
 	rte_pktmbuf_free(ring_device_take(&rig->ring[OUT], 0));
-	turn_all(rig, 4);
-	ask(rig, VICTIM, bucket, 2, UINT64_MAX);
-	turn_all(rig, 20);
+	moves_rig_turn_all(rig, 4);
+	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
+	moves_rig_turn_all(rig, 20);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), VICTIM);
 	moves_rig_unmake(rig);
 }
@@ -453,9 +417,9 @@ static void a_device_that_sends_again_is_waited_for_again(void **state) {
 static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 
-	ask(rig, VICTIM, bucket, 0, UINT64_MAX);
+	moves_rig_ask(rig, VICTIM, bucket, 0, UINT64_MAX);
 	weir_worker_turn(rig->worker[VICTIM]);
-	assert_int_equal(answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	assert_int_equal(moves_rig_answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
 	for (uint32_t i = 0; i < WEIR_HOLD_PACKETS; i++) {
 		moves_rig_send_packet(rig, flow);
 		if (i % WEIR_BURST == WEIR_BURST - 1) {
@@ -470,7 +434,7 @@ static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 static void held_packets_wait_for_transmit_rings(void **state) {
 	struct rig *rig = moves_rig_make_still(70);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
-	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
+	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 	uint64_t before = rig->received;
 
 	(void)state;
@@ -490,7 +454,7 @@ static void held_packets_wait_for_transmit_rings(void **state) {
 		}
 		assert_true(round < 10000);
 	}
-	turn_all(rig, 40);
+	moves_rig_turn_all(rig, 40);
 	moves_rig_receive_all(rig);
 	assert_true(counters[0].held_packets > WEIR_HOLD_PACKETS);
 	assert_int_equal(rig->received, rig->sent);
@@ -500,7 +464,7 @@ static void held_packets_wait_for_transmit_rings(void **state) {
 static void held_packets_wait_for_no_stuck_device(void **state) {
 	struct rig *rig = moves_rig_make_still(5);
 	const struct weir_worker_counters *thief = &rig->lab->segment->worker_counters[0];
-	uint32_t bucket = 0, flow = begin_from(rig, 0, &bucket);
+	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 
 	(void)state;
 	fill_out(rig);
@@ -532,7 +496,7 @@ static void a_filling_ring_is_relieved_at_once(void **state) {
 		}
 	}
 	assert_int_equal(counters[1].buckets_urgent, 0);
-	turn_all(rig, 60);
+	moves_rig_turn_all(rig, 60);
 	moves_rig_receive_all(rig);
 	assert_int_equal(rig->received, rig->sent);
 	assert_true(counters[1].buckets_urgent > 0);
@@ -545,6 +509,7 @@ static void a_filling_ring_is_relieved_at_once(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thousand_moves_lose_and_reorder_nothing),
+		cmocka_unit_test(moves_between_queues_lose_and_reorder_nothing),
 		cmocka_unit_test(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing),
 		cmocka_unit_test(tables_that_follow_lose_and_reorder_nothing),
 		cmocka_unit_test(tables_that_are_refused_lose_and_reorder_nothing),

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "departure.h"
+
+#include <rte_ethdev.h>
+
+static bool is_free(const struct weir_path *path, uint64_t offset) {
+	int status = rte_eth_tx_descriptor_status(path->device, path->queue, (uint16_t)offset);
+
+	return status == RTE_ETH_TX_DESC_DONE || status == RTE_ETH_TX_DESC_UNAVAIL;
+}
+
+// Offsets count from the next descriptor to be filled, which is the oldest one; so the newest has
+// the last offset. A packet takes one descriptor at least: as many packets before the newest one,
+// there is the last descriptor in question, or one that is newer.
+//
+// Not all drivers keep to that. mlx5 and bnxt say of the first n offsets that they are full when n
+// packets wait. Those of Intel look at the next descriptor that has the device report, up to
+// WEIR_DEPARTURE_STEP away: beyond the newest one that is one of the oldest, which is free.
+bool weir_path_has_departed(const struct weir_path *path, uint64_t put) {
+	uint64_t since = path->put - put;
+	uint64_t last;
+
+	if (since >= path->descriptors) {
+		return true;
+	}
+	last = path->descriptors - 1 - since;
+	return is_free(path, last) &&
+	       is_free(path, last - RTE_MIN(last, (uint64_t)WEIR_DEPARTURE_STEP)) &&
+	       is_free(path, RTE_MIN(since, last));
+}
+
+void weir_outlet_answer(struct weir_outlet *outlet) {
+	uint32_t asked = __atomic_load_n(&outlet->asked, __ATOMIC_ACQUIRE);
+
+	if (outlet->noted != asked) {
+		outlet->noted = asked;
+		outlet->noted_put = outlet->own->put;
+	}
+	if (weir_path_has_departed(outlet->own, outlet->noted_put)) {
+		__atomic_store_n(&outlet->answered, asked, __ATOMIC_RELEASE);
+	}
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "departure.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <rte_ethdev.h>
+
+#define DESCRIPTORS 512u
+#define PUT 100000u // packets ever; one descriptor each
+
+// How a driver answers.
+enum style {
+	BY_DESCRIPTOR, // as documented
+	RESERVED, // the same, but free descriptors are the driver's
+	BY_COUNT, // of as many offsets as packets wait: full
+	IN_STEPS, // of the next descriptor whose number is a multiple
+	NEVER, // always full
+	REFUSES, // negative
+	NOTHING, // the driver has no such call
+	STYLES
+};
+
+static struct {
+	enum style style;
+	uint64_t put; // packets ever
+	uint32_t waiting; // the last ones of them
+} nic;
+
+static struct rte_ring *no_ring = (struct rte_ring *)&nic; // is not touched
+
+static int say(bool full) {
+	if (full) {
+		return RTE_ETH_TX_DESC_FULL;
+	}
+	return nic.style == RESERVED ? RTE_ETH_TX_DESC_UNAVAIL : RTE_ETH_TX_DESC_DONE;
+}
+
+static int status(void *queue, uint16_t offset) {
+	uint64_t at = nic.put + offset; // in laps
+
+	assert_ptr_equal(queue, &nic);
+	assert_true(offset < DESCRIPTORS);
+	switch (nic.style) {
+	case BY_COUNT:
+		return say(offset < nic.waiting);
+	case IN_STEPS:
+		at = (at + WEIR_DEPARTURE_STEP - 1) / WEIR_DEPARTURE_STEP * WEIR_DEPARTURE_STEP;
+		break;
+	case NEVER:
+		return say(true);
+	case REFUSES:
+		return -EINVAL;
+	case BY_DESCRIPTOR:
+	case RESERVED:
+	case NOTHING:
+	case STYLES:
+		break;
+	}
+	return say((nic.put + 2 * DESCRIPTORS - 1 - at) % DESCRIPTORS < nic.waiting);
+}
+
+static void be(enum style style) {
+	static void *queue[] = {&nic};
+
+	nic.style = style;
+	rte_eth_fp_ops[0].txq.data = queue;
+	rte_eth_fp_ops[0].tx_descriptor_status = style == NOTHING ? NULL : status;
+}
+
+// Whatever waits, and wherever in the ring it lies.
+static void what_waits_has_not_departed(void **state) {
+	(void)state;
+	for (enum style style = 0; style < STYLES; style++) {
+		uint32_t untold = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;
+
+		be(style);
+		for (nic.put = PUT; nic.put < PUT + WEIR_DEPARTURE_STEP; nic.put++) {
+			struct weir_path path = {.put = nic.put, .descriptors = DESCRIPTORS};
+
+			for (nic.waiting = untold + 1; nic.waiting <= DESCRIPTORS; nic.waiting++) {
+				for (uint32_t since = 0; since < nic.waiting - untold; since++) {
+					assert_false(
+						weir_path_has_departed(&path, path.put - since));
+				}
+			}
+		}
+	}
+}
+
+static void what_does_not_wait_has_departed(void **state) {
+	static const bool tells[STYLES] = {
+		[BY_DESCRIPTOR] = true, [RESERVED] = true, [BY_COUNT] = true, [IN_STEPS] = true};
+
+	(void)state;
+	for (enum style style = 0; style < STYLES; style++) {
+		struct weir_path path = {.put = PUT, .descriptors = DESCRIPTORS};
+
+		be(style);
+		nic.put = PUT;
+		nic.waiting = 0;
+		for (uint32_t since = 0; since < DESCRIPTORS; since++) {
+			assert_int_equal(weir_path_has_departed(&path, PUT - since), tells[style]);
+		}
+		// The ring has no room for it.
+		nic.waiting = DESCRIPTORS;
+		assert_true(weir_path_has_departed(&path, PUT - DESCRIPTORS));
+	}
+}
+
+static void newer_packets_may_wait(void **state) {
+	const enum style styles[] = {BY_DESCRIPTOR, RESERVED, BY_COUNT};
+
+	(void)state;
+	for (unsigned int i = 0; i < RTE_DIM(styles); i++) {
+		struct weir_path path = {.put = PUT, .descriptors = DESCRIPTORS};
+
+		be(styles[i]);
+		nic.put = PUT;
+		for (uint32_t since = 0; since < DESCRIPTORS / 2 - WEIR_DEPARTURE_STEP; since++) {
+			nic.waiting = since;
+			assert_true(weir_path_has_departed(&path, PUT - since));
+		}
+	}
+}
+
+static void the_owner_of_the_queue_answers(void **state) {
+	struct weir_path own = {.put = PUT, .descriptors = DESCRIPTORS};
+	struct weir_outlet outlet = {.own = &own};
+	struct weir_path path = {.ring = no_ring, .outlet = &outlet};
+
+	(void)state;
+	be(BY_DESCRIPTOR);
+	nic.put = PUT;
+	nic.waiting = 3;
+	assert_false(weir_outlet_is_asked(&outlet));
+	weir_path_ask(&path);
+	assert_true(weir_outlet_is_asked(&outlet));
+	weir_outlet_answer(&outlet);
+	assert_false(weir_path_is_answered(&path));
+	// Two more do not matter.
+	own.put = nic.put = PUT + 2;
+	nic.waiting = 3;
+	weir_outlet_answer(&outlet);
+	assert_false(weir_path_is_answered(&path));
+	nic.waiting = 2;
+	weir_outlet_answer(&outlet);
+	assert_true(weir_path_is_answered(&path));
+	assert_false(weir_outlet_is_asked(&outlet));
+	weir_path_stop_asking(&path);
+	assert_false(weir_outlet_is_asked(&outlet));
+	// Of the next question the answer is another one.
+	nic.waiting = 3;
+	weir_path_ask(&path);
+	assert_false(weir_path_is_answered(&path));
+	weir_outlet_answer(&outlet);
+	assert_false(weir_path_is_answered(&path));
+	weir_path_stop_asking(&path);
+	assert_false(weir_outlet_is_asked(&outlet)); // nobody waits
+	// Asked again, they do matter.
+	own.put = nic.put = PUT + 4;
+	weir_path_ask(&path);
+	assert_true(weir_outlet_is_asked(&outlet));
+	nic.waiting = 2;
+	weir_outlet_answer(&outlet);
+	assert_false(weir_path_is_answered(&path));
+	nic.waiting = 0;
+	weir_outlet_answer(&outlet);
+	assert_true(weir_path_is_answered(&path));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_waits_has_not_departed),
+		cmocka_unit_test(what_does_not_wait_has_departed),
+		cmocka_unit_test(newer_packets_may_wait),
+		cmocka_unit_test(the_owner_of_the_queue_answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

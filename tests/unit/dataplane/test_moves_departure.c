@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A bucket that moves between workers that send by two queues of a device, turn by turn: its
+// packets must not overtake those that the device still has. The test is the device, and the clock.
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <rte_ethdev.h>
+#include <rte_ring.h>
+
+#include "moves_rig.h"
+#include "worker_private.h"
+
+#define WAIT_NS 1000000u // what a move waits for a device at most
+#define UNTOLD_NS 50000u // and when it says that all has departed
+#define OF_OWNER 2u // which has queue 0
+#define OF_FIRST 0u // which has queue 1
+
+// --- the device and the clock -------------------------------------------------------------------
+
+static uint32_t descriptors; // of each queue
+
+static int tell(void *ring, uint16_t offset) {
+	return descriptors - 1 - offset < rte_ring_count(ring) ? RTE_ETH_TX_DESC_FULL
+							       : RTE_ETH_TX_DESC_DONE;
+}
+
+static int tell_of_none(void *ring, uint16_t offset) {
+	(void)ring;
+	(void)offset;
+	return RTE_ETH_TX_DESC_FULL;
+}
+
+static void stop_clocks(struct rig *rig) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		rig->worker[w]->clock.period_cycles = UINT64_MAX;
+		rig->worker[w]->clock.ns_per_cycle = 0;
+	}
+}
+
+static void pass(struct rig *rig, uint64_t ns) {
+	for (uint32_t w = 0; w < WORKERS; w++) {
+		rig->worker[w]->clock.base_ns += ns;
+	}
+}
+
+static struct rig *make(
+	unsigned int number, uint16_t queues, int (*driver)(void *ring, uint16_t offset)) {
+	struct rig *rig = moves_rig_make_queues(number, queues);
+
+	stop_clocks(rig);
+	descriptors = rig->device[OUT].tx_descriptors;
+	rte_eth_fp_ops[rig->device[OUT].id].tx_descriptor_status = driver;
+	return rig;
+}
+
+// --- what must hold -----------------------------------------------------------------------------
+
+struct moving {
+	uint32_t flow, bucket;
+	uint16_t queue; // of the victim
+};
+
+static bool has_moved(const struct rig *rig, const struct moving *moving, uint32_t thief) {
+	return weir_segment_bucket_owner(rig->lab->segment, moving->bucket) == thief;
+}
+
+// Packet 2 of a flow, from this one on, waits in the device when its bucket moves, and packet 3
+// comes.
+static struct moving begin_from(struct rig *rig, uint32_t first, uint32_t thief) {
+	struct moving moving = {.queue = rig->transmit->path[OUT][VICTIM].queue};
+
+	moving.flow = moves_rig_begin_from(rig, first, &moving.bucket);
+	moves_rig_send_packet(rig, moving.flow);
+	moves_rig_turn_all(rig, 4);
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 1);
+	moves_rig_ask(rig, VICTIM, moving.bucket, thief, UINT64_MAX);
+	moves_rig_turn_all(rig, 4);
+	assert_int_equal(moves_rig_answer_of(rig, VICTIM), WEIR_BUCKET_CONFIRMED);
+	moves_rig_send_packet(rig, moving.flow);
+	moves_rig_turn_all(rig, 20);
+	return moving;
+}
+
+static struct moving begin(struct rig *rig, uint32_t thief) {
+	return begin_from(rig, 0, thief);
+}
+
+static void check_waits(struct rig *rig, const struct moving *moving, uint32_t thief) {
+	uint16_t other = rig->transmit->path[OUT][thief].queue;
+
+	moves_rig_turn_all(rig, 20);
+	assert_int_not_equal(other, moving->queue);
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[other]), 0);
+	assert_true(has_moved(rig, moving, VICTIM));
+}
+
+// The device sends what it has; the move goes on a moment later.
+static void check_goes_on(struct rig *rig, const struct moving *moving, uint32_t thief) {
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent - 1);
+	check_waits(rig, moving, thief);
+	pass(rig, UNTOLD_NS);
+	check_waits(rig, moving, thief);
+	pass(rig, 1);
+	moves_rig_turn_all(rig, 20);
+	assert_true(has_moved(rig, moving, thief));
+	moves_rig_receive_all(rig); // checks the order
+	assert_int_equal(rig->received, rig->sent);
+}
+
+static void check_order(unsigned int number, uint16_t queues, uint32_t thief) {
+	struct rig *rig = make(number, queues, tell);
+	struct moving moving = begin(rig, thief);
+
+	check_waits(rig, &moving, thief);
+	pass(rig, WAIT_NS - UNTOLD_NS - 1);
+	check_waits(rig, &moving, thief);
+	check_goes_on(rig, &moving, thief);
+	moves_rig_unmake(rig);
+}
+
+static void a_flow_does_not_overtake_itself_between_queues(void **state) {
+	(void)state;
+	check_order(100, 3, OF_OWNER);
+	check_order(101, 3, OF_FIRST);
+}
+
+// The victim puts its packets into a ring to worker 2.
+static void a_flow_does_not_overtake_itself_behind_a_transmit_ring(void **state) {
+	(void)state;
+	check_order(102, 2, OF_FIRST);
+}
+
+// A packet of another bucket, which the device gets behind the last one of the bucket that moves,
+// is not waited for.
+static void newer_packets_are_not_waited_for(void **state) {
+	struct rig *rig = make(103, 3, tell);
+	uint32_t bucket, other = moves_rig_begin_from(rig, 0, &bucket);
+	struct moving moving = begin_from(rig, other + IN_PORTS, OF_OWNER);
+
+	(void)state;
+	assert_int_not_equal(bucket, moving.bucket);
+	moves_rig_send_packet(rig, other);
+	check_waits(rig, &moving, OF_OWNER);
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 2);
+	moves_rig_receive(rig, moving.queue, 1);
+	check_waits(rig, &moving, OF_OWNER);
+	pass(rig, UNTOLD_NS + 1);
+	moves_rig_turn_all(rig, 20);
+	assert_true(has_moved(rig, &moving, OF_OWNER));
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 1);
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent);
+	moves_rig_unmake(rig);
+}
+
+// The thief sends behind the victim's packets.
+static void a_queue_that_both_use_is_not_waited_for(void **state) {
+	struct rig *rig = make(104, 2, tell);
+	struct moving moving = begin(rig, OF_OWNER);
+
+	(void)state;
+	assert_true(has_moved(rig, &moving, OF_OWNER));
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 2);
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent);
+	moves_rig_unmake(rig);
+}
+
+static void check_bounded(unsigned int number, uint16_t queues, int (*driver)(void *, uint16_t)) {
+	struct rig *rig = make(number, queues, driver);
+	struct moving moving = begin(rig, OF_FIRST);
+
+	check_waits(rig, &moving, OF_FIRST);
+	pass(rig, WAIT_NS);
+	check_waits(rig, &moving, OF_FIRST);
+	pass(rig, 1);
+	moves_rig_turn_all(rig, 20);
+	assert_true(has_moved(rig, &moving, OF_FIRST));
+	moves_rig_receive(rig, moving.queue, 1);
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent);
+	moves_rig_unmake(rig);
+}
+
+static void a_driver_that_does_not_tell_is_waited_for_a_millisecond(void **state) {
+	(void)state;
+	check_bounded(105, 3, NULL);
+	check_bounded(106, 3, tell_of_none);
+	check_bounded(107, 2, NULL);
+	check_bounded(108, 2, tell_of_none);
+}
+
+// The clock stands still, and the device tells nothing; but packets of the bucket would be lost.
+static void a_thief_that_holds_many_packets_gets_the_bucket_at_once(void **state) {
+	struct rig *rig = make(109, 3, tell_of_none);
+	struct moving moving = begin(rig, OF_FIRST);
+	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
+	uint16_t other = rig->transmit->path[OUT][OF_FIRST].queue;
+
+	(void)state;
+	for (uint32_t i = 1; i < WEIR_HOLD_PACKETS / 2; i++) {
+		assert_true(has_moved(rig, &moving, VICTIM));
+		assert_int_equal(counters[OF_FIRST].held_packets, i);
+		moves_rig_send_packet(rig, moving.flow);
+		moves_rig_turn_all(rig, 1);
+	}
+	moves_rig_turn_all(rig, 60);
+	assert_true(has_moved(rig, &moving, OF_FIRST));
+	assert_int_equal(counters[OF_FIRST].held_packets, WEIR_HOLD_PACKETS / 2);
+	assert_int_equal(rte_ring_count(rig->ring[OUT].from[other]), WEIR_HOLD_PACKETS / 2);
+	moves_rig_receive(rig, moving.queue, 1);
+	moves_rig_receive_all(rig);
+	assert_int_equal(rig->received, rig->sent);
+	// The next move waits again.
+	moving.flow = moves_rig_begin_from(rig, moving.flow + IN_PORTS, &moving.bucket);
+	moves_rig_ask(rig, VICTIM, moving.bucket, OF_FIRST, UINT64_MAX);
+	check_waits(rig, &moving, OF_FIRST);
+	moves_rig_unmake(rig);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_flow_does_not_overtake_itself_between_queues),
+		cmocka_unit_test(a_flow_does_not_overtake_itself_behind_a_transmit_ring),
+		cmocka_unit_test(newer_packets_are_not_waited_for),
+		cmocka_unit_test(a_queue_that_both_use_is_not_waited_for),
+		cmocka_unit_test(a_driver_that_does_not_tell_is_waited_for_a_millisecond),
+		cmocka_unit_test(a_thief_that_holds_many_packets_gets_the_bucket_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
+}
