@@ -99,10 +99,19 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
+// Whether a backend that stalls goes on doing so. The last few of a pile are to leave it, too.
+static bool too_many_still(const struct weir_stalling_settings *settings,
+	const struct weir_stalling_backend *backend, double expected) {
+	double half_open = (double)backend->half_open;
+
+	return half_open < WEIR_STALLING_LEAST ? half_open > 0.5 * WEIR_STALLING_TIMES * expected
+					       : too_many(settings, backend, expected, 0.5);
+}
+
 static void judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backend, double expected) {
 	if (backend->stalls) {
-		backend->stalls = too_many(settings, backend, expected > 0 ? expected : 0, 0.5);
+		backend->stalls = too_many_still(settings, backend, expected > 0 ? expected : 0);
 		backend->looks = 0;
 		return;
 	}

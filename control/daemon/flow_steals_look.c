@@ -11,6 +11,23 @@
 #define COUNTERS_MOST 4096u // backends times workers that are looked at at full pace
 #define COUNTERS_PACES 10u // of WEIR_FLOW_STEALS_MS, with more of them
 
+// --- what was given ---------------------------------------------------------------------------
+
+void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
+	if (now_ms - member->given_ms >= GIVEN_MS) {
+		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
+		member->given[0] = 0;
+		member->given_ms = now_ms;
+	}
+	member->given[0] += more;
+}
+
+// What was given to a backend in the last second or two, and may not have come yet.
+static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
+	weir_steal_member_given(member, now_ms, 0);
+	return member->given[0] + member->given[1];
+}
+
 // --- half-open flows --------------------------------------------------------------------------
 
 static void read_counters(
@@ -42,7 +59,13 @@ void weir_steal_service_count(
 	}
 	service->counted_ms = now_ms;
 	for (uint32_t i = 0; i < service->count; i++) {
-		read_counters(segment, service->members[i].id, &service->handshakes[i]);
+		struct weir_stalling_backend *handshakes = &service->handshakes[i];
+		uint64_t coming = coming_to(&service->members[i], now_ms);
+
+		read_counters(segment, service->members[i].id, handshakes);
+		// Until their clients' next SYNs those are half-open, and tell nothing of this one.
+		handshakes->half_open -=
+			coming < handshakes->half_open ? coming : handshakes->half_open;
 	}
 	service->stalling_count = weir_stalling_look(&service->stalling, service->handshakes,
 		service->count, service->places, passed_ms);
@@ -54,15 +77,6 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	return state->in_selection && state->resolved && !state->leaving && !state->ejected &&
 	       !state->at_limit && state->admin == WEIR_ADMIN_READY &&
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
-}
-
-void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
-	if (now_ms - member->given_ms >= GIVEN_MS) {
-		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
-		member->given[0] = 0;
-		member->given_ms = now_ms;
-	}
-	member->given[0] += more;
 }
 
 // The accept queue, if it is reported.
@@ -81,8 +95,7 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 	queue = status.report->accept_queue;
 	limit = status.report->accept_queue_limit;
 	// What was moved there of late is on its way: no report has it yet.
-	weir_steal_member_given(member, now_ms, 0);
-	coming = queue + member->given[0] + member->given[1];
+	coming = queue + coming_to(member, now_ms);
 	member->fill = coming < limit ? coming / limit : 1;
 	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
 	member->full = status.at_limit;

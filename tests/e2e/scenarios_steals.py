@@ -128,7 +128,9 @@ class Clients:
                                    socket.SOCK_STREAM | socket.SOCK_NONBLOCK) for vip in targets]
         start = time.monotonic()
         for i, sock in enumerate(socks):
-            self.run(max(0, start + i * seconds / count - time.monotonic()))
+            due = start + i * seconds / count
+            self.run(max(0, due - time.monotonic()))
+            time.sleep(max(0, due - time.monotonic()))  # all others have their answers already
             client = Client(next(self.numbers), sock, time.monotonic())
             sock.connect_ex((targets[i], PORT))
             self.all.append(client)

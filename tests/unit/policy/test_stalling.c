@@ -121,22 +121,44 @@ static void a_backend_that_lets_nobody_in_stalls(void **state) {
 	}
 }
 
-// The first flows of all, at once: nothing is known of former ones.
+// The first flows of all, at once; backend 1 lets nobody in.
+static void burst(struct world *w) {
+	assert_int_equal(looks(w, SECOND), 0);
+	for (uint32_t i = 0; i < w->count; i++) {
+		w->of[i].per_second = 40 * SECOND;
+		w->of[i].takes = i == 1 ? TIMEOUT : 1;
+	}
+	look(w);
+	for (uint32_t i = 0; i < w->count; i++) {
+		w->of[i].per_second = 0;
+	}
+}
+
+// Nothing is known of former flows.
 static void a_burst_is_enough(void **state) {
 	struct world w = begin(4, 0);
 
 	(void)state;
-	assert_int_equal(looks(&w, SECOND), 0);
-	for (uint32_t i = 0; i < w.count; i++) {
-		w.of[i].per_second = 40 * SECOND;
-		w.of[i].takes = i == 1 ? TIMEOUT : 1;
-	}
-	look(&w);
-	for (uint32_t i = 0; i < w.count; i++) {
-		w.of[i].per_second = 0;
-	}
+	burst(&w);
 	assert_int_equal(until(&w, 1, 3), 3);
 	assert_true(w.backends[1].stalls);
+}
+
+// When most of a pile have gone to others, the rest are to go, too.
+static void the_last_few_are_not_left_behind(void **state) {
+	struct world w = begin(4, 0);
+
+	(void)state;
+	burst(&w);
+	assert_int_equal(until(&w, 1, 3), 3);
+	assert_true(w.backends[1].stalls);
+	for (uint64_t left = 7; left > 0; left--) {
+		w.backends[1].half_open = left;
+		assert_int_equal(
+			weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 1);
+	}
+	w.backends[1].half_open = 0;
+	assert_int_equal(weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 0);
 }
 
 // New flows go elsewhere, as with a policy by loads: those that are there wait on.
@@ -255,6 +277,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_backend_that_lets_nobody_in_stalls),
 		cmocka_unit_test(a_burst_is_enough),
+		cmocka_unit_test(the_last_few_are_not_left_behind),
 		cmocka_unit_test(one_that_gets_no_more_flows_stalls),
 		cmocka_unit_test(where_most_stall_the_others_are_the_measure),
 		cmocka_unit_test(a_flood_stalls_nobody),
