@@ -13,11 +13,11 @@
 //
 // It stalls until a look finds less than half of these flows, or that they wait for less; of fewer
 // than WEIR_STALLING_LEAST, until there are only half of WEIR_STALLING_TIMES as many as expected.
-// What is expected is measured at the other backends: half-open flows for each new flow, at those that do
-// best, down to a quarter of the new flows. In a flood of forged SYNs all backends have many, so
-// that none stalls; where most backends stall, the few that do not are the measure. Without new
-// flows at others there is none, and nobody begins to stall. New flows count less the older they
-// are, by a time constant of memory_ms, the timeout of half-open flows.
+// What is expected is measured at the other backends: half-open flows for each new flow, at those
+// that do best, down to a quarter of the new flows. In a flood of forged SYNs all backends have
+// many, so that none stalls; where most backends stall, the few that do not are the measure.
+// Without new flows at others there is none, and nobody begins to stall. New flows count less the
+// older they are, by a time constant of memory_ms, the timeout of half-open flows.
 //
 // Threads: pure functions over what the caller owns. No clock (time is an argument), no allocation.
 #pragma once
