@@ -17,7 +17,6 @@ SUMMARY = re.compile(r": (\d+) packets?, (\d+) lost, (\d+) over the rate\n")
 FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
           "frame.packet_flags_direction")
 INBOUND = 1
-BUFFER_BYTES, SO_RCVBUFFORCE, ETH_P_ALL, PACKET_OUTGOING = 64 << 20, 33, 3, 4
 
 # comment: its verdict; length: of the frame; data: what was captured of it
 Packet = namedtuple("Packet", "comment port length data")
@@ -126,31 +125,6 @@ def weir_pcap(lab, file):
     """What weir-pcap would do with the packets of a file, one object for each."""
     out = file + ".out"
     return json.loads(sh(lab.binary("weir-pcap"), "--json", lab.config_path, file, out))["packets"]
-
-
-class Wire:
-    """Frames that a device in a namespace sends, from now on."""
-
-    def __init__(self, namespace, device):
-        with namespace.inside():
-            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
-            self.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
-            self.sock.bind((device, ETH_P_ALL))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.sock.close()
-
-    def read(self):
-        frames = []
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                frame, address = self.sock.recvfrom(65536)
-                if address[2] == PACKET_OUTGOING:
-                    frames.append(frame)
-        return frames
 
 
 def send_frames(namespace, device, frames):

@@ -10,11 +10,12 @@ import subprocess
 from collections import Counter
 
 import clients
-from captures import (Capture, Weirctl, Wire, capinfos, packets, send_frames, tshark, weir_pcap)
+from captures import Capture, Weirctl, capinfos, packets, send_frames, tshark, weir_pcap
 from lab import VIP4, VIP6, backend_address, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_access import weirctl_as_member
+from taps import Wire
 
 WHOLE = ("--snaplen", "1536")
 DROPPED = re.compile(r"drop: (\w+)")

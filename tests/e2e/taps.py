@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What devices see, with the kernel's time of each packet: exact even where this process, and every
 other one, waits for a CPU."""
+import contextlib
 import socket
 import struct
 from collections import namedtuple
@@ -23,15 +24,15 @@ def stamping():
     return sock
 
 
-class Tap:
-    """The IPv4 packets of a device, from now on. They wait in the kernel until they are read:
-    nothing runs beside what is measured. Needs a socket of stamping()."""
+class Listening:
+    """What a device sees, from now on. It waits in the kernel until it is read: nothing runs beside
+    what is measured. STAMPED: 1 = each packet has its time."""
 
     def __init__(self, namespace, device):
         with namespace.inside():
             self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
-            self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            self.sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, self.STAMPED)
             self.sock.bind((device, ETH_P_ALL))
 
     def __enter__(self):
@@ -39,6 +40,25 @@ class Tap:
 
     def __exit__(self, *_):
         self.sock.close()
+
+
+class Wire(Listening):
+    """Frames that a device sends, from now on."""
+    STAMPED = 0
+
+    def read(self):
+        frames = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame, address = self.sock.recvfrom(65536)
+                if address[2] == PACKET_OUTGOING:
+                    frames.append(frame)
+        return frames
+
+
+class Tap(Listening):
+    """The IPv4 packets of a device, from now on. Needs a socket of stamping()."""
+    STAMPED = 1
 
     def read(self):
         """What it has seen since the last call, in the order of time."""
