@@ -4,18 +4,11 @@
 #include "burst.h"
 #include "flow_life.h"
 #include "flow_walk.h"
+#include "packet_match.h"
 
 _Static_assert(WEIR_FLOW_STATE_COUNT <= 8, "a message has a bit for each state");
 _Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WALK_LINE,
 	"a line fits, so that every list makes progress");
-
-// Whether two addresses have the same first bits.
-static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned int bits) {
-	const unsigned int bytes = bits / 8, rest = bits % 8;
-
-	return memcmp(a, b, bytes) == 0 &&
-	       (rest == 0 || ((a[bytes] ^ b[bytes]) & (0xff00u >> rest) & 0xff) == 0);
-}
 
 static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_message *message,
 	const struct weir_flow_met *met) {
@@ -33,9 +26,9 @@ static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_me
 			pipeline->owner[met->backend] != message->list.service)) {
 		return false;
 	}
-	return family == 0 ||
-	       (family == met->key.family && same_prefix(message->list.client, met->key.source,
-						     RTE_MIN(message->list.client_bits, most)));
+	return family == 0 || (family == met->key.family &&
+				      weir_address_has_prefix(met->key.source, message->list.client,
+					      RTE_MIN(message->list.client_bits, most)));
 }
 
 static void put(struct weir_listed_flow *to, const struct weir_flow_met *met) {

@@ -89,12 +89,11 @@ void weir_packet_key_read(const uint8_t *frame, uint32_t bytes, struct weir_flow
 	}
 }
 
-// Whether two addresses have the same first bits.
-static bool same_prefix(const uint8_t *a, const uint8_t *b, unsigned int bits) {
+bool weir_address_has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned int bits) {
 	const unsigned int bytes = bits / 8, rest = bits % 8;
 
-	return memcmp(a, b, bytes) == 0 &&
-	       (rest == 0 || ((a[bytes] ^ b[bytes]) & (0xff00u >> rest) & 0xff) == 0);
+	return memcmp(address, prefix, bytes) == 0 &&
+	       (rest == 0 || ((address[bytes] ^ prefix[bytes]) & (0xff00u >> rest) & 0xff) == 0);
 }
 
 static bool has_protocol(uint8_t wanted, const struct weir_flow_key *key) {
@@ -115,7 +114,7 @@ bool weir_packet_matches(const struct weir_capture_terms *terms, const struct we
 	}
 	if (terms->client_family != 0 &&
 		(terms->client_family != key->family ||
-			!same_prefix(terms->client, key->source, terms->client_bits))) {
+			!weir_address_has_prefix(key->source, terms->client, terms->client_bits))) {
 		return false;
 	}
 	return terms->destination_family == 0 ||

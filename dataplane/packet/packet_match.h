@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it.
+// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it; and
+// whether an address is one of those that are sought.
 // Reads packets that the parser refuses, too, as far as they go.
 //
 // Threads: pure functions.
@@ -13,4 +14,6 @@
 // nor IPv6, or cut off inside that header; protocol 0: cut off before it is known; ports 0: neither
 // TCP nor UDP, a later fragment, or cut off.
 void weir_packet_key_read(const uint8_t *frame, uint32_t bytes, struct weir_flow_key *ret);
+// Whether the first bits of an address are those of a prefix.
+bool weir_address_has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned int bits);
 bool weir_packet_matches(const struct weir_capture_terms *terms, const struct weir_flow_key *key);
