@@ -22,7 +22,7 @@
 // A file that a capture is written to.
 struct output {
 	struct weir_cli *cli;
-	struct weir_capture *capture;
+	struct weir_capture_session *capture;
 	const char *name; // "-" = standard output
 	FILE *file;
 	json_t *interfaces; // names, in the order of their blocks
@@ -132,11 +132,11 @@ static int check_file(const struct weir_cli *cli, const char *name) {
 
 // A named pipe is waited for until somebody reads it, or the capture ends. Returns a descriptor
 // that blocks, or -1 with errno.
-static int open_special(struct weir_capture *capture, const char *name) {
+static int open_special(struct weir_capture_session *capture, const char *name) {
 	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-	while (fd < 0 && errno == ENXIO && weir_capture_ended(capture) == NULL) {
-		weir_capture_pause(capture, READER_MS);
+	while (fd < 0 && errno == ENXIO && weir_capture_session_ended(capture) == NULL) {
+		weir_capture_session_pause(capture, READER_MS);
 		fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	}
 	if (fd >= 0) {
@@ -147,7 +147,8 @@ static int open_special(struct weir_capture *capture, const char *name) {
 
 // For the owner's eyes: a file is always a new one, in nobody else's hands. What is no file, a
 // named pipe or a device, is opened as it is.
-static FILE *open_file(const struct weir_cli *cli, struct weir_capture *capture, const char *name) {
+static FILE *open_file(
+	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
 	FILE *file = NULL;
 	int fd;
@@ -266,8 +267,8 @@ static int write_packets(struct output *output, json_t *packets) {
 	json_array_foreach (packets, i, packet) {
 		int r;
 
-		if (!weir_capture_may_write(output->capture, fileno(output->file))) {
-			return WEIR_CLI_DONE; // weir_capture_ended says why
+		if (!weir_capture_session_may_write(output->capture, fileno(output->file))) {
+			return WEIR_CLI_DONE; // weir_capture_session_ended says why
 		}
 		r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
 		if (r) {
@@ -284,9 +285,10 @@ static int write_packets(struct output *output, json_t *packets) {
 
 // --- output for people --------------------------------------------------------------------------
 
-static void write_counts(const struct output *output, const struct weir_capture *capture,
+static void write_counts(const struct output *output, const struct weir_capture_session *capture,
 	char *buffer, size_t bytes) {
-	json_int_t lost = weir_capture_lost(capture), limited = weir_capture_limited(capture);
+	json_int_t lost = weir_capture_session_lost(capture),
+		   limited = weir_capture_session_limited(capture);
 
 	snprintf(buffer, bytes,
 		"%" JSON_INTEGER_FORMAT " packet%s, %" JSON_INTEGER_FORMAT
@@ -294,7 +296,7 @@ static void write_counts(const struct output *output, const struct weir_capture 
 		output->packets, output->packets == 1 ? "" : "s", lost, limited);
 }
 
-static void show_progress(const struct output *output, const struct weir_capture *capture) {
+static void show_progress(const struct output *output, const struct weir_capture_session *capture) {
 	char counts[128];
 
 	if (isatty(fileno(output->cli->err))) {
@@ -304,7 +306,7 @@ static void show_progress(const struct output *output, const struct weir_capture
 	}
 }
 
-static void show_end(const struct output *output, struct weir_capture *capture) {
+static void show_end(const struct output *output, struct weir_capture_session *capture) {
 	const struct weir_cli *cli = output->cli;
 	FILE *out = is_stdout(output->name) ? cli->err : cli->out;
 	char shown[SHOWN], counts[128];
@@ -312,8 +314,9 @@ static void show_end(const struct output *output, struct weir_capture *capture) 
 
 	if (cli->options->json) {
 		json = json_pack("{s:s*, s:I, s:I, s:I, s:s?}", "file", output->name, "packets",
-			output->packets, "lost", weir_capture_lost(capture), "limited",
-			weir_capture_limited(capture), "ended", weir_capture_ended(capture));
+			output->packets, "lost", weir_capture_session_lost(capture), "limited",
+			weir_capture_session_limited(capture), "ended",
+			weir_capture_session_ended(capture));
 		weir_cli_print_json(out, json);
 		json_decref(json);
 		return;
@@ -327,15 +330,15 @@ static void show_end(const struct output *output, struct weir_capture *capture) 
 
 // --- the command --------------------------------------------------------------------------------
 
-static int pass_packets(struct output *output, struct weir_capture *capture) {
+static int pass_packets(struct output *output, struct weir_capture_session *capture) {
 	json_t *packets;
 	int r;
 
 	do {
 		show_progress(output, capture);
-		r = weir_capture_read(capture, &packets);
+		r = weir_capture_session_read(capture, &packets);
 		r = r == WEIR_CLI_DONE ? write_packets(output, packets) : r;
-	} while (r == WEIR_CLI_DONE && weir_capture_ended(capture) == NULL);
+	} while (r == WEIR_CLI_DONE && weir_capture_session_ended(capture) == NULL);
 	if (isatty(fileno(output->cli->err))) {
 		fputs("\r\033[K", output->cli->err);
 	}
@@ -356,7 +359,7 @@ int weir_capture_run(struct weir_cli *cli, const struct weir_cli_command *comman
 		.interfaces = json_array(),
 		.snaplen = (uint32_t)cli->options->capture.snaplen};
 	json_t *request = weir_cli_build(cli, command);
-	struct weir_capture *capture = NULL;
+	struct weir_capture_session *capture = NULL;
 	int r = WEIR_CLI_REFUSED, stopped;
 
 	if (request == NULL || output.interfaces == NULL) {
@@ -364,22 +367,22 @@ int weir_capture_run(struct weir_cli *cli, const struct weir_cli_command *comman
 		goto free_request;
 	}
 	r = check_file(cli, output.name);
-	r = r == WEIR_CLI_DONE ? weir_capture_begin(cli, request, &capture) : r;
+	r = r == WEIR_CLI_DONE ? weir_capture_session_begin(cli, request, &capture) : r;
 	if (r != WEIR_CLI_DONE) {
 		goto free_request;
 	}
 	output.capture = capture;
-	r = open_output(&output, request, weir_capture_ports(capture));
+	r = open_output(&output, request, weir_capture_session_ports(capture));
 	if (r == WEIR_CLI_DONE) {
 		r = pass_packets(&output, capture);
 	}
-	stopped = weir_capture_stop(capture);
+	stopped = weir_capture_session_stop(capture);
 	r = r == WEIR_CLI_DONE ? stopped : r;
 	r = close_output(&output, r);
 	if (output.file != NULL) {
 		show_end(&output, capture);
 	}
-	weir_capture_free(capture);
+	weir_capture_session_free(capture);
 free_request:
 	json_decref(request);
 	json_decref(output.interfaces);

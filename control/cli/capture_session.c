@@ -14,7 +14,7 @@
 #define READ_WAITS_MS 1000 // how long capture.read may wait for packets
 #define GATHER_MS 20 // a ring has room for 68,000 packets of 128 bytes a second then
 
-struct weir_capture {
+struct weir_capture_session {
 	struct weir_cli *cli;
 	json_t *started; // result of capture.start
 	json_t *last; // result of the last capture.read, or NULL
@@ -33,7 +33,7 @@ static int64_t now_ms(void) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static int take_signals(struct weir_capture *capture) {
+static int take_signals(struct weir_capture_session *capture) {
 	sigset_t mask;
 
 	sigemptyset(&mask);
@@ -45,8 +45,9 @@ static int take_signals(struct weir_capture *capture) {
 	return capture->signals >= 0 ? 0 : -1;
 }
 
-int weir_capture_begin(struct weir_cli *cli, const json_t *request, struct weir_capture **ret) {
-	struct weir_capture *capture = calloc(1, sizeof(*capture));
+int weir_capture_session_begin(
+	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret) {
+	struct weir_capture_session *capture = calloc(1, sizeof(*capture));
 	int r = WEIR_CLI_REFUSED;
 
 	if (capture == NULL) {
@@ -69,11 +70,11 @@ int weir_capture_begin(struct weir_cli *cli, const json_t *request, struct weir_
 	return WEIR_CLI_DONE;
 
 free_capture:
-	weir_capture_free(capture);
+	weir_capture_session_free(capture);
 	return r;
 }
 
-void weir_capture_free(struct weir_capture *capture) {
+void weir_capture_session_free(struct weir_capture_session *capture) {
 	struct signalfd_siginfo info;
 
 	if (capture == NULL) {
@@ -91,13 +92,13 @@ void weir_capture_free(struct weir_capture *capture) {
 	free(capture);
 }
 
-json_t *weir_capture_ports(const struct weir_capture *capture) {
+json_t *weir_capture_session_ports(const struct weir_capture_session *capture) {
 	return json_object_get(capture->started, "ports");
 }
 
 // --- requests -----------------------------------------------------------------------------------
 
-static int ask(struct weir_capture *capture, const char *command, json_t **ret) {
+static int ask(struct weir_capture_session *capture, const char *command, json_t **ret) {
 	json_t *number = json_object_get(capture->started, "capture");
 	json_t *request = json_pack("{s:s, s:O*}", "command", command, "capture", number);
 	json_t *result = NULL;
@@ -116,13 +117,13 @@ static int ask(struct weir_capture *capture, const char *command, json_t **ret) 
 
 // capture.read waits for the first packet alone. Where few come at a time, an answer for each costs
 // the daemon, and those who share CPUs with it, more than one for all of a moment.
-static void gather(struct weir_capture *capture) {
+static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
-		weir_capture_pause(capture, GATHER_MS);
+		weir_capture_session_pause(capture, GATHER_MS);
 	}
 }
 
-int weir_capture_read(struct weir_capture *capture, json_t **ret_packets) {
+int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets) {
 	json_t *result;
 	int r;
 
@@ -136,14 +137,14 @@ int weir_capture_read(struct weir_capture *capture, json_t **ret_packets) {
 	return r;
 }
 
-static bool is_interrupted(struct weir_capture *capture) {
+static bool is_interrupted(struct weir_capture_session *capture) {
 	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
 
 	capture->interrupted |= poll(&wait, 1, 0) > 0;
 	return capture->interrupted;
 }
 
-const char *weir_capture_ended(struct weir_capture *capture) {
+const char *weir_capture_session_ended(struct weir_capture_session *capture) {
 	const int duration_ms = capture->cli->options->for_ms;
 	const char *ended = json_string_value(json_object_get(capture->last, "ended"));
 
@@ -153,10 +154,11 @@ const char *weir_capture_ended(struct weir_capture *capture) {
 	if (is_interrupted(capture)) {
 		return "interrupt";
 	}
-	return duration_ms > 0 && weir_capture_lasts(capture, duration_ms) ? "duration" : NULL;
+	return duration_ms > 0 && weir_capture_session_lasts(capture, duration_ms) ? "duration"
+										   : NULL;
 }
 
-bool weir_capture_may_write(struct weir_capture *capture, int fd) {
+bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd) {
 	struct pollfd wait[] = {
 		{.fd = fd, .events = POLLOUT}, {.fd = capture->signals, .events = POLLIN}};
 
@@ -166,13 +168,13 @@ bool weir_capture_may_write(struct weir_capture *capture, int fd) {
 	return fd < 0 || wait[0].revents != 0;
 }
 
-void weir_capture_pause(struct weir_capture *capture, int ms) {
+void weir_capture_session_pause(struct weir_capture_session *capture, int ms) {
 	struct pollfd wait = {.fd = capture->signals, .events = POLLIN};
 
 	poll(&wait, 1, ms);
 }
 
-int weir_capture_stop(struct weir_capture *capture) {
+int weir_capture_session_stop(struct weir_capture_session *capture) {
 	const char *ended = json_string_value(json_object_get(capture->last, "ended"));
 	json_t *result;
 	int r;
@@ -199,14 +201,14 @@ int weir_capture_stop(struct weir_capture *capture) {
 	return WEIR_CLI_DONE;
 }
 
-json_int_t weir_capture_lost(const struct weir_capture *capture) {
+json_int_t weir_capture_session_lost(const struct weir_capture_session *capture) {
 	return capture->lost;
 }
 
-json_int_t weir_capture_limited(const struct weir_capture *capture) {
+json_int_t weir_capture_session_limited(const struct weir_capture_session *capture) {
 	return capture->limited;
 }
 
-bool weir_capture_lasts(const struct weir_capture *capture, int ms) {
+bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms) {
 	return now_ms() - capture->began_ms >= ms;
 }

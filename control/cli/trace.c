@@ -11,7 +11,7 @@
 
 struct trace {
 	struct weir_cli *cli;
-	struct weir_capture *capture;
+	struct weir_capture_session *capture;
 	json_int_t most, shown;
 	int64_t last_ns; // time of the packet before; 0 = none
 	struct weir_trace_known known;
@@ -88,31 +88,32 @@ static int pass_packets(struct trace *trace) {
 	int r;
 
 	do {
-		r = weir_capture_read(trace->capture, &packets);
+		r = weir_capture_session_read(trace->capture, &packets);
 		if (r != WEIR_CLI_DONE) {
 			return r;
 		}
 		json_array_foreach (packets, i, packet) {
 			if (trace->shown < trace->most &&
-				weir_capture_may_write(trace->capture, fileno(trace->cli->out))) {
+				weir_capture_session_may_write(
+					trace->capture, fileno(trace->cli->out))) {
 				show_packet(trace, packet);
 			}
 		}
 		if (trace->shown == 0 && !trace->said_silent &&
-			weir_capture_lasts(trace->capture, SILENT_MS)) {
+			weir_capture_session_lasts(trace->capture, SILENT_MS)) {
 			fprintf(trace->cli->err,
 				"weirctl: no packet of this flow for %d s; waiting (^C ends it)\n",
 				SILENT_MS / 1000);
 			trace->said_silent = true;
 		}
 	} while (trace->shown < trace->most && !ferror(trace->cli->out) &&
-		 weir_capture_ended(trace->capture) == NULL);
+		 weir_capture_session_ended(trace->capture) == NULL);
 	return r;
 }
 
 static void show_end(const struct trace *trace) {
-	json_int_t lost = weir_capture_lost(trace->capture);
-	json_int_t limited = weir_capture_limited(trace->capture);
+	json_int_t lost = weir_capture_session_lost(trace->capture);
+	json_int_t limited = weir_capture_session_limited(trace->capture);
 
 	if (trace->shown == 0 && !trace->cli->options->json) {
 		fprintf(trace->cli->out, "no packets of this flow\n");
@@ -136,16 +137,16 @@ int weir_trace_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		fprintf(cli->err, "weirctl: out of memory\n");
 		return r;
 	}
-	r = weir_capture_begin(cli, request, &trace.capture);
+	r = weir_capture_session_begin(cli, request, &trace.capture);
 	json_decref(request);
 	if (r != WEIR_CLI_DONE) {
 		return r;
 	}
 	r = pass_packets(&trace);
-	stopped = weir_capture_stop(trace.capture);
+	stopped = weir_capture_session_stop(trace.capture);
 	r = r == WEIR_CLI_DONE ? stopped : r;
 	show_end(&trace);
 	forget(&trace.known);
-	weir_capture_free(trace.capture);
+	weir_capture_session_free(trace.capture);
 	return r;
 }
