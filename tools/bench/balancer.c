@@ -254,9 +254,17 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	return r;
 }
 
-void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
+static void free_pipeline(struct weir_bench_balancer *balancer) {
+	weir_packet_capture_free(balancer->capture);
 	weir_pipeline_free(balancer->pipeline);
 	weir_flow_memory_free(balancer->flows);
+	balancer->capture = NULL;
+	balancer->pipeline = NULL;
+	balancer->flows = NULL;
+}
+
+void weir_bench_balancer_free(struct weir_bench_balancer *balancer) {
+	free_pipeline(balancer);
 	if (balancer->has_reader) {
 		weir_reader_fini(&balancer->reader);
 	}
@@ -310,10 +318,7 @@ int weir_bench_balancer_start(
 	};
 	int r = 0;
 
-	weir_pipeline_free(balancer->pipeline);
-	weir_flow_memory_free(balancer->flows);
-	balancer->pipeline = NULL;
-	balancer->flows = NULL;
+	free_pipeline(balancer);
 	clear_counters(balancer->segment, options);
 	if (options->bucketed) {
 		r = weir_flow_memory_create(params.flow_table.flows, WEIR_FLOW_IPV6_PERCENT, true,
@@ -322,6 +327,10 @@ int weir_bench_balancer_start(
 	params.flow_table.memory = balancer->flows;
 	if (r == 0) {
 		r = weir_pipeline_create(&params, &balancer->pipeline);
+	}
+	if (r == 0) {
+		r = weir_packet_capture_create(
+			balancer->pipeline, heap->socket, &balancer->capture);
 	}
 	for (uint32_t part = 0; r == 0 && options->bucketed && part < WEIR_FLOW_PARTS; part++) {
 		weir_pipeline_own_part(balancer->pipeline, part);

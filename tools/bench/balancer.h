@@ -9,6 +9,7 @@
 #pragma once
 
 #include "options.h"
+#include "packet_capture.h"
 #include "pages.h"
 #include "pipeline.h"
 #include "pipeline_setup.h"
@@ -25,6 +26,7 @@ struct weir_bench_balancer {
 	bool huge_pages; // of the segment
 	struct weir_pipeline *pipeline; // NULL until one is started
 	struct weir_flow_memory *flows; // of the pipeline, with --bucketed
+	struct weir_packet_capture *capture; // of the pipeline
 	struct weir_reader reader; // ours, to know what is published
 	bool has_reader;
 	uint64_t publish_us; // how long building and publishing everything took

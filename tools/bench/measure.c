@@ -199,11 +199,28 @@ static __rte_noinline void respond(struct weir_bench_engine *engine) {
 	}
 }
 
+// As a worker while there is a capture.
+static __rte_noinline void process_captured(struct weir_bench_engine *engine,
+	struct rte_mbuf **pkts, uint16_t n, struct weir_verdict *verdicts) {
+	struct weir_bench_balancer *balancer = engine->balancer;
+	bool due = weir_packet_capture_begin(balancer->capture, pkts, n, 0, engine->now_ns);
+
+	weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
+	if (due) {
+		weir_packet_capture_see(balancer->capture, verdicts);
+		weir_packet_capture_end(balancer->capture);
+	}
+}
+
 static inline void turn(struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint16_t n,
 	struct weir_verdict *verdicts) {
 	struct weir_bench_balancer *balancer = engine->balancer;
 
-	weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
+	if (unlikely(weir_capture_wanted(balancer->segment) != 0)) {
+		process_captured(engine, pkts, n, verdicts);
+	} else {
+		weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
+	}
 	if (unlikely(engine->options->publish == WEIR_BENCH_PUBLISH_LISTS)) {
 		respond(engine);
 	}

@@ -90,7 +90,8 @@ static const struct weir_option_word publish_words[] = {
 	{"selections", WEIR_BENCH_PUBLISH_SELECTIONS, NULL},
 	{"rows", WEIR_BENCH_PUBLISH_ROWS, NULL}, {"both", WEIR_BENCH_PUBLISH_BOTH, NULL},
 	{"scrapes", WEIR_BENCH_PUBLISH_SCRAPES, NULL}, {"lists", WEIR_BENCH_PUBLISH_LISTS, NULL},
-	{NULL, 0, NULL}};
+	{"captures", WEIR_BENCH_PUBLISH_CAPTURES, NULL},
+	{"idle-captures", WEIR_BENCH_PUBLISH_IDLE_CAPTURES, NULL}, {NULL, 0, NULL}};
 static const struct weir_option_word protocols[] = {
 	{"tcp", IPPROTO_TCP, NULL}, {"udp", IPPROTO_UDP, NULL}, {NULL, 0, NULL}};
 
@@ -168,7 +169,9 @@ static const struct weir_option rows[] = {
 		.value = "WHAT",
 		.help = "what --publications changes: the selection of a service, the headers of a "
 			"backend, or both; or, in place of publications, scrapes of all counters, "
-			"as for metrics, or lists of flows, each message a piece of the table",
+			"as for metrics, lists of flows, each message a piece of the table, "
+			"captures, each time reading what all packets left in the ring, or "
+			"idle-captures, whose filter no packet passes",
 		.fallback = "selections",
 		.words = publish_words,
 		FIELD(publish)},

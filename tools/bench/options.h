@@ -49,6 +49,8 @@ enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_BOTH,
 	WEIR_BENCH_PUBLISH_SCRAPES, // nothing: reads all counters, as for metrics
 	WEIR_BENCH_PUBLISH_LISTS, // nothing: asks for pieces of the flow table
+	WEIR_BENCH_PUBLISH_CAPTURES, // nothing: has all packets captured, reads what there is
+	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // nothing: has packets captured that never come
 };
 
 struct weir_bench_options {

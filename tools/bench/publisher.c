@@ -12,9 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "capture.h"
 #include "mailbox.h"
 
 #define SECOND_NS 1000000000ull
+#define SNAP_BYTES 128
+#define NO_PORT 1 // of no service
 
 enum order { ORDER_GO = 'g', ORDER_PAUSE = 'p' };
 
@@ -27,6 +30,7 @@ struct child {
 	uint64_t *looks;
 	uint32_t line; // of the flow table, where the next piece begins
 	bool asked; // for a piece, and no answer yet
+	uint64_t order; // number of the capture, 0 = none
 	volatile uint64_t sum; // of counters, so that they are read
 };
 
@@ -130,6 +134,38 @@ static void list(struct child *child) {
 	child->asked = weir_mailbox_send(&ours->request, &theirs->request, &message);
 }
 
+static bool captures(const struct child *child) {
+	return child->options->publish == WEIR_BENCH_PUBLISH_CAPTURES ||
+	       child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
+}
+
+// As control does when weirctl asks for as many packets as there may be.
+static void begin_capture(struct child *child) {
+	struct weir_capture_terms terms = {.interval_ns = SECOND_NS / WEIR_CAPTURE_RATE_MOST,
+		.snap_bytes = SNAP_BYTES,
+		.service = WEIR_SERVICE_NONE,
+		.backend = WEIR_BACKEND_NONE};
+
+	if (child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES) {
+		terms.destination_port = NO_PORT;
+	}
+	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
+}
+
+// Counts when there was something to read, or was to be nothing.
+static void read_captured(struct child *child) {
+	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
+	struct weir_capture_packet packet;
+
+	while (weir_capture_take(child->segment, WEIR_BENCH_WORKER, child->order, &packet)) {
+		child->sum += packet.record.length;
+		found = true;
+	}
+	if (found) {
+		look(child);
+	}
+}
+
 static int publish_one(struct child *child) {
 	int r = 0;
 
@@ -139,6 +175,10 @@ static int publish_one(struct child *child) {
 	}
 	if (child->options->publish == WEIR_BENCH_PUBLISH_LISTS) {
 		list(child);
+		return 0;
+	}
+	if (captures(child)) {
+		read_captured(child);
 		return 0;
 	}
 	if (child->options->publish != WEIR_BENCH_PUBLISH_SELECTIONS) {
@@ -173,6 +213,22 @@ static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	return read(child->from_parent, ret, 1) == 1 ? 1 : -EPIPE;
 }
 
+static int start_work(struct child *child) {
+	if (captures(child)) {
+		begin_capture(child);
+	}
+	return weir_writer_open(child->segment, &child->writer);
+}
+
+static int stop_work(struct child *child) {
+	if (captures(child)) {
+		weir_capture_withdraw(child->segment);
+	}
+	weir_writer_free(child->writer);
+	child->writer = NULL;
+	return 0;
+}
+
 static int serve(struct child *child) {
 	uint64_t interval = SECOND_NS / child->options->publications;
 	uint64_t due = UINT64_MAX; // paused
@@ -183,14 +239,8 @@ static int serve(struct child *child) {
 		int r = 0;
 
 		if (got == 1) {
-			if (order == ORDER_GO) {
-				r = weir_writer_open(child->segment, &child->writer);
-				due = now_ns();
-			} else {
-				weir_writer_free(child->writer);
-				child->writer = NULL;
-				due = UINT64_MAX;
-			}
+			r = order == ORDER_GO ? start_work(child) : stop_work(child);
+			due = order == ORDER_GO ? now_ns() : UINT64_MAX;
 			if (r == 0) {
 				r = answer(child, order);
 			}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Publisher: a second process that does what control does when weights change, builds a selection
-// and publishes it, or when somebody looks: reads all counters, or has flows listed. So many times
-// a second. Called by main.c.
+// and publishes it, or when somebody looks: reads all counters, has flows listed or packets
+// captured. So many times a second. Called by main.c.
 //
 // Threads: forked before EAL and before any thread. It attaches to the segment through the
 // descriptor, with a mapping of its own, and writes only on request.
@@ -17,7 +17,7 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
-	uint64_t *looks; // shared with it: scrapes, or pieces of the flow table
+	uint64_t *looks; // shared with it: scrapes, pieces of the flow table, readings of a capture
 };
 
 // Start it, idle. It keeps off CPU `core` if there is another one. options is borrowed.

@@ -346,6 +346,10 @@ static const char *events_name(const struct weir_bench_report *report) {
 		return "scrapes";
 	case WEIR_BENCH_PUBLISH_LISTS:
 		return "lists";
+	case WEIR_BENCH_PUBLISH_CAPTURES:
+		return "captures";
+	case WEIR_BENCH_PUBLISH_IDLE_CAPTURES:
+		return "idle captures";
 	default:
 		return "publications";
 	}

@@ -118,7 +118,7 @@ class Bench(unittest.TestCase):
             self.assertEqual(series["bursts_above_50_us"] > 0, series["slowest_burst_ns"] > 50000)
 
     def test_looks(self):
-        for what in ("scrapes", "lists"):
+        for what in ("scrapes", "lists", "captures", "idle-captures"):
             result = measure("--publications", "500", "--publish", what, "--slots", "251",
                              "--new-percent", "5", "--seconds", "0.2", "--packets", "64")
             self.assertGreater(result["publications"], 20, what)
