@@ -107,8 +107,8 @@ static int timed_run(
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
 	struct weir_bench_result *result = session->result;
-	int r = timed_step(session, run_length(session), &series->samples,
-		series == &result->main ? &result->machine : NULL, alone);
+	// The idle loop costs the next burst something: all series have it.
+	int r = timed_step(session, run_length(session), &series->samples, &result->machine, alone);
 
 	if (r < 0) {
 		return r;
