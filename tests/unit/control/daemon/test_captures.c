@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "starved.h"
 #include "tables_lab.h"
@@ -77,6 +78,47 @@ static void a_capture_is_withdrawn_with_its_owner(void **state) {
 	assert_int_equal(weir_captures_status(own->captures).ended, WEIR_CAPTURE_END_NO_DATAPLANE);
 }
 
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void a_client_that_does_not_read_makes_room_for_another(void **state) {
+	const uint64_t unread_ns = WEIR_CAPTURES_UNREAD_MS * UINT64_C(1000000);
+	const struct weir_audit_entry *entries[WEIR_AUDIT_ENTRIES];
+	struct own *own = *state;
+	uint64_t begun_ns, order;
+	int r;
+
+	weir_captures_bind(own->captures, own->control, NULL);
+	begun_ns = now_ns();
+	assert_int_equal(start(own), 0);
+	order = weir_capture_wanted(own->dataplane);
+	assert_true(weir_capture_is_due(own->dataplane, begun_ns + unread_ns / 2));
+	while ((r = start(own)) == -EBUSY) {
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+	}
+	assert_int_equal(r, 0);
+	assert_true(now_ns() - begun_ns >= unread_ns);
+	assert_int_not_equal(weir_capture_wanted(own->dataplane), order);
+	assert_int_equal(weir_captures_status(own->captures).number, 2);
+	assert_int_equal(weir_captures_status(own->captures).ended, WEIR_CAPTURE_END_NONE);
+	assert_int_equal(weir_audit_list(own->audit, entries), 1);
+	assert_string_equal(entries[0]->why, "its client did not read");
+}
+
+static void workers_end_what_nobody_reads(void **state) {
+	struct own *own = *state;
+
+	weir_captures_bind(own->captures, own->control, NULL);
+	assert_int_equal(start(own), 0);
+	assert_true(weir_capture_is_due(own->dataplane, now_ns()));
+	assert_false(weir_capture_is_due(
+		own->dataplane, now_ns() + (WEIR_CAPTURES_UNREAD_MS + 1) * UINT64_C(1000000)));
+}
+
 // --- without memory -------------------------------------------------------------------------
 
 struct read {
@@ -140,6 +182,9 @@ int main(void) {
 			a_dataplane_that_does_not_capture_is_not_asked, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_capture_is_withdrawn_with_its_owner, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_client_that_does_not_read_makes_room_for_another, setup, teardown),
+		cmocka_unit_test_setup_teardown(workers_end_what_nobody_reads, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_start_without_memory_leaves_no_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(
