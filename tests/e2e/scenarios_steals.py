@@ -20,13 +20,16 @@ from scenario import scenario
 from scenarios_agents import agents
 
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
+SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # of web-1, whose server is stopped
+FIRST_SECONDS = 0.2  # at most; before control hears that the queue is full, if all goes well
 ROOM = 64  # of the others: all that leave web-1 may come with the same SYN
 NUMBERS = range(1, len(BACKENDS) + 1)
 
 
-def ids(vips=(VIP4,), **more):
-    return service("ids", PORT, vips=vips, policy={"name": "round-robin"}, agent=AGENT, **more)
+def ids(vips=(VIP4,), agent=None, **more):
+    return service("ids", PORT, vips=vips, policy={"name": "round-robin"}, agent=agent or AGENT,
+                   **more)
 
 
 STEAL = {"after_ms": 300}
@@ -85,8 +88,8 @@ def served(lab):
     return counts
 
 
-def set_steal(lab, steal):
-    lab.write_config([ids(**({"steal": steal} if steal else {}))])
+def set_steal(lab, steal, agent=None):
+    lab.write_config([ids(agent=agent, **({"steal": steal} if steal else {}))])
     lab.weirctl("config", "reload")
 
 
@@ -117,10 +120,10 @@ class Client:
 
 class Clients:
     """Real TCP clients, each with an id of its own. Connects `count` of them within `seconds`, to
-    each of the VIPs in turn."""
+    each of the VIPs in turn; all but the `first` ones once these are connected."""
     numbers = itertools.count(1)
 
-    def __init__(self, namespace, count, seconds, vips=(VIP4,)):
+    def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
         self.poll, self.all, self.open = select.epoll(), [], {}
         targets = [vips[i % len(vips)] for i in range(count)]
         with namespace.inside():
@@ -128,6 +131,8 @@ class Clients:
                                    socket.SOCK_STREAM | socket.SOCK_NONBLOCK) for vip in targets]
         start = time.monotonic()
         for i, sock in enumerate(socks):
+            if i == first:
+                self.run(FIRST_SECONDS, Clients.all_connected)
             due = start + i * seconds / count
             self.run(max(0, due - time.monotonic()))
             time.sleep(max(0, due - time.monotonic()))  # all others have their answers already
@@ -189,9 +194,14 @@ def check_served_once(lab, clients):
 
 
 def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
-    """Stop the server of web-1, and have clients connect until its queue is full and longer."""
+    """Stop the server of web-1, and have clients connect: those that fill its queue, then more."""
     lab.programs["ids-1"].signal(signal.SIGSTOP)
-    return Clients(lab.client, 160, 0.04, vips).run(seconds, until)
+    return Clients(lab.client, 160, 0.04, vips, (BACKLOG + 1) * len(BACKENDS)).run(seconds, until)
+
+
+def wait_for_report(lab):
+    """What comes now comes before control hears that a queue is full, and gives it no more flows."""
+    wait_for("a fresh report", lambda: lab.backend("web-1", "ids")["report"]["age_ms"] < 100, 10, 0.01)
 
 
 def release(lab, clients, seconds=20):
@@ -201,17 +211,19 @@ def release(lab, clients, seconds=20):
     wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
 
 
-@scenario(services=[ids()], start=False, alone=True)
+@scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
 def stopped_server_keeps_nobody_waiting(lab):
     """A full accept queue beside idle backends: time to connect with stealing off and on"""
     with serving(lab):
         # The queue holds one more than the backlog. Of the others, some are half-open or believe that
         # they are connected; the rest waits for as long as the server is stopped.
+        wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
         release(lab, off)
         check_served_once(lab, off)
-        set_steal(lab, STEAL)
+        set_steal(lab, STEAL, SELDOM)
+        wait_for_report(lab)
         on = crowd(lab, 15)
         with_steal = figures(on)
         steals = lab.api("flow.steals")
