@@ -201,7 +201,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
     def redirected():
         send_redirect(lab, "10.0.0.12")
         return "redirected" in lab.lb.ip("route", "get", "10.0.0.11")
-    wait_for("redirect", redirected, 5, 0.3)
+    wait_for("redirect", redirected, 30, 0.3)
     lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # Weir asks for routes again
     wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
     time.sleep(1)

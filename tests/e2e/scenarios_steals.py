@@ -297,13 +297,14 @@ def unheard_server_keeps_nobody_waiting(lab):
 BOTH = (VIP4, VIP6)
 
 
-@scenario(services=[ids(vips=BOTH, steal=STEAL)], start=False,
+@scenario(services=[ids(vips=BOTH, agent=SELDOM, steal=STEAL)], start=False,
           workers={"cores": [os.cpu_count() - 1] * 2})
 def steals_by_two_workers_of_both_families(lab):
     """Clients of IPv4 and of IPv6, whose flows two workers have, leave a stopped server"""
     with serving(lab):
         moved = collections.Counter()
         for _ in range(3):
+            wait_for_report(lab)
             clients = crowd(lab, 30, vips=BOTH)
             assert clients.all_connected(), (figures(clients), lab.api("flow.steals"))
             release(lab, clients)
