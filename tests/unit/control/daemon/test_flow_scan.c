@@ -11,6 +11,8 @@
 
 #define LINES 3000u
 #define SOUGHT 7
+#define QUIET 9 // has few flows that wait
+#define QUIET_LINE 100 // of each WEIR_WAITING_LINES, where one of them is
 #define STEP_MS 1
 
 struct own;
@@ -22,6 +24,7 @@ struct own {
 	struct weir_flow_scan scan;
 	struct weir_prng prng;
 	uint64_t answers;
+	uint32_t worker; // whose turn it is
 	uint32_t widest; // question
 	uint32_t copies; // of each answer
 };
@@ -111,6 +114,43 @@ static void answer_twice(struct own *own, struct weir_message *message) {
 	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
 }
 
+static bool asks(const struct weir_message *message, uint16_t backend) {
+	bool asked = false;
+
+	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
+		asked |= message->waiting.backend[i] == backend;
+	}
+	return asked;
+}
+
+// On each line there is all that a message has room for of one backend, and of the other one a flow
+// here and there.
+static void answer_in_a_flood(struct own *own, struct weir_message *message) {
+	uint32_t last = message->waiting.last < LINES ? message->waiting.last : LINES;
+	uint32_t line = message->waiting.first;
+	bool flooded = asks(message, SOUGHT), quiet = asks(message, QUIET);
+
+	own->answers++;
+	message->waiting.answered = 1;
+	message->waiting.family = 4;
+	message->waiting.lines = LINES;
+	for (; line < last && message->waiting.count == 0; line++) {
+		if (quiet && line % WEIR_WAITING_LINES == QUIET_LINE) {
+			put(message, QUIET);
+		}
+		while (flooded && message->waiting.count < WEIR_WAITING_FLOWS4) {
+			put(message, SOUGHT);
+		}
+		for (uint32_t i = 0; i < message->waiting.count; i++) {
+			struct weir_waiting_flow4 *flow = &message->waiting.flow4[i];
+
+			memcpy(flow->source, &line, sizeof(flow->source));
+			flow->source_port = htons((uint16_t)(own->worker * 16 + 1 + i));
+		}
+	}
+	message->waiting.next = line;
+}
+
 static void put6(struct weir_message *message, const char *client, uint16_t port, uint16_t to) {
 	struct weir_waiting_flow6 *flow = &message->waiting.flow6[message->waiting.count++];
 
@@ -151,6 +191,7 @@ static void work(struct own *own, answer how) {
 		const struct weir_control_box *theirs = &own->dataplane->control_boxes[worker];
 		struct weir_message message;
 
+		own->worker = worker;
 		while (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
 			how(own, &message);
 			for (uint32_t i = 0; i < own->copies; i++) {
@@ -161,18 +202,22 @@ static void work(struct own *own, answer how) {
 }
 
 // Returns when the scan ended, counted from its begin.
-static uint64_t scan(struct own *own, answer how, uint64_t random) {
-	const uint16_t backends[] = {SOUGHT};
+static uint64_t scan_for(struct own *own, answer how, uint32_t count, uint64_t random) {
+	const uint16_t backends[] = {SOUGHT, QUIET};
 	const uint64_t begin = 5000;
 	uint64_t now = begin;
 
-	weir_flow_scan_begin(&own->scan, backends, 1, 500, random, begin);
+	weir_flow_scan_begin(&own->scan, backends, count, 500, random, begin);
 	while (weir_flow_scan_step(&own->scan, now) && now < begin + 100000) {
 		work(own, how);
 		weir_mailboxes_take(&own->mailboxes);
 		now += STEP_MS;
 	}
 	return now - begin;
+}
+
+static uint64_t scan(struct own *own, answer how, uint64_t random) {
+	return scan_for(own, how, 1, random);
 }
 
 // --- tests ----------------------------------------------------------------------------------
@@ -244,6 +289,31 @@ static void scan_ends_in_time_if_workers_go_on_for_ever(void **state) {
 	assert_int_equal(own->scan.count, 0);
 }
 
+static uint32_t kept_of(const struct own *own, uint16_t backend) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < own->scan.count; i++) {
+		count += own->scan.flow[i].backend == backend;
+	}
+	return count;
+}
+
+// Thousands wait at one backend. The few at the other one are all found.
+static void scan_finds_who_waits_beside_a_flood(void **state) {
+	struct own *own = *state;
+	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);
+
+	assert_true(LINES % WEIR_WAITING_LINES > QUIET_LINE);
+	for (uint64_t start = 0; start < LINES; start += LINES / 7) {
+		scan_for(own, answer_in_a_flood, 2, start);
+		assert_int_equal(kept_of(own, SOUGHT), WEIR_FLOW_SCAN_FLOWS / 2);
+		assert_int_equal(kept_of(own, QUIET), few);
+		assert_false(own->scan.incomplete);
+	}
+	scan(own, answer_in_a_flood, 0);
+	assert_int_equal(kept_of(own, SOUGHT), WEIR_FLOW_SCAN_FLOWS);
+}
+
 // Whatever workers answer, a scan ends in time and keeps only flows that were sought.
 static void scan_survives_any_answer(void **state) {
 	struct own *own = *state;
@@ -271,6 +341,7 @@ int main(void) {
 		TEST(scan_keeps_each_flow_once),
 		TEST(scan_keeps_what_agents_can_be_asked_about),
 		TEST(scan_ends_in_time_if_workers_go_on_for_ever),
+		TEST(scan_finds_who_waits_beside_a_flood),
 		TEST(scan_survives_any_answer),
 	};
 #undef TEST
