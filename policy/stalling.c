@@ -7,20 +7,33 @@
 
 // --- counting -------------------------------------------------------------------------------
 
-// kept: of what was recent at the last look.
-static void take(struct weir_stalling_backend *backend, double kept, uint64_t passed_ms) {
-	uint64_t last = backend->last;
-	bool anew = !backend->known || backend->new_flows < last;
+struct passed { // since the last look
+	uint64_t ms;
+	double recent; // part of what was recent at the last look that still is
+	double late; // the same of what was of late
+};
+
+static struct passed pass(const struct weir_stalling_settings *settings, uint64_t ms) {
+	return (struct passed){.ms = ms,
+		.recent = exp(-(double)ms / settings->memory_ms),
+		.late = exp(-2 * (double)ms / settings->after_ms)};
+}
+
+static void take(struct weir_stalling_backend *backend, const struct passed *passed) {
+	double new_flows = (double)(backend->new_flows - backend->last);
+	bool anew = !backend->known || backend->new_flows < backend->last;
 
 	backend->known = true;
 	backend->last = backend->new_flows;
 	if (anew) {
-		backend->recent = backend->recent_ms = 0;
+		backend->recent = backend->recent_ms = backend->rate = 0;
 		backend->looks = 0;
 		backend->stalls = false;
-	} else {
-		backend->recent = backend->recent * kept + (double)(backend->new_flows - last);
-		backend->recent_ms = backend->recent_ms * kept + (double)passed_ms;
+	} else if (passed->ms > 0) {
+		backend->recent = backend->recent * passed->recent + new_flows;
+		backend->recent_ms = backend->recent_ms * passed->recent + (double)passed->ms;
+		backend->rate = backend->rate * passed->late +
+				new_flows / (double)passed->ms * (1 - passed->late);
 	}
 }
 
@@ -99,6 +112,13 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
+// Whether all that is half-open may have come within half of after_ms. If not, some has waited
+// longer.
+static bool may_all_be_new(const struct weir_stalling_settings *settings,
+	const struct weir_stalling_backend *backend) {
+	return (double)backend->half_open <= backend->rate * settings->after_ms / 2;
+}
+
 // Whether a backend that stalls goes on doing so. The last few of a pile are to leave it, too.
 static bool too_many_still(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected) {
@@ -108,14 +128,23 @@ static bool too_many_still(const struct weir_stalling_settings *settings,
 					       : too_many(settings, backend, expected, 0.5);
 }
 
+static void judge_stalling(const struct weir_stalling_settings *settings,
+	struct weir_stalling_backend *backend, double expected) {
+	backend->looks = may_all_be_new(settings, backend) ? backend->looks + 1 : 0;
+	if (backend->looks == WEIR_STALLING_LOOKS || !too_many_still(settings, backend, expected)) {
+		backend->stalls = false;
+		backend->looks = 0;
+	}
+}
+
 static void judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backend, double expected) {
 	if (backend->stalls) {
-		backend->stalls = too_many_still(settings, backend, expected > 0 ? expected : 0);
-		backend->looks = 0;
+		judge_stalling(settings, backend, expected > 0 ? expected : 0);
 		return;
 	}
-	if (expected < 0 || !too_many(settings, backend, expected, 1)) {
+	if (expected < 0 || !too_many(settings, backend, expected, 1) ||
+		may_all_be_new(settings, backend)) {
 		backend->looks = 0;
 		return;
 	}
@@ -123,17 +152,21 @@ static void judge(const struct weir_stalling_settings *settings,
 		backend->looks = 0;
 		backend->first = backend->half_open;
 	}
-	backend->stalls = ++backend->looks >= WEIR_STALLING_LOOKS;
+	if (++backend->looks == WEIR_STALLING_LOOKS) {
+		backend->stalls = true;
+		backend->looks = 0;
+	}
 }
 
 uint32_t weir_stalling_look(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order,
 	uint64_t passed_ms) {
-	double kept = exp(-(double)passed_ms / settings->memory_ms), sum;
+	const struct passed passed = pass(settings, passed_ms);
 	uint32_t stalling = 0;
+	double sum;
 
 	for (uint32_t i = 0; i < count; i++) {
-		take(&backends[i], kept, passed_ms);
+		take(&backends[i], &passed);
 	}
 	sum = put_in_order(backends, count, order);
 	for (uint32_t i = 0; i < count; i++) {

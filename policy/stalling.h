@@ -9,10 +9,14 @@
 //   - it has WEIR_STALLING_TIMES as many half-open flows as its new flows let expect, and
 //     WEIR_STALLING_LEAST more: an idle backend does not stall
 //   - they have waited for half of after_ms on average, or longer: a round trip is shorter
+//   - they are more than came within that time of late
 //   - and they have not become fewer.
 //
 // It stalls until a look finds less than half of these flows, or that they wait for less; of fewer
 // than WEIR_STALLING_LEAST, until there are only half of WEIR_STALLING_TIMES as many as expected.
+// In any case until WEIR_STALLING_LOOKS looks in a row find no more than came within half of
+// after_ms: it lets its clients in, however few they are.
+//
 // What is expected is measured at the other backends: half-open flows for each new flow, at those
 // that do best, down to a quarter of the new flows. In a flood of forged SYNs all backends have
 // many, so that none stalls; where most backends stall, the few that do not are the measure.
@@ -43,11 +47,12 @@ struct weir_stalling_backend { // zeroed at first
 	bool stalls;
 	// Of this module alone.
 	bool known;
-	uint32_t looks; // in a row that found too many half-open flows
+	uint32_t looks; // in a row that speak for the opposite of `stalls`
 	uint64_t first; // half-open flows at the first of them
 	uint64_t last; // new_flows at the last look
 	double recent; // new flows
 	double recent_ms; // time that they came in
+	double rate; // new flows in a ms, of late
 	uint32_t place; // in the order
 };
 

@@ -161,6 +161,42 @@ static void the_last_few_are_not_left_behind(void **state) {
 	assert_int_equal(weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 0);
 }
 
+// Its round trips are longer than those of the others, but it lets its clients in again: that there
+// are always a few does not keep it stalling.
+static void one_far_away_recovers_as_fast(void **state) {
+	(void)state;
+	for (uint32_t rate = 5; rate <= 60; rate += 5) {
+		for (uint32_t takes = 1; takes <= 2; takes++) {
+			struct world w = begin(4, rate);
+
+			for (uint32_t i = 0; i < w.count; i++) {
+				w.of[i].takes = i == 1 ? takes : 0;
+			}
+			assert_int_equal(looks(&w, 20 * SECOND), 0);
+			w.of[1].takes = TIMEOUT;
+			assert_int_not_equal(until(&w, 1, 20 * SECOND), UINT32_MAX);
+			looks(&w, 2 * SECOND);
+			w.of[1].takes = takes;
+			assert_in_range(until(&w, 0, 20 * SECOND), 1, SECOND);
+		}
+	}
+}
+
+// All leave it soon after they may, and nobody is let in: there are always a few, and they are to
+// go.
+static void one_that_is_relieved_stalls_on(void **state) {
+	(void)state;
+	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
+		struct world w = begin(4, rate);
+
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+		w.of[1].takes = TIMEOUT;
+		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+		w.of[1].takes = 7;
+		assert_int_equal(looks(&w, 20 * SECOND), 20 * SECOND);
+	}
+}
+
 // New flows go elsewhere, as with a policy by loads: those that are there wait on.
 static void one_that_gets_no_more_flows_stalls(void **state) {
 	struct world w = begin(4, 200);
@@ -278,6 +314,8 @@ int main(void) {
 		cmocka_unit_test(a_backend_that_lets_nobody_in_stalls),
 		cmocka_unit_test(a_burst_is_enough),
 		cmocka_unit_test(the_last_few_are_not_left_behind),
+		cmocka_unit_test(one_far_away_recovers_as_fast),
+		cmocka_unit_test(one_that_is_relieved_stalls_on),
 		cmocka_unit_test(one_that_gets_no_more_flows_stalls),
 		cmocka_unit_test(where_most_stall_the_others_are_the_measure),
 		cmocka_unit_test(a_flood_stalls_nobody),
