@@ -317,10 +317,18 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 }
 
-void weir_flow_steals_forget(struct weir_flow_steals *steals) {
+// Nobody steals until the next configure.
+static void disable(struct weir_flow_steals *steals) {
 	weir_flow_steals_abandon(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
 		steals->services[i].enabled = false;
+	}
+}
+
+void weir_flow_steals_forget(struct weir_flow_steals *steals) {
+	disable(steals);
+	for (uint32_t i = 0; i < steals->count; i++) {
+		steals->services[i].count = 0; // what is known of members goes by ids
 	}
 }
 
@@ -423,7 +431,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 		drop_services(new.services, new.count);
 		free(new.former);
 		free(new.place);
-		weir_flow_steals_forget(steals);
+		disable(steals);
 		uv_timer_stop(&steals->timer);
 		return r;
 	}

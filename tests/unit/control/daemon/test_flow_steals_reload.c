@@ -104,6 +104,28 @@ static void steals_remember_what_was_moved_through_reloads(void **state) {
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
+// Another process has given the ids to other backends: what is known of one is not held against the
+// one that has its id now.
+static void steals_forget_who_had_the_ids(void **state) {
+	struct own *own = *state;
+	uint64_t end;
+
+	own->result = WEIR_AGENT_STEAL_OFF; // it is not asked for a second
+	begin_flows(own, 3);
+	run_until_ended(own, 3);
+	own->result = WEIR_AGENT_STEAL_NOTHING;
+	end = now_ms() + 600;
+	weir_flow_steals_forget(own->steals);
+	run_for(own, WEIR_FLOW_STEALS_MS * 2);
+	assert_int_equal(ended(own), 3);
+	configure(own);
+	while (ended(own) < 6 && now_ms() < end) {
+		run_for(own, 5);
+	}
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_OFF], 3); // the service's remain
+}
+
 // What a reload has abandoned waits for the agent's answer for a while: another request for the
 // flow finds it there, or no place. The agent is not taken for silent.
 static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
@@ -187,6 +209,7 @@ int main(void) {
 		TEST(steals_remember_rate_and_pauses_through_reloads),
 		TEST(steals_ask_less_often_whatever_else_is_said),
 		TEST(steals_remember_what_was_moved_through_reloads),
+		TEST(steals_forget_who_had_the_ids),
 		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
 		TEST(steals_name_a_backend_that_has_gone),
 		TEST(steals_remember_through_a_reload_without_memory),
