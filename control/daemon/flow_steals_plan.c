@@ -16,7 +16,7 @@
 #define REPORT_FRESH_MS 5000u // of a thief, however often its agent is asked
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
-#define PORT_MS 10000u // a refused port: longer than most clients wait for an answer
+#define PLACE_MS 10000u // a refused place: longer than most clients wait for an answer
 #define TELL_MS 600000u // then the same is said again
 
 // A task costs nothing to carry. A thief that could not take one waits a little. Who has less than
@@ -34,21 +34,24 @@ static const struct weir_steal_params params = {.latency = 0.01,
 
 // --- life -----------------------------------------------------------------------------------
 
-// Whether its connections may be to more than one port.
-static bool has_many_ports(const struct weir_config_service *config) {
+// Whether its connections may be to more than one port, or address.
+static void look_at_binds(
+	const struct weir_config_service *config, bool *ret_ports, bool *ret_addresses) {
 	const struct weir_config_bind *first = NULL;
-	bool many = false;
 
+	*ret_ports = *ret_addresses = false;
 	for (uint32_t i = 0; i < config->bind_count; i++) {
 		const struct weir_config_bind *bind = &config->binds[i];
 
 		if (bind->protocol == IPPROTO_TCP) {
 			first = first == NULL ? bind : first;
-			many |= bind->port_first != bind->port_last ||
-				bind->port_first != first->port_first;
+			*ret_ports |= bind->port_first != bind->port_last ||
+				      bind->port_first != first->port_first;
+			*ret_addresses |= bind->address.family != first->address.family ||
+					  memcmp(bind->address.bytes, first->address.bytes,
+						  sizeof(bind->address.bytes)) != 0;
 		}
 	}
-	return many;
 }
 
 // Agents of backends without flows are asked less often, and a report may be late by a timeout.
@@ -70,10 +73,10 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 		.enabled = config->steal.enabled && id >= 0,
 		.after_ms = config->steal.after_ms,
 		.per_second = config->steal.per_second,
-		.many_ports = has_many_ports(config),
 		.stalling = {.memory_ms = syn_seen_ms, .after_ms = config->steal.after_ms},
 		.report_most_ms = report_most_ms(&config->agent),
 		.tokens = config->steal.per_second};
+	look_at_binds(config, &service->many_ports, &service->many_addresses);
 	snprintf(service->name, sizeof(service->name), "%s", config->name);
 	if (!service->enabled) {
 		return 0;
@@ -143,6 +146,7 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 	bool same = a->enabled && b->enabled && a->id == b->id && a->count == b->count &&
 		    a->report_most_ms == b->report_most_ms && a->after_ms == b->after_ms &&
 		    a->per_second == b->per_second && a->many_ports == b->many_ports &&
+		    a->many_addresses == b->many_addresses &&
 		    a->stalling.memory_ms == b->stalling.memory_ms;
 
 	for (uint32_t i = 0; same && i < a->count; i++) {
@@ -151,24 +155,52 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 	return same;
 }
 
-// --- refused ports --------------------------------------------------------------------------
+// --- refused places -------------------------------------------------------------------------
 
-// The place of a port of a member; it may hold another one, which was refused there before.
-static struct steal_port *port_at(struct steal_service *service, uint32_t member, uint16_t port) {
-	return &service->refused[(member * 31 + ntohs(port)) % WEIR_STEAL_PORTS];
+static struct steal_place place_of(
+	uint32_t member, uint16_t port, uint8_t family, const uint8_t address[16]) {
+	struct steal_place place = {.member = (uint16_t)member, .port = port, .family = family};
+
+	memcpy(place.address, address, sizeof(place.address));
+	return place;
 }
 
-static void refuse_port(
-	struct steal_service *service, uint32_t member, uint16_t port, uint64_t now_ms) {
-	*port_at(service, member, port) = (struct steal_port){
-		.member = (uint16_t)member, .port = port, .until_ms = now_ms + PORT_MS};
+// The element for a place; it may hold another one, which was refused before.
+static struct steal_place *element_of(
+	struct steal_service *service, const struct steal_place *place) {
+	uint32_t sum = place->member * 31u + ntohs(place->port);
+
+	for (size_t i = 0; i < sizeof(place->address); i++) {
+		sum = sum * 31 + place->address[i];
+	}
+	return &service->refused[sum % WEIR_STEAL_PLACES];
 }
 
-static bool is_refused(
-	struct steal_service *service, uint32_t member, uint16_t port, uint64_t now_ms) {
-	const struct steal_port *at = port_at(service, member, port);
+static void refuse(
+	struct steal_service *service, const struct steal_place *place, uint64_t now_ms) {
+	struct steal_place *element = element_of(service, place);
 
-	return at->port == port && at->member == member && now_ms < at->until_ms;
+	*element = *place;
+	element->until_ms = now_ms + PLACE_MS;
+}
+
+static bool holds(struct steal_service *service, const struct steal_place *place, uint64_t now_ms) {
+	const struct steal_place *at = element_of(service, place);
+
+	return at->port == place->port && at->member == place->member &&
+	       at->family == place->family &&
+	       memcmp(at->address, place->address, sizeof(at->address)) == 0 &&
+	       now_ms < at->until_ms;
+}
+
+// Whether its agent does not let this flow of a member go: at its port, or at its address and port.
+static bool is_refused(struct steal_service *service, uint32_t member,
+	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
+	static const uint8_t any[16] = {0};
+	const struct steal_place port = place_of(member, flow->vip_port, 0, any),
+				 both = place_of(member, flow->vip_port, flow->family, flow->vip);
+
+	return holds(service, &port, now_ms) || holds(service, &both, now_ms);
 }
 
 // --- the plan -------------------------------------------------------------------------------
@@ -249,8 +281,8 @@ static void put_flows(struct steal_service *service, const struct weir_flow_scan
 		uint32_t victim = victim_of(service, waiting, scan->flow[i].backend);
 
 		if (victim < waiting->victims &&
-			!is_refused(service, waiting->victim[victim].member, scan->flow[i].vip_port,
-				now_ms)) {
+			!is_refused(
+				service, waiting->victim[victim].member, &scan->flow[i], now_ms)) {
 			weir_steal_plan_put(service->plan, service->count + waiting->count,
 				waiting->victim[victim].member, &task);
 			waiting->victim[victim].flows++;
@@ -327,7 +359,11 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 		count += take(service, &waiting, requests, n, share, planned + count);
 	} while (n > 0 && count < allowed);
 	for (uint32_t i = 0; i < count; i++) {
-		planned[i].port = scan->flow[planned[i].flow].vip_port;
+		const struct weir_flow_waiting_at *flow = &scan->flow[planned[i].flow];
+
+		planned[i].port = flow->vip_port;
+		planned[i].family = flow->family;
+		memcpy(planned[i].address, flow->vip, sizeof(planned[i].address));
 	}
 	service->tokens -= count;
 	service->asked += count;
@@ -343,10 +379,22 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// It is about the port alone: of those that clients may choose, another one may be served.
-static bool is_of_port(const struct steal_service *service, enum weir_flow_steal_outcome outcome) {
-	return service->many_ports &&
-	       (outcome == WEIR_FLOW_STEAL_NO_LISTENER || outcome == WEIR_FLOW_STEAL_OFF);
+// It is about the port alone, or the address and port: of those that clients may choose, another
+// one may be served. False = it is about all of the backend.
+static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
+	enum weir_flow_steal_outcome outcome, struct steal_place *ret) {
+	static const uint8_t any[16] = {0};
+
+	if (outcome == WEIR_FLOW_STEAL_OFF && service->many_ports) {
+		*ret = place_of(planned->victim, planned->port, 0, any);
+		return true;
+	}
+	if (outcome == WEIR_FLOW_STEAL_NO_LISTENER &&
+		(service->many_ports || service->many_addresses)) {
+		*ret = place_of(planned->victim, planned->port, planned->family, planned->address);
+		return true;
+	}
+	return false;
 }
 
 // The agent has said yes.
@@ -395,6 +443,7 @@ bool weir_steal_member_tells(
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	struct steal_member *victim = &service->members[planned->victim];
+	struct steal_place place;
 
 	service->outcomes[outcome]++;
 	end_in_plan(service, planned, outcome, now_ms);
@@ -405,8 +454,8 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	victim->permitted |= is_permitted(outcome);
 	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
-	} else if (is_of_port(service, outcome)) {
-		refuse_port(service, planned->victim, planned->port, now_ms);
+	} else if (is_of_place(service, planned, outcome, &place)) {
+		refuse(service, &place, now_ms);
 	} else if (is_of_agent(outcome) && !(outcome == WEIR_FLOW_STEAL_SILENT && victim->heard) &&
 		   now_ms >= victim->paused_ms) { // else another request of the round ended so
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);

@@ -11,7 +11,7 @@
 #include "steal_plan.h"
 
 #define WEIR_STEAL_WAITING 256u // flows of a service that are planned for at a time
-#define WEIR_STEAL_PORTS 64u // refused ports of a service that are remembered
+#define WEIR_STEAL_PLACES 64u // refused ones of a service that are remembered
 
 struct steal_member { // a backend of a service
 	uint16_t id;
@@ -33,9 +33,12 @@ struct steal_member { // a backend of a service
 	uint64_t given_ms; // when this second began
 };
 
-struct steal_port { // of a backend, whose agent lets no connection to it go
+// Where clients connect to, at a backend whose agent lets no connection to it go.
+struct steal_place {
 	uint16_t member;
 	uint16_t port; // network order
+	uint8_t family; // 0 = any address
+	uint8_t address[16];
 	uint64_t until_ms; // it is not asked about it before; 0 = none is remembered
 };
 
@@ -47,6 +50,7 @@ struct steal_service {
 	uint32_t after_ms; // as configured
 	uint32_t per_second;
 	bool many_ports; // clients choose to which one they connect
+	bool many_addresses; // the same
 	double tokens; // requests that may be made now
 	uint64_t filled_ms; // when they were counted
 	uint32_t report_most_ms; // an older report tells nothing about a thief
@@ -59,7 +63,7 @@ struct steal_service {
 	uint32_t stalling_count; // members
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
-	struct steal_port refused[WEIR_STEAL_PORTS]; // a place by member and port
+	struct steal_place refused[WEIR_STEAL_PLACES]; // by what it is, one in each element
 	uint32_t turn; // member from which victims are looked for
 	uint64_t incomplete; // rounds
 	uint64_t asked;
@@ -72,6 +76,7 @@ struct steal_planned {
 	enum weir_flow_steal_reason reason;
 	uint32_t task, id; // of the plan
 	uint16_t port; // that the client connects to, network order
+	uint8_t family, address[16]; // the same
 };
 
 static inline bool weir_steal_is_saturated(const struct steal_member *member) {

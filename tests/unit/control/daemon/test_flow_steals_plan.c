@@ -240,37 +240,53 @@ static void thieves_that_take_nothing_wait(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Of a service with many ports, the agent of a backend is asked about each port that its server
-// does not serve once in a while. A client that tries them all keeps nobody else from being moved.
-static void refused_ports_pause_no_agent(void **state) {
-	static const enum weir_flow_steal_outcome refusals[] = {
+static bool is_served(uint16_t flow) {
+	return flow % 2 == 0;
+}
+
+// Of a service with many ports or addresses, the agent of a backend is asked about each that its
+// server does not serve once in a while. Who tries them all keeps nobody else from being moved.
+static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
+	static const enum weir_flow_steal_outcome of_ports[] = {
 		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
-	struct own *own = *state;
 	struct plan plan;
 	uint64_t at_ms = 1000000;
 	uint32_t served, count;
 
 	set_up_plan(own, &plan, 1, 1000);
-	plan.service.many_ports = true;
+	plan.service.many_ports = !addresses;
+	plan.service.many_addresses = addresses;
 	for (uint32_t round = 0; round < 35; round++, at_ms += 300) {
 		look(own, &plan, at_ms);
 		assert_int_equal(plan.victims, 1);
 		for (uint16_t i = 0; i < 8; i++) {
-			list(&plan, plan.victim[0], i % 2 == 0 ? 80 : 1000 + i);
+			list(&plan, plan.victim[0], addresses || is_served(i) ? 80 : 1000 + i);
+			plan.scan.flow[i].vip[0] = addresses && !is_served(i) ? 10 + i : 198;
 		}
 		count = weir_steal_service_plan(&plan.service, &plan.scan, at_ms, plan.planned);
 		served = 0;
 		for (uint32_t i = 0; i < count; i++) {
-			bool is_served = plan.planned[i].port == htons(80);
+			bool ok = is_served((uint16_t)plan.planned[i].flow);
+			enum weir_flow_steal_outcome no =
+				addresses ? WEIR_FLOW_STEAL_NO_LISTENER : of_ports[i % 2];
 
-			served += is_served;
+			served += ok;
 			weir_steal_service_ended(&plan.service, &plan.planned[i],
-				is_served ? WEIR_FLOW_STEAL_MOVED : refusals[i % 2], at_ms + 1);
+				ok ? WEIR_FLOW_STEAL_MOVED : no, at_ms + 1);
 		}
 		assert_int_equal(served, 4);
 		assert_int_equal(count - served, round == 0 || round == 34 ? 4 : 0);
 	}
 	weir_steal_service_fini(&plan.service);
+}
+
+static void refused_ports_pause_no_agent(void **state) {
+	refusals_of_places_pause_no_agent(*state, false);
+}
+
+// As those of IPv6, where the server listens at IPv4 addresses alone.
+static void refused_addresses_pause_no_agent(void **state) {
+	refusals_of_places_pause_no_agent(*state, true);
 }
 
 // Where there is one port, what its agent says of that goes for all.
@@ -291,23 +307,27 @@ static void refusals_of_the_only_port_pause_the_agent(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
-static void services_have_many_ports(void **state) {
+static void services_have_many_ports_or_addresses(void **state) {
 	static const struct {
 		struct weir_config_bind binds[2];
-		bool many;
+		bool ports, addresses;
 	} cases[] = {
 		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
 			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
+			false, false},
+		{{{{{198}, 4}, IPPROTO_TCP, 80, 80}, {{{0x20}, 6}, IPPROTO_TCP, 80, 80}}, false,
+			true},
+		{{{{{198}, 4}, IPPROTO_UDP, 80, 80}, {{{0x20}, 6}, IPPROTO_TCP, 80, 80}}, false,
 			false},
 		{{{.protocol = IPPROTO_UDP, .port_first = 53, .port_last = 53},
 			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
-			false},
+			false, false},
 		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
 			 {.protocol = IPPROTO_TCP, .port_first = 443, .port_last = 443}},
-			true},
+			true, false},
 		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
 			 {.protocol = IPPROTO_TCP, .port_first = 0, .port_last = 65535}},
-			true},
+			true, false},
 	};
 	struct own *own = *state;
 	struct weir_config_service *config = &own->config->services[0];
@@ -322,8 +342,10 @@ static void services_have_many_ports(void **state) {
 		changed.bind_count = 2;
 		assert_int_equal(
 			weir_steal_service_init(&service, own->lab.tables, &changed, 5000), 0);
-		assert_int_equal(service.many_ports, cases[i].many);
-		assert_int_equal(weir_steal_service_is_same(&former, &service), !cases[i].many);
+		assert_int_equal(service.many_ports, cases[i].ports);
+		assert_int_equal(service.many_addresses, cases[i].addresses);
+		assert_int_equal(weir_steal_service_is_same(&former, &service),
+			!cases[i].ports && !cases[i].addresses);
 		weir_steal_service_fini(&service);
 	}
 	weir_steal_service_fini(&former);
@@ -550,8 +572,9 @@ int main(void) {
 		TEST(refusals_of_one_backend_are_not_the_others_loss),
 		TEST(thieves_that_take_nothing_wait),
 		TEST(refused_ports_pause_no_agent),
+		TEST(refused_addresses_pause_no_agent),
 		TEST(refusals_of_the_only_port_pause_the_agent),
-		TEST(services_have_many_ports),
+		TEST(services_have_many_ports_or_addresses),
 		cmocka_unit_test(pauses_are_taken_over_in_one_pass),
 		TEST(thieves_are_those_that_have_reported_of_late),
 		TEST(half_open_flows_make_a_victim),
