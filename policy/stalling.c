@@ -25,6 +25,8 @@ static void take(struct weir_stalling_backend *backend, const struct passed *pas
 
 	backend->known = true;
 	backend->last = backend->new_flows;
+	backend->own =
+		backend->moved < backend->half_open ? backend->half_open - backend->moved : 0;
 	if (anew) {
 		backend->recent = backend->recent_ms = backend->rate = 0;
 		backend->looks = 0;
@@ -46,13 +48,14 @@ static int compare(const void *a, const void *b) {
 				    : (x->backend > y->backend) - (x->backend < y->backend);
 }
 
-// Returns the new flows of all.
-static double put_in_order(
-	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order) {
+// moved: with the flows that came from others. Returns the new flows of all.
+static double put_in_order(struct weir_stalling_backend *backends, uint32_t count, bool moved,
+	struct weir_stalling_place *order) {
 	double sum = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		double recent = backends[i].recent, half_open = (double)backends[i].half_open;
+		double recent = backends[i].recent;
+		double half_open = (double)(moved ? backends[i].half_open : backends[i].own);
 
 		order[i] = (struct weir_stalling_place){
 			.share = recent > 0 ? half_open / recent : DBL_MAX,
@@ -106,7 +109,7 @@ static double expected(const struct weir_stalling_backend *backend,
 // Whether too many wait, and too long. part: of the limit of flows.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
-	double half_open = (double)backend->half_open;
+	double half_open = (double)backend->own;
 
 	return half_open >= part * (WEIR_STALLING_TIMES * expected + WEIR_STALLING_LEAST) &&
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
@@ -116,13 +119,13 @@ static bool too_many(const struct weir_stalling_settings *settings,
 // longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
-	return (double)backend->half_open <= backend->rate * settings->after_ms / 2;
+	return (double)backend->own <= backend->rate * settings->after_ms / 2;
 }
 
 // Whether a backend that stalls goes on doing so. The last few of a pile are to leave it, too.
 static bool too_many_still(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected) {
-	double half_open = (double)backend->half_open;
+	double half_open = (double)backend->own;
 
 	return half_open < WEIR_STALLING_LEAST ? half_open > 0.5 * WEIR_STALLING_TIMES * expected
 					       : too_many(settings, backend, expected, 0.5);
@@ -131,26 +134,23 @@ static bool too_many_still(const struct weir_stalling_settings *settings,
 static void judge_stalling(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backend, double expected) {
 	backend->looks = may_all_be_new(settings, backend) ? backend->looks + 1 : 0;
-	if (backend->looks == WEIR_STALLING_LOOKS || !too_many_still(settings, backend, expected)) {
+	if (backend->looks == WEIR_STALLING_LOOKS ||
+		!too_many_still(settings, backend, expected > 0 ? expected : 0)) {
 		backend->stalls = false;
 		backend->looks = 0;
 	}
 }
 
-static void judge(const struct weir_stalling_settings *settings,
+static void judge_other(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backend, double expected) {
-	if (backend->stalls) {
-		judge_stalling(settings, backend, expected > 0 ? expected : 0);
-		return;
-	}
 	if (expected < 0 || !too_many(settings, backend, expected, 1) ||
 		may_all_be_new(settings, backend)) {
 		backend->looks = 0;
 		return;
 	}
-	if (backend->looks == 0 || backend->half_open < backend->first) {
+	if (backend->looks == 0 || backend->own < backend->first) {
 		backend->looks = 0;
-		backend->first = backend->half_open;
+		backend->first = backend->own;
 	}
 	if (++backend->looks == WEIR_STALLING_LOOKS) {
 		backend->stalls = true;
@@ -158,20 +158,37 @@ static void judge(const struct weir_stalling_settings *settings,
 	}
 }
 
+// Judge those that stall, or those that do not. Returns how many stall then.
+static uint32_t judge(const struct weir_stalling_settings *settings,
+	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
+	struct weir_stalling_place *order) {
+	double sum = put_in_order(backends, count, !stalling, order);
+	uint32_t stall = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct weir_stalling_backend *backend = &backends[i];
+
+		if (backend->stalls == stalling) {
+			(stalling ? judge_stalling : judge_other)(
+				settings, backend, expected(backend, order, count, sum));
+		}
+		stall += backend->stalls;
+	}
+	return stall;
+}
+
 uint32_t weir_stalling_look(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, struct weir_stalling_place *order,
 	uint64_t passed_ms) {
 	const struct passed passed = pass(settings, passed_ms);
 	uint32_t stalling = 0;
-	double sum;
 
 	for (uint32_t i = 0; i < count; i++) {
 		take(&backends[i], &passed);
-	}
-	sum = put_in_order(backends, count, order);
-	for (uint32_t i = 0; i < count; i++) {
-		judge(settings, &backends[i], expected(&backends[i], order, count, sum));
 		stalling += backends[i].stalls;
 	}
-	return stalling;
+	if (stalling > 0) {
+		(void)judge(settings, backends, count, true, order);
+	}
+	return judge(settings, backends, count, false, order);
 }

@@ -23,6 +23,11 @@
 // Without new flows at others there is none, and nobody begins to stall. New flows count less the
 // older they are, by a time constant of memory_ms, the timeout of half-open flows.
 //
+// Flows that were moved to a backend are half-open there until their clients send again, and nobody
+// knows how many still are. None counts against that backend, nor in what is expected of one that
+// stalls already, so that others look no worse for what they took from it. In what is expected of
+// one that does not stall all count, so that it does not look worse than others that took flows.
+//
 // Threads: pure functions over what the caller owns. No clock (time is an argument), no allocation.
 #pragma once
 
@@ -42,13 +47,15 @@ struct weir_stalling_settings {
 struct weir_stalling_backend { // zeroed at first
 	// Set by the caller before each look.
 	uint64_t half_open; // now
+	uint64_t moved; // at most so many of them came from others, and wait for their clients
 	uint64_t new_flows; // since any time; smaller than before: counted anew
 	// Told by a look.
 	bool stalls;
 	// Of this module alone.
 	bool known;
 	uint32_t looks; // in a row that speak for the opposite of `stalls`
-	uint64_t first; // half-open flows at the first of them
+	uint64_t own; // half-open flows, without those that came from others
+	uint64_t first; // the same at the first of these looks
 	uint64_t last; // new_flows at the last look
 	double recent; // new flows
 	double recent_ms; // time that they came in

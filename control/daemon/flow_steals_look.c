@@ -59,13 +59,8 @@ void weir_steal_service_count(
 	}
 	service->counted_ms = now_ms;
 	for (uint32_t i = 0; i < service->count; i++) {
-		struct weir_stalling_backend *handshakes = &service->handshakes[i];
-		uint64_t coming = coming_to(&service->members[i], now_ms);
-
-		read_counters(segment, service->members[i].id, handshakes);
-		// Until their clients' next SYNs those are half-open, and tell nothing of this one.
-		handshakes->half_open -=
-			coming < handshakes->half_open ? coming : handshakes->half_open;
+		read_counters(segment, service->members[i].id, &service->handshakes[i]);
+		service->handshakes[i].moved = coming_to(&service->members[i], now_ms);
 	}
 	service->stalling_count = weir_stalling_look(&service->stalling, service->handshakes,
 		service->count, service->places, passed_ms);

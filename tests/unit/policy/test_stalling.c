@@ -227,6 +227,56 @@ static void where_most_stall_the_others_are_the_measure(void **state) {
 	assert_false(w.backends[6].stalls || w.backends[7].stalls); // nobody is better
 }
 
+// A few SYNs are forged, as always. Two backends take the flows of one that lets nobody in: those
+// are let in soon, but may be half-open yet. The others do no worse for that.
+static void who_takes_from_others_makes_nobody_stall(void **state) {
+	static const double forged[] = {0.05, 0.1, 0.3};
+
+	(void)state;
+	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
+		struct world w = begin(6, 100);
+
+		for (uint32_t i = 0; i < w.count; i++) {
+			w.of[i].forged = i > 0 ? forged[f] : 0;
+		}
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+		w.of[0].takes = TIMEOUT;
+		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+		w.of[0].takes = 7;
+		for (uint32_t i = 1; i < 3; i++) {
+			w.of[i].per_second += 50;
+			w.of[i].forged *= 2.0 / 3;
+			w.backends[i].moved = 75;
+		}
+		for (uint32_t n = 0; n < 60 * SECOND; n++) {
+			assert_in_range(look(&w), 0, 1);
+			assert_true(w.backends[0].stalls || forged[f] > 0.2);
+		}
+	}
+}
+
+// One that takes flows of another lets nobody in either, or one that takes none does not.
+static void a_second_one_stalls_beside_the_first(void **state) {
+	(void)state;
+	for (uint32_t second = 1; second < 4; second += 2) {
+		struct world w = begin(4, 100);
+
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+		w.of[0].takes = TIMEOUT;
+		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
+		w.of[0].takes = 7;
+		for (uint32_t i = 1; i < 3; i++) {
+			w.of[i].per_second += 50;
+			w.of[i].takes = 3; // many wait for their clients
+			w.backends[i].moved = 75;
+		}
+		looks(&w, 5 * SECOND);
+		w.of[second].takes = TIMEOUT;
+		assert_in_range(until(&w, 2, 10 * SECOND), 3, 3 * SECOND);
+		assert_true(w.backends[0].stalls && w.backends[second].stalls);
+	}
+}
+
 static void a_flood_stalls_nobody(void **state) {
 	static const double forged[] = {0.5, 3, 30, 1000};
 
@@ -318,6 +368,8 @@ int main(void) {
 		cmocka_unit_test(one_that_is_relieved_stalls_on),
 		cmocka_unit_test(one_that_gets_no_more_flows_stalls),
 		cmocka_unit_test(where_most_stall_the_others_are_the_measure),
+		cmocka_unit_test(who_takes_from_others_makes_nobody_stall),
+		cmocka_unit_test(a_second_one_stalls_beside_the_first),
 		cmocka_unit_test(a_flood_stalls_nobody),
 		cmocka_unit_test(a_stalling_backend_is_seen_in_a_flood),
 		cmocka_unit_test(who_has_little_to_do_does_not_stall),

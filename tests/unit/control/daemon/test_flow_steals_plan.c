@@ -312,22 +312,14 @@ static void services_have_many_ports_or_addresses(void **state) {
 		struct weir_config_bind binds[2];
 		bool ports, addresses;
 	} cases[] = {
-		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
-			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
-			false, false},
+		{{{{{0}, 0}, IPPROTO_TCP, 80, 80}, {{{0}, 0}, IPPROTO_TCP, 80, 80}}, false, false},
 		{{{{{198}, 4}, IPPROTO_TCP, 80, 80}, {{{0x20}, 6}, IPPROTO_TCP, 80, 80}}, false,
 			true},
 		{{{{{198}, 4}, IPPROTO_UDP, 80, 80}, {{{0x20}, 6}, IPPROTO_TCP, 80, 80}}, false,
 			false},
-		{{{.protocol = IPPROTO_UDP, .port_first = 53, .port_last = 53},
-			 {.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80}},
-			false, false},
-		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
-			 {.protocol = IPPROTO_TCP, .port_first = 443, .port_last = 443}},
-			true, false},
-		{{{.protocol = IPPROTO_TCP, .port_first = 80, .port_last = 80},
-			 {.protocol = IPPROTO_TCP, .port_first = 0, .port_last = 65535}},
-			true, false},
+		{{{{{0}, 0}, IPPROTO_UDP, 53, 53}, {{{0}, 0}, IPPROTO_TCP, 80, 80}}, false, false},
+		{{{{{0}, 0}, IPPROTO_TCP, 80, 80}, {{{0}, 0}, IPPROTO_TCP, 443, 443}}, true, false},
+		{{{{{0}, 0}, IPPROTO_TCP, 80, 80}, {{{0}, 0}, IPPROTO_TCP, 0, 65535}}, true, false},
 	};
 	struct own *own = *state;
 	struct weir_config_service *config = &own->config->services[0];
@@ -544,6 +536,20 @@ static void half_open_flows_at_all_make_no_victim(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
+// What was moved to it of late is told apart, but shown.
+static void flows_on_their_way_are_shown(void **state) {
+	struct own *own = *state;
+	struct plan plan;
+
+	set_up_plan(own, &plan, 0, 100);
+	count_flows(own, 5, 40, 40);
+	weir_steal_member_given(&plan.service.members[5], 1000000, 30);
+	weir_steal_service_count(&plan.service, own->lab.segment, 1000000);
+	assert_int_equal(plan.service.handshakes[5].half_open, 40);
+	assert_int_equal(plan.service.handshakes[5].moved, 30);
+	weir_steal_service_fini(&plan.service);
+}
+
 // Both a full queue and half-open flows: the queue is what is shown, as it is known for certain.
 static void a_full_queue_is_the_reason_that_is_shown(void **state) {
 	struct own *own = *state;
@@ -579,6 +585,7 @@ int main(void) {
 		TEST(thieves_are_those_that_have_reported_of_late),
 		TEST(half_open_flows_make_a_victim),
 		TEST(half_open_flows_at_all_make_no_victim),
+		TEST(flows_on_their_way_are_shown),
 		TEST(a_full_queue_is_the_reason_that_is_shown),
 	};
 #undef TEST
