@@ -316,6 +316,38 @@ static void a_stalling_backend_is_seen_in_a_flood(void **state) {
 	assert_true(w.backends[7].stalls);
 }
 
+// Looks at which each backend has had so many more flows, that have ended as soon as they began.
+static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended) {
+	uint64_t sum = 0;
+
+	for (uint32_t n = 0; n < count; n++) {
+		for (uint32_t i = 0; i < w->count; i++) {
+			w->backends[i].new_flows += ended;
+		}
+		sum += look(w);
+	}
+	return sum;
+}
+
+// SYN and RST, so many times as often as clients begin flows: all wait for less on average.
+static void flows_that_end_at_once_hide_a_pile(void **state) {
+	static const struct {
+		uint32_t times;
+		bool hides;
+	} cases[] = {{1, false}, {16, false}, {24, true}};
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		const uint32_t ended = 100 / SECOND * cases[c].times;
+		struct world w = begin(4, 100);
+
+		assert_int_equal(looks_with_ended(&w, 20 * SECOND, ended), 0);
+		w.of[1].takes = TIMEOUT;
+		assert_int_equal(looks_with_ended(&w, 20 * SECOND, ended),
+			cases[c].hides ? 0 : 20 * SECOND - 2);
+	}
+}
+
 static void who_has_little_to_do_does_not_stall(void **state) {
 	struct world w = begin(10, 100);
 
@@ -372,6 +404,7 @@ int main(void) {
 		cmocka_unit_test(a_second_one_stalls_beside_the_first),
 		cmocka_unit_test(a_flood_stalls_nobody),
 		cmocka_unit_test(a_stalling_backend_is_seen_in_a_flood),
+		cmocka_unit_test(flows_that_end_at_once_hide_a_pile),
 		cmocka_unit_test(who_has_little_to_do_does_not_stall),
 		cmocka_unit_test(one_far_away_does_not_stall),
 		cmocka_unit_test(counters_that_begin_anew_begin_all),
