@@ -121,6 +121,21 @@ static void a_backend_that_lets_nobody_in_stalls(void **state) {
 	}
 }
 
+// Those that are there already were let in: the pile grows from nothing.
+static void a_pile_that_grows_is_found_in_time(void **state) {
+	(void)state;
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		struct world w = begin(4, 100);
+
+		w.random = (struct weir_prng){seed};
+		assert_int_equal(looks(&w, 20 * SECOND), 0);
+		memset(w.of[2].began, 0, sizeof(w.of[2].began));
+		w.of[2].takes = TIMEOUT;
+		assert_in_range(until(&w, 1, 5 * SECOND), 6, 8);
+		assert_true(w.backends[2].stalls);
+	}
+}
+
 // The first flows of all, at once; backend 1 lets nobody in.
 static void burst(struct world *w) {
 	assert_int_equal(looks(w, SECOND), 0);
@@ -394,6 +409,7 @@ static void counters_that_begin_anew_begin_all(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_backend_that_lets_nobody_in_stalls),
+		cmocka_unit_test(a_pile_that_grows_is_found_in_time),
 		cmocka_unit_test(a_burst_is_enough),
 		cmocka_unit_test(the_last_few_are_not_left_behind),
 		cmocka_unit_test(one_far_away_recovers_as_fast),
