@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it; and
-// whether an address is one of those that are sought.
-// Reads packets that the parser refuses, too, as far as they go.
+// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it;
+// and whether an address is one of those that are sought. Reads packets that the parser refuses,
+// too, as far as they go.
 //
 // Threads: pure functions.
 #pragma once
