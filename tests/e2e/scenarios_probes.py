@@ -17,8 +17,17 @@ SPOOFED = "203.0.113.7"
 SHORT = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 300}}}
 
 
+def of_this_lab(lab, text):
+    """The script with its probes for this lab's programs alone: other labs run the same files."""
+    ours = " || ".join(f"pid == {lab.programs[name].process.pid}"
+                       for name in ("dataplane", "control"))
+    return re.sub(r"^(usdt:.*)\n(?:/(.*)/\n)?\{",
+                  lambda probe: f"{probe[1]}\n/({ours}) && ({probe[2] or 1})/\n{{", text,
+                  flags=re.MULTILINE)
+
+
 class Script:
-    """A script of config/bpftrace on the programs of this build; text() ends it."""
+    """A script of config/bpftrace on the programs of this lab; text() ends it."""
 
     def __init__(self, lab, name):
         with open(os.path.join(SCRIPTS, f"{name}.bt"), encoding="utf-8") as file:
@@ -27,7 +36,7 @@ class Script:
             text = text.replace(f"/usr/sbin/{program}", lab.binary(program))
         path = os.path.join(lab.dir, f"{name}.bt")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+            file.write(of_this_lab(lab, text))
         # Printed by BEGIN, which fires when all other probes are attached.
         self.program = lab.program(name, lab.lb, "bpftrace", path)
         lab.wait_for_program(name, lambda: "^C ends." in self.program.output(), 60)
