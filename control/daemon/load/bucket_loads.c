@@ -14,9 +14,14 @@ void weir_bucket_look_take(
 
 		look->owner[bucket] = owner < segment->workers ? owner : WEIR_BUCKET_NO_WORKER;
 		look->packets[bucket] = 0;
-		for (uint32_t worker = 0; worker < segment->workers; worker++) {
-			look->packets[bucket] +=
-				weir_counter_read(&segment->bucket_packets[worker].packets[bucket]);
+	}
+	// As they lie in memory: bucket by bucket, the counters of many workers take several times
+	// as long, since they are pages apart.
+	for (uint32_t worker = 0; worker < segment->workers; worker++) {
+		const struct weir_bucket_packets *of = &segment->bucket_packets[worker];
+
+		for (uint32_t bucket = 0; bucket < WEIR_BUCKETS; bucket++) {
+			look->packets[bucket] += weir_counter_read(&of->packets[bucket]);
 		}
 	}
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
