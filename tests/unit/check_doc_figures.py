@@ -82,6 +82,70 @@ FIGURES = (
      "WEIR_LOOKUP_MS", 1),
     ("docs/cli.md", "so that backends keep {} lines", "control/cli/top_view.c", "BACKEND_LINES",
      3 / 4),
+    # stealing between backends
+    ("docs/policies.md", "No answer within {} ms means no", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_ANSWER_MS", 1),
+    ("docs/policies.md", "Rounds are at least {} ms apart", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_MS", 1),
+    ("docs/policies.md", "with at most {} requests, 20 of them", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_AT_ONCE", 1),
+    ("docs/policies.md", "requests, {} of them about one backend", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_OF_AGENT", 1),
+    ("docs/policies.md", "A round relieves up to {} backends", "segment/mailbox.h",
+     "WEIR_WAITING_BACKENDS", 1),
+    ("docs/policies.md", "of its limit, in the last {} s", "control/daemon/flow_steals_plan.c",
+     "REPORT_FRESH_MS", SECOND),
+    ("docs/policies.md", "or a pile, counts as {} connections", "control/daemon/flow_steals_plan.c",
+     "QUEUE", 1),
+    ("docs/policies.md", "is not asked for a second, then for two, up to {}",
+     "control/daemon/flow_steals_plan.c", "PAUSES_MOST", 64 / 6),
+    ("docs/policies.md", "the first four, each at most every {} minutes",
+     "control/daemon/flow_steals_plan.c", "TELL_MS", SECOND / 60),
+    ("docs/policies.md", "is not asked about that for {} seconds", "control/daemon/flow_steals_plan.c",
+     "PLACE_MS", SECOND),
+    ("docs/policies.md", "is passed over for {} s", "control/daemon/flow_steals_look.c", "REFUSED_MS",
+     SECOND),
+    ("docs/policies.md", "looks at them every {} ms", "control/daemon/flow_steals.h",
+     "WEIR_FLOW_STEALS_MS", 1),
+    ("docs/policies.md", "backends times workers are {} or more", "control/daemon/flow_steals_look.c",
+     "COUNTERS_MOST", 1),
+    ("docs/policies.md", "is relieved when {} looks in a row", "policy/stalling.h",
+     "WEIR_STALLING_LOOKS", 1),
+    ("docs/policies.md", "it has {} half-open flows more than", "policy/stalling.h",
+     "WEIR_STALLING_LEAST", 1),
+    ("docs/policies.md", "without {} of them at the others", "policy/stalling.h",
+     "WEIR_STALLING_LEAST", 1),
+    ("docs/policies.md", "flows more than {} times as many", "policy/stalling.h",
+     "WEIR_STALLING_TIMES", 1),
+    ("docs/policies.md", "no more than {} as many as expected", "policy/stalling.h",
+     "WEIR_STALLING_TIMES", 1 / 2),
+    # stealing between workers
+    ("docs/operations.md", "with more than {} times the mean load", "control/daemon/load/bucket_moves.h",
+     "WEIR_BUCKET_TRIGGER", 1),
+    ("docs/operations.md", "while all are less than {} % busy", "control/daemon/load/bucket_moves.h",
+     "WEIR_BUCKET_SPARE", 100),
+    ("docs/operations.md", "asks for at most {} buckets in a tenth",
+     "control/daemon/load/bucket_moves.h", "WEIR_BUCKET_MOVES", 1),
+    ("docs/operations.md", "so for at most {} in a second", "control/daemon/load/bucket_moves.h",
+     "WEIR_BUCKET_MOVES", 10),
+    ("docs/operations.md", "one that has moved alone for {} s", "control/daemon/load/bucket_moves.h",
+     "WEIR_BUCKET_REST_S", 1),
+    ("docs/operations.md", "again after {} minutes at the earliest",
+     "control/daemon/load/bucket_moves.h", "WEIR_BUCKET_TELL_S", 1 / 60),
+    ("docs/architecture.md", "or after {} ms when a device is stuck", "dataplane/worker_moves.c",
+     "STUCK_NS", 1e-6),
+    ("docs/architecture.md", "nothing in the last {} turns", "dataplane/port/transmit.h",
+     "WEIR_STUCK_TURNS", 1),
+    ("docs/architecture.md", "the victim waits for another {} µs", "dataplane/worker_moves.c",
+     "UNTOLD_NS", 1e-3),
+    ("docs/architecture.md", "In all it waits at most {} ms", "dataplane/worker_moves.c",
+     "DEPARTURE_NS", 1e-6),
+    ("docs/architecture.md", "all had one worker, the *owner*, for {} s", "dataplane/queue_tables.h",
+     "WEIR_QUEUE_TABLES_SETTLED_NS", 1e-9),
+    ("docs/architecture.md", "(or has received {} packets", "dataplane/port/distributor.h",
+     "WEIR_DISTRIBUTOR_DRAIN", 1),
+    ("docs/architecture.md", "and it is asked again after {} s", "dataplane/queue_tables.h",
+     "WEIR_QUEUE_TABLES_RETRY_NS", 1e-9),
     # operations
     ("docs/operations.md", "written {} times within ten seconds", "common/log_limit.h",
      "WEIR_LOG_BURST", 1),
@@ -154,7 +218,8 @@ FIGURES = (
      "WEIR_HEALTH_RECEIVED_MOST", MIB),
 )
 
-WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20}
+WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "ten": 10, "twenty": 20,
+         "twice": 2}
 
 
 def read(root, path):
@@ -163,17 +228,17 @@ def read(root, path):
 
 
 def constant(source, name):
-    """The value of a #define of C or a const of JavaScript: digits, or digits << digits."""
-    found = re.search(rf"^(?:#define|const) {name} (?:= )?\(?(\d+)u?(?:l*)(?: << (\d+))?\)?(?![\w.])",
+    """The value of a #define of C or a const of JavaScript: a number, or digits << digits."""
+    found = re.search(rf"^(?:#define|const) {name} (?:= )?\(?([\d.]+)u?(?:l*)(?: << (\d+))?\)?(?!\w)",
                       source, re.M)
-    return found and int(found[1]) << int(found[2] or 0)
+    return found and float(found[1]) * 2 ** int(found[2] or 0)
 
 
 def told(document, sentence):
     """The figures, wherever the document has the sentence."""
-    pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d|[a-z]+)").replace(r"\ ", r"\s+")
+    pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d(?:\.\d+)?|[a-z]+)").replace(r"\ ", r"\s+")
     for figure in re.findall(pattern, document):
-        yield WORDS.get(figure) or (int(figure.replace(",", "")) if figure[0].isdigit() else None)
+        yield WORDS.get(figure) or (float(figure.replace(",", "")) if figure[0].isdigit() else None)
 
 
 def main(root):
