@@ -395,8 +395,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
 	 "show connections moved away from backends that let nobody in",
-	 "For services with \"steal\". SILENT and REFUSED ones stay where they are; the last 256\n"
-	 "requests follow. Counted since weir-control was started.\n",
+	 "For services with \"steal\". SILENT and REFUSED ones stay where they are, but for some that\n"
+	 "ended as no_worker or abandoned; the last 256 requests follow. Counted since weir-control\n"
+	 "was started.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"worker", "show", "", "show workers with load and counters",

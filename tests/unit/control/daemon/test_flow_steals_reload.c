@@ -146,6 +146,27 @@ static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
+// The agent has said yes, and the worker was asked: it need not know of the reload.
+static void steals_that_a_reload_abandons_late_are_made(void **state) {
+	struct own *own = *state;
+
+	own->holds = true;
+	begin_flows(own, 3);
+	while (own->asked_count < 3) {
+		run_for(own, 5);
+	}
+	own->workers = SILENT;
+	answer_all(own);
+	own->config->services[0].steal.after_ms ^= 1;
+	configure(own);
+	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], 3);
+	assert_int_equal(flows_at(own, VICTIM), 3);
+	own->workers = ANSWER;
+	run_for(own, 5);
+	assert_int_equal(flows_at(own, VICTIM), 0);
+	assert_int_equal(ended(own), 3);
+}
+
 // Requests that the removal of a backend has abandoned name it, also when its id is free.
 static void steals_name_a_backend_that_has_gone(void **state) {
 	struct own *own = *state;
@@ -211,6 +232,7 @@ int main(void) {
 		TEST(steals_remember_what_was_moved_through_reloads),
 		TEST(steals_forget_who_had_the_ids),
 		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
+		TEST(steals_that_a_reload_abandons_late_are_made),
 		TEST(steals_name_a_backend_that_has_gone),
 		TEST(steals_remember_through_a_reload_without_memory),
 	};
