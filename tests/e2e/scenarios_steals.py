@@ -349,6 +349,30 @@ def steals_survive_kills(lab):
         assert moved > 0, "nothing was stolen"
 
 
+@scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
+def steals_survive_stops(lab):
+    """Agent, control and dataplane stand still for a while in between: nobody is served twice"""
+    chance, moved = random.Random(4712), 0
+    with serving(lab):
+        for turn in range(9):
+            stopped = lab.programs[("control", "weir-agent-1", "dataplane")[turn % 3]]
+            clients = crowd(lab, 0.25 + chance.random() * 0.5, until=None)
+            stopped.signal(signal.SIGSTOP)
+            clients.run(chance.choice((0.05, 0.3, 1, 4)))  # what was listed may be moved for 3 s
+            stopped.signal(signal.SIGCONT)
+            clients.run(1 + chance.random())
+            moved = sum(row["moved"] for row in lab.api("flow.steals")["services"])
+            lab.programs["ids-1"].signal(signal.SIGCONT)
+            clients.run(30)
+            check_served_once(lab, clients)
+            assert all(client.answer for client in clients.all), figures(clients)
+            clients.close()
+            wait_for("agents heard", lambda: all(
+                (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
+                for each in lab.backends("ids")), 15)
+        assert moved > 0, "nothing was stolen"
+
+
 class Liar:
     """The agent of the stopped server: says that its queue is full, and answers as `mode` says."""
     NOTHING, RUNNING = 1, 3
