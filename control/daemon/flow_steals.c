@@ -40,6 +40,7 @@ struct weir_flow_steals {
 	struct steal_service *services;
 	uint32_t count;
 	uint32_t turn; // service that the next round begins with
+	uint32_t counted; // service whose half-open flows are counted next
 	uint32_t current; // whose round it is
 	uint32_t active; // of requests[]
 	bool unsupported;
@@ -210,12 +211,9 @@ static void enter(struct weir_flow_steals *steals, enum phase phase) {
 }
 
 static void count_half_open(struct weir_flow_steals *steals) {
-	const struct weir_segment *segment = steals->mailboxes->segment;
-
-	for (uint32_t i = 0; segment != NULL && i < steals->count; i++) {
-		if (steals->services[i].enabled) {
-			weir_steal_service_count(&steals->services[i], segment, now_ms());
-		}
+	if (steals->mailboxes->segment != NULL) {
+		steals->counted = weir_steal_services_count(steals->services, steals->count,
+			steals->counted, steals->mailboxes->segment, now_ms());
 	}
 }
 
@@ -447,6 +445,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	steals->count = new.count;
 	steals->current = current < new.count ? current : 0;
 	steals->turn = new.count > 0 ? steals->turn % new.count : 0;
+	steals->counted = new.count > 0 ? steals->counted % new.count : 0;
 	if (new.enabled == 0) {
 		uv_timer_stop(&steals->timer);
 	} else if (!uv_is_active((uv_handle_t *)&steals->timer)) {

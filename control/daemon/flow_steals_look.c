@@ -8,7 +8,7 @@
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
 #define REFUSED_MS 100u // for a victim none of whose connections may leave: doubled each time
 #define REFUSED_MOST_MS 1000u
-#define COUNTERS_MOST 4096u // backends times workers that are looked at at full pace
+#define COUNTERS_MOST 4096u // backends of all services times workers, looked at at full pace
 #define COUNTERS_PACES 10u // of WEIR_FLOW_STEALS_MS, with more of them
 
 // --- what was given ---------------------------------------------------------------------------
@@ -43,20 +43,13 @@ static void read_counters(
 	}
 }
 
-static uint64_t pace_ms(const struct steal_service *service, const struct weir_segment *segment) {
-	uint32_t paces = service->count * segment->workers / COUNTERS_MOST + 1;
-
-	return WEIR_FLOW_STEALS_MS * (paces < COUNTERS_PACES ? paces : COUNTERS_PACES);
+static uint32_t counters_of(
+	const struct steal_service *service, const struct weir_segment *segment) {
+	return service->enabled ? service->count * segment->workers : 0;
 }
 
-void weir_steal_service_count(
-	struct steal_service *service, const struct weir_segment *segment, uint64_t now_ms) {
-	uint64_t passed_ms = now_ms - service->counted_ms;
-
-	// The timer may be a little early.
-	if (passed_ms + WEIR_FLOW_STEALS_MS / 2 < pace_ms(service, segment)) {
-		return;
-	}
+static void count_half_open(struct steal_service *service, const struct weir_segment *segment,
+	uint64_t now_ms, uint64_t passed_ms) {
 	service->counted_ms = now_ms;
 	for (uint32_t i = 0; i < service->count; i++) {
 		read_counters(segment, service->members[i].id, &service->handshakes[i]);
@@ -64,6 +57,30 @@ void weir_steal_service_count(
 	}
 	service->stalling_count = weir_stalling_look(&service->stalling, service->handshakes,
 		service->count, service->places, passed_ms);
+}
+
+uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
+	const struct weir_segment *segment, uint64_t now_ms) {
+	uint64_t all = 0, most, seen = 0, paces;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		all += counters_of(&services[i], segment);
+	}
+	paces = all / COUNTERS_MOST + 1 < COUNTERS_PACES ? all / COUNTERS_MOST + 1 : COUNTERS_PACES;
+	most = all / paces;
+	for (i = 0; i < count && seen < most; i++) {
+		struct steal_service *service = &services[(first + i) % count];
+		uint64_t passed_ms = now_ms - service->counted_ms;
+
+		// The timer may be a little early.
+		if (service->enabled &&
+			passed_ms + WEIR_FLOW_STEALS_MS / 2 >= paces * WEIR_FLOW_STEALS_MS) {
+			count_half_open(service, segment, now_ms, passed_ms);
+			seen += counters_of(service, segment);
+		}
+	}
+	return count > 0 ? (first + i) % count : 0;
 }
 
 // --- queues -----------------------------------------------------------------------------------

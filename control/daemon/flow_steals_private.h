@@ -94,9 +94,11 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 	const struct weir_config_service *config, uint32_t syn_seen_ms);
 void weir_steal_service_fini(struct steal_service *service);
 
-// Count half-open flows, about every WEIR_FLOW_STEALS_MS.
-void weir_steal_service_count(
-	struct steal_service *service, const struct weir_segment *segment, uint64_t now_ms);
+// Count the half-open flows of services, of each about every WEIR_FLOW_STEALS_MS. With many
+// backends and workers more seldom, and of some services at a time, so that the loop is not held
+// for all. first: with which to begin. Returns with which the next call is to begin.
+uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
+	const struct weir_segment *segment, uint64_t now_ms);
 
 // So many more connections were moved to a member, which no report has yet.
 void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more);

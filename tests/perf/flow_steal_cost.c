@@ -56,7 +56,7 @@ static void look_at_buckets(struct bench *bench) {
 }
 
 static void count_half_open(struct bench *bench) {
-	weir_steal_service_count(&bench->service, &bench->segment, bench->now_ms);
+	(void)weir_steal_services_count(&bench->service, 1, 0, &bench->segment, bench->now_ms);
 	bench->seen = bench->service.handshakes[bench->what->backends - 1].half_open;
 }
 

@@ -107,7 +107,7 @@ FIGURES = (
      SECOND),
     ("docs/policies.md", "looks at them every {} ms", "control/daemon/flow_steals.h",
      "WEIR_FLOW_STEALS_MS", 1),
-    ("docs/policies.md", "backends times workers are {} or more", "control/daemon/flow_steals_look.c",
+    ("docs/policies.md", "services times workers are {} or more", "control/daemon/flow_steals_look.c",
      "COUNTERS_MOST", 1),
     ("docs/policies.md", "is relieved when {} looks in a row", "policy/stalling.h",
      "WEIR_STALLING_LOOKS", 1),

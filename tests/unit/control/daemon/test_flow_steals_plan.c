@@ -472,15 +472,15 @@ static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	uint64_t at_ms = 1000000;
 
 	// Nothing, for a while.
-	weir_steal_service_count(&plan->service, own->lab.segment, at_ms - 10000);
-	weir_steal_service_count(&plan->service, own->lab.segment, at_ms);
+	weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms - 10000);
+	weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms);
 	for (uint16_t id = 0; id < BACKENDS; id++) {
 		count_flows(own, id, 40, id == backend ? 40 : 0);
 	}
 	for (int look = 0; look < 3; look++) {
 		assert_int_equal(plan_round(own, plan, 20, at_ms), 0);
 		at_ms += WEIR_FLOW_STEALS_MS;
-		weir_steal_service_count(&plan->service, own->lab.segment, at_ms);
+		weir_steal_services_count(&plan->service, 1, 0, own->lab.segment, at_ms);
 	}
 	return at_ms;
 }
@@ -510,8 +510,8 @@ static void half_open_flows_make_a_victim(void **state) {
 		}
 		end_all(&plan, count, WEIR_FLOW_STEAL_MOVED, at_ms);
 		count_flows(own, 5, 0, 0); // they are gone
-		weir_steal_service_count(
-			&plan.service, own->lab.segment, at_ms + WEIR_FLOW_STEALS_MS);
+		weir_steal_services_count(
+			&plan.service, 1, 0, own->lab.segment, at_ms + WEIR_FLOW_STEALS_MS);
 		assert_int_equal(plan_round(own, &plan, 20, at_ms + WEIR_FLOW_STEALS_MS), 0);
 		assert_false(plan.service.saturated);
 		weir_steal_service_fini(&plan.service);
@@ -528,7 +528,7 @@ static void half_open_flows_at_all_make_no_victim(void **state) {
 		for (uint16_t id = 0; id < BACKENDS; id++) {
 			count_flows(own, id, 40, (at_ms - 1000000) * 4);
 		}
-		weir_steal_service_count(&plan.service, own->lab.segment, at_ms);
+		weir_steal_services_count(&plan.service, 1, 0, own->lab.segment, at_ms);
 		assert_true(at_ms - plan.service.counted_ms < WEIR_FLOW_STEALS_MS);
 		assert_int_equal(plan.service.stalling_count, 0);
 		assert_int_equal(plan_round(own, &plan, 20, at_ms), 0);
@@ -544,7 +544,7 @@ static void flows_on_their_way_are_shown(void **state) {
 	set_up_plan(own, &plan, 0, 100);
 	count_flows(own, 5, 40, 40);
 	weir_steal_member_given(&plan.service.members[5], 1000000, 30);
-	weir_steal_service_count(&plan.service, own->lab.segment, 1000000);
+	(void)weir_steal_services_count(&plan.service, 1, 0, own->lab.segment, 1000000);
 	assert_int_equal(plan.service.handshakes[5].half_open, 40);
 	assert_int_equal(plan.service.handshakes[5].moved, 30);
 	weir_steal_service_fini(&plan.service);
