@@ -72,6 +72,28 @@ static void steals_relieve_who_lets_nobody_in(void **state) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
 }
 
+// What was moved to it does not make it look worse than it is, but is not kept back either.
+static void steals_show_half_open_flows_that_were_moved(void **state) {
+	struct own *own = *state;
+	struct weir_flow_steals_relieved relieved = {.name = ""};
+
+	begin_flows(own, 18);
+	run_until_ended(own, 18);
+	assert_true(flows_at(own, 2) > 0);
+	for (uint32_t n = 0; n < own->flows; n++) {
+		own->flow[n].there = false; // nobody is to ask about them
+	}
+	report(own, VICTIM, 0, 10);
+	report(own, 2, 10, 10);
+	count_flows(own, 2, 6, 6);
+	for (uint64_t end = now_ms() + 900; relieved.half_open == 0 && now_ms() < end;) {
+		run_for(own, 5);
+		(void)weir_flow_steals_relieved(own->steals, 0, 0, &relieved);
+	}
+	assert_string_equal(relieved.name, "b2");
+	assert_int_equal(relieved.half_open, 6);
+}
+
 // In a round no backend gets more than its accept queue has room for, and no agent more requests
 // than it takes.
 static void steals_leave_room_in_the_queues(void **state) {
@@ -343,6 +365,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(steals_spread_who_waits_over_the_others),
 		TEST(steals_relieve_who_lets_nobody_in),
+		TEST(steals_show_half_open_flows_that_were_moved),
 		TEST(steals_leave_room_in_the_queues),
 		TEST(steals_ask_nobody_without_need_or_room),
 		TEST(steals_count_what_agents_refuse),
