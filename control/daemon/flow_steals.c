@@ -512,15 +512,16 @@ bool weir_flow_steals_service(
 	return true;
 }
 
-bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t i,
+bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret) {
 	const struct steal_service *service = &steals->services[n];
 
-	for (uint32_t m = 0; n < steals->count && service->saturated && m < service->count; m++) {
+	while (n < steals->count && service->saturated && *place < service->count) {
+		const uint32_t m = (*place)++;
 		const struct steal_member *member = &service->members[m];
 		const char *name;
 
-		if (!weir_steal_is_saturated(member) || i-- > 0) {
+		if (!weir_steal_is_saturated(member)) {
 			continue;
 		}
 		name = weir_tables_backend_name(steals->tables, member->id);

@@ -139,9 +139,9 @@ void weir_flow_steals_answer(
 // changes anything.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// The i-th backend that was to be relieved in the last round of that service; false = there are no
-// more.
-bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t i,
+// The next backend that was to be relieved in the last round of that service; false = there are no
+// more. *place: 0 at first, then as it was left.
+bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
 // The n-th newest event. False = so many are not remembered.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,

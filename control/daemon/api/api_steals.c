@@ -23,8 +23,9 @@ static json_t *refusals(const struct weir_flow_steals_service *service) {
 static json_t *relieved(const struct weir_flow_steals *steals, uint32_t n) {
 	struct weir_flow_steals_relieved backend;
 	json_t *list = json_array();
+	uint32_t place = 0;
 
-	for (uint32_t i = 0; weir_flow_steals_relieved(steals, n, i, &backend); i++) {
+	while (weir_flow_steals_relieved(steals, n, &place, &backend)) {
 		json_array_append_new(
 			list, json_pack("{s:s, s:s, s:I}", "backend", backend.name, "reason",
 				      weir_flow_steal_reason_name(backend.reason), "half_open",

@@ -44,23 +44,24 @@ static void steals_relieve_who_lets_nobody_in(void **state) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
 	struct weir_flow_steals_relieved relieved;
+	uint32_t place = 0;
 
 	report(own, VICTIM, 0, 10);
 	run_for(own, 300);
 	assert_false(shown(own).saturated);
-	assert_false(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved));
 	for (uint16_t id = 0; id < 4; id++) {
 		count_flows(own, id, 18, id == VICTIM ? 18 : 0);
 	}
 	begin_flows(own, 18);
 	run_until_ended(own, 18);
 	assert_int_equal(flows_at(own, VICTIM), 0);
-	assert_true(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
+	assert_true(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
 	assert_string_equal(relieved.name, "b1");
 	assert_int_equal(relieved.reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
 	assert_int_equal(relieved.half_open, 18);
-	assert_false(weir_flow_steals_relieved(own->steals, 0, 1, &relieved));
-	assert_false(weir_flow_steals_relieved(own->steals, 1, 0, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 1, &(uint32_t){0}, &relieved));
 	for (uint32_t n = 0; n < 18; n++) {
 		assert_true(weir_flow_steals_recent(own->steals, n, &event));
 		assert_int_equal(event->reason, WEIR_FLOW_STEAL_FOR_HALF_OPEN);
@@ -69,7 +70,7 @@ static void steals_relieve_who_lets_nobody_in(void **state) {
 	for (uint64_t end = now_ms() + 5000; shown(own).saturated && now_ms() < end;) {
 		run_for(own, 5);
 	}
-	assert_false(weir_flow_steals_relieved(own->steals, 0, 0, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved));
 }
 
 // What was moved to it does not make it look worse than it is, but is not kept back either.
@@ -88,10 +89,27 @@ static void steals_show_half_open_flows_that_were_moved(void **state) {
 	count_flows(own, 2, 6, 6);
 	for (uint64_t end = now_ms() + 900; relieved.half_open == 0 && now_ms() < end;) {
 		run_for(own, 5);
-		(void)weir_flow_steals_relieved(own->steals, 0, 0, &relieved);
+		(void)weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved);
 	}
 	assert_string_equal(relieved.name, "b2");
 	assert_int_equal(relieved.half_open, 6);
+}
+
+static void steals_show_each_that_is_relieved_once(void **state) {
+	static const char *const names[] = {"b0", "b1", "b3"};
+	struct own *own = *state;
+	struct weir_flow_steals_relieved relieved;
+	uint32_t place = 0;
+
+	report(own, 0, 10, 10);
+	report(own, 3, 10, 10);
+	run_for(own, WEIR_FLOW_STEALS_MS * 3);
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		assert_true(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
+		assert_string_equal(relieved.name, names[i]);
+	}
+	assert_false(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
+	assert_false(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
 }
 
 // In a round no backend gets more than its accept queue has room for, and no agent more requests
@@ -366,6 +384,7 @@ int main(void) {
 		TEST(steals_spread_who_waits_over_the_others),
 		TEST(steals_relieve_who_lets_nobody_in),
 		TEST(steals_show_half_open_flows_that_were_moved),
+		TEST(steals_show_each_that_is_relieved_once),
 		TEST(steals_leave_room_in_the_queues),
 		TEST(steals_ask_nobody_without_need_or_room),
 		TEST(steals_count_what_agents_refuse),
