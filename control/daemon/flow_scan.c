@@ -5,13 +5,26 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-static bool is_sought(const struct weir_flow_scan *scan, uint16_t backend) {
-	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		if (scan->sought[i] == backend && backend != WEIR_BACKEND_NONE) {
-			return true;
-		}
+// Which of the backends that are still asked for, or WEIR_WAITING_BACKENDS.
+static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
+	uint32_t i = 0;
+
+	while (i < WEIR_WAITING_BACKENDS &&
+		(scan->question.waiting.backend[i] != backend || backend == WEIR_BACKEND_NONE)) {
+		i++;
 	}
-	return false;
+	return i;
+}
+
+// No backend is asked for any more.
+static bool is_full(const struct weir_flow_scan *scan) {
+	uint32_t i = 0;
+
+	while (i < WEIR_WAITING_BACKENDS &&
+		scan->question.waiting.backend[i] == WEIR_BACKEND_NONE) {
+		i++;
+	}
+	return i == WEIR_WAITING_BACKENDS;
 }
 
 // The n-th flow of a list of the worker's.
@@ -50,47 +63,27 @@ static bool is_askable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-static bool is_same(const struct weir_flow_waiting_at *a, const struct weir_flow_waiting_at *b) {
-	return a->client_port == b->client_port && a->vip_port == b->vip_port &&
-	       a->family == b->family && memcmp(a->client, b->client, sizeof(a->client)) == 0 &&
-	       memcmp(a->vip, b->vip, sizeof(a->vip)) == 0;
-}
-
-// There are enough of this backend: workers need not list more.
-static void ask_no_more(struct weir_flow_scan *scan, uint16_t backend) {
-	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		if (scan->question.waiting.backend[i] == backend) {
-			scan->question.waiting.backend[i] = WEIR_BACKEND_NONE;
-		}
-	}
-}
-
-static bool has_enough(const struct weir_flow_scan *scan) {
-	uint32_t i = 0;
-
-	while (i < WEIR_WAITING_BACKENDS &&
-		scan->question.waiting.backend[i] == WEIR_BACKEND_NONE) {
-		i++;
-	}
-	return i == WEIR_WAITING_BACKENDS || scan->count == WEIR_FLOW_SCAN_FLOWS;
-}
-
 // A flow that was listed before comes again when its bucket has gone to another worker meanwhile:
 // that one has it.
-static void keep(struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow) {
-	uint32_t i = 0, kept = 0; // of its backend
+static void keep(
+	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
+	uint32_t i = 0;
 
-	while (i < scan->count && !is_same(&scan->flow[i], flow)) {
-		kept += scan->flow[i++].backend == flow->backend;
+	while (i < scan->count && (scan->flow[i].client_port != flow->client_port ||
+					  scan->flow[i].vip_port != flow->vip_port ||
+					  scan->flow[i].family != flow->family ||
+					  memcmp(scan->flow[i].client, flow->client, 16) != 0 ||
+					  memcmp(scan->flow[i].vip, flow->vip, 16) != 0)) {
+		i++;
 	}
 	if (i < scan->count) {
 		scan->flow[i] = *flow;
-	} else if (kept < scan->most && i < WEIR_FLOW_SCAN_FLOWS) {
+	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
-		kept++;
-	}
-	if (kept >= scan->most) {
-		ask_no_more(scan, flow->backend);
+		if (++scan->kept[place] ==
+			scan->share) { // others are to have their flows listed, too
+			scan->question.waiting.backend[place] = WEIR_BACKEND_NONE;
+		}
 	}
 }
 
@@ -103,9 +96,10 @@ static void keep_all(
 
 	for (uint32_t n = 0; n < count; n++) {
 		struct weir_flow_waiting_at flow = flow_of(worker, message, n);
+		uint32_t place = place_of(scan, flow.backend);
 
-		if (is_sought(scan, flow.backend) && is_askable(&flow)) {
-			keep(scan, &flow);
+		if (place < WEIR_WAITING_BACKENDS && is_askable(&flow)) {
+			keep(scan, &flow, place);
 		}
 	}
 }
@@ -177,7 +171,7 @@ static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
 	struct weir_flow_scan_worker *of = &scan->worker[worker];
 	bool busy = false;
 
-	if (of->ended) {
+	if (of->ended || is_full(scan)) {
 		return false;
 	}
 	if (scan->now_ms - of->heard_ms >= WEIR_FLOW_SCAN_MS) {
@@ -194,8 +188,7 @@ static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
 	for (uint32_t i = 0; i < WEIR_FLOW_SCAN_RANGES; i++) {
 		struct weir_flow_scan_range *range = &of->range[i];
 
-		if (range->number == 0 && range->next >= range->last &&
-			(has_enough(scan) || !extend(scan, of, range))) {
+		if (range->number == 0 && range->next >= range->last && !extend(scan, of, range)) {
 			continue;
 		}
 		busy = true;
@@ -228,17 +221,16 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		.now_ms = now_ms,
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.random = random,
-		.most = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1),
 		.question = {.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}},
-		.workers = segment != NULL ? segment->workers : 0};
+		.workers = segment != NULL ? segment->workers : 0,
+		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
 	// Workers that share a table pass over the lines of others.
 	scan->range_lines = WEIR_WAITING_LINES;
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
 		scan->range_lines *= segment->workers;
 	}
 	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		scan->sought[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
-		scan->question.waiting.backend[i] = scan->sought[i];
+		scan->question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}
 	for (uint32_t worker = 0; worker < scan->workers; worker++) {
 		scan->worker[worker].heard_ms = now_ms;

@@ -2,9 +2,8 @@
 //
 // Flow scan: goes over the flow tables of all workers for connections that wait for their backend
 // to answer (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). It keeps those that an agent can be asked
-// about, of each backend an equal share: however many wait at one, those at others are found. It
-// begins at a line of each table that the caller draws, so that with more of them than are kept
-// nobody is left out again and again.
+// about, of each backend equally many at most. It begins at a line of each table that the caller
+// draws, so that with more of them than are kept nobody is left out again and again.
 //
 // Threads: one, that of the loop. No clock: time is an argument.
 #pragma once
@@ -49,11 +48,11 @@ struct weir_flow_scan {
 	uint64_t now_ms;
 	uint64_t until_ms; // it ends, with what it has found
 	uint64_t random;
-	uint16_t sought[WEIR_WAITING_BACKENDS];
-	uint32_t most; // flows of each of them
-	struct weir_message question; // about those of which fewer are kept
+	struct weir_message question;
 	uint32_t workers;
 	uint32_t range_lines; // of a question at first
+	uint32_t share; // of the flows that are kept, for each backend
+	uint32_t kept[WEIR_WAITING_BACKENDS]; // of each
 	uint32_t count;
 	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS]; // each once
 	struct weir_flow_scan_worker worker[WEIR_WORKERS_MAX];

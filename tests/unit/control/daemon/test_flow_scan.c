@@ -114,6 +114,19 @@ static void answer_twice(struct own *own, struct weir_message *message) {
 	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
 }
 
+// Another line for each question, and on each five flows: a flood at the backend.
+static void answer_with_many(struct own *own, struct weir_message *message) {
+	answer_all(own, message);
+	message->waiting.next = message->waiting.first + 1;
+	while (message->waiting.count < WEIR_WAITING_FLOWS4) {
+		uint32_t number = (uint32_t)own->answers * 8 + message->waiting.count;
+
+		put(message, SOUGHT);
+		memcpy(message->waiting.flow4[message->waiting.count - 1].source, &number,
+			sizeof(number));
+	}
+}
+
 static bool asks(const struct weir_message *message, uint16_t backend) {
 	bool asked = false;
 
@@ -273,6 +286,18 @@ static void scan_keeps_what_agents_can_be_asked_about(void **state) {
 	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
 }
 
+// Of a flood no more is listed than is kept: it would cost workers and control time for nothing.
+static void scan_ends_when_it_is_full(void **state) {
+	const uint32_t at_once = LAB_WORKERS * WEIR_FLOW_SCAN_RANGES;
+	struct own *own = *state;
+
+	scan(own, answer_with_many, 0);
+	assert_int_equal(own->scan.count, WEIR_FLOW_SCAN_FLOWS);
+	assert_false(own->scan.incomplete);
+	assert_in_range(own->answers, WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4,
+		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
+}
+
 // However many questions are left, and what was found is not lost.
 static void scan_ends_in_time_if_workers_go_on_for_ever(void **state) {
 	struct own *own = *state;
@@ -340,6 +365,7 @@ int main(void) {
 		TEST(scan_of_a_shared_table_asks_no_more_than_of_one),
 		TEST(scan_keeps_each_flow_once),
 		TEST(scan_keeps_what_agents_can_be_asked_about),
+		TEST(scan_ends_when_it_is_full),
 		TEST(scan_ends_in_time_if_workers_go_on_for_ever),
 		TEST(scan_finds_who_waits_beside_a_flood),
 		TEST(scan_survives_any_answer),
