@@ -36,17 +36,24 @@ static void hand_out(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	}
 }
 
-void weir_mailboxes_take(const struct weir_mailboxes *mailboxes) {
-	const struct weir_segment *segment = mailboxes->segment;
+static void take_of(const struct weir_mailboxes *mailboxes, const struct weir_segment *segment,
+	uint32_t worker) {
 	struct weir_message message;
 
-	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
-		// Bounded, so that a worker that never stops responding cannot block the loop.
-		for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
-				weir_mailbox_receive(&segment->worker_boxes[worker].response,
-					&segment->control_boxes[worker].response, &message);
-			i++) {
-			hand_out(mailboxes, worker, &message);
-		}
+	// Bounded, so that a worker that never stops responding cannot block the loop.
+	for (int i = 0; i < WEIR_MAILBOX_MESSAGES &&
+			weir_mailbox_receive(&segment->worker_boxes[worker].response,
+				&segment->control_boxes[worker].response, &message);
+		i++) {
+		hand_out(mailboxes, worker, &message);
+	}
+}
+
+void weir_mailboxes_take(struct weir_mailboxes *mailboxes) {
+	const struct weir_segment *segment = mailboxes->segment;
+	uint32_t first = mailboxes->first++;
+
+	for (uint32_t i = 0; segment != NULL && i < segment->workers; i++) {
+		take_of(mailboxes, segment, (first % segment->workers + i) % segment->workers);
 	}
 }

@@ -21,6 +21,7 @@ typedef void (*weir_mailboxes_taker)(
 struct weir_mailboxes {
 	const struct weir_segment *segment; // NULL while there is no dataplane
 	uint64_t sequence; // of the last message
+	uint32_t first; // worker whose responses are taken first, the next time
 	struct {
 		weir_mailboxes_taker taker;
 		void *context;
@@ -42,6 +43,6 @@ uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // there is no dataplane.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
-// Hand out all responses that have come, at most one ring's worth of each worker. Whoever waits for
-// one calls this from a timer of his own.
-void weir_mailboxes_take(const struct weir_mailboxes *mailboxes);
+// Hand out all responses that have come, at most one ring's worth of each worker, of another one
+// first each time. Whoever waits for one calls this from a timer of his own.
+void weir_mailboxes_take(struct weir_mailboxes *mailboxes);

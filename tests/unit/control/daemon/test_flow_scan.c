@@ -199,7 +199,7 @@ static void answer_what_nobody_knows(struct own *own, struct weir_message *messa
 }
 
 static void work(struct own *own, answer how) {
-	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
+	for (uint32_t worker = 0; worker < own->dataplane->workers; worker++) {
 		struct weir_worker_box *ours = &own->dataplane->worker_boxes[worker];
 		const struct weir_control_box *theirs = &own->dataplane->control_boxes[worker];
 		struct weir_message message;
@@ -262,15 +262,19 @@ static void scan_of_a_shared_table_asks_no_more_than_of_one(void **state) {
 
 static void scan_keeps_each_flow_once(void **state) {
 	struct own *own = *state;
+	uint64_t each; // answers of a worker, all in one turn
 
 	scan(own, answer_twice, 0);
 	assert_true(own->answers > 2 * LAB_WORKERS);
+	each = own->answers / LAB_WORKERS - 1;
 	// The first answer of each worker tells the number of lines alone.
 	assert_int_equal(own->scan.count, 1 + own->answers - LAB_WORKERS);
 	for (uint32_t i = 0; i < own->scan.count; i++) {
-		if (own->scan.flow[i].client_port == htons(1024)) { // as it was listed last
-			assert_int_equal(own->scan.flow[i].worker, LAB_WORKERS - 1);
-			assert_int_equal(own->scan.flow[i].stamp >> 16, own->answers);
+		const struct weir_flow_waiting_at *flow = &own->scan.flow[i];
+
+		if (flow->client_port == htons(1024)) { // as it was listed last, by either worker
+			assert_int_equal(flow->stamp >> 16,
+				own->answers - (LAB_WORKERS - 1 - flow->worker) * each);
 		}
 	}
 }
@@ -296,6 +300,34 @@ static void scan_ends_when_it_is_full(void **state) {
 	assert_false(own->scan.incomplete);
 	assert_in_range(own->answers, WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4,
 		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
+}
+
+// A few workers could fill the list: others' turn comes.
+static void scans_of_many_workers_leave_none_out(void **state) {
+	static const struct weir_port_info ports[1] = {{.name = "wan", .mtu = 1500}};
+	const struct weir_segment_params params = {.workers = WEIR_WORKERS_MAX,
+		.ports = 1,
+		.max_services = 4,
+		.max_backends = 16,
+		.heap_bytes = 1 << 20,
+		.tsc_hz = 1000000000,
+		.port_info = ports};
+	struct own *own = *state;
+	uint64_t listed = 0;
+
+	weir_segment_free(own->control);
+	weir_segment_free(own->dataplane);
+	assert_int_equal(weir_segment_create(&params, &own->dataplane), 0);
+	own->control = lab_attach(own->dataplane);
+	weir_mailboxes_bind(&own->mailboxes, own->control);
+	for (uint32_t i = 0; i < WEIR_WORKERS_MAX; i++) {
+		scan(own, answer_with_many, i);
+		assert_int_equal(own->scan.count, WEIR_FLOW_SCAN_FLOWS);
+		for (uint32_t n = 0; n < own->scan.count; n++) {
+			listed |= 1ull << own->scan.flow[n].worker;
+		}
+	}
+	assert_true(listed == UINT64_MAX >> (64 - WEIR_WORKERS_MAX));
 }
 
 // However many questions are left, and what was found is not lost.
@@ -366,6 +398,7 @@ int main(void) {
 		TEST(scan_keeps_each_flow_once),
 		TEST(scan_keeps_what_agents_can_be_asked_about),
 		TEST(scan_ends_when_it_is_full),
+		TEST(scans_of_many_workers_leave_none_out),
 		TEST(scan_ends_in_time_if_workers_go_on_for_ever),
 		TEST(scan_finds_who_waits_beside_a_flood),
 		TEST(scan_survives_any_answer),
