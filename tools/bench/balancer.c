@@ -13,7 +13,9 @@
 
 #include "backend_row.h"
 #include "flow_memory.h"
+#include "flow_query.h"
 #include "hash.h"
+#include "mailbox.h"
 #include "packets.h"
 #include "pipeline_parts.h"
 #include "service_table.h"
@@ -336,6 +338,31 @@ int weir_bench_balancer_start(
 		weir_pipeline_own_part(balancer->pipeline, part);
 	}
 	return r;
+}
+
+// --- what a worker does beside ---------------------------------------------------------------
+
+void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
+	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts) {
+	bool due = weir_packet_capture_begin(balancer->capture, pkts, n, 0, now_ns);
+
+	weir_pipeline_process(balancer->pipeline, pkts, n, 0, now_ns, verdicts);
+	if (due) {
+		weir_packet_capture_see(balancer->capture, verdicts);
+		weir_packet_capture_end(balancer->capture);
+	}
+}
+
+void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns) {
+	const struct weir_segment *segment = balancer->segment;
+	struct weir_worker_box *ours = &segment->worker_boxes[WEIR_BENCH_WORKER];
+	const struct weir_control_box *theirs = &segment->control_boxes[WEIR_BENCH_WORKER];
+	struct weir_message message;
+
+	if (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
+		weir_flow_query_respond(balancer->pipeline, &message, now_ns);
+		(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
+	}
 }
 
 // --- what is right ------------------------------------------------------------------------

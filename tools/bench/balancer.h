@@ -47,6 +47,14 @@ uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
 // Bytes of memory that a heap for the pipeline and `buffers` packet buffers must have.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 
+// --- what a worker does beside ---------------------------------------------------------------
+
+// Process a burst while there is a capture. pkts: at most WEIR_BURST.
+void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
+	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts);
+// Between two bursts: respond to a request of the second process, if there is one.
+void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
+
 // --- who is who ---------------------------------------------------------------------------
 
 // Backends of service s: ids first .. first + count - 1.

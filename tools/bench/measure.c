@@ -17,8 +17,6 @@
 #include <immintrin.h>
 #endif
 
-#include "flow_query.h"
-#include "mailbox.h"
 #include "timer.h"
 #include "verify.h"
 
@@ -186,43 +184,17 @@ static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pk
 
 // --- a turn -------------------------------------------------------------------------------
 
-// As a worker between two bursts.
-static __rte_noinline void respond(struct weir_bench_engine *engine) {
-	const struct weir_segment *segment = engine->balancer->segment;
-	struct weir_worker_box *ours = &segment->worker_boxes[WEIR_BENCH_WORKER];
-	const struct weir_control_box *theirs = &segment->control_boxes[WEIR_BENCH_WORKER];
-	struct weir_message message;
-
-	if (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
-		weir_flow_query_respond(engine->balancer->pipeline, &message, engine->now_ns);
-		(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
-	}
-}
-
-// As a worker while there is a capture.
-static __rte_noinline void process_captured(struct weir_bench_engine *engine,
-	struct rte_mbuf **pkts, uint16_t n, struct weir_verdict *verdicts) {
-	struct weir_bench_balancer *balancer = engine->balancer;
-	bool due = weir_packet_capture_begin(balancer->capture, pkts, n, 0, engine->now_ns);
-
-	weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
-	if (due) {
-		weir_packet_capture_see(balancer->capture, verdicts);
-		weir_packet_capture_end(balancer->capture);
-	}
-}
-
 static inline void turn(struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint16_t n,
 	struct weir_verdict *verdicts) {
 	struct weir_bench_balancer *balancer = engine->balancer;
 
 	if (unlikely(weir_capture_wanted(balancer->segment) != 0)) {
-		process_captured(engine, pkts, n, verdicts);
+		weir_bench_process_captured(balancer, pkts, n, engine->now_ns, verdicts);
 	} else {
 		weir_pipeline_process(balancer->pipeline, pkts, n, 0, engine->now_ns, verdicts);
 	}
 	if (unlikely(engine->options->publish == WEIR_BENCH_PUBLISH_LISTS)) {
-		respond(engine);
+		weir_bench_respond(balancer, engine->now_ns);
 	}
 	weir_pipeline_maintain(balancer->pipeline, engine->now_ns);
 	weir_pipeline_quiescent(balancer->pipeline);
