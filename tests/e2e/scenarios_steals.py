@@ -240,7 +240,8 @@ def stopped_server_keeps_nobody_waiting(lab):
         assert row["moved"] <= permits <= agents_told["steals"] <= row["asked"], (agents_told, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
-        assert "accept-queue" in {each["reason"] for each in steals["recent"]}, steals
+        # That half-open flows pile up may be seen before the next report tells of the queue.
+        assert "accept-queue" in {each["reason"] for each in steals["recent"] + row["relieved"]}, steals
         assert all(client.answer and client.error is None for client in on.all)
         _, shown, _ = lab.weirctl("flow", "steals", "ids")
         assert "moved" in shown and "web-1" in shown, shown
