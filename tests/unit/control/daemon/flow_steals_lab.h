@@ -52,6 +52,8 @@ int teardown(void **state);
 void configure(struct own *own); // by own->config
 void report(struct own *own, uint16_t backend, double queue, double limit);
 void begin_flows(struct own *own, uint32_t n); // at VICTIM
+// The agent was asked about n flows at VICTIM, and holds its answers.
+void hold_answers(struct own *own, uint32_t n);
 uint32_t flows_at(const struct own *own, uint16_t backend);
 void answer_all(struct own *own); // what agents were asked
 uint64_t now_ms(void);

@@ -54,18 +54,9 @@ static int setup(void **state) {
 
 // As many workers as there may be, each with a table of its own.
 static int setup_many(void **state) {
-	const struct weir_port_info port = {.name = "wan", .mtu = 1500};
-	const struct weir_segment_params params = {.workers = WEIR_WORKERS_MAX,
-		.ports = 1,
-		.max_services = 4,
-		.max_backends = 16,
-		.heap_bytes = 1 << 20,
-		.tsc_hz = 1000000000,
-		.port_info = &port};
-	struct weir_segment *segment;
+	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 
-	assert_int_equal(weir_segment_create(&params, &segment), 0);
-	return setup_with(state, segment);
+	return setup_with(state, lab_segment(&room));
 }
 
 static int teardown(void **state) {

@@ -304,20 +304,13 @@ static void scan_ends_when_it_is_full(void **state) {
 
 // A few workers could fill the list: others' turn comes.
 static void scans_of_many_workers_leave_none_out(void **state) {
-	static const struct weir_port_info ports[1] = {{.name = "wan", .mtu = 1500}};
-	const struct weir_segment_params params = {.workers = WEIR_WORKERS_MAX,
-		.ports = 1,
-		.max_services = 4,
-		.max_backends = 16,
-		.heap_bytes = 1 << 20,
-		.tsc_hz = 1000000000,
-		.port_info = ports};
+	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;
 	uint64_t listed = 0;
 
 	weir_segment_free(own->control);
 	weir_segment_free(own->dataplane);
-	assert_int_equal(weir_segment_create(&params, &own->dataplane), 0);
+	own->dataplane = lab_segment(&room);
 	own->control = lab_attach(own->dataplane);
 	weir_mailboxes_bind(&own->mailboxes, own->control);
 	for (uint32_t i = 0; i < WEIR_WORKERS_MAX; i++) {

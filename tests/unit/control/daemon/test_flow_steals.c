@@ -266,11 +266,7 @@ static void steals_end_when_workers_do_not_answer(void **state) {
 	struct own *own = *state;
 	uint64_t incomplete;
 
-	own->holds = true;
-	begin_flows(own, 3);
-	while (own->asked_count < 3) {
-		run_for(own, 5);
-	}
+	hold_answers(own, 3);
 	own->workers = SILENT;
 	answer_all(own);
 	run_until_ended(own, 3);
@@ -304,11 +300,7 @@ static void steals_notice_an_older_dataplane(void **state) {
 static void steals_survive_reload_and_loss_of_the_dataplane(void **state) {
 	struct own *own = *state;
 
-	own->holds = true;
-	begin_flows(own, 3);
-	while (own->asked_count < 3) {
-		run_for(own, 5);
-	}
+	hold_answers(own, 3);
 	own->config->services[0].steal.after_ms++;
 	configure(own);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], 3);

@@ -14,11 +14,7 @@ static void steals_go_on_through_other_reloads(void **state) {
 	struct own *own = *state;
 	uint64_t end;
 
-	own->holds = true;
-	begin_flows(own, 3);
-	while (own->asked_count < 3) {
-		run_for(own, 5);
-	}
+	hold_answers(own, 3);
 	configure(own);
 	answer_all(own);
 	run_until_ended(own, 3);
@@ -150,11 +146,7 @@ static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
 static void steals_that_a_reload_abandons_late_are_made(void **state) {
 	struct own *own = *state;
 
-	own->holds = true;
-	begin_flows(own, 3);
-	while (own->asked_count < 3) {
-		run_for(own, 5);
-	}
+	hold_answers(own, 3);
 	own->workers = SILENT;
 	answer_all(own);
 	own->config->services[0].steal.after_ms ^= 1;
@@ -173,11 +165,7 @@ static void steals_name_a_backend_that_has_gone(void **state) {
 	const struct weir_flow_steals_event *event = NULL;
 	struct weir_backend_state gone;
 
-	own->holds = true;
-	begin_flows(own, 3);
-	while (own->asked_count < 3) {
-		run_for(own, 5);
-	}
+	hold_answers(own, 3);
 	lab_remove_backend(own->config, 0, VICTIM);
 	lab_apply(&own->lab, own->config);
 	configure(own);

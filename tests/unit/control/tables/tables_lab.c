@@ -24,6 +24,9 @@ struct weir_segment *lab_segment(const struct lab_room *room) {
 	};
 	struct weir_segment *segment;
 
+	if (room != NULL && room->workers != 0) {
+		params.workers = room->workers;
+	}
 	if (room != NULL && room->max_services != 0) {
 		params.max_services = room->max_services;
 	}

@@ -28,6 +28,7 @@ struct lab {
 };
 
 struct lab_room { // zero: a default that is roomy enough
+	uint32_t workers;
 	uint32_t max_services;
 	uint32_t max_backends;
 	uint64_t heap_bytes;
