@@ -298,3 +298,20 @@ def no_files_for_the_hand_over(lab):
     os.unlink(flag)
     lab.wait_ready()
     assert dataplane.output().count("hand-over socket:") == 1, dataplane.tail()
+
+
+def resident_kib(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
+
+
+@scenario(services=[web()])
+def reloads_take_no_memory(lab):
+    """A reload has a place for every id there may be (15 MB): weir-control is as large after 20 as after 2"""
+    pid, resident = lab.programs["control"].pid, []
+    for turn in range(20):
+        lab.services[0]["backends"][0]["weight"] = 100 + turn
+        lab.write_config()
+        lab.weirctl("config", "reload")
+        resident.append(resident_kib(pid))
+    assert max(resident) - resident[1] < 4096, f"kB after each: {resident}"
