@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Log of weir-dataplane, weir-control and weir-agent: one record per event, as
+// Log of weir-dataplane, weir-control, weir-agent and weir-metrics: one record per event, as
 //   text     `2026-01-01T00:00:00.000Z info  port wan: up`, a line on a descriptor (stderr)
 //   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, likewise
 //   journal  a datagram to systemd-journald with MESSAGE=, PRIORITY= and WEIR_PORT=

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
 	unsigned int lost_lines = 0;
 	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
 	sigset_t signals;
-	int fd;
+	int fd, r;
 
 	weir_log_claim_descriptors();
 	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
@@ -172,17 +172,18 @@ int main(int argc, char **argv) {
 		return print_families();
 	}
 	log.level = options.log_level;
+	weir_log_open(&log, options.log_format);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigprocmask(SIG_BLOCK, &signals, NULL); // before there are threads
 	fd = open_socket(&options, &log);
-	if (fd < 0) {
-		return EXIT_FAILURE;
-	}
-	if (drop_privileges(&options, &log) < 0) {
+	r = fd < 0 ? fd : drop_privileges(&options, &log);
+	if (r == 0) {
+		r = serve(&options, fd, &log, &signals);
+	} else if (fd >= 0) {
 		close(fd);
-		return EXIT_FAILURE;
 	}
-	return serve(&options, fd, &log, &signals) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+	weir_log_close(&log);
+	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }

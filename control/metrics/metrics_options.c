@@ -128,6 +128,7 @@ static const struct weir_option rows[] = {
 		.help = "print the table of all families, and end",
 		FIELD(families)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
+	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
 };
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};

@@ -30,6 +30,7 @@ struct weir_metrics_options {
 	bool ipvs_names;
 	bool families, help, version;
 	enum weir_log_level log_level;
+	enum weir_log_format log_format;
 };
 
 // Returns 0, or -EINVAL with one line in why.

@@ -31,7 +31,7 @@ def having(lab, program, **fields):
 
 @scenario(services=[web(agent={})], start=False)
 def every_daemon_logs_json(lab):
-    """Each line of dataplane, control and agent is an object; fields say what it is about"""
+    """Each line of dataplane, control, agent and metrics is an object; fields say what it is about"""
     agents = Agents(lab, "--port", "80", *JSON)
     lab.extra = {**lab.extra, **Agents.configuration(lab)}
     lab.write_config()
@@ -39,6 +39,7 @@ def every_daemon_logs_json(lab):
     lab.control_options = (*lab.control_options, *JSON)
     agents.start(1)
     lab.start()
+    lab.start_metrics(*JSON)
     assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
     lab.programs["nginx-2"].kill()
     [refusing] = wait_for("the failed backend in the log", lambda: having(
@@ -53,5 +54,6 @@ def every_daemon_logs_json(lab):
     lab.programs[agents.name(1)].stop()
     lab.programs["control"].stop()
     lab.programs["dataplane"].stop()
-    for program in (agents.name(1), "control", "dataplane"):
+    lab.programs["metrics"].stop()
+    for program in (agents.name(1), "control", "dataplane", "metrics"):
         assert records(lab, program), program
