@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Chromium in a namespace of the lab, by the WebDriver protocol."""
+"""Chromium in a network namespace, by the WebDriver protocol."""
 import base64
 import http.client
 import json
 import os
 
-from netns import wait_for
+from netns import Program, wait_for
 
 PORT = 9515
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
@@ -13,15 +13,15 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """Ends with the lab."""
+    """Whoever makes it kills its program, or removes the namespace."""
 
-    def __init__(self, lab):
-        self.lab = lab
-        home = os.path.join(lab.dir, "browser")
+    def __init__(self, namespace, folder):
+        self.namespace = namespace
+        home = os.path.join(folder, "browser")
         os.mkdir(home)
-        lab.program("chromedriver", lab.lb, "chromedriver", f"--port={PORT}",
-                    env={**os.environ, "HOME": home, "TMPDIR": home})
-        lab.wait_for_program("chromedriver", lambda: self.call("GET", "/status")["ready"], 20)
+        self.program = Program("chromedriver", namespace, ("chromedriver", f"--port={PORT}"),
+                               os.path.join(home, "log"), env={**os.environ, "HOME": home, "TMPDIR": home})
+        wait_for("chromedriver ready", lambda: self.call("GET", "/status")["ready"], 20)
         self.session = ""
         answer = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"args": OPTIONS + [f"--user-data-dir={home}/profile"]},
@@ -29,7 +29,7 @@ class Browser:
         self.session = f"/session/{answer['sessionId']}"
 
     def call(self, method, path, body=None):
-        with self.lab.lb.inside():
+        with self.namespace.inside():
             connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=150)
             connection.connect()
         connection.request(method, path, None if method == "GET" else json.dumps(body or {}),

@@ -14,7 +14,8 @@ URL = "http://127.0.0.1:9479/"
 
 def open_page(lab):
     lab.start_metrics()
-    browser = Browser(lab)
+    browser = Browser(lab.lb, lab.dir)
+    lab.programs["chromedriver"] = browser.program
     browser.open(URL)
     browser.updated(2)
     return browser

@@ -25,10 +25,14 @@ import time
 import traceback
 
 from machine import Machine, Network, sh, wait_for
+from browser import Browser
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BALANCER, CLIENT = "10.0.0.2", "10.0.0.5"
+METRICS = "127.0.0.1:9479"
+UNITS = ("weir-dataplane", "weir-control", "weir-metrics")
 WAIT_S = 60
+CROWD = 60  # clients at once, many more than the accept queue of a server
 
 
 def readme():
@@ -78,10 +82,10 @@ class Requests(threading.Thread):
         self.join()
 
 
-def request(client, address):
+def request(client, address, timeout=5):
     """None, or why a request failed."""
     with client.inside():
-        done = subprocess.run(["curl", "-sS", "-m", "5", "-o", "/dev/null", "-f", f"http://{address}/"],
+        done = subprocess.run(["curl", "-sS", "-m", str(timeout), "-o", "/dev/null", "-f", f"http://{address}/"],
                               text=True, check=False, capture_output=True)
     return None if done.returncode == 0 else done.stderr.strip()
 
@@ -138,6 +142,13 @@ class Lab:
             machine.run("systemctl enable --now weir-decap")
             expect_sandboxed(machine, "weir-decap")
 
+    def configure(self, **keys):
+        """The README's configuration, with other keys of its service."""
+        config = json.loads(first_configuration())
+        config["services"][0].update(keys)
+        with open(self.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
+            json.dump(config, file, indent=2)
+
     def show_journals(self):
         for machine in self.machines:
             if machine.leader is not None:
@@ -175,11 +186,13 @@ def expect_sandboxed(machine, unit):
                re.search(r"^Seccomp:\t(\d)", file.read(), re.M)[1], "2")
 
 
+def health_of(lab):
+    return [backend["health"] for backend in json.loads(lab.balancer.run("weirctl backend show --json"))]
+
+
 def serves(lab):
     """All backends are healthy, and a request comes through."""
-    shown = json.loads(lab.balancer.run("weirctl backend show --json"))
-    states = [backend["health"] for backend in shown]
-    return set(states) == {"healthy"} and request(lab.client, lab.vip) is None
+    return set(health_of(lab)) == {"healthy"} and request(lab.client, lab.vip) is None
 
 
 # --- newcomer -----------------------------------------------------------------------------------
@@ -195,7 +208,7 @@ def install_changes_nothing(lab, apt="apt-get -q -y "):
     machine.in_chroot("weirctl config check --strict /etc/weir/weir.json")
     machine.in_chroot("getent passwd weir && getent group weir weir-admin")
     expect("units that are enabled", machine.in_chroot(
-        "systemctl is-enabled weir-dataplane weir-control || true").split(), ["disabled"] * 2)
+        f"systemctl is-enabled {' '.join(UNITS)} || true").split(), ["disabled"] * len(UNITS))
 
 
 def units_start_with_the_packaged_configuration(lab):
@@ -220,6 +233,43 @@ def three_commands_make_a_balancer(lab):
         "systemctl is-enabled weir-dataplane weir-control").split(), ["enabled"] * 2)
 
 
+def look_at_the_page(lab):
+    """In Chromium, while a client makes requests; a picture of it is kept in WEIR_SCREENSHOTS."""
+    requests = Requests(lab.client, lab.vip)
+    browser = Browser(lab.balancer.net, lab.args.folder)
+    try:
+        browser.open(f"http://{METRICS}/")
+        wait_for("a plot of packets", lambda: browser.run(
+            "return document.querySelector('#plots path').getAttribute('d').includes('L');"), WAIT_S)
+        browser.updated(2)
+        requests.expect_more("while the page is looked at")
+        expect("the page's services", [row[0] for row in browser.rows("services")], ["web"])
+        expect("the page's backends", [row[1:4] for row in browser.rows("backends")], [
+            [backend["name"], backend["address"], "healthy"]
+            for backend in lab.config["services"][0]["backends"]])
+        expect("complaints of the browser", browser.complaints(), [])
+        browser.screenshot("newcomer")
+    finally:
+        browser.program.kill()
+        requests.stop()
+
+
+def metrics_and_a_page_beside_it(lab):
+    """The command that the README names, in the sandbox of its unit."""
+    command, = re.findall(r"^systemctl enable --now weir-metrics", readme(), re.M)
+    lab.balancer.run(command)
+    expect_sandboxed(lab.balancer, "weir-metrics")
+    metrics = lab.balancer.net.run("curl", "-sS", "-m", "5", "-f", f"http://{METRICS}/metrics")
+    for backend in lab.config["services"][0]["backends"]:
+        line = f'weir_backend_health{{service="web",backend="{backend["name"]}",state="healthy"}} 1'
+        if line not in metrics.splitlines():
+            raise AssertionError(f"/metrics has no line {line}:\n{metrics}")
+    look_at_the_page(lab)
+    said = lab.balancer.journal("weir-metrics")
+    if "\nweir-metrics " not in said:  # a record of the journal: its time is not in the message
+        raise AssertionError(f"the journal of weir-metrics has other records:\n{said}")
+
+
 def killed_processes_are_started_again(lab):
     for unit in ("weir-control", "weir-dataplane"):
         before = lab.balancer.pid(unit)
@@ -238,6 +288,27 @@ def stopped_dataplane_is_restarted_by_the_watchdog(lab):
     wait_for("requests are answered", lambda: serves(lab), WAIT_S)
 
 
+def drop_in(machine, unit, sample, name):
+    """As the documents say."""
+    machine.run(f"install -D -m 644 {sample} /etc/systemd/system/{unit}.service.d/{name} && "
+                "systemctl daemon-reload")
+
+
+def checks_via_the_data_path_have_their_drop_in(lab):
+    """They find a missing VIP, which others do not see."""
+    drop_in(lab.balancer, "weir-control", "/usr/share/doc/weir/examples/weir-control-data-path.conf",
+            "data-path.conf")
+    lab.balancer.net.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__eth1__rp_filter=0)
+    lab.configure(health_check={"type": "http", "path": "/healthz", "via": "data-path"})
+    lab.balancer.run("systemctl restart weir-control")
+    expect_sandboxed(lab.balancer, "weir-control")
+    wait_for("all backends healthy", lambda: serves(lab), WAIT_S)
+    lab.backends[0].net.ip("address", "del", lab.vip + "/32", "dev", "lo")
+    wait_for("the missing VIP is found", lambda: health_of(lab) == ["refusing", "healthy"], WAIT_S)
+    lab.backends[0].net.ip("address", "add", lab.vip + "/32", "dev", "lo")
+    wait_for("all backends healthy again", lambda: serves(lab), WAIT_S)
+
+
 def agent_runs_in_its_sandbox(lab):
     """With the meter, which a helper process loads by bpf() under the filter of system calls."""
     machine = lab.backends[0]
@@ -249,6 +320,39 @@ def agent_runs_in_its_sandbox(lab):
     said = machine.journal("weir-agent")
     if re.search(r"(?i)not permitted|permission denied|cannot", said):
         raise AssertionError(f"weir-agent: {said}")
+
+
+def agents_let_flows_leave_by_their_drop_in(lab):
+    """A server that is stopped, with a full accept queue: who waits for it is moved to the other."""
+    keys = lab.backends[0].run("cat /etc/weir/agent.keys")
+    for machine in (lab.balancer, *lab.backends):
+        with open(machine.root + "/etc/weir/agent.keys", "w", encoding="ascii") as file:
+            file.write(keys)
+        machine.run("chown root:weir /etc/weir/agent.keys && chmod 640 /etc/weir/agent.keys")
+    for machine in lab.backends:
+        drop_in(machine, "weir-agent", "/usr/share/doc/weir-agent/examples/weir-agent-steal.conf",
+                "steal.conf")
+        machine.run("echo OPTIONS=--port 80 --allow-steal > /etc/weir/agent.env; "
+                    "systemctl restart weir-agent")
+        expect_sandboxed(machine, "weir-agent")
+    lab.configure(agent={"interval_ms": 500}, steal={}, health_check={"type": "none"})
+    lab.balancer.run("weirctl config reload")
+    wait_for("both agents are heard", lambda: [row["word"] for row in json.loads(
+        lab.balancer.run("weirctl health show --json"))] == ["ready"] * 2, WAIT_S)
+    answers, stopped = [], lab.servers[0]
+    crowd = [threading.Thread(target=lambda: answers.append(request(lab.client, lab.vip, WAIT_S)))
+             for _ in range(CROWD)]
+    stopped.send_signal(signal.SIGSTOP)
+    for thread in crowd:
+        thread.start()
+    try:
+        wait_for("flows to be moved", lambda: json.loads(lab.balancer.run(
+            "weirctl flow steals --json"))["services"][0]["moved"], WAIT_S)
+    finally:
+        stopped.send_signal(signal.SIGCONT)
+    for thread in crowd:
+        thread.join()
+    expect("why requests failed", answers, [None] * CROWD)
 
 
 def tools_run(lab):
@@ -268,13 +372,14 @@ def set_up_balancer(lab):
     install_changes_nothing(lab, "apt-get -q -y --no-install-recommends ")
     lab.balancer.boot()
     three_commands_make_a_balancer(lab)
+    lab.balancer.run("systemctl enable --now weir-metrics")
     lab.requests = Requests(lab.client, lab.vip)
     lab.requests.expect_more("before an upgrade")
 
 
 def install(lab, folder):
     """By dpkg, since there is no network; the answer to a question about a changed file is the default."""
-    before = {unit: lab.balancer.pid(unit) for unit in ("weir-dataplane", "weir-control")}
+    before = {unit: lab.balancer.pid(unit) for unit in UNITS}
     path, = packages(folder, "weir")
     lab.balancer.copy(path)
     said = lab.balancer.run(f"dpkg --force-confdef --force-confold -i {os.path.basename(path)}")
@@ -282,6 +387,8 @@ def install(lab, folder):
     expect("the dataplane goes on", after["weir-dataplane"], before["weir-dataplane"])
     if "goes on with the version" not in said:
         raise AssertionError("the upgrade does not say that the dataplane runs the former version")
+    if after["weir-metrics"] in (0, before["weir-metrics"]):
+        raise AssertionError(f"weir-metrics was not restarted: {after}")
     installed = lab.balancer.run("cat /etc/weir/weir.json")
     expect("the administrator's configuration", installed, first_configuration())
     return said, before["weir-control"] != after["weir-control"]
@@ -339,7 +446,7 @@ def refused_configuration_keeps_control_running(lab):
 def removal_stops_and_purge_removes(lab):
     lab.requests.stop()
     lab.balancer.run("dpkg --purge weir")
-    for unit in ("weir-dataplane", "weir-control"):
+    for unit in UNITS:
         expect(unit, lab.balancer.property(unit, "ActiveState"), "inactive")
     lab.balancer.run("test ! -e /etc/weir/weir.json && test ! -e /usr/sbin/weir-dataplane")
 
@@ -351,8 +458,10 @@ def version_in(folder):
 
 CHECKS = {
     "newcomer": (install_changes_nothing, units_start_with_the_packaged_configuration,
-                 three_commands_make_a_balancer, killed_processes_are_started_again,
-                 stopped_dataplane_is_restarted_by_the_watchdog, agent_runs_in_its_sandbox, tools_run),
+                 three_commands_make_a_balancer, metrics_and_a_page_beside_it,
+                 checks_via_the_data_path_have_their_drop_in, killed_processes_are_started_again,
+                 stopped_dataplane_is_restarted_by_the_watchdog, agent_runs_in_its_sandbox,
+                 agents_let_flows_leave_by_their_drop_in, tools_run),
     "upgrade": (set_up_balancer, upgrade_and_downgrade_same_layout,
                 upgrade_and_downgrade_other_layout, refused_configuration_keeps_control_running,
                 removal_stops_and_purge_removes),
