@@ -73,6 +73,24 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 	va_end(args);
 }
 
+// Whether a thread of ours may run on a CPU. It need not be one that we were started on: systemd
+// starts nothing on those that the kernel isolates (isolcpus), and those are for workers.
+static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
+	cpu_set_t one;
+	bool may;
+
+	if (cpu >= CPU_SETSIZE || CPU_ISSET(cpu, ours)) {
+		return cpu < CPU_SETSIZE;
+	}
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	may = sched_setaffinity(0, sizeof(one), &one) == 0;
+	if (may) {
+		(void)sched_setaffinity(0, sizeof(*ours), ours);
+	}
+	return may;
+}
+
 // "0@(0,1),1@0,2@1": lcore at CPUs.
 static int add_lcores(
 	struct list *list, const struct weir_config_workers *workers, char *why, size_t why_bytes) {
@@ -94,11 +112,12 @@ static int add_lcores(
 	for (uint32_t w = 0; w < workers->count; w++) {
 		uint16_t cpu = workers->cores[w];
 
-		if (cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &ours)) {
+		if (!may_use(cpu, &ours)) {
 			snprintf(why, why_bytes,
-				"workers.cores[%u]: CPU %u does not exist or is not allowed: see "
-				"taskset -p %d",
-				w, cpu, (int)getpid());
+				"workers.cores[%u]: CPU %u is not online (see "
+				"/sys/devices/system/cpu/online), or AllowedCPUs= of the unit or "
+				"its slice excludes it",
+				w, cpu);
 			return -EINVAL;
 		}
 		append(text, sizeof(text), ",%u@%u", weir_eal_lcore(w), cpu);

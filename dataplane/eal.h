@@ -2,8 +2,8 @@
 //
 // EAL: makes DPDK's arguments from the configuration, starts it and ends it.
 //
-// The main thread is lcore 0; it may run on every CPU that the process may use, and sleeps. Worker
-// w is lcore w + 1, pinned to workers.cores[w]; several may share a CPU.
+// The main thread is lcore 0; it may run on every CPU that the process was started on, and sleeps.
+// Worker w is lcore w + 1, pinned to workers.cores[w]; several may share a CPU.
 //
 // Threads: main.
 #pragma once

@@ -92,12 +92,42 @@ static void workers_are_lcores_pinned_to_their_cpus(void **state) {
 	assert_non_null(find(lab, "--main-lcore=0"));
 }
 
-static void a_cpu_that_is_not_ours_is_refused(void **state) {
+static void a_cpu_that_does_not_exist_is_refused(void **state) {
 	struct lab *lab = *state;
 
 	lab->config.workers.cores[1] = 1023;
 	assert_int_equal(make(lab), -EINVAL);
 	assert_non_null(strstr(lab->why, "workers.cores[1]: CPU 1023"));
+}
+
+// As with isolcpus, where systemd and all that it starts have the other CPUs only.
+static void a_cpu_that_nothing_is_started_on_is_one_for_workers(void **state) {
+	struct lab *lab = *state;
+	uint16_t isolated = first_cpu() + 1;
+	char beginning[32], end[32];
+	cpu_set_t before, others, after;
+	const char *lcores;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	while (isolated < CPU_SETSIZE && !CPU_ISSET(isolated, &before)) {
+		isolated++;
+	}
+	if (isolated == CPU_SETSIZE) {
+		skip(); // there is one CPU
+	}
+	CPU_ZERO(&others);
+	CPU_SET(first_cpu(), &others);
+	assert_int_equal(sched_setaffinity(0, sizeof(others), &others), 0);
+	lab->config.workers.cores[1] = isolated;
+	assert_true(make(lab) > 0);
+	assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	assert_true(CPU_EQUAL(&after, &others));
+	snprintf(beginning, sizeof(beginning), "--lcores=0@(%u),", first_cpu());
+	snprintf(end, sizeof(end), ",2@%u", isolated);
+	lcores = find(lab, beginning);
+	assert_non_null(lcores);
+	assert_string_equal(strrchr(lcores, ','), end);
 }
 
 static void memory_is_as_chosen(void **state) {
@@ -214,7 +244,8 @@ static void a_wrong_extra_argument_is_an_error_not_the_end(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		LAB_TEST(workers_are_lcores_pinned_to_their_cpus),
-		LAB_TEST(a_cpu_that_is_not_ours_is_refused),
+		LAB_TEST(a_cpu_that_does_not_exist_is_refused),
+		LAB_TEST(a_cpu_that_nothing_is_started_on_is_one_for_workers),
 		LAB_TEST(memory_is_as_chosen),
 		LAB_TEST(pci_is_scanned_only_for_ports_that_are_there),
 		LAB_TEST(the_prefix_is_that_of_instance_and_run_directory),
