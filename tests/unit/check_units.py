@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The systemd units keep trying: none gives up after some failed starts.
+"""The systemd units keep trying: none gives up after some failed starts. They stop in order.
 
 usage: check_units.py SOURCE_ROOT
 
 systemd allows five starts in ten seconds unless told otherwise. With a RestartSec of 200 ms these
 are used up within a second, and the unit stays failed until somebody starts it by hand.
+
+At shutdown the agent drains its backend: until it has ended, the decapsulator must go on, so it
+starts before it.
 """
 import configparser
 import glob
@@ -23,6 +26,9 @@ def main(root):
             failed.append(f"{path}: Restart is not always")
         if unit.get("Unit", "StartLimitIntervalSec", fallback="10s") != "0":
             failed.append(f"{path}: systemd gives up after five starts in ten seconds")
+        if path.endswith("/weir-agent.service") and \
+                "weir-decap.service" not in unit.get("Unit", "After", fallback="").split():
+            failed.append(f"{path}: stops together with weir-decap.service, which its drain needs")
     print("\n".join(failed) or f"{len(paths)} units")
     return 1 if failed else 0
 
