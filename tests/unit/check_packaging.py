@@ -6,8 +6,8 @@ usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
 Every file that meson installs is in one package, and what packages list is installed. The version is
 that of debian/changelog. systemd finds no fault with the units, and rates their exposure below the
-limits of docs/packages.md. Users, groups and directories are made. What a build needs is in
-scripts/packages. The packaged configuration is valid.
+limits of docs/packages.md. Users, groups and directories are made. needrestart restarts what it should.
+What a build needs is in scripts/packages. The packaged configuration is valid.
 """
 import glob
 import json
@@ -150,6 +150,23 @@ def check_accounts(root, folder):
             yield f"systemd-tmpfiles: /{path}: {found}, {said}"
 
 
+# As needrestart reads its conf.d; the commands that this asks end with a status of our choice.
+NEEDRESTART = """BEGIN { *CORE::GLOBAL::system = sub { $ENV{STATUS} } }
+our %nrconf = (override_rc => {});
+foreach my $fn (@ARGV) { eval do { local(@ARGV, $/) = $fn; <>}; die $@ if $@ }
+foreach my $rc (qw(weir-dataplane weir-control weir-metrics weir-agent weir-decap)) {
+    print "$rc " unless grep { "$rc.service" =~ /$_/ && !$nrconf{override_rc}{$_} } keys %{$nrconf{override_rc}};
+}"""
+
+
+def check_needrestart(root):
+    files = sorted(glob.glob(root + "/config/needrestart/*.conf"))
+    for status, wanted in (("0", "weir-control weir-metrics"), ("256", "weir-metrics")):
+        said = run("env", "STATUS=" + status, "perl", "-e", NEEDRESTART, *files)[1]
+        if said != wanted:
+            yield f"needrestart, where weir-control's checks end with {status}, restarts: {said}"
+
+
 def check_settings(root, weirctl):
     status, said = run(weirctl, "config", "check", "--strict", root + "/debian/weir.json")
     if status:
@@ -166,7 +183,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="weir-packaging-") as folder:
         problems = [*check_lists(root, build, folder), *check_version(root, build),
                     *check_build_depends(root), *check_units(root, folder, programs),
-                    *check_accounts(root, folder), *check_settings(root, weirctl)]
+                    *check_accounts(root, folder), *check_needrestart(root),
+                    *check_settings(root, weirctl)]
     print("\n".join(problems) or f"{len(EXPOSURE)} units, {len(DIRECTORIES)} directories")
     return 1 if problems else 0
 
