@@ -4,11 +4,13 @@
 
 usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
-Every file that meson installs is in one package, and what packages list is installed. The version is
-that of debian/changelog. systemd finds no fault with the units, and rates their exposure below the
-limits of docs/packages.md. Users, groups and directories are made. needrestart restarts what it should.
-What a build needs is in scripts/packages. The packaged configuration is valid.
+Every file that meson installs is in one package, and what packages list is installed. debian/tests runs
+each program, and takes no file for a configuration that is none. The version is that of
+debian/changelog. systemd finds no fault with the units, and rates their exposure below the limits of
+docs/packages.md. Users, groups and directories are made. needrestart restarts what it should. What a
+build needs is in scripts/packages. The packaged configuration is valid.
 """
+import fnmatch
 import glob
 import json
 import os
@@ -76,6 +78,24 @@ def check_lists(root, build, folder):
         if entry not in BY_RULES and not any(
                 path == entry or path.startswith(entry + "/") for path in files):
             yield f"debian/{package}.install: nothing installs {entry}"
+
+
+def check_autopkgtest(root, folder, weirctl):
+    """After check_lists(), which installs."""
+    base = folder + "/installed/**/"
+    with open(root + "/debian/tests/installed", encoding="utf-8") as file:
+        text = file.read()
+    started = set(re.search(r"^for program in (.*); do$", text, re.M)[1].split())
+    programs = {os.path.basename(path) for place in ("bin", "sbin")
+                for path in glob.glob(f"{base}{place}/weir*", recursive=True)}
+    if started != programs:
+        yield f"debian/tests/installed: programs: {started ^ programs}"
+    skipped = re.search(r"^\t(\S.*)\) ;;$", text, re.M)[1].split(" | ")
+    for path in glob.glob(base + "doc/weir/examples/*.json", recursive=True):
+        if not any(fnmatch.fnmatch(path, pattern) for pattern in skipped):
+            status, said = run(weirctl, "config", "check", path)
+            if status:
+                yield f"debian/tests/installed: {said}"
 
 
 def check_version(root, build):
@@ -181,7 +201,8 @@ def check_settings(root, weirctl):
 def main():
     root, build, weirctl, *programs = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="weir-packaging-") as folder:
-        problems = [*check_lists(root, build, folder), *check_version(root, build),
+        problems = [*check_lists(root, build, folder),
+                    *check_autopkgtest(root, folder, weirctl), *check_version(root, build),
                     *check_build_depends(root), *check_units(root, folder, programs),
                     *check_accounts(root, folder), *check_needrestart(root),
                     *check_settings(root, weirctl)]
