@@ -4,11 +4,12 @@
 
 usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
-Every file that meson installs is in one package, and what packages list is installed. debian/tests runs
-each program, and takes no file for a configuration that is none. The version is that of
-debian/changelog. systemd finds no fault with the units, and rates their exposure below the limits of
-docs/packages.md. Users, groups and directories are made. needrestart restarts what it should. What a
-build needs is in scripts/packages. The packaged configuration is valid.
+Every file that meson installs is in one package, and what packages list is installed. Units and what
+goes into them name the programs where meson installs them. debian/tests runs each program, and takes no
+file for a configuration that is none. The version is that of debian/changelog. systemd finds no fault
+with the units, and rates their exposure below the limits of docs/packages.md. Users, groups and
+directories are made. needrestart restarts what it should. What a build needs is in scripts/packages.
+The packaged configuration is valid.
 """
 import fnmatch
 import glob
@@ -78,6 +79,20 @@ def check_lists(root, build, folder):
         if entry not in BY_RULES and not any(
                 path == entry or path.startswith(entry + "/") for path in files):
             yield f"debian/{package}.install: nothing installs {entry}"
+
+
+def check_paths(folder):
+    """After check_lists(), which installs."""
+    base, count = folder + "/installed", 0
+    for path in glob.glob(base + "/**/*.service", recursive=True) + \
+            glob.glob(base + "/**/weir*.conf", recursive=True):
+        with open(path, encoding="utf-8") as file:
+            for program in re.findall(r"^Exec\w+=(/\S*/weir\S*)", file.read(), re.M):
+                count += 1
+                if not os.path.exists(base + program):
+                    yield f"{os.path.basename(path)}: {program} is not installed"
+    if count < 6:
+        yield f"{count} programs named by units: mend this check"
 
 
 def check_autopkgtest(root, folder, weirctl):
@@ -201,7 +216,7 @@ def check_settings(root, weirctl):
 def main():
     root, build, weirctl, *programs = sys.argv[1:]
     with tempfile.TemporaryDirectory(prefix="weir-packaging-") as folder:
-        problems = [*check_lists(root, build, folder),
+        problems = [*check_lists(root, build, folder), *check_paths(folder),
                     *check_autopkgtest(root, folder, weirctl), *check_version(root, build),
                     *check_build_depends(root), *check_units(root, folder, programs),
                     *check_accounts(root, folder), *check_needrestart(root),
