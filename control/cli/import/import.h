@@ -69,8 +69,8 @@ struct weir_import_service {
 	bool hashes_ports; // sh-port, mh-port
 	bool left_out; // and noted
 	bool direct_noted, nat_noted; // weir_import_forwarding
-	bool weights_differ;
-	json_int_t weight; // of the first backend
+	bool weights_differ; // those above 0: a server of weight 0 gets no connections
+	json_int_t weight; // of the first backend that has one
 	uint32_t upper, uppers; // greatest limit of connections; how many have one
 	bool uppers_differ;
 	json_t *health_check; // NULL = none

@@ -197,10 +197,10 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 		import->failed = true;
 		return;
 	}
-	if (json_array_size(service->backends) == 1) {
+	if (service->weight == 0) {
 		service->weight = weight;
 	}
-	service->weights_differ |= weight != service->weight;
+	service->weights_differ |= weight != 0 && weight != service->weight;
 	note_limit(service, backend->upper);
 }
 
@@ -270,6 +270,12 @@ static const char *policy_of(
 
 static json_t *limits_of(struct weir_import *import, const struct weir_import_service *service) {
 	if (service->uppers == 0) {
+		return NULL;
+	}
+	if (service->uppers < json_array_size(service->backends)) {
+		weir_import_note(import, &service->place, WEIR_IMPORT_LEFT_OUT, "upper threshold",
+			"flow_control has one limit for all servers of a service, and some of "
+			"these have none");
 		return NULL;
 	}
 	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",

@@ -143,12 +143,21 @@ static void check_group(struct weir_import *import, const struct weir_keepalived
 		"no virtual_server uses this group");
 }
 
+static bool is_top(const char *keyword) {
+	const struct weir_keepalived_rest *row = top;
+
+	while (row->name != NULL && strcmp(row->name, keyword) != 0) {
+		row++;
+	}
+	return row->name != NULL;
+}
+
 static void suggest(struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	static const char *const known[] = {"virtual_server", "virtual_server_group", "global_defs",
 		"vrrp_instance", "vrrp_script", "vrrp_sync_group"};
 	const char *nearest = weir_nearest(statement->word[0], known, 6);
 
-	if (nearest != NULL && strcmp(nearest, statement->word[0]) != 0) {
+	if (nearest != NULL && !is_top(statement->word[0])) {
 		weir_import_error(import, &statement->place,
 			"unknown block \"%s\": do you mean %s?", statement->word[0], nearest);
 	} else {

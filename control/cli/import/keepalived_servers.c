@@ -66,6 +66,7 @@ struct virtual { // one virtual server
 	uint32_t weight; // of servers that say none
 	int check_line; // of the server whose check is used
 	bool any_without_check;
+	bool has_method; // of its own
 };
 
 // --- addresses ----------------------------------------------------------------------------
@@ -195,9 +196,30 @@ static void read_method(struct weir_import *import, struct weir_import_service *
 	}
 }
 
+static bool has_method(const struct weir_keepalived_statement *block) {
+	const struct weir_keepalived_statement *key = block->children;
+
+	while (key != NULL && strcmp(key->word[0], "lb_kind") != 0 &&
+		strcmp(key->word[0], "lvs_method") != 0) {
+		key = key->next;
+	}
+	return key != NULL;
+}
+
+// A check at the server's own port does not follow it to that of the VIP.
+static void note_check_port(struct weir_import *import,
+	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
+	if (port != 0 && json_integer_value(json_object_get(check, "port")) == port) {
+		weir_import_note(import, &server->place, WEIR_IMPORT_ADJUST, "health check",
+			"it asks at port %u: leave its \"port\" out where the servers listen at "
+			"that of the VIP",
+			port);
+	}
+}
+
 // The check of a real server is that of the service when it is the first one.
 static void take_check(struct weir_import *import, struct virtual *virtual,
-	const struct weir_keepalived_statement *server, json_t *check) {
+	const struct weir_keepalived_statement *server, json_t *check, uint16_t port) {
 	json_t *used = virtual->service.health_check;
 
 	if (check == NULL) {
@@ -207,6 +229,7 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 	if (used == NULL) {
 		virtual->service.health_check = check;
 		virtual->check_line = server->place.line;
+		note_check_port(import, server, check, port);
 		return;
 	}
 	if (!json_equal(used, check)) {
@@ -266,9 +289,13 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 		}
 	}
 	weir_import_backend(import, &virtual->service, &server->place, &backend);
+	if (!virtual->has_method && !has_method(server)) {
+		weir_import_forwarding(import, &virtual->service, &server->place, 'm');
+	}
 	take_check(import, virtual, server,
 		weir_keepalived_check(
-			import, server, &defaults, virtual->service.port, backend.port));
+			import, server, &defaults, virtual->service.port, backend.port),
+		backend.port);
 }
 
 // --- virtual servers ----------------------------------------------------------------------
@@ -355,6 +382,7 @@ void weir_keepalived_server(struct weir_import *import,
 		return;
 	}
 	snprintf(virtual.service.scheduler, sizeof(virtual.service.scheduler), "wlc");
+	virtual.has_method = has_method(statement);
 	for (key = statement->children; key != NULL; key = key->next) {
 		if (strcmp(key->word[0], "protocol") == 0) {
 			read_protocol(import, &virtual.service, key);

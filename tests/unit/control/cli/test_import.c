@@ -146,6 +146,26 @@ static void schedulers_become_policies(void **state) {
 	}
 }
 
+static void drained_server_makes_no_weights_differ(void **state) {
+	static const int drained[3][3] = {{0, 2, 2}, {2, 0, 2}, {0, 0, 0}};
+	char text[256];
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct lab lab;
+
+		snprintf(text, sizeof(text),
+			"-A -t 192.0.2.1:80 -s wlc\n-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w %d\n"
+			"-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i -w %d\n"
+			"-a -t 192.0.2.1:80 -r 10.0.0.3:80 -i -w %d\n",
+			drained[i][0], drained[i][1], drained[i][2]);
+		lab = import(text, false, NULL);
+		assert_string_equal(policy(&lab, 0), "least-loaded");
+		assert_int_equal(json_array_size(lab.import.notes), 1);
+		done(&lab);
+	}
+}
+
 static void hash_of_ports_is_what_maglev_does(void **state) {
 	struct lab lab = import("-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"
 				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i\n",
@@ -180,6 +200,19 @@ static void options_of_ipvsadm_come_in_all_their_forms(void **state) {
 		assert_int_equal(json_integer_value(json_object_get(backend, "weight")), 5);
 		done(&lab);
 	}
+}
+
+// A server without one would get that of the others, and refuse what it took.
+static void limit_that_some_servers_lack_is_left_out(void **state) {
+	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
+				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
+				    "-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i\n";
+	struct lab lab = import(rules, false, NULL);
+
+	(void)state;
+	assert_null(json_object_get(service(&lab, 0), "flow_control"));
+	expect_note(&lab, 1, "some of these have none");
+	done(&lab);
 }
 
 static void rules_without_a_counterpart_are_noted_with_their_lines(void **state) {
@@ -393,6 +426,51 @@ static void checkers_become_a_health_check(void **state) {
 	done(&lab);
 }
 
+// keepalived's method is NAT where none is named.
+static void method_that_is_not_named_is_nat(void **state) {
+	static const struct {
+		const char *text;
+		bool nat;
+	} cases[] = {
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n }\n}\n", true},
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n"
+		 " real_server 10.0.0.2 80 {\n }\n}\n",
+			true},
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n}"
+		 "\n",
+			false},
+		{"virtual_server 192.0.2.1 80 {\n lb_kind TUN\n real_server 10.0.0.1 80 {\n }\n}\n",
+			false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct lab lab = import(cases[i].text, true, NULL);
+		bool told = false;
+		json_t *note;
+		size_t n;
+
+		json_array_foreach (lab.import.notes, n, note) {
+			told |= strcmp(text_in(note, "what"), "NAT") == 0;
+		}
+		assert_int_equal(told, cases[i].nat);
+		done(&lab);
+	}
+}
+
+static void check_at_the_port_of_the_server_is_noted(void **state) {
+	struct lab lab =
+		import("bfd_instance is_no_vrrp_instance {\n}\nvirtual_server 192.0.2.1 80 {\n"
+		       " real_server 10.0.0.1 8080 {\n  TCP_CHECK {\n  }\n }\n}\n",
+			true, NULL);
+
+	(void)state;
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	expect_note(&lab, 1, "BFD is the routing daemon's");
+	expect_note(&lab, 4, "it asks at port 8080");
+	done(&lab);
+}
+
 static void groups_have_ranges_and_no_address_twice(void **state) {
 	struct lab lab =
 		import("virtual_server_group G {\n 192.0.2.250-255 80\n 2001:db8::fffe-ffff"
@@ -446,7 +524,7 @@ static void command_prints_the_configuration_and_reports_elsewhere(void **state)
 	snprintf(included, sizeof(included), "%s/b.inc", dir);
 	snprintf(report, sizeof(report), "%s/report", dir);
 	write_file(main_file, "include *.inc\n");
-	write_file(included, "virtual_server 192.0.2.1 80 {\n ops\n" REAL "}\n");
+	write_file(included, "virtual_server 192.0.2.1 80 {\n ops\n lb_kind TUN\n" REAL "}\n");
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
 	expect_contains(outcome.err, "b.inc:2: differs: ops: ");
@@ -499,13 +577,17 @@ static void command_without_a_file_or_with_a_wrong_one(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(schedulers_become_policies),
+		cmocka_unit_test(drained_server_makes_no_weights_differ),
 		cmocka_unit_test(hash_of_ports_is_what_maglev_does),
 		cmocka_unit_test(options_of_ipvsadm_come_in_all_their_forms),
+		cmocka_unit_test(limit_that_some_servers_lack_is_left_out),
 		cmocka_unit_test(rules_without_a_counterpart_are_noted_with_their_lines),
 		cmocka_unit_test(errors_have_their_line_and_what_to_do),
 		cmocka_unit_test(conditions_go_by_the_id),
 		cmocka_unit_test(text_of_keepalived_is_read_as_it_does),
 		cmocka_unit_test(checkers_become_a_health_check),
+		cmocka_unit_test(method_that_is_not_named_is_nat),
+		cmocka_unit_test(check_at_the_port_of_the_server_is_noted),
 		cmocka_unit_test(groups_have_ranges_and_no_address_twice),
 		cmocka_unit_test(group_of_more_addresses_than_fit_is_cut_with_a_note),
 		cmocka_unit_test(command_prints_the_configuration_and_reports_elsewhere),
