@@ -93,7 +93,7 @@ static int run_words(const struct weir_cli_options *options, FILE *out, FILE *er
 	const char *object = options->line.operands > 0 ? options->line.operand[0] : NULL;
 	const char *verb = options->line.operands > 1 ? options->line.operand[1] : NULL;
 	const struct weir_cli_command *command;
-	char why[256];
+	char why[512];
 
 	if (options->line.version) {
 		fprintf(out, "weirctl %s\n", WEIR_VERSION);

@@ -510,11 +510,11 @@ static uint32_t list_names(const char *object, const char *names[]) {
 static void suggest(const char *what, const char *word, const char *const names[], uint32_t count,
 	char *why, size_t why_bytes) {
 	const char *nearest = weir_nearest(word, names, count);
-	char all[128] = "", shown[64];
+	char all[256] = "", shown[64];
 	size_t used = 0;
 
 	weir_terminal_text(word, shown, sizeof(shown));
-	for (uint32_t i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < count && used < sizeof(all); i++) {
 		used += (size_t)snprintf(
 			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
 	}

@@ -234,21 +234,36 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
 }
 
-// Draw over what was there, no more lines and columns than the terminal has.
+static int lines_of(const char *text) {
+	int lines = 0;
+
+	for (; (text = strchr(text, '\n')) != NULL; text++) {
+		lines++;
+	}
+	return lines;
+}
+
+// Draw over what was there, no more lines and columns than the terminal has; how many lines are
+// left out is said in the last one.
 static void redraw(FILE *out, const char *text) {
 	struct winsize size = {0};
-	int rows = 0;
+	int lines = lines_of(text), room;
+	char rest[64];
 
 	if (ioctl(fileno(out), TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0) {
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
 	}
+	room = size.ws_row - (lines < size.ws_row ? 1 : 2);
 	fputs("\033[H", out);
-	while (*text && rows < size.ws_row - 1) {
+	for (int row = 0; row < room && *text; row++) {
 		int line = (int)strcspn(text, "\n");
 
 		fprintf(out, "%.*s\033[K\n", line < size.ws_col ? line : size.ws_col, text);
 		text += line + (text[line] == '\n');
-		rows++;
+	}
+	if (*text) {
+		snprintf(rest, sizeof(rest), "%d more lines: see weirctl top", lines_of(text));
+		fprintf(out, "%.*s\033[K", size.ws_col, rest);
 	}
 	fputs("\033[J", out);
 }

@@ -260,6 +260,20 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 	return rows;
 }
 
+// One that is cut says how many lines it lacks.
+static void put_section(FILE *out, const struct section *section, uint32_t columns) {
+	const uint32_t all = section->text != NULL ? lines_of(section->text) : 0;
+	char rest[32];
+
+	if (all <= section->lines || section->lines == 0) {
+		put(out, section->text, section->lines, columns);
+		return;
+	}
+	put(out, section->text, section->lines - 1, columns);
+	snprintf(rest, sizeof(rest), "... %u more\n", all - section->lines + 1);
+	put(out, rest, 1, columns);
+}
+
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
 	const json_t *all = json_object_get(view, "backends");
@@ -292,10 +306,10 @@ void weir_top_draw(
 	fputs("\033[H", out);
 	put(out, title, screen->rows > 1 ? 1 : 0, screen->columns);
 	for (uint32_t i = 0; i < 3; i++) {
-		put(out, sections[i].text, sections[i].lines, screen->columns);
+		put_section(out, &sections[i], screen->columns);
 	}
 	put_backends(out, view, rows, screen);
-	put(out, sections[3].text, sections[3].lines, screen->columns);
+	put_section(out, &sections[3], screen->columns);
 	fputs("\033[J", out);
 	for (uint32_t i = 0; i < COUNT(sections); i++) {
 		free(sections[i].text);

@@ -194,6 +194,7 @@ static void watch_redraws_on_a_terminal(void **state) {
 	run_on_terminal(server_folder(server), 4, 20, words, text, sizeof(text));
 	assert_memory_equal(text, "\033[2J\033[H", 7);
 	expect_contains(text + 7, "\033[J\033[H");
+	expect_contains(text, " more lines: see w\033[K\033[J"); // as wide as the terminal
 	for (char *line = strtok(text, "\r\n"); line != NULL; line = strtok(NULL, "\r\n")) {
 		char *visible =
 			strrchr(line, 'H') != NULL && line[0] == '\033' ? strrchr(line, 'H') : line;

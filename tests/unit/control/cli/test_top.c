@@ -260,6 +260,25 @@ static void backends_keep_three_lines_of_a_small_terminal(void **state) {
 	server_stop(server);
 }
 
+static void a_section_that_is_cut_says_so(void **state) {
+	static const struct server_answer many[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show",
+			"{\"ok\": true, \"result\": [" WORKER "," WORKER "," WORKER "," WORKER
+			"," WORKER "," WORKER "," WORKER "," WORKER "," WORKER "," WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, many);
+	const char *screen;
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 50, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	screen = last_screen(&terminal);
+	expect_contains(screen, "\n... 3 more\nDROP-REASON");
+	server_stop(server);
+}
+
 static void a_new_size_is_drawn_at_once(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct winsize size = {.ws_row = 30, .ws_col = 120};
@@ -359,6 +378,7 @@ int main(void) {
 		cmocka_unit_test(without_a_terminal_it_says_what_to_do),
 		cmocka_unit_test(screens_of_any_size_are_not_exceeded),
 		cmocka_unit_test(backends_keep_three_lines_of_a_small_terminal),
+		cmocka_unit_test(a_section_that_is_cut_says_so),
 		cmocka_unit_test(a_new_size_is_drawn_at_once),
 		cmocka_unit_test(an_interrupt_gives_the_terminal_back),
 		cmocka_unit_test(a_daemon_that_ends_is_told_behind_the_screen),
