@@ -472,6 +472,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show what the health of backends was, and why it changed",
+	 "SERVICE/ selects all backends of a service.\n"
 	 "The last 1,024 changes of all backends; none from before weir-control was started.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},

@@ -240,6 +240,7 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result) {
 	} else {
 		json_object_del(result, "chosen_by_worker");
 	}
+	json_object_del(result, "incomplete"); // said on stderr
 	weir_show_fields(cli->out, result);
 }
 
@@ -393,14 +394,26 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 		{"SOURCE", "source", WEIR_SHOW_TEXT},
 		{"WHY", "why", WEIR_SHOW_TEXT},
 	};
+	const char *word = cli->count > 0 ? cli->words[0] : NULL;
+	char nothing[512], name[160];
 	json_t *row;
 	size_t i;
 
 	json_array_foreach (result, i, row) {
 		weir_show_add_time(row);
 	}
-	weir_show_table(cli->out, result, columns, COUNT(columns),
-		"no changes of health since weir-control was started");
+	if (word == NULL) {
+		snprintf(nothing, sizeof(nothing),
+			"no changes of health since weir-control was started");
+	} else { // names are not checked: it may be that of a service
+		weir_terminal_text(word, name, sizeof(name));
+		snprintf(nothing, sizeof(nothing),
+			"no changes of health of %s since weir-control was started%s%s%s", name,
+			strchr(word, '/') == NULL ? "; of a service: weirctl health history " : "",
+			strchr(word, '/') == NULL ? name : "",
+			strchr(word, '/') == NULL ? "/" : "");
+	}
+	weir_show_table(cli->out, result, columns, COUNT(columns), nothing);
 }
 
 void weir_show_version(const struct weir_cli *cli, json_t *result) {

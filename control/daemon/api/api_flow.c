@@ -158,6 +158,17 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
+// A worker that did not answer may have a flow that the others do not have.
+static bool is_incomplete(const struct weir_lookup_result *result) {
+	bool silent = false;
+
+	for (uint32_t worker = 0; !result->response.flow.found && worker < result->workers;
+		worker++) {
+		silent |= !weir_lookup_responded(result, worker);
+	}
+	return silent;
+}
+
 static json_t *json_by_worker(
 	const struct weir_tables *tables, const struct weir_lookup_result *result) {
 	json_t *list = json_array();
@@ -222,7 +233,8 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	explain(result, &verdict, &service, why);
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)response->flow.hash);
 	weir_api_answer(lookup->call,
-		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o}", "service",
+		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b}",
+			"service",
 			string_or_null(weir_tables_service_name(tables, response->flow.service)),
 			"hash", hash, "found", (int)found, "worker",
 			found ? json_integer(result->worker) : json_null(), "state",
@@ -237,7 +249,8 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 			"why", why, "slot",
 			has_slot ? json_integer(response->flow.slot) : json_null(), "chosen",
 			string_or_null(chosen != NULL ? chosen->name : NULL), "chosen_by_worker",
-			verdict.subsets ? json_by_worker(tables, result) : json_null()));
+			verdict.subsets ? json_by_worker(tables, result) : json_null(),
+			"incomplete", (int)is_incomplete(result)));
 }
 
 static void on_done(void *context, int error, const struct weir_lookup_result *result) {
@@ -329,16 +342,12 @@ static void answer_deleted(struct lookup *lookup, const struct weir_lookup_resul
 	const struct weir_tables *tables = lookup->daemon->tables;
 	const bool found = response->flow.found != 0;
 	const uint16_t backend = found ? response->flow.backend : WEIR_BACKEND_NONE;
-	bool silent = false;
 
-	for (uint32_t worker = 0; !found && worker < result->workers; worker++) {
-		silent |= !weir_lookup_responded(result, worker);
-	}
 	weir_api_audit_deleted(lookup->call, found);
 	weir_api_answer(lookup->call,
 		json_pack("{s:i, s:b, s:o, s:o, s:o, s:o}", "deleted", (int)found, "incomplete",
-			(int)silent, "worker", found ? json_integer(result->worker) : json_null(),
-			"state",
+			(int)is_incomplete(result), "worker",
+			found ? json_integer(result->worker) : json_null(), "state",
 			string_or_null(
 				found ? weir_api_flow_state_name(response->flow.state) : NULL),
 			"service",

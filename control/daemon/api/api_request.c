@@ -9,6 +9,7 @@
 #include "daemon.h"
 
 #define NAMES_BYTES 400
+#define IF_IT_RUNS "; where it runs, the log of weir-control says why"
 
 const char *weir_api_text(const struct weir_api_call *call, const char *name) {
 	return json_string_value(json_object_get(weir_api_request(call), name));
@@ -24,7 +25,7 @@ json_int_t weir_api_integer(
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane has been attached yet: start weir-dataplane");
+			"no dataplane has been attached yet: start weir-dataplane" IF_IT_RUNS);
 		return false;
 	}
 	return true;
@@ -33,7 +34,7 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->segment == NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane is attached: start weir-dataplane");
+			"no dataplane is attached: start weir-dataplane" IF_IT_RUNS);
 		return false;
 	}
 	return true;
@@ -88,6 +89,14 @@ static int search(const struct weir_daemon *daemon, const char *name, char servi
 	return ambiguous ? -EEXIST : found;
 }
 
+void weir_api_no_backend(
+	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+	weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s", name,
+		weir_tables_service_find(daemon->tables, name) >= 0
+			? ", but a service; SERVICE/NAME is one of its backends"
+			: "");
+}
+
 static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
 	char services[NAMES_BYTES];
 	int found = search(daemon, name, services);
@@ -97,7 +106,7 @@ static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call,
 			"several services have a backend \"%.100s\": specify the service (%s)",
 			name, services);
 	} else if (found < 0) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"", name);
+		weir_api_no_backend(daemon, call, name);
 	}
 	return found;
 }

@@ -23,7 +23,11 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 // The one backend that `backend` and perhaps `service` name. Returns its id, or a negative number
 // after the call was failed.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
-// The same without a word to the client. Negative: there is none, or there are several.
+// Fail the call: no service has a backend of the name.
+void weir_api_no_backend(
+	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name);
+// The same as weir_api_find_backend without a word to the client. Negative: there is none, or there
+// are several.
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Whether tables exist, that is, a dataplane is or was attached. Returns false after the call was
 // failed.

@@ -289,9 +289,12 @@ void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *cal
 	list = json_named(daemon, &rows, backend);
 	if (json_array_size(list) == 0) {
 		json_decref(list);
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such backend: \"%.100s\"%s%.100s",
-			backend, service != NULL ? " in service " : "",
-			service != NULL ? service : "");
+		if (service == NULL) {
+			weir_api_no_backend(daemon, call, backend);
+		} else {
+			weir_api_fail(call, WEIR_API_NOT_FOUND,
+				"no such backend: \"%.100s\" in service %.100s", backend, service);
+		}
 		return;
 	}
 	weir_api_answer(call, list);

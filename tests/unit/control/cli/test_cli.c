@@ -291,22 +291,25 @@ static void what_is_not_published_yet_is_told(void **state) {
 	server_stop(server);
 }
 
-// Flows may be left: a script must not go on as if none were.
-static void incomplete_deletion_is_no_success(void **state) {
+// Flows may be left, or be there: a script must not go on as if none were.
+static void incomplete_result_is_no_success(void **state) {
 	static const struct server_answer answers[] = {
 		{"flow.delete",
 			"{\"ok\": true, \"result\": {\"deleted\": 0, \"incomplete\": true}}"},
 		{"flow.clear",
 			"{\"ok\": true, \"result\": {\"deleted\": 7, \"incomplete\": true}}"},
+		{"flow.lookup",
+			"{\"ok\": true, \"result\": {\"found\": false, \"incomplete\": true}}"},
 		{0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcomes[] = {
 		RUN(server_folder(server), "flow", "delete", "tcp", "192.0.2.1:2", "192.0.2.3:4"),
 		RUN(server_folder(server), "flow", "clear", "web/b"),
 		RUN(server_folder(server), "flow", "clear", "web/b", "--json"),
+		RUN(server_folder(server), "flow", "lookup", "tcp", "192.0.2.1:2", "192.0.2.3:4"),
 	};
 	const char *const expected[] = {
-		"0 flows deleted\n", "7 flows deleted\n", "\"incomplete\": true"};
+		"0 flows deleted\n", "7 flows deleted\n", "\"incomplete\": true", "found  no\n"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
@@ -362,7 +365,7 @@ int main(void) {
 		cmocka_unit_test(refusal_exits_1_with_the_reason),
 		cmocka_unit_test(refused_reload_lists_every_error),
 		cmocka_unit_test(what_is_not_published_yet_is_told),
-		cmocka_unit_test(incomplete_deletion_is_no_success),
+		cmocka_unit_test(incomplete_result_is_no_success),
 		cmocka_unit_test(json_prints_the_raw_result),
 		cmocka_unit_test(version_needs_no_daemon_as_option),
 		cmocka_unit_test(full_disk_is_no_success),

@@ -170,6 +170,18 @@ static void flow_by_worker_is_a_line_for_each_backend(void **state) {
 		"{\"chosen\": \"w-1\", \"chosen_by_worker\": null}", "chosen  w-1\n");
 }
 
+// A service is named as that of a backend.
+static void history_of_nothing_tells_how_services_are_named(void **state) {
+	(void)state;
+	expect_shown(weir_show_history, "web", "[]",
+		"no changes of health of web since weir-control was started; of a service: weirctl "
+		"health history web/\n");
+	expect_shown(weir_show_history, "web/", "[]",
+		"no changes of health of web/ since weir-control was started\n");
+	expect_shown(weir_show_history, NULL, "[]",
+		"no changes of health since weir-control was started\n");
+}
+
 static void one_by_name_is_a_record(void **state) {
 	static const char one[] = "[{\"name\": \"web\", \"binds\": [\"tcp a:1\", \"tcp b:2\"], "
 				  "\"panic\": false, \"inner\": {\"deep\": 1.25}}]";
@@ -352,6 +364,7 @@ int main(void) {
 		cmocka_unit_test(audit_shows_who_and_escapes_what),
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
 		cmocka_unit_test(values_of_long_names_line_up),
+		cmocka_unit_test(history_of_nothing_tells_how_services_are_named),
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(automatic_weight_of_one_backend),

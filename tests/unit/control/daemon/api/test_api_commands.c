@@ -44,6 +44,12 @@ static const struct row rows[] = {
 	{"{\"command\": \"flow.list\", \"next\": 1e9}", "bad-request",
 		"argument \"next\" must be a whole number of at least 0"},
 	{"{\"command\": \"service.show\", \"service\": \"\\n\\u001b[2J\"}", "not-found", ""},
+	{"{\"command\": \"backend.drain\", \"backend\": \"web\"}", "not-found",
+		"no such backend: \"web\", but a service; SERVICE/NAME is one of its backends"},
+	{"{\"command\": \"backend.show\", \"backend\": \"web\"}", "not-found",
+		"no such backend: \"web\", but a service; SERVICE/NAME is one of its backends"},
+	{"{\"command\": \"backend.show\", \"backend\": \"wbe\"}", "not-found",
+		"no such backend: \"wbe\""},
 	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
 };
 

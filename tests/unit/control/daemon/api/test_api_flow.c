@@ -90,6 +90,7 @@ static void lookup_of_a_new_flow_names_the_slot(void **state) {
 	assert_true(json_is_null(json_object_get(found, "state")));
 	assert_string_equal(text_of(found, "backend"), text_of(found, "chosen"));
 	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
+	assert_true(json_is_false(json_object_get(found, "incomplete")));
 	snprintf(expected, sizeof(expected), "slot %d of 1009, weight %s",
 		(int)json_integer_value(json_object_get(found, "slot")),
 		strcmp(text_of(found, "backend"), "w-1") == 0 ? "100" : "300");
