@@ -62,9 +62,8 @@ static int build_filter(
 	static const char *const protocols[] = {
 		[WEIR_CLI_TCP] = "tcp", [WEIR_CLI_UDP] = "udp", [WEIR_CLI_ICMP] = "icmp"};
 	const struct weir_cli_capture *capture = &options->capture;
-	int r = set_text(filter, "service", "service", options->service, why, n);
+	int r = weir_cli_set_owner(options, filter, why, n);
 
-	r = r ? r : set_text(filter, "backend", "backend", options->backend, why, n);
 	r = r ? r : set_text(filter, "client", "client", options->client, why, n);
 	r = r ? r : set_text(filter, "destination", "destination", capture->destination, why, n);
 	r = r ? r : set_text(filter, "protocol", "protocol", protocols[capture->protocol], why, n);
@@ -74,8 +73,10 @@ static int build_filter(
 	if (capture->port > 0) {
 		json_object_set_new(filter, "destination_port", json_integer(capture->port));
 	}
-	if (r == 0 && options->backend != NULL && options->service == NULL) {
-		snprintf(why, n, "--backend needs --service: backends are named within one");
+	if (r == 0 && options->backend != NULL && json_object_get(filter, "service") == NULL) {
+		snprintf(why, n,
+			"--backend needs --service, or is SERVICE/NAME: backends are named within "
+			"one");
 		return -EINVAL;
 	}
 	return r;

@@ -52,6 +52,11 @@ struct weir_cli_command {
 // is published yet. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 
+// Put --service and --backend into a request; --backend may be "SERVICE/NAME", as where a backend
+// is an argument. Returns 0 or -EINVAL and one line in why.
+int weir_cli_set_owner(
+	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes);
+
 // The request of a command that was checked before. Returns NULL without memory.
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
 // Print a result as it was asked for. Takes it.

@@ -70,9 +70,8 @@ static int set_state(json_t *request, const char *text, char *why, size_t n) {
 
 int weir_flow_list_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const struct weir_cli_options *options = cli->options;
-	int r = set(request, "service", options->service, why, n);
+	int r = weir_cli_set_owner(options, request, why, n);
 
-	r = r ? r : set(request, "backend", options->backend, why, n);
 	r = r ? r : set(request, "client", options->client, why, n);
 	r = r ? r : set_state(request, options->state, why, n);
 	if (options->worker >= 0) {

@@ -221,6 +221,25 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- the whole ----------------------------------------------------------------------------
 
+// No packet has both: whoever asks for that would wait for ever.
+static bool can_match(const struct filter *filter) {
+	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
+	const struct weir_capture_terms *terms = filter->terms;
+
+	if (terms->client_family != 0 && terms->destination_family != 0 &&
+		terms->client_family != terms->destination_family) {
+		return wrong(filter, "destination", "of the IP version of \"client\"");
+	}
+	if (terms->protocol == WEIR_CAPTURE_ICMP &&
+		(terms->source_port != 0 || terms->destination_port != 0)) {
+		return wrong(filter, "protocol", "\"tcp\" or \"udp\", with a port: ICMP has none");
+	}
+	if (terms->reasons != 0 && terms->actions != 0 && (terms->actions & with_reasons) == 0) {
+		return wrong(filter, "actions", "\"drop\" or \"reply\", with \"reasons\"");
+	}
+	return true;
+}
+
 static bool check_keys(const struct filter *filter) {
 	static const char *const keys[] = {"service", "backend", "reasons", "actions", "protocol",
 		"client", "destination", "source_port", "destination_port"};
@@ -258,7 +277,8 @@ bool weir_api_capture_filter(
 	return check_keys(&filter) && read_owner(&filter) && read_sets(&filter) &&
 	       read_protocol(&filter) && read_addresses(&filter) &&
 	       read_port(&filter, "source_port", &terms->source_port) &&
-	       read_port(&filter, "destination_port", &terms->destination_port);
+	       read_port(&filter, "destination_port", &terms->destination_port) &&
+	       can_match(&filter);
 }
 
 void weir_api_capture_name(const struct weir_api_call *call, char *ret) {

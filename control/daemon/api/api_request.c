@@ -143,6 +143,18 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 			       : search(daemon, name, services);
 }
 
+// Servers that listen for both versions log a client of IPv4 as ::ffff:192.0.2.7, and so people
+// look for it.
+static void unmap(struct weir_address *address, long *bits) {
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	if (address->family == 6 && *bits > 96 &&
+		memcmp(address->bytes, mapped, sizeof(mapped)) == 0) {
+		*address = weir_address_of(4, address->bytes + sizeof(mapped));
+		*bits -= 96;
+	}
+}
+
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits) {
 	const char *slash = strchr(text, '/');
 	size_t length = slash != NULL ? (size_t)(slash - text) : strlen(text);
@@ -164,6 +176,7 @@ bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *
 	if (bits < 0 || bits > most || (slash != NULL && *end != '\0')) {
 		return false;
 	}
+	unmap(&address, &bits);
 	*ret = address;
 	*ret_bits = (uint8_t)bits;
 	return true;

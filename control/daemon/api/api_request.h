@@ -37,7 +37,8 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 // Whether that dataplane can list and delete flows. Returns false after the call was failed.
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call);
 
-// "ADDRESS" or "ADDRESS/BITS". Returns false when it is neither.
+// "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped one becomes that of IPv4. Returns false when it is
+// neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
 // Publish a change that was just made; the answer says when that cannot be done yet.

@@ -283,6 +283,26 @@ static void options_become_the_filter(void **state) {
 	server_stop(server);
 }
 
+static void backend_may_be_named_with_its_service(void **state) {
+	static const struct server_answer answers[] = {
+		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(
+		server_folder(server), "capture", "start", "--backend=web/web-2", "/nonexistent/f");
+
+	(void)state;
+	expect_contains(
+		server_request(server), "\"filter\":{\"service\":\"web\",\"backend\":\"web-2\"}");
+	free_outcome(&outcome);
+	server_stop(server);
+	outcome =
+		RUN("/nonexistent", "capture", "start", "--backend=web/web-2", "--service=we", "f");
+	assert_int_equal(outcome.status, 2);
+	expect_contains(outcome.err, "another service than --service");
+	free_outcome(&outcome);
+}
+
 static void no_options_are_no_filter(void **state) {
 	static const struct server_answer answers[] = {
 		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
@@ -313,7 +333,10 @@ static void wrong_options_are_usage_errors(void **state) {
 		{"--rate=0", "use 1 to 1000000"},
 		{"--packets=0", "use 1 to 1000000000"},
 		{"--duration=x", "is not a number"},
-		{"--backend=web-1", "--backend needs --service"},
+		{"--backend=web-1", "--backend needs --service, or is SERVICE/NAME"},
+		{"--backend=web/", "expected NAME or SERVICE/NAME"},
+		{"--backend=/web-1", "expected NAME or SERVICE/NAME"},
+		{"--backend=web/web-1/x", "expected NAME or SERVICE/NAME"},
 	};
 
 	(void)state;
@@ -576,6 +599,7 @@ int main(void) {
 		cmocka_unit_test(force_replaces_the_file_for_the_owner_alone),
 		cmocka_unit_test(files_that_cannot_be_written_are_told),
 		cmocka_unit_test(options_become_the_filter),
+		cmocka_unit_test(backend_may_be_named_with_its_service),
 		cmocka_unit_test(no_options_are_no_filter),
 		cmocka_unit_test(wrong_options_are_usage_errors),
 		cmocka_unit_test(a_duration_ends_it),

@@ -4,6 +4,7 @@
 // capture ends. The test writes the records.
 #include "daemon_web.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -467,6 +468,12 @@ static void arguments_are_checked(void **state) {
 		{"\"filter\": {\"source_port\": 0}", "bad-request", "from 1 to 65535"},
 		{"\"filter\": {\"destination_port\": 65536}", "bad-request", "from 1 to 65535"},
 		{"\"filter\": {\"destination_port\": \"80\"}", "bad-request", "from 1 to 65535"},
+		{"\"filter\": {\"client\": \"2001:db8::7\", \"destination\": \"198.51.100.10\"}",
+			"bad-request", "of the IP version of \"client\""},
+		{"\"filter\": {\"protocol\": \"icmp\", \"destination_port\": 80}", "bad-request",
+			"ICMP has none"},
+		{"\"filter\": {\"actions\": [\"forward\"], \"reasons\": [\"tx_full\"]}",
+			"bad-request", "\"drop\" or \"reply\""},
 	};
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -490,8 +497,8 @@ static void a_filter_becomes_terms(void **state) {
 	json_int_t capture = start(fd,
 		", \"snaplen\": 1536, \"rate\": 3, \"filter\": {\"service\": \"web\", \"backend\": "
 		"\"w-1\", \"reasons\": [\"tx_full\", \"no_backend\"], \"actions\": [\"drop\", "
-		"\"offer\"], \"protocol\": \"icmp\", \"client\": \"2001:db8::/32\", "
-		"\"destination\": \"198.51.100.10\", \"source_port\": 1, \"destination_port\": "
+		"\"offer\"], \"protocol\": \"tcp\", \"client\": \"2001:db8::/32\", "
+		"\"destination\": \"2001:db8::10\", \"source_port\": 1, \"destination_port\": "
 		"65535}");
 
 	terms = terms_of(web);
@@ -502,14 +509,23 @@ static void a_filter_becomes_terms(void **state) {
 	assert_int_equal(terms.reasons,
 		UINT64_C(1) << WEIR_DROP_TX_FULL | UINT64_C(1) << WEIR_DROP_NO_BACKEND);
 	assert_int_equal(terms.actions, 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_OFFER);
-	assert_int_equal(terms.protocol, WEIR_CAPTURE_ICMP);
+	assert_int_equal(terms.protocol, IPPROTO_TCP);
 	assert_int_equal(terms.client_family, 6);
 	assert_int_equal(terms.client_bits, 32);
 	assert_memory_equal(terms.client, client, 16);
-	assert_int_equal(terms.destination_family, 4);
-	assert_int_equal(terms.destination[3], 10);
+	assert_int_equal(terms.destination_family, 6);
+	assert_int_equal(terms.destination[15], 0x10);
 	assert_int_equal(terms.source_port, 1);
 	assert_int_equal(terms.destination_port, 65535);
+	stop(fd, capture, 0);
+	capture = start(fd, ", \"filter\": {\"protocol\": \"icmp\", \"client\": "
+			    "\"::ffff:192.0.2.7\", \"destination\": \"198.51.100.10\"}");
+	terms = terms_of(web);
+	assert_int_equal(terms.protocol, WEIR_CAPTURE_ICMP);
+	assert_int_equal(terms.client_family, 4);
+	assert_int_equal(terms.client_bits, 32);
+	assert_int_equal(terms.client[3], 7);
+	assert_int_equal(terms.destination_family, 4);
 	stop(fd, capture, 0);
 	capture = start(fd, ", \"filter\": {\"service\": null, \"reasons\": null}");
 	terms = terms_of(web);
