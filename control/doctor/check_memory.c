@@ -12,6 +12,7 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
+#define SPARE (16 * MIB) // DPDK rounds up, and cannot use each gap
 
 // What weir-dataplane will ask for, as docs/operations.md, "Memory", has it; a little more, as the
 // queues of an AF_XDP port are those of its interface and DPDK rounds up.
@@ -57,6 +58,36 @@ static uint64_t free_bytes(
 	return most;
 }
 
+// Of the pool that vm.nr_hugepages is about: 1 GiB with default_hugepagesz=1G.
+static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
+	char text[8192];
+	int64_t kib = -1;
+
+	if (weir_tree_text(doctor->root, text, sizeof(text), "/proc/meminfo") > 0) {
+		kib = weir_tree_field(text, "Hugepagesize");
+	}
+	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
+}
+
+// Pages of a pool, besides those that others use, for so many bytes.
+static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
+	const int64_t used = total > unused ? total - unused : 0;
+	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
+
+	return pages > (uint64_t)total ? pages : (uint64_t)total;
+}
+
+// The value of vm.nr_hugepages with which weir-dataplane gets all that it needs.
+static uint64_t wanted_pages(const struct weir_doctor *doctor) {
+	const uint64_t page = default_page_bytes(doctor);
+	int64_t total = 0, unused = 0;
+
+	(void)weir_tree_number(doctor->root, &total, "/proc/sys/vm/nr_hugepages");
+	(void)weir_tree_number(doctor->root, &unused,
+		"/sys/kernel/mm/hugepages/hugepages-%" PRIu64 "kB/free_hugepages", page / 1024);
+	return pages_for(needed_bytes(doctor) + SPARE, page, total, unused);
+}
+
 static void check_running(struct weir_doctor *doctor) {
 	char status[4096];
 	int64_t kib;
@@ -75,12 +106,11 @@ static void check_running(struct weir_doctor *doctor) {
 		"runs without huge pages, which is slower: too few were free when it started");
 	weir_findings_cure(&doctor->findings,
 		"sysctl -w vm.nr_hugepages=%" PRIu64 " && systemctl restart weir-dataplane",
-		(needed_bytes(doctor) + 2 * MIB - 1) / (2 * MIB) + 8);
+		wanted_pages(doctor));
 }
 
 void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 	uint64_t page, need, available;
-	int64_t total = 0;
 
 	if (doctor->config == NULL || !weir_tree_has(doctor->root, "/proc/sys/vm/nr_hugepages")) {
 		return;
@@ -90,22 +120,19 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		return;
 	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
-	need = (needed_bytes(doctor) + page - 1) / page * page + (page < 1024 * MIB ? 8 * page : 0);
+	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;
 	if (available >= need) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "vm.nr_hugepages",
 			"%" PRIu64 " MiB free, about %" PRIu64 " MiB needed", available / MIB,
 			need / MIB);
 		return;
 	}
-	(void)weir_tree_number(doctor->root, &total, "/proc/sys/vm/nr_hugepages");
-	need = (needed_bytes(doctor) + 2 * MIB - 1) / (2 * MIB) + 8;
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "vm.nr_hugepages",
 		"%" PRIu64 " MiB free, about %" PRIu64
 		" MiB needed: weir-dataplane would use normal pages, which is slower",
-		available / MIB, need * 2);
-	available = page == 2 * MIB ? available / (2 * MIB) : 0;
-	weir_findings_cure(&doctor->findings, "sysctl -w vm.nr_hugepages=%" PRIu64,
-		(uint64_t)total + need - available);
+		available / MIB, need / MIB);
+	weir_findings_cure(
+		&doctor->findings, "sysctl -w vm.nr_hugepages=%" PRIu64, wanted_pages(doctor));
 }
 
 static bool node_of(const struct weir_doctor *doctor, uint32_t cpu, uint32_t *ret) {
@@ -154,10 +181,15 @@ void weir_doctor_check_huge_nodes(struct weir_doctor *doctor) {
 			" MiB needed by its workers",
 			available / MIB, need / MIB);
 		if (available < need) {
+			int64_t total = 0, unused = 0;
+
+			(void)weir_tree_number(
+				doctor->root, &total, "%s/hugepages-2048kB/nr_hugepages", folder);
+			(void)weir_tree_number(doctor->root, &unused,
+				"%s/hugepages-2048kB/free_hugepages", folder);
 			weir_findings_cure(&doctor->findings,
-				"echo %" PRIu64 " > " NODES
-				"/node%u/hugepages/hugepages-2048kB/nr_hugepages",
-				need / (2 * MIB) + 8, node);
+				"echo %" PRIu64 " > %s/hugepages-2048kB/nr_hugepages",
+				pages_for(need + SPARE, 2 * MIB, total, unused), folder);
 		}
 	}
 }

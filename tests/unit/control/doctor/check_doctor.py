@@ -66,8 +66,9 @@ def kernel_follows(root):
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()
+    page = "1048576" if os.path.exists(root + "/proc/meminfo") else "2048"
     pools = [("/proc/sys/vm/nr_hugepages",
-              "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")]
+              f"/sys/kernel/mm/hugepages/hugepages-{page}kB/free_hugepages")]
     pools += [(f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages",
                f"/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/free_hugepages")
               for node in (0, 1)]
