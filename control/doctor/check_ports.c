@@ -7,6 +7,7 @@
 
 #include "device.h"
 #include "doctor.h"
+#include "kernel.h"
 #include "tree.h"
 
 #define NET "/sys/class/net"
@@ -110,6 +111,46 @@ static uint32_t count_queues(const struct weir_doctor *doctor, const char *inter
 	return count;
 }
 
+// A change of queues needs a stop: the kernel refuses to take away one that AF_XDP uses, and VIP
+// packets on one that is added go to the kernel, until weir-dataplane starts again.
+static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
+	const bool runs = doctor->dataplane != 0;
+
+	weir_findings_cure(&doctor->findings, "%sethtool -L %s combined %u%s",
+		runs ? "systemctl stop weir-dataplane; " : "", interface, queues,
+		runs ? "; systemctl start weir-dataplane" : "");
+}
+
+// Queues of the hardware and workers are not as many.
+static void tell_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
+	const uint32_t workers = doctor->config->workers.count;
+	const int most = doctor->root[0] == '\0' ? weir_kernel_queues_most(interface) : -1;
+	const bool all = most > 0 && queues >= (uint32_t)most;
+
+	if (queues > workers) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
+			"queues: %u, workers: %u: some workers poll several of them", queues,
+			workers);
+		cure_queues(doctor, interface, workers);
+	} else if (queues == 1) { // the distributor
+		weir_findings_add(&doctor->findings, all ? WEIR_FINDING_OK : WEIR_FINDING_NOTICE,
+			interface,
+			"queues: 1%s, workers: %u: one worker receives all packets, and passes on "
+			"those of the others",
+			all ? ", and it has no more" : "", workers);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+			"queues: %u%s, workers: %u: some workers get no packets from it", queues,
+			all ? ", and it has no more" : "", workers);
+	}
+	if (queues < workers && !all) {
+		cure_queues(doctor, interface,
+			most > 0 && (uint32_t)most < workers ? (uint32_t)most : workers);
+	} else if (queues > 1 && queues < workers) {
+		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
+	}
+}
+
 static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device) {
 	const uint32_t queues = count_queues(doctor, device->interface);
@@ -129,18 +170,9 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 			"has %u queues, and port %s uses %u: packets to VIPs on the others go to "
 			"the kernel",
 			queues, port->name, port->queues);
-		weir_findings_cure(&doctor->findings, "ethtool -L %s combined %u",
-			device->interface, port->queues);
+		cure_queues(doctor, device->interface, port->queues);
 	} else if (hardware && port->queues == 0 && queues != workers) {
-		weir_findings_add(&doctor->findings,
-			queues < workers ? WEIR_FINDING_WARNING : WEIR_FINDING_NOTICE,
-			device->interface,
-			queues < workers
-				? "queues: %u, workers: %u: some workers get no packets from it"
-				: "queues: %u, workers: %u: some workers poll several of them",
-			queues, workers);
-		weir_findings_cure(
-			&doctor->findings, "ethtool -L %s combined %u", device->interface, workers);
+		tell_queues(doctor, device->interface, queues);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
 			"queues: %u, workers: %u", queues, workers);

@@ -220,7 +220,10 @@ int weir_kernel_feature(const char *interface, const char *name) {
 	features->size = blocks;
 	r = ask_ethtool(interface, features);
 	if (r == 0) {
-		r = (int)(features->features[bit / 32].active >> bit % 32 & 1);
+		const struct ethtool_get_features_block *block = &features->features[bit / 32];
+
+		r = (int)(block->active >> bit % 32 & 1);
+		r = r > 0 && (block->available >> bit % 32 & 1) == 0 ? WEIR_KERNEL_FIXED : r;
 	}
 	free(features);
 	return r;
@@ -241,4 +244,11 @@ int weir_kernel_mtu(const char *interface) {
 	int r = ask_device(interface, SIOCGIFMTU, &ifr);
 
 	return r < 0 ? r : ifr.ifr_mtu;
+}
+
+int weir_kernel_queues_most(const char *interface) {
+	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+	int r = ask_ethtool(interface, &channels);
+
+	return r < 0 ? r : channels.max_combined > 0 ? (int)channels.max_combined : -ENOENT;
 }

@@ -30,10 +30,14 @@ int weir_kernel_neighbour(const struct weir_address *address, unsigned int index
 
 // Whether an interface has a flag of ethtool, ETH_FLAG_LRO. Returns 1, 0 or negative errno.
 int weir_kernel_flag(const char *interface, uint32_t flag);
-// Whether a named feature is on ("rx-gro-hw"); -ENOENT: it has none of that name.
+// Whether a named feature is on ("rx-gro-hw"): 1, WEIR_KERNEL_FIXED where it is and cannot be
+// switched off, 0, or negative errno; -ENOENT: there is none of that name.
+#define WEIR_KERNEL_FIXED 2
 int weir_kernel_feature(const char *interface, const char *name);
 // Name of the driver. Returns 0 or negative errno.
 int weir_kernel_driver(const char *interface, char *ret, size_t bytes);
 
 // MTU, or negative errno.
 int weir_kernel_mtu(const char *interface);
+// How many queues, that receive and send, it can have; negative errno: not known.
+int weir_kernel_queues_most(const char *interface);

@@ -86,7 +86,8 @@ def kernel_follows(root):
 def cure(root, command):
     """Do to the tree what a command does to a machine. False: that can only be done there."""
     link = re.fullmatch(r"ip link set (\S+) (up|mtu (\d+))", command)
-    queues = re.fullmatch(r"ethtool -L (\S+) (?:combined|rx) (\d+)", command)
+    queues = re.fullmatch(r"(?:systemctl stop weir-dataplane; )?ethtool -L (\S+) (?:combined|rx) (\d+)"
+                          r"(?:; systemctl start weir-dataplane)?", command)
     if command.startswith("sysctl -w ") and "&&" not in command:
         for setting in command.split()[2:]:
             key, value = setting.split("=")
