@@ -17,7 +17,7 @@
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", "what removes the outer header on INTERFACE, and what it refuses") \
 	X(loopback, "loopback", "the VIPs are addresses of this host") \
-	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE") \
+	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel device") \
 	X(arp, "arp", "ARP for VIPs that are in a subnet of INTERFACE") \
 	X(mtu, "mtu", "MTU of INTERFACE, or the MSS that clients are told, against the tunnel") \
 	X(offloads, "offloads", "receive offloads of INTERFACE that join packets before XDP") \

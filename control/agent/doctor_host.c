@@ -18,22 +18,32 @@
 #define CLIENT_MTU 1500u
 #define OUTER_BYTES 40u // IPv6, the larger one
 #define TCP_HEADERS_BYTES 40u // of the inner packet, IPv4
+#define TUNNEL 768 // ARPHRD_TUNNEL: ipip
+#define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
+#define SIT 776 // ARPHRD_SIT
 
-// A tunnel device of the kernel that decapsulates, besides those that come with the modules.
-// Returns whether there is one.
+// The kind of a tunnel device that is up, or 0. tunl0 and its like are down when they come with
+// their modules.
+static int64_t tunnel_of(const char *interface) {
+	unsigned int flags = 0;
+	int64_t type = 0;
+	char text[32];
+
+	(void)weir_tree_number("", &type, "/sys/class/net/%s/type", interface);
+	weir_tree_text("", text, sizeof(text), "/sys/class/net/%s/flags", interface);
+	(void)sscanf(text, "%x", &flags);
+	return (flags & IFF_UP) != 0 && (type == TUNNEL || type == TUNNEL6 || type == SIT) ? type
+											   : 0;
+}
+
+// A tunnel device of the kernel that decapsulates. Returns whether there is one.
 static bool find_tunnel(char *ret, size_t bytes) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
 	bool found = false;
 
 	while (folder != NULL && !found && (entry = readdir(folder)) != NULL) {
-		int64_t type = 0;
-
-		(void)weir_tree_number("", &type, "/sys/class/net/%s/type", entry->d_name);
-		// ARPHRD_TUNNEL, ARPHRD_TUNNEL6, ARPHRD_SIT
-		found = (type == 768 || type == 769 || type == 776) &&
-			strcmp(entry->d_name, "tunl0") != 0 && strcmp(entry->d_name, "sit0") != 0 &&
-			strcmp(entry->d_name, "ip6tnl0") != 0;
+		found = tunnel_of(entry->d_name) != 0;
 		if (found) {
 			snprintf(ret, bytes, "%.*s", IF_NAMESIZE, entry->d_name);
 		}
@@ -105,8 +115,8 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 			four ? "" : "-6 ", text, four ? 32 : 128);
 	}
 	if (options->vip_count == 0 && doctor->host.loopback_addresses == 0) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "lo",
-			"has no VIP; --vip tells which there should be");
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
+			"has no VIP; --vip tells which there should be, at whatever interface");
 		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
@@ -116,18 +126,17 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 }
 
 // For these keys the kernel takes the larger value of "all" and the interface's own.
-static int64_t effective(const struct weir_agent_doctor *doctor, const char *key) {
+static int64_t effective(const char *interface, const char *key) {
 	int64_t all = 0, own = 0;
 
 	(void)weir_tree_number("", &all, "/proc/sys/net/ipv4/conf/all/%s", key);
-	(void)weir_tree_number(
-		"", &own, "/proc/sys/net/ipv4/conf/%s/%s", doctor->options->interface, key);
+	(void)weir_tree_number("", &own, "/proc/sys/net/ipv4/conf/%s/%s", interface, key);
 	return all > own ? all : own;
 }
 
-void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
-	const char *interface = doctor->options->interface;
-	int64_t filter = effective(doctor, "rp_filter");
+static void tell_filter(
+	struct weir_agent_doctor *doctor, const char *interface, enum weir_finding_level level) {
+	const int64_t filter = effective(interface, "rp_filter");
 	char name[WEIR_SYSCTL_NAME_BYTES];
 
 	if (filter != 1) {
@@ -135,11 +144,42 @@ void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 			"rp_filter is %" PRId64, filter);
 		return;
 	}
-	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
+	weir_findings_add(&doctor->findings, level, interface,
 		"rp_filter is 1: packets of clients whose return route leaves by another interface "
 		"are dropped");
 	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2",
 		weir_sysctl_name(interface, name));
+}
+
+// Those that IPv4 packets come out of, which never leave by them. Returns how many.
+static uint32_t tell_filters_of_tunnels(struct weir_agent_doctor *doctor) {
+	DIR *folder = opendir("/sys/class/net");
+	struct dirent *entry;
+	uint32_t count = 0;
+
+	while (folder != NULL && (entry = readdir(folder)) != NULL) {
+		int64_t type = tunnel_of(entry->d_name);
+
+		if (type == TUNNEL || type == TUNNEL6) {
+			tell_filter(doctor, entry->d_name, WEIR_FINDING_FAULT);
+			count++;
+		}
+	}
+	if (folder != NULL) {
+		closedir(folder);
+	}
+	return count;
+}
+
+void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
+	const char *interface = doctor->options->interface;
+	struct weir_decap_stats stats;
+	char why[256] = "";
+
+	if (weir_decap_stats_of(interface, &stats, why, sizeof(why)) != -ENOENT ||
+		tell_filters_of_tunnels(doctor) == 0) {
+		tell_filter(doctor, interface, WEIR_FINDING_WARNING);
+	}
 }
 
 static uint32_t ipv4_of(const struct sockaddr *address) {
@@ -182,7 +222,8 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 	if (vip == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"no address of lo is in its subnets");
-	} else if (effective(doctor, "arp_ignore") >= 1 && effective(doctor, "arp_announce") >= 2) {
+	} else if (effective(interface, "arp_ignore") >= 1 &&
+		   effective(interface, "arp_announce") >= 2) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"does not answer ARP for addresses of lo");
 	} else {
@@ -201,7 +242,6 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 	const uint32_t mtu = doctor->host.mtu, mss = mtu - OUTER_BYTES - TCP_HEADERS_BYTES;
 	const char *interface = doctor->options->interface;
 	struct weir_kernel_route route = {0};
-	char hop[INET6_ADDRSTRLEN];
 
 	(void)weir_kernel_route(&any, &route);
 	if (mtu >= CLIENT_MTU + OUTER_BYTES) {
@@ -216,10 +256,10 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 			"told a smaller MSS: raise the MTU on the whole way, or lower the MSS",
 			mtu, CLIENT_MTU);
 		if (route.interface[0] != '\0') {
+			// With its metric, or it is no change of that route.
 			weir_findings_cure(&doctor->findings,
-				"ip route change default via %s dev %s advmss %u",
-				weir_address_format(&route.next_hop, hop, sizeof(hop)),
-				route.interface, mss);
+				"ip route change $(ip route show default | head -n 1) advmss %u",
+				mss);
 		}
 	}
 }
@@ -227,16 +267,27 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 	const char *interface = doctor->options->interface;
 	const bool lro = weir_kernel_flag(interface, ETH_FLAG_LRO) > 0;
-	const bool gro_hw = weir_kernel_feature(interface, "rx-gro-hw") > 0;
+	int gro_hw = weir_kernel_feature(interface, "rx-gro-hw");
+	char driver[33] = "";
 
-	if (!lro && !gro_hw) {
+	(void)weir_kernel_driver(interface, driver, sizeof(driver));
+	if (strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
+		gro_hw = 0; // off while there is an XDP program, and shown as on
+	}
+	if (!lro && gro_hw <= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"nothing joins packets before XDP");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-		"%s joins packets before XDP sees them: drivers refuse XDP then, or lose packets",
-		lro ? "LRO" : "GRO of the hardware");
-	weir_findings_cure(&doctor->findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
-		gro_hw ? " rx-gro-hw off" : "");
+		"%s joins packets before XDP sees them: drivers refuse XDP then, or lose packets%s",
+		lro ? "LRO" : "GRO of the hardware",
+		!lro && gro_hw == WEIR_KERNEL_FIXED
+			? "; this is not switched off here, but where the device is made: of QEMU "
+			  "by guest_tso4=off,guest_tso6=off"
+			: "");
+	if (lro || gro_hw == 1) {
+		weir_findings_cure(&doctor->findings, "ethtool -K %s%s%s", interface,
+			lro ? " lro off" : "", gro_hw == 1 ? " rx-gro-hw off" : "");
+	}
 }

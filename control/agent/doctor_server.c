@@ -38,6 +38,11 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
 			"is not there: only weir-agent run needs it; copy that of the balancers");
 		weir_findings_cure(&doctor->findings, COPY_KEYS, file, file, file);
+	} else if (r == -EACCES && geteuid() != 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
+			"not looked at: %s; run it as root", strerror(-r));
+		weir_findings_cure(
+			&doctor->findings, "sudo weir-agent doctor %s", doctor->options->interface);
 	} else if (r == -EPERM) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s", why);
 		weir_findings_cure(&doctor->findings, "chown root %s && chmod 0640 %s", file, file);

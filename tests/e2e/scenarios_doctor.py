@@ -161,6 +161,9 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
     assert status == 0 and not bad, bad
 
+    # As systems that get it by DHCP have it.
+    inside(b1, "bash", "-ec", "route=$(ip route show default); ip route add $route metric 100; "
+           "ip route del $route metric 0")
     for check, subject, level, *broken in (
             ("loopback", VIP4, "fault", "ip", "addr", "del", VIP4 + "/32", "dev", "lo"),
             ("loopback", VIP6, "fault", "ip", "addr", "del", VIP6 + "/128", "dev", "lo"),
@@ -175,6 +178,12 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
         assert status == 0, output
         cure(lab, expect(check, subject, level), b1)
         assert look(lab)[0].get((check, subject), {"level": "ok"})["level"] == "ok", subject
+
+    status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups",
+                            "--bounding-set", "-all", lab.binary("weir-agent"), "doctor", "eth0",
+                            "--key-file", keys, "--run-dir", run_dir)
+    assert re.search(rf"^notice +key-file +{keys} +not looked at: Permission denied", output,
+                     re.M), output
 
     inside(b1, "ip", "addr", "add", "10.0.0.100/32", "dev", "lo")
     for key in ("arp_ignore", "arp_announce"):
