@@ -10,20 +10,24 @@
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
-// What weir-control says to "version"; the caller's. NULL: it does not, and why has one line.
-static json_t *ask_control(struct weir_cli *cli, char *why, size_t why_bytes) {
+// What weir-control says to "version"; the caller's. NULL: it does not, why has one line, and
+// *ret_error a negative errno.
+static json_t *ask_control(struct weir_cli *cli, char *why, size_t why_bytes, int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", "version"), *answer = NULL, *result = NULL;
 	struct weir_client *client;
+	int r = weir_client_connect(
+		cli->options->run_dir, cli->options->timeout_ms, &client, why, why_bytes);
 
-	if (weir_client_connect(cli->options->run_dir, cli->options->timeout_ms, &client, why,
-		    why_bytes) == 0) {
-		if (weir_client_call(client, request, &answer, why, why_bytes) == 0) {
+	if (r == 0) {
+		r = weir_client_call(client, request, &answer, why, why_bytes);
+		if (r == 0) {
 			result = json_incref(json_object_get(answer, "result"));
 			json_decref(answer);
 		}
 		weir_client_free(client);
 	}
 	json_decref(request);
+	*ret_error = r;
 	return result;
 }
 
@@ -51,11 +55,11 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	struct weir_doctor doctor = {0};
 	json_t *version = NULL;
 	char why[512] = "", default_path[WEIR_TREE_PATH_BYTES];
-	int r;
+	int r, error = 0;
 
 	(void)command;
 	if (root[0] == '\0') {
-		version = ask_control(cli, why, sizeof(why));
+		version = ask_control(cli, why, sizeof(why), &error);
 	}
 	used = json_string_value(json_object_get(version, "config"));
 	if (file == NULL) {
@@ -69,6 +73,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 		.run_dir = cli->options->run_dir,
 		.version = version,
 		.unreachable = why,
+		.error = error,
 		.own_version = WEIR_VERSION};
 	weir_doctor_run(&doctor);
 	r = show(cli, &doctor);

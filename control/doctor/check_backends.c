@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "echo.h"
 #include "kernel.h"
+#include "tree.h"
 
 #define TARGETS_MOST 1024 // backends that are probed: one address and VIP each
 #define SMALL_MS 1000
@@ -42,12 +43,16 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
+// That of the interface, or one below it: of a bridge, a bond, or the VLAN of the port.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		const struct weir_doctor_device device = weir_doctor_device_of(&config->ports[i]);
 
-		if (strcmp(device.interface, interface) == 0) {
+		if (device.interface[0] != '\0' &&
+			(strcmp(device.interface, interface) == 0 ||
+				weir_tree_has("", "/sys/class/net/%s/lower_%s", interface,
+					device.interface))) {
 			return &config->ports[i];
 		}
 	}

@@ -75,6 +75,8 @@ static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 	const struct weir_cpus workers = workers_of(doctor), used = used_by_slices(doctor);
 	const struct weir_cpus isolated = read_cpus(doctor, CPU "/isolated");
+	const struct weir_cpus online = read_cpus(doctor, CPU "/online");
+	const struct weir_cpus rest = weir_cpus_without(&online, &workers);
 	const struct weir_cpus nohz = read_cpus(doctor, CPU "/nohz_full");
 	struct weir_cpus shared = weir_cpus_without(&workers, &isolated);
 	const struct weir_cpus ticking = weir_cpus_without(&workers, &nohz);
@@ -101,6 +103,10 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "workers.cores",
 			"%s isolated, nohz_full", all);
+		return;
+	}
+	if (weir_cpus_count(&rest) == 0) { // the kernel needs one for everything else
+		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;
 	}
 	weir_findings_cure(&doctor->findings,

@@ -14,16 +14,44 @@
 #include "kernel.h"
 #include "tree.h"
 
+static void tell_unreachable(struct weir_doctor *doctor) {
+	const bool forbidden = doctor->error == -EACCES || doctor->error == -EPERM;
+	const bool absent = doctor->error == -ENOENT || doctor->error == -ECONNREFUSED;
+
+	weir_findings_add(&doctor->findings,
+		!forbidden && (!absent || doctor->dataplane != 0) ? WEIR_FINDING_FAULT
+								  : WEIR_FINDING_NOTICE,
+		"weir-control", "%s", doctor->unreachable);
+	if (forbidden) {
+		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
+	} else { // one that hangs is started anew; forwarding goes on
+		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",
+			absent ? "start" : "restart");
+	}
+}
+
+// One that runs forwards with the tables that it has, and a restart would lose its flows.
+static void tell_detached(struct weir_doctor *doctor) {
+	if (doctor->dataplane != 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
+			"is not attached to weir-dataplane (pid %d), which forwards by the tables "
+			"that it has, if any: the log of weir-control says why",
+			(int)doctor->dataplane);
+		weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
+			"has no weir-dataplane: nothing is forwarded");
+		weir_findings_cure(&doctor->findings, "systemctl start weir-dataplane");
+	}
+}
+
 void weir_doctor_check_control(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
 	const char *version = json_string_value(json_object_get(doctor->version, "version"));
 	struct weir_findings *findings = &doctor->findings;
 
 	if (doctor->version == NULL) {
-		weir_findings_add(findings,
-			doctor->dataplane != 0 ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE,
-			"weir-control", "%s", doctor->unreachable);
-		weir_findings_cure(findings, "systemctl start weir-control");
+		tell_unreachable(doctor);
 		return;
 	}
 	if (version != NULL && strcmp(version, doctor->own_version) != 0) {
@@ -32,10 +60,7 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
-		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",
-			"has no weir-dataplane: nothing is forwarded, or its segment has another "
-			"layout");
-		weir_findings_cure(findings, "systemctl restart weir-dataplane");
+		tell_detached(doctor);
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",
@@ -62,28 +87,43 @@ void weir_doctor_check_clock(struct weir_doctor *doctor) {
 
 // --- offloads -----------------------------------------------------------------------------
 
-static void look_at_offloads(struct weir_doctor *doctor, const char *interface) {
+static void tell_joined(struct weir_doctor *doctor, const char *interface, bool lro, int gro_hw) {
 	struct weir_findings *findings = &doctor->findings;
+	const bool fixed = !lro && gro_hw == WEIR_KERNEL_FIXED;
+
+	weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
+		"%s joins packets on arrival: they are too long to forward%s",
+		lro ? "LRO" : "GRO of the hardware",
+		fixed ? "; this is not switched off here, but where the device is made: of QEMU "
+			"by guest_tso4=off,guest_tso6=off"
+		      : "");
+	if (!fixed) {
+		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
+			gro_hw == 1 ? " rx-gro-hw off" : "");
+	}
+}
+
+static void look_at_offloads(struct weir_doctor *doctor, const struct weir_doctor_device *device) {
+	const char *interface = device->interface;
 	const bool lro = weir_kernel_flag(interface, ETH_FLAG_LRO) > 0;
-	const bool gro_hw = weir_kernel_feature(interface, "rx-gro-hw") > 0;
+	int gro_hw = weir_kernel_feature(interface, "rx-gro-hw");
 	char driver[33] = "";
 
-	if (lro || gro_hw) {
-		weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
-			"%s joins packets on arrival: they are too long to forward",
-			lro ? "LRO" : "GRO of the hardware");
-		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
-			gro_hw ? " rx-gro-hw off" : "");
-	} else {
-		weir_findings_add(
-			findings, WEIR_FINDING_OK, interface, "nothing joins packets on arrival");
+	(void)weir_kernel_driver(interface, driver, sizeof(driver));
+	if (device->af_xdp && strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
+		gro_hw = 0; // off while there is an XDP program, and shown as on
 	}
-	if (weir_kernel_driver(interface, driver, sizeof(driver)) == 0 &&
-		strcmp(driver, "veth") == 0) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, interface,
+	if (lro || gro_hw > 0) {
+		tell_joined(doctor, interface, lro, gro_hw);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+			"nothing joins packets on arrival");
+	}
+	if (strcmp(driver, "veth") == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
 			"is a veth: packets of sockets behind it have partial checksums unless "
 			"\"tx\" is off at its other end, which cannot be seen from here");
-		weir_findings_cure(findings, "ethtool -K PEER tx off");
+		weir_findings_cure(&doctor->findings, "ethtool -K PEER tx off");
 	}
 }
 
@@ -93,7 +133,7 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 			weir_doctor_device_of(&doctor->config->ports[i]);
 
 		if (device.interface[0] && weir_kernel_mtu(device.interface) > 0) {
-			look_at_offloads(doctor, device.interface);
+			look_at_offloads(doctor, &device);
 		}
 	}
 }
@@ -155,9 +195,11 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
 			"is an address of this host: the kernel answers for it");
+		// With the prefix length that it has there: no other one is deleted.
 		weir_findings_cure(findings,
-			"ip %saddr del %s/%d dev $(ip -o addr show to %s | awk '{print $2; exit}')",
-			six, text, bits, text);
+			"ip %saddr del $(ip -o addr show to %s | awk '{print $4, \"dev\", $2; "
+			"exit}')",
+			six, text);
 	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
 			"this host forwards, and has a route to it by %s: what Weir leaves to the "

@@ -15,6 +15,8 @@
 #include "doctor.h"
 #include "tree.h"
 
+#define AGENT_KEYS "/etc/weir/agent.keys" // of weir-agent, unless it is told another one
+
 void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	char protocols[8192];
@@ -48,41 +50,64 @@ void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	}
 }
 
-void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
-	uint64_t backends[2] = {0};
+static int compare_addresses(const void *a, const void *b) {
+	return memcmp(a, b, sizeof(struct weir_address));
+}
 
-	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {
-		const struct weir_config_service *service = &doctor->config->services[i];
+// How many addresses of a family the backends have: a server may be one of several services.
+static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family) {
+	const struct weir_config *config = doctor->config;
+	struct weir_address *list;
+	size_t most = 0, count = 0, different = 0;
+
+	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
+		most += config->services[i].backend_count;
+	}
+	list = calloc(most + 1, sizeof(*list));
+	for (uint32_t i = 0; list != NULL && config != NULL && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
 
 		for (uint32_t k = 0; k < service->backend_count; k++) {
-			backends[service->backends[k].address.family == 6]++;
+			if (service->backends[k].address.family == family) {
+				list[count++] = service->backends[k].address;
+			}
 		}
 	}
-	for (int six = 0; six < 2; six++) {
-		const int version = six ? 6 : 4;
+	if (list != NULL) {
+		qsort(list, count, sizeof(*list), compare_addresses);
+	}
+	for (size_t i = 0; i < count; i++) {
+		different += i == 0 || compare_addresses(&list[i - 1], &list[i]) != 0;
+	}
+	free(list);
+	return different;
+}
+
+void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
+	for (int version = 4; version <= 6; version += 2) {
+		const uint64_t backends = count_addresses(doctor, (uint8_t)version);
 		char subject[64];
 		int64_t most;
 
-		if (backends[six] == 0 ||
+		if (backends == 0 ||
 			weir_tree_number(doctor->root, &most,
 				"/proc/sys/net/ipv%d/neigh/default/gc_thresh2", version)) {
 			continue;
 		}
 		snprintf(subject, sizeof(subject), "net.ipv%d.neigh.default", version);
-		if ((uint64_t)most >= 2 * backends[six]) {
+		if ((uint64_t)most >= 2 * backends) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
-				"gc_thresh2 is %" PRId64 ", backends: %" PRIu64, most,
-				backends[six]);
+				"gc_thresh2 is %" PRId64 ", backends: %" PRIu64, most, backends);
 			continue;
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
 			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
 			": the kernel forgets next hops while they are in use",
-			most, backends[six]);
+			most, backends);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
 			" net.ipv%d.neigh.default.gc_thresh2=%" PRIu64,
-			version, 4 * backends[six], version, 2 * backends[six]);
+			version, 4 * backends, version, 2 * backends);
 	}
 }
 
@@ -138,16 +163,18 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// weir-agent, which makes keys, need not be installed on the balancer.
+// The key is the one that agents have. weir-agent, which makes the first one, need not be installed
+// on the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN];
 
-	if (!check_mode(doctor, file, 0640)) {
+	if (!check_mode(doctor, file, 0640) && errno == ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file,
 			"is not there: the agents of the backends get no probes");
 		weir_findings_cure(&doctor->findings,
-			"(umask 027 && ssh %s weir-agent key generate > %s) && chgrp weir %s",
+			"(umask 027 && ssh %s 'cat " AGENT_KEYS
+			" || weir-agent key generate' > %s) && chgrp weir %s",
 			weir_address_format(&backend->address, address, sizeof(address)), file,
 			file);
 	}

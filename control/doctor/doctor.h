@@ -61,6 +61,7 @@ struct weir_doctor {
 	const char *run_dir;
 	const json_t *version; // what weir-control said to "version"; NULL: it did not answer
 	const char *unreachable; // why not
+	int error; // negative errno of that
 	const char *own_version; // of weirctl
 	pid_t dataplane, control; // processes; 0: it does not run
 	struct weir_findings findings;

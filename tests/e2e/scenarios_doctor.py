@@ -100,7 +100,7 @@ def doctor_finds_what_is_wrong_with_the_balancer(lab):
     lb = lab.lb
     for check, subject, level, *broken in (
             ("rp-filter", VIP4, "notice", "sysctl", "-w", "net.ipv4.conf.all.rp_filter=1"),
-            ("vips", VIP4, "fault", "ip", "addr", "add", VIP4 + "/32", "dev", "lo"),
+            ("vips", VIP4, "fault", "ip", "addr", "add", VIP4 + "/24", "dev", "lo"),
             ("vips", VIP4, "warning", "sysctl", "-w", "net.ipv4.ip_forward=1"),
             ("port-mtu", "lb0", "fault", "ip", "link", "set", "lb0", "mtu", "1400"),
             ("redirects", "lb0", "notice", "sysctl", "-w", "net.ipv4.conf.lb0.accept_redirects=1"),
@@ -122,6 +122,16 @@ def doctor_finds_what_is_wrong_with_the_balancer(lab):
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
     """Neither process, no configuration: findings, no failure; and it sends nothing without root"""
+    lab.programs["dataplane"].stop()
+    status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--clear-groups",
+                            "--bounding-set", "-all", lab.binary("weirctl"), "doctor", "--config",
+                            lab.config_path, "--run-dir", lab.run_dir)
+    assert re.search(r"^notice +control +weir-control +no permission to use .*\n +\$ sudo weirctl",
+                     output, re.M), output
+    row = find(lab, "control", "weir-control", "fault", "nothing is forwarded")
+    assert row["cure"] == "systemctl start weir-dataplane", row
+    lab.start_dataplane()  # what that does
+    find(lab, "control", "weir-control", "ok")
     lab.programs["control"].stop()
     found, status = weirctl_doctor(lab)
     assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
@@ -136,6 +146,19 @@ def doctor_works_without_the_daemons(lab):
                             "--run-dir", lab.run_dir)
     assert re.search(r"^notice +backends +backends +not probed: Operation not permitted", output,
                      re.M), output
+
+    lab.lb.ip("link", "add", "above", "type", "bridge")  # which weir-control follows to the port
+    lab.lb.ip("link", "set", "lb0", "master", "above")
+    lab.lb.ip("addr", "flush", "dev", "lb0")
+    lab.lb.ip("addr", "add", "10.0.0.2/24", "dev", "above")
+    lab.lb.ip("link", "set", "above", "up")
+
+    def reaches():
+        said = inside(lab.lb, lab.binary("weirctl"), "doctor", "--config", lab.config_path,
+                      "--run-dir", lab.run_dir)[1]
+        assert re.search(r"^ok +backends +web/web-1 ", said, re.M), said
+        return said
+    wait_for("the way by the bridge", reaches, 20)
 
 
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
