@@ -78,7 +78,7 @@ def skewed_traffic(lab, flows, per_second=PER_SECOND):
 
 
 def busy_shares(lab):
-    return [w["busy_percent"] for w in lab.api("worker.show")]
+    return [w["busy_percent"] or 0 for w in lab.api("worker.show")]
 
 
 def unevenness(lab):

@@ -114,7 +114,7 @@ def spread(lab, hot, within):
     nic["tx_ns"] = TX_NS
     with skewed_traffic(lab, flows, PER_SECOND):
         wait_for("one worker to have all", lambda: shares(lab)[1] > PER_SECOND * WINDOW / 2, 30)
-        wait_for("control to see it", lambda: lab.api("worker.show")[1]["busy_percent"] > 6, 30)
+        wait_for("control to see it", lambda: (lab.api("worker.show")[1]["busy_percent"] or 0) > 6, 30)
         before, counts = shares(lab), [total(lab, name) for name in UNCHANGED]
         assert total(lab, "buckets_taken") == 0
         lab.weirctl("worker", "steal", "on")

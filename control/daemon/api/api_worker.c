@@ -82,11 +82,11 @@ json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, 
 	const struct weir_config *config = weir_reload_config(daemon->reload);
 	const struct weir_segment *segment = daemon->segment;
 	double busy = weir_samples_busy_percent(&daemon->samples, segment, worker);
-	json_t *object = json_pack("{s:I, s:o, s:b, s:f}", "worker", (json_int_t)worker, "core",
+	json_t *object = json_pack("{s:I, s:o, s:b, s:o}", "worker", (json_int_t)worker, "core",
 		worker < config->workers.count ? json_integer(config->workers.cores[worker])
 					       : json_null(),
 		"alive", (int)weir_worker_alive(segment, worker, weir_daemon_now_ns()),
-		"busy_percent", round(busy * 100) / 100);
+		"busy_percent", busy < 0 ? json_null() : json_real(round(busy * 100) / 100));
 
 	if (object == NULL) {
 		return NULL;

@@ -30,7 +30,7 @@ double weir_samples_busy_percent(
 	uint64_t idle = now.idle_cycles - samples->before[worker].idle_cycles;
 
 	if (busy + idle == 0) {
-		return 0;
+		return -1;
 	}
 	return 100.0 * (double)busy / ((double)busy + (double)idle);
 }

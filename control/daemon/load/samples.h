@@ -26,7 +26,8 @@ struct weir_samples {
 // Start with this segment: counts so far do not matter.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// Share of its cycles since the sample before last that a worker spent on packets, 0..100.
+// Share of its cycles since the sample before last that a worker spent on packets, 0..100; negative
+// = it has counted none, as one that hangs.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);
 bool weir_worker_alive(const struct weir_segment *segment, uint32_t worker, uint64_t now_ns);

@@ -32,6 +32,14 @@ static double busy_percent(struct web *web, size_t worker) {
 	return value;
 }
 
+static bool is_busy_unknown(struct web *web, size_t worker) {
+	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	bool is = json_is_null(json_object_get(json_array_get(list, worker), "busy_percent"));
+
+	json_decref(list);
+	return is;
+}
+
 // The lab's workers count 30 busy cycles of 100 in a turn. Control reads busy and idle cycles one
 // after the other, so a turn may end in between: the more turns, the less that counts.
 static bool is_busy_as_the_lab(double percent) {
@@ -63,6 +71,7 @@ static void worker_that_hangs_is_not_alive(void **state) {
 
 	lab_dataplane_hang(web->dataplane, true);
 	LAB_UNTIL(alive(web, 0) == 0 && alive(web, 1) == 0);
+	LAB_UNTIL(is_busy_unknown(web, 0) && is_busy_unknown(web, 1));
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(alive(web, 0) == 1 && alive(web, 1) == 1);
 }
