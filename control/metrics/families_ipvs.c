@@ -12,16 +12,22 @@ struct ipvs { // columns of rows
 	int of, address, selected, open, active, weight; // of backends
 };
 
-static void sum_of_workers(struct weir_text *text, const struct weir_family *family,
+// Of workers or ports; a weir-dataplane of a former version tells nothing of its ports.
+static void write_sum(struct weir_text *text, const struct weir_family *family,
 	const json_t *control, bool openmetrics) {
-	const json_t *workers = json_object_get(control, "workers");
+	const json_t *rows =
+		json_object_get(control, family->scope == WEIR_SCOPE_PORT ? "ports" : "workers");
 	json_int_t sum = 0;
+	bool known = false;
 
-	if (!json_is_array(workers)) {
-		return;
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *value = json_object_get(json_array_get(rows, i), family->key);
+
+		sum += json_integer_value(value);
+		known = known || json_is_integer(value);
 	}
-	for (size_t i = 0; i < json_array_size(workers); i++) {
-		sum += json_integer_value(json_object_get(json_array_get(workers, i), family->key));
+	if (!known) {
+		return;
 	}
 	weir_family_head(text, family, openmetrics);
 	weir_family_name(text, family);
@@ -173,7 +179,7 @@ void weir_ipvs_write(struct weir_text *text, const json_t *control, bool openmet
 		if (weir_ipvs_families[i].scope == WEIR_SCOPE_BACKEND) {
 			write_backends(text, &weir_ipvs_families[i], &ipvs, binds, openmetrics);
 		} else {
-			sum_of_workers(text, &weir_ipvs_families[i], control, openmetrics);
+			write_sum(text, &weir_ipvs_families[i], control, openmetrics);
 		}
 	}
 	json_decref(binds);

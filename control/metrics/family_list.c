@@ -238,15 +238,15 @@ const struct weir_family weir_families[] = {
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels as node_exporter has them. scope: METRICS is a sum over all workers of `key`.
+// Names and labels as node_exporter has them. scope: METRICS is a sum over all workers of `key`,
+// PORT one over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",
 		"New flows (weir_worker_new_flows_total).", PLAIN),
 	COUNTER(METRICS, "node_ipvs_incoming_packets", "packets", "forwarded",
 		"Packets to backends (weir_worker_forwarded_packets_total).", PLAIN),
-	COUNTER(METRICS, "node_ipvs_incoming_bytes", "bytes", "rx_bytes",
-		"Bytes received, with the Ethernet header (weir_worker_receive_bytes_total).",
-		PLAIN),
+	COUNTER(PORT, "node_ipvs_incoming_bytes", "bytes", "ibytes",
+		"Bytes received, with the Ethernet header (weir_port_receive_bytes_total).", PLAIN),
 	GAUGE(BACKEND, "node_ipvs_backend_connections_active", "", "open_flows",
 		"Flows without FIN or RST.", PLAIN),
 	GAUGE(BACKEND, "node_ipvs_backend_connections_inactive", "", "active_flows",
@@ -291,8 +291,10 @@ static void add_table(
 		weir_text_string(text, family->type == WEIR_FAMILY_COUNTER ? "_total` | " : "` | ");
 		weir_text_string(text, weir_family_type_name(family->type));
 		weir_text_string(text, " | ");
-		if (ipvs && family->scope == WEIR_SCOPE_BACKEND) {
-			weir_text_string(text, WEIR_IPVS_BACKEND_LABELS);
+		if (ipvs) {
+			weir_text_string(text, family->scope == WEIR_SCOPE_BACKEND
+						       ? WEIR_IPVS_BACKEND_LABELS
+						       : "");
 		} else {
 			weir_family_labels(family, text);
 		}

@@ -11,6 +11,7 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 #define X(field) sample->field += json_integer_value(json_object_get(worker, #field));
 		WEIR_HISTORY_FIGURES(X)
 #undef X
+		sample->rx_packets -= json_integer_value(json_object_get(worker, "handed_over"));
 	}
 	history->next = (history->next + 1) % WEIR_HISTORY_SAMPLES;
 	history->count += history->count < WEIR_HISTORY_SAMPLES;

@@ -12,7 +12,8 @@
 #define WEIR_HISTORY_MS 5000
 #define WEIR_HISTORY_SAMPLES 120 // ten minutes
 
-// X(member of worker.show)
+// X(member of worker.show). rx_packets are without those that another worker has received and
+// handed over: what came.
 #define WEIR_HISTORY_FIGURES(X) X(rx_packets) X(forwarded) X(dropped) X(flow_new) X(flows)
 
 struct weir_history_sample {

@@ -18,7 +18,8 @@ static const char reply[] =
 	" \"workers\": [{\"worker\": 0, \"rx_packets\": 9223372036854775807, \"busy_cycles\": 3000,"
 	"   \"busy_percent\": 12.5, \"alive\": true, \"flow_new\": 3, \"buckets\": null,"
 	"   \"stealing\": \"off\", \"drops\": {\"no_backend\": 5, \"ttl\": 0}}],"
-	" \"ports\": [{\"name\": \"w\\\"an\", \"ipackets\": 7, \"xstats\": {\"rx_q0\": 1}}],"
+	" \"ports\": [{\"name\": \"w\\\"an\", \"ipackets\": 7, \"ibytes\": 700, \"xstats\": "
+	"{\"rx_q0\": 1}}],"
 	" \"columns\": {\"service\": [\"kind\", \"service\", \"policy\", \"forwarding\", \"binds\","
 	"    \"new_flows\"],"
 	"   \"backend\": [\"kind\", \"service\", \"backend\", \"address\", \"health\", \"leaving\","
@@ -133,6 +134,7 @@ static void ipvs_names_are_those_of_node_exporter(void **state) {
 
 	(void)state;
 	has(text, "\nnode_ipvs_connections_total 3\n");
+	has(text, "\nnode_ipvs_incoming_bytes_total 700\n"); // of ports: workers count some twice
 	// The same labels twice: a sum.
 	has(text, "\nnode_ipvs_backend_connections_active{local_address=\"198.51.100.10\","
 		  "local_port=\"80\",remote_address=\"10.0.0.1\",remote_port=\"80\",proto=\"TCP\","
