@@ -118,26 +118,32 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-static void ask_figures(struct weir_documents *documents) {
-	uint64_t began = now_ms(CLOCK_MONOTONIC);
-	char why[WHY_BYTES] = "";
-	json_t *answer;
-
+// control: what it said, NULL = nothing, and then why.
+static void set_figures(
+	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
-	documents->control = NULL;
+	documents->control = control;
+	note_answer(documents, why);
+	documents->asked_ms = now_ms(CLOCK_MONOTONIC);
+	documents->took_ms = documents->asked_ms - began_ms;
+	documents->number++;
+}
+
+static void ask_figures(struct weir_documents *documents) {
+	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
+	json_t *answer, *control = NULL;
+	char why[WHY_BYTES] = "";
+
 	documents->timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
 	answer = ask(documents, "metrics.show", why);
 	if (answer != NULL) {
-		documents->control = json_incref(json_object_get(answer, "result"));
-		json_object_set_new(json_object_get(documents->control, "control"), "published",
+		control = json_incref(json_object_get(answer, "result"));
+		json_object_set_new(json_object_get(control, "control"), "published",
 			json_boolean(json_object_get(answer, "not_published") == NULL));
 		why[0] = '\0';
 	}
 	json_decref(answer);
-	note_answer(documents, why);
-	documents->asked_ms = now_ms(CLOCK_MONOTONIC);
-	documents->took_ms = documents->asked_ms - began;
-	documents->number++;
+	set_figures(documents, control, began_ms, why);
 }
 
 static bool is_fresh(const struct weir_documents *documents) {
@@ -256,13 +262,30 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
+// When there is no answer, whoever asks next need not wait for one, too: who scrapes has no time
+// for two. Without weir-dataplane the answer is an error.
+static json_t *ask_workers(struct weir_documents *documents) {
+	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
+	double timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
+	char why[WHY_BYTES] = "";
+	json_t *answer = ask(documents, "worker.show", why);
+	json_t *workers = json_incref(json_object_get(answer, "result"));
+
+	json_decref(answer);
+	if (answer == NULL && documents->client == NULL) {
+		documents->timestamp = timestamp;
+		set_figures(documents, NULL, began_ms, why);
+	}
+	return workers;
+}
+
 void weir_documents_sample(struct weir_documents *documents) {
 	json_t *workers = NULL;
 
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
 		!is_fresh(documents)) { // else there was no answer just now
-		workers = result_of(documents, "worker.show");
+		workers = ask_workers(documents);
 	}
 	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);
 	pthread_mutex_unlock(&documents->lock);

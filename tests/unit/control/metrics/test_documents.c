@@ -89,6 +89,42 @@ static void without_an_answer_it_says_so(void **state) {
 	}
 }
 
+// A scrape has ten seconds: enough for one timeout, and not for that of a sample, too.
+static void after_a_sample_without_an_answer_nobody_waits(void **state) {
+	struct server *server = server_start(SERVER_HANG, answers);
+	struct weir_log log = log_of_tests();
+	struct weir_documents *documents;
+	uint64_t began;
+
+	(void)state;
+	assert_int_equal(
+		weir_documents_create(server_folder(server), 1000, false, &log, &documents), 0);
+	weir_documents_sample(documents);
+	began = now_ms();
+	assert_true(contains(documents, "\nweir_control_up 0\n"));
+	assert_true(now_ms() - began < 900);
+	weir_documents_free(documents);
+	server_stop(server);
+}
+
+// An error is an answer: without weir-dataplane there are no workers.
+static void a_sample_without_workers_is_an_answer(void **state) {
+	const struct server_answer list[] = {
+		answers[0], {"worker.show", "{\"ok\": false, \"error\": \"not attached\"}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, list);
+	struct weir_log log = log_of_tests();
+	struct weir_documents *documents;
+
+	(void)state;
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	weir_documents_sample(documents);
+	assert_true(contains(documents, "\nweir_control_up 1\n"));
+	weir_documents_free(documents);
+	server_stop(server);
+}
+
 static void what_is_sent_outlives_what_is_newer(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
@@ -110,6 +146,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_who_ask_at_once_are_one),
 		cmocka_unit_test(without_an_answer_it_says_so),
+		cmocka_unit_test(after_a_sample_without_an_answer_nobody_waits),
+		cmocka_unit_test(a_sample_without_workers_is_an_answer),
 		cmocka_unit_test(what_is_sent_outlives_what_is_newer),
 	};
 
