@@ -30,13 +30,17 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
+// Whole numbers; what is less than a half, as it is: 0 is for what did not happen.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
+	double per_second;
 
 	if (!json_is_integer(before) || to < from || interval_ms <= 0) {
 		return json_null();
 	}
-	return json_integer((json_int_t)((double)(to - from) * 1000.0 / (double)interval_ms + 0.5));
+	per_second = (double)(to - from) * 1000.0 / (double)interval_ms;
+	return per_second > 0 && per_second < 0.5 ? json_real(per_second)
+						  : json_integer((json_int_t)(per_second + 0.5));
 }
 
 static json_t *rates_of_drops(const json_t *before, const json_t *after, json_int_t interval_ms) {
@@ -133,7 +137,7 @@ static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	json_t *n;
 
 	json_object_foreach ((json_t *)drops, reason, n) {
-		if (json_integer_value(n) > 0) {
+		if (json_number_value(n) > 0) {
 			json_array_append_new(
 				rows, json_pack("{s:s, s:O}", "reason", reason, "n", n));
 		}
@@ -192,6 +196,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
+		// Received by two workers: without it some of RX-PACKETS/S would seem lost.
+		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {
 		{"SERVICE", "name", WEIR_SHOW_TEXT},

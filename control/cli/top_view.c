@@ -51,8 +51,8 @@ static int by_name(const json_t *a, const json_t *b) {
 }
 
 static int by_number(const json_t *a, const json_t *b, const char *key) {
-	json_int_t left = json_integer_value(json_object_get(a, key));
-	json_int_t right = json_integer_value(json_object_get(b, key));
+	double left = json_number_value(json_object_get(a, key));
+	double right = json_number_value(json_object_get(b, key));
 
 	return left != right ? (left < right ? 1 : -1) : by_name(a, b);
 }
@@ -132,7 +132,7 @@ static void print_drops(FILE *out, const json_t *view) {
 	size_t count = 0;
 
 	json_object_foreach (json_object_get(view, "drops"), reason, n) {
-		if (json_integer_value(n) > 0 && count < COUNT(row)) {
+		if (json_number_value(n) > 0 && count < COUNT(row)) {
 			row[count++] = json_pack("{s:s, s:O}", "name", reason, "n", n);
 		}
 	}

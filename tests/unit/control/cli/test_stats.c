@@ -46,6 +46,27 @@ static void rates_are_per_second(void **state) {
 	json_decref(after);
 }
 
+// What happened less than once in two seconds did happen.
+static void rates_below_a_half_are_not_0(void **state) {
+	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
+	json_t *after = json_loads(STATS(3500, 500, 9, 8, ""), 0, NULL);
+	json_t *rates = weir_stats_rates(before, after);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	(void)state;
+	assert_int_equal(number(rates, "workers", "rx_packets"), 0);
+	weir_stats_print_rates(out, rates);
+	fclose(out);
+	expect_contains(text, "\ntcp_flags          0.4\n");
+	assert_null(strstr(text, "no drops"));
+	free(text);
+	json_decref(rates);
+	json_decref(before);
+	json_decref(after);
+}
+
 static json_t *backends_look(json_int_t time_ms, int first, int count) {
 	json_t *rows = json_array();
 	char name[32];
@@ -148,6 +169,7 @@ static void watch_prints_each_look(void **state) {
 	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "RX-PACKETS/S");
+	expect_contains(outcome.out, "HANDED-OVER/S");
 	expect_contains(outcome.out, "\n         100 ");
 	expect_contains(outcome.out, "tcp_flags            5");
 	expect_contains(outcome.out, "\n         200 ");
@@ -246,6 +268,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(agents_are_shown_when_there_are_any),
 		cmocka_unit_test(rates_are_per_second),
+		cmocka_unit_test(rates_below_a_half_are_not_0),
 		cmocka_unit_test(rates_do_not_take_the_square_of_the_backends),
 		cmocka_unit_test(rates_of_one_name_twice_are_kept_apart),
 		cmocka_unit_test(counters_that_went_back_have_no_rate),
