@@ -125,6 +125,16 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	weir_text_table_free(table);
 }
 
+void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns) {
+	if (bytes > columns) {
+		fprintf(out, "%.*s>", (int)columns - 1, line);
+	} else {
+		fprintf(out, "%.*s", (int)bytes, line);
+	}
+	// Behind the last column a terminal would erase that.
+	fputs(bytes < columns ? "\033[K\n" : "\n", out);
+}
+
 static void print_fields(FILE *out, const json_t *object, const char *prefix, int width) {
 	char label[96], value_text[CELL];
 	const char *key;

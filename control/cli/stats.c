@@ -262,9 +262,9 @@ static void redraw(FILE *out, const char *text) {
 	room = size.ws_row - (lines < size.ws_row ? 1 : 2);
 	fputs("\033[H", out);
 	for (int row = 0; row < room && *text; row++) {
-		int line = (int)strcspn(text, "\n");
+		size_t line = strcspn(text, "\n");
 
-		fprintf(out, "%.*s\033[K\n", line < size.ws_col ? line : size.ws_col, text);
+		weir_show_line(out, text, line, size.ws_col);
 		text += line + (text[line] == '\n');
 	}
 	if (*text) {

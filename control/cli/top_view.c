@@ -231,7 +231,7 @@ static void put(FILE *out, const char *text, uint32_t lines, uint32_t columns) {
 	while (text != NULL && *text != '\0' && lines-- > 0) {
 		size_t line = strcspn(text, "\n");
 
-		fprintf(out, "%.*s\033[K\n", (int)(line < columns ? line : columns), text);
+		weir_show_line(out, text, line, columns);
 		text += line + (text[line] == '\n');
 	}
 }
@@ -287,7 +287,8 @@ static void put_backends(
 	for (uint32_t i = screen->first; i < count && i < screen->first + shown; i++) {
 		json_array_append(rows, json_array_get(all, i));
 	}
-	text = text_by(print_backends, rows);
+	// Without a row it would say that there are none.
+	text = shown > 0 || count == 0 ? text_by(print_backends, rows) : NULL;
 	put(out, text, lines, screen->columns);
 	free(text);
 	json_decref(rows);

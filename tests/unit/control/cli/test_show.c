@@ -354,6 +354,27 @@ static void values_of_long_names_line_up(void **state) {
 	json_decref(object);
 }
 
+static void lines_say_that_they_go_on(void **state) {
+	static const struct {
+		const char *line;
+		uint32_t columns;
+		const char *text;
+	} cases[] = {{"a 125", 6, "a 125\033[K\n"}, {"a 125", 5, "a 125\n"}, {"a 125", 4, "a 1>\n"},
+		{"a 125", 1, ">\n"}, {"", 1, "\033[K\n"}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = NULL;
+		size_t bytes;
+		FILE *out = open_memstream(&text, &bytes);
+
+		weir_show_line(out, cases[i].line, strlen(cases[i].line), cases[i].columns);
+		fclose(out);
+		assert_string_equal(text, cases[i].text);
+		free(text);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values),
@@ -365,6 +386,7 @@ int main(void) {
 		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
 		cmocka_unit_test(values_of_long_names_line_up),
 		cmocka_unit_test(history_of_nothing_tells_how_services_are_named),
+		cmocka_unit_test(lines_say_that_they_go_on),
 		cmocka_unit_test(one_by_name_is_a_record),
 		cmocka_unit_test(notes_of_backends),
 		cmocka_unit_test(automatic_weight_of_one_backend),

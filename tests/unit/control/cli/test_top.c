@@ -279,6 +279,23 @@ static void a_section_that_is_cut_says_so(void **state) {
 	server_stop(server);
 }
 
+// "no backends" would be false, and a part of a number another number.
+static void what_has_no_room_is_not_told_otherwise(void **state) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	const char *screen;
+
+	(void)state;
+	open_terminal(&terminal, server_folder(server), 3, 9);
+	expect_drawn(&terminal, 0, "\033[J");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	screen = last_screen(&terminal);
+	expect_contains(screen, "top ");
+	expect_contains(screen, ">\n");
+	assert_null(strstr(screen, "no back"));
+	server_stop(server);
+}
+
 static void a_new_size_is_drawn_at_once(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct winsize size = {.ws_row = 30, .ws_col = 120};
@@ -379,6 +396,7 @@ int main(void) {
 		cmocka_unit_test(screens_of_any_size_are_not_exceeded),
 		cmocka_unit_test(backends_keep_three_lines_of_a_small_terminal),
 		cmocka_unit_test(a_section_that_is_cut_says_so),
+		cmocka_unit_test(what_has_no_room_is_not_told_otherwise),
 		cmocka_unit_test(a_new_size_is_drawn_at_once),
 		cmocka_unit_test(an_interrupt_gives_the_terminal_back),
 		cmocka_unit_test(a_daemon_that_ends_is_told_behind_the_screen),
