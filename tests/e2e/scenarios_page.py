@@ -3,6 +3,9 @@
 
 WEIR_SCREENSHOTS names a folder where pictures are kept.
 """
+import json
+import signal
+
 import clients
 from browser import Browser
 from lab import BACKENDS, VIP4, echo, web
@@ -54,6 +57,32 @@ def check_no_overflow(browser):
     browser.call("POST", browser.session + "/window/rect", {"width": 1400, "height": 1800})
 
 
+def check_numbers(browser):
+    """Three digits and a unit, also where rounding leads to the next unit."""
+    for number, text in ((9999, "9999"), (999499, "999 k"), (999999, "1.00 M"), (2.5e15, "2500 T"),
+                         (0.25, "0.25"), (None, "–")):
+        assert browser.run(f"return short({json.dumps(number)});") == text
+
+
+def check_rows(browser):
+    """A backend that leaves has the name of a new one; a service's name may be the end of another's."""
+    assert browser.run("""return [...rowsOf({columns: {backend: ["kind", "service", "backend", "address"]},
+        rows: [["backend", "web", "b", "10.0.0.1"], ["backend", "web", "b", "10.0.0.2"]]},
+        "backend").keys()];""") == ["web/b 10.0.0.1", "web/b 10.0.0.2"]
+    for text, wanted in (("web/", True), ("eb/", False), ("b 10", True), ("0.1", True), ("x", False)):
+        assert browser.run(f"return isWanted('web/b 10.0.0.1', '{text}');") == wanted, text
+
+
+def check_silence(lab, browser):
+    """While weir-metrics hangs the page does not look as if all were well."""
+    lab.programs["metrics"].signal(signal.SIGSTOP)
+    wait_for("the page to say so", lambda: "does not answer" in text_of(browser, "problem"), 60, 0.5)
+    assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
+    lab.programs["metrics"].signal(signal.SIGCONT)
+    wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)
+    assert text_of(browser, "problem") == ""
+
+
 @scenario(services=[web(), echo()], alone=True, seconds=400)
 def page_shows_what_happens(lab):
     """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
@@ -76,6 +105,9 @@ def page_shows_what_happens(lab):
         row[1:3] for row in browser.rows("events")], 30, 0.1)
     check_schemes(browser, "page-4")
     check_no_overflow(browser)
+    check_numbers(browser)
+    check_rows(browser)
+    check_silence(lab, browser)
     lab.programs["control"].kill()
     wait_for("control down", lambda: text_of(browser, "control") == "control down", 30, 0.1)
     assert "weir-control is not running" in text_of(browser, "problem")

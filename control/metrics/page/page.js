@@ -6,6 +6,7 @@
 "use strict";
 
 const PERIOD_MS = 2000;
+const PATIENCE_MS = 30000; // weir-metrics ends a connection then, too
 const ROWS_MAX = 2000; // of a table
 const PLOTS = [
 	{title: "Packets", unit: "/s", lines: [["rx_packets", "received"], ["forwarded", "forwarded"]]},
@@ -18,17 +19,20 @@ const byId = (id) => document.getElementById(id);
 let before = null; // the reply before: {time, workers, drops, service, backend}
 let shown = null; // the same of the last one
 let status = null;
+let waiting = null; // timer of the next update; null while there is one
 
 // --- numbers --------------------------------------------------------------------------------------
 
-function short(number, digits = 3) {
+function short(number) {
 	if (number === null || number === undefined || Number.isNaN(number)) {
 		return "–";
 	}
-	for (const [limit, unit] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
-		if (Math.abs(number) >= limit) {
-			return (number / (unit === "k" ? 1e3 : limit)).toPrecision(digits) + " " + unit;
-		}
+	if (Math.abs(number) >= 1e4) {
+		const rounded = Number(number.toPrecision(3)); // 999,999 is 1.00 M
+		const [size, unit] = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]
+			.find(([least]) => Math.abs(rounded) >= least);
+		const part = rounded / size;
+		return (Math.abs(part) < 1000 ? part.toPrecision(3) : String(part)) + " " + unit;
 	}
 	return Number.isInteger(number) ? String(number)
 		: number.toFixed(Math.abs(number) >= 100 ? 0 : Math.abs(number) >= 10 ? 1 : 2);
@@ -77,8 +81,12 @@ function fill(id, titles, rows, select) {
 	}
 	rows.forEach((cells, number) => {
 		const row = body.rows[number] || body.insertRow();
-		row.className = select ? "link" : "";
-		row.onclick = select ? () => select(cells) : null;
+		if (select) {
+			row.className = "link";
+			row.tabIndex = 0;
+			row.onclick = () => select(cells);
+			row.onkeydown = (event) => event.key === "Enter" && select(cells);
+		}
 		cells.forEach(([text, kind, share], place) => {
 			const cell = row.cells[place] || row.insertCell();
 			const name = [titles[place][1], kind].filter(Boolean).join(" ");
@@ -193,14 +201,16 @@ function drawPlot(plot, history) {
 
 // --- sections -------------------------------------------------------------------------------------
 
-// {name: row as an object} of a kind of rows.
+// {what tells it from all others: row as an object} of a kind of rows. A backend that comes back at
+// another address has the name of the one that leaves.
 function rowsOf(control, kind) {
 	const columns = control.columns[kind], rows = new Map();
 	for (const values of control.rows) {
 		if (values[0] === kind) {
 			const row = {};
 			columns.forEach((name, i) => { row[name] = values[i]; });
-			rows.set(kind === "service" ? row.service : `${row.service}/${row.backend}`, row);
+			rows.set(kind === "service" ? row.service
+				: `${row.service}/${row.backend} ${row.address}`, row);
 		}
 	}
 	return rows;
@@ -237,7 +247,7 @@ function showDrops() {
 		.map(([reason, count]) => [[reason], [short(count)],
 			[short(rate(count, before ? before.drops[reason] : undefined))]]);
 	fill("drops", [["Reason"], ["Packets", "number"], ["Packets/s", "number"]],
-		rows.length ? rows : [[["none"], [""], [""]]]);
+		rows.length ? rows : [[[shown.workers.length ? "none" : "–"], [""], [""]]]);
 }
 
 function showServices() {
@@ -248,7 +258,7 @@ function showServices() {
 		rows.push([[name], [row.policy], [row.binds.slice(0, 2).join(", ")
 			+ (row.binds.length > 2 ? ` and ${row.binds.length - 2} more` : "")],
 			[`${row.eligible} of ${row.backends}${row.panic ? ", panic" : ""}`,
-				row.panic || (unwell && row.eligible === 0) ? "bad" : unwell ? "warn" : "good"],
+				row.panic || row.eligible === 0 ? "bad" : unwell ? "warn" : "good"],
 			[short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
 			[short(rate(row.packets, then.packets))], [short(rate(row.bytes, then.bytes))],
 			[short(rate(row.dropped, then.dropped))]]);
@@ -288,13 +298,17 @@ function achieved() {
 	return sums;
 }
 
+// "web/" is all of the service, and not of "new-web", too.
+function isWanted(name, text) {
+	return text.endsWith("/") ? name.startsWith(text) : name.includes(text);
+}
+
 function showBackends() {
 	const text = byId("filter-text").value.toLowerCase(), unwell = byId("filter-unwell").checked;
 	const sums = achieved(), rows = [];
 	let found = 0;
 	for (const [name, row] of shown.backend) {
-		if (!(name.toLowerCase().includes(text) || row.address.includes(text))
-			|| (unwell && row.in_selection)) {
+		if (!isWanted(name.toLowerCase(), text) || (unwell && row.in_selection)) {
 			continue;
 		}
 		if (++found > ROWS_MAX) {
@@ -371,9 +385,19 @@ function show() {
 	showEvents();
 }
 
+// What the page shows is old, and may not look as if it were not.
+function noAnswer(error) {
+	for (const id of ["control", "dataplane", "published"]) {
+		badge(id, "", "");
+	}
+	problem(`weir-metrics does not answer (${error.message}); what is shown is old; trying again`);
+}
+
 async function update() {
+	waiting = null;
 	try {
-		const reply = await fetch("/status.json", {cache: "no-store"});
+		const reply = await fetch("/status.json",
+			{cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS)});
 		if (!reply.ok) {
 			throw new Error(`status ${reply.status}`);
 		}
@@ -381,11 +405,17 @@ async function update() {
 		show();
 		document.body.dataset.updates = String(Number(document.body.dataset.updates || 0) + 1);
 	} catch (error) {
-		problem(`weir-metrics does not answer (${error.message}); trying again`);
+		noAnswer(error);
 	}
-	setTimeout(update, document.hidden ? 10 * PERIOD_MS : PERIOD_MS);
+	waiting = setTimeout(update, document.hidden ? 10 * PERIOD_MS : PERIOD_MS);
 }
 
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", () => shown && showBackends());
+document.addEventListener("visibilitychange", () => {
+	if (!document.hidden && waiting !== null) { // what it shows may be a minute old
+		clearTimeout(waiting);
+		update();
+	}
+});
 update();
