@@ -138,7 +138,7 @@ def check_units(root, folder, programs):
     units = sorted(glob.glob(root + "/config/systemd/*.service"))
     for unit in units:
         with open(unit, encoding="utf-8") as file:
-            text = re.sub(r"/usr/sbin/([a-z-]+)", lambda m: at.get(m[1], m[0]), file.read())
+            text = re.sub(r"/usr/s?bin/([a-z-]+)", lambda m: at.get(m[1], m[0]), file.read())
         with open(f"{folder}/{os.path.basename(unit)}", "w", encoding="utf-8") as file:
             file.write(text)
     for unit in units:
@@ -218,7 +218,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="weir-packaging-") as folder:
         problems = [*check_lists(root, build, folder), *check_paths(folder),
                     *check_autopkgtest(root, folder, weirctl), *check_version(root, build),
-                    *check_build_depends(root), *check_units(root, folder, programs),
+                    *check_build_depends(root), *check_units(root, folder, [weirctl, *programs]),
                     *check_accounts(root, folder), *check_needrestart(root),
                     *check_settings(root, weirctl)]
     print("\n".join(problems) or f"{len(EXPOSURE)} units, {len(DIRECTORIES)} directories")

@@ -9,6 +9,9 @@ are used up within a second, and the unit stays failed until somebody starts it 
 
 At shutdown the agent drains its backend: until it has ended, the decapsulator must go on, so it
 starts before it.
+
+To signal a process that has changed its user takes CAP_KILL, which no unit has: what a reload runs may
+do so only outside of the sandbox (+).
 """
 import configparser
 import glob
@@ -26,6 +29,9 @@ def main(root):
             failed.append(f"{path}: Restart is not always")
         if unit.get("Unit", "StartLimitIntervalSec", fallback="10s") != "0":
             failed.append(f"{path}: systemd gives up after five starts in ten seconds")
+        reload = unit.get("Service", "ExecReload", fallback="")
+        if "kill" in reload and not reload.startswith("+"):
+            failed.append(f"{path}: a reload may not signal the process")
         if path.endswith("/weir-agent.service") and \
                 "weir-decap.service" not in unit.get("Unit", "After", fallback="").split():
             failed.append(f"{path}: stops together with weir-decap.service, which its drain needs")
