@@ -10,6 +10,9 @@ are used up within a second, and the unit stays failed until somebody starts it 
 At shutdown the agent drains its backend: until it has ended, the decapsulator must go on, so it
 starts before it.
 
+weir-control may be restarted at any time, by an upgrade, too: that must not start a dataplane that
+somebody has stopped. The dataplane wants weir-control, without which it has no tables.
+
 To signal a process that has changed its user takes CAP_KILL, which no unit has: what a reload runs may
 do so only outside of the sandbox (+).
 """
@@ -32,6 +35,9 @@ def main(root):
         reload = unit.get("Service", "ExecReload", fallback="")
         if "kill" in reload and not reload.startswith("+"):
             failed.append(f"{path}: a reload may not signal the process")
+        if path.endswith("/weir-control.service") and \
+                "weir-dataplane.service" in unit.get("Unit", "Wants", fallback="").split():
+            failed.append(f"{path}: each start of it starts a dataplane that was stopped")
         if path.endswith("/weir-agent.service") and \
                 "weir-decap.service" not in unit.get("Unit", "After", fallback="").split():
             failed.append(f"{path}: stops together with weir-decap.service, which its drain needs")
