@@ -18,6 +18,9 @@
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
 #define LEFTOVERS 64 // rules of a former process: usually one
+// What has no other owner: systemd-networkd, when it starts, removes the rules of all others, and
+// their routes without a device.
+#define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------
 
@@ -65,7 +68,7 @@ static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint
 
 	route->rtm_family = family;
 	route->rtm_table = RT_TABLE_UNSPEC; // RTA_TABLE has more bits
-	route->rtm_protocol = RTPROT_STATIC;
+	route->rtm_protocol = PROTOCOL;
 	route->rtm_type = ifindex != 0 ? RTN_UNICAST : RTN_UNREACHABLE;
 	route->rtm_scope = ifindex != 0 && family == AF_INET ? RT_SCOPE_LINK : RT_SCOPE_UNIVERSE;
 	mnl_attr_put_u32(message, RTA_TABLE, table);
@@ -106,6 +109,7 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 	struct fib_rule_port_range ports = {.start = rules->port_first, .end = rules->port_last};
 
 	mnl_attr_put(message, FRA_UID_RANGE, sizeof(users), &users);
+	mnl_attr_put_u8(message, FRA_PROTOCOL, PROTOCOL);
 	mnl_attr_put_u8(message, FRA_IP_PROTO, IPPROTO_TCP);
 	mnl_attr_put(message, FRA_SPORT_RANGE, sizeof(ports), &ports);
 	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
