@@ -231,6 +231,7 @@ def three_commands_make_a_balancer(lab):
     wait_for("all backends are healthy and a request is answered", lambda: serves(lab), WAIT_S)
     expect("the balancer starts at boot", lab.balancer.run(
         "systemctl is-enabled weir-dataplane weir-control").split(), ["enabled"] * 2)
+    lab.balancer.run("systemctl reload weir-control")
 
 
 def look_at_the_page(lab):
@@ -316,7 +317,7 @@ def agent_runs_in_its_sandbox(lab):
                 "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
                 "systemctl enable --now weir-agent")
     expect_sandboxed(machine, "weir-agent")
-    machine.run("weir-agent status")
+    machine.run("systemctl reload weir-agent && weir-agent status")
     said = machine.journal("weir-agent")
     if re.search(r"(?i)not permitted|permission denied|cannot", said):
         raise AssertionError(f"weir-agent: {said}")
