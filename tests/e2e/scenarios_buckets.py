@@ -49,11 +49,15 @@ def establish(lab):
 
 
 def look_up(lab, flow):
-    """(worker, backend) of a flow of the flood."""
+    """(worker, backend) of a flow of the flood, which there is. Asked again where it is not found: a
+    worker has no CPU, or its bucket moves between the answers of two."""
     source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
-    found = lab.api("flow.lookup", protocol="tcp", source=str(source), source_port=20000 + flow % 4,
-                    destination=VIP4, destination_port=80)
-    return found["worker"], found["backend"]
+
+    def found():
+        answer = lab.api("flow.lookup", protocol="tcp", source=str(source),
+                         source_port=20000 + flow % 4, destination=VIP4, destination_port=80)
+        return answer["found"] and (answer["worker"], answer["backend"])
+    return wait_for(f"flow {flow} to be found", found, 20)
 
 
 def hot_flows(lab, of_worker, count=HOT):
