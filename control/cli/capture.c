@@ -33,15 +33,6 @@ struct output {
 
 // --- request ------------------------------------------------------------------------------------
 
-static int set_text(json_t *filter, const char *key, const char *option, const char *text,
-	char *why, size_t n) {
-	if (text != NULL && json_object_set_new(filter, key, json_string(text))) {
-		snprintf(why, n, "the value of --%s is not valid UTF-8", option);
-		return -EINVAL;
-	}
-	return 0;
-}
-
 static void set_names(
 	json_t *filter, const char *key, uint64_t set, const char *const *names, uint32_t count) {
 	json_t *array = json_array();
@@ -64,9 +55,13 @@ static int build_filter(
 	const struct weir_cli_capture *capture = &options->capture;
 	int r = weir_cli_set_owner(options, filter, why, n);
 
-	r = r ? r : set_text(filter, "client", "client", options->client, why, n);
-	r = r ? r : set_text(filter, "destination", "destination", capture->destination, why, n);
-	r = r ? r : set_text(filter, "protocol", "protocol", protocols[capture->protocol], why, n);
+	r = r ? r : weir_cli_set_text(filter, "client", "client", options->client, why, n);
+	r = r ? r
+	      : weir_cli_set_text(
+			filter, "destination", "destination", capture->destination, why, n);
+	r = r ? r
+	      : weir_cli_set_text(
+			filter, "protocol", "protocol", protocols[capture->protocol], why, n);
 	set_names(filter, "reasons", capture->reasons, weir_captured_reasons,
 		weir_captured_reason_count);
 	set_names(filter, "actions", capture->actions, weir_cli_actions, WEIR_ACTION_COUNT);

@@ -102,10 +102,10 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 	return WEIR_CLI_DONE;
 }
 
-static int set_name(
-	json_t *object, const char *key, const char *text, size_t length, char *why, size_t n) {
-	if (json_object_set_new(object, key, json_stringn(text, length))) {
-		snprintf(why, n, "the value of --%s is not valid UTF-8", key);
+int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
+	char *why, size_t why_bytes) {
+	if (text != NULL && json_object_set_new(object, key, json_string(text))) {
+		snprintf(why, why_bytes, "the value of --%s is not valid UTF-8", option);
 		return -EINVAL;
 	}
 	return 0;
@@ -115,30 +115,29 @@ int weir_cli_set_owner(
 	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes) {
 	const char *service = options->service, *backend = options->backend;
 	const char *slash = backend != NULL ? strchr(backend, '/') : NULL;
-	size_t length = service != NULL ? strlen(service) : 0;
-	int r = 0;
+	size_t length;
 
-	if (slash != NULL && (slash == backend || strchr(slash + 1, '/') != NULL || !slash[1])) {
+	if (slash == NULL) {
+		int r = weir_cli_set_text(object, "service", "service", service, why, why_bytes);
+
+		return r ? r
+			 : weir_cli_set_text(object, "backend", "backend", backend, why, why_bytes);
+	}
+	length = (size_t)(slash - backend);
+	if (length == 0 || strchr(slash + 1, '/') != NULL || slash[1] == '\0') {
 		snprintf(why, why_bytes, "--backend: expected NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
-	if (slash != NULL && service != NULL &&
-		(length != (size_t)(slash - backend) || memcmp(service, backend, length) != 0)) {
+	if (service != NULL &&
+		(strlen(service) != length || memcmp(service, backend, length) != 0)) {
 		snprintf(why, why_bytes, "--backend is of another service than --service");
 		return -EINVAL;
 	}
-	if (slash != NULL) {
-		service = backend;
-		length = (size_t)(slash - backend);
-		backend = slash + 1;
+	if (json_object_set_new(object, "service", json_stringn(backend, length))) {
+		snprintf(why, why_bytes, "the value of --backend is not valid UTF-8");
+		return -EINVAL;
 	}
-	if (service != NULL) {
-		r = set_name(object, "service", service, length, why, why_bytes);
-	}
-	if (r == 0 && backend != NULL) {
-		r = set_name(object, "backend", backend, strlen(backend), why, why_bytes);
-	}
-	return r;
+	return weir_cli_set_text(object, "backend", "backend", slash + 1, why, why_bytes);
 }
 
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command) {

@@ -52,6 +52,10 @@ struct weir_cli_command {
 // is published yet. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 
+// Put the text of an option (--OPTION) into a request; NULL: nothing is put. Returns 0 or -EINVAL
+// and one line in why.
+int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
+	char *why, size_t why_bytes);
 // Put --service and --backend into a request; --backend may be "SERVICE/NAME", as where a backend
 // is an argument. Returns 0 or -EINVAL and one line in why.
 int weir_cli_set_owner(

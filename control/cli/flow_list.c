@@ -40,21 +40,13 @@ struct list {
 
 // --- request --------------------------------------------------------------------------------
 
-static int set(json_t *request, const char *key, const char *text, char *why, size_t n) {
-	if (text != NULL && json_object_set_new(request, key, json_string(text))) {
-		snprintf(why, n, "the value of --%s is not valid UTF-8", key);
-		return -EINVAL;
-	}
-	return 0;
-}
-
 static int set_state(json_t *request, const char *text, char *why, size_t n) {
 	const char *nearest;
 	char shown[64];
 
 	for (size_t i = 0; text != NULL && i < WEIR_FLOW_STATE_COUNT; i++) {
 		if (strcmp(text, states[i]) == 0) {
-			return set(request, "state", text, why, n);
+			return weir_cli_set_text(request, "state", "state", text, why, n);
 		}
 	}
 	if (text == NULL) {
@@ -72,7 +64,7 @@ int weir_flow_list_build(const struct weir_cli *cli, json_t *request, char *why,
 	const struct weir_cli_options *options = cli->options;
 	int r = weir_cli_set_owner(options, request, why, n);
 
-	r = r ? r : set(request, "client", options->client, why, n);
+	r = r ? r : weir_cli_set_text(request, "client", "client", options->client, why, n);
 	r = r ? r : set_state(request, options->state, why, n);
 	if (options->worker >= 0) {
 		json_object_set_new(request, "worker", json_integer(options->worker));

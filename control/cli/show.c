@@ -125,6 +125,15 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	weir_text_table_free(table);
 }
 
+uint32_t weir_show_lines(const char *text) {
+	uint32_t lines = 0;
+
+	for (; (text = strchr(text, '\n')) != NULL; text++) {
+		lines++;
+	}
+	return lines;
+}
+
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns) {
 	if (bytes > columns) {
 		fprintf(out, "%.*s>", (int)columns - 1, line);

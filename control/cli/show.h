@@ -29,6 +29,7 @@ const char *weir_show_cell(
 // Print an array of objects as a table. "nothing" is printed instead of an empty one.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
+uint32_t weir_show_lines(const char *text); // how many end in it
 // Print a line of text on a screen of so many columns, over what was there. ">" is where a longer
 // one goes on: a part of a number would be another number.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);

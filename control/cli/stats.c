@@ -240,20 +240,11 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
 }
 
-static int lines_of(const char *text) {
-	int lines = 0;
-
-	for (; (text = strchr(text, '\n')) != NULL; text++) {
-		lines++;
-	}
-	return lines;
-}
-
 // Draw over what was there, no more lines and columns than the terminal has; how many lines are
 // left out is said in the last one.
 static void redraw(FILE *out, const char *text) {
 	struct winsize size = {0};
-	int lines = lines_of(text), room;
+	int lines = (int)weir_show_lines(text), room;
 	char rest[64];
 
 	if (ioctl(fileno(out), TIOCGWINSZ, &size) || size.ws_row == 0 || size.ws_col == 0) {
@@ -268,7 +259,8 @@ static void redraw(FILE *out, const char *text) {
 		text += line + (text[line] == '\n');
 	}
 	if (*text) {
-		snprintf(rest, sizeof(rest), "%d more lines: see weirctl top", lines_of(text));
+		snprintf(rest, sizeof(rest), "%u more lines: see weirctl top",
+			weir_show_lines(text));
 		fprintf(out, "%.*s\033[K", size.ws_col, rest);
 	}
 	fputs("\033[J", out);

@@ -204,15 +204,6 @@ void weir_top_print(FILE *out, const json_t *view) {
 
 // --- a screen -----------------------------------------------------------------------------------
 
-static uint32_t lines_of(const char *text) {
-	uint32_t lines = 0;
-
-	for (; (text = strchr(text, '\n')) != NULL; text++) {
-		lines++;
-	}
-	return lines;
-}
-
 static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t *part) {
 	char *text = NULL;
 	size_t bytes;
@@ -252,7 +243,7 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 		uint32_t lines;
 
 		section->text = text_by(section->print, view);
-		lines = section->text != NULL ? lines_of(section->text) : 0;
+		lines = section->text != NULL ? weir_show_lines(section->text) : 0;
 		lines = lines < section->most ? lines : section->most;
 		section->lines = rows >= lines + BACKEND_LINES ? lines : 0;
 		rows -= section->lines;
@@ -262,7 +253,7 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 
 // One that is cut says how many lines it lacks.
 static void put_section(FILE *out, const struct section *section, uint32_t columns) {
-	const uint32_t all = section->text != NULL ? lines_of(section->text) : 0;
+	const uint32_t all = section->text != NULL ? weir_show_lines(section->text) : 0;
 	char rest[32];
 
 	if (all <= section->lines || section->lines == 0) {

@@ -240,6 +240,15 @@ static void where_most_stall_the_others_are_the_measure(void **state) {
 	assert_false(w.backends[6].stalls || w.backends[7].stalls); // nobody is better
 }
 
+// The next two take the flows that the first one lets wait.
+static void relieve_first(struct world *w) {
+	w->of[0].takes = 7;
+	for (uint32_t i = 1; i < 3; i++) {
+		w->of[i].per_second += 50;
+		w->backends[i].moved = 75;
+	}
+}
+
 // A few SYNs are forged, as always. Two backends take the flows of one that lets nobody in: those
 // are let in soon, but may be half-open yet. The others do no worse for that.
 static void who_takes_from_others_makes_nobody_stall(void **state) {
@@ -255,12 +264,9 @@ static void who_takes_from_others_makes_nobody_stall(void **state) {
 		assert_int_equal(looks(&w, 20 * SECOND), 0);
 		w.of[0].takes = TIMEOUT;
 		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
-		w.of[0].takes = 7;
-		for (uint32_t i = 1; i < 3; i++) {
-			w.of[i].per_second += 50;
-			w.of[i].forged *= 2.0 / 3;
-			w.backends[i].moved = 75;
-		}
+		relieve_first(&w);
+		w.of[1].forged *= 2.0 / 3;
+		w.of[2].forged *= 2.0 / 3;
 		for (uint32_t n = 0; n < 60 * SECOND; n++) {
 			assert_in_range(look(&w), 0, 1);
 			assert_true(w.backends[0].stalls || forged[f] > 0.2);
@@ -277,12 +283,8 @@ static void a_second_one_stalls_beside_the_first(void **state) {
 		assert_int_equal(looks(&w, 20 * SECOND), 0);
 		w.of[0].takes = TIMEOUT;
 		assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
-		w.of[0].takes = 7;
-		for (uint32_t i = 1; i < 3; i++) {
-			w.of[i].per_second += 50;
-			w.of[i].takes = 3; // many wait for their clients
-			w.backends[i].moved = 75;
-		}
+		relieve_first(&w);
+		w.of[1].takes = w.of[2].takes = 3; // many wait for their clients
 		looks(&w, 5 * SECOND);
 		w.of[second].takes = TIMEOUT;
 		assert_in_range(until(&w, 2, 10 * SECOND), 3, 3 * SECOND);

@@ -228,6 +228,16 @@ static void check_size(const char *screen, unsigned int rows, unsigned int colum
 
 static struct terminal terminal;
 
+// Of a terminal of this size, from which it then goes.
+static const char *first_screen(
+	struct server *server, unsigned short rows, unsigned short columns) {
+	open_terminal(&terminal, server_folder(server), rows, columns);
+	expect_drawn(&terminal, 0, "\033[J");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	return last_screen(&terminal);
+}
+
 static void screens_of_any_size_are_not_exceeded(void **state) {
 	static const unsigned short sizes[][2] = {
 		{24, 80}, {50, 200}, {10, 40}, {6, 20}, {3, 10}, {1, 1}};
@@ -236,11 +246,8 @@ static void screens_of_any_size_are_not_exceeded(void **state) {
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct server *server = server_start(SERVER_ANSWER, answers);
 
-		open_terminal(&terminal, server_folder(server), sizes[i][0], sizes[i][1]);
-		expect_drawn(&terminal, 0, "\033[J");
-		type(&terminal, "q");
-		expect_restored(&terminal, 0);
-		check_size(last_screen(&terminal), sizes[i][0], sizes[i][1]);
+		check_size(
+			first_screen(server, sizes[i][0], sizes[i][1]), sizes[i][0], sizes[i][1]);
 		server_stop(server);
 	}
 }
@@ -250,11 +257,7 @@ static void backends_keep_three_lines_of_a_small_terminal(void **state) {
 	const char *screen;
 
 	(void)state;
-	open_terminal(&terminal, server_folder(server), 6, 80);
-	expect_drawn(&terminal, 0, "\033[J");
-	type(&terminal, "q");
-	expect_restored(&terminal, 0);
-	screen = last_screen(&terminal);
+	screen = first_screen(server, 6, 80);
 	expect_contains(screen, "b-many");
 	expect_contains(screen, "b-none");
 	server_stop(server);
@@ -270,11 +273,7 @@ static void a_section_that_is_cut_says_so(void **state) {
 	const char *screen;
 
 	(void)state;
-	open_terminal(&terminal, server_folder(server), 50, 80);
-	expect_drawn(&terminal, 0, "\033[J");
-	type(&terminal, "q");
-	expect_restored(&terminal, 0);
-	screen = last_screen(&terminal);
+	screen = first_screen(server, 50, 80);
 	expect_contains(screen, "\n... 3 more\nDROP-REASON");
 	server_stop(server);
 }
@@ -285,11 +284,7 @@ static void what_has_no_room_is_not_told_otherwise(void **state) {
 	const char *screen;
 
 	(void)state;
-	open_terminal(&terminal, server_folder(server), 3, 9);
-	expect_drawn(&terminal, 0, "\033[J");
-	type(&terminal, "q");
-	expect_restored(&terminal, 0);
-	screen = last_screen(&terminal);
+	screen = first_screen(server, 3, 9);
 	expect_contains(screen, "top ");
 	expect_contains(screen, ">\n");
 	assert_null(strstr(screen, "no back"));
