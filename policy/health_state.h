@@ -2,7 +2,7 @@
 //
 // Health state: the one machine that all that is heard of a backend's health goes through. It keeps
 // two things apart, and the state follows from both: the verdict of the checks, and the backend's
-// own word. docs/health.md has the same tables, and a test compares them.
+// own word. docs/guide/health.md has the same tables, and a test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
 // asks its clients to send no new requests.

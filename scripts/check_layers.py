@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table "Folders" of docs/architecture.md is what the tree does: each folder includes
+"""The table "Folders" of docs/design/architecture.md is what the tree does: each folder includes
 the folders of its row and no others, all of which stand below it; the include path of each target
 holds what its folder's row permits; no files call each other in a circle.
 
@@ -21,7 +21,7 @@ TREES = ("policy", "segment", "config", "common", "bpf", "dataplane", "control",
 
 def read_table(root):
     """[(folder or file, {folders that it may include})], from the roof down."""
-    with open(os.path.join(root, "docs/architecture.md"), encoding="utf-8") as file:
+    with open(os.path.join(root, "docs/design/architecture.md"), encoding="utf-8") as file:
         section = file.read().split("\n## Folders\n")[1].split("\n## ")[0]
     rows = []
     for line in section.splitlines():
@@ -169,7 +169,7 @@ class Tree:
 def main():
     tree = Tree(sys.argv[1])
     if len(tree.rows) < 10:
-        sys.exit("docs/architecture.md: the table was not understood")
+        sys.exit("docs/design/architecture.md: the table was not understood")
     tree.check_rows()
     tree.check_includes()
     if len(sys.argv) > 2:

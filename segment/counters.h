@@ -2,7 +2,7 @@
 //
 // Counters: the one list of what workers count. From it come the structs in the segment, what the
 // pipeline gathers and publishes, the sums and JSON of control, the rates of weirctl, the tables in
-// docs/operations.md, and the names, units and help texts of metrics.
+// docs/guide/troubleshooting.md, and the names, units and help texts of metrics.
 //
 // A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and metrics have
 // the suffix _total for counters alone. The order is part of the segment's ABI.

@@ -2,7 +2,7 @@
 //
 // Drop reasons: the one list of why a packet was not forwarded.
 // From it come the enum, the counters, the CLI text, the verdicts of weir-pcap and the table in
-// docs/operations.md. Append only: the order is part of the segment's ABI.
+// docs/guide/troubleshooting.md. Append only: the order is part of the segment's ABI.
 #pragma once
 
 // X(NAME, "name in counters and JSON", "what it means, for people")

@@ -2,7 +2,8 @@
 //
 // Probes: static tracepoints (USDT) for bpftrace, perf and SystemTap. A probe is one nop and a note
 // in the program's ELF file until somebody attaches to it; its arguments are what the code around
-// it has at hand. docs/operations.md lists them, and a test compares that table with the programs.
+// it has at hand. docs/guide/operations.md lists them, and a test compares that table with the
+// programs.
 //
 // Threads: any. Probes of the packet path fire in workers, the others in the process named.
 #pragma once

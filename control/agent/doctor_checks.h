@@ -2,7 +2,7 @@
 //
 // weir-agent doctor: looks at everything on a backend that has to be right for its balancers, and
 // names the command that cures what is not. Changes nothing. One row a check: from it come what
-// runs, and the table of docs/doctor.md, which a test compares with this list.
+// runs, and the table of docs/reference/doctor.md, which a test compares with this list.
 //
 // Threads: one; blocks.
 #pragma once

@@ -45,7 +45,7 @@ struct weir_cli_command {
 	void (*show)(const struct weir_cli *cli, json_t *result);
 	// Instead of request, build and show. Returns enum weir_cli_exit.
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
-	bool change; // needs more than to be let in: see docs/control-api.md
+	bool change; // needs more than to be let in: see docs/reference/control-api.md
 };
 
 // Send a request and take the result out of the answer; errors are printed, and that not everything

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The commands of weirctl: one row each. From it come the parser, --help and the tests that
-// compare docs/cli.md and the bash completion with it.
+// compare docs/reference/cli.md and the bash completion with it.
 #pragma once
 
 #include "command.h"

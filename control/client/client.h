@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Client of the control socket (docs/control-api.md): one JSON object per line each way.
+// Client of the control socket (docs/reference/control-api.md): one JSON object per line each way.
 // Used by weirctl and weir-metrics; never waits longer than its timeout.
 //
 // Threads: one client is used by one thread.

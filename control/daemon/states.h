@@ -3,7 +3,7 @@
 // States: the health of every backend, from all that is heard of it. Whoever hears something tells
 // it here, and here alone the tables are told a state. Each change is logged and remembered.
 //
-// The state follows from the facts as policy/health_state.h says; docs/health.md explains it.
+// The state follows from the facts as policy/health_state.h says; docs/guide/health.md explains it.
 //
 // Threads: that of the loop.
 #pragma once

@@ -14,8 +14,8 @@
 #define NODES "/sys/devices/system/node"
 #define SPARE (16 * MIB) // DPDK rounds up, and cannot use each gap
 
-// What weir-dataplane will ask for, as docs/operations.md, "Memory", has it; a little more, as the
-// queues of an AF_XDP port are those of its interface and DPDK rounds up.
+// What weir-dataplane will ask for, as docs/guide/operations.md, "Memory", has it; a little more,
+// as the queues of an AF_XDP port are those of its interface and DPDK rounds up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;

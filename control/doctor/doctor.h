@@ -2,7 +2,7 @@
 //
 // Doctor: looks at everything on the balancer's machine that has to be right for Weir, and names
 // the command that cures what is not. Changes nothing. One row a check: from it come what runs, and
-// the table of docs/doctor.md, which a test compares with this list.
+// the table of docs/reference/doctor.md, which a test compares with this list.
 //
 // Called by weirctl. Threads: one; blocks, for the time of the probes of backends (echo.h).
 #pragma once

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The list of families of metrics: their names, types, units, labels and help, and the members of
-// the reply to metrics.show that they are read from. The table in docs/metrics.md comes from it.
+// the reply to metrics.show that they are read from. The table in docs/reference/metrics.md comes
+// from it.
 //
 // Threads: any; constant.
 #pragma once

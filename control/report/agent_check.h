@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent check: the line that HAProxy's agents say, as a report. docs/agent-protocol.md has the
-// words and what each means.
+// Agent check: the line that HAProxy's agents say, as a report. docs/reference/agent-protocol.md
+// has the words and what each means.
 //
 // The line is what came up to the first CR or LF. Its words are separated by spaces, tabs and
 // commas, in any case; a word that begins with '#' is the start of a description. Of several words

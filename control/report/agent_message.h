@@ -14,8 +14,8 @@
 //   ...            zero up to 224
 //   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
 //
-// Numbers are integers in network byte order. docs/agent-protocol.md has the same, and a test
-// compares them. A change that an older program would misread is another version.
+// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the same, and a
+// test compares them. A change that an older program would misread is another version.
 //
 // A change of the backend's word (starting, ready, lame duck, down) is told at once: the agent
 // sends each balancer that it knows an answer that nobody asked for, with the challenge of its

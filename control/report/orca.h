@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ORCA (Open Request Cost Aggregation): load in the headers of an HTTP response, or in a body of
-// JSON, as a report. docs/agent-protocol.md says which of its fields mean what to Weir.
+// JSON, as a report. docs/reference/agent-protocol.md says which of its fields mean what to Weir.
 //
 //   endpoint-load-metrics: TEXT cpu_utilization=0.3, rps_fractional=10, named_metrics.queue=4
 //   endpoint-load-metrics: JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4}}

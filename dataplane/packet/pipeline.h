@@ -4,7 +4,7 @@
 // and weir-bench run the same code.
 //
 // Stages, each a loop over the burst: parse and validate; hash; flow lookup; for misses service
-// lookup, selection, insertion; rewrite (encapsulate) or reply. See docs/architecture.md,
+// lookup, selection, insertion; rewrite (encapsulate) or reply. See docs/design/architecture.md,
 // "Packet path".
 //
 // Threads: one pipeline per worker; only that worker calls these. S1: no lock, no allocation, no

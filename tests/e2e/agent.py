@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent that tests order about: answers the probes of weir-control as docs/agent-protocol.md has
+"""An agent that tests order about: answers the probes of weir-control as docs/reference/agent-protocol.md has
 it, and can lie. Used by the scenarios as a library (class Agent, in a namespace of a lab), and by
 itself as many agents at once on loopback:
 

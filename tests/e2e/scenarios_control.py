@@ -184,7 +184,7 @@ def compare_form(documented, real, path):
 @scenario(services=[web(policy={"name": "weighted-round-robin", "weights": "reported"},
                         subset={"algorithm": "deterministic", "size": 3}), lines()])
 def answers_have_the_documented_form(lab):
-    """Each command answers with the keys and types of the answers that docs/cli.md shows"""
+    """Each command answers with the keys and types of the answers that docs/reference/cli.md shows"""
     backend = {"service": "web", "backend": "web-1"}
     flow = {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024, "destination": VIP4,
             "destination_port": 80}

@@ -102,7 +102,7 @@ def check_sums(lab):
 
 def start_wrk(lab, name):
     """wrk, once it has all its connections: a handshake that the beginning of a flood overtakes
-    may fail (docs/threat-model.md). It is patient: most of what the flood sends is lost before the
+    may fail (docs/design/threat-model.md). It is patient: most of what the flood sends is lost before the
     dataplane, for want of CPUs, and so are packets of wrk, which TCP sends again later and later."""
     def connected():
         with lab.client.inside():

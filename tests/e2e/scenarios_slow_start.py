@@ -44,7 +44,7 @@ def refuse(lab, servers):
 
 
 def share_after(seconds):
-    """Of all flows, with three other backends: docs/policies.md."""
+    """Of all flows, with three other backends: docs/reference/policies.md."""
     part = min(max(max(seconds, 1) / WINDOW_S, LEAST), 1)
     return part / (len(OTHERS) + part)
 

@@ -8,8 +8,8 @@
 // after a change, weir-control from its beginning: so most new inputs have many requests, each of
 // them another one. At the end "requests: <n>" says how many there were in all.
 //
-// Checked: one answer per request line (A1), each as docs/control-api.md says; the tables can still
-// be published.
+// Checked: one answer per request line (A1), each as docs/reference/control-api.md says; the tables
+// can still be published.
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>

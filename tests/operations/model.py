@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reference model: what must be visible after every operation, from the documents alone.
 
-docs/operations.md says what becomes of flows, docs/configuration.md which backends get new ones
-(panic_threshold_percent), docs/cli.md what a reload keeps of what was set at run time.
+docs/guide/operations.md says what becomes of flows, docs/reference/configuration.md which backends get new ones
+(panic_threshold_percent), docs/reference/cli.md what a reload keeps of what was set at run time.
 """
 import copy
 

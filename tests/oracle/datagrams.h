@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Datagrams: the oracle's own fragment table (docs/packet-formats.md, "Fragments").
+// Datagrams: the oracle's own fragment table (docs/reference/packet-formats.md, "Fragments").
 //
 // Threads: one.
 #pragma once

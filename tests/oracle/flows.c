@@ -13,7 +13,7 @@
 
 // --- states -------------------------------------------------------------------------------------
 
-// From docs/architecture.md, "Flows".
+// From docs/design/architecture.md, "Flows".
 uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh) {
 	bool half_open = (state & (FLOW_SYN | FLOW_JOINED | FLOW_WAITING)) != 0;
 	bool ended = (state & (FLOW_CLOSING | FLOW_RESET | FLOW_ABORTED)) != 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Read: what a frame is, told byte by byte from docs/packet-formats.md and the RFCs alone.
+// Read: what a frame is, told byte by byte from docs/reference/packet-formats.md and the RFCs
+// alone.
 //
 // Threads: pure functions.
 #pragma once

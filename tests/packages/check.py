@@ -364,7 +364,7 @@ def tools_run(lab):
     machine.in_chroot("apt-get -q -y install --no-install-recommends ./weir-tools_*.deb ./weir-doc_*.deb")
     machine.run("weir-sim list && weir-sim run --json --seed 1 lame_duck | grep -q variants")
     machine.run("weir-bench --no-huge --flows 1k --packets 100k --runs 1 | grep established")
-    machine.run("test -s /usr/share/doc/weir/docs/operations.md")
+    machine.run("test -s /usr/share/doc/weir/docs/guide/operations.md")
 
 
 # --- upgrade ------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ class Cases(unittest.TestCase):
                 self.assertIn(option, help_text)
 
     def test_document_has_every_case_with_its_command(self):
-        with open(os.path.join(ROOT, "docs/performance.md"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "docs/design/performance.md"), encoding="utf-8") as file:
             text = file.read()
         for case in compare.load_cases(None):
             self.assertIn(f"| `{case['name']}` |", text)

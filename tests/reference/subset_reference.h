@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting of others, to compare with: measured by tests and shown in docs/subsetting.md. Not
-// offered by the configuration.
+// Subsetting of others, to compare with: measured by tests and shown in
+// docs/design/policy-measurements.md. Not offered by the configuration.
 //
 // Threads: pure functions; memory is the caller's.
 #pragma once

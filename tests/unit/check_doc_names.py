@@ -7,9 +7,9 @@ usage: check_doc_names.py SOURCE_ROOT BUILD_ROOT
 Looks at every *.md of the tree: targets and anchors of links, code spans that are a path from the
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
-and the guarantees of a header that it counts, and the messages that docs/operations.md quotes as
-symptoms, and the tests of every complaint that docs/complaints.md has an answer to. No two headings of a document have the same anchor. In headers and systemd units: paths from
-the root, and headings of documents. Lists of all policies name every policy, and docs/testing.md
+and the guarantees of a header that it counts, and the messages that docs/guide/troubleshooting.md quotes as
+symptoms, and the tests of every complaint that docs/guide/complaints.md has an answer to. No two headings of a document have the same anchor. In headers and systemd units: paths from
+the root, and headings of documents. Lists of all policies name every policy, and docs/design/testing.md
 every file of recorded traces.
 """
 import collections
@@ -26,16 +26,16 @@ FOLDERS = ("bpf", "common", "config", "control", "dataplane", "docs", "policy", 
            "segment", "tests", "tools")
 PATH = re.compile(rf"(?:{'|'.join(FOLDERS)})(?:/[\w.*-]+)*/?")
 FILE = re.compile(r"[\w-]+(?:\.bpf)?\.[ch]")
-# In a comment; a section is named as in: docs/operations.md, "Memory".
+# In a comment; a section is named as in: docs/guide/operations.md, "Memory".
 NAMED = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./-]*\.(?:c|h|md|json|py)\b")
-SECTION = re.compile(r"docs/([\w-]+\.md), \"([^\"]+)\"")
+SECTION = re.compile(r"docs/([\w/-]+\.md), \"([^\"]+)\"")
 
 
 # Lists of all policies: document, how they begin, how they end.
 POLICIES = (("README.md", "| Policies |", "\n"),
-            ("docs/policies.md", "\n## Which one\n", "\n## "),
-            ("docs/policies.md", "\n## Slow start\n", "\n## "),
-            ("docs/agent.md", "| policy | asks for |", "\n\n"))
+            ("docs/guide/policies.md", "\n## Which one\n", "\n## "),
+            ("docs/reference/policies.md", "\n## Slow start\n", "\n## "),
+            ("docs/reference/agent.md", "| policy | asks for |", "\n\n"))
 
 
 class Tree:
@@ -139,18 +139,18 @@ def check_guarantees(tree, path):
 
 def check_complaints(tree):
     """Each one has an answer and a test, and each test exists."""
-    answered = tree.text[tree.root + "/docs/complaints.md"].partition("\n## Answered\n")[2]
+    answered = tree.text[tree.root + "/docs/guide/complaints.md"].partition("\n## Answered\n")[2]
     rows = re.findall(r"^\| (.*) \|$", answered.partition("\n## ")[0], re.M)[2:]
     if len(rows) < 25:
-        yield f"docs/complaints.md: {len(rows)} complaints: mend this check"
+        yield f"docs/guide/complaints.md: {len(rows)} complaints: mend this check"
     for row in rows:
         complaint, _, answer, tests = (cell.strip() for cell in row.split("|"))
         names = re.findall(r"`(\w+)`", tests)
         if not answer or not names:
-            yield f"docs/complaints.md: {complaint}: has no answer or no test"
+            yield f"docs/guide/complaints.md: {complaint}: has no answer or no test"
         for name in names:
             if name not in tree.cases | tree.tests | tree.scenarios:
-                yield f"docs/complaints.md: {complaint}: {name}: there is no such test"
+                yield f"docs/guide/complaints.md: {complaint}: {name}: there is no such test"
 
 
 def check_symptoms(tree, path):
@@ -195,8 +195,8 @@ def check_policies(tree):
 
 def check_vectors(tree):
     for path in glob.glob(tree.root + "/tests/vectors/*.json"):
-        if f"`{os.path.basename(path)}`" not in tree.text[tree.root + "/docs/testing.md"]:
-            yield f"docs/testing.md: lacks {os.path.basename(path)}"
+        if f"`{os.path.basename(path)}`" not in tree.text[tree.root + "/docs/design/testing.md"]:
+            yield f"docs/design/testing.md: lacks {os.path.basename(path)}"
 
 
 def main():

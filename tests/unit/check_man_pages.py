@@ -6,7 +6,7 @@ usage: check_man_pages.py SOURCE_ROOT PAGE... -- PROGRAM...
 
 Each program has a page, and the page, as man shows it, has every word of its --help, and of the help
 of its commands where they have one. weir.json.5 has every key of the schema, and every word of
-docs/configuration.md.
+docs/reference/configuration.md.
 """
 import json
 import os
@@ -77,7 +77,7 @@ def check_configuration(page, root, problems):
     shown = rendered(page, problems)
     with open(root + "/config/weir.schema.json", encoding="utf-8") as file:
         keys = set(keys_of(json.load(file))) - {"$schema", "comment"}
-    with open(root + "/docs/configuration.md", encoding="utf-8") as file:
+    with open(root + "/docs/reference/configuration.md", encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"\]\([^)]*\)|^```.*$|^\|.*\n\| ---.*$|^# .*$", " ", text, flags=re.M)
     lacks = words(" ".join(sorted(keys))) | words(text)

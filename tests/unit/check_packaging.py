@@ -7,7 +7,7 @@ usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 Every file that meson installs is in one package, and what packages list is installed. Units and what
 goes into them name the programs where meson installs them. debian/tests runs each program, and takes no
 file for a configuration that is none. The version is that of debian/changelog. systemd finds no fault
-with the units, and rates their exposure below the limits of docs/packages.md. Users, groups and
+with the units, and rates their exposure below the limits of docs/guide/packages.md. Users, groups and
 directories are made. needrestart restarts what it should. What a build needs is in scripts/packages.
 The packaged configuration is valid.
 """
@@ -64,7 +64,7 @@ def listed(root):
         with open(file, encoding="utf-8") as text:
             for line in text:
                 yield from ((word, package) for word in line.split()[:1]
-                            if not os.path.exists(f"{root}/{word}") and "docs/*" not in word)
+                            if not os.path.exists(f"{root}/{word}") and not word.startswith("docs/"))
 
 
 def check_lists(root, build, folder):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Event queue: what happens next in a simulation. A heap with four children a node, which fill one
-// cache line: a third faster than a binary one at 100,000 events (docs/simulator.md).
+// cache line: a third faster than a binary one at 100,000 events (docs/design/simulator.md).
 // Called by the simulation only.
 //
 // Q1 Events come out in the order of their times; those of one time in the order in which they went

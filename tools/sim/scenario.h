@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A scenario: what is simulated. Read from a JSON file; scenario_keys.c has one row per key, with
-// type, range, default and meaning, and docs/simulator.md is checked against it.
+// type, range, default and meaning, and docs/design/simulator.md is checked against it.
 //
 // A file describes one or more variants: the scenario with some of its values replaced, to be run
 // with the same seeds side by side.

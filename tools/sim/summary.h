@@ -11,7 +11,7 @@
 
 #include "batch.h"
 
-// What each means: docs/simulator.md. X(NAME, "name", expression of measure m)
+// What each means: docs/design/simulator.md. X(NAME, "name", expression of measure m)
 #define WEIR_SIM_METRICS(X) \
 	X(REQUESTS, "requests", (double)m->totals.arrived) \
 	X(SPREAD, "spread", m->spread) \

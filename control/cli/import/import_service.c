@@ -212,12 +212,13 @@ void weir_import_forwarding(struct weir_import *import, struct weir_import_servi
 		service->direct_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "direct routing",
 			"Weir sends packets in an IP-in-IP tunnel: the servers keep the VIP on a "
-			"loopback interface, and decapsulate (docs/backends.md)");
+			"loopback interface, and decapsulate (docs/guide/backends.md)");
 	} else if (method == 'm' && !service->nat_noted) {
 		service->nat_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "NAT",
 			"Weir changes no address, and servers answer clients directly: each needs "
-			"the VIP on a loopback interface, decapsulation (docs/backends.md), and a "
+			"the VIP on a loopback interface, decapsulation (docs/guide/backends.md), "
+			"and a "
 			"route to the clients");
 	}
 }
@@ -264,7 +265,7 @@ static const char *policy_of(
 	}
 	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
 		"there is no such scheduler here: policy maglev, the default, is used; "
-		"docs/policies.md has the others");
+		"docs/guide/policies.md has the others");
 	return "maglev";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API server: newline-delimited JSON over the control socket (docs/control-api.md). It
+// API server: newline-delimited JSON over the control socket (docs/reference/control-api.md). It
 // implements the protocol, not the commands: each request goes to one handler, which replies at
 // once or later.
 //

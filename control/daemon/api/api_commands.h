@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API commands: the table of commands (docs/control-api.md), and the checks of every request before
-// its handler is called: who may give it, and its arguments. Handlers are in the other api_*.c
-// files.
+// API commands: the table of commands (docs/reference/control-api.md), and the checks of every
+// request before its handler is called: who may give it, and its arguments. Handlers are in the
+// other api_*.c files.
 //
 // Threads: one, that of the loop.
 #pragma once

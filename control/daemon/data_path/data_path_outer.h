@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The outer header of a connection along the data path, and what goes into it: IP in IP as the
-// dataplane's (docs/packet-formats.md), from the same row that a worker copies.
+// dataplane's (docs/reference/packet-formats.md), from the same row that a worker copies.
 //
 // Threads: any; pure.
 #pragma once

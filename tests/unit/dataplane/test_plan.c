@@ -93,7 +93,7 @@ static void memory_grows_with_what_is_configured(void **state) {
 	assert_true(jumbo.pool[0].buffers > 2048 && jumbo.pool[1].buffers > 2048);
 }
 
-// The figures of docs/operations.md, "Memory", and docs/performance.md.
+// The figures of docs/guide/operations.md, "Memory", and docs/design/performance.md.
 static void memory_is_as_documented(void **state) {
 	uint64_t base = weir_pipeline_bytes(0, 0);
 

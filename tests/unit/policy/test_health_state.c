@@ -15,7 +15,7 @@
 #define VERDICTS WEIR_HEALTH_VERDICT_COUNT
 #define WORDS WEIR_HEALTH_WORD_COUNT
 
-static char *document; // docs/health.md
+static char *document; // docs/guide/health.md
 
 static struct weir_health_facts facts_of(unsigned int verdict, unsigned int word) {
 	return (struct weir_health_facts){.verdict = (uint8_t)verdict, .word = (uint8_t)word};
@@ -133,7 +133,7 @@ static void adopted_state_is_kept(void **state) {
 
 static void assert_documented(const char *line) {
 	if (strstr(document, line) == NULL) {
-		fail_msg("docs/health.md lacks the line %s", line);
+		fail_msg("docs/guide/health.md lacks the line %s", line);
 	}
 }
 
@@ -190,7 +190,7 @@ int main(int argc, char **argv) {
 	int failed;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: %s docs/health.md\n", argv[0]);
+		fprintf(stderr, "usage: %s docs/guide/health.md\n", argv[0]);
 		return 1;
 	}
 	document = read_document(argv[1]);

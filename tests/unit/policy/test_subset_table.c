@@ -2,7 +2,7 @@
 //
 // The subsetting algorithms side by side: how many clients each backend has, and how many members
 // of subsets a change replaces, against the least that any algorithm must. Prints the tables of
-// docs/subsetting.md; figures of the literature stand in brackets.
+// docs/design/policy-measurements.md; figures of the literature stand in brackets.
 #include <stdio.h>
 
 #include "prng.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of drop reasons and counters in docs/operations.md say what segment/drop_reasons.h and
+"""The tables of drop reasons and counters in docs/guide/troubleshooting.md say what segment/drop_reasons.h and
 segment/counters.h say, in their order. check_operations_docs.py SOURCE_ROOT"""
 import re
 import sys
@@ -8,7 +8,7 @@ import sys
 root = sys.argv[1]
 with open(f"{root}/segment/drop_reasons.h", encoding="utf-8") as file:
     listed = re.findall(r'X\([A-Z0-9_]+, "([a-z0-9_]+)", "([^"]+)"\)', file.read())
-with open(f"{root}/docs/operations.md", encoding="utf-8") as file:
+with open(f"{root}/docs/guide/troubleshooting.md", encoding="utf-8") as file:
     section = file.read().split("\n## Drop reasons\n")[1].split("\n## ")[0]
 documented = re.findall(r"^\| `([a-z0-9_]+)` \| (.+?) \| (.+?) \|$", section, re.MULTILINE)
 
@@ -33,7 +33,7 @@ with open(f"{root}/segment/counters.h", encoding="utf-8") as file:
         for field, unit, text in re.findall(
             r'X\((\w+), (\w+), "\w+",[\s\\]*"([^"]+)"\)', rows)
     ]
-with open(f"{root}/docs/operations.md", encoding="utf-8") as file:
+with open(f"{root}/docs/guide/troubleshooting.md", encoding="utf-8") as file:
     section = file.read().split("\n## Counters\n")[1].split("\n## ")[0]
 documented = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| (.+) \|$", section, re.MULTILINE)
 assert len(listed) > 25, "counters.h was not understood"

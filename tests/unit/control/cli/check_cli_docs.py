@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares docs/cli.md and the bash completion with weirctl.
+"""Compares docs/reference/cli.md and the bash completion with weirctl.
 
 usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
-Every block of docs/cli.md, docs/configuration.md and docs/migrating.md that begins with "$ weirctl ..." is run against
+Every block of docs/reference/cli.md, docs/reference/configuration.md and docs/guide/migrating.md that begins with "$ weirctl ..." is run against
 a control socket that replays answers/*.json, in a folder with config/ and the files of BROKEN (a
 folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object,
-verb and option. docs/control-api.md must have the keys, rights and arguments of the daemon. --write puts the output that weirctl gives now into the documents.
+verb and option. docs/reference/control-api.md must have the keys, rights and arguments of the daemon. --write puts the output that weirctl gives now into the documents.
 """
 import glob
 import json
@@ -200,8 +200,8 @@ def keys_of(value):
 
 
 def check_api_docs(answers, root, problems):
-    """docs/control-api.md names every key of the answers, but for the workers' counters."""
-    with open(root + "/docs/control-api.md", encoding="utf-8") as file:
+    """docs/reference/control-api.md names every key of the answers, but for the workers' counters."""
+    with open(root + "/docs/reference/control-api.md", encoding="utf-8") as file:
         named = set(re.findall(r"[a-z_]+", file.read()))
     named.update(answers["stats.show"]["result"]["workers"])
     for command, answer in sorted(answers.items()):
@@ -210,13 +210,13 @@ def check_api_docs(answers, root, problems):
 
 
 def check_rights(weirctl, commands, root, problems):
-    """docs/control-api.md and weirctl's help tell the right that each command needs, as the daemon's
+    """docs/reference/control-api.md and weirctl's help tell the right that each command needs, as the daemon's
     table has it."""
     with open(root + "/control/daemon/api/api_commands.c", encoding="utf-8") as file:
         rows = re.findall(r'^\t\{"([a-z.]+)", (LOOK|CHANGE),(.*?)\}\},$', file.read(), re.M | re.S)
     table = {name: "look; with path: change" if right == "LOOK" and "ARGUMENT_FILE" in arguments
              else right.lower() for name, right, arguments in rows}
-    with open(root + "/docs/control-api.md", encoding="utf-8") as file:
+    with open(root + "/docs/reference/control-api.md", encoding="utf-8") as file:
         lines = re.findall(r"^\| (`[a-z`., ]+) \| ((?:look|change)[^|]*) \|", file.read(), re.M)
     documented = {name: right for names, right in lines for name in re.findall(r"`([^`]+)`", names)}
     if not table or documented != table:
@@ -232,7 +232,7 @@ def check_rights(weirctl, commands, root, problems):
 
 
 def check_arguments(root, problems):
-    """docs/control-api.md has the arguments of each command, and which are optional, as the daemon's
+    """docs/reference/control-api.md has the arguments of each command, and which are optional, as the daemon's
     table has them."""
     def read(path):
         with open(f"{root}/{path}", encoding="utf-8") as file:
@@ -248,7 +248,7 @@ def check_arguments(root, problems):
                           for kind, name in re.findall(r'(OPTIONAL|REQUIRED)\("(\w+)"', row)}
     documented = {}
     for names, arguments in re.findall(r"^\| (`[a-z`., ]+) \| (?:look|change) \|([^|]*)\|",
-                                       read("docs/control-api.md"), re.M):
+                                       read("docs/reference/control-api.md"), re.M):
         arguments = re.sub(r"\([^)]*\)|and one or more of", "", arguments)
         for command in re.findall(r"`([^`]+)`", names):
             documented[command] = set(re.findall(r"\w+\??", arguments))
@@ -262,7 +262,7 @@ def check_arguments(root, problems):
 
 def write_documents(weirctl, root, broken):
     with ControlServer(root, broken) as server:
-        for name in ("cli.md", "configuration.md", "migrating.md"):
+        for name in ("reference/cli.md", "reference/configuration.md", "guide/migrating.md"):
             with open(f"{root}/docs/{name}", encoding="utf-8") as file:
                 document = file.read()
             with open(f"{root}/docs/{name}", "w", encoding="utf-8") as file:
@@ -274,7 +274,7 @@ def main():
     if "--write" in sys.argv[4:]:
         write_documents(weirctl, root, broken)
     problems = []
-    with open(root + "/docs/cli.md", encoding="utf-8") as file:
+    with open(root + "/docs/reference/cli.md", encoding="utf-8") as file:
         document = file.read()
     commands = help_commands(weirctl)
     headings = re.findall(r"^### `weirctl ([^`]+)`$", document, re.M)
@@ -282,7 +282,7 @@ def main():
         problems.append(f"headings of cli.md and commands of --help differ:\n"
                         f"  {headings}\n  {commands}")
     shown = [match[1] for match in BLOCK.finditer(document)]
-    for name in ("configuration.md", "migrating.md"):
+    for name in ("reference/configuration.md", "guide/migrating.md"):
         with open(f"{root}/docs/{name}", encoding="utf-8") as file:
             document += file.read()
     for command in commands:

@@ -48,7 +48,7 @@ SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf
 # Options of other people's programs that a code span names alone.
 FOREIGN = {"--buildtype", "--sysroot"}
 
-# where: "docs/cli.md:12". whole: all arguments are there, not just the name of the command.
+# where: "docs/reference/cli.md:12". whole: all arguments are there, not just the name of the command.
 Command = collections.namedtuple("Command", "where text whole")
 
 
@@ -297,7 +297,7 @@ class Checker:
 def main():
     root = os.path.abspath(sys.argv[1])
     programs = {os.path.basename(path): os.path.abspath(path) for path in sys.argv[2:]}
-    documents = glob.glob(root + "/*.md") + glob.glob(root + "/docs/*.md")
+    documents = glob.glob(root + "/*.md") + glob.glob(root + "/docs/*/*.md")
     for source in SOURCES:
         documents += glob.glob(f"{root}/{source}/**/README*", recursive=True)
     with tempfile.TemporaryDirectory(prefix="weir-commands-") as folder:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The probes of the programs are those of docs/operations.md, "Probes", with as many arguments, and
+"""The probes of the programs are those of docs/guide/operations.md, "Probes", with as many arguments, and
 each has a script that knows what numbers mean.
 
 check_probes.py SOURCE_ROOT DATAPLANE CONTROL"""
@@ -22,7 +22,7 @@ def probes_of(path):
     return {(name, len(arguments.split())) for name, _, arguments in found}
 
 
-with open(f"{root}/docs/operations.md", encoding="utf-8") as file:
+with open(f"{root}/docs/guide/operations.md", encoding="utf-8") as file:
     section = file.read().split("\n### Probes\n")[1].split("\n### ")[0]
 documented = {}
 for name, program, arguments in re.findall(r"^\| `(\w+)` \| `([\w-]+)` \| .* \| (.*) \|$", section,

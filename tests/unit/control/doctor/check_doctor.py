@@ -144,14 +144,14 @@ def read_checks(root):
 
 
 def check_document(root, checks):
-    """docs/doctor.md has a row for each check, with the text of the header."""
-    with open(root + "/docs/doctor.md", encoding="utf-8") as file:
+    """docs/reference/doctor.md has a row for each check, with the text of the header."""
+    with open(root + "/docs/reference/doctor.md", encoding="utf-8") as file:
         document = file.read()
     for program, rows in checks.items():
         section = document.partition(f"\n## {program} doctor\n")[2].partition("\n## ")[0]
         table = re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", section, re.M)
         if table != [(check, what) for check, what, _ in rows]:
-            yield f"docs/doctor.md, {program}: {table}\nin {HEADERS[program]}: {rows}"
+            yield f"docs/reference/doctor.md, {program}: {table}\nin {HEADERS[program]}: {rows}"
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of families in docs/metrics.md are those of weir-metrics --families, and the table of
+"""The tables of families in docs/reference/metrics.md are those of weir-metrics --families, and the table of
 options has those of --help.
 
 usage: check_metrics_docs.py WEIR_METRICS SOURCE_ROOT [--write]
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- families -->\n", "<!-- end of families -->\n"
 
 
 def main(program, root, *options):
-    path = root + "/docs/metrics.md"
+    path = root + "/docs/reference/metrics.md"
     families = subprocess.run([program, "--families"], check=True, text=True,
                               stdout=subprocess.PIPE).stdout
     with open(path, encoding="utf-8") as file:
@@ -27,14 +27,14 @@ def main(program, root, *options):
             file.write(before + BEGIN + families + END + after)
         return 0
     if shown != families:
-        print(f"docs/metrics.md is not what {program} --families prints: run this with --write")
+        print(f"docs/reference/metrics.md is not what {program} --families prints: run this with --write")
         return 1
     said = subprocess.run([program, "--help"], check=True, text=True, stdout=subprocess.PIPE).stdout
     options = set(re.findall(r"^ +(--[a-z-]+)", said, re.M))
     rows = re.findall(r"^\| (`--.*?) \|", before, re.M)
     documented = set(re.findall(r"--[a-z-]+", " ".join(rows)))
     if not options or options != documented:
-        print(f"docs/metrics.md has options {sorted(documented)}, --help has {sorted(options)}")
+        print(f"docs/reference/metrics.md has options {sorted(documented)}, --help has {sorted(options)}")
         return 1
     print(f"{families.count('| `')} families, {len(options)} options")
     return 0

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// docs/agent-protocol.md, which the tests of this folder hold against the code.
+// docs/reference/agent-protocol.md, which the tests of this folder hold against the code.
 #pragma once
 
 #include <stdio.h>
@@ -23,7 +23,7 @@ static inline void read_document(int argc, char **argv) {
 
 	document = calloc(1, 65536);
 	if (file == NULL || document == NULL || fread(document, 1, 65535, file) == 0) {
-		fprintf(stderr, "usage: %s docs/agent-protocol.md\n", argv[0]);
+		fprintf(stderr, "usage: %s docs/reference/agent-protocol.md\n", argv[0]);
 		exit(1);
 	}
 	fclose(file);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For tests of datagrams: keys, and what docs/agent-protocol.md says of them.
+// For tests of datagrams: keys, and what docs/reference/agent-protocol.md says of them.
 #pragma once
 
 #include <setjmp.h>

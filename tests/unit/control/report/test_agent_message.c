@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: their bytes, the bounds of each field, and that nothing but what a holder of the
-// key sent is taken. The layout is that of docs/agent-protocol.md.
+// key sent is taken. The layout is that of docs/reference/agent-protocol.md.
 #include "health_state.h"
 #include "message_lab.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Steal requests and answers: their bytes, the bounds of each field, and that neither is taken for
-// another datagram. The layout is that of docs/agent-protocol.md.
+// another datagram. The layout is that of docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
 // The two datagrams of the document's examples.

@@ -5,7 +5,8 @@
 // sinkhole, subsets and what their changes replace. Prints the tables, the figures in brackets.
 //
 // Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; the rest
-// are those of a reference simulation with the same workload and other code (docs/simulator.md).
+// are those of a reference simulation with the same workload and other code
+// (docs/design/simulator.md).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

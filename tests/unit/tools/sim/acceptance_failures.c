@@ -4,7 +4,8 @@
 // restart or are stuck, long requests at a limit, reports that are late, clients that send in
 // bursts.
 //
-// Bands: what docs/policies.md and docs/simulator.md say of each, around the figures of two seeds.
+// Bands: what docs/design/policy-measurements.md and docs/design/simulator.md say of each, around
+// the figures of two seeds.
 #include "sim_bands.h"
 #include "sim_lab.h"
 

@@ -3,7 +3,8 @@
 // Whole scenarios of stealing: what it gives on top of each policy, and costs; the recorded run of
 // dask.distributed; buckets between workers.
 //
-// Bands: what docs/policies.md and docs/simulator.md say of each, around the figures of two seeds.
+// Bands: what docs/design/policy-measurements.md and docs/design/simulator.md say of each, around
+// the figures of two seeds.
 #include "sim_bands.h"
 #include "sim_lab.h"
 

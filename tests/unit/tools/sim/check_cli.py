@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-sim as a person uses it: exit codes, messages, and docs/simulator.md against the program.
+"""weir-sim as a person uses it: exit codes, messages, and docs/design/simulator.md against the program.
 
 check_cli.py WEIR-SIM SCENARIOS BROKEN DOC
 """
