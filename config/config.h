@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configuration: one JSON file, read by every program of Weir. weir.schema.json next to this
-// file is its published description; docs/reference/configuration.md is its documentation.
+// The configuration: one JSON file, read by every program of Weir. docs/reference/configuration.md
+// is its documentation; the build makes weir.schema.json of that and of config_keys.c.
 //
 // Parsing is all or nothing. Every error of a file is reported, each with line, JSON path and
 // reason, and what to do. Unknown keys and repeated keys are errors. A file without errors may have

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Prints the parser's table of keys as JSON, for check_schema.py. With --extra: the copy of
-// extra_key.h.
-#include <stdio.h>
-#include <string.h>
+#include "print_keys.h"
 
-#include "extra_key.h"
+#include <errno.h>
+#include <jansson.h>
+
+#include "config_keys.h"
 
 static const char *needs_name(enum weir_json_needs needs) {
 	static const char *const names[] = {
@@ -76,15 +75,12 @@ static void dump_object(const struct weir_json_object *object, json_t *all) {
 	json_object_set_new(all, object->name, keys);
 }
 
-int main(int argc, char **argv) {
-	struct extra_keys extra;
+int weir_config_print_keys(const struct weir_json_object *root, FILE *to) {
 	json_t *all = json_object();
 	int r;
 
-	extra_keys_init(&extra);
-	dump_object(
-		argc > 1 && strcmp(argv[1], "--extra") == 0 ? &extra.root : &weir_config_keys, all);
-	r = json_dumpf(all, stdout, JSON_INDENT(2));
+	dump_object(root, all);
+	r = json_dumpf(all, to, JSON_INDENT(2)) != 0 ? -EIO : 0;
 	json_decref(all);
-	return r ? 1 : 0;
+	return r;
 }
