@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#define TELL_FIRST_MS 50
-#define TELL_MOST_MS 500
-#define REPLAY_KEEP_MS 60000 // at least: longer than anybody is without a datagram by mere loss
+#define NOTICE_FIRST_MS 50
+#define NOTICE_MOST_MS 500
+#define REPLAY_KEEP_MS 60000 // at least; longer than packet loss alone keeps a balancer silent
 
 static uint64_t patience_ms(uint32_t interval_ms) {
 	return (uint64_t)interval_ms * WEIR_AGENT_SILENT_PROBES;
@@ -57,7 +57,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	case WEIR_REPLAY_FULL:
 		*refusal = WEIR_AGENT_REFUSAL_FULL;
 		return NULL;
-	default: // overtaken by a newer one, which was answered
+	default: // older than a sequence number already answered
 		*refusal = WEIR_AGENT_REFUSAL_REPLAY;
 		return NULL;
 	}
@@ -92,38 +92,39 @@ uint32_t weir_balancers_wants(const struct weir_balancers *balancers) {
 	return wants;
 }
 
-static bool is_unheard(const struct weir_balancer *balancer, uint32_t serial) {
+static bool is_unacknowledged(const struct weir_balancer *balancer, uint32_t serial) {
 	return balancer->id != 0 && balancer->heard < serial;
 }
 
-uint32_t weir_balancers_unheard(const struct weir_balancers *balancers, uint32_t serial) {
+uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial) {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
-		count += is_unheard(&balancers->entry[i], serial);
+		count += is_unacknowledged(&balancers->entry[i], serial);
 	}
 	return count;
 }
 
-void weir_balancers_new_word(struct weir_balancers *balancers, uint64_t now_ms) {
+void weir_balancers_announce(struct weir_balancers *balancers, uint64_t now_ms) {
 	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
-		balancers->entry[i].tell_ms = now_ms;
-		balancers->entry[i].wait_ms = TELL_FIRST_MS;
+		balancers->entry[i].notify_ms = now_ms;
+		balancers->entry[i].wait_ms = NOTICE_FIRST_MS;
 	}
 }
 
-struct weir_balancer *weir_balancers_next_to_tell(
+struct weir_balancer *weir_balancers_next_to_notify(
 	struct weir_balancers *balancers, uint32_t serial, uint64_t now_ms) {
 	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
 		struct weir_balancer *balancer = &balancers->entry[i];
 
-		// wait_ms 0: it came after the word, which is in the answer to its first probe.
-		if (is_unheard(balancer, serial) && balancer->wait_ms > 0 &&
-			now_ms >= balancer->tell_ms) {
-			balancer->tell_ms = now_ms + balancer->wait_ms;
+		// wait_ms 0: it probed after the announcement; the answer to its first probe
+		// carried the state.
+		if (is_unacknowledged(balancer, serial) && balancer->wait_ms > 0 &&
+			now_ms >= balancer->notify_ms) {
+			balancer->notify_ms = now_ms + balancer->wait_ms;
 			balancer->wait_ms *= 2;
-			if (balancer->wait_ms > TELL_MOST_MS) {
-				balancer->wait_ms = TELL_MOST_MS;
+			if (balancer->wait_ms > NOTICE_MOST_MS) {
+				balancer->wait_ms = NOTICE_MOST_MS;
 			}
 			return balancer;
 		}

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LEVELS_MAX 32 // of nested cgroups
+#define LEVELS_MAX 32 // nesting depth of cgroups
 
-// A file's first bytes, with a NUL. Returns 0 or negative errno.
+// Read the start of a file and terminate it with NUL. Returns 0 or negative errno.
 static int read_text(const char *folder, const char *name, char *ret, size_t bytes) {
 	char path[PATH_MAX];
 	FILE *file;
@@ -77,9 +77,9 @@ static int machine_used(const char *proc_root, uint64_t *ret) {
 	return 0;
 }
 
-// --- how many CPUs ------------------------------------------------------------------------
+//--- how many CPUs ------------------------------------------------------------------------
 
-// How many "0-3,8" are; 0 = not such a list.
+// Number of CPUs in a list such as "0-3,8"; 0 = not such a list.
 static uint32_t count_list(const char *text) {
 	uint32_t count = 0;
 	unsigned int first, last;
@@ -130,7 +130,7 @@ static void limit_by_quota(const char *folder, double *cpus) {
 	}
 }
 
-// A quota holds for all that is below it.
+// A quota also limits all cgroups below it.
 static void limit_by_cgroups(const char *folder, double *cpus) {
 	char path[PATH_MAX], procs[16];
 

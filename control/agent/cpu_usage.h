@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage: the CPU time that a service's cgroup has used, and how much of it it may use. Without
-// a cgroup: that of the whole machine. Reads files of the kernel; needs no privilege.
+// CPU usage: the CPU time that a service's cgroup has used, and how many CPUs it may use. Without a
+// cgroup: those of the whole machine. Reads kernel files; needs no privilege.
 //
-// cgroup v2 has everything in one folder. cgroup v1 has a folder for each controller (cpu, cpuacct,
-// cpuset), and machines that have both may have CPU time in v2 and quotas in v1: name them all.
+// cgroup v2 has everything in one directory. cgroup v1 has a directory for each controller (cpu,
+// cpuacct, cpuset). A machine with both may have CPU time in v2 and quotas in v1: list all of them.
 //
 // Threads: one. No logging.
 #pragma once
@@ -14,20 +14,20 @@
 #define WEIR_CPU_CGROUPS_MAX 4
 
 struct weir_cpu_source {
-	const char *cgroup[WEIR_CPU_CGROUPS_MAX]; // folders
+	const char *cgroup[WEIR_CPU_CGROUPS_MAX]; // directories
 	uint32_t cgroup_count; // 0 = the whole machine
 	const char *proc_root; // "/proc"
 	const char *sys_root; // "/sys"
 };
 
 struct weir_cpu_usage {
-	uint64_t used_us; // CPU time since some start
-	double cpus; // that it may use: by its quota and those of the cgroups around it, its
-		     // cpuset, and what the machine has
+	uint64_t used_us; // CPU time since an arbitrary start
+	double cpus; // CPUs it may use: the minimum of its quota, those of its parents, its cpuset
+		     // and the machine
 };
 
-// Returns 0, -ENOENT (none of the folders tells the CPU time), or another negative errno.
+// Returns 0, -ENOENT (no CPU time in any of the directories), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
-// Highest frequency of a CPU. 0 = the machine does not tell.
+// Highest frequency of a CPU. 0 = not available.
 uint32_t weir_cpu_mhz(const struct weir_cpu_source *source);

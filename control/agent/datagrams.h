@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Datagrams: the UDP sockets of the agent, one for each family. An answer leaves with the address
-// that the probe came to as its source, also if that is a VIP.
+// Datagrams: the agent's UDP sockets, one for each address family. The source of an answer is the
+// address that the probe was sent to, even if that is a VIP.
 //
 // Threads: one. Never blocks.
 #pragma once
@@ -14,17 +14,17 @@
 #define WEIR_DATAGRAM_SOCKETS 2
 
 struct weir_datagrams {
-	int fd[WEIR_DATAGRAM_SOCKETS]; // IPv4, IPv6; -1 = the host has no such family
+	int fd[WEIR_DATAGRAM_SOCKETS]; // IPv4, IPv6; -1 = the host does not support the family
 };
 
 // Returns 0 or negative errno (-EADDRINUSE, ...).
 int weir_datagrams_open(uint16_t port, struct weir_datagrams *ret);
 void weir_datagrams_close(struct weir_datagrams *datagrams);
 
-// Returns the length, as large as it was sent; its first `room` bytes are in `data`. Or negative
-// errno: -EAGAIN = no more for now.
+// Returns the length of the datagram as it was sent, of which the first `room` bytes are in `data`,
+// or negative errno: -EAGAIN = no more for now.
 int weir_datagrams_receive(int fd, uint8_t *data, size_t room, struct weir_path *ret);
 
-// Returns 0 or negative errno; what cannot be sent now is lost.
+// Returns 0 or negative errno; a datagram that cannot be sent now is dropped.
 int weir_datagrams_send(const struct weir_datagrams *datagrams, const uint8_t *data, size_t bytes,
 	const struct weir_path *path);

@@ -15,7 +15,7 @@
 #include "decap_loader.h"
 
 #define PROGRAM_NAME "weir_decap"
-#define COUNTERS_NAME "weir_decap_coun" // as the kernel keeps it: 15 characters
+#define COUNTERS_NAME "weir_decap_coun" // as the kernel stores it: 15 characters
 
 struct weir_decap {
 	struct decap_bpf *skeleton;
@@ -218,7 +218,7 @@ static int delete_others(int fd, const struct weir_address *addresses, uint32_t 
 	struct weir_decap_address key, next, *at = NULL;
 
 	while (bpf_map_get_next_key(fd, at, &next) == 0) {
-		// Deleting the key that the walk stands on would start it anew.
+		// Deleting the key of the current position would restart the iteration.
 		if (at != NULL && !is_listed(at, addresses, n) && bpf_map_delete_elem(fd, at)) {
 			return -errno;
 		}
@@ -319,15 +319,15 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 	return read_stats(bpf_map__fd(decap->skeleton->maps.weir_decap_counters), ret);
 }
 
-// The decap program on an interface. Returns a descriptor, 0 or negative errno; what else is
-// there is -EBUSY.
+// The decap program on an interface. Returns a descriptor, 0 or negative errno; -EBUSY: another
+// program is attached.
 static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
 	struct bpf_prog_info info = {0};
 	uint32_t id = 0, bytes = sizeof(info);
 	int r = bpf_xdp_query_id(ifindex, 0, &id), fd;
 
 	if (r || id == 0) {
-		snprintf(why, why_bytes, "no decap program is attached to %s", interface);
+		snprintf(why, why_bytes, "no decap program on %s", interface);
 		return r ? r : -ENOENT;
 	}
 	fd = bpf_prog_get_fd_by_id(id);
@@ -337,7 +337,8 @@ static int find_program(int ifindex, const char *interface, char *why, size_t wh
 		return fd;
 	}
 	if (bpf_obj_get_info_by_fd(fd, &info, &bytes) || strcmp(info.name, PROGRAM_NAME) != 0) {
-		snprintf(why, why_bytes, "the XDP program on %s is \"%s\", not weir-agent's",
+		snprintf(why, why_bytes,
+			"the XDP program on %s is \"%s\", which does not belong to weir-agent",
 			interface, info.name);
 		close(fd);
 		return -EBUSY;
@@ -387,7 +388,8 @@ int weir_decap_stats_of(
 	r = map < 0 ? map : read_stats(map, ret);
 	if (r) {
 		snprintf(why, why_bytes, "cannot read the counters: %s",
-			r == -EPROTO ? "weir-agent has another version" : strerror(-r));
+			r == -EPROTO ? "it was attached by another version of weir-agent"
+				     : strerror(-r));
 	}
 	if (map >= 0) {
 		close(map);
@@ -414,7 +416,7 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	libbpf_set_print(before);
 	if (r) {
 		snprintf(why, why_bytes, "cannot detach the decap program from %s: %s", interface,
-			r == -EBUSY ? "a running weir-agent uses it; stop that first"
+			r == -EBUSY ? "a running weir-agent uses it; stop that process first"
 				    : strerror(-r));
 	}
 	close(program);

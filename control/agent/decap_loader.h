@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Decap loader: loads decap.bpf.c, attaches it to an interface, keeps its maps filled, reads its
-// counters. The program leaves the interface with the process, however that ends (bpf link).
+// Decap loader: loads decap.bpf.c, attaches it to an interface, fills its maps and reads its
+// counters. The kernel detaches the program when the process ends in any way (bpf link).
 //
-// Threads: one. No logging; why gets one line that says what is wrong and what to do.
+// Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once
 
 #include "decap.h"
@@ -13,27 +13,27 @@ struct weir_decap;
 
 struct weir_decap_params {
 	const char *interface;
-	const struct weir_prefix *sources; // none: from anyone
+	const struct weir_prefix *sources; // empty: any source
 	uint32_t source_count;
 	enum weir_agent_mode mode;
 };
 
-// Load and attach; there are no addresses yet, so nothing is decapsulated.
-// Returns 0, -ENODEV (no such interface), -EPERM, -EBUSY (another XDP program is there), ...
+// Load and attach. The address list starts empty, so nothing is decapsulated yet. Returns 0,
+// -ENODEV (no such interface), -EPERM, -EBUSY (another XDP program is attached), ...
 int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap **ret, char *why,
 	size_t why_bytes);
-void weir_decap_free(struct weir_decap *decap); // detaches; NULL is fine
+void weir_decap_free(struct weir_decap *decap); // detaches; NULL is allowed
 
 bool weir_decap_is_native(const struct weir_decap *decap);
-bool weir_decap_is_attached(const struct weir_decap *decap); // false: the interface is gone
+bool weir_decap_is_attached(const struct weir_decap *decap); // false: the interface was removed
 
-// Decapsulate packets to these outer destinations and no others.
-// Returns 0, -ENOSPC (too many), or another negative errno.
+// Decapsulate packets to exactly these outer destinations. Returns 0, -ENOSPC (too many), or
+// another negative errno.
 int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
 
-// The addresses of an interface that can be an outer destination: neither link-local nor
-// loopback. At most `room`. Returns how many, or negative errno.
+// List the addresses of an interface that can be an outer destination: neither link-local nor
+// loopback. At most `room`. Returns their number, or negative errno.
 int weir_decap_interface_addresses(
 	const char *interface, struct weir_address *addresses, uint32_t room);
 
@@ -42,13 +42,13 @@ struct weir_decap_stats {
 };
 
 int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *ret);
-// Counters of the decap program on an interface, whichever process attached it.
-// Returns 0, -ENODEV, -ENOENT (there is none), -EPERM, ...
+// Counters of the decap program on an interface, whichever process attached it. Returns 0, -ENODEV,
+// -ENOENT (no decap program), -EPERM, ...
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
-// Remove a decap program from an interface. One that a live process holds stays.
-// Returns 0, -ENODEV, -ENOENT (there is none), -EBUSY (in use, or not a decap program).
+// Remove a decap program from an interface, unless a live process holds it. Returns 0, -ENODEV,
+// -ENOENT (no decap program), -EBUSY (in use, or another program).
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 
 const char *weir_decap_result_name(enum weir_decap_result result);

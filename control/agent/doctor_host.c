@@ -22,8 +22,8 @@
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
 
-// The kind of a tunnel device that is up, or 0. tunl0 and its like are down when they come with
-// their modules.
+// The kind of a tunnel device that is up, or 0. tunl0 and similar devices are down when their
+// module creates them.
 static int64_t tunnel_of(const char *interface) {
 	unsigned int flags = 0;
 	int64_t type = 0;
@@ -36,7 +36,7 @@ static int64_t tunnel_of(const char *interface) {
 											   : 0;
 }
 
-// A tunnel device of the kernel that decapsulates. Returns whether there is one.
+// Find a tunnel device of the kernel that decapsulates. Returns whether one exists.
 static bool find_tunnel(char *ret, size_t bytes) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
@@ -54,14 +54,14 @@ static bool find_tunnel(char *ret, size_t bytes) {
 	return found;
 }
 
-static void tell_refused(struct weir_agent_doctor *doctor, const struct weir_decap_stats *stats) {
+static void report_refused(struct weir_agent_doctor *doctor, const struct weir_decap_stats *stats) {
 	const char *interface = doctor->options->interface;
 	const uint64_t refused = stats->result[WEIR_DECAP_SOURCE].packets;
 
 	if (refused > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"%" PRIu64 " tunnel packets came from others than --from names: a balancer "
-			"that it leaves out, or forged ones",
+			"%" PRIu64 " tunnel packets refused: their source is not in --from (a "
+			"missing balancer, or forged packets)",
 			refused);
 		weir_findings_cure(
 			&doctor->findings, "tcpdump -n -c 10 -i %s 'ip proto 4 or 41'", interface);
@@ -78,18 +78,17 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"weir-agent decap is attached, packets so far: %" PRIu64,
 			(uint64_t)stats.result[WEIR_DECAP_DECAPSULATED].packets);
-		tell_refused(doctor, &stats);
+		report_refused(doctor, &stats);
 	} else if (find_tunnel(tunnel, sizeof(tunnel))) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"no weir-agent decap, but the tunnel device %s", tunnel);
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
-			"nothing removes the outer header: neither weir-agent decap nor a tunnel "
-			"device");
+			"no decapsulation: neither weir-agent decap nor a tunnel device");
 		weir_findings_cure(&doctor->findings, "systemctl enable --now weir-decap");
 	} else {
 		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_NOTICE, interface, "not known: %s", why);
+			&doctor->findings, WEIR_FINDING_NOTICE, interface, "unknown: %s", why);
 		weir_findings_cure(&doctor->findings, "sudo weir-agent doctor %s", interface);
 	}
 }
@@ -110,17 +109,17 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 			continue;
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
-			"is no address of this host: the kernel drops its packets");
+			"is not an address of this host: the kernel drops its packets");
 		weir_findings_cure(&doctor->findings, "ip %saddr add %s/%d dev lo",
 			four ? "" : "-6 ", text, four ? 32 : 128);
 	}
 	if (options->vip_count == 0 && doctor->host.loopback_addresses == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
-			"has no VIP; --vip tells which there should be, at whatever interface");
+			"has no VIP; list the expected VIPs, on any interface, with --vip");
 		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
-			"addresses: %u; --vip tells which there should be",
+			"addresses: %u; list the expected VIPs with --vip",
 			doctor->host.loopback_addresses);
 	}
 }
@@ -134,7 +133,7 @@ static int64_t effective(const char *interface, const char *key) {
 	return all > own ? all : own;
 }
 
-static void tell_filter(
+static void report_filter(
 	struct weir_agent_doctor *doctor, const char *interface, enum weir_finding_level level) {
 	const int64_t filter = effective(interface, "rp_filter");
 	char name[WEIR_SYSCTL_NAME_BYTES];
@@ -145,14 +144,15 @@ static void tell_filter(
 		return;
 	}
 	weir_findings_add(&doctor->findings, level, interface,
-		"rp_filter is 1: packets of clients whose return route leaves by another interface "
-		"are dropped");
+		"rp_filter is 1: drops packets from clients whose return route uses another "
+		"interface");
 	weir_findings_cure(&doctor->findings, "sysctl -w net.ipv4.conf.%s.rp_filter=2",
 		weir_sysctl_name(interface, name));
 }
 
-// Those that IPv4 packets come out of, which never leave by them. Returns how many.
-static uint32_t tell_filters_of_tunnels(struct weir_agent_doctor *doctor) {
+// List the devices that IPv4 packets are received from and never sent through. Returns their
+// number.
+static uint32_t report_tunnel_filters(struct weir_agent_doctor *doctor) {
 	DIR *folder = opendir("/sys/class/net");
 	struct dirent *entry;
 	uint32_t count = 0;
@@ -161,7 +161,7 @@ static uint32_t tell_filters_of_tunnels(struct weir_agent_doctor *doctor) {
 		int64_t type = tunnel_of(entry->d_name);
 
 		if (type == TUNNEL || type == TUNNEL6) {
-			tell_filter(doctor, entry->d_name, WEIR_FINDING_FAULT);
+			report_filter(doctor, entry->d_name, WEIR_FINDING_FAULT);
 			count++;
 		}
 	}
@@ -177,8 +177,8 @@ void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 	char why[256] = "";
 
 	if (weir_decap_stats_of(interface, &stats, why, sizeof(why)) != -ENOENT ||
-		tell_filters_of_tunnels(doctor) == 0) {
-		tell_filter(doctor, interface, WEIR_FINDING_WARNING);
+		report_tunnel_filters(doctor) == 0) {
+		report_filter(doctor, interface, WEIR_FINDING_WARNING);
 	}
 }
 
@@ -186,7 +186,7 @@ static uint32_t ipv4_of(const struct sockaddr *address) {
 	return address != NULL ? ((const struct sockaddr_in *)address)->sin_addr.s_addr : 0;
 }
 
-// An address of lo that is in the subnet of an address of the interface; 0 = none.
+// An address of lo in the subnet of an address of the interface; 0 = none.
 static uint32_t find_vip_on_link(const char *interface) {
 	struct ifaddrs *list, *vip, *own;
 	uint32_t found = 0;
@@ -228,8 +228,8 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 			"does not answer ARP for addresses of lo");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
-			"answers ARP for %s, which is in its subnet: clients may reach this "
-			"backend past the balancer",
+			"answers ARP for %s, which is in its subnet: clients may bypass the "
+			"balancer",
 			inet_ntop(AF_INET, &vip, text, sizeof(text)));
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv4.conf.%s.arp_ignore=1 net.ipv4.conf.%s.arp_announce=2",
@@ -246,17 +246,17 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 	(void)weir_kernel_route(&any, &route);
 	if (mtu >= CLIENT_MTU + OUTER_BYTES) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"MTU %u takes %u bytes and the outer header", mtu, CLIENT_MTU);
+			"MTU %u: %u bytes and the outer header fit", mtu, CLIENT_MTU);
 	} else if (route.advmss > 0 && route.advmss <= mss) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"MTU %u; clients are told an MSS of %u", mtu, route.advmss);
+			"MTU %u; the advertised MSS is %u", mtu, route.advmss);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"MTU %u has no room for %u bytes and the outer header, and clients are not "
-			"told a smaller MSS: raise the MTU on the whole way, or lower the MSS",
+			"MTU %u is too small for %u bytes and the outer header, and no smaller MSS "
+			"is advertised: raise the MTU on the whole path, or lower the MSS",
 			mtu, CLIENT_MTU);
 		if (route.interface[0] != '\0') {
-			// With its metric, or it is no change of that route.
+			// Keep the metric: the kernel identifies the route by it.
 			weir_findings_cure(&doctor->findings,
 				"ip route change $(ip route show default | head -n 1) advmss %u",
 				mss);
@@ -272,19 +272,19 @@ void weir_agent_doctor_check_offloads(struct weir_agent_doctor *doctor) {
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // off while there is an XDP program, and shown as on
+		gro_hw = 0; // inactive while an XDP program is attached, but shown as on
 	}
 	if (!lro && gro_hw <= 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"nothing joins packets before XDP");
+			"no offload merges packets before XDP");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-		"%s joins packets before XDP sees them: drivers refuse XDP then, or lose packets%s",
-		lro ? "LRO" : "GRO of the hardware",
+		"%s merges packets before XDP: drivers then refuse XDP or lose packets%s",
+		lro ? "LRO" : "hardware GRO",
 		!lro && gro_hw == WEIR_KERNEL_FIXED
-			? "; this is not switched off here, but where the device is made: of QEMU "
-			  "by guest_tso4=off,guest_tso6=off"
+			? "; it cannot be switched off here, only where the device is created: in "
+			  "QEMU by guest_tso4=off,guest_tso6=off"
 			: "");
 	if (lro || gro_hw == 1) {
 		weir_findings_cure(&doctor->findings, "ethtool -K %s%s%s", interface,

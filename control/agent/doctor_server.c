@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The server on the backend, and the agent that speaks for it.
+// The server on the backend, and the agent that reports for it.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 #define ACCEPT_QUEUE_LEAST 512
 #define SYN_QUEUE_LEAST 1024
-// The group is that of weir-agent run, which reads the file again when it is root no more.
+// The group of weir-agent run, which reads the file again after dropping root.
 #define COPY_KEYS "scp BALANCER:/etc/weir/agent.keys %s && chgrp weir %s && chmod 0640 %s"
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
@@ -33,14 +33,15 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 			sizeof(why));
 	weir_agent_keys_wipe(&keys);
 	if (r == 0) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, file, "can be used");
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, file, "is valid");
 	} else if (r == -ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
-			"is not there: only weir-agent run needs it; copy that of the balancers");
+			"does not exist (needed by weir-agent run only); copy it from the "
+			"balancers");
 		weir_findings_cure(&doctor->findings, COPY_KEYS, file, file, file);
 	} else if (r == -EACCES && geteuid() != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, file,
-			"not looked at: %s; run it as root", strerror(-r));
+			"not checked: %s; run as root", strerror(-r));
 		weir_findings_cure(
 			&doctor->findings, "sudo weir-agent doctor %s", doctor->options->interface);
 	} else if (r == -EPERM) {
@@ -63,16 +64,15 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 
 	if (doctor->status == NULL) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, doctor->options->run_dir,
-			"no weir-agent run answers there: nobody tells the balancers of load and "
-			"drains");
+			"weir-agent is not responding: balancers get no load reports or drain "
+			"notices");
 		weir_findings_cure(findings, "systemctl enable --now weir-agent");
 		return;
 	}
 	if (json_array_size(balancers) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
-			"no balancer has probed it: \"agent\" is missing in the service, the key "
-			"is "
-			"another one, or a filter drops UDP");
+			"no balancer probes it: \"agent\" is missing in the service, the keys "
+			"differ, or a firewall drops UDP");
 		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
 			doctor->options->interface, doctor->options->udp_port);
 	} else {
@@ -81,7 +81,7 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 	}
 	json_object_foreach ((json_t *)(uintptr_t)refused, reason, count) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
-			"datagrams that it refused as %s: %" JSON_INTEGER_FORMAT, reason,
+			"datagrams refused as %s: %" JSON_INTEGER_FORMAT, reason,
 			json_integer_value(count));
 		weir_findings_cure(
 			findings, "weir-agent status --run-dir %s", doctor->options->run_dir);
@@ -96,8 +96,8 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 		return;
 	}
 	if (problem == NULL) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-agent run",
-			"no removal has failed");
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, "weir-agent run", "no failed removal");
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);
@@ -119,14 +119,15 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 	}
 	if (queue.sockets == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, subject,
-			"nothing listens there, in this network namespace");
+			"no socket listens in this network namespace");
 		weir_findings_cure(&doctor->findings, "ss -ltnp");
 	} else if (queue.limit < ACCEPT_QUEUE_LEAST) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"the accept queue takes %u connections, %s: a burst of more is dropped",
+			"the accept queue is limited to %u connections %s: a larger burst is "
+			"dropped",
 			queue.limit,
-			queue.limit >= most ? "as net.core.somaxconn says"
-					    : "as the server asked for in listen()");
+			queue.limit >= most ? "by net.core.somaxconn"
+					    : "by the server's listen() backlog");
 		if (queue.limit >= most) {
 			weir_findings_cure(&doctor->findings,
 				"sysctl -w net.core.somaxconn=4096 # then restart the server");
@@ -159,12 +160,12 @@ void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
 	(void)weir_tree_number("", &backlog, "/proc/sys/net/ipv4/tcp_max_syn_backlog");
 	if (cookies == 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "net.ipv4.tcp_syncookies",
-			"0: a flood of SYNs keeps clients out");
+			"0: a SYN flood blocks clients");
 		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_syncookies=1");
 	}
 	if (backlog < SYN_QUEUE_LEAST) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "net.ipv4.tcp_max_syn_backlog",
-			"%" PRId64 " half-open connections: with more, SYN cookies are sent",
+			"%" PRId64 " half-open connections: beyond that, SYN cookies are sent",
 			backlog);
 		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_max_syn_backlog=8192");
 	}
@@ -177,10 +178,10 @@ void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
 void weir_agent_doctor_check_btf(struct weir_agent_doctor *doctor) {
 	if (weir_tree_has("", "/sys/kernel/btf/vmlinux")) {
 		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_OK, "/sys/kernel/btf/vmlinux", "is there");
+			&doctor->findings, WEIR_FINDING_OK, "/sys/kernel/btf/vmlinux", "present");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "/sys/kernel/btf/vmlinux",
-			"is not there: requests, errors and service times are not measured "
-			"(CONFIG_DEBUG_INFO_BTF); the application may tell them with ORCA");
+			"missing: requests, errors and service times are not measured "
+			"(CONFIG_DEBUG_INFO_BTF); the application can report them with ORCA");
 	}
 }

@@ -10,29 +10,29 @@ void weir_drain_end(struct weir_drain *drain) {
 	*drain = (struct weir_drain){0};
 }
 
-// What it waits for: half-open ones only for a moment.
+// Whether the drain waits for connections; half-open ones count only for a short time.
 static uint32_t count(
 	const struct weir_drain *drain, uint64_t now_ms, uint32_t open, uint32_t half_open) {
-	if (open == UINT32_MAX ||
-		(drain->heard_ms > 0 && now_ms - drain->heard_ms >= WEIR_DRAIN_HANDSHAKE_MS)) {
+	if (open == UINT32_MAX || (drain->acknowledged_ms > 0 && now_ms - drain->acknowledged_ms >=
+									 WEIR_DRAIN_HANDSHAKE_MS)) {
 		return open;
 	}
 	return open + half_open;
 }
 
-enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t unheard,
+enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t pending,
 	uint32_t open, uint32_t half_open) {
 	if (drain->state == WEIR_DRAIN_NONE) {
 		return drain->state;
 	}
-	if (unheard > 0) {
-		drain->heard_ms = 0;
-	} else if (drain->heard_ms == 0) {
-		drain->heard_ms = now_ms;
+	if (pending > 0) {
+		drain->acknowledged_ms = 0;
+	} else if (drain->acknowledged_ms == 0) {
+		drain->acknowledged_ms = now_ms;
 	}
-	drain->unheard = unheard;
+	drain->pending = pending;
 	drain->connections = count(drain, now_ms, open, half_open);
-	if (unheard > 0 || drain->connections > 0) {
+	if (pending > 0 || drain->connections > 0) {
 		drain->quiet_ms = 0;
 	} else if (drain->quiet_ms == 0) {
 		drain->quiet_ms = now_ms;
@@ -42,7 +42,7 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 	} else if (now_ms >= drain->deadline_ms) {
 		drain->state = WEIR_DRAIN_DEADLINE;
 	} else {
-		drain->state = unheard > 0 ? WEIR_DRAIN_TELLING : WEIR_DRAIN_SERVING;
+		drain->state = pending > 0 ? WEIR_DRAIN_TELLING : WEIR_DRAIN_SERVING;
 	}
 	return drain->state;
 }

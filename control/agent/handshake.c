@@ -15,7 +15,7 @@
 
 #include "listeners.h"
 
-#define FIRST_TIMEOUT_MS 1000u // from a SYN+ACK to its repetition; each one doubles it
+#define FIRST_TIMEOUT_MS 1000u // from a SYN+ACK to its retransmission; doubles each time
 #define TIMEOUTS_MOST 8
 
 struct request {
@@ -54,7 +54,7 @@ static int send_request(int fd, uint16_t type, const struct weir_handshake_flow 
 		       : 0;
 }
 
-// A socket that is more than a request has one of these attributes in any case.
+// Every socket that is not a request socket has one of these attributes.
 static bool is_full(const struct nlmsghdr *header) {
 	const struct inet_diag_msg *socket = NLMSG_DATA(header);
 	const struct rtattr *at = (const struct rtattr *)(socket + 1);
@@ -68,7 +68,7 @@ static bool is_full(const struct nlmsghdr *header) {
 	return false;
 }
 
-// How long ago the last SYN+ACK was sent, at least: its timer runs for 1, 2, 4, ... seconds.
+// Minimum time since the last SYN+ACK: its timer runs for 1, 2, 4, ... seconds.
 static uint32_t settled_ms(uint32_t expires_ms) {
 	uint32_t timeout_ms = FIRST_TIMEOUT_MS;
 
@@ -92,8 +92,8 @@ static struct weir_handshake judge(const struct nlmsghdr *header) {
 	return handshake;
 }
 
-// Take what the kernel says to a request until its acknowledgement. *ret: unchanged if it is that
-// alone. Returns 0, or the negative errno of the acknowledgement or of reading.
+// Read the kernel's messages for a request up to its acknowledgement. *ret: unchanged if that is
+// the only one. Returns 0, or the negative errno of the acknowledgement or of reading.
 static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 	for (;;) {
 		union reply reply;
@@ -107,7 +107,7 @@ static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 		}
 		for (; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
-			if (at->nlmsg_seq != sequence) { // of a request that was given up
+			if (at->nlmsg_seq != sequence) { // of an abandoned request
 				continue;
 			}
 			if (at->nlmsg_type == NLMSG_ERROR) {
@@ -123,7 +123,7 @@ static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 	}
 }
 
-// Ask, and take what comes. ret: as above.
+// Send a request and read the response. ret: as above.
 static int ask(struct weir_handshakes *handshakes, uint16_t type,
 	const struct weir_handshake_flow *flow, const uint32_t cookie[2],
 	struct weir_handshake *ret) {
@@ -176,13 +176,13 @@ int weir_handshake_remove(struct weir_handshakes *handshakes,
 	if (r) {
 		return r;
 	}
-	// The cookie keeps it from the listener, which the kernel would find, and close, if the
-	// handshake has just come to its end.
+	// The cookie prevents the kernel from finding, and closing, the listener when the handshake
+	// has just completed.
 	destroyed = ask(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
 	if (destroyed != 0 && destroyed != -ENOENT && destroyed != -ESTALE) {
 		return destroyed;
 	}
-	// The kernel says that it was done also if the client's ACK was faster.
+	// The kernel reports success even if the client's ACK was faster.
 	r = weir_handshake_look(handshakes, flow, &after);
 	if (r == 0) {
 		*ret = after;

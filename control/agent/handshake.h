@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handshakes: what the kernel has of one TCP flow (inet_diag, by its addresses and ports), and the
-// removal of a handshake that has not ended. In our network namespace.
+// Handshakes: looks up one TCP flow in the kernel by its addresses and ports (inet_diag), and
+// removes a handshake that is not complete. Only in this network namespace.
 //
-// A kernel that got a SYN keeps a request socket until the client's ACK comes, which makes it a
-// connection; SOCK_DESTROY removes a request socket without a packet. Of a connection it would tell
-// the client (RST), so this file destroys none that it has seen to be one.
+// After a SYN the kernel keeps a request socket until the client's ACK turns it into a connection;
+// SOCK_DESTROY removes a request socket without sending a packet. On a connection it would send the
+// client an RST, so this file never destroys a socket that it has seen as a connection.
 //
-// Threads: one. No logging. Waits for the kernel, which answers at once. Looking needs no
-// privilege, removing needs CAP_NET_ADMIN.
+// Threads: one. No logging. Blocks for the kernel's response, which is immediate. Lookups need no
+// privilege, removal needs CAP_NET_ADMIN.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// After a SYN+ACK the client's ACK may be under way for so long; Linux repeats the SYN+ACK after a
-// second at first, so there is time left before that.
+// How long after a SYN+ACK the client's ACK may be in flight. Linux retransmits the SYN+ACK after
+// one second at first, so there is a window between the two.
 #define WEIR_HANDSHAKE_SETTLED_MS 500
 
 struct weir_handshake_flow {
@@ -25,16 +25,16 @@ struct weir_handshake_flow {
 };
 
 enum weir_handshake_state {
-	WEIR_HANDSHAKE_NO_LISTENER, // nothing, and nobody would take a SYN
-	WEIR_HANDSHAKE_NONE, // nothing, but a socket listens there
+	WEIR_HANDSHAKE_NO_LISTENER, // no socket, and no listener for a SYN
+	WEIR_HANDSHAKE_NONE, // no socket for the flow, but a listener
 	WEIR_HANDSHAKE_BEGUN, // a request socket
-	WEIR_HANDSHAKE_OVER, // any other socket: a connection, or what is left of one
+	WEIR_HANDSHAKE_OVER, // any other socket: a connection, or its remains
 };
 
 struct weir_handshake {
 	enum weir_handshake_state state;
-	uint32_t settled_ms; // BEGUN: the last SYN+ACK was sent at least so long ago
-	uint32_t cookie[2]; // BEGUN: the kernel's name of the socket
+	uint32_t settled_ms; // BEGUN: minimum time since the last SYN+ACK
+	uint32_t cookie[2]; // BEGUN: the kernel's identifier of the socket
 };
 
 struct weir_handshakes {
@@ -46,17 +46,17 @@ struct weir_handshakes {
 int weir_handshakes_open(struct weir_handshakes *ret);
 void weir_handshakes_close(struct weir_handshakes *handshakes);
 
-// Look a flow up. Returns 0 or negative errno.
+// Look up a flow. Returns 0 or negative errno.
 int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_handshake_flow *flow,
 	struct weir_handshake *ret);
 
-// Remove the handshake of a flow, if it has one that is settled. *ret: what is there now.
-// *ret_removed: a handshake was removed, and there is none now.
-// Returns 0 or negative errno (-EPERM, -EOPNOTSUPP: the kernel cannot). After another one, such as
-// -ETIMEDOUT, a handshake may have been removed.
+// Remove the handshake of a flow, if it has one that is settled. *ret: the state afterwards.
+// *ret_removed: a handshake was removed, and none exists now. Returns 0 or negative errno (-EPERM,
+// -EOPNOTSUPP: not supported by the kernel). After another error, such as -ETIMEDOUT, a handshake
+// may have been removed.
 //
-// A client's ACK that comes between looking and removing, within microseconds, makes a connection
-// that the kernel cannot tell from the handshake: that one is reset. What it made before or makes
-// after is left alone.
+// A client's ACK that arrives within the microseconds between lookup and removal makes a connection
+// that the kernel cannot distinguish from the handshake: it is reset. Connections made before or
+// after that are left alone.
 int weir_handshake_remove(struct weir_handshakes *handshakes,
 	const struct weir_handshake_flow *flow, struct weir_handshake *ret, bool *ret_removed);

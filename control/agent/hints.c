@@ -47,10 +47,9 @@ static unsigned int hint_vips(const struct weir_hints_host *host, FILE *out) {
 	if (host->loopback_addresses > 0) {
 		return 0;
 	}
-	fprintf(out,
-		"hint: no VIP is configured on lo, so the kernel will not accept its packets. For "
-		"each VIP:\n"
-		"      ip addr add VIP/32 dev lo      (IPv6: ip -6 addr add VIP/128 dev lo)\n");
+	fprintf(out, "hint: no VIP is configured on lo, so the kernel drops its packets. For each "
+		     "VIP:\n      ip addr add VIP/32 dev lo      (IPv6: ip -6 addr add VIP/128 dev "
+		     "lo)\n");
 	return 1;
 }
 
@@ -61,9 +60,9 @@ static unsigned int hint_reverse_path(const struct weir_hints_host *host, FILE *
 		return 0;
 	}
 	fprintf(out,
-		"hint: strict reverse path filtering on %s drops packets of clients whose return\n"
-		"      route uses another interface. If there are such clients:\n"
-		"      sysctl -w net.ipv4.conf.%s.rp_filter=2\n",
+		"hint: strict reverse path filtering on %s drops packets from clients whose "
+		"return\n      route uses another interface. If there are such clients:\n      "
+		"sysctl -w net.ipv4.conf.%s.rp_filter=2\n",
 		host->interface, weir_sysctl_name(host->interface, name));
 	return 1;
 }

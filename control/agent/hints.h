@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hints: settings of this host that prevent it from working as a backend, and the command that
-// changes it. Reads sysctls; changes nothing.
+// Hints: settings of this host that prevent it from working as a backend, and the commands that
+// change them. Reads sysctls; changes nothing.
 #pragma once
 
 #include <net/if.h>
@@ -13,12 +13,12 @@ struct weir_hints_host {
 	const char *sysctl_root; // "/proc/sys"
 	const char *interface;
 	uint32_t mtu; // of the interface
-	uint32_t loopback_addresses; // on lo, besides 127.0.0.0/8 and ::1
+	uint32_t loopback_addresses; // on lo, other than 127.0.0.0/8 and ::1
 };
 
 // Read the settings of this host. Returns 0, -ENODEV (no such interface), or another negative
 // errno.
 int weir_hints_host_read(const char *interface, struct weir_hints_host *ret);
 
-// Write one paragraph per hint. Returns how many.
+// Write one paragraph per hint. Returns their number.
 unsigned int weir_hints_write(const struct weir_hints_host *host, FILE *out);

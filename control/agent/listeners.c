@@ -27,7 +27,7 @@ struct query {
 };
 
 int weir_listeners_open(void) {
-	const struct timeval timeout = {.tv_sec = 1}; // the kernel answers at once
+	const struct timeval timeout = {.tv_sec = 1}; // the kernel responds at once
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), r;
 
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0) {
@@ -70,13 +70,12 @@ static void take_socket(const struct query *query, const struct inet_diag_msg *s
 	}
 }
 
-// Go through the messages of one read. Returns 1 at the end of the dump, 0 before, or negative
-// errno.
+// Parse the messages of one read. Returns 1 at the end of the dump, 0 before, or negative errno.
 static int take_messages(const struct query *query, char *data, ssize_t bytes, uint32_t sequence) {
 	const struct nlmsghdr *at = (const struct nlmsghdr *)data;
 
 	for (; NLMSG_OK(at, bytes); at = NLMSG_NEXT(at, bytes)) {
-		if (at->nlmsg_seq != sequence) { // of a dump that was given up
+		if (at->nlmsg_seq != sequence) { // of an abandoned dump
 			continue;
 		}
 		if (at->nlmsg_type == NLMSG_DONE) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Listeners: what the kernel says of the TCP sockets at a service's ports (inet_diag, over
-// netlink), in our network namespace. Needs no privilege.
+// Listeners: the kernel's view of the TCP sockets at a service's ports (inet_diag over netlink), in
+// this network namespace. Needs no privilege.
 //
 // Threads: one. No logging.
 #pragma once
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct weir_listeners_queue {
-	uint32_t sockets; // that listen; 0 = nobody does
-	uint32_t length; // connections in the accept queue of the fullest of them
-	uint32_t limit; // of that one
+	uint32_t sockets; // listening sockets; 0 = none
+	uint32_t length; // connections in the fullest accept queue
+	uint32_t limit; // limit of that queue
 };
 
 // Returns a netlink socket, or negative errno.
@@ -22,9 +22,9 @@ int weir_listeners_queue(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_queue *ret);
 
 struct weir_listeners_connections {
-	uint32_t open; // not over: those in an accept queue, and those that still have something to
-		       // deliver, too
-	uint32_t half_open; // the handshake is not over: a client's, or forged
+	uint32_t open; // established or closing: includes those in an accept queue, and those with
+		       // data left to send
+	uint32_t half_open; // handshake incomplete: of a client, or forged
 };
 
 // The connections of these ports. It walks over all sockets of the host. Returns 0 or negative

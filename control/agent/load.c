@@ -8,9 +8,9 @@
 
 #include "listeners.h"
 
-#define FRESH_MS 10 // what is younger is not read again
+#define FRESH_MS 10 // younger values are not read again
 #define TIMES_MS 1000 // between two readings of the service times
-#define RATE_LEAST_MS 200 // a rate over less says little
+#define RATE_LEAST_MS 200 // a rate over a shorter time is too noisy
 
 #define NEEDS_BUSY (WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT))
 #define NEEDS_METER_ALONE \
@@ -56,13 +56,13 @@ bool weir_load_lacks_cpu(const struct weir_load *load) {
 
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter) {
 	load->meter = meter;
-	load->sample_count = 0; // its counts begin anew
+	load->sample_count = 0; // its counters restart at 0
 	load->times_count = 0;
 	load->newest.metered = false;
 }
 
-// What the application says of these fields, if it does.
-static bool application_says(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
+// The application's values of these fields, if it reports them.
+static bool application_reports(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
 	return load->application_at_ms > 0 && (load->application.given & fields) != 0 &&
 	       now_ms - load->application_at_ms <= load->params.application_ms;
 }
@@ -79,11 +79,11 @@ static uint64_t timed(const struct weir_load_sample *sample) {
 
 static void add_busy(struct weir_load *load, const struct weir_load_sample *before,
 	const struct weir_load_sample *now) {
-	if (application_says(load, WEIR_REPORT(BUSY_TIME), now->at_ms) || !before->timed ||
+	if (application_reports(load, WEIR_REPORT(BUSY_TIME), now->at_ms) || !before->timed ||
 		!now->timed || now->cpu.used_us < before->cpu.used_us) {
 		return;
 	}
-	if (application_says(load, WEIR_REPORT(REQUESTS), now->at_ms)) {
+	if (application_reports(load, WEIR_REPORT(REQUESTS), now->at_ms)) {
 		load->busy_count += load->application.requests_per_second *
 				    (double)(now->at_ms - before->at_ms) / 1e3;
 	} else if (before->metered && now->metered) {
@@ -98,7 +98,7 @@ static void add_busy(struct weir_load *load, const struct weir_load_sample *befo
 static void add_service(struct weir_load *load, const struct weir_load_sample *before,
 	const struct weir_load_sample *now) {
 	if (before->metered && now->metered &&
-		!application_says(load, WEIR_REPORT(SERVICE_TIME), now->at_ms)) {
+		!application_reports(load, WEIR_REPORT(SERVICE_TIME), now->at_ms)) {
 		load->service_ns += now->counts.service_ns - before->counts.service_ns;
 		load->service_count += timed(now) - timed(before);
 	}
@@ -108,7 +108,7 @@ void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
 	uint32_t more = wants & ~load->wants;
 
 	if ((more & NEEDS_TICK) != 0) {
-		load->sample_count = 0; // those from before may be old, or lack something
+		load->sample_count = 0; // older samples may be stale or incomplete
 	}
 	if ((more & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {
 		load->times_count = 0;
@@ -116,7 +116,7 @@ void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
 	load->wants = wants;
 }
 
-// Bring the newest sample up to date, and the sums with it.
+// Update the newest sample, and the sums with it.
 static void refresh(struct weir_load *load, uint64_t now_ms) {
 	struct weir_load_sample now = {.at_ms = now_ms};
 
@@ -276,7 +276,8 @@ static void fill_application(const struct weir_load *load, struct weir_agent_ans
 	answer->given |= report->given;
 }
 
-static void fill_sums(const struct weir_load *load, bool said, struct weir_agent_answer *answer) {
+static void fill_sums(
+	const struct weir_load *load, bool reported, struct weir_agent_answer *answer) {
 	const uint32_t service = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 	bool counted = load->newest.metered;
 
@@ -284,20 +285,21 @@ static void fill_sums(const struct weir_load *load, bool said, struct weir_agent
 	answer->service_count = load->service_count;
 	answer->busy_sum_us = load->busy_us;
 	answer->busy_count = (uint64_t)load->busy_count;
-	if (counted || (said && (load->application.given & WEIR_REPORT(SERVICE_TIME)) != 0)) {
+	if (counted || (reported && (load->application.given & WEIR_REPORT(SERVICE_TIME)) != 0)) {
 		answer->given |= service;
 	}
 	if ((counted && load->newest.timed) ||
-		(said && ((load->application.given & WEIR_REPORT(BUSY_TIME)) != 0 ||
-				 (load->newest.timed && (load->application.given &
-								WEIR_REPORT(REQUESTS)) != 0)))) {
+		(reported &&
+			((load->application.given & WEIR_REPORT(BUSY_TIME)) != 0 ||
+				(load->newest.timed &&
+					(load->application.given & WEIR_REPORT(REQUESTS)) != 0)))) {
 		answer->given |= NEEDS_BUSY;
 	}
 }
 
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer) {
-	bool said = application_says(load, WEIR_REPORT_ALL, now_ms);
+	bool reported = application_reports(load, WEIR_REPORT_ALL, now_ms);
 
 	answer->given = 0;
 	if (weir_load_needs_tick(load->wants)) {
@@ -326,9 +328,9 @@ void weir_load_fill(
 		answer->max_active_flows = load->params.max_active_flows;
 		answer->given |= WEIR_REPORT(MAX_ACTIVE);
 	}
-	if (said) {
+	if (reported) {
 		fill_application(load, answer);
 	}
-	fill_sums(load, said, answer);
+	fill_sums(load, reported, answer);
 	answer->given &= (wants | WEIR_REPORT(MAX_ACTIVE)) & WEIR_AGENT_GIVEN;
 }

@@ -19,7 +19,7 @@
 #define PATIENCE_S 5
 #define POLL_MS 100
 
-// --- talking ------------------------------------------------------------------------------
+//--- requests -----------------------------------------------------------------------------
 
 static int connect_agent(const struct weir_agent_options *options) {
 	const struct timeval patience = {.tv_sec = PATIENCE_S};
@@ -61,13 +61,13 @@ static int exchange(int fd, const char *request, char *answer, size_t room) {
 }
 
 static enum weir_agent_exit unreachable(const struct weir_agent_options *options, int error) {
-	fprintf(stderr, "weir-agent: no weir-agent run answers in %s: %s%s\n", options->run_dir,
-		strerror(-error), error == -EACCES ? " (root?)" : "");
+	fprintf(stderr, "weir-agent: no response from weir-agent run in %s: %s%s\n",
+		options->run_dir, strerror(-error), error == -EACCES ? " (root?)" : "");
 	return WEIR_AGENT_ABSENT;
 }
 
-// Ask, with `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, the caller's; otherwise it
-// has said what is wrong.
+// Send a request, `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, owned by the caller;
+// on other values an error has been printed.
 static enum weir_agent_exit ask(
 	const struct weir_agent_options *options, const char *request, json_t **ret) {
 	static const char broken[] = "weir-agent: the answer is not JSON\n";
@@ -139,7 +139,7 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 	enum weir_agent_exit r = ask(options, "{\"command\": \"ready\"}\n", &status);
 
 	if (r == WEIR_AGENT_DONE) {
-		printf("ready: telling %zu balancers\n",
+		printf("ready: notifying %zu balancers\n",
 			json_array_size(json_object_get(status, "balancers")));
 		json_decref(status);
 	}
@@ -149,24 +149,24 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 enum progress {
 	DRAINING,
 	DRAINED, // or at the deadline
-	CALLED_OFF, // by weir-agent ready
+	CANCELLED, // by weir-agent ready
 };
 
-// One line when something has changed.
+// Print one line when the state changes.
 static enum progress show_progress(const json_t *status, char *shown, size_t bytes) {
 	const json_t *drain = json_object_get(status, "drain");
 	const char *state = json_string_value(json_object_get(drain, "state"));
 	size_t balancers = json_array_size(json_object_get(status, "balancers"));
-	json_int_t unheard = json_integer_value(json_object_get(drain, "unheard"));
+	json_int_t pending = json_integer_value(json_object_get(drain, "unheard"));
 	char connections[WEIR_STATUS_COUNT_BYTES], line[160];
 
 	if (state == NULL || strcmp(state, "none") == 0) {
 		printf("lame-duck: ended by weir-agent ready\n");
-		return CALLED_OFF;
+		return CANCELLED;
 	}
 	snprintf(line, sizeof(line),
-		"lame-duck: %zu of %zu balancers have heard, %s connections are left",
-		balancers - ((size_t)unheard < balancers ? (size_t)unheard : balancers), balancers,
+		"lame-duck: acknowledged by %zu of %zu balancers, %s connections left\n",
+		balancers - ((size_t)pending < balancers ? (size_t)pending : balancers), balancers,
 		weir_status_connections(drain, connections));
 	if (strcmp(line, shown) != 0) {
 		snprintf(shown, bytes, "%s", line);
@@ -174,7 +174,7 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 	}
 	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
 		printf("lame-duck: %s\n",
-			state[1] == 'o' ? "done" : "the interval is over, and not all have ended");
+			state[1] == 'o' ? "done" : "interval over, connections remain");
 		return DRAINED;
 	}
 	fflush(stdout);
@@ -207,7 +207,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 	r = ask(options, request, &status);
 	while (r == WEIR_AGENT_DONE) {
 		json_decref(status);
-		if (progress == CALLED_OFF) { // whoever did that wants the server to stay
+		if (progress == CANCELLED) { // the caller of ready wants the server to stay
 			return WEIR_AGENT_REFUSED;
 		}
 		if (progress == DRAINED) {

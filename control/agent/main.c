@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-agent: runs on a backend, decapsulates, and speaks for it to the balancers; see --help.
+// weir-agent: runs on a backend, decapsulates, and reports its state and load to the balancers; see
+// --help.
 #include <stdio.h>
 
 #include "help_text.h"

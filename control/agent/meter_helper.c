@@ -36,7 +36,7 @@ static int send_answer(int fd, const struct message *message, int passed) {
 	return sendmsg(fd, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-// The child's life: one byte asks, one message answers.
+// The child's loop: one byte per request, one message per answer.
 static void serve(int fd, const struct weir_meter_params *params) {
 	struct weir_meter_program *program = NULL;
 	char request;
@@ -62,10 +62,11 @@ static void serve(int fd, const struct weir_meter_params *params) {
 static void be_helper(int fd, const struct weir_meter_params *params) {
 	prctl(PR_SET_NAME, "weir-agent-bpf");
 	signal(SIGTERM,
-		SIG_IGN); // to the whole group of processes; the parent decides when it ends
+		SIG_IGN); // sent to the whole process group; the parent decides when the helper
+			  // ends
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
-	// What cannot be dropped was not there, or the load is going to say so.
+	// A failure needs no report here: the privilege was absent, or loading reports the error.
 	(void)weir_agent_privileges_keep_bpf();
 	serve(fd, params);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter helper: a child process that loads and unloads the meter when asked to, with CAP_BPF and
-// CAP_PERFMON and no other capability. So the process that reads datagrams needs none at all, and
-// nothing is loaded that nobody wants. It ends with its parent.
+// Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
+// CAP_PERFMON and no other capability. So the process that reads datagrams needs no capability, and
+// the meter is loaded only while a balancer requests its values. It ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once
@@ -12,17 +12,17 @@
 #include "meter_loader.h"
 
 struct weir_meter_answer {
-	bool loaded; // and fd is valid
+	bool loaded; // success; fd is valid
 	int error; // 0 or negative errno
-	int fd; // for weir_meter_open; the receiver's to close; -1 = none
-	char why[192]; // of the error
+	int fd; // for weir_meter_open; the receiver closes it; -1 = none
+	char why[192]; // the error
 };
 
-// Fork it. *ret: our end of the connection, non-blocking; closing it ends the child.
-// Before any thread is started. Returns 0 or negative errno.
+// Fork the helper. *ret: our end of the connection, non-blocking; closing it ends the child. Call
+// it before any thread is started. Returns 0 or negative errno.
 int weir_meter_helper_start(const struct weir_meter_params *params, int *ret);
 
-// Ask it to load or unload. Each request gets one answer. Returns 0 or negative errno.
+// Request loading or unloading. Each request gets one answer. Returns 0 or negative errno.
 int weir_meter_helper_ask(int fd, bool load);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.

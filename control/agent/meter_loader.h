@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter loader: loads meter.bpf.c and attaches it. It leaves the kernel with the process, however
-// that ends.
+// Meter loader: loads meter.bpf.c and attaches it. The kernel detaches it when the process ends in
+// any way.
 //
 // Needs a kernel with BTF, 5.9 or newer, CAP_BPF and CAP_PERFMON.
 //
-// Threads: one. No logging; why gets one line that says what is wrong and what to do.
+// Threads: one. No logging; why gets one line: the error and its remedy.
 #pragma once
 
 #include <stddef.h>
@@ -16,14 +16,14 @@ struct weir_meter_program;
 struct weir_meter_params {
 	const uint16_t *ports; // local ports of the connections to measure
 	uint32_t port_count;
-	uint32_t connections; // open at a time; 0 = WEIR_METER_CONNECTIONS
+	uint32_t connections; // open at the same time; 0 = WEIR_METER_CONNECTIONS
 };
 
-// Measure the connections of our network namespace from now on; those that are open already count
-// as open, and get no service time. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Measure the connections of this network namespace from now on. Connections that are already open
+// count as open, and get no service time. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_program **ret,
 	char *why, size_t why_bytes);
-void weir_meter_unload(struct weir_meter_program *program); // NULL is fine
+void weir_meter_unload(struct weir_meter_program *program); // NULL is allowed
 
-// For weir_meter_open, and for other processes. Ours; valid until weir_meter_unload.
+// For weir_meter_open, also in other processes. Owned by the meter; valid until weir_meter_unload.
 int weir_meter_fd(const struct weir_meter_program *program);

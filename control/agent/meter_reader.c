@@ -92,11 +92,11 @@ uint64_t weir_meter_active(const struct weir_meter_counts *counts) {
 	uint64_t opened = counts->counter[WEIR_METER_OPENED];
 	uint64_t closed = counts->counter[WEIR_METER_CLOSED];
 
-	// A shard that was read first may have counted the opening after that.
+	// A shard read earlier may have counted the opening after it was read.
 	return opened > closed ? opened - closed : 0;
 }
 
-// The shortest time that belongs to a bucket, in microseconds.
+// The lower bound of a bucket, in microseconds.
 static double bucket_start(uint32_t bucket) {
 	if (bucket < 16) {
 		return bucket;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Meter reader: reads what meter.bpf.c has counted, without a system call.
+// Meter reader: reads the counters of meter.bpf.c, without a system call.
 //
 // Threads: one. No logging.
 #pragma once
@@ -17,13 +17,13 @@ struct weir_meter_counts { // since the program was loaded
 	uint64_t service_ns;
 };
 
-struct weir_meter_times { // how many service times there are in each bucket
+struct weir_meter_times { // number of service times in each bucket
 	uint64_t bucket[WEIR_METER_BUCKETS];
 };
 
-// fd: of weir_meter_fd; stays the caller's and may be closed. Returns 0 or negative errno.
+// fd: from weir_meter_fd; stays the caller's, who may close it. Returns 0 or negative errno.
 int weir_meter_open(int fd, struct weir_meter **ret);
-void weir_meter_close(struct weir_meter *meter); // NULL is fine
+void weir_meter_close(struct weir_meter *meter); // NULL is allowed
 
 void weir_meter_read(const struct weir_meter *meter, struct weir_meter_counts *ret);
 void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_times *ret);
@@ -31,8 +31,8 @@ void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_tim
 // Connections that are open now.
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
-// Median of the service times that are in `now` and were not yet in `before`, in microseconds;
-// within 1/32 of it. Returns how many they are; 0 = none, *ret is untouched then.
+// Median of the service times that are in `now` and not yet in `before`, in microseconds; within
+// 1/32. Returns how many there are; 0 = none, *ret is untouched then.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

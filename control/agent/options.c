@@ -182,14 +182,15 @@ static const struct weir_option_word modes[] = {
 static const struct weir_option_word commands[] = {
 	{"decap INTERFACE", WEIR_AGENT_DECAP, "decapsulate packets until SIGTERM or SIGINT"},
 	{"stats INTERFACE", WEIR_AGENT_STATS, "print the counters of a running decap"},
-	{"run", WEIR_AGENT_RUN, "tell the balancers how this backend is, until SIGTERM"},
+	{"run", WEIR_AGENT_RUN,
+		"report the state and load of this backend to its balancers, until SIGTERM"},
 	{"lame-duck", WEIR_AGENT_LAME_DUCK,
-		"ask the balancers for no new flows, and wait until the running ones have ended"},
-	{"ready", WEIR_AGENT_READY, "take new flows, or take them again"},
-	{"status", WEIR_AGENT_STATUS, "show what a running agent says, and to whom"},
+		"ask the balancers to send no new flows, and wait for open connections to end"},
+	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
+	{"status", WEIR_AGENT_STATUS, "show what a running agent reports, and to which balancers"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
-		"look at everything that has to be right on a backend; INTERFACE is that of decap"},
+		"check the settings that a backend needs; INTERFACE as for decap"},
 	{NULL, 0, NULL},
 };
 
@@ -198,7 +199,8 @@ static const struct weir_option rows[] = {
 		.letter = 'i',
 		.kind = WEIR_OPTION_CUSTOM,
 		.value = "NAME",
-		.help = "interface that receives packets from the balancers; the same as INTERFACE",
+		.help = "interface that receives packets from the balancers; same as the argument "
+			"INTERFACE",
 		.take = take_interface,
 		.groups = GROUP_DECAP | GROUP_STATS | GROUP_DOCTOR},
 	{.name = "address",
@@ -206,7 +208,7 @@ static const struct weir_option rows[] = {
 		.repeatable = true,
 		.value = "ADDRESS",
 		.help = "outer destination address to accept",
-		.fallback = "the interface's own addresses, as they change",
+		.fallback = "the interface's own addresses, followed as they change",
 		.take = take_address,
 		.groups = GROUP_DECAP},
 	{.name = "from",
@@ -230,7 +232,7 @@ static const struct weir_option rows[] = {
 		.groups = GROUP_DECAP,
 		FIELD(stats)},
 	{.name = "detach",
-		.help = "detach a stale decap program, whose weir-agent has died, from INTERFACE",
+		.help = "remove the stale decap program of a dead agent from INTERFACE",
 		.groups = GROUP_DECAP,
 		FIELD(detach)},
 	{.name = "port",
@@ -238,23 +240,24 @@ static const struct weir_option rows[] = {
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
 		.value = "PORT",
-		.help = "TCP port of the service, whose connections are measured and waited for",
+		.help = "TCP port of the service; its connections are measured, and a drain waits "
+			"for them",
 		.take = take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR},
 	{.name = "cgroup",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
 		.value = "PATH",
-		.help = "folder of the service's cgroup, for its CPU time and quota; of cgroup v1, "
-			"one for each controller",
+		.help = "cgroup directory of the service, for its CPU time and quota; with cgroup "
+			"v1, one for each controller",
 		.fallback = "the whole machine",
 		.take = take_cgroup,
 		.groups = GROUP_RUN},
 	{.name = "orca-url",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "URL",
-		.help = "where the application tells its load (ORCA); that wins over what is "
-			"measured",
+		.help = "URL where the application reports its load (ORCA); overrides measured "
+			"values",
 		.min = 1,
 		.groups = GROUP_RUN,
 		FIELD(orca_url)},
@@ -270,29 +273,27 @@ static const struct weir_option rows[] = {
 	{.name = "max-active-flows",
 		.kind = WEIR_OPTION_SCALED,
 		.value = "N",
-		.help = "most flows at a time that the application can take, of all balancers "
-			"together",
+		.help = "maximum concurrent flows of the application, over all balancers",
 		.min = 1,
 		.max = UINT32_MAX,
 		.groups = GROUP_RUN,
 		FIELD(max_active_flows)},
 	{.name = "allow-steal",
-		.help = "let balancers take flows away whose connection the server does not have "
-			"yet; needs --port and CAP_NET_ADMIN",
+		.help = "let balancers move flows whose connection is not established on this "
+			"server; needs --port and CAP_NET_ADMIN",
 		.groups = GROUP_RUN,
 		FIELD(allow_steal)},
 	{.name = "warm-up",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "COMMAND",
-		.help = "be starting until this command has ended with 0; it runs as --user",
+		.help = "stay \"starting\" until this command exits with 0; it runs as --user",
 		.min = 1,
 		.groups = GROUP_RUN,
 		FIELD(warm_up)},
 	{.name = "interval",
 		.kind = WEIR_OPTION_SECONDS,
 		.value = "SECONDS",
-		.help = "how long running connections are waited for at most; of run: after "
-			"SIGTERM",
+		.help = "maximum time to wait for open connections; for run: after SIGTERM",
 		.fallback = "30",
 		.max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK,
@@ -300,14 +301,14 @@ static const struct weir_option rows[] = {
 	{.name = "then",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "COMMAND",
-		.help = "run this command at the end, but not if ready has called the drain off",
+		.help = "run this command after the drain, unless \"ready\" cancels it",
 		.min = 1,
 		.groups = GROUP_LAME_DUCK,
 		FIELD(then)},
 	{.name = "udp-port",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "PORT",
-		.help = "port that balancers probe",
+		.help = "UDP port for the balancers' probes",
 		.fallback = "4777",
 		.min = 1,
 		.max = UINT16_MAX,
@@ -316,7 +317,7 @@ static const struct weir_option rows[] = {
 	{.name = "key-file",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "FILE",
-		.help = "keys shared with the balancers; SIGHUP reads it again",
+		.help = "file of the keys shared with the balancers; read again on SIGHUP",
 		.fallback = WEIR_AGENT_KEY_FILE,
 		.min = 1,
 		.groups = GROUP_RUN | GROUP_DOCTOR,
@@ -324,7 +325,7 @@ static const struct weir_option rows[] = {
 	{.name = "connections",
 		.kind = WEIR_OPTION_SCALED,
 		.value = "N",
-		.help = "most open connections to measure",
+		.help = "maximum number of open connections to measure",
 		.fallback = "65536",
 		.min = 1,
 		.max = 100000000,
@@ -333,14 +334,14 @@ static const struct weir_option rows[] = {
 	{.name = "user",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "USER",
-		.help = "user to run as; started as root: weir if it exists, otherwise nobody",
+		.help = "user to run as; when started as root: weir if it exists, otherwise nobody",
 		.min = 1,
 		.groups = GROUP_RUN,
 		FIELD(user)},
 	{.name = "run-dir",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "DIR",
-		.help = "directory of the agent's socket, one for each agent",
+		.help = "directory of the agent's socket; each agent needs its own",
 		.fallback = WEIR_AGENT_RUN_DIR,
 		.min = 1,
 		.max = 90,
@@ -383,18 +384,17 @@ static const struct weir_help help = {
 		 "weir-agent key generate [--id N]\n"
 		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
 		 "[--json]",
-	.about = "On a backend: decap removes the balancers' outer header with an XDP program; "
-		 "every VIP must be an address of the loopback interface of this host. run answers "
-		 "the balancers' probes with the load and the word of this backend; lame-duck, "
-		 "ready and status talk to it.",
+	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
+		 "program; every VIP must be an address of the loopback interface of this host. "
+		 "run answers the balancers' probes with the state and load of this backend; "
+		 "lame-duck, ready and status control it.",
 	.commands = commands,
-	.notes = "SIGTERM to run is lame-duck with its own --interval; it then exits with 0. A "
-		 "second one, or SIGINT, ends it at once.\n"
-		 "Exit status: 0 done, 1 refused (no such interface, no permission, another XDP "
-		 "program, a command that failed), 2 invalid usage, 3 no decap runs on INTERFACE "
-		 "(stats, --detach), no run is there (lame-duck, ready, status). Of doctor: 0 "
-		 "nothing above notice, 1 "
-		 "warnings, 2 faults.",
+	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
+		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
+		 "(no such interface, no permission, another XDP program, a command that failed), "
+		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
+		 "(lame-duck, ready, status). Of doctor: 0 nothing above notice, 1 warnings, 2 "
+		 "faults.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
 		    "weir-agent run --port 80 --port 443\n"
 		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"",
@@ -483,7 +483,7 @@ int weir_agent_options_parse(
 	}
 	if (r == 0 && options.allow_steal && options.port_count == 0) {
 		snprintf(why, why_bytes,
-			"--allow-steal needs --port; name the ports whose flows may be taken away");
+			"--allow-steal needs --port; name the ports whose flows may be moved");
 		r = -EINVAL;
 	}
 	if (r == 0) {

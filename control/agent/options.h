@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weir-agent. Pure: prints nothing, ends nothing.
+// Command line of weir-agent. Pure: prints nothing, never exits.
 #pragma once
 
 #include <stdbool.h>
@@ -36,11 +36,11 @@ struct weir_prefix {
 struct weir_agent_options { // strings point into argv
 	enum weir_agent_command command;
 	const char *interface;
-	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // none: those of the interface
+	struct weir_address addresses[WEIR_AGENT_LIST_MAX]; // empty: those of the interface
 	uint32_t address_count;
-	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // none: any
+	struct weir_prefix sources[WEIR_AGENT_LIST_MAX]; // empty: any
 	uint32_t source_count;
-	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // that doctor looks for
+	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // expected by doctor
 	uint32_t vip_count;
 	enum weir_agent_mode mode;
 	bool detach;
@@ -60,7 +60,7 @@ struct weir_agent_options { // strings point into argv
 	const char *warm_up, *then; // commands; NULL: none
 	uint32_t max_active_flows; // 0: no limit
 	bool allow_steal;
-	uint32_t connections; // to measure at a time; 0: the default
+	uint32_t connections; // to measure at the same time; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	uint16_t key_id;
@@ -72,7 +72,7 @@ struct weir_agent_options { // strings point into argv
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
-// "10.0.0.0/24", "2001:db8::/64", or an address alone. Returns 0 or -EINVAL.
+// Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
 
 // Text of --help. Returns buffer, of WEIR_HELP_BYTES.

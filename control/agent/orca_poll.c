@@ -12,15 +12,15 @@
 #define TIMEOUT_MS 1000
 #define STATE_BYTES 160
 
-// What the pool's thread works on while the poll is busy; otherwise the event loop's.
+// Used by the pool's thread while the poll is busy, otherwise by the event loop.
 struct response {
 	CURL *easy;
 	struct curl_slist *headers; // of the request
 	struct weir_report report; // read so far
-	bool said; // a header has it
+	bool in_header; // the load came in a header
 	char body[WEIR_ORCA_BYTES_MOST];
 	size_t bytes; // of the body
-	char why[STATE_BYTES]; // what is wrong; "" = nothing
+	char why[STATE_BYTES]; // the error; "" = none
 };
 
 struct weir_orca_poll {
@@ -41,7 +41,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *context) {
 	if (bytes > sizeof(response->body) - response->bytes) {
 		snprintf(response->why, sizeof(response->why), "the body is longer than %d bytes",
 			WEIR_ORCA_BYTES_MOST);
-		return 0; // ends the transfer
+		return 0; // aborts the transfer
 	}
 	memcpy(response->body + response->bytes, data, bytes);
 	response->bytes += bytes;
@@ -56,7 +56,7 @@ static size_t take_header(char *data, size_t size, size_t count, void *context) 
 	if (r < 0) {
 		snprintf(response->why, sizeof(response->why), "%s", why);
 	}
-	response->said = response->said || r > 0;
+	response->in_header = response->in_header || r > 0;
 	return size * count;
 }
 
@@ -68,7 +68,7 @@ static void request(uv_work_t *work) {
 	CURLcode code;
 
 	memset(&response->report, 0, sizeof(response->report));
-	response->said = false;
+	response->in_header = false;
 	response->bytes = 0;
 	response->why[0] = '\0';
 	code = curl_easy_perform(response->easy);
@@ -80,7 +80,7 @@ static void request(uv_work_t *work) {
 		snprintf(response->why, sizeof(response->why), "%s", curl_easy_strerror(code));
 	} else if (status != 200) {
 		snprintf(response->why, sizeof(response->why), "HTTP status %ld", status);
-	} else if (!response->said &&
+	} else if (!response->in_header &&
 		   weir_orca_json(response->body, response->bytes, &response->report, why)) {
 		snprintf(response->why, sizeof(response->why), "%s", why);
 	}
@@ -107,7 +107,7 @@ static void on_response(uv_work_t *work, int status) {
 		uv_close((uv_handle_t *)&poll->timer, free_poll);
 		return;
 	}
-	if (strcmp(state, poll->state) != 0) { // once, not each second
+	if (strcmp(state, poll->state) != 0) { // once per change, not every second
 		weir_log_write(poll->params.log,
 			response->why[0] != '\0' ? WEIR_LOG_WARN : WEIR_LOG_INFO, "%s: %s",
 			poll->params.url, state);
@@ -130,7 +130,7 @@ static int set_options(struct weir_orca_poll *poll) {
 	struct response *response = &poll->response;
 
 	response->easy = curl_easy_init();
-	// vLLM sends the header only to those who ask for it.
+	// vLLM sends the header only on request.
 	response->headers = curl_slist_append(NULL, "endpoint-load-metrics-format: JSON");
 	if (response->easy == NULL || response->headers == NULL) {
 		return -ENOMEM;

@@ -22,7 +22,7 @@
 struct address_list {
 	struct weir_address address[INTERFACE_ADDRESSES_MAX];
 	uint32_t count;
-	int error; // of the last look at the interface: negative errno, or 0
+	int error; // of the last check of the interface: negative errno, or 0
 };
 
 static void print_stats(const struct weir_decap_stats *stats) {
@@ -106,14 +106,14 @@ static int list_addresses(const struct weir_agent_options *options, struct addre
 	return count < 0 ? count : 0;
 }
 
-// The interface's addresses come and go (DHCP, router advertisements): keep up.
+// The interface's addresses can change (DHCP, router advertisements): follow them.
 static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
 	struct address_list *list) {
 	static const char failed[] = "cannot fill the address map: ";
 	struct address_list now;
 	int r = list_addresses(options, &now);
 
-	if (r < 0) { // those in the map stay: without them every packet would be dropped
+	if (r < 0) { // keep the addresses in the map: without them every packet would be dropped
 		if (r != list->error) {
 			fprintf(stderr, "weir-agent: cannot list the addresses of %s: %s\n",
 				options->interface, strerror(-r));
@@ -226,7 +226,7 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	struct weir_log_limit *limit;
 	enum weir_agent_exit status = WEIR_AGENT_REFUSED;
 
-	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
+	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
 	weir_log_open(&log, options->log_format);
 	if (weir_log_limit_create(&log, NULL, &limit) < 0) {
 		weir_log_tell(&log, "weir-agent: out of memory");
@@ -243,7 +243,7 @@ static enum weir_agent_exit generate_key(const struct weir_agent_options *option
 	int r = weir_agent_crypto_start();
 
 	if (r) {
-		return refuse(r, "libsodium cannot start");
+		return refuse(r, "libsodium failed to start");
 	}
 	weir_agent_key_generate(options->key_id, line);
 	fputs(line, stdout);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Run: what the commands of weir-agent do, with their output and exit status.
+// Run: executes the commands of weir-agent, with their output and exit status.
 //
 // Threads: one. decap and run end on SIGTERM or SIGINT.
 #pragma once
@@ -11,8 +11,7 @@ enum weir_agent_exit {
 	WEIR_AGENT_DONE = 0,
 	WEIR_AGENT_REFUSED = 1,
 	WEIR_AGENT_USAGE = 2,
-	WEIR_AGENT_ABSENT =
-		3, // no decap runs on the interface, or no agent with this run directory
+	WEIR_AGENT_ABSENT = 3, // no decap on the interface, or no agent in this run directory
 };
 
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

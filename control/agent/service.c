@@ -14,12 +14,12 @@
 #include "steal_helper.h"
 
 #define WHY_BYTES 320
-#define APPLICATION_INTERVALS 4 // what the application said is kept for so many
+#define APPLICATION_INTERVALS 4 // the application's report expires after this many intervals
 
 // --- turns --------------------------------------------------------------------------------
 
-// The service's cgroup may come later than the agent, and go.
-static void tell_cgroup(struct weir_service *service, bool no_cpu) {
+// The service's cgroup may appear after the agent has started, and disappear.
+static void log_cgroup(struct weir_service *service, bool no_cpu) {
 	const struct weir_agent_options *options = service->options;
 
 	if (options->cgroup_count == 0 || no_cpu == service->no_cpu) {
@@ -28,9 +28,9 @@ static void tell_cgroup(struct weir_service *service, bool no_cpu) {
 	service->no_cpu = no_cpu;
 	weir_log_write(service->log, no_cpu ? WEIR_LOG_WARN : WEIR_LOG_INFO, "--cgroup %s%s: %s",
 		options->cgroups[0], options->cgroup_count > 1 ? " and others" : "",
-		no_cpu ? "no CPU time is counted there, so none is told; is the path right, and "
-			 "does the service run?"
-		       : "CPU time is counted there");
+		no_cpu ? "no CPU time found there, so none is reported; check the path, and that "
+			 "the service runs"
+		       : "CPU time found");
 }
 
 static void on_turn(uv_timer_t *timer) {
@@ -48,7 +48,7 @@ static void on_turn(uv_timer_t *timer) {
 	}
 	if (weir_load_needs_tick(wants)) {
 		weir_load_tick(&service->load, now_ms);
-		tell_cgroup(service, weir_load_lacks_cpu(&service->load));
+		log_cgroup(service, weir_load_lacks_cpu(&service->load));
 	}
 }
 
@@ -71,11 +71,11 @@ static void on_stop(uv_signal_t *handle, int number) {
 		return;
 	}
 	service->stopping = true;
-	// Whatever ends it from here on, it was told to: the next process begins anew.
-	weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
+	// From here on any exit is intended: the next process starts without the saved state.
+	weir_service_save_state(service, WEIR_HEALTH_WORD_NONE);
 	if (drain->state == WEIR_DRAIN_NONE) {
 		weir_service_lame_duck(service, service->options->interval_ms, "SIGTERM");
-	} // else the interval that runs already
+	} // a running drain keeps its interval
 	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
 		(unsigned long long)(drain->deadline_ms - weir_service_now_ms(service) + 5000) *
 			1000);
@@ -88,7 +88,7 @@ static void on_hangup(uv_signal_t *handle, int number) {
 	(void)number;
 	if (weir_agent_keys_read(
 		    service->options->key_file, geteuid(), &service->keys, why, sizeof(why))) {
-		weir_log_write(service->log, WEIR_LOG_ERROR, "the former keys stay: %s", why);
+		weir_log_write(service->log, WEIR_LOG_ERROR, "keeping the previous keys: %s", why);
 	} else {
 		weir_log_write(service->log, WEIR_LOG_INFO, "%u keys read from %s",
 			service->keys.count, service->options->key_file);
@@ -105,11 +105,11 @@ static void on_warm(uv_process_t *process, int64_t status, int signal_number) {
 		return;
 	}
 	if (status == 0 && signal_number == 0) {
-		weir_service_ready(service, "warmed up");
+		weir_service_ready(service, "warm-up complete");
 	} else {
 		weir_log_write(service->log, WEIR_LOG_ERROR,
-			"--warm-up: the command failed (exit %d, signal %d): still starting, until "
-			"weir-agent ready",
+			"--warm-up: the command failed (exit %d, signal %d): state stays "
+			"\"starting\" until weir-agent ready",
 			(int)status, signal_number);
 	}
 }
@@ -157,7 +157,7 @@ static int start_orca(struct weir_service *service) {
 }
 
 static int start(struct weir_service *service) {
-	int r = weir_service_word_start(service);
+	int r = weir_service_state_start(service);
 
 	if (r == 0) {
 		r = weir_service_local_start(service);
@@ -194,7 +194,7 @@ static int loop(struct weir_service *service) {
 	return r;
 }
 
-// Handles that are ours, not those of a part that closes them itself.
+// Close only our own handles; other modules close theirs.
 static void close_handle(uv_handle_t *handle, void *context) {
 	if (handle->data == context && !uv_is_closing(handle)) {
 		uv_close(handle, NULL);
@@ -231,7 +231,7 @@ static int open_sockets(struct weir_service *service, char *why, size_t why_byte
 		r = weir_service_local_open(service, why, why_bytes);
 	}
 	if (r == 0) {
-		weir_service_note_open(service);
+		weir_service_saved_open(service);
 	}
 	return r;
 }
@@ -254,7 +254,7 @@ static int start_helper(struct weir_service *service, char *why, size_t why_byte
 	return r;
 }
 
-// After the other helper, whose connection it must not hold.
+// After the other helper, whose connection this one must not inherit.
 static int start_steal_helper(struct weir_service *service, char *why, size_t why_bytes) {
 	const struct weir_steal_helper_params params = {
 		.ports = service->options->ports,
@@ -281,12 +281,13 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 	return r;
 }
 
-// All that takes root's powers, and the end of them.
+// All steps that need root, then drop privileges.
 static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
 	int r = weir_agent_user_find(options->user, &service->user, why, why_bytes);
 
-	if (r == 0) { // before there are sockets and keys: it must not have them, or hold the port
+	if (r == 0) { // before sockets and keys exist: the helpers must not inherit them, or hold
+		      // the port
 		r = start_helper(service, why, why_bytes);
 	}
 	if (r == 0) {
@@ -298,8 +299,8 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 		r = weir_agent_keys_read(options->key_file, owner, &service->keys, why, why_bytes);
 		if (r == -ENOENT) {
 			snprintf(why, why_bytes,
-				"--key-file: there is no %s; use that of the balancers, or make "
-				"one: weir-agent key generate",
+				"--key-file: %s does not exist; copy it from the balancers, or "
+				"create it: weir-agent key generate",
 				options->key_file);
 		}
 	}
@@ -346,8 +347,8 @@ static int init(struct weir_service *service) {
 	}
 	service->number = weir_agent_random_number();
 	service->started_ms = uv_now(&service->loop);
-	if (weir_service_noted_word(service) == WEIR_HEALTH_WORD_LAME_DUCK) {
-		begin_as(service, WEIR_HEALTH_WORD_LAME_DUCK, "was one when the agent died");
+	if (weir_service_saved_state(service) == WEIR_HEALTH_WORD_LAME_DUCK) {
+		begin_as(service, WEIR_HEALTH_WORD_LAME_DUCK, "restored after an agent crash");
 	} else if (options->warm_up != NULL) {
 		begin_as(service, WEIR_HEALTH_WORD_STARTING, "warming up");
 	} else {
@@ -356,7 +357,7 @@ static int init(struct weir_service *service) {
 	return 0;
 }
 
-static void say_started(struct weir_service *service) {
+static void log_started(struct weir_service *service) {
 	struct weir_cpu_usage usage;
 
 	weir_log_write(service->log, WEIR_LOG_INFO,
@@ -364,7 +365,7 @@ static void say_started(struct weir_service *service) {
 		"ports; %s",
 		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
 		service->options->port_count, service->why);
-	tell_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
+	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
 }
 
 static void fini(struct weir_service *service) {
@@ -403,12 +404,12 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 		}
 		if (r == 0) {
-			say_started(service);
+			log_started(service);
 			r = loop(service);
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 			stop(service);
-			if (r == 0) { // else the next one is what this one was to be
-				weir_service_note_word(service, WEIR_HEALTH_WORD_NONE);
+			if (r == 0) { // otherwise the next process must restore the same state
+				weir_service_save_state(service, WEIR_HEALTH_WORD_NONE);
 			}
 			weir_load_fini(&service->load);
 		}

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service: `weir-agent run`. Answers the balancers' probes, tells them its word, measures what they
-// want, and obeys the commands of weir-agent on this host. Its parts share this struct:
+// Service: `weir-agent run`. Answers the balancers' probes, announces the backend's state to them,
+// measures the requested values, and executes the commands of weir-agent on this host. Its parts
+// share this struct:
 //
 //   service.c         life: sockets, privileges, event loop, signals, the end
-//   service_word.c    probes and answers, the word, the drain
+//   service_word.c    probes and answers, the announced state, the drain
 //   service_steal.c   answers whether a flow may leave this backend
-//   service_meter.c   loads and unloads the meter as it is wanted
+//   service_meter.c   loads and unloads the meter on demand
 //   service_local.c   the local socket: status, lame-duck, ready
-//   service_note.c    the word in a file, for the next process should this one die
+//   service_note.c    saves the state in a file, for the next process after a crash
 //
 // Threads: one, libuv's loop; the ORCA poll has a worker thread of libuv's.
 #pragma once
@@ -31,17 +32,17 @@
 
 #define WEIR_SERVICE_SOCKET "agent.sock" // in the run directory
 #define WEIR_SERVICE_NOTE "word" // the same
-#define WEIR_SERVICE_CLIENTS_MAX 16 // at a time
+#define WEIR_SERVICE_CLIENTS_MAX 16 // at the same time
 
 #define WEIR_SERVICE_PROBLEM_BYTES 256
 
 struct weir_service_meter {
 	int helper; // -1 = none, or it has ended
 	bool poll_open;
-	bool asked; // an answer is to come
+	bool asked; // an answer is pending
 	bool loaded;
-	bool failed; // not tried again
-	uint64_t unwanted_ms; // since then nobody wants it; 0 = somebody does
+	bool failed; // permanent failure: no retry
+	uint64_t unwanted_ms; // since when no balancer requests it; 0 = one does
 	struct weir_meter *reader; // while loaded
 	uv_poll_t poll;
 };
@@ -49,8 +50,8 @@ struct weir_service_meter {
 struct weir_service_steal { // with --allow-steal
 	int helper; // -1 = none, or it has ended
 	bool poll_open;
-	bool failed_start; // the helper has told why it cannot begin
-	int error; // of the last removal or request for one that failed, which was logged
+	bool failed_start; // the helper has reported why it cannot start
+	int error; // errno of the last removal or request that failed and was logged
 	char problem[WEIR_SERVICE_PROBLEM_BYTES]; // why handshakes are not removed; "" = they are
 	uv_poll_t poll;
 	struct weir_handshakes handshakes;
@@ -62,7 +63,7 @@ struct weir_service_steal { // with --allow-steal
 struct weir_service_client;
 
 struct weir_service_local {
-	int fd; // listens; -1 = none
+	int fd; // listening; -1 = none
 	bool poll_open;
 	struct weir_service_client *client[WEIR_SERVICE_CLIENTS_MAX];
 	uv_poll_t poll;
@@ -84,27 +85,27 @@ struct weir_service {
 	uv_loop_t loop;
 	uv_poll_t probe_poll[WEIR_DATAGRAM_SOCKETS];
 	uv_signal_t term, interrupt, hangup;
-	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, balancers that are silent
-	uv_timer_t tell; // while a word is to be told
-	uv_timer_t drain_turn; // while a lame duck
+	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, silent balancers
+	uv_timer_t notice; // runs while a notice is unacknowledged
+	uv_timer_t drain_turn; // runs while a lame duck
 	uv_process_t warm_up;
 
 	uint64_t number; // of this process, random
 	uint64_t started_ms;
 	enum weir_health_word word;
-	uint32_t serial; // of the word
+	uint32_t serial; // of the announced state
 	char why[WEIR_AGENT_WHY_BYTES];
 	struct weir_balancers balancers;
 	struct weir_load load;
 	struct weir_drain drain;
 	int note; // file of service_note.c; -1 = none
-	bool no_cpu; // there is no CPU time in the cgroup, and that was logged
-	bool stopping; // SIGTERM: end with the drain
-	uint64_t answered, told; // datagrams sent
+	bool no_cpu; // the missing CPU time of the cgroup was logged
+	bool stopping; // SIGTERM: exit after the drain
+	uint64_t answered, notices; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };
 
-// All of `weir-agent run`, from the start to the end. Returns the exit status.
+// All of `weir-agent run`, from start to end. Returns the exit status.
 int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_log_limit *limit);
 
@@ -112,17 +113,18 @@ static inline uint64_t weir_service_now_ms(const struct weir_service *service) {
 	return uv_now(&service->loop);
 }
 
-// The clock of our answers.
+// The clock of our answers, ms.
 static inline uint64_t weir_service_clock_ms(const struct weir_service *service) {
 	return weir_service_now_ms(service) - service->started_ms;
 }
 
 // --- service_word.c -----------------------------------------------------------------------
 
-int weir_service_word_start(struct weir_service *service);
-// Say something else to all balancers. No change: nothing happens.
-void weir_service_say(struct weir_service *service, enum weir_health_word word, const char *why);
-// Become a lame duck, or give one another deadline. From then on, the drain runs.
+int weir_service_state_start(struct weir_service *service);
+// Announce a state to all balancers. Does nothing if it is unchanged.
+void weir_service_announce(
+	struct weir_service *service, enum weir_health_word word, const char *why);
+// Become a lame duck, or set another deadline. Starts the drain.
 void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, const char *why);
 void weir_service_ready(struct weir_service *service, const char *why);
 
@@ -130,7 +132,7 @@ void weir_service_ready(struct weir_service *service, const char *why);
 
 int weir_service_steal_start(struct weir_service *service);
 void weir_service_steal_stop(struct weir_service *service);
-// A request that is authentic and came to the address that it was sent to.
+// Process a request that is authentic and was sent to our own address.
 void weir_service_steal(struct weir_service *service, const struct weir_agent_steal *steal,
 	const struct weir_path *path);
 
@@ -138,21 +140,22 @@ void weir_service_steal(struct weir_service *service, const struct weir_agent_st
 
 int weir_service_meter_start(struct weir_service *service);
 void weir_service_meter_stop(struct weir_service *service);
-// Load or unload, as wanted.
+// Load or unload the meter, as the requested fields need.
 void weir_service_meter_turn(struct weir_service *service, uint32_t wants);
 
 // --- service_local.c ----------------------------------------------------------------------
 
-// Make the socket; before the privileges are dropped. Returns 0 or negative errno, one line in why.
+// Create the socket; call it before the privileges are dropped. Returns 0 or negative errno, one
+// line in why.
 int weir_service_local_open(struct weir_service *service, char *why, size_t why_bytes);
 int weir_service_local_start(struct weir_service *service);
 void weir_service_local_stop(struct weir_service *service);
 
 // --- service_note.c -----------------------------------------------------------------------
 
-// Open the file; before the privileges are dropped. Without it a word is not kept.
-void weir_service_note_open(struct weir_service *service);
-// What a process that died has left there.
-enum weir_health_word weir_service_noted_word(const struct weir_service *service);
-// NONE: this process ends in order, or was told to.
-void weir_service_note_word(const struct weir_service *service, enum weir_health_word word);
+// Open the file; call it before the privileges are dropped. Without it the state is not saved.
+void weir_service_saved_open(struct weir_service *service);
+// The state that a crashed process saved.
+enum weir_health_word weir_service_saved_state(const struct weir_service *service);
+// NONE: this process ends on purpose, so nothing is restored.
+void weir_service_save_state(const struct weir_service *service, enum weir_health_word word);

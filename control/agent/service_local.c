@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One request a connection: a line of JSON, which gets a line of JSON.
+// One request per connection: one line of JSON, answered by one line of JSON.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>
@@ -21,7 +21,7 @@
 
 struct weir_service_client {
 	struct weir_service *service;
-	struct weir_service_client **place; // in the service's list
+	struct weir_service_client **place; // position in the service's list
 	int fd;
 	uv_poll_t poll;
 	char request[REQUEST_BYTES];
@@ -37,7 +37,7 @@ static json_t *do_lame_duck(struct weir_service *service, const json_t *request)
 		return json_pack("{s:s}", "error", "interval_ms is out of range");
 	}
 	if (service->stopping) {
-		return json_pack("{s:s}", "error", "the agent is stopping, and drains already");
+		return json_pack("{s:s}", "error", "the agent is stopping and already draining");
 	}
 	weir_service_lame_duck(service, (uint64_t)interval_ms, "weir-agent lame-duck");
 	return weir_status_make(service);
@@ -76,7 +76,8 @@ static void answer(struct weir_service_client *client) {
 	text = reply != NULL ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
 	if (text != NULL) {
-		// It fits into the socket's buffer; who asks and does not read gets a part.
+		// The answer fits into the socket's buffer; a client that does not read gets a
+		// part.
 		(void)!send(client->fd, text, strlen(text), MSG_NOSIGNAL);
 		(void)!send(client->fd, "\n", 1, MSG_NOSIGNAL);
 	}
@@ -97,7 +98,7 @@ static void close_client(struct weir_service_client *client) {
 	uv_close((uv_handle_t *)&client->poll, free_client);
 }
 
-// A free place among the clients, or NULL.
+// An unused client slot, or NULL.
 static struct weir_service_client **find_place(struct weir_service_local *local) {
 	for (int i = 0; i < WEIR_SERVICE_CLIENTS_MAX; i++) {
 		if (local->client[i] == NULL) {
@@ -155,7 +156,7 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 
 // --- life ---------------------------------------------------------------------------------
 
-// Whether an agent listens there. One that is too busy to accept does, too.
+// Whether an agent listens there, including one too busy to accept.
 static bool is_answered(const struct sockaddr_un *address) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	bool answered;
@@ -189,13 +190,12 @@ int weir_service_local_open(struct weir_service *service, char *why, size_t why_
 	}
 	if (is_answered(&address)) { // it has another UDP port
 		snprintf(why, why_bytes,
-			"another weir-agent uses %s already; give each a --run-dir of its own",
-			run_dir);
+			"another weir-agent uses %s; give each agent its own --run-dir", run_dir);
 		close(fd);
 		return -EADDRINUSE;
 	}
-	(void)unlink(address.sun_path); // of an agent that has died
-	// The name gets this mode with bind(), so nobody else can ever connect.
+	(void)unlink(address.sun_path); // of an agent that died
+	// bind() creates the socket with this mode, so no other user can ever connect.
 	if (fchmod(fd, 0600) || bind(fd, (const struct sockaddr *)&address, sizeof(address)) ||
 		listen(fd, WEIR_SERVICE_CLIENTS_MAX)) {
 		r = -errno;

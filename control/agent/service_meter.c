@@ -6,7 +6,7 @@
 #include "meter_helper.h"
 #include "service.h"
 
-#define KEEP_MS 30000 // a meter that nobody wants any more
+#define KEEP_MS 30000 // unused meter: delay before unloading
 
 static void lose_helper(struct weir_service *service, const char *what, int error) {
 	struct weir_service_meter *meter = &service->meter;
@@ -46,8 +46,8 @@ static void take_answer(struct weir_service *service, const struct weir_meter_an
 	take_reader(service, reader);
 	if (r == 0) {
 		weir_log_write(service->log, WEIR_LOG_INFO, "meter: %s",
-			reader != NULL ? "loaded, a balancer wants what it measures"
-				       : "unloaded, nobody wants it any more");
+			reader != NULL ? "loaded on a balancer's request"
+				       : "unloaded, no longer requested");
 	}
 }
 
@@ -90,7 +90,7 @@ void weir_service_meter_turn(struct weir_service *service, uint32_t wants) {
 	}
 	r = weir_meter_helper_ask(meter->helper, wanted);
 	if (r != 0) {
-		lose_helper(service, "cannot ask the helper process", r);
+		lose_helper(service, "cannot send a request to the helper process", r);
 		return;
 	}
 	meter->asked = true;

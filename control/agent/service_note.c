@@ -8,7 +8,7 @@
 
 #include "service.h"
 
-void weir_service_note_open(struct weir_service *service) {
+void weir_service_saved_open(struct weir_service *service) {
 	char path[128];
 	struct stat file;
 	int fd;
@@ -22,13 +22,13 @@ void weir_service_note_open(struct weir_service *service) {
 	}
 	if (fd < 0) {
 		weir_log_write(service->log, WEIR_LOG_WARN,
-			"%s: %s; should the agent die, it will not know that it was a lame duck",
-			path, strerror(errno));
+			"%s: %s; lame-duck state will not survive an agent restart", path,
+			strerror(errno));
 	}
 	service->note = fd;
 }
 
-enum weir_health_word weir_service_noted_word(const struct weir_service *service) {
+enum weir_health_word weir_service_saved_state(const struct weir_service *service) {
 	char word = 0;
 
 	if (service->note < 0 || pread(service->note, &word, 1, 0) != 1) {
@@ -38,11 +38,11 @@ enum weir_health_word weir_service_noted_word(const struct weir_service *service
 							: WEIR_HEALTH_WORD_NONE;
 }
 
-void weir_service_note_word(const struct weir_service *service, enum weir_health_word word) {
+void weir_service_save_state(const struct weir_service *service, enum weir_health_word word) {
 	const char text[] = {(char)('0' + word), '\n'};
 
 	if (service->note >= 0) {
-		// In memory (/run): should that fail, there is nothing better to do.
+		// A file in memory (/run): there is no remedy if writing fails.
 		(void)!pwrite(service->note, text, sizeof(text), 0);
 	}
 }

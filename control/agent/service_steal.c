@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests: whether the kernel has a flow, and the end of a handshake that has not ended.
+// Steal requests: looks up a flow in the kernel, and removes a handshake that is not complete.
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static void send_answer(struct weir_service *service, const struct weir_agent_st
 	struct weir_agent_steal_answer answer = *found;
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // taken out of the file since
+	if (key == NULL) { // removed from the file meanwhile
 		return;
 	}
 	answer.clock_ms = weir_service_clock_ms(service);
@@ -28,7 +28,7 @@ static void send_answer(struct weir_service *service, const struct weir_agent_st
 	}
 }
 
-// Nothing is remembered of a request that was not looked at.
+// Requests that were not looked at leave no state.
 static void answer_at_once(struct weir_service *service, const struct weir_agent_steal *steal,
 	enum weir_agent_steal_result result, const struct weir_path *path) {
 	struct weir_agent_steal_answer answer;
@@ -45,7 +45,7 @@ static void finish(struct weir_service *service, struct weir_steals_entry *entry
 	send_answer(service, &entry->answer, entry->key_id, &entry->path);
 }
 
-// --- looking ------------------------------------------------------------------------------
+//--- lookup -------------------------------------------------------------------------------
 
 static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) {
 	struct weir_handshake_flow flow = {
@@ -59,7 +59,8 @@ static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) 
 	return flow;
 }
 
-// What a look says, if nothing is removed. NO_RESULT: there is a handshake that may be.
+// The result of a lookup if nothing is removed. NO_RESULT: there is a handshake that may be
+// removed.
 static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
 	switch (handshake->state) {
 	case WEIR_HANDSHAKE_NO_LISTENER:
@@ -76,7 +77,7 @@ static enum weir_agent_steal_result judge(const struct weir_handshake *handshake
 	return WEIR_AGENT_STEAL_RUNNING;
 }
 
-// Ask the helper to remove it. Returns NO_RESULT: it is going to answer.
+// Send the helper a removal request. Returns NO_RESULT: the helper's answer is pending.
 static enum weir_agent_steal_result ask_helper(struct weir_service *service,
 	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
 	uint32_t number) {
@@ -94,8 +95,8 @@ static enum weir_agent_steal_result ask_helper(struct weir_service *service,
 	}
 	if (r != service->steal.error) {
 		weir_log_write(service->log, WEIR_LOG_ERROR,
-			"cannot ask the helper process for steals: %s; if weir-agent-net hangs or "
-			"is stopped, restart weir-agent",
+			"cannot send a request to the helper process for steals: %s; if "
+			"weir-agent-net hangs or is stopped, restart weir-agent",
 			strerror(-r));
 	}
 	service->steal.error = r;
@@ -115,7 +116,7 @@ static enum weir_agent_steal_result look(
 	if (result != WEIR_AGENT_STEAL_NOTHING && result != WEIR_AGENT_STEAL_NO_RESULT) {
 		return result;
 	}
-	// After the look: a SYN that came before it was counted before this.
+	// After the lookup: a SYN that arrived earlier is in the count by now.
 	if (weir_syn_cookies_possible(&service->steal.cookies, weir_service_now_ms(service))) {
 		return WEIR_AGENT_STEAL_COOKIES;
 	}
@@ -169,7 +170,7 @@ void weir_service_steal(struct weir_service *service, const struct weir_agent_st
 
 // --- the helper ---------------------------------------------------------------------------
 
-// What keeps handshakes from being removed: for the log, and for weir-agent status.
+// Why handshakes are not removed: for the log, and for weir-agent status.
 __attribute__((format(printf, 2, 3))) static void set_problem(
 	struct weir_service *service, const char *format, ...) {
 	va_list arguments;
@@ -204,19 +205,19 @@ static enum weir_agent_steal_result judge_removal(
 		return WEIR_AGENT_STEAL_REMOVED;
 	}
 	result = judge(&answer->found);
-	// It went by itself meanwhile: by a time-out, or by an ACK and what followed it.
+	// The handshake ended by itself meanwhile: by a timeout, or by an ACK.
 	return result == WEIR_AGENT_STEAL_NO_RESULT || result == WEIR_AGENT_STEAL_NOTHING
 		       ? WEIR_AGENT_STEAL_UNSETTLED
 		       : result;
 }
 
-static void tell_failed_start(
+static void log_failed_start(
 	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
 	bool privileges = answer->step == WEIR_STEAL_HELPER_PRIVILEGES;
 
 	set_problem(service,
 		"the helper process for steals cannot %s: %s; handshakes are not removed; %s",
-		privileges ? "become its user with CAP_NET_ADMIN" : "ask the kernel for sockets",
+		privileges ? "become its user with CAP_NET_ADMIN" : "query sockets of the kernel",
 		strerror(-answer->error),
 		privileges ? "run as root, or with config/systemd/weir-agent-steal.conf"
 			   : "it needs AF_NETLINK (RestrictAddressFamilies= of its unit) and a "
@@ -224,7 +225,7 @@ static void tell_failed_start(
 }
 
 static void lose_helper(struct weir_service *service, int error) {
-	if (!service->steal.failed_start) { // else it has told why
+	if (!service->steal.failed_start) { // otherwise it has reported the cause
 		set_problem(service,
 			"the helper process for steals has ended: %s; handshakes are not removed; "
 			"restart weir-agent",
@@ -253,7 +254,7 @@ static void on_answer(uv_poll_t *poll, int status, int events) {
 	uv_update_time(&service->loop);
 	while ((r = weir_steal_helper_answer(service->steal.helper, &answer)) == 0) {
 		if (answer.number == 0) {
-			tell_failed_start(service, &answer);
+			log_failed_start(service, &answer);
 			service->steal.failed_start = true;
 			continue;
 		}

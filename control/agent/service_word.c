@@ -9,9 +9,9 @@
 #include "service.h"
 #include "status.h"
 
-#define TELL_TURN_MS 10
+#define NOTICE_TURN_MS 10
 #define DRAIN_TURN_MS 100
-#define BURST 64 // datagrams read before the loop looks at anything else
+#define BURST 64 // datagrams read before the loop handles other events
 
 static const char *word_name(enum weir_health_word word) {
 	static const char *const names[] = {
@@ -39,7 +39,7 @@ static void send_answer(
 	};
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
-	if (key == NULL) { // taken out of the file since
+	if (key == NULL) { // removed from the file meanwhile
 		return;
 	}
 	memcpy(answer.challenge, balancer->challenge, sizeof(answer.challenge));
@@ -49,18 +49,18 @@ static void send_answer(
 	if (weir_datagrams_send(&service->datagrams, datagram, sizeof(datagram), &balancer->path) ==
 		0) {
 		service->answered += !unasked;
-		service->told += unasked;
+		service->notices += unasked;
 	}
 }
 
-static void follow_wants(struct weir_service *service) {
+static void apply_wants(struct weir_service *service) {
 	uint32_t wants = weir_balancers_wants(&service->balancers);
 
 	weir_load_set_wants(&service->load, wants);
 	weir_service_meter_turn(service, wants);
 }
 
-// Whether a datagram was sent to the address that it came to, and to no other agent.
+// Whether a datagram was sent to our own address and port, not meant for another agent.
 static bool is_recipient(const struct weir_service *service, const uint8_t *named,
 	uint32_t named_port, const struct weir_path *path) {
 	const void *own =
@@ -112,7 +112,7 @@ static void take_probe(struct weir_service *service, const uint8_t *data, size_t
 		service->refused[refusal]++;
 		return;
 	}
-	follow_wants(service);
+	apply_wants(service);
 	send_answer(service, balancer, false);
 }
 
@@ -142,47 +142,48 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// --- the word -----------------------------------------------------------------------------
+//--- the announced state ------------------------------------------------------------------
 
-static void on_tell(uv_timer_t *timer) {
+static void on_notice(uv_timer_t *timer) {
 	struct weir_service *service = timer->data;
 	struct weir_balancer *balancer;
 
-	while ((balancer = weir_balancers_next_to_tell(&service->balancers, service->serial,
+	while ((balancer = weir_balancers_next_to_notify(&service->balancers, service->serial,
 			weir_service_now_ms(service))) != NULL) {
 		send_answer(service, balancer, true);
 	}
-	if (weir_balancers_unheard(&service->balancers, service->serial) == 0) {
+	if (weir_balancers_unacknowledged(&service->balancers, service->serial) == 0) {
 		uv_timer_stop(timer);
 	}
 }
 
-void weir_service_say(struct weir_service *service, enum weir_health_word word, const char *why) {
+void weir_service_announce(
+	struct weir_service *service, enum weir_health_word word, const char *why) {
 	if (word == service->word) {
 		return;
 	}
 	service->word = word;
 	service->serial++;
 	if (!service->stopping) {
-		weir_service_note_word(service, word);
+		weir_service_save_state(service, word);
 	}
 	memset(service->why, 0, sizeof(service->why));
 	memcpy(service->why, why, strnlen(why, sizeof(service->why) - 1));
 	weir_log_event(service->log, WEIR_LOG_INFO,
 		&(struct weir_log_fields){.state = word_name(word), .reason = why},
-		"%s: %s, telling %u balancers", word_name(word), why,
-		weir_balancers_unheard(&service->balancers, service->serial));
+		"%s: %s, notifying %u balancers", word_name(word), why,
+		weir_balancers_unacknowledged(&service->balancers, service->serial));
 	sd_notifyf(0, "STATUS=%s: %s", word_name(word), why);
-	weir_balancers_new_word(&service->balancers, weir_service_now_ms(service));
-	on_tell(&service->tell);
-	uv_timer_start(&service->tell, on_tell, TELL_TURN_MS, TELL_TURN_MS);
+	weir_balancers_announce(&service->balancers, weir_service_now_ms(service));
+	on_notice(&service->notice);
+	uv_timer_start(&service->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
 }
 
 static struct weir_listeners_connections count_connections(struct weir_service *service) {
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 
 	if (service->options->port_count == 0) {
-		connections.open = 0; // nothing to wait for but the balancers
+		connections.open = 0; // only acknowledgements to wait for
 	} else if (service->load.listeners >= 0) {
 		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
 			service->options->port_count, &connections);
@@ -195,8 +196,8 @@ static void log_drain(const struct weir_service *service) {
 	char connections[WEIR_STATUS_COUNT_BYTES];
 
 	weir_log_write(service->log, WEIR_LOG_INFO,
-		"drain: %s, %u balancers have not heard, %s connections",
-		weir_drain_state_name(service->drain.state), service->drain.unheard,
+		"drain: %s, %u balancers not yet notified, %s connections",
+		weir_drain_state_name(service->drain.state), service->drain.pending,
 		weir_status_connections(drain, connections));
 	json_decref(drain);
 }
@@ -206,8 +207,8 @@ static void on_drain(uv_timer_t *timer) {
 	enum weir_drain_state before = service->drain.state;
 	struct weir_listeners_connections connections = count_connections(service);
 	enum weir_drain_state state = weir_drain_step(&service->drain, weir_service_now_ms(service),
-		weir_balancers_unheard(&service->balancers, service->serial), connections.open,
-		connections.half_open);
+		weir_balancers_unacknowledged(&service->balancers, service->serial),
+		connections.open, connections.half_open);
 
 	if (state != before) {
 		log_drain(service);
@@ -221,7 +222,7 @@ static void on_drain(uv_timer_t *timer) {
 }
 
 void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, const char *why) {
-	weir_service_say(service, WEIR_HEALTH_WORD_LAME_DUCK, why);
+	weir_service_announce(service, WEIR_HEALTH_WORD_LAME_DUCK, why);
 	weir_drain_begin(&service->drain, weir_service_now_ms(service), interval_ms);
 	uv_timer_start(&service->drain_turn, on_drain, 0, DRAIN_TURN_MS);
 }
@@ -229,15 +230,15 @@ void weir_service_lame_duck(struct weir_service *service, uint64_t interval_ms, 
 void weir_service_ready(struct weir_service *service, const char *why) {
 	weir_drain_end(&service->drain);
 	uv_timer_stop(&service->drain_turn);
-	weir_service_say(service, WEIR_HEALTH_WORD_READY, why);
+	weir_service_announce(service, WEIR_HEALTH_WORD_READY, why);
 }
 
 // --- life ---------------------------------------------------------------------------------
 
-int weir_service_word_start(struct weir_service *service) {
-	uv_timer_init(&service->loop, &service->tell);
+int weir_service_state_start(struct weir_service *service) {
+	uv_timer_init(&service->loop, &service->notice);
 	uv_timer_init(&service->loop, &service->drain_turn);
-	service->tell.data = service;
+	service->notice.data = service;
 	service->drain_turn.data = service;
 	for (int i = 0; i < WEIR_DATAGRAM_SOCKETS; i++) {
 		int r;

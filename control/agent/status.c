@@ -7,7 +7,7 @@
 
 #include "service.h"
 
-// --- making -------------------------------------------------------------------------------
+//--- as JSON ------------------------------------------------------------------------------
 
 static const char *word_name(uint32_t word) {
 	static const char *const names[] = {
@@ -74,7 +74,7 @@ json_t *weir_status_drain(const struct weir_service *service) {
 	if (drain->state != WEIR_DRAIN_NONE) {
 		set_number(object, "left_ms",
 			drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0);
-		set_number(object, "unheard", drain->unheard);
+		set_number(object, "unheard", drain->pending);
 		if (drain->connections != UINT32_MAX) { // known
 			set_number(object, "connections", drain->connections);
 		}
@@ -82,7 +82,7 @@ json_t *weir_status_drain(const struct weir_service *service) {
 	return object;
 }
 
-// What the balancers are told: the fields of an answer that are given.
+// The reported values: the fields of an answer that are set.
 static json_t *make_values(struct weir_service *service) {
 	uint32_t wants = weir_balancers_wants(&service->balancers);
 	struct weir_agent_answer answer = {0};
@@ -130,7 +130,7 @@ static json_t *make_datagrams(const struct weir_service *service) {
 	json_t *object = json_object(), *refused = json_object();
 
 	set_number(object, "answered", service->answered);
-	set_number(object, "told", service->told);
+	set_number(object, "told", service->notices);
 	for (uint32_t i = 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
 		if (service->refused[i] > 0) {
 			set_number(refused, weir_agent_refusal_name(i), service->refused[i]);
@@ -177,7 +177,7 @@ json_t *weir_status_make(struct weir_service *service) {
 	return status;
 }
 
-// --- showing ------------------------------------------------------------------------------
+//--- as text ------------------------------------------------------------------------------
 
 static const char *text_of(const json_t *object, const char *name) {
 	const char *text = json_string_value(json_object_get(object, name));
@@ -206,8 +206,8 @@ static void write_drain(const json_t *drain, FILE *out) {
 
 	if (strcmp(text_of(drain, "state"), "none") != 0) {
 		fprintf(out,
-			"drain      %s, %" JSON_INTEGER_FORMAT " balancers have not heard, "
-			"%s connections, %.1f s left\n",
+			"drain      %s, %" JSON_INTEGER_FORMAT
+			" balancers not yet notified, %s connections, %.1f s left\n",
 			text_of(drain, "state"), number_of(drain, "unheard"),
 			weir_status_connections(drain, connections),
 			(double)number_of(drain, "left_ms") / 1e3);
@@ -222,10 +222,10 @@ static void write_balancers(const json_t *balancers, FILE *out) {
 		fprintf(out, "balancers  none has probed this agent\n");
 	}
 	json_array_foreach (balancers, i, balancer) {
-		fprintf(out, "balancer   %s, every %" JSON_INTEGER_FORMAT " ms, %s; wants",
+		fprintf(out, "balancer   %s, every %" JSON_INTEGER_FORMAT " ms, %s; requests",
 			text_of(balancer, "address"), number_of(balancer, "interval_ms"),
-			json_is_true(json_object_get(balancer, "heard")) ? "has heard"
-									 : "has not heard");
+			json_is_true(json_object_get(balancer, "heard")) ? "notified"
+									 : "not yet notified");
 		json_array_foreach (json_object_get(balancer, "wants"), j, want) {
 			fprintf(out, " %s", json_string_value(want));
 		}
@@ -255,7 +255,7 @@ static void write_steals(const json_t *steals, FILE *out) {
 void weir_status_write(const json_t *status, FILE *out) {
 	const json_t *datagrams = json_object_get(status, "datagrams");
 
-	fprintf(out, "word       %s: %s\n", text_of(status, "word"), text_of(status, "why"));
+	fprintf(out, "state      %s: %s\n", text_of(status, "word"), text_of(status, "why"));
 	write_drain(json_object_get(status, "drain"), out);
 	write_balancers(json_object_get(status, "balancers"), out);
 	write_numbers("tells", json_object_get(status, "values"), out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Status of `weir-agent run`: made by it as JSON, shown by `weir-agent status`.
+// Status of `weir-agent run`: built there as JSON, shown by `weir-agent status`.
 //
 // Threads: one.
 #pragma once
@@ -10,14 +10,14 @@
 
 struct weir_service;
 
-// The caller's. NULL = out of memory.
+// Owned by the caller. NULL = out of memory.
 json_t *weir_status_make(struct weir_service *service);
-// Its part about the drain.
+// The drain's part of the status.
 json_t *weir_status_drain(const struct weir_service *service);
 
-// How many connections a drain waits for, in words: the kernel may not tell. Returns text.
+// The number of connections that a drain waits for, as text: it may be unknown. Returns text.
 #define WEIR_STATUS_COUNT_BYTES 32
 const char *weir_status_connections(const json_t *drain, char text[WEIR_STATUS_COUNT_BYTES]);
 
-// In words.
+// As text.
 void weir_status_write(const json_t *status, FILE *out);

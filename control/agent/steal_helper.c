@@ -41,7 +41,7 @@ static struct weir_steal_helper_answer serve_one(const struct weir_steal_helper_
 	return answer;
 }
 
-// The child's life.
+// The child's loop.
 static void serve(
 	int fd, const struct weir_steal_helper_params *params, struct weir_handshakes *handshakes) {
 	struct weir_steal_helper_request request;
@@ -62,7 +62,8 @@ static void be_helper(int fd, const struct weir_steal_helper_params *params) {
 
 	prctl(PR_SET_NAME, "weir-agent-net");
 	signal(SIGTERM,
-		SIG_IGN); // to the whole group of processes; the parent decides when it ends
+		SIG_IGN); // sent to the whole process group; the parent decides when the helper
+			  // ends
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	if (params->parents >= 0) {

@@ -11,7 +11,7 @@
 #define PATH_BYTES 256
 #define SYSCTL_ALWAYS 2
 
-// The number of a word in a line, the first is 0; -1 = it is not there.
+// The index of a word in a line, counted from 0; -1 = absent.
 static int find_column(char *line, const char *word) {
 	char *rest;
 	int column = 0;
@@ -72,8 +72,7 @@ static int read_sent(const char *proc_root, uint64_t *ret) {
 	return r;
 }
 
-// Returns the setting, or negative errno; -ENOENT: this kernel has no cookies, or hides the
-// setting.
+// Returns the setting, or negative errno; -ENOENT: the kernel has no cookies, or hides the setting.
 static int read_setting(const char *proc_root) {
 	char path[PATH_BYTES];
 	int setting, fields;

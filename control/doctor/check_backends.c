@@ -32,7 +32,7 @@ struct target {
 	bool direct, tunnel, through; // answered
 	uint32_t want, fits,
 		least; // bytes of the outer packet: tried, known to pass, to search from
-	uint32_t told; // by a router
+	uint32_t advertised; // by a router
 };
 
 struct targets {
@@ -183,7 +183,8 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 		if (target->want > target->fits) {
 			const struct weir_echo *probe = &probes[at++];
 
-			target->told = probe->told_mtu > 0 ? probe->told_mtu : target->told;
+			target->advertised = probe->advertised_mtu > 0 ? probe->advertised_mtu
+								       : target->advertised;
 			if (probe->answered) {
 				target->fits = target->want;
 			} else {
@@ -224,7 +225,7 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 		for (uint32_t i = 0; i < targets->count; i++) {
 			struct target *target = &targets->list[i];
 
-			if (target->told == 0 && target->least > target->fits + 1) {
+			if (target->advertised == 0 && target->least > target->fits + 1) {
 				target->want = (target->least + target->fits) / 2;
 				again = true;
 			} else {
@@ -279,11 +280,11 @@ static void tell_size(struct weir_doctor *doctor, const struct target *target, c
 	if (memcmp(&route->next_hop, &target->backend->address, sizeof(route->next_hop)) != 0) {
 		snprintf(via, sizeof(via), "via %s ", hop);
 	}
-	if (target->told > 0) {
+	if (target->advertised > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
 			"a router takes packets of at most %u bytes: weir-control learns that, and "
 			"longer packets are refused or sent in fragments",
-			target->told);
+			target->advertised);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 			"packets of more than %u bytes are lost on the way to %s, and no router "
@@ -292,7 +293,7 @@ static void tell_size(struct weir_doctor *doctor, const struct target *target, c
 	}
 	weir_findings_cure(&doctor->findings, "ip %sroute replace %s/%d %sdev %s mtu %u",
 		bits == 32 ? "" : "-6 ", text, bits, via, route->interface,
-		target->told > 0 ? target->told : target->fits);
+		target->advertised > 0 ? target->advertised : target->fits);
 }
 
 static void tell(struct weir_doctor *doctor, const struct target *target) {

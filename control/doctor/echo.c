@@ -203,7 +203,7 @@ static void take_error(
 		if (probe->bytes > mtu && probe->backend.family == family &&
 			write_packet(probe, taking->token, i, packet) == probe->bytes &&
 			is_quoted(probe, packet, quote, bytes)) {
-			probe->told_mtu = mtu;
+			probe->advertised_mtu = mtu;
 		}
 	}
 }
@@ -278,7 +278,7 @@ static int64_t now_ms(void) {
 
 static bool is_done(const struct weir_echo *probes, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
-		if (!probes[i].answered && probes[i].told_mtu == 0 && probes[i].error == 0) {
+		if (!probes[i].answered && probes[i].advertised_mtu == 0 && probes[i].error == 0) {
 			return false;
 		}
 	}

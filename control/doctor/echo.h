@@ -29,7 +29,7 @@ struct weir_echo {
 	struct weir_address inner, inner_source; // behind the outer header
 	uint16_t bytes; // of the packet that leaves; 0 = a small one
 	bool answered;
-	uint32_t told_mtu; // by a router that the packet does not fit; 0 = none has
+	uint32_t advertised_mtu; // by a router that the packet does not fit; 0 = none has
 	int error; // negative errno of sending it; 0 = it was sent
 };
 

@@ -176,7 +176,7 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
     def expect(check, subject, level, words=""):
         return find(lab, check, subject, level, words, look)
     run_dir = agents.run_dir(1)
-    row = expect("balancers", run_dir, "notice", "no weir-agent run answers")
+    row = expect("balancers", run_dir, "notice", "weir-agent is not responding")
     assert row["cure"] == "systemctl enable --now weir-agent", row
     agents.start(1)  # what that unit starts
     expect("balancers", "weir-agent run", "ok", "probe it: 1")
@@ -205,7 +205,7 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
     status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups",
                             "--bounding-set", "-all", lab.binary("weir-agent"), "doctor", "eth0",
                             "--key-file", keys, "--run-dir", run_dir)
-    assert re.search(rf"^notice +key-file +{keys} +not looked at: Permission denied", output,
+    assert re.search(rf"^notice +key-file +{keys} +not checked: Permission denied", output,
                      re.M), output
 
     inside(b1, "ip", "addr", "add", "10.0.0.100/32", "dev", "lo")
@@ -215,16 +215,16 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
     expect("arp", "eth0", "ok", "does not answer ARP")
 
     lab.programs["agent-1"].stop()
-    row = expect("decap", "eth0", "fault", "nothing removes the outer header")
+    row = expect("decap", "eth0", "fault", "no decapsulation")
     assert row["cure"] == "systemctl enable --now weir-decap" and look(lab)[1] == 2, row
     lab.program("agent-1", b1, lab.binary("weir-agent"), "decap", "eth0", "--from", "192.0.2.99")
     expect("decap", "eth0", "ok")
     weirctl_doctor(lab)  # probes through the tunnel, which the decapsulator refuses
     found, _ = look(lab)
-    assert any("came from others than --from names" in row["found"] for row in found.values()), found
+    assert any("their source is not in --from" in row["found"] for row in found.values()), found
 
     lab.programs["nginx-1"].signal(signal.SIGQUIT)
-    row = expect("listeners", "tcp port 80", "fault", "nothing listens there")
+    row = expect("listeners", "tcp port 80", "fault", "no socket listens")
     assert inside(b1, "bash", "-c", row["cure"])[0] == 0, row
     os.rename(keys, keys + ".away")
-    expect("key-file", keys, "notice", "is not there")
+    expect("key-file", keys, "notice", "does not exist")

@@ -36,7 +36,7 @@ def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
     for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
         assert expected - 0.02 < gap < expected + 0.2, gaps
     assert prompt.receive(0.1) is None, "told again though it has heard"
-    assert "1 of 2 balancers have heard" in command.tail() and command.alive(), command.tail()
+    assert "acknowledged by 1 of 2 balancers" in command.tail() and command.alive(), command.tail()
     deaf.ask(), deaf.ask()
     assert command.process.wait(5) == 0, command.tail()
     lab.command("ready")
@@ -65,9 +65,9 @@ def agent_waits_for_the_last_connection(lab):
                             "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
         assert balancer.receive(2)["word"] == "lame-duck"
         balancer.ask(), balancer.ask()
-        wait_for("2 left", lambda: "2 connections are left" in command.tail())
+        wait_for("2 left", lambda: "2 connections left" in command.tail())
         finish(*connections.pop())
-        wait_for("1 left", lambda: "1 connections are left" in command.tail())
+        wait_for("1 left", lambda: "1 connections left" in command.tail())
         assert command.alive() and not os.path.exists(done)
         finish(*connections.pop())
         assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
@@ -80,7 +80,7 @@ def agent_runs_no_command_when_the_drain_is_called_off(lab):
         connection = (lab.connect(), listener.accept()[0])
         command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
                             "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
-        wait_for("1 left", lambda: "1 connections are left" in command.tail())
+        wait_for("1 left", lambda: "1 connections left" in command.tail())
         lab.command("ready")
         assert command.process.wait(5) == 1, command.tail()
         assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)
@@ -229,11 +229,11 @@ def connections_that_cannot_be_counted_are_not_none(lab):
                         connection.recv(512)
                         connection.send(json.dumps({"word": "lame-duck", "drain": drain}).encode())
         threading.Thread(target=serve, daemon=True).start()
-        assert "serving, 0 balancers have not heard, an unknown number of connections, 0.9 s" in \
+        assert "serving, 0 balancers not yet notified, an unknown number of connections, 0.9 s" in \
             lab.command("status")
         command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--run-dir",
                             lab.run_dir)
-        wait_for("progress", lambda: "an unknown number of connections are left" in command.tail())
+        wait_for("progress", lambda: "an unknown number of connections left" in command.tail())
         drain["state"] = "deadline"
         assert command.process.wait(5) == 0, command.tail()
         listener.shutdown(socket.SHUT_RDWR)
@@ -243,9 +243,9 @@ def agent_says_what_is_wrong(lab):
     os.chmod(lab.keys, 0o644)
     for status, expected, *words in (
             (1, "keys", "run", "--key-file", lab.keys, "--run-dir", lab.run_dir),
-            (1, "--key-file: there is no /nonexistent", "run", "--key-file", "/nonexistent"),
-            (3, "no weir-agent run answers", "status", "--run-dir", lab.run_dir),
-            (3, "no weir-agent run answers", "lame-duck", "--run-dir", lab.run_dir),
+            (1, "--key-file: /nonexistent does not exist", "run", "--key-file", "/nonexistent"),
+            (3, "no response from weir-agent run", "status", "--run-dir", lab.run_dir),
+            (3, "no response from weir-agent run", "lame-duck", "--run-dir", lab.run_dir),
             (2, "use weir-agent key generate", "key")):
         program = lab.start("words", lab.backend, lab.agent_binary, *words)
         assert program.process.wait(10) == status, (words, program.tail())

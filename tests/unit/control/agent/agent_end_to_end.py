@@ -103,7 +103,7 @@ def agent_takes_new_keys_on_sighup(lab):
     other.ask()
     os.chmod(lab.keys, 0o644)  # anybody may read it: the former ones stay
     agent.signal(signal.SIGHUP)
-    wait_for("refusal", lambda: "the former keys stay" in agent.tail())
+    wait_for("refusal", lambda: "keeping the previous keys" in agent.tail())
     other.ask()
 
 
@@ -280,7 +280,7 @@ def agent_says_when_the_cgroup_is_not_there(lab):
     balancer = lab.balancer(wants=BITS["utilization"])
     assert balancer.ask()["given"] == balancer.ask()["given"] == set()
     write()
-    wait_for("CPU time", lambda: f"--cgroup {path}: CPU time is" in agent.tail())
+    wait_for("CPU time", lambda: f"--cgroup {path}: CPU time found" in agent.tail())
     wait_for("utilization", lambda: balancer.ask()["given"] == {"utilization"})
     os.remove(os.path.join(path, "cpu.stat"))
     wait_for("no CPU time any more", lambda: agent.tail().count("no CPU time") == 2)

@@ -261,8 +261,8 @@ def decap_of_one_interface_runs_once(lab):
 def agent_says_what_is_wrong(lab):
     """Exit status and one line, for each thing that can be."""
     for status, expected, *words in (
-            (3, "no decap program is attached to eth0", "stats", "eth0"),
-            (3, "no decap program is attached to eth0", "decap", "eth0", "--detach"),
+            (3, "no decap program on eth0", "stats", "eth0"),
+            (3, "no decap program on eth0", "decap", "eth0", "--detach"),
             (1, "no such interface: eth7", "decap", "eth7"),
             (2, "unknown command", "encap", "eth0")):
         program = lab.start("words", lab.backend, lab.agent_binary, *words)

@@ -51,7 +51,7 @@ static void balancers_are_known_while_they_probe(void **state) {
 	assert_int_equal(weir_balancers_expire(balancers, 5000), 2);
 	assert_int_equal(weir_balancers_expire(balancers, 5001), 1);
 	assert_int_equal(weir_balancers_wants(balancers), 4);
-	assert_int_equal(weir_balancers_unheard(balancers, 1), 1);
+	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 1);
 }
 
 static void balancers_take_a_number_once(void **state) {
@@ -86,9 +86,9 @@ static void balancers_hear_the_word_of_this_process_only(void **state) {
 
 	assert_non_null(weir_balancers_take(balancers, &probe, AGENT, &path, 1000, &refusal));
 	take(balancers, 1, 2, 0, 1000);
-	assert_int_equal(weir_balancers_unheard(balancers, 1), 1);
+	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 1);
 	take(balancers, 1, 3, 1, 1000);
-	assert_int_equal(weir_balancers_unheard(balancers, 1), 0);
+	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
 // They may be recorded ones of balancers that have ended: more of them than there is room for, with
@@ -110,11 +110,11 @@ static void probes_to_a_former_process_are_answered_and_forgotten(void **state) 
 		assert_non_null(balancer);
 		assert_int_equal(balancer->id, i);
 	}
-	weir_balancers_new_word(balancers, 1000);
-	assert_int_equal(weir_balancers_unheard(balancers, 2), 1);
+	weir_balancers_announce(balancers, 1000);
+	assert_int_equal(weir_balancers_unacknowledged(balancers, 2), 1);
 	assert_int_equal(weir_balancers_wants(balancers), 2);
-	assert_non_null(weir_balancers_next_to_tell(balancers, 2, 1000));
-	assert_null(weir_balancers_next_to_tell(balancers, 2, 1000));
+	assert_non_null(weir_balancers_next_to_notify(balancers, 2, 1000));
+	assert_null(weir_balancers_next_to_notify(balancers, 2, 1000));
 	assert_non_null(take(balancers, 1, 6, 2, 1000));
 	assert_non_null(take(balancers, 2, 1, 2, 1000));
 }
@@ -123,7 +123,7 @@ static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, u
 	uint32_t count = 0;
 
 	for (uint64_t now_ms = from_ms; now_ms < to_ms; now_ms++) {
-		while (weir_balancers_next_to_tell(balancers, 2, now_ms) != NULL) {
+		while (weir_balancers_next_to_notify(balancers, 2, now_ms) != NULL) {
 			count++;
 		}
 	}
@@ -135,7 +135,7 @@ static void balancers_are_told_less_and_less_often(void **state) {
 
 	take(balancers, 1, 1, 1, 1000);
 	take(balancers, 2, 1, 1, 1000);
-	weir_balancers_new_word(balancers, 1000);
+	weir_balancers_announce(balancers, 1000);
 	take(balancers, 3, 1, 0, 1000); // later: its answer has the word
 	assert_int_equal(told_until(balancers, 1000, 1001), 2);
 	assert_int_equal(told_until(balancers, 1001, 1050), 0);

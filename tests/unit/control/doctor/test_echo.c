@@ -180,12 +180,12 @@ static void an_error_must_quote_the_request(void **state) {
 
 	(void)state;
 	assert_int_equal(ask_host((struct host){.too_big = true, .damaged = NOTHING}, true, LONG_MS)
-				 .told_mtu,
+				 .advertised_mtu,
 		MTU);
 	for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
 		struct host host = {.too_big = true, .damaged = damaged[i]};
 
-		assert_int_equal(ask_host(host, true, MS).told_mtu, 0);
+		assert_int_equal(ask_host(host, true, MS).advertised_mtu, 0);
 	}
 }
 
