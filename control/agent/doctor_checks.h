@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weir-agent doctor: checks the host settings that a backend needs, and prints the command that
-// fixes each problem. Changes nothing. One row per check: the code and the table of docs/reference/doctor.md
-// come from it, and a test compares them.
+// fixes each problem. Changes nothing. One row per check: the code and the table of
+// docs/reference/doctor.md come from it, and a test compares them.
 //
 // Threads: one; blocks.
 #pragma once

@@ -16,19 +16,19 @@
 #include "terminal.h"
 #include "weir_version.h"
 
-#define SHOWN 256 // of a file's name in a message
-#define READER_MS 50 // how often a named pipe is looked at that nobody reads yet
+#define SHOWN 256 // of a file name in a message
+#define READER_MS 50 // polling interval for a named pipe without a reader
 
-// A file that a capture is written to.
+// The file that a capture is written to.
 struct output {
 	struct weir_cli *cli;
 	struct weir_capture_session *capture;
 	const char *name; // "-" = standard output
 	FILE *file;
-	json_t *interfaces; // names, in the order of their blocks
+	json_t *interfaces; // port names, in the order of their interface blocks
 	uint32_t snaplen;
 	json_int_t packets;
-	off_t whole; // bytes of whole blocks; -1 = not a file that can be cut
+	off_t whole; // bytes of whole blocks; -1 = a file that cannot be truncated
 };
 
 // --- request ------------------------------------------------------------------------------------
@@ -70,8 +70,8 @@ static int build_filter(
 	}
 	if (r == 0 && options->backend != NULL && json_object_get(filter, "service") == NULL) {
 		snprintf(why, n,
-			"--backend needs --service, or is SERVICE/NAME: backends are named within "
-			"one");
+			"--backend needs --service or the form SERVICE/NAME, because names are "
+			"unique per service only");
 		return -EINVAL;
 	}
 	return r;
@@ -108,16 +108,16 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 	return WEIR_CLI_REFUSED;
 }
 
-// Before the capture is started, what can be seen then. The file is opened later, and not
-// overwritten then either.
+// Detect what can be detected before the capture starts. The file is opened later, and is not
+// overwritten at that point either.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 
 	if (is_stdout(name)) {
 		return isatty(fileno(cli->out))
 			       ? refuse_file(cli, "standard output",
-					 "a terminal shows no packets; give a file, or "
-					 "pipe it: weirctl capture start - | tshark -r -")
+					 "a terminal cannot display packets; give a file, or pipe "
+					 "the output: weirctl capture start - | tshark -r -")
 			       : WEIR_CLI_DONE;
 	}
 	if (lstat(name, &status) == 0 && S_ISREG(status.st_mode) && !cli->options->capture.force) {
@@ -126,8 +126,8 @@ static int check_file(const struct weir_cli *cli, const char *name) {
 	return WEIR_CLI_DONE;
 }
 
-// A named pipe is waited for until somebody reads it, or the capture ends. Returns a descriptor
-// that blocks, or -1 with errno.
+// For a named pipe, wait until it has a reader or the capture ends. Returns a blocking descriptor,
+// or -1 with errno.
 static int open_special(struct weir_capture_session *capture, const char *name) {
 	int fd = open(name, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
@@ -141,8 +141,8 @@ static int open_special(struct weir_capture_session *capture, const char *name) 
 	return fd;
 }
 
-// For the owner's eyes: a file is always a new one, in nobody else's hands. What is no file, a
-// named pipe or a device, is opened as it is.
+// Readable by the owner only. A regular file is always a new one, so no other user holds it open. A
+// named pipe or a device is opened as it is.
 static FILE *open_file(
 	const struct weir_cli *cli, struct weir_capture_session *capture, const char *name) {
 	struct stat status;
@@ -161,13 +161,13 @@ static FILE *open_file(
 		file = fdopen(fd, "w");
 	}
 	if (file == NULL) {
-		refuse_file(cli, name, errno == ENXIO ? "nobody reads it" : strerror(errno));
+		refuse_file(cli, name, errno == ENXIO ? "the pipe has no reader" : strerror(errno));
 		if (fd >= 0) {
 			close(fd);
 		}
 		return NULL;
 	}
-	setvbuf(file, NULL, _IONBF, 0); // nothing is left to be written after an error
+	setvbuf(file, NULL, _IONBF, 0); // after an error, leave no buffered data to write
 	return file;
 }
 
@@ -179,13 +179,12 @@ static int write_interface(struct output *output, const char *name) {
 		output->file, weir_terminal_text(name, shown, sizeof(shown)), output->snaplen);
 }
 
-// What was asked for, as the comment of the file. Returns buffer.
+// The filter of the capture, as the comment of the file. Returns buffer.
 static const char *describe(const json_t *request, char *buffer, size_t bytes) {
 	char *filter = json_dumps(json_object_get(request, "filter"),
 		JSON_COMPACT | JSON_ENSURE_ASCII | JSON_PRESERVE_ORDER);
 
-	snprintf(buffer, bytes,
-		"verdicts of weir-dataplane are comments of the packets; filter: %s",
+	snprintf(buffer, bytes, "verdicts of weir-dataplane are packet comments; filter: %s",
 		filter != NULL ? filter : "none");
 	free(filter);
 	return buffer;
@@ -218,8 +217,8 @@ static int open_output(struct output *output, const json_t *request, const json_
 	return r ? refuse_file(output->cli, output->name, strerror(-r)) : WEIR_CLI_DONE;
 }
 
-// The interface of a port; one that the capture did not begin with gets a block now. Returns its
-// number or negative errno.
+// The interface number of a port. A port added after the capture's start gets its block now.
+// Returns negative errno on failure.
 static int interface_of(struct output *output, const char *port) {
 	json_t *name;
 	size_t i;
@@ -254,7 +253,7 @@ static int write_packet(struct output *output, const json_t *packet) {
 	return weir_pcapng_packet(output->file, &block);
 }
 
-// After a full disk the file ends behind its last whole block.
+// After a full disk, truncate the file to its last whole block.
 static int write_packets(struct output *output, json_t *packets) {
 	json_int_t most = output->cli->options->capture.packets;
 	json_t *packet;
@@ -264,12 +263,12 @@ static int write_packets(struct output *output, json_t *packets) {
 		int r;
 
 		if (!weir_capture_session_may_write(output->capture, fileno(output->file))) {
-			return WEIR_CLI_DONE; // weir_capture_session_ended says why
+			return WEIR_CLI_DONE; // weir_capture_session_ended has the reason
 		}
 		r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
 		if (r) {
 			if (output->whole >= 0 && ftruncate(fileno(output->file), output->whole)) {
-				output->whole = -1; // told below, as what has failed before it
+				output->whole = -1; // reported below, like earlier failures
 			}
 			return refuse_file(output->cli, output->name, strerror(-r));
 		}
@@ -279,7 +278,7 @@ static int write_packets(struct output *output, json_t *packets) {
 	return WEIR_CLI_DONE;
 }
 
-// --- output for people --------------------------------------------------------------------------
+// --- output as text ------------------------------------------------------------------------------
 
 static void write_counts(const struct output *output, const struct weir_capture_session *capture,
 	char *buffer, size_t bytes) {

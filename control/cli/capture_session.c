@@ -11,8 +11,8 @@
 
 #include "terminal.h"
 
-#define READ_WAITS_MS 1000 // how long capture.read may wait for packets
-#define GATHER_MS 20 // a ring has room for 68,000 packets of 128 bytes a second then
+#define READ_WAITS_MS 1000 // maximum time that capture.read waits for packets
+#define GATHER_MS 20 // in that time a ring can take 68,000 packets of 128 bytes a second
 
 struct weir_capture_session {
 	struct weir_cli *cli;
@@ -23,7 +23,7 @@ struct weir_capture_session {
 	int signals; // signalfd
 	sigset_t mask_before;
 	bool interrupted;
-	bool broken; // the connection or the capture is of no more use
+	bool broken; // the connection or the capture cannot be used any more
 };
 
 static int64_t now_ms(void) {
@@ -64,7 +64,7 @@ int weir_capture_session_begin(
 		goto free_capture;
 	}
 	capture->began_ms = now_ms();
-	// --timeout is about a daemon that hangs, not about one that waits for packets.
+	// --timeout detects a daemon that hangs, not one that waits for packets.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
 	return WEIR_CLI_DONE;
@@ -81,7 +81,8 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// What has come has been obeyed: it must not end weirctl when it is let through.
+		// A pending signal was already handled: it must not end weirctl when it is
+		// unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
 		close(capture->signals);
@@ -115,8 +116,8 @@ static int ask(struct weir_capture_session *capture, const char *command, json_t
 	return r;
 }
 
-// capture.read waits for the first packet alone. Where few come at a time, an answer for each costs
-// the daemon, and those who share CPUs with it, more than one for all of a moment.
+// capture.read waits for the first packet only. When few packets arrive at a time, one answer per
+// packet costs the daemon, and processes on the same CPUs, more than one answer per interval.
 static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
 		weir_capture_session_pause(capture, GATHER_MS);
@@ -180,7 +181,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 	int r;
 
 	if (capture->broken) {
-		return WEIR_CLI_DONE; // and that is told
+		return WEIR_CLI_DONE; // and the reason was printed
 	}
 	if (ended == NULL) {
 		r = ask(capture, "capture.stop", &result);

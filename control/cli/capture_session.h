@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A capture from its start to its end, for the commands that show its packets. It ends at
-// --duration, at ^C (SIGINT, SIGTERM, SIGHUP), when weir-control says so, or with weirctl: it
-// belongs to the connection.
+// A capture from start to end, for the commands that show its packets. It ends at --duration, on ^C
+// (SIGINT, SIGTERM, SIGHUP), when weir-control ends it, or when weirctl exits: it belongs to the
+// connection.
 //
 // Threads: one. The three signals are blocked between begin and free.
 #pragma once
@@ -11,36 +11,36 @@
 
 struct weir_capture_session;
 
-// request: that of capture.start. Refusals are printed. Returns enum weir_cli_exit; *ret is the
-// caller's if it is WEIR_CLI_DONE.
+// request: that of capture.start. Refusals are printed. Returns enum weir_cli_exit; if that is
+// WEIR_CLI_DONE, the caller owns *ret.
 int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
-void weir_capture_session_free(struct weir_capture_session *capture); // NULL is fine
+void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
 
 // Names of the dataplane's ports. Valid as long as the capture.
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
-// The packets since the last call, an array that is valid until the next one; waits up to a second
-// for some. What goes wrong is printed. Returns enum weir_cli_exit; not to be called again after
-// anything but WEIR_CLI_DONE.
+// The packets since the last call, an array that is valid until the next call; waits up to a second
+// for one. Errors are printed. Returns enum weir_cli_exit; do not call it again after anything but
+// WEIR_CLI_DONE.
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets);
-// Why there are no more packets to be read: "packets", "duration", "interrupt", or what
-// weir-control said; NULL: there may be.
+// Why there are no more packets to read: "packets", "duration", "interrupt", or weir-control's
+// reason; NULL: more may follow.
 const char *weir_capture_session_ended(struct weir_capture_session *capture);
 
-// Wait until fd, which blocks, takes a write of up to 4,096 bytes (PIPE_BUF), or has failed. fd -1:
-// at once. Returns false if ^C came first.
+// Wait until the blocking fd accepts a write of up to 4,096 bytes (PIPE_BUF), or has failed. fd -1:
+// returns at once. Returns false on ^C.
 bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd);
-// Wait so long, or until ^C.
+// Wait for this time, or until ^C.
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 
-// Stop it, if it has not ended. What goes wrong is printed. Returns enum weir_cli_exit.
+// Stop the capture if it runs. Errors are printed. Returns enum weir_cli_exit.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
-// Packets that were not read, since the start: those that the workers had no room for, and those
-// beyond the rate.
+// Packets that were not captured, since the start: those that did not fit into the workers' rings,
+// and those beyond the rate.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 
-// Whether so many ms have passed since it began.
+// Whether this many ms have passed since it began.
 bool weir_capture_session_lasts(const struct weir_capture_session *capture, int ms);

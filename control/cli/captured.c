@@ -25,8 +25,8 @@ static const char *const meanings[] = {
 #undef X
 };
 
-// Commands that tell more than the number of such drops. SERVICE and BACKEND are those of the
-// packet.
+// Commands that show more about a drop reason than its count. SERVICE and BACKEND are replaced by
+// those of the packet.
 static const char *const looks[WEIR_DROP_REASON_COUNT] = {
 	[WEIR_DROP_NO_BACKEND] = "weirctl backend show SERVICE/",
 	[WEIR_DROP_NO_NEIGHBOUR] = "weirctl backend show SERVICE/",
@@ -104,7 +104,7 @@ size_t weir_captured_data(const json_t *packet, uint8_t *data, size_t bytes) {
 	return used;
 }
 
-struct verdict { // the names in it, safe on a terminal
+struct verdict { // the names in it, safe for a terminal
 	char reason[NAME], service[NAME], backend[NAME], port[NAME];
 };
 
@@ -119,7 +119,7 @@ static const char *choice_text(const char *choice) {
 	return strcmp(choice, "flow") == 0        ? " (known flow)"
 	       : strcmp(choice, "new") == 0       ? " (new flow)"
 	       : strcmp(choice, "untracked") == 0 ? " (not in the flow table)"
-	       : strcmp(choice, "replaced") == 0  ? " (another backend than before)"
+	       : strcmp(choice, "replaced") == 0  ? " (backend changed)"
 						  : "";
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// config check: reads a configuration with the same parser as the daemons, needs none of them.
+// config check: parses a configuration as the daemons do, without needing them.
 #pragma once
 
 #include "command.h"

@@ -20,7 +20,7 @@ static int usage_error(FILE *err, const char *why, const struct weir_cli_command
 	return WEIR_CLI_USAGE;
 }
 
-// A result that a worker has kept from being whole is no success.
+// A result that lacks a worker's part is not a success.
 static int show_result(
 	struct weir_cli *cli, const struct weir_cli_command *command, json_t *result) {
 	bool incomplete = json_is_true(json_object_get(result, "incomplete"));
@@ -126,13 +126,13 @@ int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *
 		return usage_error(err, why, NULL);
 	}
 	r = run_words(&options, out, err);
-	// A full disk or a closed pipe must not pass for success.
+	// A full disk or a closed pipe must not look like success.
 	if (fflush(out)) {
 		fprintf(err, "weirctl: cannot write to standard output: %s\n", strerror(errno));
 		return r ? r : WEIR_CLI_REFUSED;
 	}
-	if (ferror(out)) { // while it was printed; why is not known any more
-		fprintf(err, "weirctl: could not write all of it to standard output\n");
+	if (ferror(out)) { // failed earlier, while printing; errno is lost
+		fprintf(err, "weirctl: could not write all output to standard output\n");
 		return r ? r : WEIR_CLI_REFUSED;
 	}
 	return r;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl without its main: command line in, text and exit status out. The tests call it too.
+// weirctl without main(): takes a command line, prints text, returns the exit status. Also called
+// by tests.
 #pragma once
 
 #include <stdio.h>

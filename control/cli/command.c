@@ -59,7 +59,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	weir_cli_print_errors(cli->err, path, "", errors);
 }
 
-// The state of the daemon, beside the result, or in it for those who read JSON.
+// The publication state of the daemon, separate from the result, or inside it with --json.
 static void tell_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
@@ -72,7 +72,7 @@ static void tell_unpublished(struct weir_cli *cli, const json_t *answer) {
 	cli->unpublished |= json_is_false(json_object_get(answer, "published"));
 	json_object_set(json_object_get(answer, "result"), "not_published", reason);
 	weir_terminal_text(text, shown, sizeof(shown));
-	if (strcmp(shown, cli->told) != 0) { // once, whatever is asked again and again
+	if (strcmp(shown, cli->told) != 0) { // once, however often the request is repeated
 		fprintf(cli->err, "weirctl: not published yet: %s\n", shown);
 		memcpy(cli->told, shown, sizeof(shown));
 	}
@@ -130,7 +130,7 @@ int weir_cli_set_owner(
 	}
 	if (service != NULL &&
 		(strlen(service) != length || memcmp(service, backend, length) != 0)) {
-		snprintf(why, why_bytes, "--backend is of another service than --service");
+		snprintf(why, why_bytes, "--backend names another service than --service");
 		return -EINVAL;
 	}
 	if (json_object_set_new(object, "service", json_stringn(backend, length))) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A command of weirctl, and what all commands use: requests to the daemon, output. The table of
-// commands is in commands.h, above the files that carry them out.
+// A command of weirctl, and what all commands share: requests to the daemon, output. The table of
+// commands is in commands.h, above the files that implement them.
 #pragma once
 
 #include <jansson.h>
@@ -21,19 +21,20 @@ enum weir_cli_exit {
 struct weir_cli { // one run of weirctl
 	const struct weir_cli_options *options;
 	FILE *out, *err;
-	const char *const *words; // behind object and verb
+	const char *const *words; // after object and verb
 	int count;
 	struct weir_client *client; // NULL for local commands
-	bool unpublished; // the daemon could not publish yet what a request has changed
-	char told[512]; // why not everything is published, as it was printed last; "" = all is
+	bool unpublished; // the daemon has not yet published a change of this request
+	char told[512]; // the reason that was printed last for an unpublished change; "" = all is
+			// published
 };
 
 struct weir_cli_command {
 	const char *object;
-	const char *verb; // NULL = the object is the whole command
+	const char *verb; // NULL = the object alone is the command
 	const char *arguments; // as in the usage line, "" = none
-	const char *summary; // one line
-	const char *text; // more, ends with a line end; NULL = none
+	const char *summary; // one line of help
+	const char *text; // more help, ends with a line end; NULL = none
 	const char *example;
 	const char *request; // command of the control API; NULL = local
 	short words_min, words_max;
@@ -41,38 +42,37 @@ struct weir_cli_command {
 
 	// Fill in the arguments of the request. Returns 0 or -EINVAL and one line in why.
 	int (*build)(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
-	// Print the result for people.
+	// Print the result as text.
 	void (*show)(const struct weir_cli *cli, json_t *result);
 	// Instead of request, build and show. Returns enum weir_cli_exit.
 	int (*run)(struct weir_cli *cli, const struct weir_cli_command *command);
-	bool change; // needs more than to be let in: see docs/reference/control-api.md
+	bool change; // requires administrator rights: see docs/reference/control-api.md
 };
 
-// Send a request and take the result out of the answer; errors are printed, and that not everything
-// is published yet. *ret is owned by the caller. Returns enum weir_cli_exit.
+// Send a request and extract the result from the answer. Prints errors, and a warning while changes
+// are unpublished. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 
-// Put the text of an option (--OPTION) into a request; NULL: nothing is put. Returns 0 or -EINVAL
+// Put the text of an option (--OPTION) into a request; does nothing for NULL. Returns 0 or -EINVAL
 // and one line in why.
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
 	char *why, size_t why_bytes);
-// Put --service and --backend into a request; --backend may be "SERVICE/NAME", as where a backend
-// is an argument. Returns 0 or -EINVAL and one line in why.
+// Put --service and --backend into a request; --backend may be "SERVICE/NAME", as in arguments.
+// Returns 0 or -EINVAL and one line in why.
 int weir_cli_set_owner(
 	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes);
 
-// The request of a command that was checked before. Returns NULL without memory.
+// Build the request of a command whose arguments are valid. Returns NULL without memory.
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
-// Print a result as it was asked for. Takes it.
+// Print a result as text or JSON, as requested. Takes ownership of it.
 void weir_cli_show(
 	const struct weir_cli *cli, const struct weir_cli_command *command, json_t *result);
 
-// Print JSON as it came, indented, ASCII only.
+// Print JSON unchanged: indented, ASCII only.
 void weir_cli_print_json(FILE *out, const json_t *json);
 
-// Print a list of errors or warnings as the control API gives it: [{line, column, path, reason}],
-// one line each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Anything else
-// prints nothing.
+// Print a list of errors or warnings of the control API: [{line, column, path, reason}], one line
+// each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Other values print nothing.
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);
 
-void weir_cli_wait_ms(int ms); // sleeps
+void weir_cli_wait_ms(int ms); // sleeps for so many ms

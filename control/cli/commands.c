@@ -118,7 +118,7 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 	return build_one_backend(cli, request, why, n);
 }
 
-// "policy=NAME"; "policy=configured" goes back.
+// "policy=NAME"; "policy=configured" restores the configured policy.
 static int build_service_set(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *text = cli->words[1];
 	char shown[64];
@@ -261,7 +261,7 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// As the filter of a capture.
+// As a capture filter.
 static int build_trace(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	int packets = cli->options->capture.packets;
 	json_t *filter = json_object();
@@ -275,7 +275,7 @@ static int build_trace(const struct weir_cli *cli, json_t *request, char *why, s
 	return r;
 }
 
-// The daemon runs in another directory, so it gets the absolute path.
+// The daemon has another working directory, so send it the absolute path.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
 
@@ -294,7 +294,7 @@ static int build_file(const struct weir_cli *cli, json_t *request, char *why, si
 	return 0;
 }
 
-#define BACKEND_TEXT "SERVICE/ is required when several services have a backend of that name.\n"
+#define BACKEND_TEXT "SERVICE/ is required if the name exists in several services.\n"
 
 // clang-format off
 const struct weir_cli_command weir_cli_commands[] = {
@@ -312,9 +312,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
 	 weir_show_policy, NULL, true},
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
-	 "The utilization that each backend has told last, as a bar, and what is left up to the one\n"
-	 "that is used most: its sum is wasted, because that one is full first. Agents that do not\n"
-	 "measure it are asked for it for five minutes.\n",
+	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
+	 "backend: the sum of the gaps is wasted, because that backend is full first. Agents that do\n"
+	 "not measure utilization are requested to do so for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
 	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
@@ -324,9 +324,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, false},
 	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
 	 "stop new flows; existing flows continue",
-	 "The drain is over when no open flow is left, or at the deadline; the service's\n"
-	 "drain.at_deadline says whether the rest is kept or dropped. weir-control sees to that,\n"
-	 "whether or not weirctl waits.\n" BACKEND_TEXT,
+	 "The drain ends when no open flow is left, or at the deadline; drain.at_deadline of the\n"
+	 "service decides whether the remaining flows are kept or dropped. weir-control runs the\n"
+	 "drain, whether or not weirctl waits.\n" BACKEND_TEXT,
 	 "weirctl backend drain --interval 60s --wait web/web-1", "backend.drain", 1, 1,
 	 WEIR_CLI_DRAIN, build_drain, weir_show_change, weir_drain_run, true},
 	{"backend", "ready", "[SERVICE/]NAME", "accept new flows again, subject to health",
@@ -341,12 +341,12 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "KEY is one of\n"
 	 "  service-time-ms, busy-time-ms          mean per request\n"
 	 "  service-median-ms                      median\n"
-	 "  service-count, busy-count              how many requests these are of (default 1)\n"
+	 "  service-count, busy-count              number of requests measured (default 1)\n"
 	 "  requests-per-second, errors-per-second requests include those that failed\n"
 	 "  utilization                            1 = fully used\n"
 	 "  active-requests, accept-queue, accept-queue-limit, cpus, cpu-mhz,\n"
 	 "  max-active-flows, weight-percent, weight\n"
-	 "The reply says which of them the policy of the service uses.\n" BACKEND_TEXT,
+	 "The reply lists those that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 17, 0, build_report, weir_show_report, NULL, true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
@@ -355,7 +355,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL, true},
 	{"subset", "show", "[SERVICE]", "show which backends this instance uses",
-	 "With SERVICE: each member, and the clients per backend in the whole fleet.\n",
+	 "With SERVICE: each member, and the number of clients per backend over the whole fleet.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL, false},
 	{"subset", "preview", "--clients N --backends M --size K",
 	 "compute clients per backend with subsets; needs no daemon",
@@ -363,11 +363,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl subset preview --clients 300 --backends 300 --size 30", NULL, 0, 0,
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
 	{"policy", "compare", "[--for DURATION] [--durations HOW] SERVICE",
-	 "show what every policy would have done",
+	 "replay recorded flows through every policy",
 	 "Records the flows of the service for a while, and replays them through every policy that\n"
-	 "needs no reports. The first row is the recording itself; the row of the policy in use tells\n"
-	 "how near to it the replay comes. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the flows in progress\n"
-	 "at the backend that has most, over the mean of all.\n",
+	 "needs no reports. The first row is the recording itself; compare it with the row of the\n"
+	 "configured policy to see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN:\n"
+	 "the maximum of the concurrent flows per backend over their mean.\n",
 	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
 	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
@@ -380,37 +380,38 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_tuple, weir_show_flow_lookup, NULL, false},
 	{"flow", "list", "[--service SERVICE] [--client PREFIX] [--limit N]",
 	 "list the flows in the flow tables",
-	 "Lines are printed as they come; with --json each is an object. A flow that begins or ends\n"
+	 "Lines are printed as they arrive; with --json each is an object. A flow that begins or ends\n"
 	 "meanwhile may be missing.\n",
 	 "weirctl flow list --service web --client 192.0.2.0/24 --limit 20", "flow.list", 0, 0,
 	 WEIR_CLI_SERVICE | WEIR_CLI_FLOWS, weir_flow_list_build, NULL, weir_flow_list_run, true},
 	{"flow", "delete", "PROTOCOL SOURCE:PORT DESTINATION:PORT", "delete a flow from the flow table",
-	 "Its next packet is that of an unknown flow: a backend is chosen anew for a SYN or a datagram;\n"
-	 "any other packet goes to the Maglev fallback, so a connection may break.\n",
+	 "Its next packet is handled as one of an unknown flow: a SYN or a datagram gets a backend by\n"
+	 "the policy; any other packet goes to the Maglev fallback, so a connection may break.\n",
 	 "weirctl flow delete tcp 192.0.2.7:40000 198.51.100.10:80", "flow.delete", 3, 3, 0, build_tuple,
 	 weir_flow_delete_show, NULL, true},
 	{"flow", "clear", "[SERVICE/]NAME", "delete all flows of a backend",
-	 "As if each were deleted; to spare clients that, drain the backend.\n" BACKEND_TEXT,
+	 "Like flow delete for each of them; to keep connections intact, drain the backend instead.\n" BACKEND_TEXT,
 	 "weirctl flow clear web/web-1", "flow.clear", 1, 1, 0, build_one_backend, weir_flow_delete_show,
 	 NULL, true},
 	{"flow", "steals", "[SERVICE]",
-	 "show connections moved away from backends that let nobody in",
-	 "For services with \"steal\". SILENT and REFUSED ones stay where they are, but for some that\n"
-	 "ended as no_worker or abandoned; the last 256 requests follow. Counted since weir-control\n"
-	 "was started.\n",
+	 "show connections moved away from backends that accept no connections",
+	 "For services with \"steal\". SILENT and REFUSED ones stay at their backend, except some that\n"
+	 "ended as no_worker or abandoned; the last 256 requests follow. Counted since the start of\n"
+	 "weir-control.\n",
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"worker", "show", "", "show workers with load and counters",
-	 "BUCKETS of flows are what workers take from each other. HOTTEST-% is how much of its time\n"
-	 "the one with most packets takes.\n",
+	 "Idle workers take BUCKETS of flows from busy ones. HOTTEST-% is the share of its time that a\n"
+	 "worker spends on the bucket with most packets.\n",
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers, NULL, false},
-	{"worker", "steal", "on|off|configured", "let workers take flows from busier ones, or not",
-	 "\"configured\" goes by workers.steal again. Flows stay where they are when it is switched\n"
-	 "off. A reload and a restart of weir-control change nothing about it.\n",
+	{"worker", "steal", "on|off|configured",
+	 "allow or forbid that workers take flows from busier ones",
+	 "\"configured\" restores workers.steal. Switching it off moves no flow back. The setting\n"
+	 "survives a reload and a restart of weir-control.\n",
 	 "weirctl worker steal off", "worker.steal", 1, 1, 0, build_stealing, weir_show_stealing, NULL,
 	 true},
 	{"port", "show", "[NAME]", "show the ports of the dataplane with their counters",
-	 "With NAME: everything that the device and the kernel count.\n",
+	 "With NAME: all counters of the device and the kernel.\n",
 	 "weirctl port show wan", "port.show", 0, 1, 0, build_port, weir_show_ports, NULL, false},
 	{"stats", "show", "[--watch] [--interval SECONDS] [--count N]",
 	 "show all counters; with --watch, rates per second",
@@ -419,17 +420,17 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_nothing, weir_stats_show, weir_stats_run, false},
 	{"top", NULL, "[--once] [--interval SECONDS] [--sort ORDER]",
 	 "show services, backends, workers, drops and events live",
-	 "For a terminal; its keys: n, p, a, w and b sort the backends by new flows, packets, active\n"
+	 "For a terminal. Keys: n, p, a, w and b sort the backends by new flows, packets, active\n"
 	 "flows, weight and name; j and k (or the arrows) scroll by a line, space and - by ten, g to\n"
-	 "the first; q and ^C quit. --json prints one look, as --once does.\n",
+	 "the first; q and ^C quit. --json prints one sample, as --once does.\n",
 	 "weirctl top --once --sort packets", "stats.show", 0, 0, WEIR_CLI_TOP, build_nothing, NULL,
 	 weir_top_run, false},
 	{"capture", "start", "[--service SERVICE] [--packets N] FILE",
-	 "write packets and what became of each to a pcapng file",
+	 "write packets and their verdicts to a pcapng file",
 	 "Packets as they were received, each with its verdict as a comment; \"-\" is standard output.\n"
 	 "A packet must match every option that is given, and one of several --drop-reason or --action.\n"
-	 "The capture ends with the command, at ^C too: no command stops it. One can run at a time.\n"
-	 "Traffic never waits for it: packets that it had no room for are counted as \"lost\", those\n"
+	 "The capture ends with the command, also on ^C: no command stops it. One can run at a time.\n"
+	 "Traffic never waits for it: packets that its buffers cannot hold are counted as \"lost\", those\n"
 	 "beyond --rate as \"over the rate\".\n",
 	 "weirctl capture start --service web --drop-reason no_backend --packets 100 web.pcapng",
 	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
@@ -437,7 +438,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"trace", NULL, "[--packets N] PROTOCOL SOURCE:PORT DESTINATION:PORT",
 	 "show what each stage decides for the next packets of a flow",
 	 "PROTOCOL is tcp or udp. Write IPv6 addresses in brackets. With --json each packet is an\n"
-	 "object on a line. It is a capture: one can run at a time, and it ends with the command.\n",
+	 "object on a line. Uses a capture: one can run at a time, and it ends with the command.\n",
 	 "weirctl trace tcp 192.0.2.7:40000 198.51.100.10:80", "capture.start", 3, 3, WEIR_CLI_TRACE,
 	 build_trace, NULL, weir_trace_run, true},
 	{"config", "check", "[--strict] FILE", "check a configuration file; needs no daemon",
@@ -452,35 +453,34 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Without FILE: the file in use.\n"
 	 "A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL, true},
-	{"audit", "show", "", "show who changed what, and who was refused",
-	 "The last 256 changes, and the last 64 refusals; none from before weir-control was started.\n"
-	 "Each is a line of its log, too.\n",
+	{"audit", "show", "", "show configuration changes and refused requests, with their users",
+	 "The last 256 changes, and the last 64 refusals, since the start of weir-control.\n"
+	 "Each is also a line of its log.\n",
 	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},
-	{"import", "ipvs", "[--report NOTES] [FILE]", "make a configuration of ipvsadm's rules; needs no daemon",
+	{"import", "ipvs", "[--report NOTES] [FILE]",
+	 "convert ipvsadm rules to a configuration; needs no daemon",
 	 "FILE is the output of \"ipvsadm -S -n\"; without it, or as \"-\", standard input.\n"
-	 "The configuration goes to standard output; what has no counterpart, and why, to standard\n"
-	 "error, or to the file NOTES. With --json that is JSON.\n",
+	 "The configuration goes to standard output; rules without a counterpart, and the reasons, go\n"
+	 "to standard error, or to the file NOTES. With --json the notes are JSON.\n",
 	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
 	 weir_import_ipvs_run, false},
 	{"import", "keepalived", "[--id NAME] [--report NOTES] FILE",
-	 "make a configuration of the virtual servers of a keepalived.conf; needs no daemon",
-	 "Files that it includes are read, too. FILE \"-\" is standard input.\n"
-	 "The configuration goes to standard output; what has no counterpart, and why, to standard\n"
-	 "error, or to the file NOTES. With --json that is JSON.\n",
+	 "convert the virtual servers of a keepalived.conf to a configuration; needs no daemon",
+	 "Reads included files, too. FILE \"-\" is standard input.\n"
+	 "The configuration goes to standard output; statements without a counterpart, and the\n"
+	 "reasons, go to standard error, or to the file NOTES. With --json the notes are JSON.\n",
 	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
 	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
-	{"health", "history", "[[SERVICE/]NAME]", "show what the health of backends was, and why it changed",
+	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
 	 "SERVICE/ selects all backends of a service.\n"
-	 "The last 1,024 changes of all backends; none from before weir-control was started.\n",
+	 "The last 1,024 changes of all backends since the start of weir-control.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
-	 "look at everything that has to be right here; needs no daemon",
-	 "Prints findings, each with the command that cures it behind \"$\"; changes nothing. Sends echo\n"
-	 "requests to the backends, straight and through the tunnel, which needs CAP_NET_RAW.\n"
-	 "It exits with 0 if nothing is above notice, 1 with warnings, 2 with faults.\n",
+	 "check the settings that this machine needs; needs no daemon",
+	 "Prints findings, each with a command that fixes it after \"$\"; changes nothing. Sends echo\nrequests to the backends, directly and through the tunnel, which needs CAP_NET_RAW.\nIt exits with 0 if nothing is above notice, 1 with warnings, 2 with faults.\n",
 	 "weirctl doctor --config /etc/weir/weir.json", NULL, 0, 0, WEIR_CLI_DOCTOR, NULL, NULL,
 	 weir_doctor_command_run, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",
@@ -492,7 +492,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 
 const int weir_cli_command_count = COMMANDS;
 
-// The different objects, or the verbs of one; returns how many.
+// Collect the distinct objects, or the verbs of one object; returns their number.
 static uint32_t list_names(const char *object, const char *names[]) {
 	uint32_t count = 0;
 

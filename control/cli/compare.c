@@ -15,7 +15,7 @@
 #define FOR_MS 60000
 #define BACKENDS_SHOWN 8
 #define CELL 80
-#define FEW 1000 // flows: below, differences are mostly chance
+#define FEW 1000 // flows: with fewer, most differences are random
 
 static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
@@ -35,11 +35,12 @@ static void print_recording(FILE *out, const json_t *result) {
 			json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy, sizeof(policy)),
 		number(result, "flows"), number(result, "began"),
 		(double)number(result, "recorded_ms") / 1000);
-	fprintf(out, "Replayed: when each flow began, and how long it lasted%s.\n",
+	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
-			? ", times how slow or fast the other backend is"
-			: " at the backend that it had");
-	fprintf(out, "Not replayed: flows that last longer, errors, changes of the backends.\n");
+			? ", scaled by the relative speed of the other backend"
+			: " as measured at its backend");
+	fprintf(out,
+		"Not replayed: slower responses under load, errors, changes of the backends.\n");
 }
 
 static void print_notes(FILE *out, const json_t *result) {
@@ -52,16 +53,16 @@ static void print_notes(FILE *out, const json_t *result) {
 	}
 	if (omitted > 0) {
 		fprintf(out,
-			"warning: %" JSON_INTEGER_FORMAT " flows were left out: use a shorter "
-			"--for\n",
+			"warning: %" JSON_INTEGER_FORMAT
+			" flows were left out: use a shorter --for\n",
 			omitted);
 	}
 	if (flows * 2 < began) {
-		fprintf(out, "warning: most flows had not ended, or had no answer: use a longer "
+		fprintf(out, "warning: most flows had not ended, or had no response: use a longer "
 			     "--for\n");
 	}
 	if (flows < FEW) {
-		fprintf(out, "warning: few flows: small differences are chance\n");
+		fprintf(out, "warning: few flows: small differences are random\n");
 	}
 }
 
@@ -84,7 +85,7 @@ static void print_policies(FILE *out, json_t *policies) {
 		char label[CELL];
 
 		snprintf(label, sizeof(label), "%s%s", name != NULL ? name : "-",
-			i == 0                                         ? " (as it was)"
+			i == 0                                         ? " (measured)"
 			: json_is_true(json_object_get(row, "in_use")) ? " (in use)"
 								       : "");
 		json_object_set_new(row, "label", json_string(label));
@@ -94,7 +95,7 @@ static void print_policies(FILE *out, json_t *policies) {
 
 // --- shares ---------------------------------------------------------------------------------
 
-// How far the shares of a backend differ from one policy to another.
+// How much the shares of a backend differ between the policies.
 static double range_of(const json_t *row) {
 	double least = 100, most = 0;
 	const char *key;
@@ -131,7 +132,7 @@ static void add_line(struct weir_text_table *table, const char *name, const json
 	(void)weir_text_table_add(table, cells);
 }
 
-// Policies have long names: they are the lines, and a few backends the columns.
+// Policy names are long: policies are rows, and a few backends are columns.
 static void print_table(FILE *out, const json_t **backends, size_t count, const json_t *policies) {
 	struct weir_text_table_column columns[BACKENDS_SHOWN + 1] = {{"BACKEND", false}};
 	char heads[BACKENDS_SHOWN][CELL];
@@ -176,10 +177,10 @@ static void print_shares(FILE *out, const json_t *backends, const json_t *polici
 		shown = BACKENDS_SHOWN;
 	}
 	fprintf(out, "\nShares of the flows in percent%s:\n",
-		count > shown ? ", of the backends where they differ most" : "");
+		count > shown ? ", of the backends with the largest differences" : "");
 	print_table(out, sorted, shown, policies);
 	if (count > shown) {
-		fprintf(out, "and %zu more backends; all of them with --json\n", count - shown);
+		fprintf(out, "and %zu more backends; --json prints all\n", count - shown);
 	}
 	free(sorted);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: what every policy would have done with the flows that a service had.
+// weirctl policy compare: replays the recorded flows of a service through every policy.
 #pragma once
 
 #include "command.h"

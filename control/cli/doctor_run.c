@@ -10,7 +10,7 @@
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
-// What weir-control says to "version"; the caller's. NULL: it does not, why has one line, and
+// weir-control's answer to "version", owned by the caller. NULL: no answer; why has one line, and
 // *ret_error a negative errno.
 static json_t *ask_control(struct weir_cli *cli, char *why, size_t why_bytes, int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", "version"), *answer = NULL, *result = NULL;

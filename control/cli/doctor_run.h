@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl doctor: runs the checks of doctor.h, with what weir-control tells if it is there.
+// weirctl doctor: runs the checks of doctor.h, with the state of weir-control if it runs.
 #pragma once
 
 #include "command.h"

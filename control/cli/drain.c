@@ -9,15 +9,15 @@
 #define POLL_MS 500
 #define LINE_BYTES 512
 
-// One drain that is waited for.
+// A drain whose end weirctl waits for.
 struct wait {
 	struct weir_cli *cli;
 	json_t *request; // of backend.show
 	char name[192]; // SERVICE/BACKEND
-	bool terminal; // the line is rewritten
+	bool terminal; // on a terminal: the line is overwritten
 	double began_s;
-	json_int_t first; // open flows when it began
-	json_int_t shown; // open flows as they were shown last; -1 = not yet
+	json_int_t first; // open flows at its start
+	json_int_t shown; // open flows shown last; -1 = none shown yet
 	int looks;
 };
 
@@ -34,8 +34,8 @@ static json_int_t flows_of(const json_t *row) {
 
 // --- output ---------------------------------------------------------------------------------
 
-// A line that the next one takes the place of; what is wider than the terminal would not be
-// rewritten as a whole.
+// Print a line that the next one overwrites. It is cut to the terminal's width, because wrapped
+// lines cannot be overwritten.
 static void rewrite(FILE *out, const char *line) {
 	struct winsize size = {0};
 
@@ -61,7 +61,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	snprintf(line, sizeof(line),
 		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flows%s%s",
 		wait->name, flows, wait->first > flows ? wait->first : flows, deadline,
-		used ? "; takes new flows, because no backend of the service is ready" : "");
+		used ? "; still gets new flows, because no backend of the service is ready" : "");
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
 	} else if (flows != wait->shown && wait->looks % 2 == 0) { // at most once a second
@@ -97,7 +97,7 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 
 // --- waiting --------------------------------------------------------------------------------
 
-// The backend, not one of its name that leaves. NULL: there is none.
+// The backend in the configuration, not a removed one of the same name. NULL: none.
 static const json_t *find_row(const json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -110,7 +110,7 @@ static const json_t *find_row(const json_t *rows) {
 	return NULL;
 }
 
-// Look once. Returns true when the wait is over, and its exit status.
+// Poll once. Returns true when the wait is over, with its exit status.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
 	const json_t *row;
@@ -162,7 +162,7 @@ static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
 	json_decref(wait.request);
 	if (r == WEIR_CLI_UNREACHABLE) {
 		fprintf(cli->err,
-			"weirctl: the drain goes on without weirctl; see \"weirctl backend show "
+			"weirctl: the drain continues without weirctl; see \"weirctl backend show "
 			"%s\"\n",
 			wait.name);
 	}

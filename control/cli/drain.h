@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain: begins the drain of a backend, and waits for its end if asked to. The
-// drain itself is weir-control's: it goes on when weirctl ends.
+// weirctl backend drain: starts the drain of a backend, and waits for its end if requested.
+// weir-control runs the drain, which continues when weirctl exits.
 #pragma once
 
 #include "command.h"

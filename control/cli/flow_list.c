@@ -29,13 +29,13 @@ static const char *const states[] = {
 #undef X
 };
 
-// One list that is being printed.
+// A list that is being printed.
 struct list {
 	struct weir_cli *cli;
 	json_int_t left; // of --limit; -1 = no limit
 	bool incomplete; // a worker did not answer
-	bool headed; // the line of headers is printed
-	int width[COLUMNS]; // of the columns so far
+	bool headed; // the header line is printed
+	int width[COLUMNS]; // width of the columns so far
 };
 
 // --- request --------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ static void add_endpoint(json_t *flow, const char *key, const char *port_key) {
 	}
 }
 
-// Columns keep the width of what came first; only what is wider makes its own line longer.
+// Columns keep the width of the first page; a wider cell only makes its own line longer.
 static void print_row(struct list *list, const char cells[COLUMNS][CELL]) {
 	FILE *out = list->cli->out;
 
@@ -151,7 +151,7 @@ static void print_lines(struct list *list, const json_t *flows) {
 	}
 }
 
-// Print a page, no more of it than is left of the limit.
+// Print a page, up to the limit.
 static void print_page(struct list *list, const json_t *page) {
 	json_t *flows = json_object_get(page, "flows");
 

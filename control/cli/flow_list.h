@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// flow list: page by page, printed as the pages come. flow delete: one flow, or those of a backend.
+// flow list: prints page by page, as the pages arrive. flow delete: deletes one flow, or those of a
+// backend.
 #pragma once
 
 #include "command.h"

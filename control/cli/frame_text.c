@@ -16,17 +16,17 @@
 #define UDP_BYTES 8u
 #define EXTENSIONS_MAX 8
 
-// The rest of a frame, as far as it was read.
+// The unparsed rest of a frame.
 struct rest {
 	const uint8_t *data;
-	size_t bytes; // there
-	size_t told; // of them and those that were cut off, as the headers say
+	size_t bytes; // bytes present
+	size_t length; // bytes present and cut off, by the headers
 };
 
 struct ip {
 	const char *name; // "IPv4", "IPv6"
 	uint8_t protocol;
-	bool later; // a fragment that is not the first
+	bool later; // a fragment other than the first
 };
 
 static uint32_t u16(const uint8_t *data) {
@@ -37,14 +37,14 @@ static uint32_t u32(const uint8_t *data) {
 	return u16(data) << 16 | u16(data + 2);
 }
 
-// Goes on behind a header. False: it is not whole.
+// Skip a header. False: the header is incomplete.
 static bool skip(struct rest *rest, size_t bytes) {
-	if (bytes > rest->bytes || bytes > rest->told) {
+	if (bytes > rest->bytes || bytes > rest->length) {
 		return false;
 	}
 	rest->data += bytes;
 	rest->bytes -= bytes;
-	rest->told -= bytes;
+	rest->length -= bytes;
 	return true;
 }
 
@@ -56,7 +56,7 @@ static bool read_ipv4(struct rest *rest, struct ip *ip) {
 	}
 	ip->protocol = header[9];
 	ip->later = (u16(header + 6) & 0x1fff) != 0;
-	rest->told = u16(header + 2);
+	rest->length = u16(header + 2);
 	return (header[0] & 15u) * 4u >= IPV4_BYTES && skip(rest, (header[0] & 15u) * 4u);
 }
 
@@ -77,7 +77,7 @@ static bool read_ipv6(struct rest *rest, struct ip *ip) {
 		return false;
 	}
 	ip->protocol = rest->data[6];
-	rest->told = IPV6_BYTES + u16(rest->data + 4);
+	rest->length = IPV6_BYTES + u16(rest->data + 4);
 	if (!skip(rest, IPV6_BYTES)) {
 		return false;
 	}
@@ -98,11 +98,11 @@ static bool read_ipv6(struct rest *rest, struct ip *ip) {
 	return true;
 }
 
-static void write_data(size_t told, char *buffer, size_t bytes) {
-	if (told == 0) {
+static void write_data(size_t length, char *buffer, size_t bytes) {
+	if (length == 0) {
 		snprintf(buffer, bytes, "no data");
 	} else {
-		snprintf(buffer, bytes, "%zu byte%s of data", told, told == 1 ? "" : "s");
+		snprintf(buffer, bytes, "%zu byte%s of data", length, length == 1 ? "" : "s");
 	}
 }
 
@@ -110,11 +110,11 @@ static void write_tcp(struct rest *rest, char *buffer, size_t bytes) {
 	static const char *const names[] = {"FIN", "SYN", "RST", "PSH", "ACK", "URG"};
 	static const uint8_t order[] = {1, 2, 0, 3, 4, 5}; // SYN ACK, RST ACK, FIN ACK
 	const uint8_t *header = rest->data;
-	char flags[32] = "", told[48] = "cut";
+	char flags[32] = "", text[48] = "truncated";
 	size_t used = 0;
 
 	if (rest->bytes < TCP_BYTES) {
-		snprintf(buffer, bytes, "TCP, cut");
+		snprintf(buffer, bytes, "TCP, truncated");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(order); i++) {
@@ -123,24 +123,24 @@ static void write_tcp(struct rest *rest, char *buffer, size_t bytes) {
 				flags + used, sizeof(flags) - used, " %s", names[order[i]]);
 		}
 	}
-	if ((header[12] >> 4) * 4u <= rest->told) {
-		write_data(rest->told - (header[12] >> 4) * 4u, told, sizeof(told));
+	if ((header[12] >> 4) * 4u <= rest->length) {
+		write_data(rest->length - (header[12] >> 4) * 4u, text, sizeof(text));
 	}
 	snprintf(buffer, bytes, "TCP%s seq %u, %s", used > 0 ? flags : " without flags",
-		u32(header + 4), told);
+		u32(header + 4), text);
 }
 
 static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_t bytes) {
-	char told[48];
+	char text[48];
 
 	if (ip->later) {
 		snprintf(
 			buffer, bytes, "%s, later fragment of protocol %u", ip->name, ip->protocol);
 	} else if (ip->protocol == IPPROTO_TCP) {
 		write_tcp(rest, buffer, bytes);
-	} else if (ip->protocol == IPPROTO_UDP && rest->told >= UDP_BYTES) {
-		write_data(rest->told - UDP_BYTES, told, sizeof(told));
-		snprintf(buffer, bytes, "UDP, %s", told);
+	} else if (ip->protocol == IPPROTO_UDP && rest->length >= UDP_BYTES) {
+		write_data(rest->length - UDP_BYTES, text, sizeof(text));
+		snprintf(buffer, bytes, "UDP, %s", text);
 	} else if ((ip->protocol == IPPROTO_ICMP || ip->protocol == IPPROTO_ICMPV6) &&
 		   rest->bytes >= 2) {
 		snprintf(buffer, bytes, "%s type %u code %u",
@@ -151,7 +151,7 @@ static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_
 	}
 }
 
-// The EtherType behind VLAN tags, or -1 without a whole Ethernet header.
+// The EtherType after VLAN tags, or -1 if the Ethernet header is incomplete.
 static int skip_ethernet(struct rest *rest) {
 	uint32_t type;
 
@@ -166,19 +166,19 @@ static int skip_ethernet(struct rest *rest) {
 }
 
 int weir_frame_ip_version(const uint8_t *data, size_t data_bytes) {
-	struct rest rest = {.data = data, .bytes = data_bytes, .told = data_bytes};
+	struct rest rest = {.data = data, .bytes = data_bytes, .length = data_bytes};
 	int type = skip_ethernet(&rest);
 
 	return type == IPV4 ? 4 : type == IPV6 ? 6 : 0;
 }
 
 const char *weir_frame_text(const uint8_t *data, size_t data_bytes, char *buffer, size_t bytes) {
-	struct rest rest = {.data = data, .bytes = data_bytes, .told = data_bytes};
+	struct rest rest = {.data = data, .bytes = data_bytes, .length = data_bytes};
 	int type = skip_ethernet(&rest);
 	struct ip ip = {0};
 
 	if (type < 0) {
-		snprintf(buffer, bytes, "no whole Ethernet header");
+		snprintf(buffer, bytes, "incomplete Ethernet header");
 		return buffer;
 	}
 	if (type != IPV4 && type != IPV6) {
@@ -189,7 +189,7 @@ const char *weir_frame_text(const uint8_t *data, size_t data_bytes, char *buffer
 	if (type == IPV4 ? read_ipv4(&rest, &ip) : read_ipv6(&rest, &ip)) {
 		write_ip(&rest, &ip, buffer, bytes);
 	} else {
-		snprintf(buffer, bytes, "%s, cut", ip.name);
+		snprintf(buffer, bytes, "%s, truncated", ip.name);
 	}
 	return buffer;
 }

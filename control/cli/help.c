@@ -40,15 +40,13 @@ static void print_options(FILE *out, unsigned groups) {
 }
 
 void weir_cli_help_all(FILE *out) {
-	fprintf(out, "Usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\n"
-		     "Shows and changes the state of the weir-control on this machine.\n\n"
-		     "Commands:\n");
+	fprintf(out, "Usage: weirctl [OPTION]... OBJECT VERB [ARGUMENT]...\n\nShows and changes "
+		     "the state of weir-control on this machine.\n\nCommands:\n");
 	print_commands(out, NULL);
 	print_options(out, 0);
-	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command, and who may "
-		     "give it.\n"
-		     "Exit status: 0 done, 1 refused, 2 usage, 3 cannot reach the daemon.\n"
-		     "\nExample: weirctl backend drain web/web-1\n");
+	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command, and the "
+		     "rights it needs.\nExit status: 0 done, 1 refused, 2 usage, 3 cannot reach "
+		     "the daemon.\n\nExample: weirctl backend drain web/web-1\n");
 }
 
 bool weir_cli_help_object(FILE *out, const char *object) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// --help: made from the table of commands.
+// --help: generated from the table of commands.
 #pragma once
 
 #include <stdbool.h>

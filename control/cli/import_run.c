@@ -101,7 +101,7 @@ static int finish(struct weir_cli *cli, struct weir_import *import, const char *
 
 // --- files --------------------------------------------------------------------------------
 
-// Returns 0, or -1 after it was printed why not. *ret_name: for messages.
+// Returns 0, or -1 after printing the error. *ret_name: for messages.
 static int read_source(
 	const struct weir_cli *cli, const char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *file = cli->count > 0 ? cli->words[0] : "-";
@@ -119,7 +119,7 @@ static int read_source(
 	return 0;
 }
 
-// A pattern of an include, relative to the folder of the file that has it.
+// Resolve a pattern of an include, relative to the directory of the file that contains it.
 static int open_included(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *slash = strrchr(from, '/');
@@ -145,7 +145,8 @@ static int open_included(void *context, const char *from, const char *pattern, u
 						found.gl_pathv[n], FILE_MOST, ret_text, ret_bytes);
 		if (r < 0) {
 			free(*ret_name);
-			r = r == -ENOENT ? -EIO : r; // it is named, so this is no end
+			r = r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not
+						     // the end of the list
 		}
 	}
 	globfree(&found);
@@ -154,7 +155,7 @@ static int open_included(void *context, const char *from, const char *pattern, u
 
 // --- commands -----------------------------------------------------------------------------
 
-// How the text of a source is read into an import.
+// Reader of one source format into an import.
 typedef void (*reader)(struct weir_cli *cli, struct weir_import *import, const char *name,
 	const char *text, size_t bytes);
 

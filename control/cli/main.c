@@ -5,12 +5,12 @@
 
 #include "cli.h"
 
-// A file or the control socket would take the place of a standard descriptor that is closed, and
-// get what is printed. What is written to these fails instead.
+// If a standard descriptor is closed, a file or the control socket would get its number, and the
+// output. Open descriptors that fail on writes instead.
 static void fill_closed(void) {
 	int fd;
 
-	do { // the lowest that is free
+	do { // the lowest free number
 		fd = open("/dev/null", O_RDONLY);
 	} while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0) {

@@ -15,7 +15,7 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
-#define BACKENDS_MAX 65534 // as many as a segment holds; clients of a preview, too
+#define BACKENDS_MAX 65534 // the maximum of a segment; also for the clients of a preview
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 
@@ -27,9 +27,8 @@ static const struct weir_option_word modes[] = {WEIR_SUBSET_MODES(X){NULL, 0, NU
 #undef X
 
 static const struct weir_option_word durations[] = {
-	{"scaled", WEIR_CLI_SCALED,
-		"as much longer or shorter as flows of that backend are on the whole"},
-	{"measured", WEIR_CLI_MEASURED, "as long as at the backend that it had"}, {NULL, 0, NULL}};
+	{"scaled", WEIR_CLI_SCALED, "scaled by the mean flow duration of that backend"},
+	{"measured", WEIR_CLI_MEASURED, "as long as at its recorded backend"}, {NULL, 0, NULL}};
 
 #define X(name, word, help, key) {word, WEIR_TOP_##name, help},
 static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}};
@@ -44,7 +43,7 @@ const char *const weir_cli_actions[] = {
 #undef X
 };
 
-// The bit of a name among others, for an option that may be given several times.
+// The bit of a name in a list, for an option that may be repeated.
 static int take_name(const char *value, const char *const *names, uint32_t count, const char *use,
 	uint64_t *ret, char *why, size_t why_bytes) {
 	const char *nearest;
@@ -70,7 +69,7 @@ static int take_reason(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	return take_name(value, weir_captured_reasons, weir_captured_reason_count,
-		"\"weirctl stats show\" lists those that were counted", &ret->capture.reasons, why,
+		"\"weirctl stats show\" lists the counted ones", &ret->capture.reasons, why,
 		why_bytes);
 }
 
@@ -90,7 +89,7 @@ static const struct weir_option rows[] = {
 	{.name = "clients",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
-		.help = "clients with a subset each: groups, instances or workers",
+		.help = "number of clients with a subset each: groups, instances or workers",
 		.min = 1,
 		.max = BACKENDS_MAX,
 		.groups = WEIR_CLI_SUBSET,
@@ -138,20 +137,20 @@ static const struct weir_option rows[] = {
 	{.name = "service",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "SERVICE",
-		.help = "this service only",
+		.help = "only this service",
 		.groups = WEIR_CLI_SERVICE,
 		FIELD(service)},
 	{.name = "backend",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "[SERVICE/]NAME",
-		.help = "flows of this backend only",
+		.help = "only flows of this backend",
 		.min = 1,
 		.groups = WEIR_CLI_FLOWS,
 		FIELD(backend)},
 	{.name = "backend",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "[SERVICE/]NAME",
-		.help = "packets for this backend only; needs the service, here or by --service",
+		.help = "only packets for this backend; needs the service, here or by --service",
 		.min = 1,
 		.groups = WEIR_CLI_CAPTURE,
 		FIELD(backend)},
@@ -159,21 +158,21 @@ static const struct weir_option rows[] = {
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
 		.value = "REASON",
-		.help = "packets that were dropped for this reason, or answered for it",
+		.help = "only packets dropped, or answered, for this reason",
 		.take = take_reason,
 		.groups = WEIR_CLI_CAPTURE},
 	{.name = "action",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
 		.value = "ACTION",
-		.help = "packets of which this became: forward, reply, kernel, drop or offer (to "
+		.help = "only packets with this verdict: forward, reply, kernel, drop or offer (to "
 			"the next worker)",
 		.take = take_action,
 		.groups = WEIR_CLI_CAPTURE},
 	{.name = "client",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "PREFIX",
-		.help = "packets from these clients only: an address, or a prefix like "
+		.help = "only packets from these clients: an address, or a prefix like "
 			"192.0.2.0/24",
 		.min = 1,
 		.groups = WEIR_CLI_CAPTURE,
@@ -181,21 +180,21 @@ static const struct weir_option rows[] = {
 	{.name = "destination",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "ADDRESS",
-		.help = "packets to this address only",
+		.help = "only packets to this address",
 		.min = 1,
 		.groups = WEIR_CLI_CAPTURE,
 		FIELD(capture.destination)},
 	{.name = "protocol",
 		.kind = WEIR_OPTION_WORD,
 		.value = "PROTOCOL",
-		.help = "packets of this protocol only",
+		.help = "only packets of this protocol",
 		.words = protocols,
 		.groups = WEIR_CLI_CAPTURE,
 		FIELD(capture.protocol)},
 	{.name = "port",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
-		.help = "packets to this TCP or UDP port only",
+		.help = "only packets to this TCP or UDP port",
 		.min = 1,
 		.max = 65535,
 		.groups = WEIR_CLI_CAPTURE,
@@ -230,7 +229,7 @@ static const struct weir_option rows[] = {
 	{.name = "snaplen",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "BYTES",
-		.help = "how much of each frame",
+		.help = "bytes to capture of each frame",
 		.fallback = "128",
 		.min = 64,
 		.max = 1536,
@@ -239,7 +238,8 @@ static const struct weir_option rows[] = {
 	{.name = "rate",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
-		.help = "most packets that a worker copies within a second; others are counted",
+		.help = "maximum number of packets that a worker copies per second; the others are "
+			"counted",
 		.fallback = "10000",
 		.min = 1,
 		.max = 1000000,
@@ -253,14 +253,14 @@ static const struct weir_option rows[] = {
 	{.name = "worker",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "N",
-		.help = "flows of this worker only",
+		.help = "only flows of this worker",
 		.max = 63,
 		.groups = WEIR_CLI_FLOWS,
 		FIELD(worker)},
 	{.name = "state",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "STATE",
-		.help = "flows in this state only: syn-seen, young, established, closing, udp-seen "
+		.help = "only flows in this state: syn-seen, young, established, closing, udp-seen "
 			"or udp",
 		.min = 1,
 		.groups = WEIR_CLI_FLOWS,
@@ -268,7 +268,7 @@ static const struct weir_option rows[] = {
 	{.name = "client",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "PREFIX",
-		.help = "flows of these clients only: an address, or a prefix like 192.0.2.0/24",
+		.help = "only flows of these clients: an address, or a prefix like 192.0.2.0/24",
 		.min = 1,
 		.groups = WEIR_CLI_FLOWS,
 		FIELD(client)},
@@ -312,7 +312,7 @@ static const struct weir_option rows[] = {
 	{.name = "interval",
 		.kind = WEIR_OPTION_SECONDS,
 		.value = "SECONDS",
-		.help = "time between two looks",
+		.help = "sampling interval",
 		.fallback = "1",
 		.min = 100,
 		.max = WEEK_MS,
@@ -328,13 +328,13 @@ static const struct weir_option rows[] = {
 		FIELD(sort)},
 	{.name = "wait",
 		.kind = WEIR_OPTION_FLAG,
-		.help = "wait for the end of the drain, and show its progress",
+		.help = "wait for the end of the drain, and show the progress",
 		.groups = WEIR_CLI_DRAIN,
 		FIELD(wait)},
 	{.name = "for",
 		.kind = WEIR_OPTION_SECONDS,
 		.value = "DURATION",
-		.help = "how long to record: 500ms, 60s, 2m",
+		.help = "recording time: 500ms, 60s, 2m",
 		.fallback = "60s",
 		.min = 100,
 		.max = 600000,
@@ -343,7 +343,7 @@ static const struct weir_option rows[] = {
 	{.name = "durations",
 		.kind = WEIR_OPTION_WORD,
 		.value = "HOW",
-		.help = "how long a flow lasts at another backend",
+		.help = "duration of a flow at another backend",
 		.fallback = "scaled",
 		.words = durations,
 		.groups = WEIR_CLI_COMPARE,
@@ -365,7 +365,7 @@ static const struct weir_option rows[] = {
 	{.name = "report",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "NOTES",
-		.help = "file to write what has no counterpart to",
+		.help = "file for the notes about what has no counterpart",
 		.fallback = "standard error",
 		.min = 1,
 		.groups = WEIR_CLI_REPORT,
@@ -373,14 +373,14 @@ static const struct weir_option rows[] = {
 	{.name = "id",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "NAME",
-		.help = "use the lines that begin with @NAME, as keepalived --config-id NAME",
+		.help = "use the lines that begin with @NAME, like keepalived --config-id NAME",
 		.min = 1,
 		.groups = WEIR_CLI_ID,
 		FIELD(id)},
 	{.name = "config",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "FILE",
-		.help = "configuration to look at",
+		.help = "configuration to check",
 		.fallback = "that of weir-control, else /etc/weir/weir.json",
 		.min = 1,
 		.groups = WEIR_CLI_DOCTOR,
@@ -388,8 +388,8 @@ static const struct weir_option rows[] = {
 	{.name = "root",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "DIR",
-		.help = "look at proc, sys, run and etc below DIR, copies of another machine's; "
-			"what only a kernel can be asked is left out",
+		.help = "read proc, sys, run and etc below DIR, copies from another machine; "
+			"checks that need a live kernel are skipped",
 		.fallback = "this machine",
 		.min = 1,
 		.groups = WEIR_CLI_DOCTOR,
@@ -458,7 +458,7 @@ int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint1
 	brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
 	memcpy(copy, text + brackets, length - 2 * brackets);
 	copy[length - 2 * brackets] = '\0';
-	// Without brackets the last part of an IPv6 address would pass for a port.
+	// Without brackets the last part of an IPv6 address would be read as a port.
 	if (weir_address_parse(copy, &parsed) || (parsed.family == 6) != brackets) {
 		return -EINVAL;
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Command line of weirctl: options in any place, everything else is a word. Pure: prints nothing.
+// Command line of weirctl: options in any position, all other arguments are words. Pure: prints
+// nothing.
 #pragma once
 
 #include "command_line.h"
@@ -8,7 +9,7 @@
 
 #define WEIR_CLI_TIMEOUT_MS 5000
 
-// Options that only some commands take; a command names those it takes.
+// Options of some commands only; each command names those it takes.
 enum weir_cli_option {
 	WEIR_CLI_SERVICE = 1 << 0, // --service
 	WEIR_CLI_WATCH = 1 << 1, // --watch, --interval, --count
@@ -59,18 +60,18 @@ struct weir_cli_options { // strings point into argv or the environment
 	bool json, watch, strict, wait, once;
 	int timeout_ms;
 	int interval_ms; // of --watch and top, or of a drain; 0 = not given
-	int for_ms; // how long a comparison, a capture or a trace lasts; 0 = not given
+	int for_ms; // duration of a comparison, a capture or a trace; 0 = not given
 	int durations; // enum weir_cli_durations
 	int sort; // enum weir_top_sort
-	int count; // of --watch: how many times, 0 = until interrupted
+	int count; // of --watch: number of repetitions, 0 = until interrupted
 	const char *service;
 	const char *backend, *state, *client; // of flows or captured packets; NULL = any
 	int worker; // of flows; -1 = any
-	int limit; // most flows that are listed; 0 = no limit
+	int limit; // maximum number of flows to list; 0 = no limit
 	const char *report; // file, of an import; NULL = standard error
-	const char *id; // of lines of keepalived's; NULL = none
-	const char *config; // file, of doctor; NULL = that of weir-control
-	const char *root; // folder of another machine's files; NULL = this machine
+	const char *id; // @NAME lines of keepalived; NULL = none
+	const char *config; // configuration for doctor; NULL = that of weir-control
+	const char *root; // directory with another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
 	struct weir_cli_capture capture;
 	struct weir_command_line line; // operands: the words
@@ -81,14 +82,14 @@ struct weir_cli_options { // strings point into argv or the environment
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
 
-// Refuse options that a command does not take. groups: of enum weir_cli_option.
-// Returns 0, or -EINVAL and one line in why.
+// Refuse options that the command does not take. groups: of enum weir_cli_option. Returns 0, or
+// -EINVAL and one line in why.
 int weir_cli_options_check(const struct weir_cli_options *options, uint32_t groups,
 	const char *command, char *why, size_t why_bytes);
 
-// The options that commands of these groups take, for --help. Returns buffer, of WEIR_HELP_BYTES.
+// The options of these groups, for --help. Returns buffer, of WEIR_HELP_BYTES.
 const char *weir_cli_options_help(uint32_t groups, char *buffer, size_t bytes);
 
-// A 5-tuple's half: "198.51.100.10:80", "[2001:db8::10]:80". address gets at most bytes - 1
+// Parse half of a 5-tuple: "198.51.100.10:80", "[2001:db8::10]:80". address gets at most bytes - 1
 // characters. Returns 0 or -EINVAL.
 int weir_cli_endpoint_parse(const char *text, char *address, size_t bytes, uint16_t *ret_port);

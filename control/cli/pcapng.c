@@ -14,7 +14,7 @@
 #define BYTE_ORDER_MAGIC 0x1a2b3c4du
 #define LINKTYPE_ETHERNET 1u
 
-// Codes of options; 1 to 4 mean different things in different blocks.
+// Option codes; 1 to 4 have different meanings in different blocks.
 #define OPT_END 0u
 #define OPT_COMMENT 1u
 #define SHB_USERAPPL 4u
@@ -51,7 +51,7 @@ static void put_u32(struct block *block, uint32_t value) {
 	put_bytes(block, &little, sizeof(little));
 }
 
-// Data, and zeros up to 32 bits.
+// Append data, padded with zeros to 32 bits.
 static void put_padded(struct block *block, const void *data, size_t bytes) {
 	static const uint8_t zeros[4];
 
@@ -76,10 +76,10 @@ static void put_text(struct block *block, uint32_t code, const char *text) {
 static void begin(struct block *block, uint32_t type) {
 	block->bytes = 0;
 	put_u32(block, type);
-	put_u32(block, 0); // its length, once it is known
+	put_u32(block, 0); // its length, filled in later
 }
 
-// Ends the options, too; every block here has some.
+// Ends the options and the block; every block here has options.
 static int end(struct block *block, FILE *out) {
 	uint32_t length;
 
@@ -101,7 +101,7 @@ int weir_pcapng_section(FILE *out, const char *application, const char *comment)
 	put_u32(&block, BYTE_ORDER_MAGIC);
 	put_u16(&block, 1); // version 1.0 of the format
 	put_u16(&block, 0);
-	put_u32(&block, UINT32_MAX); // length of the section: not known
+	put_u32(&block, UINT32_MAX); // length of the section: unknown
 	put_u32(&block, UINT32_MAX);
 	put_text(&block, OPT_COMMENT, comment);
 	put_text(&block, SHB_USERAPPL, application);

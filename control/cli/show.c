@@ -14,7 +14,7 @@
 #define MORE 16 // room for ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Whole elements, as many as fit: half an address would be another address.
+// Whole elements only, as many as fit: half an address would look like another address.
 static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	const size_t count = json_array_size(array);
 	char piece[CELL];
@@ -36,8 +36,8 @@ static const char *array_text(const json_t *array, char *buffer, size_t bytes) {
 	return buffer;
 }
 
-// With one decimal, or as many as a value needs that is not 0: of 10,000 backends, each has a
-// hundredth of a percent.
+// With one decimal, or as many as a nonzero value needs: with 10,000 backends, each has a hundredth
+// of a percent.
 static void real_text(double value, char *buffer, size_t bytes) {
 	int decimals = 1;
 
@@ -140,7 +140,7 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 	} else {
 		fprintf(out, "%.*s", (int)bytes, line);
 	}
-	// Behind the last column a terminal would erase that.
+	// In the last column a terminal would erase that.
 	fputs(bytes < columns ? "\033[K\n" : "\n", out);
 }
 
@@ -231,7 +231,7 @@ void weir_show_weight(const struct weir_cli *cli, json_t *result) {
 			effective, sizeof(effective)));
 }
 
-// Workers by what they would choose: a line for each backend.
+// Workers by the backend that they would choose: one line per backend.
 static json_t *workers_by_backend(const json_t *list) {
 	json_t *backends = json_object(), *one;
 	size_t i;
@@ -259,7 +259,7 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result) {
 	} else {
 		json_object_del(result, "chosen_by_worker");
 	}
-	json_object_del(result, "incomplete"); // said on stderr
+	json_object_del(result, "incomplete"); // printed on stderr
 	weir_show_fields(cli->out, result);
 }
 
@@ -337,7 +337,7 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
 }
 
-// What the last check found, and what the agent-check beside it heard.
+// The result of the last check, and of the agent-check.
 static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
@@ -423,11 +423,11 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 	}
 	if (word == NULL) {
 		snprintf(nothing, sizeof(nothing),
-			"no changes of health since weir-control was started");
-	} else { // names are not checked: it may be that of a service
+			"no health changes since the start of weir-control");
+	} else { // names are not validated: it may be the name of a service
 		weir_terminal_text(word, name, sizeof(name));
 		snprintf(nothing, sizeof(nothing),
-			"no changes of health of %s since weir-control was started%s%s%s", name,
+			"no health changes of %s since the start of weir-control%s%s%s", name,
 			strchr(word, '/') == NULL ? "; of a service: weirctl health history " : "",
 			strchr(word, '/') == NULL ? name : "",
 			strchr(word, '/') == NULL ? "/" : "");

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Results of the control API as people read them: a table for many, a record for one.
-// What is missing in a result is shown as "-": daemons of other versions may send fewer or more
-// keys.
+// Results of the control API as text: a table for many objects, a record for one. A missing key is
+// shown as "-": daemons of other versions may send fewer or more keys.
 #pragma once
 
 #include "command.h"
 
 enum weir_show_kind {
 	WEIR_SHOW_TEXT,
-	WEIR_SHOW_NUMBER, // to the right
-	WEIR_SHOW_PERCENT, // one digit behind the point
-	WEIR_SHOW_DECIMAL, // three digits behind the point
+	WEIR_SHOW_NUMBER, // right-aligned
+	WEIR_SHOW_PERCENT, // one decimal
+	WEIR_SHOW_DECIMAL, // three decimals
 	WEIR_SHOW_FLAG, // yes, no
 };
 
@@ -26,28 +25,28 @@ struct weir_show_column {
 // The cell of a row in a column. Returns buffer.
 const char *weir_show_cell(
 	const json_t *row, const struct weir_show_column *column, char *buffer, size_t bytes);
-// Print an array of objects as a table. "nothing" is printed instead of an empty one.
+// Print an array of objects as a table. An empty one prints the text "nothing" instead.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
-uint32_t weir_show_lines(const char *text); // how many end in it
-// Print a line of text on a screen of so many columns, over what was there. ">" is where a longer
-// one goes on: a part of a number would be another number.
+uint32_t weir_show_lines(const char *text); // number of flows that end in it
+// Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
+// line; it replaces a whole number, never a part of one.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
-// Whether one was requested by name; it is then shown with all details.
+// Whether one object was requested by name; it is then shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
-// A value in a cell's or record's form. Returns buffer.
+// Format a value as in a cell or record. Returns buffer.
 const char *weir_show_value(
 	const json_t *value, enum weir_show_kind kind, char *buffer, size_t bytes);
 
-// Add "time" to a row that has "time_ms": local time, as people compare it with their other logs.
+// Add "time" to a row that has "time_ms": local time, to compare with other logs.
 void weir_show_add_time(json_t *row);
 
 void weir_show_record(const struct weir_cli *cli, json_t *result); // "key  value" per line
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
-// All of them, in a table of so many columns of text; 0 = as many as it takes.
+// All columns, in a table of this width; 0 = unlimited.
 void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
 void weir_show_change(const struct weir_cli *cli, json_t *result);
 void weir_show_policy(const struct weir_cli *cli, json_t *result);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who changed what, as people read it.
+// The audit list as text: changes and refused requests.
 #include <pwd.h>
 #include <string.h>
 
@@ -8,8 +8,7 @@
 
 #define CELL 400
 
-// The name of the user here, which weir-control does not look up: it must not wait for a directory
-// service.
+// Resolve the user name in weirctl: weir-control must not block on a directory service.
 static void add_user(json_t *row) {
 	const json_t *uid = json_object_get(row, "uid");
 	const struct passwd *user;
@@ -26,7 +25,7 @@ static void add_user(json_t *row) {
 	}
 }
 
-// "forbidden, 3 times"; and why.
+// "forbidden, 3 times", and the reason.
 static void add_outcome(json_t *row) {
 	const char *outcome = json_string_value(json_object_get(row, "outcome"));
 	const char *why = json_string_value(json_object_get(row, "why"));
@@ -38,7 +37,8 @@ static void add_outcome(json_t *row) {
 	}
 	snprintf(text, sizeof(text), "%.32s%s%s%s", outcome != NULL ? outcome : "-", count,
 		why != NULL ? ": " : "", why != NULL ? why : "");
-	if (json_object_set_new(row, "result", json_string(text)) < 0) { // cut in a character
+	if (json_object_set_new(row, "result", json_string(text)) <
+		0) { // truncated inside a character
 		json_object_set_new(row, "result", json_string(outcome));
 	}
 }
@@ -63,5 +63,5 @@ void weir_show_audit(const struct weir_cli *cli, json_t *result) {
 		add_outcome(row);
 	}
 	weir_show_table(cli->out, result, columns, sizeof(columns) / sizeof(columns[0]),
-		"no changes since weir-control was started");
+		"no changes since the start of weir-control");
 }

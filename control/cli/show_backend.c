@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backends: a line for each, or a page for one.
+// Backends: one line for each, or a page for one.
 #include <stdarg.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// As short as it can be read.
+// The shortest readable form.
 static void set_duration(json_t *row, const char *key, const json_t *ms) {
 	json_int_t tenths = json_integer_value(ms) / 100, s = tenths / 10;
 	char text[32];
@@ -71,14 +71,14 @@ static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
 	if (json_is_integer(set)) {
 		add(notes, used, "weight set to %" JSON_INTEGER_FORMAT, json_integer_value(set));
 	} else if (json_is_integer(own)) {
-		add(notes, used, "says weight %" JSON_INTEGER_FORMAT, json_integer_value(own));
+		add(notes, used, "reports weight %" JSON_INTEGER_FORMAT, json_integer_value(own));
 	}
 	if (json_is_number(slow)) {
 		add(notes, used, "slow start %.0f %%", json_number_value(slow));
 	}
 }
 
-// What is out of the ordinary about a backend, in words. Returns notes.
+// The unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	size_t used = 0;
@@ -95,7 +95,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	}
 	add_drain(notes, &used, json_object_get(row, "drain"));
 	if (word != NULL && (strcmp(word, "lame-duck") == 0 || strcmp(word, "down") == 0)) {
-		add(notes, &used, "says %s", word);
+		add(notes, &used, "reports %s", word);
 	}
 	if (json_is_true(json_object_get(row, "at_limit"))) {
 		add(notes, &used, "accept queue full");
@@ -104,14 +104,14 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	return notes;
 }
 
-// --- one of them ----------------------------------------------------------------------------
+// --- one backend --------------------------------------------------------------------------
 
 static const char *const of_state[] = {"admin", "drain", "health", "since_ms", "why", "verdict",
 	"word", "leaving", "resolved", "ejected", "at_limit", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 
-// Print these members under a title, and take them out of the object.
+// Print these members under a title, and remove them from the object.
 static void print_section(FILE *out, json_t *object, const char *title, const char *const keys[]) {
 	json_t *section = json_object();
 
@@ -137,7 +137,7 @@ static void print_rest(FILE *out, const json_t *rest) {
 	}
 }
 
-// With the digits that were told.
+// With the reported digits.
 static void print_report(FILE *out, const json_t *report) {
 	json_t *shown = json_object();
 	const char *key;
@@ -157,7 +157,7 @@ static void print_report(FILE *out, const json_t *report) {
 	json_decref(shown);
 }
 
-// "auto", with what it comes to now.
+// "auto", with its current value.
 static void describe_weight(json_t *row) {
 	const json_t *automatic = json_object_get(row, "auto_weight");
 	json_int_t weight = json_integer_value(json_object_get(row, "weight"));
@@ -199,9 +199,9 @@ static void show_one(FILE *out, json_t *row) {
 	json_decref(rest);
 }
 
-// --- all of them ----------------------------------------------------------------------------
+// --- all backends -------------------------------------------------------------------------
 
-// Whether a weight other than the configured one is used somewhere.
+// Whether a backend uses a weight other than the configured one.
 static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;
@@ -216,7 +216,7 @@ static bool weights_differ(const json_t *rows) {
 	return false;
 }
 
-// What the columns have that is not in the row as it came.
+// Add the columns that are not keys of the row.
 static void add_cells(json_t *row, bool differ) {
 	set_duration(row, "since", json_object_get(row, "since_ms"));
 	set_duration(row, "age", json_object_get(json_object_get(row, "report"), "age_ms"));

@@ -50,7 +50,7 @@ static size_t width_of(const struct fit *fit, uint32_t count) {
 	return width < GAP ? 0 : width - GAP;
 }
 
-// The shown column that can be spared best; count = there is none.
+// The least important shown column; count = there is none.
 static uint32_t least(
 	const struct fit *fit, const struct weir_show_choice *choices, uint32_t count) {
 	uint32_t best = count;

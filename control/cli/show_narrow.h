@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables of many columns: those that say nothing are left out, and on a terminal that is too narrow
-// those that can be spared best.
+// Tables of many columns: hides columns without information and, on a narrow terminal, the least
+// important ones.
 #pragma once
 
 #include "show.h"
 
 struct weir_show_choice {
 	struct weir_show_column column;
-	const char *plain; // left out when every cell says this; NULL = never for that
-	uint8_t spare; // left out when the table is too wide, 1 before 2 ...; 0 = never
+	const char *plain; // hidden when every cell has this value; NULL = never
+	uint8_t spare; // hidden when the table is too wide, 1 before 2 ...; 0 = never
 };
 
-// Columns of the terminal that this is printed on; 0 = it is none.
+// Columns of the terminal on standard output; 0 = not a terminal.
 uint32_t weir_show_width(FILE *out);
 
-// As weir_show_table, no wider than width if that can be had; 0 = as wide as it is. What was left
-// out for its width is named below.
+// Like weir_show_table, fitted to width if possible; 0 = unlimited. Names of columns hidden for
+// lack of width are printed below.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing, uint32_t width);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is shown of services, and of changes to them and reports for them.
+// Output for services, changes to them, and reports for them.
 #include "show.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Shares are a table of their own, warnings come last.
+// Shares are a separate table; warnings are printed last.
 static void show_single(FILE *out, json_t *service) {
 	static const struct weir_show_column columns[] = {
 		{"BACKEND", "backend", WEIR_SHOW_TEXT},
@@ -83,10 +83,10 @@ void weir_show_policy(const struct weir_cli *cli, json_t *result) {
 			sizeof(service)),
 		weir_show_value(json_object_get(result, "effective_policy"), WEIR_SHOW_TEXT, policy,
 			sizeof(policy)),
-		json_is_null(json_object_get(result, "policy")) ? ", as configured" : "");
+		json_is_null(json_object_get(result, "policy")) ? ", from the configuration" : "");
 }
 
-// The API's names as they are written on the command line.
+// The API's key names as they are written on the command line.
 static char *with_dashes(char *text) {
 	for (char *c = text; *c; c++) {
 		*c = *c == '_' ? '-' : *c;

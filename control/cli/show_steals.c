@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connections that were moved away from busy backends, as people read them.
+// Connections that were moved away from busy backends, as text.
 #include <string.h>
 
 #include "show.h"
 
-#define CELL 512 // all reasons, with counts as large as there are
+#define CELL 512 // all reasons, with the largest counts
 
-// "running 3, changed 1": those that happened.
+// "running 3, changed 1": the counts that are not 0.
 static void add_refusals(json_t *row) {
 	const json_t *refused = json_object_get(row, "refused");
 	char text[CELL] = "", number[32];
@@ -98,8 +98,7 @@ void weir_show_steals(const struct weir_cli *cli, json_t *result) {
 		weir_show_table(cli->out, events, recent, sizeof(recent) / sizeof(recent[0]), "");
 	}
 	if (json_is_false(json_object_get(result, "supported"))) {
-		fprintf(cli->err,
-			"weir-dataplane is older than weir-control and moves no connection: "
-			"restart it\n");
+		fprintf(cli->err, "weir-dataplane is older than weir-control and cannot move "
+				  "connections: restart it\n");
 	}
 }

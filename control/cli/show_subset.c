@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is shown of subsets.
+// Output for subsets.
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static void copy(json_t *row, const json_t *from, const char *key) {
 }
 
 // Rows of `list` in each subset of a service, with the subset's worker; `list` NULL: the subset
-// itself, with what it has from its service.
+// itself, with the keys of its service.
 static void add_rows(json_t *rows, const json_t *service, const char *list) {
 	const json_t *subsets = json_object_get(service, "subsets");
 	json_t *subset, *one;
@@ -53,7 +53,7 @@ static void show_members(FILE *out, const json_t *service) {
 		{"REPLACES", "replaces", WEIR_SHOW_TEXT},
 	};
 	bool workers = json_array_size(json_object_get(service, "subsets")) > 1;
-	uint32_t first = workers ? 0 : 1; // one subset for all of them
+	uint32_t first = workers ? 0 : 1; // one subset for all workers
 	json_t *rows = json_array(), *subset;
 	json_int_t omitted = 0;
 	size_t i;
@@ -81,7 +81,7 @@ static void show_clients(FILE *out, const json_t *service) {
 	char least[32], mean[32], most[32];
 
 	if (!json_is_integer(counted)) {
-		return; // too many to count
+		return; // too many to compute
 	}
 	if (summary == NULL || json_is_null(summary)) {
 		fprintf(out, "\nno backend is usable\n\n");

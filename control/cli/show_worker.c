@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Workers, and whether they take flows from each other.
+// Output for workers, and for bucket stealing between them.
 #include "show.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// "stealing on", or off, and why if that is said. Nothing of a daemon that does not know of it.
+// "stealing on", or off, with the reason if given. Prints nothing if the daemon does not support
+// it.
 static void show_state(FILE *out, const json_t *object) {
 	const json_t *stealing = json_object_get(object, "stealing");
 	const json_t *why = json_object_get(object, "stealing_why");

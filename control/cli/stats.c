@@ -14,7 +14,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Only counters have rates. Gauges and settings are shown as they are.
+// Only counters have rates. Gauges and settings are shown unchanged.
 static bool is_counter(const char *key) {
 #define X(field, unit, metric, text) #field,
 	static const char *const counters[] = {
@@ -30,7 +30,7 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
-// Whole numbers; what is less than a half, as it is: 0 is for what did not happen.
+// Whole numbers; below a half with decimals, so that 0 means that nothing was counted.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
 	double per_second;
@@ -55,7 +55,7 @@ static json_t *rates_of_drops(const json_t *before, const json_t *after, json_in
 	return rates;
 }
 
-// Each counter becomes its rate, everything else stays as it is in `after`.
+// Each counter becomes a rate, everything else stays as in `after`.
 static json_t *rates_of(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_t *rates = json_object();
 	const char *key;
@@ -74,8 +74,8 @@ static json_t *rates_of(const json_t *before, const json_t *after, json_int_t in
 
 #define ROW_KEY_BYTES 256
 
-// What tells a row from all others: a backend that comes back at another address has the name of
-// the one that leaves.
+// The key that identifies a row: a backend that returns at another address has the same name as the
+// one that is being removed.
 static const char *row_key(const json_t *row, char *buffer, size_t bytes) {
 	const char *service = json_string_value(json_object_get(row, "service"));
 	const char *name = json_string_value(json_object_get(row, "name"));
@@ -126,7 +126,7 @@ json_t *weir_stats_rates(const json_t *before, const json_t *after) {
 #undef PART
 }
 
-// Drop reasons that happened, the rest is noise.
+// Only drop reasons with a count.
 static void print_drops(FILE *out, const json_t *drops, const char *header) {
 	static const struct weir_show_column columns_count[] = {
 		{"DROP-REASON", "reason", WEIR_SHOW_TEXT}, {"PACKETS", "n", WEIR_SHOW_NUMBER}};
@@ -159,7 +159,7 @@ static void leave_out_zeroes(json_t *counts) {
 	}
 }
 
-// What happened: most of what may be answered, and most reasons to refuse a datagram, do not.
+// Only counts that are not 0: most answers and refusal reasons of datagrams never occur.
 static void print_agents(FILE *out, json_t *agents) {
 	if (json_integer_value(json_object_get(agents, "configured")) == 0) {
 		return;
@@ -196,7 +196,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"TO-KERNEL/S", "to_kernel", WEIR_SHOW_NUMBER},
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		// Received by two workers: without it some of RX-PACKETS/S would seem lost.
+		// Packets that two workers received: without this column RX-PACKETS/S would seem to
+		// lose some.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {
@@ -240,8 +241,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		out, json_object_get(rates, "backends"), backends, COUNT(backends), "no backends");
 }
 
-// Draw over what was there, no more lines and columns than the terminal has; how many lines are
-// left out is said in the last one.
+// Overwrite the screen, within the terminal's lines and columns; the last line shows how many lines
+// are left out.
 static void redraw(FILE *out, const char *text) {
 	struct winsize size = {0};
 	int lines = (int)weir_show_lines(text), room;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// stats show: all counters once, or rates per second again and again.
+// stats show: all counters once, or rates per second repeatedly.
 #pragma once
 
 #include "command.h"
@@ -8,11 +8,11 @@
 void weir_stats_show(const struct weir_cli *cli, json_t *result); // counters
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command);
 
-// Rates between two results of stats.show: {interval_ms, workers: {counter: per second},
-// drops: {reason: per second}, services: [...], backends: [...]}. Gauges (active flows) are taken
-// from `after`. A counter that went back (the dataplane restarted) has no rate: null.
-// Owned by the caller; NULL without memory.
+// Rates between two results of stats.show: {interval_ms, workers: {counter: per second}, drops:
+// {reason: per second}, services: [...], backends: [...]}. Gauges (active flows) are taken from
+// `after`. A counter that decreased (the dataplane restarted) has the rate null. Owned by the
+// caller; NULL without memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
-// Print what weir_stats_rates gave.
+// Print the result of weir_stats_rates.
 void weir_stats_print_rates(FILE *out, const json_t *rates);

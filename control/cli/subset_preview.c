@@ -7,11 +7,11 @@
 
 #include "subset.h"
 
-#define PAIRS_MAX 1000000000u // clients x backends: some seconds
+#define PAIRS_MAX 1000000000u // clients x backends: takes some seconds
 #define ROWS_MAX 16u // of the histogram
 #define BAR_MAX 40u // characters
 
-// What the subsets of all clients amount to.
+// The subsets of all clients, aggregated.
 struct result {
 	struct weir_subset_params params;
 	uint32_t clients;
@@ -19,7 +19,7 @@ struct result {
 	uint32_t least, most; // clients of a backend
 	uint32_t smallest, largest; // subset
 	double mean;
-	uint32_t *with; // [clients + 1], backends that have so many clients
+	uint32_t *with; // [clients + 1]: number of backends with this many clients
 };
 
 // Adds one client's subset to counts[backends].

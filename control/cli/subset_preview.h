@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subset preview: how many clients each backend would have. Works it out with the code that the
-// daemon uses; needs no daemon.
+// subset preview: how many clients each backend would have. Computed with the daemon's code; needs
+// no daemon.
 #pragma once
 
 #include "command.h"

@@ -63,7 +63,7 @@ int weir_text_table_add(struct weir_text_table *table, const char *const *cells)
 
 static void print_row(const struct weir_text_table *table, const char *const *cells,
 	const size_t *width, FILE *out) {
-	size_t owed = 0; // spaces that are due before the next text
+	size_t owed = 0; // pending spaces before the next text
 
 	for (uint32_t i = 0; i < table->count; i++) {
 		size_t bytes = strlen(cells[i]);

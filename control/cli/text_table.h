@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables for people: columns line up, numbers to the right, no trailing spaces.
+// Text tables: aligned columns, numbers on the right, no trailing spaces.
 //
-// Threads: one table is used by one thread. Cells are copied.
+// Threads: a table is used by one thread. Cells are copied.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ struct weir_text_table;
 // columns are borrowed and must outlive the table. Returns NULL without memory.
 struct weir_text_table *weir_text_table_create(
 	const struct weir_text_table_column *columns, uint32_t count);
-void weir_text_table_free(struct weir_text_table *table); // NULL is fine
+void weir_text_table_free(struct weir_text_table *table); // NULL is allowed
 
 // Add a row of `count` cells. Returns 0 or -ENOMEM.
 int weir_text_table_add(struct weir_text_table *table, const char *const *cells);

@@ -15,17 +15,18 @@
 
 #define PAGE 10u
 
-// A terminal whose settings are kept, to be given back at the end.
+// The terminal, with the settings to restore at the end.
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
-	int signals; // signalfd: what ends it, and changes of the terminal's size
-	int keys; // descriptor, or -1: standard input is no terminal
+	int signals; // signalfd: termination, and changes of the terminal's size
+	int keys; // descriptor, or -1: standard input is not a terminal
 	struct termios before;
 	sigset_t mask_before;
 };
 
-// --- looks --------------------------------------------------------------------------------------
+// --- samples
+// --------------------------------------------------------------------------------------
 
 static int ask(struct weir_cli *cli, const char *command, json_t **ret) {
 	json_t *request = json_pack("{s:s}", "command", command);
@@ -35,7 +36,7 @@ static int ask(struct weir_cli *cli, const char *command, json_t **ret) {
 	return r;
 }
 
-// The view from the last look until now. *last is replaced.
+// The view from the last sample until now. Replaces *last.
 static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL;
 	int r = ask(cli, "stats.show", &now);
@@ -89,11 +90,11 @@ static bool begin(struct screen *screen, FILE *out) {
 	if (screen->keys >= 0) {
 		raw = screen->before;
 		raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-		raw.c_cc[VSUSP] = _POSIX_VDISABLE; // would leave the terminal as it is
+		raw.c_cc[VSUSP] = _POSIX_VDISABLE; // would leave the terminal unrestored
 		raw.c_cc[VMIN] = 1;
 		tcsetattr(screen->keys, TCSADRAIN, &raw);
 	}
-	fputs("\033[?1049h\033[?25l\033[2J", out); // another screen, no cursor
+	fputs("\033[?1049h\033[?25l\033[2J", out); // alternate screen, no cursor
 	return true;
 }
 
@@ -128,14 +129,14 @@ static void draw(FILE *out, json_t *view, struct screen *screen) {
 	fflush(out);
 }
 
-// What was typed. False: to quit.
+// Handle a typed key. False: quit.
 static bool take_keys(struct screen *screen) {
 	char keys[64];
 	ssize_t n = read(screen->keys, keys, sizeof(keys));
 	uint32_t *first = &screen->size.first;
 
 	if (n <= 0) {
-		screen->keys = -1; // its end: no more keys
+		screen->keys = -1; // end of input: no more keys
 	}
 	for (ssize_t i = 0; i < n; i++) {
 		switch (keys[i]) {
@@ -178,7 +179,7 @@ static int64_t now_ms(void) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Until the next look, draw again when a key or the terminal's size asks for it. False: to quit.
+// Until the next sample, redraw on a key or a change of the terminal's size. False: quit.
 static bool pass_time(FILE *out, json_t *view, struct screen *screen, int interval_ms) {
 	int64_t until_ms = now_ms() + interval_ms, left_ms;
 
@@ -205,7 +206,8 @@ static bool pass_time(FILE *out, json_t *view, struct screen *screen, int interv
 	return true;
 }
 
-// --- ways to show it ----------------------------------------------------------------------------
+// --- output modes
+// ---------------------------------------------------------------------------------
 
 static int live(struct weir_cli *cli, json_t **last, int interval_ms) {
 	struct screen screen = {.sort = (enum weir_top_sort)cli->options->sort};
@@ -215,7 +217,7 @@ static int live(struct weir_cli *cli, json_t **last, int interval_ms) {
 	json_t *view = NULL;
 	int r = WEIR_CLI_DONE;
 
-	// What goes wrong meanwhile is told when the screen is as it was.
+	// Errors are printed after the terminal is restored.
 	cli->err = open_memstream(&said, &bytes);
 	if (cli->err == NULL || !begin(&screen, cli->out)) {
 		fprintf(err, "weirctl: out of memory or descriptors\n");
@@ -276,7 +278,7 @@ int weir_top_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	(void)command;
 	if (is_live && !isatty(fileno(cli->out))) {
 		fprintf(cli->err,
-			"weirctl: standard output is no terminal: use --once or --json\n");
+			"weirctl: standard output is not a terminal: use --once or --json\n");
 		return WEIR_CLI_USAGE;
 	}
 	r = ask(cli, "stats.show", &last);

@@ -9,11 +9,11 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define EVENTS 5u // shown
-#define BACKEND_LINES 4u // at least: their header and three
+#define BACKEND_LINES 4u // minimum: their header and three rows
 
 // --- a view -------------------------------------------------------------------------------------
 
-// The last ones alone: there may be a thousand.
+// Only the last ones: there may be a thousand.
 static json_t *last_of(json_t *events) {
 	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
@@ -217,7 +217,7 @@ static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t 
 	return text;
 }
 
-// At most so many lines, each cut to the columns.
+// Print at most this many lines, each cut to the columns.
 static void put(FILE *out, const char *text, uint32_t lines, uint32_t columns) {
 	while (text != NULL && *text != '\0' && lines-- > 0) {
 		size_t line = strcspn(text, "\n");
@@ -231,11 +231,11 @@ struct section {
 	void (*print)(FILE *out, const json_t *view);
 	char *text;
 	uint32_t most; // lines
-	uint32_t lines; // that it gets
+	uint32_t lines; // lines assigned to it
 };
 
-// Lines of each section, those before others first; backends keep BACKEND_LINES. Returns what is
-// left. In the order of importance.
+// Assign lines to each section by importance; backends keep BACKEND_LINES. Returns the remaining
+// lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
 	const json_t *view, uint32_t rows) {
 	for (uint32_t i = 0; i < count; i++) {
@@ -251,7 +251,7 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 	return rows;
 }
 
-// One that is cut says how many lines it lacks.
+// A truncated section shows how many lines are missing.
 static void put_section(FILE *out, const struct section *section, uint32_t columns) {
 	const uint32_t all = section->text != NULL ? weir_show_lines(section->text) : 0;
 	char rest[32];
@@ -278,7 +278,7 @@ static void put_backends(
 	for (uint32_t i = screen->first; i < count && i < screen->first + shown; i++) {
 		json_array_append(rows, json_array_get(all, i));
 	}
-	// Without a row it would say that there are none.
+	// Without a row it would print that there are none.
 	text = shown > 0 || count == 0 ? text_by(print_backends, rows) : NULL;
 	put(out, text, lines, screen->columns);
 	free(text);
@@ -291,7 +291,7 @@ void weir_top_draw(
 		{.print = print_drops, .most = 6}, {.print = print_services, .most = 9},
 		{.print = print_events, .most = EVENTS + 1}};
 	static const uint32_t order[] = {2, 1, 0, 3};
-	// The last line stays free, or the terminal scrolls.
+	// The last line stays empty, or the terminal scrolls.
 	uint32_t rows = screen->rows > 2 ? screen->rows - 2 : 0;
 
 	rows = share_out(sections, COUNT(sections), order, view, rows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What weirctl top shows: looks at the daemon, and their text for a screen of a given size.
+// The view of weirctl top: samples of the daemon's counters, and their text for a screen of a given
+// size.
 #pragma once
 
 #include "command.h"
@@ -19,8 +20,8 @@ enum weir_top_sort {
 #undef X
 };
 
-// Between two looks: {interval_ms, workers, drops, ports, services, backends} as weir_stats_rates
-// gives it, worker_rows as worker.show, events as health.history, its newest last.
+// Between two samples: {interval_ms, workers, drops, ports, services, backends} as from
+// weir_stats_rates, worker_rows as from worker.show, events as from health.history, newest last.
 json_t *weir_top_between(
 	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
 // Sort the backends, in place.
@@ -31,9 +32,9 @@ void weir_top_print(FILE *out, const json_t *view);
 
 struct weir_top_screen {
 	uint32_t rows, columns;
-	uint32_t first; // backend that is shown first; set back to what there is
+	uint32_t first; // index of the first backend shown; corrected to the valid range
 };
 
-// Draw it on a terminal, cut to its size: backends take the lines that the rest leaves.
+// Draw it on a terminal, cut to its size: backends take the remaining lines.
 void weir_top_draw(
 	FILE *out, const json_t *view, const char *title, struct weir_top_screen *screen);

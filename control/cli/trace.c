@@ -7,20 +7,19 @@
 #include "captured.h"
 #include "trace_view.h"
 
-#define SILENT_MS 5000 // without a packet, until that is said
+#define SILENT_MS 5000 // time without a packet before a message
 
 struct trace {
 	struct weir_cli *cli;
 	struct weir_capture_session *capture;
 	json_int_t most, shown;
-	int64_t last_ns; // time of the packet before; 0 = none
+	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
-	json_int_t tables; // of `known`: it is asked for again when the worker had others
+	json_int_t tables; // time of `known`: requested again if the worker's version changed
 	bool said_silent;
 };
 
-// One row of a show command for this name; NULL: there is none. What goes wrong is no more than a
-// line that the view leaves out.
+// The row of a show command for this name; NULL: none. On an error the view only lacks a line.
 static json_t *ask_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
@@ -43,7 +42,7 @@ static void forget(struct weir_trace_known *known) {
 	*known = (struct weir_trace_known){0};
 }
 
-// What the configuration says of the packet's service and backend.
+// Fetch the configuration of the packet's service and backend.
 static void look_up(struct trace *trace, const json_t *packet) {
 	const char *service = weir_captured_text(packet, "service");
 	const char *backend = weir_captured_text(packet, "backend");
@@ -102,7 +101,7 @@ static int pass_packets(struct trace *trace) {
 		if (trace->shown == 0 && !trace->said_silent &&
 			weir_capture_session_lasts(trace->capture, SILENT_MS)) {
 			fprintf(trace->cli->err,
-				"weirctl: no packet of this flow for %d s; waiting (^C ends it)\n",
+				"weirctl: no packet of this flow for %d s; waiting (^C to end)\n",
 				SILENT_MS / 1000);
 			trace->said_silent = true;
 		}

@@ -16,7 +16,7 @@
 #define COLUMNS 80
 #define INDENT 17 // of the text of a stage
 
-// A packet that is being explained: its texts, safe on a terminal.
+// A packet that is being explained: its texts, safe for a terminal.
 struct packet {
 	const json_t *json;
 	const struct weir_trace_known *known;
@@ -74,13 +74,13 @@ static const char *kind_text(const char *kind) {
 	static const char *const texts[][2] = {
 		{"flow", "packet of a flow"},
 		{"echo", "echo request"},
-		{"icmp-error", "ICMP error, goes with the flow that it quotes"},
-		{"other", "nothing that a service takes"},
-		{"suspect", "wrong, if it is to a VIP"},
+		{"icmp-error", "ICMP error, handled with the flow that it quotes"},
+		{"other", "not for any service"},
+		{"suspect", "invalid, if it is to a VIP"},
 		{"broken", "broken"},
 		{"fragment-first", "first fragment of a flow's packet"},
-		{"fragment", "later fragment, goes with the first"},
-		{"offered", "from another worker, that has decided"},
+		{"fragment", "later fragment, handled like the first"},
+		{"offered", "from another worker, already decided"},
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -99,10 +99,10 @@ static void add_parsed(struct packet *p) {
 	shown(p, "event", event);
 	shown(p, "path", path);
 	if (kind[0] == '\0') {
-		return; // it met no pipeline
+		return; // it entered no pipeline
 	}
 	if (is(p, "path", "fast") && is(p, "event", "data")) {
-		event[0] = '\0'; // or an ACK: the fast path does not tell them apart
+		event[0] = '\0'; // or an ACK: the fast path does not distinguish them
 	}
 	snprintf(line, sizeof(line), "%s%s%s%s%s%s", text != NULL ? text : kind,
 		event[0] ? ": " : "", event, path[0] ? "; " : "", path, path[0] ? " path" : "");
@@ -113,7 +113,7 @@ static void add_flow_table(struct packet *p) {
 	const char *found = is(p, "choice", "flow")        ? "found"
 			    : is(p, "choice", "new")       ? "not found; entered"
 			    : is(p, "choice", "untracked") ? "not found; not entered"
-			    : is(p, "choice", "replaced")  ? "found; its backend takes it no more"
+			    : is(p, "choice", "replaced")  ? "found; its backend accepts it no more"
 							   : NULL;
 	char line[LINE], state[NAME];
 
@@ -140,7 +140,7 @@ static void add_selection(struct packet *p) {
 	} else if (is(p, "choice", "untracked")) {
 		snprintf(why, sizeof(why), ", chosen for this packet alone");
 	} else if (is(p, "choice", "replaced")) {
-		snprintf(why, sizeof(why), ", instead of that one");
+		snprintf(why, sizeof(why), ", instead of that backend");
 	}
 	snprintf(line, sizeof(line), "%s%s", p->backend, why);
 	add(p, "selection", line);
@@ -159,7 +159,7 @@ static void add_rewrite(struct packet *p, const uint8_t *data, size_t bytes) {
 	add(p, "rewrite", line);
 }
 
-// The command that tells more of a reason, for the packet's service.
+// The command that shows more about a drop reason, for the packet's service.
 static void add_look(struct packet *p) {
 	const char *look = weir_captured_reason_look(p->reason);
 	const char *place = strstr(look, "SERVICE");
@@ -226,7 +226,7 @@ void weir_trace_explain(json_t *packet, const struct weir_trace_known *known) {
 
 // --- output -------------------------------------------------------------------------------------
 
-// Local time with microseconds, as people compare it with other captures.
+// Local time with microseconds, to compare with other captures.
 static void print_time(FILE *out, int64_t time_ns) {
 	time_t seconds = (time_t)(time_ns / 1000000000);
 	struct tm local = {0};
@@ -238,7 +238,7 @@ static void print_time(FILE *out, int64_t time_ns) {
 	fprintf(out, "%s.%06d", clock, (int)(time_ns % 1000000000 / 1000));
 }
 
-// A stage's text, with lines that go on below its beginning. Words are not broken.
+// Print a stage's text; continued lines are indented. Words are not broken.
 static void print_stage(FILE *out, const char *stage, const char *text) {
 	int at = fprintf(out, "    %-*s", INDENT - 5, stage);
 

@@ -9,12 +9,12 @@
 #include "show_narrow.h"
 #include "terminal.h"
 
-#define SHOWN 24u // backends; of more, the half that is used most and the half used least
+#define SHOWN 24u // backends; of more, the most used half and the least used half of them
 #define NAME_MOST 32
 #define BAR_LEAST 10
 #define WIDTH 80
 #define CELL 80
-#define WAIT_MOST_MS 5000 // for agents that were asked just now
+#define WAIT_MOST_MS 5000 // for agents that were just requested to measure
 
 static double value(const json_t *row, const char *key) {
 	return json_number_value(json_object_get(row, key));
@@ -61,7 +61,7 @@ static void print_rest(FILE *out, json_t *const *rest, size_t count) {
 	for (size_t i = 0; i < count; i++) {
 		wasted += value(rest[i], "wasted");
 	}
-	fprintf(out, "... %zu more, used %.1f to %.1f %%, wasted %.1f %% in all\n", count,
+	fprintf(out, "... %zu more, used %.1f to %.1f %%, wasted %.1f %% in total\n", count,
 		100 * value(rest[count - 1], "utilization"), 100 * value(rest[0], "utilization"),
 		100 * wasted);
 }
@@ -98,9 +98,10 @@ static void print_chart(
 static void print_nothing(FILE *out, const json_t *result, const char *service, size_t backends) {
 	double again_ms = value(result, "again_ms");
 
-	fprintf(out, "%s: none of its %zu backends has told its utilization", service, backends);
+	fprintf(out, "%s: none of its %zu backends reports its utilization", service, backends);
 	if (again_ms > 0) {
-		fprintf(out, "; their agents were asked just now: again in %.0f s\n",
+		fprintf(out,
+			"; their agents were just requested to measure it: try again in %.0f s\n",
 			ceil(again_ms / 1000));
 	} else {
 		fprintf(out, ": it comes from weir-agent, health checks or weirctl\n");
@@ -130,10 +131,11 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 		return;
 	}
 	qsort(known, count, sizeof(*known), compare_used);
-	fprintf(out, "%s: %zu of %zu backends tell their utilization: mean %.1f %%, most %.1f %%\n",
+	fprintf(out, "%s: %zu of %zu backends report utilization: mean %.1f %%, maximum %.1f %%\n",
 		service, count, json_array_size(backends), 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
-		"wasted: %.1f %% in all, %.1f %% of what they do with each of them at %.1f %%\n\n",
+		"wasted: %.1f %% in total, %.1f %% of the usage with every backend at "
+		"%.1f %%\n\n",
 		100 * value(result, "wasted"),
 		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);
 	print_chart(out, known, count, most, width, colour);
@@ -141,12 +143,12 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 }
 
 void weir_waste_show(const struct weir_cli *cli, json_t *result) {
-	int width = (int)weir_show_width(cli->out); // 0 = no terminal
+	int width = (int)weir_show_width(cli->out); // 0 = not a terminal
 
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
-// Agents that measure nothing else are asked by the first request, and have told it by the second.
+// The first request makes agents measure utilization; the second gets their reports.
 static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	int r = weir_cli_request(cli, request, ret);
 	json_int_t again_ms;
@@ -159,8 +161,8 @@ static int request_twice(struct weir_cli *cli, const json_t *request, json_t **r
 		return r;
 	}
 	if (isatty(fileno(cli->err))) {
-		fprintf(cli->err, "weirctl: asking the agents of %s for %.1f s\n", cli->words[0],
-			(double)again_ms / 1000);
+		fprintf(cli->err, "weirctl: requesting reports from the agents of %s for %.1f s\n",
+			cli->words[0], (double)again_ms / 1000);
 	}
 	json_decref(*ret);
 	weir_cli_wait_ms((int)again_ms);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: the utilization of each backend as a bar, and what is left up to the one
-// that is used most: figure 20-1 of the SRE book.
+// weirctl service waste: the utilization of each backend as a bar, and its gap to the most used
+// one: figure 20-1 of the SRE book.
 #pragma once
 
 #include "command.h"
 
-// Waits for agents that are asked for the first time, up to some seconds.
+// Waits up to some seconds for agents that were not measuring utilization.
 int weir_waste_run(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_waste_show(const struct weir_cli *cli, json_t *result);
 // width: of the whole chart, in columns.

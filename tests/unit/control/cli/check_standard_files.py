@@ -84,7 +84,7 @@ def full_disk_is_told(weirctl, daemon):
         assert status == 1, (words, status)
         assert err.splitlines()[-1] in (
             "weirctl: cannot write to standard output: No space left on device",
-            "weirctl: could not write all of it to standard output"), (words, err)
+            "weirctl: could not write all output to standard output"), (words, err)
 
 
 def watched_state_is_told_once(weirctl, daemon):

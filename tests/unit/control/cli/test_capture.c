@@ -333,7 +333,7 @@ static void wrong_options_are_usage_errors(void **state) {
 		{"--rate=0", "use 1 to 1000000"},
 		{"--packets=0", "use 1 to 1000000000"},
 		{"--duration=x", "is not a number"},
-		{"--backend=web-1", "--backend needs --service, or is SERVICE/NAME"},
+		{"--backend=web-1", "--backend needs --service or the form SERVICE/NAME"},
 		{"--backend=web/", "expected NAME or SERVICE/NAME"},
 		{"--backend=/web-1", "expected NAME or SERVICE/NAME"},
 		{"--backend=web/web-1/x", "expected NAME or SERVICE/NAME"},
@@ -503,7 +503,7 @@ static void an_interrupt_ends_the_wait_for_a_reader(void **state) {
 	assert_string_equal(
 		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
 	read_file(err, text, sizeof(text));
-	expect_contains(text, "/file: nobody reads it\n");
+	expect_contains(text, "/file: the pipe has no reader\n");
 	unlink(err);
 	stop(&lab);
 }

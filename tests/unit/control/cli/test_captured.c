@@ -31,7 +31,7 @@ static void verdicts_are_one_line(void **state) {
 			"forward to b of web (not in the flow table) on lan"},
 		{"{\"action\": \"forward\", \"choice\": \"replaced\", \"service\": \"web\", "
 		 "\"backend\": \"b\", \"out_port\": \"lan\"}",
-			"forward to b of web (another backend than before) on lan"},
+			"forward to b of web (backend changed) on lan"},
 		{"{\"action\": \"forward\", \"choice\": \"none\"}", "forward"},
 		{"{\"action\": \"drop\", \"reason\": \"no_backend\", \"service\": \"web\"}",
 			"drop: no_backend, service web"},

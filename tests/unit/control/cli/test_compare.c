@@ -24,15 +24,15 @@ static void policies_are_lines_and_backends_columns(void **state) {
 		HEAD("5000", "6000", "0", "0") ", \"backends\": [" BACKEND(
 			"web-1", "40.0", "41.5") ", " BACKEND("web-2", "60.0", "58.5") "]}",
 		"web, policy maglev: 5000 of 6000 flows that began within 60.0 s were recorded\n"
-		"Replayed: when each flow began, and how long it lasted, times how slow or fast "
-		"the other backend is.\n"
-		"Not replayed: flows that last longer, errors, changes of the backends.\n"
+		"Replayed: start and duration of each flow, scaled by the relative speed of the "
+		"other backend.\n"
+		"Not replayed: slower responses under load, errors, changes of the backends.\n"
 		"\n"
-		"POLICY                SHARE-LEAST-%  SHARE-MOST-%  ACTIVE-MEAN  ACTIVE-MOST  "
+		"POLICY               SHARE-LEAST-%  SHARE-MOST-%  ACTIVE-MEAN  ACTIVE-MOST  "
 		"SPREAD  SPILLED  REJECTED\n"
-		"recorded (as it was)           10.0          60.0          2.5          5.0   "
+		"recorded (measured)           10.0          60.0          2.5          5.0   "
 		"2.000        0         7\n"
-		"maglev (in use)                11.0          59.0          2.5          5.0   "
+		"maglev (in use)               11.0          59.0          2.5          5.0   "
 		"2.000        0         7\n"
 		"\n"
 		"Shares of the flows in percent:\n"
@@ -46,8 +46,8 @@ static void policies_are_lines_and_backends_columns(void **state) {
 static void doubts_are_told(void **state) {
 	const char *const parts[] = {"warning: 3 flows were lost: too many ended\n",
 		"warning: 4 flows were left out: use a shorter --for\n",
-		"warning: most flows had not ended, or had no answer: use a longer --for\n",
-		"warning: few flows: small differences are chance\n"};
+		"warning: most flows had not ended, or had no response: use a longer --for\n",
+		"warning: few flows: small differences are random\n"};
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("10", "6000", "3", "4") ", \"backends\": []}", 0, NULL);
 	struct weir_cli cli = {.options = &options};
@@ -87,9 +87,9 @@ static void many_backends_are_cut_down(void **state) {
 	cli.out = open_memstream(&text, &bytes);
 	weir_compare_show(&cli, result);
 	fclose(cli.out);
-	expect_contains(text, "Shares of the flows in percent, of the backends where they differ "
-			      "most:\nBACKEND        b777 ");
-	expect_contains(text, "and 9992 more backends; all of them with --json\n");
+	expect_contains(text, "Shares of the flows in percent, of the backends with the largest "
+			      "differences:\nBACKEND        b777 ");
+	expect_contains(text, "and 9992 more backends; --json prints all\n");
 	free(text);
 	json_decref(result);
 }

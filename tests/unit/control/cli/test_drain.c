@@ -128,7 +128,7 @@ static void drain_that_is_watched_goes_on_without_weirctl(void **state) {
 
 	(void)state;
 	assert_int_equal(outcome.status, 3);
-	expect_contains(outcome.err, "the drain goes on without weirctl");
+	expect_contains(outcome.err, "the drain continues without weirctl");
 	free_outcome(&outcome);
 	server_stop(server);
 }

@@ -108,8 +108,8 @@ static void lists_say_when_they_are_empty(void **state) {
 	expect_shown(weir_show_steals, NULL, "{\"services\": [], \"recent\": []}",
 		"no service with \"steal\"\n");
 	expect_shown(weir_show_history, NULL, "[]",
-		"no changes of health since weir-control was started\n");
-	expect_shown(weir_show_audit, NULL, "[]", "no changes since weir-control was started\n");
+		"no health changes since the start of weir-control\n");
+	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
 }
 
 // What a client has asked for is in the records, whatever it is.
@@ -174,12 +174,12 @@ static void flow_by_worker_is_a_line_for_each_backend(void **state) {
 static void history_of_nothing_tells_how_services_are_named(void **state) {
 	(void)state;
 	expect_shown(weir_show_history, "web", "[]",
-		"no changes of health of web since weir-control was started; of a service: weirctl "
+		"no health changes of web since the start of weir-control; of a service: weirctl "
 		"health history web/\n");
 	expect_shown(weir_show_history, "web/", "[]",
-		"no changes of health of web/ since weir-control was started\n");
+		"no health changes of web/ since the start of weir-control\n");
 	expect_shown(weir_show_history, NULL, "[]",
-		"no changes of health since weir-control was started\n");
+		"no health changes since the start of weir-control\n");
 }
 
 static void one_by_name_is_a_record(void **state) {
@@ -212,7 +212,7 @@ static void notes_of_backends(void **state) {
 		"\n"
 		"BACKEND  NOTES\n"
 		"web/a    leaving, no next hop\n"
-		"web/b    draining, 1.5 s left, says lame-duck, accept queue full\n"
+		"web/b    draining, 1.5 s left, reports lame-duck, accept queue full\n"
 		"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
 }
 

@@ -43,7 +43,7 @@ static void policy_that_was_set(void **state) {
 		"web: policy random\n");
 	expect_shown(weir_show_policy, NULL,
 		"{\"service\": \"web\", \"policy\": null, \"effective_policy\": \"maglev\"}",
-		"web: policy maglev, as configured\n");
+		"web: policy maglev, from the configuration\n");
 }
 
 static void report_that_was_taken(void **state) {

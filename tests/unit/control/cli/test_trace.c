@@ -71,9 +71,9 @@ static void each_stage_says_what_it_decided(void **state) {
 		"    received     54 bytes on wan by worker 1, tables 812\n"
 		"    distributed  bucket 528, hash 1f\n"
 		"    parsed       packet of a flow: syn; slow path\n"
-		"    flow table   found; its backend takes it no more; now young\n"
+		"    flow table   found; its backend accepts it no more; now young\n"
 		"    service      web\n"
-		"    selection    web-2, instead of that one\n"
+		"    selection    web-2, instead of that backend\n"
 		"    rewrite      IPv4 in IPv4, to 10.0.0.12\n"
 		"    sent         on lan\n");
 }
@@ -154,7 +154,7 @@ static void foreign_text_is_safe(void **state) {
 		"{\"action\": \"\\u001b[2J\", \"port\": \"\\u0007\", \"data\": \"!\", \"kind\": "
 		"\"\\u001b\", \"service\": \"a\\nb\", \"worker\": \"x\"}",
 		true, 0,
-		"#0  00:00:00.000000  no whole Ethernet header\n"
+		"#0  00:00:00.000000  incomplete Ethernet header\n"
 		"    received     0 bytes on \\x07 by worker 0\n"
 		"    parsed       \\x1b\n"
 		"    service      a\\x0ab\n"

@@ -54,8 +54,8 @@ static void used_and_wasted_make_the_width(void **state) {
 
 	(void)state;
 	assert_string_equal(text,
-		"web: 4 of 4 backends tell their utilization: mean 50.0 %, most 80.0 %\n"
-		"wasted: 120.0 % in all, 37.5 % of what they do with each of them at 80.0 %\n"
+		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
+		"wasted: 120.0 % in total, 37.5 % of the usage with every backend at 80.0 %\n"
 		"\n"
 		"BACKEND  USED-%  WASTE%\n"
 		"b3         80.0     0.0  ####################\n"
@@ -90,7 +90,7 @@ static void colours_and_narrow_terminals(void **state) {
 	assert_null(strchr(text, '\033'));
 	free(text);
 	text = chart(result_of(3, idle), 40, false);
-	expect_contains(text, "most 0.0 %\nwasted: 0.0 % in all, 0.0 %");
+	expect_contains(text, "maximum 0.0 %\nwasted: 0.0 % in total, 0.0 %");
 	free(text);
 }
 
@@ -101,7 +101,7 @@ static void no_reports_are_told(void **state) {
 
 	(void)state;
 	assert_string_equal(text,
-		"web: none of its 1 backends has told its utilization: it comes from weir-agent, "
+		"web: none of its 1 backends reports its utilization: it comes from weir-agent, "
 		"health checks or weirctl\n");
 	free(text);
 	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
@@ -109,8 +109,8 @@ static void no_reports_are_told(void **state) {
 			     "b", "utilization"),
 		80, false);
 	assert_string_equal(text,
-		"web: none of its 2 backends has told its utilization; their agents were asked "
-		"just now: again in 5 s\n");
+		"web: none of its 2 backends reports its utilization; their agents were just "
+		"requested to measure it: try again in 5 s\n");
 	free(text);
 	text = chart(json_pack("[i]", 3), 80, false); // of another version
 	free(text);
@@ -134,7 +134,7 @@ static void agents_that_are_asked_first_are_waited_for(void **state) {
 
 	(void)state;
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, "web: 1 of 1 backends tell their utilization: mean 50.0 %");
+	expect_contains(outcome.out, "web: 1 of 1 backends report utilization: mean 50.0 %");
 	free_outcome(&outcome);
 	server_stop(server);
 	server = server_start(SERVER_ANSWER, late);
