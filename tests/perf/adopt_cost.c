@@ -7,19 +7,16 @@
 //
 // usage: adopt_cost [REPEATS]
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
 #include "frames.h"
 #include "pipeline_lab.h"
 #include "service_table.h"
+#include "test.h"
 
 #define BACKENDS 10000u
 #define SERVICES 1000u

@@ -58,7 +58,7 @@ class Tree:
         self.cases = set()  # functions of unit tests
         for path in glob.glob(root + "/tests/**/*.c", recursive=True):
             with open(path, encoding="utf-8") as file:
-                self.cases.update(re.findall(r"^static void (\w+)\(void \*\*state\)", file.read(), re.M))
+                self.cases.update(re.findall(r"^TEST\(\s*(\w+)", file.read(), re.M))
         for pattern, name in (("packets/scenarios_*", r"test_(\w+)"), ("packages/check", r"(\w+)")):
             for path in glob.glob(f"{root}/tests/{pattern}.py"):
                 with open(path, encoding="utf-8") as file:

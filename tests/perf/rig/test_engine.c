@@ -6,15 +6,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -23,6 +18,7 @@
 #include <rte_ring.h>
 
 #include "distance.h"
+#include "test.h"
 
 #define RING 256u
 #define BUFFERS 1023u
@@ -103,7 +99,21 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void each_flow_in_turn_comes_back(void **state) {
+static int start_eal(__attribute__((unused)) void **state) {
+	char cpu[16], *words[] = {"test_rig_engine", "--no-huge", "--no-shconf", "--no-pci",
+			      "--no-telemetry", "-m64", "--lcores", cpu, "--log-level=error", NULL};
+
+	snprintf(cpu, sizeof(cpu), "0@%d", sched_getcpu());
+	return rte_eal_init((int)(sizeof(words) / sizeof(*words)) - 1, words) < 0 ? -1 : 0;
+}
+
+static int stop_eal(__attribute__((unused)) void **state) {
+	return rte_eal_cleanup();
+}
+
+TEST_GROUP(start_eal, stop_eal);
+
+TEST(each_flow_in_turn_comes_back, setup, teardown) {
 	struct lab *lab = *state;
 	struct rig_result result;
 
@@ -117,7 +127,7 @@ static void each_flow_in_turn_comes_back(void **state) {
 	assert_true(result.seconds > 0.02);
 }
 
-static void rate_is_kept(void **state) {
+TEST(rate_is_kept, setup, teardown) {
 	struct rig_trial_params params = {
 		.rate_pps = 10000, .seconds = 0.5, .burst = 32, .trial = 2, .kind = RIG_DATA};
 	struct lab *lab = *state;
@@ -129,7 +139,7 @@ static void rate_is_kept(void **state) {
 	assert_int_equal(result.received, result.sent);
 }
 
-static void flat_out_is_not_paced(void **state) {
+TEST(flat_out_is_not_paced, setup, teardown) {
 	struct rig_trial_params params = {
 		.seconds = 0.1, .burst = 32, .trial = 3, .kind = RIG_DATA};
 	struct lab *lab = *state;
@@ -144,7 +154,7 @@ static void flat_out_is_not_paced(void **state) {
 }
 
 // What the device does not take is lost, and told.
-static void full_ring_refuses(void **state) {
+TEST(full_ring_refuses, setup, teardown) {
 	struct rig_trial_params params = in_turn;
 	struct lab *lab = *state;
 	struct rte_ring *nobody = rte_ring_create("nobody", RING, 0, 0);
@@ -173,7 +183,7 @@ static void full_ring_refuses(void **state) {
 	rte_ring_free(nobody);
 }
 
-static void without_buffers_it_says_so(void **state) {
+TEST(without_buffers_it_says_so, setup, teardown) {
 	struct rig_trial_params params = {
 		.rate_pps = 0, .seconds = 1, .burst = 32, .trial = 4, .kind = RIG_DATA};
 	struct lab *lab = *state;
@@ -185,7 +195,7 @@ static void without_buffers_it_says_so(void **state) {
 	rte_pktmbuf_free_bulk(taken, BUFFERS);
 }
 
-static void wrong_traffic_changes_nothing(void **state) {
+TEST(wrong_traffic_changes_nothing, setup, teardown) {
 	struct rig_traffic_params params = traffic;
 	struct lab *lab = *state;
 	struct rig_result result;
@@ -196,12 +206,11 @@ static void wrong_traffic_changes_nothing(void **state) {
 	assert_int_equal(result.received, result.sent);
 }
 
-static void distance_of_two_cpus(void **state) {
+TEST(distance_of_two_cpus) {
 	unsigned int other = (unsigned int)sched_getcpu() == 0 ? 1 : 0;
 	double ns = -1;
 	int r;
 
-	(void)state;
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
 		skip();
 	}
@@ -209,27 +218,4 @@ static void distance_of_two_cpus(void **state) {
 	// Busy CPUs are an answer, too.
 	assert_true((r == 0 && ns > 1 && ns < 5000) || (r == -EAGAIN && ns == -1));
 	assert_true(rig_distance(CPU_SETSIZE - 1, &ns) < 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(each_flow_in_turn_comes_back, setup, teardown),
-		cmocka_unit_test_setup_teardown(rate_is_kept, setup, teardown),
-		cmocka_unit_test_setup_teardown(flat_out_is_not_paced, setup, teardown),
-		cmocka_unit_test_setup_teardown(full_ring_refuses, setup, teardown),
-		cmocka_unit_test_setup_teardown(without_buffers_it_says_so, setup, teardown),
-		cmocka_unit_test_setup_teardown(wrong_traffic_changes_nothing, setup, teardown),
-		cmocka_unit_test(distance_of_two_cpus),
-	};
-	char cpu[16], *words[] = {"test_rig_engine", "--no-huge", "--no-shconf", "--no-pci",
-			      "--no-telemetry", "-m64", "--lcores", cpu, "--log-level=error", NULL};
-	int failed;
-
-	snprintf(cpu, sizeof(cpu), "0@%d", sched_getcpu());
-	if (rte_eal_init((int)(sizeof(words) / sizeof(*words)) - 1, words) < 0) {
-		return EXIT_FAILURE;
-	}
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	rte_eal_cleanup();
-	return failed;
 }

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "latency.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
-static void quantiles_of_nothing_are_zero(void **state) {
+TEST(quantiles_of_nothing_are_zero) {
 	static struct rig_latency latency;
 
-	(void)state;
 	rig_latency_clear(&latency);
 	assert_int_equal(rig_latency_quantile(&latency, 0.5), 0);
 	assert_int_equal(rig_latency_quantile(&latency, 1), 0);
 }
 
-static void small_values_are_exact(void **state) {
+TEST(small_values_are_exact) {
 	static struct rig_latency latency;
 
-	(void)state;
 	rig_latency_clear(&latency);
 	for (uint64_t value = 1; value <= 100; value++) {
 		rig_latency_add(&latency, value);
@@ -34,10 +27,9 @@ static void small_values_are_exact(void **state) {
 	assert_int_equal(latency.sum, 5050);
 }
 
-static void one_slow_packet_in_a_thousand_is_the_last_quantile(void **state) {
+TEST(one_slow_packet_in_a_thousand_is_the_last_quantile) {
 	static struct rig_latency latency;
 
-	(void)state;
 	rig_latency_clear(&latency);
 	for (unsigned int i = 0; i < 999; i++) {
 		rig_latency_add(&latency, 10);
@@ -49,10 +41,9 @@ static void one_slow_packet_in_a_thousand_is_the_last_quantile(void **state) {
 }
 
 // Alone in the histogram a value comes back as itself; beside a larger one, as its slot's end.
-static void error_is_below_two_percent(void **state) {
+TEST(error_is_below_two_percent) {
 	static struct rig_latency latency;
 
-	(void)state;
 	for (unsigned int bit = 0; bit < 48; bit++) {
 		for (uint64_t add = 0; add < 3; add++) {
 			uint64_t value = (1ull << bit) + add * (1ull << bit) / 3;
@@ -68,10 +59,9 @@ static void error_is_below_two_percent(void **state) {
 	}
 }
 
-static void slots_do_not_run_backwards(void **state) {
+TEST(slots_do_not_run_backwards) {
 	uint32_t before = 0;
 
-	(void)state;
 	for (uint64_t value = 0; value < 100000; value++) {
 		uint32_t slot = rig_latency_slot(value);
 
@@ -79,16 +69,4 @@ static void slots_do_not_run_backwards(void **state) {
 		before = slot;
 	}
 	assert_true(rig_latency_slot(UINT64_MAX) == RIG_LATENCY_SLOTS - 1);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(quantiles_of_nothing_are_zero),
-		cmocka_unit_test(small_values_are_exact),
-		cmocka_unit_test(one_slow_packet_in_a_thousand_is_the_last_quantile),
-		cmocka_unit_test(error_is_below_two_percent),
-		cmocka_unit_test(slots_do_not_run_backwards),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

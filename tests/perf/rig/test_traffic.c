@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "test.h"
 #include "traffic.h"
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define FLOWS 100000u
 #define OUTER 20u
@@ -62,11 +57,10 @@ static void encapsulate(const uint8_t *frame, uint16_t bytes, uint8_t *ret) {
 	memcpy(ip + OUTER, frame + IP_AT, bytes - IP_AT);
 }
 
-static void wrong_parameters_are_refused(void **state) {
+TEST(wrong_parameters_are_refused) {
 	struct rig_traffic_params params = tcp;
 	struct rig_traffic traffic;
 
-	(void)state;
 	params.protocol = IPPROTO_ICMP;
 	assert_int_equal(rig_traffic_init(&params, &traffic), -EINVAL);
 	params = tcp;
@@ -86,10 +80,9 @@ static int compare(const void *left, const void *right) {
 	return (*a > *b) - (*a < *b);
 }
 
-static void t1_no_two_flows_share_a_source(void **state) {
+TEST(t1_no_two_flows_share_a_source) {
 	uint64_t *source = calloc(FLOWS, sizeof(*source));
 
-	(void)state;
 	assert_non_null(source);
 	for (uint32_t flow = 0; flow < FLOWS; flow++) {
 		uint32_t address;
@@ -107,13 +100,12 @@ static void t1_no_two_flows_share_a_source(void **state) {
 	free(source);
 }
 
-static void t2_checksums_are_correct(void **state) {
+TEST(t2_checksums_are_correct) {
 	const uint16_t sizes[] = {RIG_FRAME_MIN, 61, 252, RIG_FRAME_MAX};
 	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 	uint8_t frame[RIG_FRAME_MAX];
 	struct rig_seen seen;
 
-	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		struct rig_traffic traffic = make(protocols[i & 1], sizes[i >> 1]);
 
@@ -131,12 +123,11 @@ static void t2_checksums_are_correct(void **state) {
 	}
 }
 
-static void syn_and_data_differ_in_their_flags(void **state) {
+TEST(syn_and_data_differ_in_their_flags) {
 	struct rig_traffic traffic = make(IPPROTO_TCP, RIG_FRAME_MIN);
 	uint8_t frame[RIG_FRAME_MAX];
 	struct rig_seen seen = {0};
 
-	(void)state;
 	rig_traffic_fill(&traffic, frame);
 	rig_traffic_write(&traffic, 0, RIG_SYN, STAMP, frame);
 	assert_int_equal(frame[IP_AT + 20 + 13], 0x02);
@@ -146,12 +137,11 @@ static void syn_and_data_differ_in_their_flags(void **state) {
 	assert_true(rig_traffic_intact(&traffic, false, frame, &seen));
 }
 
-static void encapsulated_packet_tells_flow_stamp_and_backend(void **state) {
+TEST(encapsulated_packet_tells_flow_stamp_and_backend) {
 	uint8_t frame[RIG_FRAME_MAX], back[RIG_FRAME_MAX + OUTER];
 	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 	struct rig_seen seen;
 
-	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct rig_traffic traffic = make(protocols[i], 252);
 
@@ -168,12 +158,11 @@ static void encapsulated_packet_tells_flow_stamp_and_backend(void **state) {
 	}
 }
 
-static void t3_other_packets_are_not_ours(void **state) {
+TEST(t3_other_packets_are_not_ours) {
 	struct rig_traffic traffic = make(IPPROTO_TCP, RIG_FRAME_MIN);
 	uint8_t frame[RIG_FRAME_MAX], back[RIG_FRAME_MAX + OUTER];
 	struct rig_seen seen;
 
-	(void)state;
 	rig_traffic_set_trial(&traffic, 1);
 	write_one(&traffic, 1, frame);
 	encapsulate(frame, RIG_FRAME_MIN, back);
@@ -195,17 +184,4 @@ static void t3_other_packets_are_not_ours(void **state) {
 	rig_traffic_set_trial(&traffic, 2);
 	assert_int_equal(rig_traffic_read(&traffic, true, back, RIG_FRAME_MIN + OUTER, &seen),
 		RIG_STRAGGLER);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wrong_parameters_are_refused),
-		cmocka_unit_test(t1_no_two_flows_share_a_source),
-		cmocka_unit_test(t2_checksums_are_correct),
-		cmocka_unit_test(syn_and_data_differ_in_their_flags),
-		cmocka_unit_test(encapsulated_packet_tells_flow_stamp_and_backend),
-		cmocka_unit_test(t3_other_packets_are_not_ours),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

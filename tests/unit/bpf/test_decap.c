@@ -3,21 +3,18 @@
 // decap.bpf.c: for a table of frames, what does the kernel's own run of the program make of them,
 // byte by byte, and under which result does it count them? Needs CAP_BPF and CAP_NET_ADMIN.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 #include <linux/bpf.h>
 
 #include "decap.h"
 #include "decap.skel.h"
 #include "frame.h"
+#include "test.h"
 
 #define OWN4 "10.0.0.11"
 #define OWN6 "2001:db8:a::11"
@@ -338,7 +335,7 @@ static bool check(const struct lab *lab, const struct decap_case *test, uint64_t
 	return true;
 }
 
-static void decap_yields_the_inner_packet_or_counts_why_not(void **state) {
+TEST(decap_yields_the_inner_packet_or_counts_why_not, setup_checking, teardown) {
 	uint64_t before[WEIR_DECAP_RESULT_COUNT] = {0};
 	unsigned int failed = 0;
 
@@ -348,7 +345,7 @@ static void decap_yields_the_inner_packet_or_counts_why_not(void **state) {
 	assert_int_equal(failed, 0);
 }
 
-static void decap_without_sources_takes_any(void **state) {
+TEST(decap_without_sources_takes_any, setup_trusting, teardown) {
 	const struct decap_case strangers[] = {
 		{"stranger", 4, 4, WEIR_DECAP_DECAPSULATED, .source = STRANGER4},
 		{"stranger, ipv6", 6, 6, WEIR_DECAP_DECAPSULATED, .source = STRANGER6},
@@ -359,24 +356,11 @@ static void decap_without_sources_takes_any(void **state) {
 	assert_true(check(*state, &strangers[1], before));
 }
 
-static void decap_counts_bytes_of_outer_packets(void **state) {
+TEST(decap_counts_bytes_of_outer_packets, setup_trusting, teardown) {
 	struct lab *lab = *state;
 	struct frame in, out;
 
 	build(&in, &cases[0]);
 	assert_int_equal(run(lab, &in, &out), XDP_PASS);
 	assert_int_equal(counter(lab, WEIR_DECAP_DECAPSULATED).bytes, in.length - ETH_HLEN);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			decap_yields_the_inner_packet_or_counts_why_not, setup_checking, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_without_sources_takes_any, setup_trusting, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_counts_bytes_of_outer_packets, setup_trusting, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,6 @@
 // Needs CAP_BPF and CAP_NET_RAW. A set-up AF_XDP socket stands for the dataplane's queue 0.
 #include <errno.h>
 #include <linux/if_xdp.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -14,12 +11,12 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <cmocka.h>
 #include <linux/bpf.h>
 
 #include "frame.h"
 #include "steer.h"
 #include "steer.skel.h"
+#include "test.h"
 
 #define VIP4 "198.51.100.10"
 #define RANGE4 "198.51.100.30" // TCP, 1000 to 1007, 4096 to 8191, 32768 and more
@@ -306,7 +303,9 @@ static int run(const struct lab *lab, struct frame *frame) {
 	return r ? r : (int)opts.retval;
 }
 
-static void steer_sends_vip_traffic_alone_to_the_dataplane(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(steer_sends_vip_traffic_alone_to_the_dataplane) {
 	unsigned int failed = 0;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -324,7 +323,7 @@ static void steer_sends_vip_traffic_alone_to_the_dataplane(void **state) {
 	assert_int_equal(failed, 0);
 }
 
-static void steer_without_a_socket_leaves_packets_to_the_kernel(void **state) {
+TEST(steer_without_a_socket_leaves_packets_to_the_kernel) {
 	struct lab *lab = *state;
 	struct frame frame;
 	int queue = 0;
@@ -336,7 +335,7 @@ static void steer_without_a_socket_leaves_packets_to_the_kernel(void **state) {
 	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
-static void steer_follows_the_vip_map(void **state) {
+TEST(steer_follows_the_vip_map) {
 	struct lab *lab = *state;
 	struct weir_vip_key key = {.family = 4, .protocol = IPPROTO_TCP, .port = htons(80)};
 	struct frame frame;
@@ -349,7 +348,7 @@ static void steer_follows_the_vip_map(void **state) {
 }
 
 // What net_af_xdp and the handover look for by name.
-static void steer_maps_have_the_names_that_others_look_for(void **state) {
+TEST(steer_maps_have_the_names_that_others_look_for) {
 	struct lab *lab = *state;
 	struct bpf_object *object = lab->steer->obj;
 	struct bpf_map *xsks = bpf_object__find_map_by_name(object, WEIR_STEER_XSKS_MAP);
@@ -360,18 +359,4 @@ static void steer_maps_have_the_names_that_others_look_for(void **state) {
 	assert_int_equal(bpf_map__type(xsks), BPF_MAP_TYPE_XSKMAP);
 	assert_int_equal(bpf_map__max_entries(vips), WEIR_STEER_VIPS_MAX);
 	assert_ptr_equal(bpf_object__next_program(object, NULL), lab->steer->progs.weir_steer);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			steer_sends_vip_traffic_alone_to_the_dataplane, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_without_a_socket_leaves_packets_to_the_kernel, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer_follows_the_vip_map, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_maps_have_the_names_that_others_look_for, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

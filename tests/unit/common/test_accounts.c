@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
 #include "accounts.h"
+#include "test.h"
 
-static void groups_are_found_by_name_and_number(void **state) {
+TEST(groups_are_found_by_name_and_number) {
 	char why[256] = "";
 	gid_t gid = 7;
 
-	(void)state;
 	assert_int_equal(weir_account_group("group", "root", "weir", &gid, why, sizeof(why)), 0);
 	assert_int_equal(gid, 0);
 	assert_int_equal(weir_account_group("group", "12345", "weir", &gid, why, sizeof(why)), 0);
@@ -32,11 +26,10 @@ static void groups_are_found_by_name_and_number(void **state) {
 	assert_int_equal(gid, 12345);
 }
 
-static void users_are_found_by_name_and_number(void **state) {
+TEST(users_are_found_by_name_and_number) {
 	char why[256] = "";
 	uid_t uid = 7;
 
-	(void)state;
 	assert_int_equal(
 		weir_account_user("control-user", "root", "weir", &uid, why, sizeof(why)), 0);
 	assert_int_equal(uid, 0);
@@ -53,12 +46,11 @@ static void users_are_found_by_name_and_number(void **state) {
 	assert_int_equal(uid, 12345);
 }
 
-static void default_is_taken_where_it_exists(void **state) {
+TEST(default_is_taken_where_it_exists) {
 	char why[256] = "";
 	gid_t gid = 7;
 	uid_t uid = 7;
 
-	(void)state;
 	assert_int_equal(weir_account_group("group", NULL, "root", &gid, why, sizeof(why)), 0);
 	assert_int_equal(gid, 0);
 	assert_int_equal(weir_account_user("user", NULL, "root", &uid, why, sizeof(why)), 0);
@@ -67,14 +59,4 @@ static void default_is_taken_where_it_exists(void **state) {
 	assert_true(gid == (gid_t)-1);
 	assert_int_equal(weir_account_user("user", NULL, "no-such", &uid, why, sizeof(why)), 0);
 	assert_true(uid == (uid_t)-1);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(groups_are_found_by_name_and_number),
-		cmocka_unit_test(users_are_found_by_name_and_number),
-		cmocka_unit_test(default_is_taken_where_it_exists),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command_line.h"
+#include "test.h"
 
 #define WORDS_MAX 16
 #define WHY_BYTES 256
@@ -88,12 +83,11 @@ static int parse(
 #define PARSE(options, line, why, ...) \
 	parse((char *[]){(char *)"program", __VA_ARGS__, NULL}, options, line, why)
 
-static void line_takes_options_in_every_form(void **state) {
+TEST(line_takes_options_in_every_form) {
 	struct options options = {0};
 	struct weir_command_line line;
 	char why[WHY_BYTES];
 
-	(void)state;
 	assert_int_equal(PARSE(&options, &line, why, "one", "--config=a=b", "-jq", "-n3", "two",
 				 "--add", "-1", "--add=--x", "--name=", "-", "--"),
 		0);
@@ -113,12 +107,11 @@ static void line_takes_options_in_every_form(void **state) {
 	assert_int_equal(options.count, 4);
 }
 
-static void line_after_two_dashes_has_operands_only(void **state) {
+TEST(line_after_two_dashes_has_operands_only) {
 	struct options options = {0};
 	struct weir_command_line line;
 	char why[WHY_BYTES];
 
-	(void)state;
 	assert_int_equal(PARSE(&options, &line, why, "-c", "--", "--", "--json", "--"), 0);
 	assert_string_equal(options.config, "--");
 	assert_false(options.json);
@@ -127,20 +120,18 @@ static void line_after_two_dashes_has_operands_only(void **state) {
 	assert_string_equal(line.operand[1], "--");
 }
 
-static void line_last_one_counts(void **state) {
+TEST(line_last_one_counts) {
 	struct options options = {0};
 	struct weir_command_line line;
 	char why[WHY_BYTES];
 
-	(void)state;
 	assert_int_equal(PARSE(&options, &line, why, "--config", "a", "--config", "b"), 0);
 	assert_string_equal(options.config, "b");
 }
 
-static void line_help_and_version_need_nothing_else(void **state) {
+TEST(line_help_and_version_need_nothing_else) {
 	static char *const words[] = {"--help", "-h", "--version", "-V"};
 
-	(void)state;
 	for (size_t i = 0; i < 4; i++) {
 		struct options options = {0};
 		struct weir_command_line line;
@@ -153,7 +144,7 @@ static void line_help_and_version_need_nothing_else(void **state) {
 	}
 }
 
-static void line_mistakes_are_named_with_a_remedy(void **state) {
+TEST(line_mistakes_are_named_with_a_remedy) {
 	static const struct {
 		char *words[5];
 		const char *why;
@@ -182,7 +173,6 @@ static void line_mistakes_are_named_with_a_remedy(void **state) {
 		{{"a", "b", "c", "d"}, "unexpected argument \"d\""},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *words[7] = {(char *)"program"};
 		struct weir_command_line line = {.operands = 77};
@@ -196,12 +186,11 @@ static void line_mistakes_are_named_with_a_remedy(void **state) {
 	}
 }
 
-static void line_options_of_other_commands_are_refused(void **state) {
+TEST(line_options_of_other_commands_are_refused) {
 	struct options options = {0};
 	struct weir_command_line line;
 	char why[WHY_BYTES];
 
-	(void)state;
 	assert_int_equal(PARSE(&options, &line, why, "-c", "f", "-j", "-q"), 0);
 	assert_int_equal(
 		weir_command_line_check(&list, &line, GROUP_SHOW, "show", why, sizeof(why)), 0);
@@ -210,14 +199,13 @@ static void line_options_of_other_commands_are_refused(void **state) {
 	assert_string_equal(why, "--json is not an option of set; leave it out");
 }
 
-static void line_command_is_found_or_suggested(void **state) {
+TEST(line_command_is_found_or_suggested) {
 	static const struct weir_option_word commands[] = {
 		{"run FILE", 7, "simulate"}, {"list", 8, "list"}, {NULL, 0, NULL}};
 	struct weir_command_line line = {.operands = 1};
 	char why[WHY_BYTES];
 	int command = -1;
 
-	(void)state;
 	line.operand[0] = "list";
 	assert_int_equal(weir_command_line_command(commands, &line, &command, why, WHY_BYTES), 0);
 	assert_int_equal(command, 8);
@@ -239,26 +227,24 @@ static void line_command_is_found_or_suggested(void **state) {
 	assert_int_equal(command, 7);
 }
 
-static void line_without_words_is_empty(void **state) {
+TEST(line_without_words_is_empty) {
 	static const struct weir_option_list none = {0};
 	char *nothing[] = {NULL};
 	struct weir_command_line line;
 	char why[WHY_BYTES];
 
-	(void)state;
 	assert_int_equal(weir_command_line_parse(&none, 0, nothing, NULL, &line, why, 8), 0);
 	assert_int_equal(line.operands, 0);
 	// argc that is too high
 	assert_int_equal(weir_command_line_parse(&none, 5, nothing, NULL, &line, why, 8), 0);
 }
 
-static void line_why_is_cut_to_its_room(void **state) {
+TEST(line_why_is_cut_to_its_room) {
 	char *words[] = {"program", "--frobnicate", NULL};
 	struct weir_command_line line;
 	struct options options;
 	char why[16];
 
-	(void)state;
 	memset(why, 'x', sizeof(why));
 	assert_int_equal(
 		weir_command_line_parse(&list, 2, words, &options, &line, why, 8), -EINVAL);
@@ -295,11 +281,10 @@ static void check_why(const char *why) {
 	}
 }
 
-static void line_random_words_are_taken_or_refused_with_a_line(void **state) {
+TEST(line_random_words_are_taken_or_refused_with_a_line) {
 	char word[WORDS_MAX][128], *words[WORDS_MAX + 1], *copy[WORDS_MAX + 1];
 	uint32_t random = 1, taken = 0;
 
-	(void)state;
 	for (uint32_t round = 0; round < 200000; round++) {
 		struct options options = {.config = "untouched"};
 		struct weir_command_line line = {.operands = -1};
@@ -325,21 +310,4 @@ static void line_random_words_are_taken_or_refused_with_a_line(void **state) {
 		}
 	}
 	assert_in_range(taken, 500, 100000);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(line_takes_options_in_every_form),
-		cmocka_unit_test(line_after_two_dashes_has_operands_only),
-		cmocka_unit_test(line_last_one_counts),
-		cmocka_unit_test(line_help_and_version_need_nothing_else),
-		cmocka_unit_test(line_mistakes_are_named_with_a_remedy),
-		cmocka_unit_test(line_options_of_other_commands_are_refused),
-		cmocka_unit_test(line_command_is_found_or_suggested),
-		cmocka_unit_test(line_without_words_is_empty),
-		cmocka_unit_test(line_why_is_cut_to_its_room),
-		cmocka_unit_test(line_random_words_are_taken_or_refused_with_a_line),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

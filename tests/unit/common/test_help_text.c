@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <string.h>
 
 #include "help_text.h"
+#include "test.h"
 
 enum { GROUP_RUN = 1, GROUP_LIST = 2 };
 
@@ -60,7 +55,7 @@ static const struct weir_option rows[] = {
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
 
-static void help_lines_up_and_wraps(void **state) {
+TEST(help_lines_up_and_wraps) {
 	static const struct weir_help help = {
 		.usage = "weir-test run FILE [OPTION]...\nweir-test list",
 		.about = "Test what a very long description of a program looks like, when it does "
@@ -73,7 +68,6 @@ static void help_lines_up_and_wraps(void **state) {
 	};
 	char text[WEIR_HELP_BYTES];
 
-	(void)state;
 	assert_string_equal(weir_help_text(&list, &help, text, sizeof(text)),
 		"Usage: weir-test run FILE [OPTION]...\n"
 		"       weir-test list\n"
@@ -108,10 +102,9 @@ static void help_lines_up_and_wraps(void **state) {
 		"          weir-test run x\n");
 }
 
-static void help_shows_options_of_the_groups(void **state) {
+TEST(help_shows_options_of_the_groups) {
 	char text[WEIR_HELP_BYTES];
 
-	(void)state;
 	weir_help_options(&list, GROUP_LIST, text, sizeof(text));
 	assert_non_null(strstr(text, "--json"));
 	assert_non_null(strstr(text, "--config"));
@@ -119,13 +112,12 @@ static void help_shows_options_of_the_groups(void **state) {
 	assert_null(strstr(text, "How to measure"));
 }
 
-static void help_without_options_has_the_standard_ones(void **state) {
+TEST(help_without_options_has_the_standard_ones) {
 	static const struct weir_option_list none = {0};
 	static const struct weir_help help = {
 		.usage = "weir-test", .about = "Test.", .examples = "weir-test"};
 	char text[WEIR_HELP_BYTES];
 
-	(void)state;
 	assert_string_equal(weir_help_text(&none, &help, text, sizeof(text)),
 		"Usage: weir-test\n\nTest.\n\nOptions:\n"
 		"  -h, --help     print this help\n"
@@ -133,12 +125,11 @@ static void help_without_options_has_the_standard_ones(void **state) {
 		"\nExample: weir-test\n");
 }
 
-static void help_is_cut_to_its_room(void **state) {
+TEST(help_is_cut_to_its_room) {
 	static const struct weir_help help = {
 		.usage = "weir-test", .about = "Test.", .examples = "weir-test"};
 	char whole[WEIR_HELP_BYTES], text[WEIR_HELP_BYTES];
 
-	(void)state;
 	weir_help_text(&list, &help, whole, sizeof(whole));
 	for (size_t bytes = 1; bytes <= strlen(whole) + 1; bytes++) {
 		memset(text, 'x', sizeof(text));
@@ -147,15 +138,4 @@ static void help_is_cut_to_its_room(void **state) {
 		assert_int_equal(text[bytes], 'x');
 		assert_memory_equal(text, whole, bytes - 1);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(help_lines_up_and_wraps),
-		cmocka_unit_test(help_shows_options_of_the_groups),
-		cmocka_unit_test(help_without_options_has_the_standard_ones),
-		cmocka_unit_test(help_is_cut_to_its_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
 #include <regex.h>
 #include <stdio.h>
@@ -14,6 +8,7 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "test.h"
 
 struct lab {
 	FILE *file;
@@ -57,7 +52,7 @@ static unsigned int lines(struct lab *lab) {
 	return count;
 }
 
-static void log_line_has_time_level_and_text(void **state) {
+TEST(log_line_has_time_level_and_text, setup, teardown) {
 	struct lab *lab = *state;
 	regex_t pattern;
 
@@ -71,7 +66,7 @@ static void log_line_has_time_level_and_text(void **state) {
 	regfree(&pattern);
 }
 
-static void log_level_leaves_out_less_urgent_lines(void **state) {
+TEST(log_level_leaves_out_less_urgent_lines, setup, teardown) {
 	struct lab *lab = *state;
 
 	weir_log_write(&lab->log, WEIR_LOG_DEBUG, "unseen");
@@ -84,7 +79,7 @@ static void log_level_leaves_out_less_urgent_lines(void **state) {
 	assert_non_null(strstr(written(lab), " error loud\n"));
 }
 
-static void log_line_cannot_be_forged(void **state) {
+TEST(log_line_cannot_be_forged, setup, teardown) {
 	struct lab *lab = *state;
 
 	weir_log_write(
@@ -94,7 +89,7 @@ static void log_line_cannot_be_forged(void **state) {
 	assert_non_null(strstr(written(lab), "b?[2J? c\n"));
 }
 
-static void log_overlong_line_is_cut_and_ends(void **state) {
+TEST(log_overlong_line_is_cut_and_ends, setup, teardown) {
 	struct lab *lab = *state;
 	char *text = malloc(9001);
 
@@ -117,7 +112,7 @@ static bool refuse_flaps(void *context, enum weir_log_level level, const char *t
 	return strstr(text, "flap") == NULL;
 }
 
-static void log_filter_decides_on_lines_of_the_level(void **state) {
+TEST(log_filter_decides_on_lines_of_the_level, setup, teardown) {
 	struct lab *lab = *state;
 
 	lab->log.filter = refuse_flaps;
@@ -132,21 +127,19 @@ static void log_filter_decides_on_lines_of_the_level(void **state) {
 	assert_int_equal(lines(lab), 2);
 }
 
-static void log_that_cannot_be_written_returns(void **state) {
+TEST(log_that_cannot_be_written_returns) {
 	struct weir_log log = {.fd = -1, .level = WEIR_LOG_INFO};
 
-	(void)state;
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
 // A reader that does not read: the pipe is full. Nothing waits, and what is missing is told.
-static void log_does_not_wait_for_its_reader(void **state) {
+TEST(log_does_not_wait_for_its_reader) {
 	unsigned int lost = 0, count = 0;
 	struct weir_log log = {.level = WEIR_LOG_INFO, .lost = &lost};
 	char buffer[4096], *at;
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
 	while (lost == 0) { // blocks for ever if a line waits for room
@@ -176,8 +169,7 @@ static void log_does_not_wait_for_its_reader(void **state) {
 }
 
 // A process that was started without them: what it opens next is none of the three.
-static void missing_descriptors_are_claimed(void **state) {
-	(void)state;
+TEST(missing_descriptors_are_claimed) {
 	for (int missing = 0; missing < 8; missing++) {
 		pid_t child = fork();
 		int status;
@@ -200,20 +192,4 @@ static void missing_descriptors_are_claimed(void **state) {
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_int_equal(status, 0);
 	}
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(log_line_has_time_level_and_text),
-		T(log_level_leaves_out_less_urgent_lines),
-		T(log_line_cannot_be_forged),
-		T(log_overlong_line_is_cut_and_ends),
-		T(log_filter_decides_on_lines_of_the_level),
-		cmocka_unit_test(log_that_cannot_be_written_returns),
-		cmocka_unit_test(log_does_not_wait_for_its_reader),
-		cmocka_unit_test(missing_descriptors_are_claimed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "log_limit.h"
+#include "test.h"
 
 static uint64_t test_ms; // the clock of these tests
 
@@ -60,7 +55,9 @@ static unsigned int lines(struct lab *lab) {
 	return count;
 }
 
-static void log_repeats_are_held_back_and_counted(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(log_repeats_are_held_back_and_counted) {
 	struct lab *lab = *state;
 
 	for (int i = 0; i < 100; i++) {
@@ -80,7 +77,7 @@ static void log_repeats_are_held_back_and_counted(void **state) {
 	assert_int_equal(lines(lab), WEIR_LOG_BURST + 3);
 }
 
-static void log_limit_says_what_it_held_back_when_it_ends(void **state) {
+TEST(log_limit_says_what_it_held_back_when_it_ends) {
 	struct lab *lab = *state;
 
 	for (int i = 0; i < WEIR_LOG_BURST + 2; i++) {
@@ -93,14 +90,4 @@ static void log_limit_says_what_it_held_back_when_it_ends(void **state) {
 		strstr(written(lab), "the same (2 similar messages suppressed in the last 0 s)"));
 	weir_log_write(&lab->log, WEIR_LOG_WARN, "the same");
 	assert_int_equal(lines(lab), WEIR_LOG_BURST + 2);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(log_repeats_are_held_back_and_counted),
-		T(log_limit_says_what_it_held_back_when_it_ends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What a record looks like as JSON and to the journal, and that nothing in it can forge another.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -20,6 +14,7 @@
 
 #include "log.h"
 #include "log_line.h"
+#include "test.h"
 
 static const struct row {
 	const char *text, *cleaned;
@@ -45,10 +40,9 @@ static const struct row {
 	{"\xf4\x90\x80\x80\xff\xfe", "??????"},
 };
 
-static void clean_replaces_what_forges_or_confuses(void **state) {
+TEST(clean_replaces_what_forges_or_confuses) {
 	char text[64];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		snprintf(text, sizeof(text), "%s", rows[i].text);
 		weir_log_clean(text);
@@ -75,12 +69,11 @@ static const char *text_of(const json_t *object, const char *name) {
 	return json_string_value(json_object_get(object, name));
 }
 
-static void json_has_time_level_message_and_fields(void **state) {
+TEST(json_has_time_level_message_and_fields) {
 	struct weir_log_fields fields = {
 		.service = "web", .backend = "web-1", .reason = "says \"no\\\"", .port = ""};
 	json_t *object = object_of(&fields, "backend web/web-1: refusing");
 
-	(void)state;
 	assert_int_equal(json_object_size(object), 6);
 	assert_int_equal(strlen(text_of(object, "time")), strlen("2026-01-01T00:00:00.000Z"));
 	assert_string_equal(text_of(object, "level"), "warn");
@@ -94,11 +87,10 @@ static void json_has_time_level_message_and_fields(void **state) {
 	json_decref(object);
 }
 
-static void any_bytes_make_one_object_of_bounded_size(void **state) {
+TEST(any_bytes_make_one_object_of_bounded_size) {
 	char long_text[6000];
 	unsigned int seed = 20261124;
 
-	(void)state;
 	for (int i = 0; i < 3000; i++) {
 		struct weir_log_fields fields = {.service = long_text,
 			.backend = long_text + 1,
@@ -192,7 +184,7 @@ static off_t stream_bytes(const struct journal *journal) {
 	return status.st_size;
 }
 
-static void journal_gets_fields_and_no_forged_ones(void **state) {
+TEST(journal_gets_fields_and_no_forged_ones, setup, teardown) {
 	struct journal *journal = *state;
 	struct weir_log_fields fields = {.service = "web",
 		.backend = "web-1\nPRIORITY=0",
@@ -209,7 +201,7 @@ static void journal_gets_fields_and_no_forged_ones(void **state) {
 }
 
 // The longest message and fields arrive whole, as far as they go.
-static void journal_takes_the_longest_record(void **state) {
+TEST(journal_takes_the_longest_record, setup, teardown) {
 	struct journal *journal = *state;
 	char text[5000];
 	struct weir_log_fields fields;
@@ -226,7 +218,7 @@ static void journal_takes_the_longest_record(void **state) {
 }
 
 // Nobody reads: this blocks for ever if a record waits for room.
-static void journal_that_is_behind_is_not_waited_for(void **state) {
+TEST(journal_that_is_behind_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;
 	bool told = false;
@@ -246,7 +238,7 @@ static void journal_that_is_behind_is_not_waited_for(void **state) {
 	assert_true(told);
 }
 
-static void journal_that_is_gone_gets_text_on_its_stream(void **state) {
+TEST(journal_that_is_gone_gets_text_on_its_stream, setup, teardown) {
 	struct journal *journal = *state;
 	off_t bytes;
 
@@ -263,7 +255,7 @@ static void journal_that_is_gone_gets_text_on_its_stream(void **state) {
 	assert_non_null(strstr(received(journal), "MESSAGE=back\n"));
 }
 
-static void sink_is_the_journal_only_where_stderr_is(void **state) {
+TEST(sink_is_the_journal_only_where_stderr_is, setup, teardown) {
 	struct journal *journal = *state;
 	struct weir_log log = {.fd = journal->fd};
 	static const char *const wrong[] = {"", "x", "1", "1:", "0:0", "99999999999999999999:1"};
@@ -281,20 +273,4 @@ static void sink_is_the_journal_only_where_stderr_is(void **state) {
 		assert_int_equal(log.sink, WEIR_LOG_TEXT);
 	}
 	weir_log_close(&log);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(clean_replaces_what_forges_or_confuses),
-		cmocka_unit_test(json_has_time_level_message_and_fields),
-		cmocka_unit_test(any_bytes_make_one_object_of_bounded_size),
-		T(journal_gets_fields_and_no_forged_ones),
-		T(journal_takes_the_longest_record),
-		T(journal_that_is_behind_is_not_waited_for),
-		T(journal_that_is_gone_gets_text_on_its_stream),
-		T(sink_is_the_journal_only_where_stderr_is),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "nearest.h"
+#include "test.h"
 
-static void nearest_suggests_only_what_is_near(void **state) {
+TEST(nearest_suggests_only_what_is_near) {
 	static const char *const keys[] = {
 		"name", "address", "weight", "health_check", "table_size"};
 	static const struct {
@@ -29,7 +23,6 @@ static void nearest_suggests_only_what_is_near(void **state) {
 			NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *nearest = weir_nearest(cases[i].word, keys, 5);
 
@@ -42,16 +35,6 @@ static void nearest_suggests_only_what_is_near(void **state) {
 	}
 }
 
-static void nearest_of_nothing(void **state) {
-	(void)state;
+TEST(nearest_of_nothing) {
 	assert_null(weir_nearest("name", NULL, 0));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nearest_suggests_only_what_is_near),
-		cmocka_unit_test(nearest_of_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
 #include "option.h"
+#include "test.h"
 
 #define WHY_BYTES 256
 
@@ -66,10 +61,9 @@ static void set(const struct weir_option *option, const char *value, struct opti
 	assert_int_equal(weir_option_set(option, value, options, why, sizeof(why)), 0);
 }
 
-static void option_values_go_to_fields_of_their_size(void **state) {
+TEST(option_values_go_to_fields_of_their_size) {
 	struct options options = {0};
 
-	(void)state;
 	set(&byte_row, "255", &options);
 	assert_int_equal(options.byte, 255);
 	assert_int_equal(options.before | options.after, 0);
@@ -107,7 +101,7 @@ static void option_values_go_to_fields_of_their_size(void **state) {
 	assert_int_equal(options.colour, BLUE);
 }
 
-static void option_mistakes_are_named_with_a_remedy(void **state) {
+TEST(option_mistakes_are_named_with_a_remedy) {
 	static const struct {
 		const struct weir_option *row;
 		const char *value, *why;
@@ -164,7 +158,6 @@ static void option_mistakes_are_named_with_a_remedy(void **state) {
 		{&dir_row, "/tmp/", "--dir: has 5 bytes; use 1 to 4 bytes"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct options options, before;
 		char why[WHY_BYTES] = "";
@@ -179,11 +172,10 @@ static void option_mistakes_are_named_with_a_remedy(void **state) {
 	}
 }
 
-static void option_number_with_hundreds_of_digits_is_out_of_range(void **state) {
+TEST(option_number_with_hundreds_of_digits_is_out_of_range) {
 	struct options options;
 	char value[512], why[WHY_BYTES];
 
-	(void)state;
 	memset(value, '9', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';
 	for (const struct weir_option *const *row = (const struct weir_option *const[]){&port_row,
@@ -194,24 +186,12 @@ static void option_number_with_hundreds_of_digits_is_out_of_range(void **state) 
 	}
 }
 
-static void option_words_are_a_list_for_people(void **state) {
+TEST(option_words_are_a_list_for_people) {
 	char text[32];
 
-	(void)state;
 	assert_string_equal(weir_option_words(colours, text, sizeof(text)), "red, green or blue");
 	assert_string_equal(weir_option_words(colours + 1, text, sizeof(text)), "green or blue");
 	assert_string_equal(weir_option_words(colours + 2, text, sizeof(text)), "blue");
 	assert_string_equal(weir_option_words(colours + 3, text, sizeof(text)), "");
 	assert_string_equal(weir_option_words(colours, text, 8), "red, gr");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(option_values_go_to_fields_of_their_size),
-		cmocka_unit_test(option_mistakes_are_named_with_a_remedy),
-		cmocka_unit_test(option_number_with_hundreds_of_digits_is_out_of_range),
-		cmocka_unit_test(option_words_are_a_list_for_people),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,6 +9,7 @@
 #include <unistd.h>
 
 #include "run_dir.h"
+#include "test.h"
 
 #define STRANGER 4242
 #define CONTROL 4243
@@ -89,7 +84,9 @@ static void expect_log(const struct lab *lab, const char *text) {
 	}
 }
 
-static void group_may_look_and_not_write_whatever_the_umask(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(group_may_look_and_not_write_whatever_the_umask) {
 	struct lab *lab = *state;
 	struct stat st;
 
@@ -109,7 +106,7 @@ static void group_may_look_and_not_write_whatever_the_umask(void **state) {
 	expect_log(lab, NULL);
 }
 
-static void parents_are_made_for_all_to_pass(void **state) {
+TEST(parents_are_made_for_all_to_pass) {
 	struct lab *lab = *state;
 	char deep[100];
 
@@ -122,7 +119,7 @@ static void parents_are_made_for_all_to_pass(void **state) {
 	assert_int_equal(rmdir(deep), 0);
 }
 
-static void one_that_others_can_write_is_mended_and_logged(void **state) {
+TEST(one_that_others_can_write_is_mended_and_logged) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -140,7 +137,7 @@ static void one_that_others_can_write_is_mended_and_logged(void **state) {
 	expect(lab->control, geteuid(), 0750);
 }
 
-static void one_that_only_we_can_write_stays_as_it_is(void **state) {
+TEST(one_that_only_we_can_write_stays_as_it_is) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -153,7 +150,7 @@ static void one_that_only_we_can_write_stays_as_it_is(void **state) {
 }
 
 // --run-dir /tmp must not close /tmp to everybody else.
-static void shared_one_is_refused_and_left_alone(void **state) {
+TEST(shared_one_is_refused_and_left_alone) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -163,7 +160,7 @@ static void shared_one_is_refused_and_left_alone(void **state) {
 	expect(lab->path, geteuid(), 01777);
 }
 
-static void something_else_of_that_name_is_refused(void **state) {
+TEST(something_else_of_that_name_is_refused) {
 	struct lab *lab = *state;
 	int fd = open(lab->path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
@@ -185,7 +182,7 @@ static void something_else_of_that_name_is_refused(void **state) {
 		-ENOENT);
 }
 
-static void somebody_elses_is_refused_with_what_to_do(void **state) {
+TEST(somebody_elses_is_refused_with_what_to_do) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -203,7 +200,7 @@ static void somebody_elses_is_refused_with_what_to_do(void **state) {
 	assert_int_equal(make(lab, CONTROL), 0);
 }
 
-static void controls_directory_is_for_its_user(void **state) {
+TEST(controls_directory_is_for_its_user) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -262,7 +259,7 @@ static int without_a_directory(struct lab *lab) {
 												: 3;
 }
 
-static void without_roots_powers_it_says_what_to_do(void **state) {
+TEST(without_roots_powers_it_says_what_to_do) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -277,22 +274,4 @@ static void without_roots_powers_it_says_what_to_do(void **state) {
 	// As the dataplane makes it, it is there.
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 3);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(group_may_look_and_not_write_whatever_the_umask),
-		TEST(parents_are_made_for_all_to_pass),
-		TEST(one_that_others_can_write_is_mended_and_logged),
-		TEST(one_that_only_we_can_write_stays_as_it_is),
-		TEST(shared_one_is_refused_and_left_alone),
-		TEST(something_else_of_that_name_is_refused),
-		TEST(somebody_elses_is_refused_with_what_to_do),
-		TEST(controls_directory_is_for_its_user),
-		TEST(without_roots_powers_it_says_what_to_do),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "terminal.h"
+#include "test.h"
 
-static void terminal_text_escapes(void **state) {
+TEST(terminal_text_escapes) {
 	static const struct {
 		const char *text, *safe;
 	} cases[] = {
@@ -24,29 +18,18 @@ static void terminal_text_escapes(void **state) {
 	};
 	char buffer[64];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_string_equal(
 			weir_terminal_text(cases[i].text, buffer, sizeof(buffer)), cases[i].safe);
 	}
 }
 
-static void terminal_text_is_cut(void **state) {
+TEST(terminal_text_is_cut) {
 	char buffer[64];
 
-	(void)state;
 	assert_string_equal(weir_terminal_text("1234567", buffer, 8), "1234567");
 	assert_string_equal(weir_terminal_text("12345678", buffer, 8), "1234...");
 	assert_string_equal(weir_terminal_text("12345\x1b", buffer, 8), "1234...");
 	assert_string_equal(weir_terminal_text("123", buffer, 3), "12");
 	assert_string_equal(weir_terminal_text("123", buffer, 1), "");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(terminal_text_escapes),
-		cmocka_unit_test(terminal_text_is_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

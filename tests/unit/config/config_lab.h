@@ -4,17 +4,12 @@
 // one call that says what is wrong with a text.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "config.h"
+#include "test.h"
 
 #define PORTS "\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}]"
 #define BIND "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}"

@@ -4,7 +4,7 @@
 
 #include "config_lab.h"
 
-static void address_parse_and_format_round_trip(void **state) {
+TEST(address_parse_and_format_round_trip) {
 	static const struct {
 		const char *text, *formatted;
 		uint8_t family;
@@ -21,7 +21,6 @@ static void address_parse_and_format_round_trip(void **state) {
 	};
 	char buffer[INET6_ADDRSTRLEN];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_address address;
 
@@ -32,48 +31,34 @@ static void address_parse_and_format_round_trip(void **state) {
 	}
 }
 
-static void address_parse_pads_ipv4_with_zeros(void **state) {
+TEST(address_parse_pads_ipv4_with_zeros) {
 	static const uint8_t expected[16] = {192, 0, 2, 1};
 	struct weir_address address;
 
-	(void)state;
 	memset(&address, 0xaa, sizeof(address));
 	assert_int_equal(weir_address_parse("192.0.2.1", &address), 0);
 	assert_memory_equal(address.bytes, expected, sizeof(expected));
 }
 
-static void address_parse_refuses_and_leaves_output(void **state) {
+TEST(address_parse_refuses_and_leaves_output) {
 	static const char *const bad[] = {"", " ", "192.0.2", "192.0.2.256", "192.0.2.1/24",
 		"192.0.2.01", " 192.0.2.1", "192.0.2.1 ", "0x7f.0.0.1", "2001:db8::1%eth0",
 		"2001:db8:::1", "[2001:db8::1]", "12345::", "localhost"};
 	struct weir_address address = {.family = 77};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(weir_address_parse(bad[i], &address), -EINVAL);
 		assert_int_equal(address.family, 77);
 	}
 }
 
-static void address_format_without_address_or_room(void **state) {
+TEST(address_format_without_address_or_room) {
 	const struct weir_address none = {0};
 	struct weir_address address;
 	char buffer[8];
 
-	(void)state;
 	assert_string_equal(weir_address_format(&none, buffer, sizeof(buffer)), "-");
 	assert_int_equal(weir_address_parse("2001:db8::1234", &address), 0);
 	assert_string_equal(weir_address_format(&address, buffer, sizeof(buffer)), "-");
 	assert_string_equal(weir_address_format(&address, buffer, 0), "");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(address_parse_and_format_round_trip),
-		cmocka_unit_test(address_parse_pads_ipv4_with_zeros),
-		cmocka_unit_test(address_parse_refuses_and_leaves_output),
-		cmocka_unit_test(address_format_without_address_or_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

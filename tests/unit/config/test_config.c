@@ -10,12 +10,12 @@
 
 #include "config_lab.h"
 
-static const char *samples_folder, *broken_folder;
+TEST_ARGUMENT(samples_folder);
+TEST_ARGUMENT(broken_folder);
 
-static void minimal_configuration_and_defaults(void **state) {
+TEST(minimal_configuration_and_defaults) {
 	struct weir_config *config = parse_good(CONFIG("", ""));
 
-	(void)state;
 	assert_string_equal(config->instance.name, "weir");
 	assert_int_equal(config->instance.client_id, 0);
 	assert_int_equal(config->instance.clients, 1);
@@ -47,14 +47,13 @@ static void minimal_configuration_and_defaults(void **state) {
 }
 
 // A part of an object keeps the defaults of the rest.
-static void partial_objects_keep_defaults(void **state) {
+TEST(partial_objects_keep_defaults) {
 	struct weir_config *config = parse_good(
 		CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
 		       "\"workers\": {\"idle\": \"poll\", \"steal\": false}, \"segment\": "
 		       "{\"huge_pages\": true},",
 			""));
 
-	(void)state;
 	assert_int_equal(config->flow_table.udp_ms, 200);
 	assert_int_equal(config->flow_table.syn_seen_ms, 5000);
 	assert_int_equal(config->flow_table.flows_per_worker, 1048576);
@@ -72,12 +71,11 @@ static int ends_with(const char *text, const char *end) {
 	return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-static void samples_are_good(void **state) {
+TEST(samples_are_good) {
 	DIR *folder = opendir(samples_folder);
 	struct dirent *entry;
 	int samples = 0;
 
-	(void)state;
 	assert_non_null(folder);
 	while ((entry = readdir(folder))) {
 		struct weir_config_errors errors;
@@ -131,12 +129,11 @@ static void read_expected(const char *path, char *text, size_t bytes) {
 }
 
 // Each NAME.json gives exactly the errors in NAME.expected; broken.txt is their source.
-static void broken_configurations_are_refused_with_reason(void **state) {
+TEST(broken_configurations_are_refused_with_reason) {
 	DIR *folder = opendir(broken_folder);
 	int files = 0, wrong = 0;
 	struct dirent *entry;
 
-	(void)state;
 	assert_non_null(folder);
 	while ((entry = readdir(folder))) {
 		struct weir_config *config = (void *)&config;
@@ -166,11 +163,10 @@ static void broken_configurations_are_refused_with_reason(void **state) {
 	assert_true(files >= 170);
 }
 
-static void read_names_the_reason_of_the_system(void **state) {
+TEST(read_names_the_reason_of_the_system) {
 	struct weir_config *config = (void *)&config;
 	struct weir_config_errors errors;
 
-	(void)state;
 	assert_int_equal(weir_config_read("/nonexistent/weir.json", &config, &errors), -ENOENT);
 	assert_int_equal(errors.count, 1);
 	assert_int_equal(errors.error[0].line, 0);
@@ -195,14 +191,13 @@ static void *write_pipe(void *argument) {
 	return NULL;
 }
 
-static void read_from_a_pipe(void **state) {
+TEST(read_from_a_pipe) {
 	struct weir_config *config;
 	struct weir_config_errors errors;
 	pthread_t writer;
 	char path[40];
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(pthread_create(&writer, NULL, write_pipe, &fds[1]), 0);
 	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
@@ -214,23 +209,21 @@ static void read_from_a_pipe(void **state) {
 	weir_config_free(config);
 }
 
-static void read_of_an_endless_file_ends(void **state) {
+TEST(read_of_an_endless_file_ends) {
 	struct weir_config *config;
 	struct weir_config_errors errors;
 
-	(void)state;
 	assert_int_equal(weir_config_read("/dev/zero", &config, &errors), -EFBIG);
 	assert_int_equal(errors.count, 1);
 	weir_config_errors_fini(&errors);
 }
 
 // The scale to design for: 1,000 services, 10,000 backends.
-static void a_thousand_services(void **state) {
+TEST(a_thousand_services) {
 	size_t room = 4 << 20, used = 0;
 	char *text = malloc(room);
 	struct weir_config *config;
 
-	(void)state;
 	assert_non_null(text);
 	used += (size_t)snprintf(text + used, room - used, "{" PORTS ", \"services\": [");
 	for (int s = 0; s < 1000; s++) {
@@ -255,41 +248,16 @@ static void a_thousand_services(void **state) {
 	free(text);
 }
 
-static void check_names(void **state) {
-	(void)state;
+TEST(check_names) {
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_NONE), "none");
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_TCP), "tcp");
 	assert_string_equal(weir_config_check_name(WEIR_CHECK_HTTP), "http");
 	assert_string_equal(weir_config_check_name((enum weir_config_check)9), "unknown");
 }
 
-static void free_of_nothing(void **state) {
+TEST(free_of_nothing) {
 	struct weir_config_errors errors = {0};
 
-	(void)state;
 	weir_config_free(NULL);
 	weir_config_errors_fini(&errors);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(minimal_configuration_and_defaults),
-		cmocka_unit_test(partial_objects_keep_defaults),
-		cmocka_unit_test(samples_are_good),
-		cmocka_unit_test(broken_configurations_are_refused_with_reason),
-		cmocka_unit_test(read_names_the_reason_of_the_system),
-		cmocka_unit_test(read_from_a_pipe),
-		cmocka_unit_test(read_of_an_endless_file_ends),
-		cmocka_unit_test(a_thousand_services),
-		cmocka_unit_test(check_names),
-		cmocka_unit_test(free_of_nothing),
-	};
-
-	if (argc != 3) {
-		fprintf(stderr, "usage: %s SAMPLES BROKEN\n", argv[0]);
-		return 2;
-	}
-	samples_folder = argv[1];
-	broken_folder = argv[2];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

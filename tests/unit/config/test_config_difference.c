@@ -160,10 +160,9 @@ static const struct row rows[] = {
 		"change segment huge_pages: false -> true (needs a restart of weir-dataplane)\n"},
 };
 
-static void difference_lists_every_change(void **state) {
+TEST(difference_lists_every_change) {
 	char lines[8192];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		lines_of(rows[i].from, rows[i].to, lines, sizeof(lines));
 		if (strcmp(lines, rows[i].lines) != 0) {
@@ -172,13 +171,12 @@ static void difference_lists_every_change(void **state) {
 	}
 }
 
-static void difference_json_has_only_what_applies(void **state) {
+TEST(difference_json_has_only_what_applies) {
 	struct weir_config *before = parse_good(BASE);
 	struct weir_config *after = parse_good(TOP WEB(BIND, ", \"table_size\": 251", ONE) "]}");
 	struct weir_difference difference;
 	json_t *json, *expected;
 
-	(void)state;
 	assert_int_equal(weir_config_compare(before, after, &difference), 0);
 	json = weir_difference_json(&difference);
 	expected = json_pack("[{s:s, s:s, s:s, s:s}, {s:s, s:s, s:s}]", "kind", "change", "what",
@@ -212,12 +210,11 @@ static struct weir_config *many(uint32_t n, uint32_t first) {
 	return config;
 }
 
-static void difference_of_10000_backends_is_fast(void **state) {
+TEST(difference_of_10000_backends_is_fast) {
 	struct weir_config *before = many(10000, 1), *after = many(10000, 5001);
 	struct weir_difference difference;
 	clock_t start = clock();
 
-	(void)state;
 	assert_int_equal(weir_config_compare(before, after, &difference), 0);
 	assert_int_equal(difference.count, 10000);
 	// Measured at a few ms; comparing all with all takes seconds.
@@ -225,14 +222,4 @@ static void difference_of_10000_backends_is_fast(void **state) {
 	weir_difference_fini(&difference);
 	weir_config_free(before);
 	weir_config_free(after);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(difference_lists_every_change),
-		cmocka_unit_test(difference_json_has_only_what_applies),
-		cmocka_unit_test(difference_of_10000_backends_is_fast),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,27 +77,16 @@ static void check_object(const struct weir_json_object *object, const char *name
 	}
 }
 
-static void every_key_has_a_sane_row(void **state) {
-	(void)state;
+TEST(every_key_has_a_sane_row) {
 	check_object(&weir_config_keys, "");
 }
 
 // What the configuration allows must fit into the segment.
-static void limits_are_those_of_the_segment(void **state) {
-	(void)state;
+TEST(limits_are_those_of_the_segment) {
 	assert_int_equal(WEIR_CONFIG_PORTS_MAX, WEIR_PORTS_MAX);
 	assert_int_equal(WEIR_CONFIG_SERVICES_MAX, WEIR_SERVICES_MAX);
 	assert_int_equal(WEIR_CONFIG_BACKENDS_MAX, WEIR_BACKENDS_MAX);
 	assert_int_equal(WEIR_CONFIG_TABLE_SIZE_MAX, WEIR_TABLE_SLOTS_MAX);
 	assert_int_equal(WEIR_CONFIG_CORES_MAX, WEIR_WORKERS_MAX);
 	assert_int_equal(WEIR_CONFIG_NAME_BYTES, WEIR_NAME_BYTES);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_key_has_a_sane_row),
-		cmocka_unit_test(limits_are_those_of_the_segment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,13 +29,11 @@ static long starve(const char *text, int expected) {
 	}
 }
 
-static void parse_survives_each_failed_allocation(void **state) {
-	(void)state;
+TEST(parse_survives_each_failed_allocation) {
 	assert_true(starve(CONFIG("", SERVICE("", BIND, BACKEND)), 0) > 5);
 }
 
-static void warnings_survive_each_failed_allocation(void **state) {
-	(void)state;
+TEST(warnings_survive_each_failed_allocation) {
 	assert_true(starve(CONFIG("", SERVICE("", BIND,
 					      "{\"name\": \"a\", \"address\": \"10.0.0.1\", "
 					      "\"weight\": 0}, "
@@ -44,20 +42,9 @@ static void warnings_survive_each_failed_allocation(void **state) {
 			    0) > 8);
 }
 
-static void errors_survive_each_failed_allocation(void **state) {
-	(void)state;
+TEST(errors_survive_each_failed_allocation) {
 	assert_true(
 		starve(CONFIG("\"instance\": {\"name\": \"\"}, \"x\": 1,",
 			       SERVICE("\"table_size\": 4,", BIND ", " BIND, BACKEND ", " BACKEND)),
 			-EINVAL) > 5);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parse_survives_each_failed_allocation),
-		cmocka_unit_test(warnings_survive_each_failed_allocation),
-		cmocka_unit_test(errors_survive_each_failed_allocation),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,10 @@
 #define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
 #define POLICY(text) ONE("\"policy\": {" text "},")
 
-static void defaults(void **state) {
+TEST(defaults) {
 	struct weir_config *config = parse_good(ONE(""));
 	const struct weir_config_service *service = &config->services[0];
 
-	(void)state;
 	assert_int_equal(service->policy.name, WEIR_POLICY_MAGLEV);
 	assert_int_equal(service->policy.weights, WEIR_WEIGHTS_CONFIGURED);
 	assert_int_equal(service->policy.statistic, WEIR_STATISTIC_AVERAGE);
@@ -31,8 +30,7 @@ static void defaults(void **state) {
 	weir_config_free(config);
 }
 
-static void every_policy_by_its_name(void **state) {
-	(void)state;
+TEST(every_policy_by_its_name) {
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		struct weir_config *config;
 		char text[1024];
@@ -46,14 +44,13 @@ static void every_policy_by_its_name(void **state) {
 	}
 }
 
-static void settings_are_read(void **state) {
+TEST(settings_are_read) {
 	struct weir_config *config = parse_good(
 		POLICY("\"name\": \"interleaved-weighted-round-robin\", \"statistic\": \"median\", "
 		       "\"window\": 65535, \"measurement\": \"busy\", \"service_time\": "
 		       "\"reported\", \"stale_ms\": 1000, \"rounds\": \"documented\""));
 	const struct weir_config_policy *policy = &config->services[0].policy;
 
-	(void)state;
 	assert_int_equal(policy->statistic, WEIR_STATISTIC_MEDIAN);
 	assert_int_equal(policy->window, 65535);
 	assert_int_equal(policy->measurement, WEIR_MEASUREMENT_BUSY);
@@ -71,12 +68,11 @@ static void settings_are_read(void **state) {
 }
 
 // Configured weights have a meaning for all, or do no harm.
-static void configured_weights_go_with_every_policy(void **state) {
-	(void)state;
+TEST(configured_weights_go_with_every_policy) {
 	weir_config_free(parse_good(POLICY("\"name\": \"random\", \"weights\": \"configured\"")));
 }
 
-static void limit_of_active_flows_depends_on_the_workload(void **state) {
+TEST(limit_of_active_flows_depends_on_the_workload) {
 	static const struct {
 		const char *text;
 		uint32_t max;
@@ -94,7 +90,6 @@ static void limit_of_active_flows_depends_on_the_workload(void **state) {
 		{ONE("\"flow_control\": {\"max_active_flows\": 5000},"), 5000},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = parse_good(cases[i].text);
 
@@ -103,7 +98,7 @@ static void limit_of_active_flows_depends_on_the_workload(void **state) {
 	}
 }
 
-static void misfit_names_the_key(void **state) {
+TEST(misfit_names_the_key) {
 	static const struct {
 		const char *text;
 		const char *misfit[WEIR_POLICY_COUNT];
@@ -126,7 +121,6 @@ static void misfit_names_the_key(void **state) {
 				"rounds", "rounds"}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = parse_good(cases[i].text);
 
@@ -144,8 +138,7 @@ static void misfit_names_the_key(void **state) {
 	}
 }
 
-static void names_of_settings(void **state) {
-	(void)state;
+TEST(names_of_settings) {
 	assert_string_equal(weir_config_weights_name(WEIR_WEIGHTS_REPORTED), "reported");
 	assert_string_equal(weir_config_statistic_name(WEIR_STATISTIC_MEDIAN), "median");
 	assert_string_equal(weir_config_measurement_name(WEIR_MEASUREMENT_BUSY), "busy");
@@ -154,18 +147,4 @@ static void names_of_settings(void **state) {
 	assert_string_equal(weir_config_workload_name(WEIR_WORKLOAD_REQUESTS), "requests");
 	assert_string_equal(weir_config_when_exhausted_name(WEIR_EXHAUSTED_REJECT), "reject");
 	assert_string_equal(weir_config_workload_name((enum weir_config_workload)77), "unknown");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(every_policy_by_its_name),
-		cmocka_unit_test(settings_are_read),
-		cmocka_unit_test(configured_weights_go_with_every_policy),
-		cmocka_unit_test(limit_of_active_flows_depends_on_the_workload),
-		cmocka_unit_test(misfit_names_the_key),
-		cmocka_unit_test(names_of_settings),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,10 @@
 #define PORT(extra) "{\"name\": \"wan\", \"device\": \"net_null0\"" extra "}"
 #define WITH_PORTS(ports) "{\"ports\": [" ports "], \"services\": []}"
 
-static void ports_defaults(void **state) {
+TEST(ports_defaults) {
 	struct weir_config *config = parse_good(WITH_PORTS(PORT("")));
 	const struct weir_config_port *port = &config->ports[0];
 
-	(void)state;
 	assert_int_equal(config->port_count, 1);
 	assert_string_equal(port->name, "wan");
 	assert_string_equal(port->device, "net_null0");
@@ -22,7 +21,7 @@ static void ports_defaults(void **state) {
 	weir_config_free(config);
 }
 
-static void ports_every_key(void **state) {
+TEST(ports_every_key) {
 	static const uint8_t mac[6] = {0x02, 0xAB, 0xcd, 0x00, 0x00, 0x01};
 	struct weir_config *config = parse_good(WITH_PORTS(
 		PORT(", \"exception\": \"net_tap0\", \"mtu\": 9216, \"vlan\": 4094, "
@@ -30,7 +29,6 @@ static void ports_every_key(void **state) {
 		     "\"source_ipv6\": \"2001:db8::1\", \"queues\": 64")));
 	const struct weir_config_port *port = &config->ports[0];
 
-	(void)state;
 	assert_string_equal(port->exception, "net_tap0");
 	assert_int_equal(port->mtu, 9216);
 	assert_int_equal(port->vlan, 4094);
@@ -42,12 +40,11 @@ static void ports_every_key(void **state) {
 	weir_config_free(config);
 }
 
-static void ports_null_is_not_set(void **state) {
+TEST(ports_null_is_not_set) {
 	struct weir_config *config =
 		parse_good(WITH_PORTS(PORT(", \"vlan\": null, \"gateway_mac\": null, "
 					   "\"source_ipv4\": null, \"exception\": null")));
 
-	(void)state;
 	assert_int_equal(config->ports[0].vlan, 0);
 	assert_false(config->ports[0].has_gateway_mac);
 	assert_int_equal(config->ports[0].source_ipv4.family, 0);
@@ -55,7 +52,7 @@ static void ports_null_is_not_set(void **state) {
 	expect_one_error(WITH_PORTS(PORT(", \"mtu\": null")), "ports[0].mtu", "not null");
 }
 
-static void ports_share_no_device(void **state) {
+TEST(ports_share_no_device) {
 	const char *first = PORT(", \"exception\": \"net_tap0\"");
 	static const struct {
 		const char *second, *path;
@@ -69,7 +66,6 @@ static void ports_share_no_device(void **state) {
 	};
 	char text[400];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		snprintf(text, sizeof(text), "{\"ports\": [%s, %s], \"services\": []}", first,
 			cases[i].second);
@@ -80,8 +76,7 @@ static void ports_share_no_device(void **state) {
 		WITH_PORTS(PORT("") ", {\"name\": \"b\", \"device\": \"net_null01,size=64\"}")));
 }
 
-static void port_source_is_unicast(void **state) {
-	(void)state;
+TEST(port_source_is_unicast) {
 	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"127.0.0.1\"")),
 		"ports[0].source_ipv4", "unicast");
 	expect_one_error(WITH_PORTS(PORT(", \"source_ipv4\": \"0.0.0.0\"")), "ports[0].source_ipv4",
@@ -92,7 +87,7 @@ static void port_source_is_unicast(void **state) {
 		"unicast");
 }
 
-static void source_prefix_is_16_to_32_bits_long(void **state) {
+TEST(source_prefix_is_16_to_32_bits_long) {
 	static const char *const wrong[] = {"192.0.2.64/15", "192.0.2.64/33", "192.0.2.64/",
 		"192.0.2.64/2x", "192.0.2.64/028", "192.0.2.64/ 28", "/28", "192.0.2.64/28/28",
 		"2001:db8::1/28", "192.0.2.64/-1", "192.0.2.64.192.0.2.64.192.0.2.64/28"};
@@ -103,7 +98,6 @@ static void source_prefix_is_16_to_32_bits_long(void **state) {
 		{"192.0.2.77", 0}, {"192.0.2.76/31", 1}};
 	char text[200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		struct weir_config *config;
 
@@ -125,11 +119,10 @@ static void source_prefix_is_16_to_32_bits_long(void **state) {
 		"ports[0].source_ipv4", "unicast");
 }
 
-static void instance_client_id_is_below_clients(void **state) {
+TEST(instance_client_id_is_below_clients) {
 	struct weir_config *config = parse_good(CONFIG(
 		"\"instance\": {\"client_id\": 3, \"clients\": 4, \"hash_seed\": \"0xff\"},", ""));
 
-	(void)state;
 	assert_int_equal(config->instance.client_id, 3);
 	assert_int_equal(config->instance.clients, 4);
 	assert_int_equal(config->instance.hash_seed, 0xff);
@@ -142,11 +135,10 @@ static void instance_client_id_is_below_clients(void **state) {
 		"instance.clients", "out of range");
 }
 
-static void instance_member_is_below_members(void **state) {
+TEST(instance_member_is_below_members) {
 	struct weir_config *config =
 		parse_good(CONFIG("\"instance\": {\"member\": 2, \"members\": 3},", ""));
 
-	(void)state;
 	assert_int_equal(config->instance.member, 2);
 	assert_int_equal(config->instance.members, 3);
 	weir_config_free(config);
@@ -160,29 +152,12 @@ static void instance_member_is_below_members(void **state) {
 		"instance.members", "out of range");
 }
 
-static void segment_heap_is_whole_pages(void **state) {
+TEST(segment_heap_is_whole_pages) {
 	struct weir_config *config =
 		parse_good(CONFIG("\"segment\": {\"heap_bytes\": 1052672},", ""));
 
-	(void)state;
 	assert_int_equal(config->segment.heap_bytes, 1052672);
 	weir_config_free(config);
 	expect_one_error(CONFIG("\"segment\": {\"heap_bytes\": 1052671},", ""),
 		"segment.heap_bytes", "use 1052672");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ports_defaults),
-		cmocka_unit_test(ports_every_key),
-		cmocka_unit_test(ports_null_is_not_set),
-		cmocka_unit_test(ports_share_no_device),
-		cmocka_unit_test(port_source_is_unicast),
-		cmocka_unit_test(source_prefix_is_16_to_32_bits_long),
-		cmocka_unit_test(instance_client_id_is_below_clients),
-		cmocka_unit_test(instance_member_is_below_members),
-		cmocka_unit_test(segment_heap_is_whole_pages),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

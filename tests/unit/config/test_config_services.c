@@ -10,12 +10,11 @@
 #define ONE(extra) CONFIG("", SERVICE(extra, BIND, BACKEND))
 #define BINDS(binds) CONFIG("", SERVICE("", binds, BACKEND))
 
-static void service_defaults(void **state) {
+TEST(service_defaults) {
 	struct weir_config *config = parse_good(ONE(""));
 	const struct weir_config_service *service = &config->services[0];
 	const struct weir_config_health_check *check = &service->health_check;
 
-	(void)state;
 	assert_string_equal(service->name, "web");
 	assert_int_equal(service->policy.name, WEIR_POLICY_MAGLEV);
 	assert_int_equal(service->forwarding, WEIR_CONFIG_IPIP);
@@ -39,14 +38,13 @@ static void service_defaults(void **state) {
 	weir_config_free(config);
 }
 
-static void weight_may_be_automatic(void **state) {
+TEST(weight_may_be_automatic) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("\"agent\": {},", BIND,
 				   BACKEND ", {\"name\": \"web-2\", \"address\": \"10.0.0.12\", "
 					   "\"weight\": \"auto\"}")));
 	const struct weir_config_backend *backends = config->services[0].backends;
 
-	(void)state;
 	assert_false(backends[0].weight_auto);
 	assert_int_equal(backends[0].weight, 100);
 	assert_true(backends[1].weight_auto);
@@ -54,11 +52,10 @@ static void weight_may_be_automatic(void **state) {
 	weir_config_free(config);
 }
 
-static void bind_port_becomes_a_range(void **state) {
+TEST(bind_port_becomes_a_range) {
 	struct weir_config *config = parse_good(BINDS(BIND ", " RANGE(8000, 8099) ", " EVERY));
 	const struct weir_config_bind *binds = config->services[0].binds;
 
-	(void)state;
 	assert_int_equal(config->services[0].bind_count, 3);
 	assert_int_equal(binds[0].protocol, IPPROTO_TCP);
 	assert_int_equal(binds[0].port_first, 80);
@@ -70,7 +67,7 @@ static void bind_port_becomes_a_range(void **state) {
 	weir_config_free(config);
 }
 
-static void binds_overlap_only_by_width(void **state) {
+TEST(binds_overlap_only_by_width) {
 	static const struct {
 		const char *text;
 		bool good;
@@ -94,7 +91,6 @@ static void binds_overlap_only_by_width(void **state) {
 			true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = NULL;
 		struct weir_config_errors errors;
@@ -109,14 +105,12 @@ static void binds_overlap_only_by_width(void **state) {
 }
 
 // The message is at the bind that comes later in the file, whatever the order of the ranges.
-static void overlap_is_reported_at_the_later_bind(void **state) {
-	(void)state;
+TEST(overlap_is_reported_at_the_later_bind) {
 	expect_one_error(BINDS(RANGE(15, 24) ", " RANGE(10, 19)), "services[0].binds[1]",
 		"services[0].binds[0]");
 }
 
-static void table_size_next_prime(void **state) {
-	(void)state;
+TEST(table_size_next_prime) {
 	expect_one_error(ONE("\"table_size\": 65536,"), "services[0].table_size", "use 65537");
 	expect_one_error(
 		ONE("\"table_size\": 16777212,"), "services[0].table_size", "use 16777213");
@@ -125,8 +119,7 @@ static void table_size_next_prime(void **state) {
 	weir_config_free(parse_good(ONE("\"table_size\": 16777213,")));
 }
 
-static void health_check_default_is_named_in_the_message(void **state) {
-	(void)state;
+TEST(health_check_default_is_named_in_the_message) {
 	expect_one_error(ONE("\"health_check\": {\"type\": \"tcp\", \"interval_ms\": 499},"),
 		"services[0].health_check.interval_ms", "timeout_ms (500, the default)");
 	expect_one_error(ONE("\"health_check\": {\"type\": \"tcp\", \"timeout_ms\": 1001},"),
@@ -136,7 +129,7 @@ static void health_check_default_is_named_in_the_message(void **state) {
 }
 
 // The VIP of a check via the data path, and its port: the first TCP bind; "port" goes before.
-static void health_check_via_data_path_is_about_the_first_tcp_bind(void **state) {
+TEST(health_check_via_data_path_is_about_the_first_tcp_bind) {
 	static const char udp[] = "{\"address\": \"198.51.100.9\", \"protocol\": \"udp\", "
 				  "\"port\": 53}";
 	static const struct {
@@ -149,7 +142,6 @@ static void health_check_via_data_path_is_about_the_first_tcp_bind(void **state)
 		{"\"type\": \"tcp\", \"via\": \"data-path\", \"port\": 8080", "", 53},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char service[256], text[2048];
 		struct weir_config *config;
@@ -164,8 +156,7 @@ static void health_check_via_data_path_is_about_the_first_tcp_bind(void **state)
 	}
 }
 
-static void health_check_needs_a_port(void **state) {
-	(void)state;
+TEST(health_check_needs_a_port) {
 	weir_config_free(parse_good(CONFIG(
 		"", SERVICE("\"health_check\": {\"type\": \"tcp\"},", RANGE(80, 90), BACKEND))));
 	weir_config_free(parse_good(CONFIG("",
@@ -177,13 +168,12 @@ static void health_check_needs_a_port(void **state) {
 		"services[0].health_check", "add \"port\"");
 }
 
-static void agent_is_there_when_its_object_is(void **state) {
+TEST(agent_is_there_when_its_object_is) {
 	struct weir_config *none = parse_good(ONE(""));
 	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"health_check\": {\"type\": "
 						  "\"agent\", \"fall\": 4},"));
 	const struct weir_config_agent *agent = &some->services[0].agent;
 
-	(void)state;
 	assert_string_equal(none->agents.key_file, "/etc/weir/agent.keys");
 	assert_int_equal(none->services[0].agent.port, 0);
 	assert_int_equal(agent->port, 4777);
@@ -196,13 +186,12 @@ static void agent_is_there_when_its_object_is(void **state) {
 	weir_config_free(some);
 }
 
-static void outliers_are_ejected_when_the_object_is_there(void **state) {
+TEST(outliers_are_ejected_when_the_object_is_there) {
 	struct weir_config *none = parse_good(ONE(""));
 	struct weir_config *some = parse_good(ONE("\"outlier_ejection\": {},"));
 	struct weir_config *off = parse_good(ONE("\"outlier_ejection\": {\"enabled\": false},"));
 	const struct weir_config_outlier_ejection *ejection = &some->services[0].outlier_ejection;
 
-	(void)state;
 	assert_false(none->services[0].outlier_ejection.enabled);
 	assert_false(off->services[0].outlier_ejection.enabled);
 	assert_true(ejection->enabled);
@@ -218,13 +207,12 @@ static void outliers_are_ejected_when_the_object_is_there(void **state) {
 	weir_config_free(off);
 }
 
-static void flows_are_stolen_when_the_object_is_there(void **state) {
+TEST(flows_are_stolen_when_the_object_is_there) {
 	struct weir_config *none = parse_good(ONE("\"agent\": {},"));
 	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"steal\": {},"));
 	struct weir_config *off = parse_good(ONE("\"steal\": {\"enabled\": false},"));
 	const struct weir_config_steal *steal = &some->services[0].steal;
 
-	(void)state;
 	assert_false(none->services[0].steal.enabled);
 	assert_false(off->services[0].steal.enabled);
 	assert_true(steal->enabled);
@@ -235,22 +223,20 @@ static void flows_are_stolen_when_the_object_is_there(void **state) {
 	weir_config_free(off);
 }
 
-static void same_backend_name_in_two_services_is_fine(void **state) {
+TEST(same_backend_name_in_two_services_is_fine) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
 				   81, 82) "], \"backends\": [" BACKEND "]}"));
 
-	(void)state;
 	assert_int_equal(config->service_count, 2);
 	weir_config_free(config);
 }
 
-static void three_of_one_name_give_two_errors(void **state) {
+TEST(three_of_one_name_give_two_errors) {
 	static const char text[] = CONFIG("", SERVICE("", BIND, BACKEND ", " BACKEND ", " BACKEND));
 	struct weir_config *config;
 	struct weir_config_errors errors;
 
-	(void)state;
 	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), -22);
 	assert_int_equal(errors.count, 2);
 	assert_string_equal(errors.error[0].path, "services[0].backends[1].name");
@@ -258,35 +244,12 @@ static void three_of_one_name_give_two_errors(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
-static void lines_of_services_and_backends(void **state) {
+TEST(lines_of_services_and_backends) {
 	struct weir_config *config = parse_good("{" PORTS ", \"services\": [\n" SERVICE("\n", BIND,
 		"\n" BACKEND ",\n\n{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}") "]}");
 
-	(void)state;
 	assert_int_equal(config->services[0].line, 2);
 	assert_int_equal(config->services[0].backends[0].line, 4);
 	assert_int_equal(config->services[0].backends[1].line, 6);
 	weir_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(service_defaults),
-		cmocka_unit_test(weight_may_be_automatic),
-		cmocka_unit_test(bind_port_becomes_a_range),
-		cmocka_unit_test(binds_overlap_only_by_width),
-		cmocka_unit_test(overlap_is_reported_at_the_later_bind),
-		cmocka_unit_test(table_size_next_prime),
-		cmocka_unit_test(health_check_default_is_named_in_the_message),
-		cmocka_unit_test(health_check_via_data_path_is_about_the_first_tcp_bind),
-		cmocka_unit_test(health_check_needs_a_port),
-		cmocka_unit_test(agent_is_there_when_its_object_is),
-		cmocka_unit_test(outliers_are_ejected_when_the_object_is_there),
-		cmocka_unit_test(flows_are_stolen_when_the_object_is_there),
-		cmocka_unit_test(same_backend_name_in_two_services_is_fine),
-		cmocka_unit_test(three_of_one_name_give_two_errors),
-		cmocka_unit_test(lines_of_services_and_backends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

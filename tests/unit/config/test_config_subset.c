@@ -13,10 +13,9 @@ static struct weir_config_subset parse(const char *text) {
 	return subset;
 }
 
-static void defaults(void **state) {
+TEST(defaults) {
 	struct weir_config_subset subset = parse(CONFIG("", SERVICE("", BIND, BACKEND)));
 
-	(void)state;
 	assert_int_equal(subset.algorithm, WEIR_SUBSET_NONE);
 	assert_int_equal(subset.size, 0);
 	assert_int_equal(subset.mode, WEIR_SUBSET_MODE_SPREAD);
@@ -24,12 +23,11 @@ static void defaults(void **state) {
 	assert_int_equal(subset.salt, 0);
 }
 
-static void settings_are_read(void **state) {
+TEST(settings_are_read) {
 	struct weir_config_subset subset =
 		parse(SUBSET("\"algorithm\": \"deterministic\", \"size\": 65535, \"mode\": "
 			     "\"exact\", \"client\": \"worker\", \"salt\": 4294967295"));
 
-	(void)state;
 	assert_int_equal(subset.algorithm, WEIR_SUBSET_DETERMINISTIC);
 	assert_int_equal(subset.size, 65535);
 	assert_int_equal(subset.mode, WEIR_SUBSET_MODE_EXACT);
@@ -37,8 +35,7 @@ static void settings_are_read(void **state) {
 	assert_int_equal(subset.salt, UINT32_MAX);
 }
 
-static void every_name(void **state) {
-	(void)state;
+TEST(every_name) {
 	for (int i = 0; i < WEIR_SUBSET_ALGORITHM_COUNT; i++) {
 		for (int j = 0; j < WEIR_SUBSET_CLIENT_COUNT; j++) {
 			struct weir_config_subset subset;
@@ -56,17 +53,15 @@ static void every_name(void **state) {
 }
 
 // How subsetting is switched off for a while.
-static void none_leaves_the_other_keys_alone(void **state) {
+TEST(none_leaves_the_other_keys_alone) {
 	struct weir_config_subset subset =
 		parse(SUBSET("\"algorithm\": \"none\", \"size\": 20, \"mode\": \"exact\""));
 
-	(void)state;
 	assert_int_equal(subset.algorithm, WEIR_SUBSET_NONE);
 	parse(SUBSET("\"algorithm\": \"none\""));
 }
 
-static void what_does_not_belong_together(void **state) {
-	(void)state;
+TEST(what_does_not_belong_together) {
 	expect_one_error(
 		SUBSET("\"algorithm\": \"random\""), "services[0].subset", "needs \"size\"");
 	expect_one_error(SUBSET("\"size\": 20"), "services[0].subset", "\"algorithm\" is missing");
@@ -76,16 +71,4 @@ static void what_does_not_belong_together(void **state) {
 		"services[0].subset.size", "out of range");
 	expect_one_error(SUBSET("\"algorithm\": \"random\", \"size\": 2, \"mode\": \"spread\""),
 		"services[0].subset.mode", "not used by algorithm \"random\"");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(settings_are_read),
-		cmocka_unit_test(every_name),
-		cmocka_unit_test(none_leaves_the_other_keys_alone),
-		cmocka_unit_test(what_does_not_belong_together),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,8 +132,7 @@ static const struct expected cases[] = {
 		"sum of the weights\n"},
 };
 
-static void warnings_name_place_reason_and_remedy(void **state) {
-	(void)state;
+TEST(warnings_name_place_reason_and_remedy) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = NULL;
 		struct weir_config_errors errors;
@@ -159,12 +158,11 @@ static void warnings_name_place_reason_and_remedy(void **state) {
 }
 
 // What is to be corrected first hides them.
-static void a_file_with_errors_has_no_warnings(void **state) {
+TEST(a_file_with_errors_has_no_warnings) {
 	static const char text[] = CONFIG("\"x\": 1,", SERVICE("", BIND, BACKEND));
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
 
-	(void)state;
 	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), -22);
 	assert_int_equal(errors.count, 1);
 	assert_int_equal(errors.warning_count, 0);
@@ -190,12 +188,11 @@ static char *with_backends_of_one_address(int backends, const char *address, con
 	return text;
 }
 
-static void too_many_warnings_are_counted(void **state) {
+TEST(too_many_warnings_are_counted) {
 	char *text = with_backends_of_one_address(1101, "10.0.0.1", SEED);
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;
 
-	(void)state;
 	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), 0);
 	assert_int_equal(errors.warning_count, 1000);
 	assert_string_equal(
@@ -206,7 +203,7 @@ static void too_many_warnings_are_counted(void **state) {
 }
 
 // Reading blocks the event loop of weir-control: it must not take seconds, whatever is in the file.
-static void largest_file_is_read_fast_whatever_is_wrong_with_it(void **state) {
+TEST(largest_file_is_read_fast_whatever_is_wrong_with_it) {
 	static const struct {
 		const char *address;
 		int result;
@@ -216,7 +213,6 @@ static void largest_file_is_read_fast_whatever_is_wrong_with_it(void **state) {
 		{"198.51.100.10", -22, "64535 more errors not shown; fix these first"}, // the VIP
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		char *text = with_backends_of_one_address(65534, files[i].address, "");
 		struct weir_config_errors errors;
@@ -234,15 +230,4 @@ static void largest_file_is_read_fast_whatever_is_wrong_with_it(void **state) {
 		weir_config_free(config);
 		free(text);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(warnings_name_place_reason_and_remedy),
-		cmocka_unit_test(a_file_with_errors_has_no_warnings),
-		cmocka_unit_test(too_many_warnings_are_counted),
-		cmocka_unit_test(largest_file_is_read_fast_whatever_is_wrong_with_it),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,12 +37,18 @@ static void expect_error(const char *text, const char *path, const char *reason)
 	weir_config_errors_fini(&errors);
 }
 
-static void extra_key_is_read_and_has_its_default(void **state) {
+static int setup(__attribute__((unused)) void **state) {
+	extra_keys_init(&keys);
+	return 0;
+}
+
+TEST_GROUP(setup);
+
+TEST(extra_key_is_read_and_has_its_default) {
 	struct extra_config *given = parse_extra(WITH("\"spare_ms\": 5, \"name\": \"a\""));
 	struct extra_config *absent = parse_extra(WITH(""));
 	struct extra_config *nothing = parse_extra(CONFIG("", ""));
 
-	(void)state;
 	assert_int_equal(given->spare_ms, 5);
 	assert_string_equal(given->config.instance.name, "a");
 	assert_int_equal(absent->spare_ms, 3);
@@ -52,8 +58,7 @@ static void extra_key_is_read_and_has_its_default(void **state) {
 	free_extra(nothing);
 }
 
-static void extra_key_is_in_the_messages(void **state) {
-	(void)state;
+TEST(extra_key_is_in_the_messages) {
 	expect_error(
 		WITH("\"spare_ms\": 10"), "instance.spare_ms", "10 is out of range; use 1 to 9");
 	expect_error(WITH("\"spare_ms\": \"5\""), "instance.spare_ms",
@@ -67,13 +72,12 @@ static void extra_key_is_in_the_messages(void **state) {
 	expect_one_error(WITH("\"spare_ms\": 5"), "instance.spare_ms", "unknown key \"spare_ms\"");
 }
 
-static void extra_key_is_in_the_difference(void **state) {
+TEST(extra_key_is_in_the_difference) {
 	struct extra_config *from = parse_extra(WITH("")),
 			    *to = parse_extra(WITH("\"spare_ms\": 5"));
 	struct weir_difference difference;
 	char line[200];
 
-	(void)state;
 	assert_int_equal(weir_difference_compute(&keys.root, from, to, &difference), 0);
 	assert_int_equal(difference.count, 1);
 	assert_string_equal(weir_change_format(&difference.change[0], line, sizeof(line)),
@@ -83,26 +87,13 @@ static void extra_key_is_in_the_difference(void **state) {
 	free_extra(to);
 }
 
-static void extra_key_waits_for_the_restart(void **state) {
+TEST(extra_key_waits_for_the_restart) {
 	struct extra_config *running = parse_extra(WITH("\"spare_ms\": 5"));
 	struct extra_config *read = parse_extra(WITH("\"spare_ms\": 7, \"members\": 4"));
 
-	(void)state;
 	assert_int_equal(weir_difference_keep_running(&keys.root, read, running), 0);
 	assert_int_equal(read->spare_ms, 5);
 	assert_int_equal(read->config.instance.members, 4);
 	free_extra(running);
 	free_extra(read);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(extra_key_is_read_and_has_its_default),
-		cmocka_unit_test(extra_key_is_in_the_messages),
-		cmocka_unit_test(extra_key_is_in_the_difference),
-		cmocka_unit_test(extra_key_waits_for_the_restart),
-	};
-
-	extra_keys_init(&keys);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

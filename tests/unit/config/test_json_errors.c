@@ -2,21 +2,19 @@
 #include "config_lab.h"
 #include "json_reader.h"
 
-static void printable_hides_control_bytes_and_cuts(void **state) {
+TEST(printable_hides_control_bytes_and_cuts) {
 	char buffer[12];
 
-	(void)state;
 	assert_string_equal(weir_printable("a\x1b[1m\n\xc3\xa9", buffer, 12), "a?[1m???");
 	assert_string_equal(weir_printable("12345678901", buffer, 12), "12345678901");
 	assert_string_equal(weir_printable("123456789012", buffer, 12), "12345678...");
 	assert_string_equal(weir_printable("", buffer, 12), "");
 }
 
-static void errors_come_in_the_order_of_the_file(void **state) {
+TEST(errors_come_in_the_order_of_the_file) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 
-	(void)state;
 	weir_json_error_file(&reader, 7, 3, "third");
 	weir_json_error_file(&reader, 7, 1, "second");
 	weir_json_error_file(&reader, 2, 9, "first %d", 1);
@@ -29,11 +27,10 @@ static void errors_come_in_the_order_of_the_file(void **state) {
 	assert_null(errors.error);
 }
 
-static void too_many_errors_are_counted(void **state) {
+TEST(too_many_errors_are_counted) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 
-	(void)state;
 	for (int i = 1; i <= WEIR_JSON_ERRORS_MAX + 50; i++) {
 		weir_json_error_file(&reader, i, 1, "error %d", i);
 	}
@@ -45,7 +42,7 @@ static void too_many_errors_are_counted(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
-static void path_names_the_place(void **state) {
+TEST(path_names_the_place) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 	const struct weir_json_place root = {.node = 0};
@@ -53,7 +50,6 @@ static void path_names_the_place(void **state) {
 	const struct weir_json_place second = weir_json_place_element(&services, 1);
 	const struct weir_json_place weird = weir_json_place_member(&second, "a\nb");
 
-	(void)state;
 	weir_json_error(&reader, &root, "one");
 	weir_json_error_at(&reader, &second, "name", "two");
 	weir_json_error(&reader, &weird, "line\nbreak");
@@ -64,13 +60,12 @@ static void path_names_the_place(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
-static void long_paths_and_reasons_are_cut(void **state) {
+TEST(long_paths_and_reasons_are_cut) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 	struct weir_json_place chain[50];
 	char text[1000];
 
-	(void)state;
 	chain[0] = (struct weir_json_place){0};
 	for (size_t i = 1; i < 50; i++) {
 		chain[i] = (struct weir_json_place){
@@ -84,7 +79,7 @@ static void long_paths_and_reasons_are_cut(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
-static void formatted_error_shows_only_what_it_has(void **state) {
+TEST(formatted_error_shows_only_what_it_has) {
 	static const struct {
 		struct weir_config_error error;
 		const char *text;
@@ -96,23 +91,9 @@ static void formatted_error_shows_only_what_it_has(void **state) {
 	};
 	char text[64];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_string_equal(
 			weir_config_error_format("f", &cases[i].error, text, sizeof(text)),
 			cases[i].text);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(printable_hides_control_bytes_and_cuts),
-		cmocka_unit_test(errors_come_in_the_order_of_the_file),
-		cmocka_unit_test(too_many_errors_are_counted),
-		cmocka_unit_test(path_names_the_place),
-		cmocka_unit_test(long_paths_and_reasons_are_cut),
-		cmocka_unit_test(formatted_error_shows_only_what_it_has),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static const char text[] = "{\n"
 			   "  \"object\"  :  {\"b\": null, \"c\": {\"d\": false}}\n"
 			   "}\n";
 
-static void position_find_gives_line_and_column(void **state) {
+TEST(position_find_gives_line_and_column) {
 	static const struct {
 		const char *path;
 		uint32_t line, column;
@@ -33,7 +33,6 @@ static void position_find_gives_line_and_column(void **state) {
 	};
 	struct weir_json_index index;
 
-	(void)state;
 	assert_int_equal(weir_json_index_init(&index, text, strlen(text)), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		uint32_t node = weir_json_find(&index, cases[i].path);
@@ -45,11 +44,10 @@ static void position_find_gives_line_and_column(void **state) {
 	weir_json_index_fini(&index);
 }
 
-static void position_of_keys(void **state) {
+TEST(position_of_keys) {
 	struct weir_json_index index;
 	uint32_t node;
 
-	(void)state;
 	assert_int_equal(weir_json_index_init(&index, text, strlen(text)), 0);
 	node = weir_json_find(&index, "object");
 	assert_int_equal(index.node[node].key_line, 5);
@@ -59,13 +57,12 @@ static void position_of_keys(void **state) {
 	weir_json_index_fini(&index);
 }
 
-static void position_find_of_what_is_not_there(void **state) {
+TEST(position_find_of_what_is_not_there) {
 	static const char *const paths[] = {"b", "a.x", "a[0]", "list[3]", "list[0].y",
 		"list[1][1][0]", "list.x", "object[2]", "[0]", ".", "..", "list[", "list[x]",
 		"list[-1]", "list[99999999999999999999]", "]", "object.c.d.e"};
 	struct weir_json_index index;
 
-	(void)state;
 	assert_int_equal(weir_json_index_init(&index, text, strlen(text)), 0);
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		assert_int_equal(weir_json_find(&index, paths[i]), WEIR_JSON_NO_NODE);
@@ -109,11 +106,10 @@ static uint32_t walk(const struct weir_json_index *index, uint32_t node, json_t 
 	return node;
 }
 
-static void positions_agree_with_the_parser(void **state) {
+TEST(positions_agree_with_the_parser) {
 	struct weir_json_index index;
 	json_t *json = json_loads(text, 0, NULL);
 
-	(void)state;
 	assert_non_null(json);
 	assert_int_equal(weir_json_index_init(&index, text, strlen(text)), 0);
 	walk(&index, 0, json);
@@ -121,11 +117,10 @@ static void positions_agree_with_the_parser(void **state) {
 	json_decref(json);
 }
 
-static void position_deep_and_wide(void **state) {
+TEST(position_deep_and_wide) {
 	static char deep[4001], wide[20001];
 	struct weir_json_index index;
 
-	(void)state;
 	memset(deep, '[', 2000);
 	memset(deep + 2000, ']', 2000);
 	assert_int_equal(weir_json_index_init(&index, deep, 4000), 0);
@@ -143,27 +138,13 @@ static void position_deep_and_wide(void **state) {
 }
 
 // The text was accepted by a parser; if it ever was not, the scanner must not run away.
-static void position_refuses_what_is_not_json(void **state) {
+TEST(position_refuses_what_is_not_json) {
 	static const char *const bad[] = {"", "  ", "{", "[", "[1", "{\"a\"", "{\"a\":", "{\"a\":1",
 		"{a:1}", "{1}", "\"abc", "\"abc\\", "[\"", "]", "}", ",", ":", "{\"a\" 1}"};
 	struct weir_json_index index = {.count = 99};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(weir_json_index_init(&index, bad[i], strlen(bad[i])), -EINVAL);
 		assert_int_equal(index.count, 99);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(position_find_gives_line_and_column),
-		cmocka_unit_test(position_of_keys),
-		cmocka_unit_test(position_find_of_what_is_not_there),
-		cmocka_unit_test(positions_agree_with_the_parser),
-		cmocka_unit_test(position_deep_and_wide),
-		cmocka_unit_test(position_refuses_what_is_not_json),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

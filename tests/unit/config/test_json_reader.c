@@ -95,12 +95,11 @@ static void read_text(
 	json_decref(json);
 }
 
-static void reader_fills_every_kind(void **state) {
+TEST(reader_fills_every_kind) {
 	static const uint8_t mac[6] = {0x0a, 0x0B, 0xfF, 0, 1, 2};
 	struct weir_config_errors errors;
 	struct everything all;
 
-	(void)state;
 	read_text("\n {\"must\": \"x\", \"small\": 65535, \"medium\": 7, \"large\": "
 		  "9223372036854775807,"
 		  " \"flag\": false, \"choice\": \"two\", \"address\": \"2001:db8::5\","
@@ -123,11 +122,10 @@ static void reader_fills_every_kind(void **state) {
 	assert_int_equal(all.line, 2);
 }
 
-static void reader_defaults_and_presence(void **state) {
+TEST(reader_defaults_and_presence) {
 	struct weir_config_errors errors;
 	struct everything all;
 
-	(void)state;
 	read_text("{\"must\": \"x\", \"small\": 1}", &all, &errors);
 	assert_int_equal(errors.count, 1);
 	assert_string_equal(errors.error[0].reason, "1 is out of range; use 2 to 65535");
@@ -142,7 +140,7 @@ static void reader_defaults_and_presence(void **state) {
 	weir_config_errors_fini(&errors);
 }
 
-static void reader_says_what_is_wrong(void **state) {
+TEST(reader_says_what_is_wrong) {
 	static const struct {
 		const char *member, *path, *reason;
 		int column;
@@ -178,7 +176,6 @@ static void reader_says_what_is_wrong(void **state) {
 	};
 	char text[200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config_errors errors;
 		struct everything all;
@@ -196,11 +193,10 @@ static void reader_says_what_is_wrong(void **state) {
 	}
 }
 
-static void reader_missing_key_and_wrong_type(void **state) {
+TEST(reader_missing_key_and_wrong_type) {
 	struct weir_config_errors errors;
 	struct everything all;
 
-	(void)state;
 	read_text("{}", &all, &errors);
 	assert_int_equal(errors.count, 1);
 	assert_string_equal(errors.error[0].reason, "\"must\" is missing; add it");
@@ -212,11 +208,10 @@ static void reader_missing_key_and_wrong_type(void **state) {
 }
 
 // A key may be written with escapes; positions must not get out of step.
-static void reader_resolves_escaped_keys(void **state) {
+TEST(reader_resolves_escaped_keys) {
 	struct weir_config_errors errors;
 	struct everything all;
 
-	(void)state;
 	read_text(
 		"{\"m\\u0075st\": \"\\\"}\", \"sm\\u0061ll\": 9,\n \"medium\": -1}", &all, &errors);
 	assert_int_equal(all.small, 9);
@@ -224,16 +219,4 @@ static void reader_resolves_escaped_keys(void **state) {
 	assert_int_equal(errors.error[0].line, 2);
 	assert_int_equal(errors.error[0].column, 12);
 	weir_config_errors_fini(&errors);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reader_fills_every_kind),
-		cmocka_unit_test(reader_defaults_and_presence),
-		cmocka_unit_test(reader_says_what_is_wrong),
-		cmocka_unit_test(reader_missing_key_and_wrong_type),
-		cmocka_unit_test(reader_resolves_escaped_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "moves_rig.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "lab_queues.h"
 #include "mailbox.h"
+#include "test.h"
 
 uint64_t moves_rig_next_random(struct rig *rig) {
 	rig->random = rig->random * 6364136223846793005ull + 1442695040888963407ull;

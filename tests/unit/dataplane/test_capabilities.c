@@ -2,10 +2,6 @@
 #include "capabilities.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_launch.h>
 #include <rte_lcore.h>
 
 #include "device_lab.h"
+#include "test.h"
 
 static bool has(cap_value_t capability) {
 	cap_t now = cap_get_proc();
@@ -123,33 +119,18 @@ static int child_freezes(void) {
 	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 2;
 }
 
-static void all_threads_keep_net_admin_alone(void **state) {
-	(void)state;
+TEST(all_threads_keep_net_admin_alone) {
 	run_child(child_keeps_net_admin);
 }
 
-static void nothing_is_kept_and_nothing_comes_back(void **state) {
-	(void)state;
+TEST(nothing_is_kept_and_nothing_comes_back) {
 	run_child(child_keeps_nothing);
 }
 
-static void a_thread_that_sleeps_gives_up_its_own(void **state) {
-	(void)state;
+TEST(a_thread_that_sleeps_gives_up_its_own) {
 	run_child(child_interrupts_a_thread);
 }
 
-static void no_new_privileges(void **state) {
-	(void)state;
+TEST(no_new_privileges) {
 	run_child(child_freezes);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_threads_keep_net_admin_alone),
-		cmocka_unit_test(nothing_is_kept_and_nothing_comes_back),
-		cmocka_unit_test(a_thread_that_sleeps_gives_up_its_own),
-		cmocka_unit_test(no_new_privileges),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "clock.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #define HZ 2000000000ull // a counter of the test's own, two cycles a nanosecond
 
@@ -21,11 +16,10 @@ static uint64_t monotonic_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void cycles_become_nanoseconds(void **state) {
+TEST(cycles_become_nanoseconds) {
 	struct weir_clock clock;
 	uint64_t before = monotonic_ns();
 
-	(void)state;
 	weir_clock_init(&clock, 5000, HZ);
 	assert_in_range(weir_clock_ns(&clock, 5000), before, monotonic_ns());
 	assert_int_equal(weir_clock_ns(&clock, 5000 + 2000) - weir_clock_ns(&clock, 5000), 1000);
@@ -33,10 +27,9 @@ static void cycles_become_nanoseconds(void **state) {
 		weir_clock_ns(&clock, 5000 + HZ / 1000) - weir_clock_ns(&clock, 5000), 1000000);
 }
 
-static void correction_is_due_once_a_period(void **state) {
+TEST(correction_is_due_once_a_period) {
 	struct weir_clock clock;
 
-	(void)state;
 	weir_clock_init(&clock, 0, HZ);
 	assert_false(weir_clock_due(&clock, HZ / 1000 - 1));
 	assert_true(weir_clock_due(&clock, HZ / 1000));
@@ -46,11 +39,10 @@ static void correction_is_due_once_a_period(void **state) {
 	assert_true(weir_clock_due(&clock, 0));
 }
 
-static void correction_follows_the_kernel_and_never_goes_back(void **state) {
+TEST(correction_follows_the_kernel_and_never_goes_back) {
 	struct weir_clock clock;
 	uint64_t told, before;
 
-	(void)state;
 	// The counter runs ahead: a whole period passes in no time.
 	weir_clock_init(&clock, 0, HZ);
 	told = weir_clock_ns(&clock, HZ / 1000 - 1);
@@ -63,14 +55,4 @@ static void correction_follows_the_kernel_and_never_goes_back(void **state) {
 	}
 	weir_clock_correct(&clock, 10);
 	assert_in_range(weir_clock_ns(&clock, 10), before + 3000000, monotonic_ns());
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cycles_become_nanoseconds),
-		cmocka_unit_test(correction_is_due_once_a_period),
-		cmocka_unit_test(correction_follows_the_kernel_and_never_goes_back),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,22 +4,18 @@
 #include "dataplane.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "device_lab.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FLOWS 120
 #define ROUNDS 50
@@ -160,11 +156,12 @@ static void read_numbered(struct rte_mbuf *m, uint16_t *flow, uint32_t *number) 
 
 // --- tests --------------------------------------------------------------------------------
 
-static void flows_stay_on_their_worker_and_in_order(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(flows_stay_on_their_worker_and_in_order) {
 	struct world *w = make(1);
 	uint32_t next[FLOWS] = {0};
 
-	(void)state;
 	for (uint32_t round = 0; round < ROUNDS; round++) {
 		for (uint16_t flow = 0; flow < FLOWS; flow++) {
 			feed_numbered(w, flow, round);
@@ -200,12 +197,11 @@ static void flows_stay_on_their_worker_and_in_order(void **state) {
 	unmake(w);
 }
 
-static void the_kernel_is_reached_and_heard_from_any_worker(void **state) {
+TEST(the_kernel_is_reached_and_heard_from_any_worker) {
 	struct world *w = make(2);
 	struct rte_mbuf *m;
 	struct frame f;
 
-	(void)state;
 	for (uint16_t n = 0; n < 60; n++) {
 		struct frame_spec spec = lab_tcp(n, ACK);
 
@@ -225,12 +221,11 @@ static void the_kernel_is_reached_and_heard_from_any_worker(void **state) {
 	unmake(w);
 }
 
-static void ports_are_described_to_control(void **state) {
+TEST(ports_are_described_to_control) {
 	struct world *w = make(3);
 	const struct weir_segment_header *header = w->lab.segment->header;
 	const struct weir_handover *offer = weir_dataplane_offer(w->dataplane);
 
-	(void)state;
 	assert_int_equal(header->ports, 3);
 	assert_int_equal(header->workers, 3);
 	assert_int_equal(header->hash_seed, LAB_SEED);
@@ -248,7 +243,7 @@ static void ports_are_described_to_control(void **state) {
 	unmake(w);
 }
 
-static void a_device_that_is_missing_ends_it_cleanly(void **state) {
+TEST(a_device_that_is_missing_ends_it_cleanly) {
 	struct weir_dataplane *dataplane = NULL;
 	struct weir_log log = {.level = WEIR_LOG_ERROR};
 	struct ring_device ring;
@@ -257,7 +252,6 @@ static void a_device_that_is_missing_ends_it_cleanly(void **state) {
 	struct weir_config *config;
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
 	ring_device_make("dp4_0", 1, &ring);
@@ -279,12 +273,11 @@ static void a_device_that_is_missing_ends_it_cleanly(void **state) {
 	close(fds[1]);
 }
 
-static void flow_tables_that_do_not_fit_name_their_key(void **state) {
+TEST(flow_tables_that_do_not_fit_name_their_key) {
 	struct world *w = calloc(1, sizeof(*w));
 	char written[2048] = "";
 	int fds[2];
 
-	(void)state;
 	assert_non_null(w);
 	assert_int_equal(pipe(fds), 0);
 	configure(w, 5);
@@ -296,16 +289,4 @@ static void flow_tables_that_do_not_fit_name_their_key(void **state) {
 	close(fds[0]);
 	close(fds[1]);
 	unmake(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flows_stay_on_their_worker_and_in_order),
-		cmocka_unit_test(the_kernel_is_reached_and_heard_from_any_worker),
-		cmocka_unit_test(ports_are_described_to_control),
-		cmocka_unit_test(a_device_that_is_missing_ends_it_cleanly),
-		cmocka_unit_test(flow_tables_that_do_not_fit_name_their_key),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "distribution.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_memory.h>
 
 #include "device_lab.h"
+#include "test.h"
 
 #define WORKERS 3
 
@@ -30,11 +26,12 @@ static struct weir_segment *segment_of(enum weir_bucketing bucketing) {
 	return segment;
 }
 
-static void flows_are_in_buckets_or_there_is_a_reason(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(flows_are_in_buckets_or_there_is_a_reason) {
 	const struct weir_distributed_port all[2] = {{.distributed = true}, {.distributed = true}};
 	const struct weir_distributed_port one[2] = {{.distributed = true}, {.distributed = false}};
 
-	(void)state;
 	assert_int_equal(weir_distribution_bucketing(all, 2, 2, true), WEIR_BUCKETING_YES);
 	assert_int_equal(weir_distribution_bucketing(all, 2, 1, true), WEIR_BUCKETING_ONE_WORKER);
 	assert_int_equal(weir_distribution_bucketing(one, 2, 2, true), WEIR_BUCKETING_DEVICE_RSS);
@@ -53,11 +50,10 @@ static struct weir_distributed_port spread_port(uint32_t owner, uint16_t queues,
 		.socket = SOCKET_ID_ANY};
 }
 
-static void devices_spread_flows_in_buckets_or_there_is_a_reason(void **state) {
+TEST(devices_spread_flows_in_buckets_or_there_is_a_reason) {
 	struct weir_distributed_port ports[3] = {
 		{.distributed = true}, spread_port(1, 2, 128), spread_port(2, 2, 512)};
 
-	(void)state;
 	assert_int_equal(weir_distribution_bucketing(ports, 3, 2, true), WEIR_BUCKETING_YES);
 	assert_ptr_equal(weir_distribution_key(ports, 3), &keys[0]);
 	assert_null(weir_distribution_key(ports, 1));
@@ -71,12 +67,11 @@ static void devices_spread_flows_in_buckets_or_there_is_a_reason(void **state) {
 }
 
 // The buckets of an entry of any table have one worker, which receives the queue of that entry.
-static void buckets_come_to_the_worker_that_has_them(void **state) {
+TEST(buckets_come_to_the_worker_that_has_them) {
 	const struct weir_distributed_port ports[3] = {
 		spread_port(0, 3, 128), spread_port(2, 3, 2048), spread_port(1, 2, 512)};
 	uint32_t foreign = 0;
 
-	(void)state;
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
 		uint32_t worker = weir_distribution_first_worker(ports, 3, WORKERS, b);
 
@@ -99,14 +94,13 @@ static void buckets_come_to_the_worker_that_has_them(void **state) {
 	assert_in_range(foreign, WEIR_BUCKETS / WORKERS - 16, WEIR_BUCKETS / WORKERS + 16);
 }
 
-static void each_queue_of_a_device_that_spreads_has_a_distributor(void **state) {
+TEST(each_queue_of_a_device_that_spreads_has_a_distributor) {
 	const struct weir_distributed_port ports[2] = {
 		{.distributed = true, .owner = 1, .socket = SOCKET_ID_ANY}, spread_port(2, 3, 128)};
 	static struct weir_flow_parcel *const parcels[WORKERS];
 	struct weir_segment *segment = segment_of(WEIR_BUCKETING_YES);
 	struct weir_distribution distribution;
 
-	(void)state;
 	assert_int_equal(weir_distribution_create(segment, ports, parcels, &distribution), 0);
 	assert_int_equal(distribution.distributors, 4);
 	assert_ptr_equal(weir_distribution_of(&distribution, 0, 5), distribution.distributor[0]);
@@ -125,7 +119,7 @@ static void each_queue_of_a_device_that_spreads_has_a_distributor(void **state) 
 	weir_segment_free(segment);
 }
 
-static void owners_are_those_of_the_distributors(void **state) {
+TEST(owners_are_those_of_the_distributors) {
 	const struct weir_distributed_port ports[2] = {
 		{.distributed = true, .owner = 0, .socket = SOCKET_ID_ANY},
 		{.distributed = true, .owner = 2, .socket = SOCKET_ID_ANY}};
@@ -133,7 +127,6 @@ static void owners_are_those_of_the_distributors(void **state) {
 	struct weir_segment *segment = segment_of(WEIR_BUCKETING_YES);
 	struct weir_distribution distribution;
 
-	(void)state;
 	assert_int_equal(weir_distribution_create(segment, ports, parcels, &distribution), 0);
 	assert_non_null(distribution.moves);
 	for (uint32_t b = 0; b < WEIR_BUCKETS; b++) {
@@ -147,13 +140,12 @@ static void owners_are_those_of_the_distributors(void **state) {
 	weir_segment_free(segment);
 }
 
-static void without_buckets_there_are_no_moves(void **state) {
+TEST(without_buckets_there_are_no_moves) {
 	const struct weir_distributed_port ports[2] = {
 		{.distributed = true, .owner = 1, .socket = SOCKET_ID_ANY}, {.distributed = false}};
 	struct weir_segment *segment = segment_of(WEIR_BUCKETING_DEVICE_RSS);
 	struct weir_distribution distribution;
 
-	(void)state;
 	assert_int_equal(weir_distribution_create(segment, ports, NULL, &distribution), 0);
 	assert_null(distribution.moves);
 	assert_non_null(distribution.distributor[0]);
@@ -161,17 +153,4 @@ static void without_buckets_there_are_no_moves(void **state) {
 	weir_distribution_free(&distribution);
 	weir_distribution_free(&distribution); // nothing is left
 	weir_segment_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flows_are_in_buckets_or_there_is_a_reason),
-		cmocka_unit_test(devices_spread_flows_in_buckets_or_there_is_a_reason),
-		cmocka_unit_test(buckets_come_to_the_worker_that_has_them),
-		cmocka_unit_test(each_queue_of_a_device_that_spreads_has_a_distributor),
-		cmocka_unit_test(owners_are_those_of_the_distributors),
-		cmocka_unit_test(without_buckets_there_are_no_moves),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "dpdk_log.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_log.h>
 
 struct lab {
@@ -50,7 +46,7 @@ static const char *written(struct lab *lab) {
 	return lab->text;
 }
 
-static void dpdk_messages_come_marked_and_with_their_level(void **state) {
+TEST(dpdk_messages_come_marked_and_with_their_level, open_lab, close_lab) {
 	struct lab *lab = *state;
 
 	assert_int_equal(weir_dpdk_log_take(&lab->log), 0);
@@ -66,19 +62,8 @@ static void dpdk_messages_come_marked_and_with_their_level(void **state) {
 	assert_string_equal(written(lab), "");
 }
 
-static void levels_have_a_dpdk_level(void **state) {
-	(void)state;
+TEST(levels_have_a_dpdk_level) {
 	assert_string_equal(weir_dpdk_log_level(WEIR_LOG_ERROR), "*:error");
 	assert_string_equal(weir_dpdk_log_level(WEIR_LOG_INFO), "*:warning");
 	assert_string_equal(weir_dpdk_log_level(WEIR_LOG_DEBUG), "*:info");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			dpdk_messages_come_marked_and_with_their_level, open_lab, close_lab),
-		cmocka_unit_test(levels_have_a_dpdk_level),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "eal.h"
+#include "test.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_lcore.h>
 
@@ -79,7 +75,9 @@ static const char *find(const struct lab *lab, const char *beginning) {
 	return NULL;
 }
 
-static void workers_are_lcores_pinned_to_their_cpus(void **state) {
+TEST_EACH(open_lab, close_lab);
+
+TEST(workers_are_lcores_pinned_to_their_cpus) {
 	struct lab *lab = *state;
 	char end[64];
 	const char *lcores;
@@ -92,7 +90,7 @@ static void workers_are_lcores_pinned_to_their_cpus(void **state) {
 	assert_non_null(find(lab, "--main-lcore=0"));
 }
 
-static void a_cpu_that_does_not_exist_is_refused(void **state) {
+TEST(a_cpu_that_does_not_exist_is_refused) {
 	struct lab *lab = *state;
 
 	lab->config.workers.cores[1] = 1023;
@@ -101,7 +99,7 @@ static void a_cpu_that_does_not_exist_is_refused(void **state) {
 }
 
 // As with isolcpus, where systemd and all that it starts have the other CPUs only.
-static void a_cpu_that_nothing_is_started_on_is_one_for_workers(void **state) {
+TEST(a_cpu_that_nothing_is_started_on_is_one_for_workers) {
 	struct lab *lab = *state;
 	uint16_t isolated = first_cpu() + 1;
 	char beginning[32], end[32];
@@ -130,7 +128,7 @@ static void a_cpu_that_nothing_is_started_on_is_one_for_workers(void **state) {
 	assert_string_equal(strrchr(lcores, ','), end);
 }
 
-static void memory_is_as_chosen(void **state) {
+TEST(memory_is_as_chosen) {
 	struct lab *lab = *state;
 
 	assert_true(make(lab) > 0);
@@ -143,7 +141,7 @@ static void memory_is_as_chosen(void **state) {
 	assert_null(find(lab, "--no-huge"));
 }
 
-static void pci_is_scanned_only_for_ports_that_are_there(void **state) {
+TEST(pci_is_scanned_only_for_ports_that_are_there) {
 	struct lab *lab = *state;
 
 	lab->plan.devices = 2;
@@ -157,7 +155,7 @@ static void pci_is_scanned_only_for_ports_that_are_there(void **state) {
 	assert_string_equal(find(lab, "--allow="), "--allow=0000:01:00.0,x=1");
 }
 
-static void the_prefix_is_that_of_instance_and_run_directory(void **state) {
+TEST(the_prefix_is_that_of_instance_and_run_directory) {
 	struct lab *lab = *state;
 	char first[128];
 
@@ -171,7 +169,7 @@ static void the_prefix_is_that_of_instance_and_run_directory(void **state) {
 	assert_string_not_equal(find(lab, "--file-prefix="), first);
 }
 
-static void extra_words_come_last_and_may_be_quoted(void **state) {
+TEST(extra_words_come_last_and_may_be_quoted) {
 	struct lab *lab = *state;
 	int n;
 
@@ -189,7 +187,7 @@ static void extra_words_come_last_and_may_be_quoted(void **state) {
 }
 
 // In a process of its own, which DPDK wants to itself.
-static void dpdk_starts_with_them_and_leaves_nothing_behind(void **state) {
+TEST(dpdk_starts_with_them_and_leaves_nothing_behind) {
 	struct lab *lab = *state;
 	char directory[256];
 	int status;
@@ -215,7 +213,7 @@ static void dpdk_starts_with_them_and_leaves_nothing_behind(void **state) {
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void a_wrong_extra_argument_is_an_error_not_the_end(void **state) {
+TEST(a_wrong_extra_argument_is_an_error_not_the_end) {
 	struct lab *lab = *state;
 	int status;
 	pid_t pid;
@@ -237,22 +235,4 @@ static void a_wrong_extra_argument_is_an_error_not_the_end(void **state) {
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		LAB_TEST(workers_are_lcores_pinned_to_their_cpus),
-		LAB_TEST(a_cpu_that_does_not_exist_is_refused),
-		LAB_TEST(a_cpu_that_nothing_is_started_on_is_one_for_workers),
-		LAB_TEST(memory_is_as_chosen),
-		LAB_TEST(pci_is_scanned_only_for_ports_that_are_there),
-		LAB_TEST(the_prefix_is_that_of_instance_and_run_directory),
-		LAB_TEST(extra_words_come_last_and_may_be_quoted),
-		LAB_TEST(dpdk_starts_with_them_and_leaves_nothing_behind),
-		LAB_TEST(a_wrong_extra_argument_is_an_error_not_the_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +16,11 @@
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 
 #include "device_lab.h"
 #include "handover.h"
 #include "segment.h"
+#include "test.h"
 
 #define DEADLINE_S 20
 #define AF_XDP_PORT "{\"name\":\"wan\",\"device\":\"net_af_xdp0,iface=mn0\",\"vlan\":7}"
@@ -218,7 +214,10 @@ static void stop(struct lab *lab, pid_t pid, int sig) {
 
 // --- tests --------------------------------------------------------------------------------
 
-static void control_is_given_segment_and_vip_map(void **state) {
+TEST_GROUP(open_namespace);
+TEST_EACH(open_lab, close_lab);
+
+TEST(control_is_given_segment_and_vip_map) {
 	struct lab *lab = *state;
 	struct weir_handover handover;
 	struct weir_segment *segment;
@@ -266,7 +265,7 @@ static void control_is_given_segment_and_vip_map(void **state) {
 	weir_segment_free(segment);
 }
 
-static void a_second_one_is_refused_and_the_first_goes_on(void **state) {
+TEST(a_second_one_is_refused_and_the_first_goes_on) {
 	struct lab *lab = *state;
 	struct lab second = *lab;
 	pid_t pid, other;
@@ -287,7 +286,7 @@ static void a_second_one_is_refused_and_the_first_goes_on(void **state) {
 	stop(lab, pid, SIGINT);
 }
 
-static void killed_it_starts_again_at_once(void **state) {
+TEST(killed_it_starts_again_at_once) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -307,7 +306,7 @@ static void killed_it_starts_again_at_once(void **state) {
 	stop(lab, pid, SIGTERM);
 }
 
-static void sighup_is_no_reason_to_end(void **state) {
+TEST(sighup_is_no_reason_to_end) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
 	pid_t pid;
@@ -325,7 +324,7 @@ static void sighup_is_no_reason_to_end(void **state) {
 
 // What each thread may still do, and that it runs no system calls that need more.
 // A log that nobody reads any more: the reader was killed, or read enough.
-static void closed_log_does_not_end_it(void **state) {
+TEST(closed_log_does_not_end_it) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
 	char socket[128];
@@ -348,7 +347,7 @@ static void closed_log_does_not_end_it(void **state) {
 	assert_int_equal(exit_status(lab, pid), 0);
 }
 
-static void all_threads_have_given_up_their_capabilities(void **state) {
+TEST(all_threads_have_given_up_their_capabilities) {
 	struct lab *lab = *state;
 	char command[256];
 	pid_t pid;
@@ -363,7 +362,7 @@ static void all_threads_have_given_up_their_capabilities(void **state) {
 	stop(lab, pid, SIGTERM);
 }
 
-static void a_bad_configuration_is_told_line_by_line(void **state) {
+TEST(a_bad_configuration_is_told_line_by_line) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -378,7 +377,7 @@ static void a_bad_configuration_is_told_line_by_line(void **state) {
 	check_nothing_left(lab);
 }
 
-static void warnings_of_the_configuration_are_logged(void **state) {
+TEST(warnings_of_the_configuration_are_logged) {
 	struct lab *lab = *state;
 	FILE *file = fopen(lab->config, "w");
 	pid_t pid;
@@ -399,7 +398,7 @@ static void warnings_of_the_configuration_are_logged(void **state) {
 	stop(lab, pid, SIGTERM);
 }
 
-static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
+TEST(what_cannot_run_says_why_and_leaves_nothing) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -427,7 +426,7 @@ static void what_cannot_run_says_why_and_leaves_nothing(void **state) {
 }
 
 // A wrong value of an option is a usage error, for which nothing is opened.
-static void unknown_group_is_a_usage_error(void **state) {
+TEST(unknown_group_is_a_usage_error) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -437,23 +436,4 @@ static void unknown_group_is_a_usage_error(void **state) {
 	assert_int_equal(exit_status(lab, spawn(lab, lab->run_dir)), 2);
 	check_log(lab, "weir-dataplane: --group no-such-group: no such group");
 	assert_int_equal(access(lab->run_dir, F_OK), -1);
-}
-
-#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		LAB_TEST(control_is_given_segment_and_vip_map),
-		LAB_TEST(a_second_one_is_refused_and_the_first_goes_on),
-		LAB_TEST(killed_it_starts_again_at_once),
-		LAB_TEST(sighup_is_no_reason_to_end),
-		LAB_TEST(closed_log_does_not_end_it),
-		LAB_TEST(all_threads_have_given_up_their_capabilities),
-		LAB_TEST(a_bad_configuration_is_told_line_by_line),
-		LAB_TEST(warnings_of_the_configuration_are_logged),
-		LAB_TEST(what_cannot_run_says_why_and_leaves_nothing),
-		LAB_TEST(unknown_group_is_a_usage_error),
-	};
-
-	return cmocka_run_group_tests(tests, open_namespace, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "memory.h"
+#include "test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define MIB (1ull << 20)
 
@@ -20,41 +15,38 @@ static struct weir_plan plan_of(uint64_t flow_mib, uint64_t buffer_mib) {
 		.total_bytes = (flow_mib + buffer_mib) * MIB};
 }
 
-static void huge_pages_are_taken_when_enough_are_free(void **state) {
+TEST(huge_pages_are_taken_when_enough_are_free) {
 	struct weir_plan plan = plan_of(40, 20);
 	struct weir_memory_facts facts = {
 		.page_bytes = 2 * MIB, .huge_free_bytes = 76 * MIB, .available_bytes = 0};
 	struct weir_memory memory;
 	char why[512];
 
-	(void)state;
 	assert_int_equal(weir_memory_choose(&plan, &facts, &memory, why, sizeof(why)), 0);
 	assert_true(memory.huge_pages);
 	assert_int_equal(memory.bytes, 60 * MIB);
 	assert_string_equal(why, "");
 }
 
-static void ordinary_pages_come_with_a_warning_that_says_what_to_do(void **state) {
+TEST(ordinary_pages_come_with_a_warning_that_says_what_to_do) {
 	struct weir_plan plan = plan_of(40, 20);
 	struct weir_memory_facts facts = {
 		.page_bytes = 2 * MIB, .huge_free_bytes = 74 * MIB, .available_bytes = 60 * MIB};
 	struct weir_memory memory;
 	char why[512];
 
-	(void)state;
 	assert_int_equal(weir_memory_choose(&plan, &facts, &memory, why, sizeof(why)), 0);
 	assert_false(memory.huge_pages);
 	assert_non_null(strstr(why, "76 MiB of them needed, 74 free"));
 	assert_non_null(strstr(why, "vm.nr_hugepages=38"));
 }
 
-static void too_little_memory_names_need_and_key(void **state) {
+TEST(too_little_memory_names_need_and_key) {
 	struct weir_plan plan = plan_of(40, 20);
 	struct weir_memory_facts facts = {.available_bytes = 59 * MIB};
 	struct weir_memory memory = {.bytes = 1};
 	char why[512];
 
-	(void)state;
 	assert_int_equal(weir_memory_choose(&plan, &facts, &memory, why, sizeof(why)), -ENOMEM);
 	assert_non_null(strstr(why, "60 MiB needed"));
 	assert_non_null(strstr(why, "59 MiB available"));
@@ -66,22 +58,10 @@ static void too_little_memory_names_need_and_key(void **state) {
 	assert_non_null(strstr(why, "workers.cores"));
 }
 
-static void facts_are_those_of_this_machine(void **state) {
+TEST(facts_are_those_of_this_machine) {
 	struct weir_memory_facts facts = {0};
 
-	(void)state;
 	assert_int_equal(weir_memory_facts(&facts), 0);
 	assert_true(facts.available_bytes > 16 * MIB);
 	assert_true(facts.huge_free_bytes == 0 || facts.huge_free_bytes % facts.page_bytes == 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(huge_pages_are_taken_when_enough_are_free),
-		cmocka_unit_test(ordinary_pages_come_with_a_warning_that_says_what_to_do),
-		cmocka_unit_test(too_little_memory_names_need_and_key),
-		cmocka_unit_test(facts_are_those_of_this_machine),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,16 @@
 #include "moves.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_mbuf.h>
 #include <rte_memory.h>
 #include <rte_ring.h>
 
 #include "device_lab.h"
+#include "test.h"
 #include "verdict.h"
 
 #define WORKERS 4
@@ -128,11 +124,12 @@ static void move(struct moves_lab *lab, struct weir_mover *victim, struct weir_m
 	assert_int_equal(weir_mover_give(victim), WEIR_GIVING_NOTHING);
 }
 
-static void a_move_goes_through_its_states(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(a_move_goes_through_its_states) {
 	struct moves_lab lab = make();
 	uint32_t bucket = 0;
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	assert_true(weir_mover_is_taking(lab.thief)); // before any distributor switches
 	assert_null(weir_mover_adopt(lab.thief));
@@ -163,11 +160,10 @@ static void a_move_goes_through_its_states(void **state) {
 	unmake(&lab);
 }
 
-static void the_victim_takes_all_that_was_put_before_the_switch(void **state) {
+TEST(the_victim_takes_all_that_was_put_before_the_switch) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *m;
 
-	(void)state;
 	(void)put(&lab, 0, BUCKET);
 	(void)put(&lab, 0, BUCKET + WORKERS);
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
@@ -190,14 +186,13 @@ static void the_victim_takes_all_that_was_put_before_the_switch(void **state) {
 	unmake(&lab);
 }
 
-static void the_thief_holds_the_bucket_and_nothing_else(void **state) {
+TEST(the_thief_holds_the_bucket_and_nothing_else) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *pkts[4], *out[4];
 	uint32_t bucket;
 	uint16_t refused;
 	uint8_t port;
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	switch_all(&lab);
 	for (unsigned int i = 0; i < 4; i++) {
@@ -228,13 +223,12 @@ static void the_thief_holds_the_bucket_and_nothing_else(void **state) {
 	unmake(&lab);
 }
 
-static void a_full_hold_queue_refuses_and_keeps_the_order(void **state) {
+TEST(a_full_hold_queue_refuses_and_keeps_the_order) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *first = packet(BUCKET), *pkts[3];
 	uint16_t refused;
 	uint8_t port;
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	pkts[0] = first;
 	assert_int_equal(weir_mover_hold(lab.thief, pkts, 1, 0, &refused), 0);
@@ -277,11 +271,10 @@ static void take_held(struct moves_lab *lab, uint16_t n) {
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
-static void a_burst_more_is_due_in_each_turn_than_has_come(void **state) {
+TEST(a_burst_more_is_due_in_each_turn_than_has_come) {
 	struct moves_lab lab = make();
 	uint32_t bucket;
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	switch_all(&lab);
 	hold_n(&lab, 3 * WEIR_BURST);
@@ -315,11 +308,10 @@ static void check_untouched(const struct moves_lab *lab) {
 	}
 }
 
-static void every_refusal_has_its_reason(void **state) {
+TEST(every_refusal_has_its_reason) {
 	struct moves_lab lab = make();
 	struct weir_mover *victim = lab.victim;
 
-	(void)state;
 	assert_int_equal(
 		weir_mover_request(victim, BUCKET, A, LATER, LATER, false), WEIR_BUCKET_OFF);
 	assert_int_equal(
@@ -342,10 +334,9 @@ static void every_refusal_has_its_reason(void **state) {
 	unmake(&lab);
 }
 
-static void a_bucket_goes_round_and_comes_home(void **state) {
+TEST(a_bucket_goes_round_and_comes_home) {
 	struct moves_lab lab = make();
 
-	(void)state;
 	for (unsigned int i = 0; i < 12; i++) {
 		uint32_t owner = (V + i) % WORKERS, next = (owner + 1) % WORKERS;
 		struct weir_mover *victim = &lab.moves->mover[owner];
@@ -360,12 +351,11 @@ static void a_bucket_goes_round_and_comes_home(void **state) {
 }
 
 // The dataplane ends in the middle of a move: what is on hold is freed.
-static void an_end_in_the_middle_leaks_nothing(void **state) {
+TEST(an_end_in_the_middle_leaks_nothing) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *m = packet(BUCKET);
 	uint16_t refused;
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET, A), WEIR_BUCKET_CONFIRMED);
 	switch_all(&lab);
 	(void)put(&lab, 0, BUCKET);
@@ -381,14 +371,13 @@ static void fill(struct moves_lab *lab, uint32_t worker, uint32_t packets) {
 	}
 }
 
-static void a_crowded_ring_gives_its_busiest_bucket_to_the_shortest(void **state) {
+TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor = lab.distributor[0];
 	const uint32_t second = BUCKET + WORKERS, third = BUCKET + 2 * WORKERS;
 	struct rte_mbuf *pkts[8];
 	uint32_t bucket = 0, thief = 0;
 
-	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		pkts[i] = packet(i < 4 ? BUCKET : i < 7 ? second : third);
 	}
@@ -419,13 +408,12 @@ static void a_crowded_ring_gives_its_busiest_bucket_to_the_shortest(void **state
 	unmake(&lab);
 }
 
-static void a_search_in_vain_is_not_repeated_at_once(void **state) {
+TEST(a_search_in_vain_is_not_repeated_at_once) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor = lab.distributor[0];
 	struct rte_mbuf *pkts[8];
 	uint32_t bucket = 0, thief = 0;
 
-	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		pkts[i] = packet(i < 4 ? BUCKET : BUCKET + WORKERS);
 	}
@@ -442,7 +430,7 @@ static void a_search_in_vain_is_not_repeated_at_once(void **state) {
 	unmake(&lab);
 }
 
-static void wrong_parameters_are_refused(void **state) {
+TEST(wrong_parameters_are_refused) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor[WEIR_PORTS_MAX + 1] = {
 		lab.distributor[0], lab.distributor[1]};
@@ -454,7 +442,6 @@ static void wrong_parameters_are_refused(void **state) {
 		.socket = SOCKET_ID_ANY};
 	struct weir_moves *moves = NULL;
 
-	(void)state;
 	params.workers = 1;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
 	params.workers = WORKERS;
@@ -485,14 +472,13 @@ static void poll(struct weir_distributor *distributor, uint16_t n) {
 	weir_distributor_received(distributor, n);
 }
 
-static void a_shift_holds_until_other_queues_are_empty(void **state) {
+TEST(a_shift_holds_until_other_queues_are_empty) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *pkts[2] = {packet(BUCKET + WORKERS), packet(A)};
 	struct weir_hold *hold;
 	uint16_t refused;
 	uint8_t port;
 
-	(void)state;
 	ask_for_shift(&lab);
 	assert_true(weir_mover_is_shifting(lab.victim));
 	assert_int_equal(
@@ -534,11 +520,10 @@ static void a_shift_holds_until_other_queues_are_empty(void **state) {
 }
 
 // A worker that has too much to do never finds its queue empty.
-static void a_queue_that_is_never_empty_ends_a_shift(void **state) {
+TEST(a_queue_that_is_never_empty_ends_a_shift) {
 	struct moves_lab lab = make();
 	uint32_t polls = 0;
 
-	(void)state;
 	ask_for_shift(&lab);
 	assert_null(weir_mover_shift(lab.victim));
 	weir_shift_drain(lab.moves);
@@ -550,10 +535,9 @@ static void a_queue_that_is_never_empty_ends_a_shift(void **state) {
 	unmake(&lab);
 }
 
-static void a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets(void **state) {
+TEST(a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets) {
 	struct moves_lab lab = make();
 
-	(void)state;
 	assert_int_equal(ask(lab.victim, BUCKET + WORKERS, A), WEIR_BUCKET_CONFIRMED);
 	ask_for_shift(&lab);
 	assert_null(weir_mover_shift(lab.victim));
@@ -566,25 +550,4 @@ static void a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets(void 
 	assert_null(weir_mover_shift(lab.victim));
 	assert_int_equal(weir_shift_state(lab.moves), WEIR_SHIFT_REFUSED);
 	unmake(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_move_goes_through_its_states),
-		cmocka_unit_test(the_victim_takes_all_that_was_put_before_the_switch),
-		cmocka_unit_test(the_thief_holds_the_bucket_and_nothing_else),
-		cmocka_unit_test(a_full_hold_queue_refuses_and_keeps_the_order),
-		cmocka_unit_test(a_burst_more_is_due_in_each_turn_than_has_come),
-		cmocka_unit_test(every_refusal_has_its_reason),
-		cmocka_unit_test(a_bucket_goes_round_and_comes_home),
-		cmocka_unit_test(an_end_in_the_middle_leaks_nothing),
-		cmocka_unit_test(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest),
-		cmocka_unit_test(a_search_in_vain_is_not_repeated_at_once),
-		cmocka_unit_test(wrong_parameters_are_refused),
-		cmocka_unit_test(a_shift_holds_until_other_queues_are_empty),
-		cmocka_unit_test(a_queue_that_is_never_empty_ends_a_shift),
-		cmocka_unit_test(a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

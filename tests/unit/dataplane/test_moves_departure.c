@@ -3,17 +3,13 @@
 // A bucket that moves between workers that send by two queues of a device, turn by turn: its
 // packets must not overtake those that the device still has. The test is the device, and the clock.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
 #include "moves_rig.h"
+#include "test.h"
 #include "worker_private.h"
 
 #define WAIT_NS 1000000u // what a move waits for a device at most
@@ -125,26 +121,25 @@ static void check_order(unsigned int number, uint16_t queues, uint32_t thief) {
 	moves_rig_unmake(rig);
 }
 
-static void a_flow_does_not_overtake_itself_between_queues(void **state) {
-	(void)state;
+TEST_GROUP(device_lab_eal);
+
+TEST(a_flow_does_not_overtake_itself_between_queues) {
 	check_order(100, 3, OF_OWNER);
 	check_order(101, 3, OF_FIRST);
 }
 
 // The victim puts its packets into a ring to worker 2.
-static void a_flow_does_not_overtake_itself_behind_a_transmit_ring(void **state) {
-	(void)state;
+TEST(a_flow_does_not_overtake_itself_behind_a_transmit_ring) {
 	check_order(102, 2, OF_FIRST);
 }
 
 // A packet of another bucket, which the device gets behind the last one of the bucket that moves,
 // is not waited for.
-static void newer_packets_are_not_waited_for(void **state) {
+TEST(newer_packets_are_not_waited_for) {
 	struct rig *rig = make(103, 3, tell);
 	uint32_t bucket, other = moves_rig_begin_from(rig, 0, &bucket);
 	struct moving moving = begin_from(rig, other + IN_PORTS, OF_OWNER);
 
-	(void)state;
 	assert_int_not_equal(bucket, moving.bucket);
 	moves_rig_send_packet(rig, other);
 	check_waits(rig, &moving, OF_OWNER);
@@ -161,11 +156,10 @@ static void newer_packets_are_not_waited_for(void **state) {
 }
 
 // The thief sends behind the victim's packets.
-static void a_queue_that_both_use_is_not_waited_for(void **state) {
+TEST(a_queue_that_both_use_is_not_waited_for) {
 	struct rig *rig = make(104, 2, tell);
 	struct moving moving = begin(rig, OF_OWNER);
 
-	(void)state;
 	assert_true(has_moved(rig, &moving, OF_OWNER));
 	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 2);
 	moves_rig_receive_all(rig);
@@ -189,8 +183,7 @@ static void check_bounded(unsigned int number, uint16_t queues, int (*driver)(vo
 	moves_rig_unmake(rig);
 }
 
-static void a_driver_that_does_not_tell_is_waited_for_a_millisecond(void **state) {
-	(void)state;
+TEST(a_driver_that_does_not_tell_is_waited_for_a_millisecond) {
 	check_bounded(105, 3, NULL);
 	check_bounded(106, 3, tell_of_none);
 	check_bounded(107, 2, NULL);
@@ -198,13 +191,12 @@ static void a_driver_that_does_not_tell_is_waited_for_a_millisecond(void **state
 }
 
 // The clock stands still, and the device tells nothing; but packets of the bucket would be lost.
-static void a_thief_that_holds_many_packets_gets_the_bucket_at_once(void **state) {
+TEST(a_thief_that_holds_many_packets_gets_the_bucket_at_once) {
 	struct rig *rig = make(109, 3, tell_of_none);
 	struct moving moving = begin(rig, OF_FIRST);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint16_t other = rig->transmit->path[OUT][OF_FIRST].queue;
 
-	(void)state;
 	for (uint32_t i = 1; i < WEIR_HOLD_PACKETS / 2; i++) {
 		assert_true(has_moved(rig, &moving, VICTIM));
 		assert_int_equal(counters[OF_FIRST].held_packets, i);
@@ -223,17 +215,4 @@ static void a_thief_that_holds_many_packets_gets_the_bucket_at_once(void **state
 	moves_rig_ask(rig, VICTIM, moving.bucket, OF_FIRST, UINT64_MAX);
 	check_waits(rig, &moving, OF_FIRST);
 	moves_rig_unmake(rig);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_flow_does_not_overtake_itself_between_queues),
-		cmocka_unit_test(a_flow_does_not_overtake_itself_behind_a_transmit_ring),
-		cmocka_unit_test(newer_packets_are_not_waited_for),
-		cmocka_unit_test(a_queue_that_both_use_is_not_waited_for),
-		cmocka_unit_test(a_driver_that_does_not_tell_is_waited_for_a_millisecond),
-		cmocka_unit_test(a_thief_that_holds_many_packets_gets_the_bucket_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

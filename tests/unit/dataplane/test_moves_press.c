@@ -4,20 +4,16 @@
 // loads that take all that two workers can do, or more. Time is simulated.
 #include "moves.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_mbuf.h>
 #include <rte_memory.h>
 #include <rte_ring.h>
 
 #include "device_lab.h"
+#include "test.h"
 #include "verdict.h"
 
 #define WORKERS 3u // 0 distributes and has no packets of its own
@@ -223,10 +219,12 @@ static double lost(const struct sim *sim) {
 	return (double)sim->dropped / (double)sim->sent;
 }
 
+TEST_GROUP(device_lab_eal);
+
 // Whatever the load: a bucket may go to and fro, some hundred times in a second, and have the time
 // of both workers by that. What the moves cost is bounded by their number, and never much more than
 // what they save.
-static void moves_of_full_rings_pay(void **state) {
+TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;
 		uint32_t hot, cold;
@@ -247,7 +245,6 @@ static void moves_of_full_rings_pay(void **state) {
 		{"a third each, bursts of 50 ms", 341, 1, 1.2, 5000, 0, 0.03},
 	};
 
-	(void)state;
 	for (uint32_t i = 0; i < RTE_DIM(cases); i++) {
 		double without = 0, with;
 
@@ -273,12 +270,4 @@ static void moves_of_full_rings_pay(void **state) {
 			end(sim);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(moves_of_full_rings_pay),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

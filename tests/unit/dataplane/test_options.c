@@ -2,18 +2,13 @@
 #include "options.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "daemon_options.h"
 #include "help_text.h"
+#include "test.h"
 
 #define WORDS 16
 
@@ -31,11 +26,10 @@ static int parse(struct weir_dataplane_options *ret, char *why, ...) {
 	return weir_dataplane_options_parse(argc, argv, ret, why, 256);
 }
 
-static void defaults_hold_for_what_is_not_given(void **state) {
+TEST(defaults_hold_for_what_is_not_given) {
 	struct weir_dataplane_options options;
 	char why[256];
 
-	(void)state;
 	unsetenv("WEIR_STEER_OBJECT");
 	assert_int_equal(parse(&options, why, "--config", "weir.json", NULL), 0);
 	assert_string_equal(options.config, "weir.json");
@@ -47,11 +41,10 @@ static void defaults_hold_for_what_is_not_given(void **state) {
 	assert_false(options.version || options.help || options.telemetry);
 }
 
-static void every_option_is_taken(void **state) {
+TEST(every_option_is_taken) {
 	struct weir_dataplane_options options;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(&options, why, "--config=c", "--run-dir=r", "--group=g",
 				 "--eal=--vdev=net_null0 -v", "--steer-object=s", "--telemetry",
 				 "--log-level=debug", NULL),
@@ -65,11 +58,10 @@ static void every_option_is_taken(void **state) {
 	assert_int_equal(options.log_level, WEIR_LOG_DEBUG);
 }
 
-static void environment_stands_for_steer_object(void **state) {
+TEST(environment_stands_for_steer_object) {
 	struct weir_dataplane_options options;
 	char why[256];
 
-	(void)state;
 	setenv("WEIR_STEER_OBJECT", "/from/environment", 1);
 	assert_int_equal(parse(&options, why, "--config=c", NULL), 0);
 	assert_string_equal(options.steer_object, "/from/environment");
@@ -78,12 +70,11 @@ static void environment_stands_for_steer_object(void **state) {
 	unsetenv("WEIR_STEER_OBJECT");
 }
 
-static void help_and_version_need_no_config(void **state) {
+TEST(help_and_version_need_no_config) {
 	struct weir_dataplane_options options;
 	char help[WEIR_HELP_BYTES];
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(&options, why, "--help", NULL), 0);
 	assert_true(options.help);
 	assert_int_equal(parse(&options, why, "--version", NULL), 0);
@@ -99,12 +90,11 @@ static void help_and_version_need_no_config(void **state) {
 	}
 }
 
-static void mistakes_are_named(void **state) {
+TEST(mistakes_are_named) {
 	struct weir_dataplane_options options = {.config = "before"};
 	char run_dir[256];
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(&options, why, NULL), -EINVAL);
 	assert_non_null(strstr(why, "--config"));
 	assert_int_equal(parse(&options, why, "--config", NULL), -EINVAL);
@@ -123,16 +113,4 @@ static void mistakes_are_named(void **state) {
 	assert_int_equal(parse(&options, why, "--config=c", run_dir, NULL), -EINVAL);
 	assert_non_null(strstr(why, "--run-dir"));
 	assert_string_equal(options.config, "before");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_hold_for_what_is_not_given),
-		cmocka_unit_test(every_option_is_taken),
-		cmocka_unit_test(environment_stands_for_steer_object),
-		cmocka_unit_test(help_and_version_need_no_config),
-		cmocka_unit_test(mistakes_are_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

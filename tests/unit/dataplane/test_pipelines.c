@@ -4,22 +4,17 @@
 #include "pipelines.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "burst.h"
 #include "distributor.h"
 #include "flow_parts.h"
 #include "pipeline_lab.h"
 #include "pipeline_parts.h"
+#include "test.h"
 
 static struct weir_config config_of(uint32_t workers, uint32_t flows) {
 	return (struct weir_config){.workers = {.count = workers},
@@ -67,13 +62,14 @@ static int create(const struct weir_config *config, const struct weir_segment *s
 	return weir_pipelines_create(&params, ret);
 }
 
-static void workers_own_the_parts_that_the_distributor_gives_them(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(workers_own_the_parts_that_the_distributor_gives_them) {
 	struct weir_config config = config_of(3, 4096);
 	struct weir_segment *segment = segment_of(3);
 	struct weir_distributor *distributor;
 	struct weir_pipelines pipelines;
 
-	(void)state;
 	assert_int_equal(create(&config, segment, true, STDERR_FILENO, &pipelines), 0);
 	assert_int_equal(weir_distributor_create(0, 3, 1, SOCKET_ID_ANY, &distributor), 0);
 	for (uint32_t part = 0; part < WEIR_FLOW_PARTS; part++) {
@@ -93,12 +89,11 @@ static void workers_own_the_parts_that_the_distributor_gives_them(void **state) 
 	weir_segment_free(segment);
 }
 
-static void workers_without_buckets_have_tables_of_their_own(void **state) {
+TEST(workers_without_buckets_have_tables_of_their_own) {
 	struct weir_config config = config_of(2, 4096);
 	struct weir_segment *segment = segment_of(2);
 	struct weir_pipelines pipelines;
 
-	(void)state;
 	assert_int_equal(create(&config, segment, false, STDERR_FILENO, &pipelines), 0);
 	assert_null(pipelines.flows);
 	assert_null(pipelines.parcel[0]);
@@ -113,11 +108,10 @@ static void workers_without_buckets_have_tables_of_their_own(void **state) {
 	weir_segment_free(segment);
 }
 
-static void sharing_needs_workers_and_a_memory_for_all(void **state) {
+TEST(sharing_needs_workers_and_a_memory_for_all) {
 	struct weir_config one = config_of(1, 4096), two = config_of(2, 4096);
 	struct weir_config most = config_of(8, 1u << 28), more = config_of(9, 1u << 28);
 
-	(void)state;
 	assert_false(weir_pipelines_may_share(&one));
 	assert_true(weir_pipelines_may_share(&two));
 	assert_true(weir_pipelines_may_share(&most));
@@ -127,14 +121,13 @@ static void sharing_needs_workers_and_a_memory_for_all(void **state) {
 }
 
 // Nothing is left of what was made before it failed, and the message names the key to lower.
-static void too_little_memory_is_told(void **state) {
+TEST(too_little_memory_is_told) {
 	struct weir_config config = config_of(2, 1u << 26);
 	struct weir_segment *segment = segment_of(2);
 	struct weir_pipelines pipelines;
 	char text[512] = "";
 	int ends[2];
 
-	(void)state;
 	assert_int_equal(pipe(ends), 0);
 	assert_int_equal(create(&config, segment, true, ends[1], &pipelines), -ENOMEM);
 	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
@@ -148,15 +141,4 @@ static void too_little_memory_is_told(void **state) {
 	close(ends[0]);
 	close(ends[1]);
 	weir_segment_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(workers_own_the_parts_that_the_distributor_gives_them),
-		cmocka_unit_test(workers_without_buckets_have_tables_of_their_own),
-		cmocka_unit_test(sharing_needs_workers_and_a_memory_for_all),
-		cmocka_unit_test(too_little_memory_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -3,19 +3,14 @@
 #include "plan.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "device_lab.h"
 #include "flow_table.h"
 #include "pipeline_setup.h"
+#include "test.h"
 
 // A configuration with these ports, and as many workers.
 static struct weir_config *parse(const char *ports, unsigned int workers) {
@@ -44,11 +39,12 @@ static int make(const char *ports, unsigned int workers, const char *steer, stru
 	return r;
 }
 
-static void ports_come_first_then_exception_devices(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(ports_come_first_then_exception_devices) {
 	struct weir_plan plan;
 	char why[512];
 
-	(void)state;
 	assert_int_equal(
 		make("{\"name\":\"a\",\"device\":\"net_null0\",\"exception\":\"net_tap0\"},"
 		     "{\"name\":\"b\",\"device\":\"0000:01:00.0\"},"
@@ -69,11 +65,10 @@ static void ports_come_first_then_exception_devices(void **state) {
 	assert_string_equal(plan.device[4].interface, "weir-c");
 }
 
-static void memory_grows_with_what_is_configured(void **state) {
+TEST(memory_grows_with_what_is_configured) {
 	struct weir_plan one, four, jumbo;
 	char why[512];
 
-	(void)state;
 	assert_int_equal(
 		make("{\"name\":\"a\",\"device\":\"net_null0\"}", 1, "none", &one, why), 0);
 	assert_int_equal(
@@ -94,22 +89,20 @@ static void memory_grows_with_what_is_configured(void **state) {
 }
 
 // The figures of docs/guide/operations.md, "Memory", and docs/design/performance.md.
-static void memory_is_as_documented(void **state) {
+TEST(memory_is_as_documented) {
 	uint64_t base = weir_pipeline_bytes(0, 0);
 
-	(void)state;
 	assert_int_equal((weir_flow_table_bytes(1048576, 25) + 524288) / 1048576, 46);
 	assert_int_equal((weir_pipeline_bytes(0, 16384) - base) / 16384, 194);
 	assert_int_equal(((weir_pipeline_bytes(1024, 0) - base) * 10 + 524288) / 1048576, 11);
 	assert_int_equal((weir_pipeline_bytes(1024, 16384) * 10 + 524288) / 1048576, 42);
 }
 
-static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
+TEST(af_xdp_gets_all_queues_and_the_steer_program) {
 	const char *port = "{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0\"}";
 	struct weir_plan plan;
 	char why[512], value[64];
 
-	(void)state;
 	device_lab_need_root();
 	SHELL("ip link add pl0 type veth peer name pl1");
 	assert_int_equal(make(port, 1, "/bin/true", &plan, why), 0);
@@ -127,11 +120,10 @@ static void af_xdp_gets_all_queues_and_the_steer_program(void **state) {
 	SHELL("ip link del pl0");
 }
 
-static void what_cannot_be_is_refused_with_its_key(void **state) {
+TEST(what_cannot_be_is_refused_with_its_key) {
 	struct weir_plan plan = {.devices = 77};
 	char why[512];
 
-	(void)state;
 	assert_int_equal(
 		make("{\"name\":\"a\",\"device\":\"123\"}", 1, "none", &plan, why), -EINVAL);
 	assert_non_null(strstr(why, "port a"));
@@ -155,16 +147,4 @@ static void what_cannot_be_is_refused_with_its_key(void **state) {
 		-ENOENT);
 	assert_non_null(strstr(why, "--steer-object"));
 	assert_int_equal(plan.devices, 77);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ports_come_first_then_exception_devices),
-		cmocka_unit_test(memory_grows_with_what_is_configured),
-		cmocka_unit_test(memory_is_as_documented),
-		cmocka_unit_test(af_xdp_gets_all_queues_and_the_steer_program),
-		cmocka_unit_test(what_cannot_be_is_refused_with_its_key),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -3,17 +3,13 @@
 // Queue tables, and what rss.c finds out of a device, without a device: the calls of DPDK are the
 // test's. The whole way of a shift is in test_worker_moves.c.
 #include "queue_tables.h"
+#include "test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_ethdev.h>
 #include <rte_memory.h>
@@ -78,7 +74,7 @@ int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *c
 // --- what is found --------------------------------------------------------------------------
 
 // mlx5 with as many queues as a power of two has an entry for each, until its table is set.
-static void small_tables_of_mlx5_grow(void **state) {
+TEST(small_tables_of_mlx5_grow) {
 	static const struct {
 		const char *driver;
 		uint16_t entries;
@@ -92,7 +88,6 @@ static void small_tables_of_mlx5_grow(void **state) {
 		{NULL, 512, false, true, false},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
 		const struct rte_eth_dev_info info = {
 			.driver_name = cases[i].driver, .reta_size = 512, .hash_key_size = 40};
@@ -114,11 +109,10 @@ static void small_tables_of_mlx5_grow(void **state) {
 	}
 }
 
-static void a_key_that_is_not_told_is_none(void **state) {
+TEST(a_key_that_is_not_told_is_none) {
 	const struct rte_eth_dev_info info = {.reta_size = 512, .hash_key_size = 52};
 	struct weir_rss rss;
 
-	(void)state;
 	memset(&device, 0, sizeof(device));
 	device.entries = 512;
 	rss = weir_rss_find(0, &info, 4, true);
@@ -236,10 +230,9 @@ static void run(struct tables *lab, uint64_t from_ns) {
 	}
 }
 
-static void an_entry_follows_its_buckets(void **state) {
+TEST(an_entry_follows_its_buckets) {
 	struct tables *lab = make(2, false);
 
-	(void)state;
 	run(lab, START);
 	assert_int_equal(device.updates, 0);
 	give(lab, 4, 1);
@@ -250,10 +243,9 @@ static void an_entry_follows_its_buckets(void **state) {
 	unmake(lab);
 }
 
-static void sixty_four_workers_have_a_queue_each(void **state) {
+TEST(sixty_four_workers_have_a_queue_each) {
 	struct tables *lab = make(WEIR_WORKERS_MAX, false);
 
-	(void)state;
 	run(lab, START);
 	assert_int_equal(device.updates, 0);
 	give(lab, 0, 63);
@@ -266,10 +258,9 @@ static void sixty_four_workers_have_a_queue_each(void **state) {
 }
 
 // A device that restarts when its table changes keeps it, and the log says so.
-static void a_device_that_would_restart_keeps_its_table(void **state) {
+TEST(a_device_that_would_restart_keeps_its_table) {
 	struct tables *lab = make(2, true);
 
-	(void)state;
 	assert_int_equal(lab->lines, 1);
 	assert_non_null(strstr(lab->last_line, "wan: its device would restart"));
 	give(lab, 4, 1);
@@ -281,11 +272,10 @@ static void a_device_that_would_restart_keeps_its_table(void **state) {
 
 // What a reset, or somebody else, has changed is set again within a minute or so, and the log says
 // it once.
-static void tables_that_others_change_are_set_again(void **state) {
+TEST(tables_that_others_change_are_set_again) {
 	struct tables *lab = make(2, false);
 	uint64_t now_ns = START;
 
-	(void)state;
 	run(lab, now_ns);
 	for (uint32_t e = 0; e < ENTRIES; e++) {
 		device.queue[e] = 0;
@@ -323,15 +313,4 @@ static int start_eal(void **state) { // 64 workers have 4,032 rings
 	return rte_eal_init(10, argv) < 0 ? -1 : 0;
 }
 
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_tables_of_mlx5_grow),
-		cmocka_unit_test(a_key_that_is_not_told_is_none),
-		cmocka_unit_test(an_entry_follows_its_buckets),
-		cmocka_unit_test(sixty_four_workers_have_a_queue_each),
-		cmocka_unit_test(a_device_that_would_restart_keeps_its_table),
-		cmocka_unit_test(tables_that_others_change_are_set_again),
-	};
-
-	return cmocka_run_group_tests(tests, start_eal, NULL);
-}
+TEST_GROUP(start_eal);

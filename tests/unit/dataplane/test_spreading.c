@@ -4,16 +4,11 @@
 #include "spreading.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "nic_model.h"
+#include "test.h"
 
 #define QUEUES 3
 #define WORKERS 3
@@ -67,11 +62,12 @@ static void forget(struct nics *nics) {
 	nic_model_forget();
 }
 
-static void devices_lead_buckets_to_the_workers_that_have_them(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(devices_lead_buckets_to_the_workers_that_have_them) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;
 
-	(void)state;
 	add(&nics, 128);
 	add(&nics, 512);
 	open_all(&nics);
@@ -94,11 +90,10 @@ static void devices_lead_buckets_to_the_workers_that_have_them(void **state) {
 	forget(&nics);
 }
 
-static void large_tables_are_set_as_a_whole(void **state) {
+TEST(large_tables_are_set_as_a_whole) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;
 
-	(void)state;
 	add(&nics, 2048);
 	open_all(&nics);
 	weir_spreading_plan(nics.wire, 1, WORKERS, true, &spreading);
@@ -160,8 +155,7 @@ static void spread_in_software(struct nics *nics) {
 	nics->plan[0].device[0].devargs.pci = false;
 }
 
-static void flows_are_in_buckets_or_there_is_a_reason(void **state) {
-	(void)state;
+TEST(flows_are_in_buckets_or_there_is_a_reason) {
 	assert_int_equal(bucketing_with(tell_no_hash), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(hash_no_ports), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(have_no_table), WEIR_BUCKETING_RSS_TABLE);
@@ -170,14 +164,4 @@ static void flows_are_in_buckets_or_there_is_a_reason(void **state) {
 	assert_int_equal(bucketing_with(keep_the_table), WEIR_BUCKETING_RSS_TABLE);
 	assert_int_equal(bucketing_with(keep_a_key), WEIR_BUCKETING_RSS_KEYS);
 	assert_int_equal(bucketing_with(spread_in_software), WEIR_BUCKETING_YES);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(devices_lead_buckets_to_the_workers_that_have_them),
-		cmocka_unit_test(large_tables_are_set_as_a_whole),
-		cmocka_unit_test(flows_are_in_buckets_or_there_is_a_reason),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "test.h"
 #include "watchdog.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-static void a_worker_that_stands_still_is_noticed_once_and_so_is_its_return(void **state) {
+TEST(a_worker_that_stands_still_is_noticed_once_and_so_is_its_return) {
 	struct weir_port_info port = {.name = "wan"};
 	struct weir_segment_params params = {.workers = 2,
 		.ports = 1,
@@ -26,7 +21,6 @@ static void a_worker_that_stands_still_is_noticed_once_and_so_is_its_return(void
 	char text[1024] = "";
 	int fds[2];
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	log = (struct weir_log){.fd = fds[1], .level = WEIR_LOG_INFO};
 	assert_int_equal(weir_segment_create(&params, &segment), 0);
@@ -48,12 +42,4 @@ static void a_worker_that_stands_still_is_noticed_once_and_so_is_its_return(void
 	weir_segment_free(segment);
 	close(fds[0]);
 	close(fds[1]);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_worker_that_stands_still_is_noticed_once_and_so_is_its_return),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

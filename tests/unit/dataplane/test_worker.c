@@ -3,16 +3,11 @@
 // Worker: turn by turn on devices whose far end the test holds; then the loop in a thread.
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "burst.h"
@@ -20,16 +15,18 @@
 #include "mailbox.h"
 #include "peers.h"
 #include "pipeline_lab.h"
+#include "test.h"
 #include "worker_lab.h"
 
 // --- turns --------------------------------------------------------------------------------
 
-static void packets_leave_on_the_port_of_their_backend(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(packets_leave_on_the_port_of_their_backend) {
 	struct worker_lab *w = worker_lab_make(1, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct frame_spec udp = {.family = 4, .protocol = 17, .destination_port = 53};
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (uint16_t n = 0; n < 50; n++) {
 		struct frame_spec tcp = lab_tcp(n, ACK);
@@ -47,13 +44,12 @@ static void packets_leave_on_the_port_of_their_backend(void **state) {
 	worker_lab_free(w);
 }
 
-static void what_is_the_kernels_goes_there_untouched(void **state) {
+TEST(what_is_the_kernels_goes_there_untouched) {
 	struct worker_lab *w = worker_lab_make(2, WEIR_IDLE_POLL);
 	struct frame_spec spec = worker_lab_for_kernel();
 	struct rte_mbuf *m;
 	struct frame f;
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	frame_build(&spec, &f);
 	worker_lab_feed(w, LAB_IN_PORT, &spec);
@@ -68,12 +64,11 @@ static void what_is_the_kernels_goes_there_untouched(void **state) {
 	worker_lab_free(w);
 }
 
-static void without_a_way_to_the_kernel_it_is_dropped_and_counted(void **state) {
+TEST(without_a_way_to_the_kernel_it_is_dropped_and_counted) {
 	struct worker_lab *w = worker_lab_make(3, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct frame_spec spec = worker_lab_for_kernel();
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	w->port[LAB_IN_PORT].exception = WEIR_NO_DEVICE;
 	worker_lab_feed(w, LAB_IN_PORT, &spec);
@@ -89,13 +84,12 @@ static void without_a_way_to_the_kernel_it_is_dropped_and_counted(void **state) 
 	worker_lab_free(w);
 }
 
-static void what_the_kernel_sends_goes_out_unchanged(void **state) {
+TEST(what_the_kernel_sends_goes_out_unchanged) {
 	struct worker_lab *w = worker_lab_make(4, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK); // even to a VIP
 	struct rte_mbuf *m;
 	struct frame f;
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	frame_build(&spec, &f);
 	worker_lab_feed(w, EXCEPTION, &spec);
@@ -110,12 +104,11 @@ static void what_the_kernel_sends_goes_out_unchanged(void **state) {
 	worker_lab_free(w);
 }
 
-static void full_queues_are_counted_under_their_names(void **state) {
+TEST(full_queues_are_counted_under_their_names) {
 	struct worker_lab *w = worker_lab_make(5, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct frame_spec kernel = worker_lab_for_kernel(), tcp = lab_tcp(1, ACK);
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	worker_lab_fill(w, 2);
@@ -139,11 +132,10 @@ static void full_queues_are_counted_under_their_names(void **state) {
 }
 
 // A broken control process may write any MTU into a backend's row.
-static void a_frame_longer_than_the_device_takes_is_not_sent(void **state) {
+TEST(a_frame_longer_than_the_device_takes_is_not_sent) {
 	struct worker_lab *w = worker_lab_make(6, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK);
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (unsigned int id = 0; id < 6; id++) {
 		w->lab->rows[id].mtu = 9000;
@@ -157,12 +149,11 @@ static void a_frame_longer_than_the_device_takes_is_not_sent(void **state) {
 	worker_lab_free(w);
 }
 
-static void the_distributor_keeps_what_is_ours_and_hands_over_the_rest(void **state) {
+TEST(the_distributor_keeps_what_is_ours_and_hands_over_the_rest) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	uint32_t handed = 0;
 
-	(void)state;
 	assert_int_equal(
 		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
 	worker_lab_add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
@@ -188,11 +179,10 @@ static void the_distributor_keeps_what_is_ours_and_hands_over_the_rest(void **st
 	worker_lab_free(w);
 }
 
-static void a_full_hand_over_ring_is_counted(void **state) {
+TEST(a_full_hand_over_ring_is_counted) {
 	struct worker_lab *w = worker_lab_make(8, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 
-	(void)state;
 	assert_int_equal(
 		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
 	worker_lab_add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
@@ -209,13 +199,12 @@ static void a_full_hand_over_ring_is_counted(void **state) {
 	worker_lab_free(w);
 }
 
-static void handed_packets_are_processed(void **state) {
+TEST(handed_packets_are_processed) {
 	struct worker_lab *w = worker_lab_make(9, WEIR_IDLE_POLL);
 	struct frame_spec tcp = lab_tcp(1, ACK);
 	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
 	struct frame f;
 
-	(void)state;
 	assert_int_equal(weir_distributor_create(0, WORKERS, 0, SOCKET_ID_ANY, &w->distributor), 0);
 	worker_lab_add_source(w, WEIR_SOURCE_HANDED, LAB_IN_PORT);
 	frame_build(&tcp, &f);
@@ -227,7 +216,7 @@ static void handed_packets_are_processed(void **state) {
 }
 
 // An ICMP error about an unknown flow goes to the next worker; here it has come round.
-static void offered_packets_go_round(void **state) {
+TEST(offered_packets_go_round) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -246,7 +235,6 @@ static void offered_packets_go_round(void **state) {
 	struct rte_mbuf *m = NULL;
 	struct frame inner;
 
-	(void)state;
 	frame_build(&quoted, &inner);
 	error.body = inner.bytes + inner.l3;
 	assert_int_equal(weir_peers_create(1, SOCKET_ID_ANY, &peers), -EINVAL);
@@ -276,14 +264,13 @@ static void offered_packets_go_round(void **state) {
 	worker_lab_free(w);
 }
 
-static void one_question_a_turn_is_answered(void **state) {
+TEST(one_question_a_turn_is_answered) {
 	struct worker_lab *w = worker_lab_make(10, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 	struct frame_spec tcp = lab_tcp(1, ACK);
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	worker_lab_feed(w, LAB_IN_PORT, &tcp);
 	weir_worker_turn(w->worker);
@@ -307,13 +294,12 @@ static void one_question_a_turn_is_answered(void **state) {
 }
 
 // Its flows are not in buckets.
-static void a_bucket_is_refused_where_there_are_none(void **state) {
+TEST(a_bucket_is_refused_where_there_are_none) {
 	struct worker_lab *w = worker_lab_make(15, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL};
 
-	(void)state;
 	message.steal.deadline_ns = UINT64_MAX;
 	assert_true(weir_mailbox_send(&ours->request, &theirs->request, &message));
 	weir_worker_turn(w->worker);
@@ -438,7 +424,7 @@ static void drop_replies(struct worker_lab *w) {
 
 // Whatever becomes of a packet: the worker's forwarded is the sum of its services' packets, and of
 // its backends'.
-static void counters_agree_under_every_drop_reason(void **state) {
+TEST(counters_agree_under_every_drop_reason) {
 	// Elsewhere: devices, rings between workers, closed ports, fragments, headroom.
 	static const bool elsewhere[WEIR_DROP_REASON_COUNT] = {[WEIR_DROP_FRAME_TOO_LONG] = true,
 		[WEIR_DROP_HANDOFF_FULL] = true,
@@ -452,7 +438,6 @@ static void counters_agree_under_every_drop_reason(void **state) {
 	struct worker_lab *w = worker_lab_make(14, WEIR_IDLE_POLL);
 	struct frame f;
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	for (unsigned int i = 0; i < edge_count; i++) {
 		edge_build(&edges[i], &f);
@@ -474,11 +459,10 @@ static void counters_agree_under_every_drop_reason(void **state) {
 	worker_lab_free(w);
 }
 
-static void sources_have_a_limit(void **state) {
+TEST(sources_have_a_limit) {
 	struct worker_lab *w = worker_lab_make(11, WEIR_IDLE_POLL);
 	struct weir_source source = {.kind = WEIR_SOURCE_QUEUE};
 
-	(void)state;
 	for (unsigned int i = 0; i < WEIR_SOURCES_MAX; i++) {
 		assert_int_equal(weir_worker_add_source(w->worker, &source), 0);
 	}
@@ -510,7 +494,7 @@ static void *run(void *context) {
 
 // A table that was replaced is freed while the loop turns (S5), the heartbeat goes on, and in idle
 // mode yield the CPU is left to others.
-static void the_loop_reports_beats_and_yields(void **state) {
+TEST(the_loop_reports_beats_and_yields) {
 	struct worker_lab *w = worker_lab_make(12, WEIR_IDLE_YIELD);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct runner runner = {.worker = w->worker};
@@ -518,7 +502,6 @@ static void the_loop_reports_beats_and_yields(void **state) {
 	double start = seconds(CLOCK_MONOTONIC);
 	pthread_t thread;
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_QUEUE, LAB_IN_PORT);
 	assert_int_equal(pthread_create(&thread, NULL, run, &runner), 0);
 	while (weir_counter_read(&counters->loops) < 3000) {
@@ -537,26 +520,4 @@ static void the_loop_reports_beats_and_yields(void **state) {
 	lab_publish_services(w->lab);
 	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
 	worker_lab_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(packets_leave_on_the_port_of_their_backend),
-		cmocka_unit_test(what_is_the_kernels_goes_there_untouched),
-		cmocka_unit_test(without_a_way_to_the_kernel_it_is_dropped_and_counted),
-		cmocka_unit_test(what_the_kernel_sends_goes_out_unchanged),
-		cmocka_unit_test(full_queues_are_counted_under_their_names),
-		cmocka_unit_test(a_frame_longer_than_the_device_takes_is_not_sent),
-		cmocka_unit_test(the_distributor_keeps_what_is_ours_and_hands_over_the_rest),
-		cmocka_unit_test(a_full_hand_over_ring_is_counted),
-		cmocka_unit_test(handed_packets_are_processed),
-		cmocka_unit_test(offered_packets_go_round),
-		cmocka_unit_test(one_question_a_turn_is_answered),
-		cmocka_unit_test(a_bucket_is_refused_where_there_are_none),
-		cmocka_unit_test(counters_agree_under_every_drop_reason),
-		cmocka_unit_test(sources_have_a_limit),
-		cmocka_unit_test(the_loop_reports_beats_and_yields),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capture by a worker: a record for each packet, whatever becomes of it, and nothing else changed.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "burst.h"
 #include "capture.h"
 #include "edges.h"
 #include "peers.h"
+#include "test.h"
 #include "worker_lab.h"
 
 #define SYN 0x02
@@ -64,7 +62,9 @@ static void send(struct worker_lab *w, const struct frame_spec *spec) {
 
 // --- what a record says -----------------------------------------------------------------------
 
-static void a_flow_is_followed_from_its_first_packet(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(a_flow_is_followed_from_its_first_packet) {
 	static const struct {
 		uint8_t flags, event, path, choice, flow_state;
 		uint16_t payload;
@@ -83,7 +83,6 @@ static void a_flow_is_followed_from_its_first_packet(void **state) {
 	uint64_t number = order(w, &terms), hash = 0;
 	uint16_t backend = WEIR_BACKEND_NONE;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
 		struct frame_spec spec = lab_tcp(7, steps[i].flags);
 		struct weir_capture_packet packet;
@@ -118,7 +117,7 @@ static void a_flow_is_followed_from_its_first_packet(void **state) {
 	worker_lab_free(w);
 }
 
-static void every_action_has_its_record(void **state) {
+TEST(every_action_has_its_record) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	const struct frame_spec kernel = worker_lab_for_kernel(), tcp = lab_tcp(1, ACK);
 	struct worker_lab *w = make(2);
@@ -126,7 +125,6 @@ static void every_action_has_its_record(void **state) {
 	struct weir_capture_record r;
 	uint64_t number;
 
-	(void)state;
 	terms.actions = 1u << WEIR_ACTION_REPLY;
 	number = order(w, &terms);
 	send(w, &kernel);
@@ -207,12 +205,11 @@ static void run_edges(struct worker_lab *w, uint64_t number, struct run *ret) {
 }
 
 // The same bytes leave, and all counters are the same.
-static void packets_and_counters_are_as_without_a_capture(void **state) {
+TEST(packets_and_counters_are_as_without_a_capture) {
 	static struct run without, with;
 	struct weir_capture_terms terms = any();
 	struct worker_lab *w = make(3);
 
-	(void)state;
 	run_edges(w, 0, &without);
 	w = make(4);
 	run_edges(w, order(w, &terms), &with);
@@ -224,7 +221,7 @@ static void packets_and_counters_are_as_without_a_capture(void **state) {
 
 // --- drops outside of the pipeline --------------------------------------------------------------
 
-static void what_cannot_be_delivered_is_a_drop(void **state) {
+TEST(what_cannot_be_delivered_is_a_drop) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct frame_spec tcp = lab_tcp(3, ACK), kernel = worker_lab_for_kernel();
 	struct worker_lab *w = make(5);
@@ -232,7 +229,6 @@ static void what_cannot_be_delivered_is_a_drop(void **state) {
 	struct weir_capture_record r;
 	uint64_t number;
 
-	(void)state;
 	terms.actions = 1u << WEIR_ACTION_DROP;
 	number = order(w, &terms);
 	send(w, &tcp); // leaves
@@ -268,14 +264,13 @@ static void what_cannot_be_delivered_is_a_drop(void **state) {
 	worker_lab_free(w);
 }
 
-static void what_the_kernel_sends_in_vain_is_recorded(void **state) {
+TEST(what_the_kernel_sends_in_vain_is_recorded) {
 	struct worker_lab *w = make(6);
 	struct weir_capture_terms terms = any();
 	struct frame_spec tcp = lab_tcp(1, ACK);
 	struct weir_capture_record r;
 	uint64_t number = order(w, &terms);
 
-	(void)state;
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
@@ -298,14 +293,13 @@ static void what_the_kernel_sends_in_vain_is_recorded(void **state) {
 }
 
 // Ours once, the others' packets not here, unless the ring to them is full.
-static void handed_over_packets_are_left_to_the_other_worker(void **state) {
+TEST(handed_over_packets_are_left_to_the_other_worker) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct weir_capture_terms terms = any();
 	struct weir_capture_packet packet;
 	uint64_t number = order(w, &terms), ours = 0, full = 0;
 
-	(void)state;
 	assert_int_equal(
 		weir_distributor_create(0, WORKERS, SELF, SOCKET_ID_ANY, &w->distributor), 0);
 	worker_lab_add_source(w, WEIR_SOURCE_SHARED, LAB_IN_PORT);
@@ -329,7 +323,7 @@ static void handed_over_packets_are_left_to_the_other_worker(void **state) {
 }
 
 // An ICMP error about an unknown flow goes to the next worker, which records it.
-static void an_offer_is_recorded_only_if_it_is_asked_for(void **state) {
+TEST(an_offer_is_recorded_only_if_it_is_asked_for) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -345,7 +339,6 @@ static void an_offer_is_recorded_only_if_it_is_asked_for(void **state) {
 	struct frame f;
 	uint64_t number = order(w, &terms);
 
-	(void)state;
 	edge_build(&error, &f);
 	assert_int_equal(weir_peers_create(WORKERS, SOCKET_ID_ANY, &peers), 0);
 	weir_worker_offer_to(w->worker, peers->ring[0]);
@@ -365,14 +358,13 @@ static void an_offer_is_recorded_only_if_it_is_asked_for(void **state) {
 
 // --- filters and limits -------------------------------------------------------------------------
 
-static void filters_choose_by_owner_and_by_flow(void **state) {
+TEST(filters_choose_by_owner_and_by_flow) {
 	const struct frame_spec dns = {.family = 4, .protocol = 17, .destination_port = 53};
 	struct frame_spec tcp = lab_tcp(5, ACK);
 	struct worker_lab *w = make(9);
 	struct weir_capture_terms terms = any();
 	uint64_t number;
 
-	(void)state;
 	terms.service = 1;
 	number = order(w, &terms);
 	send(w, &tcp);
@@ -393,14 +385,13 @@ static void filters_choose_by_owner_and_by_flow(void **state) {
 }
 
 // Clients choose how far in their ports are. Options are written behind an IPv6 header.
-static void long_headers_hide_no_flow_from_a_filter(void **state) {
+TEST(long_headers_hide_no_flow_from_a_filter) {
 	uint8_t options[248] = {6}; // TCP follows
 	struct frame_spec tcp = lab_tcp(5, SYN);
 	struct worker_lab *w = make(17);
 	struct weir_capture_terms terms = any();
 	uint64_t number;
 
-	(void)state;
 	terms.snap_bytes = WEIR_CAPTURE_SNAP_LEAST;
 	terms.protocol = 6;
 	terms.destination_port = 80;
@@ -420,14 +411,13 @@ static void long_headers_hide_no_flow_from_a_filter(void **state) {
 	worker_lab_free(w);
 }
 
-static void a_rate_limits_records_and_a_full_ring_loses_them(void **state) {
+TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	struct worker_lab *w = make(10);
 	const struct frame_spec tcp = lab_tcp(5, ACK);
 	struct weir_capture_terms terms = any();
 	struct weir_capture_packet packet;
 	uint64_t number, lost, limited, n = 0;
 
-	(void)state;
 	terms.interval_ns = WEIR_CAPTURE_SECOND_NS; // one a second
 	number = order(w, &terms);
 	for (unsigned int i = 0; i < 20; i++) {
@@ -454,13 +444,12 @@ static void a_rate_limits_records_and_a_full_ring_loses_them(void **state) {
 }
 
 // Control died, or its client sleeps: the order is ignored. So is one that makes no sense.
-static void an_order_ends_with_its_deadline(void **state) {
+TEST(an_order_ends_with_its_deadline) {
 	struct worker_lab *w = make(11);
 	const struct frame_spec tcp = lab_tcp(5, ACK);
 	struct weir_capture_terms terms = any();
 	uint64_t number = weir_capture_order(w->lab->control, &terms, 1);
 
-	(void)state;
 	send(w, &tcp);
 	none(w, number);
 	weir_capture_extend(w->lab->control, NEVER);
@@ -479,22 +468,4 @@ static void an_order_ends_with_its_deadline(void **state) {
 	send(w, &tcp);
 	none(w, number);
 	worker_lab_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_flow_is_followed_from_its_first_packet),
-		cmocka_unit_test(every_action_has_its_record),
-		cmocka_unit_test(packets_and_counters_are_as_without_a_capture),
-		cmocka_unit_test(what_cannot_be_delivered_is_a_drop),
-		cmocka_unit_test(what_the_kernel_sends_in_vain_is_recorded),
-		cmocka_unit_test(handed_over_packets_are_left_to_the_other_worker),
-		cmocka_unit_test(an_offer_is_recorded_only_if_it_is_asked_for),
-		cmocka_unit_test(filters_choose_by_owner_and_by_flow),
-		cmocka_unit_test(long_headers_hide_no_flow_from_a_filter),
-		cmocka_unit_test(a_rate_limits_records_and_a_full_ring_loses_them),
-		cmocka_unit_test(an_order_ends_with_its_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -2,16 +2,11 @@
 //
 // Pauses of a worker: what they cost, and what ends them. The queue is a pipe: to a worker, an
 // AF_XDP socket is a descriptor that can be read when there are packets.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "test.h"
 #include "worker_private.h"
 
 #define WINDOW_NS 100000000ull
@@ -75,7 +70,9 @@ static uint64_t pauses(struct pauses_lab *lab) {
 	return n;
 }
 
-static void each_mode_pauses_longer_than_the_one_before(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(each_mode_pauses_longer_than_the_one_before) {
 	struct pauses_lab *lab = *state;
 	uint64_t poll, yield, sleep;
 
@@ -93,7 +90,7 @@ static void each_mode_pauses_longer_than_the_one_before(void **state) {
 	assert_true(yield <= WINDOW_NS / 100000 + 1 && sleep <= WINDOW_NS / 1000000 + 1);
 }
 
-static void a_packet_ends_a_sleep(void **state) {
+TEST(a_packet_ends_a_sleep) {
 	struct pauses_lab *lab = *state;
 	uint64_t asleep, awake;
 
@@ -107,7 +104,7 @@ static void a_packet_ends_a_sleep(void **state) {
 	assert_false(lab->worker->idle.armed);
 }
 
-static void what_wakes_nobody_is_looked_at_as_often_as_before(void **state) {
+TEST(what_wakes_nobody_is_looked_at_as_often_as_before) {
 	struct pauses_lab *lab = *state;
 	struct weir_source ring = {
 		.kind = WEIR_SOURCE_HANDED, .ring = (struct rte_ring *)(uintptr_t)64};
@@ -121,24 +118,10 @@ static void what_wakes_nobody_is_looked_at_as_often_as_before(void **state) {
 	assert_false(weir_worker_is_woken(lab->worker));
 }
 
-static void one_socket_may_be_that_of_several_queues(void **state) {
+TEST(one_socket_may_be_that_of_several_queues) {
 	struct pauses_lab *lab = *state;
 
 	begin(lab, WEIR_IDLE_SLEEP);
 	weir_worker_wake_by(lab->worker, &lab->device, 1);
 	assert_true(weir_worker_is_woken(lab->worker));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			each_mode_pauses_longer_than_the_one_before, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_packet_ends_a_sleep, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			what_wakes_nobody_is_looked_at_as_often_as_before, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			one_socket_may_be_that_of_several_queues, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

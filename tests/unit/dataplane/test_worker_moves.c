@@ -5,18 +5,14 @@
 #include "worker.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 #include <rte_ring.h>
 
 #include "moves_rig.h"
+#include "test.h"
 #include "worker_private.h"
 
 #define DEADLINE_NS 1000000000ull
@@ -135,10 +131,11 @@ static void check_a_thousand_moves(struct rig *rig) {
 	check_moves(rig, moves_of_a_test());
 }
 
-static void a_thousand_moves_lose_and_reorder_nothing(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(a_thousand_moves_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make(1);
 
-	(void)state;
 	moves_rig_begin_flows(rig);
 	check_a_thousand_moves(rig);
 }
@@ -154,10 +151,9 @@ static int tell(void *queue, uint16_t offset) {
 
 // Workers 0 and 2 have a queue each, worker 1 a ring to worker 2. Clocks go slowly: a move waits
 // 1 ms of theirs for the device, which the test may take longer for.
-static void moves_between_queues_lose_and_reorder_nothing(void **state) {
+TEST(moves_between_queues_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_queues(9, 2);
 
-	(void)state;
 	assert_int_equal(rig->device[OUT].tx_descriptors, DESCRIPTORS);
 	rte_eth_fp_ops[rig->device[OUT].id].tx_descriptor_status = tell;
 	for (uint32_t w = 0; w < WORKERS; w++) {
@@ -170,10 +166,9 @@ static void moves_between_queues_lose_and_reorder_nothing(void **state) {
 }
 
 // Devices spread the flows. At first each packet comes to the worker that has its bucket.
-static void a_thousand_moves_where_devices_spread_lose_and_reorder_nothing(void **state) {
+TEST(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_rss(6);
 
-	(void)state;
 	moves_rig_start(rig);
 	moves_rig_begin_flows(rig);
 	for (uint32_t w = 0; w < WORKERS; w++) {
@@ -229,10 +224,9 @@ static void check_moves_with_tables(struct rig *rig, uint64_t shifts, uint64_t r
 	check_a_thousand_moves(rig);
 }
 
-static void tables_that_follow_lose_and_reorder_nothing(void **state) {
+TEST(tables_that_follow_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_rss(7);
 
-	(void)state;
 	rig->nic[1].update_us = 3000;
 	moves_rig_start(rig);
 	moves_rig_begin_flows(rig);
@@ -240,10 +234,9 @@ static void tables_that_follow_lose_and_reorder_nothing(void **state) {
 }
 
 // Device 0 refuses, device 1 says that it does.
-static void tables_that_are_refused_lose_and_reorder_nothing(void **state) {
+TEST(tables_that_are_refused_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_rss(8);
 
-	(void)state;
 	rig->nic[0].update_result = -EIO;
 	rig->nic[1].update_result = -EIO;
 	rig->nic[1].fails_late = true;
@@ -252,12 +245,11 @@ static void tables_that_are_refused_lose_and_reorder_nothing(void **state) {
 	check_moves_with_tables(rig, 0, moves_of_a_test() / 10);
 }
 
-static void refusals_change_nothing(void **state) {
+TEST(refusals_change_nothing) {
 	struct rig *rig = moves_rig_make(2);
 	const uint64_t later = moves_rig_clock_ns() + 3600 * DEADLINE_NS;
 	const struct weir_steal_counters *counters = &rig->lab->control->steal_counters[1];
 
-	(void)state;
 	moves_rig_begin_flows(rig);
 	moves_rig_ask(rig, 1, 1, 2, 1);
 	assert_int_equal(moves_rig_answer_of(rig, 1), WEIR_BUCKET_LATE);
@@ -282,8 +274,7 @@ static void refusals_change_nothing(void **state) {
 }
 
 // Workers end between any two steps of moves, with packets on the way: nothing leaks.
-static void workers_end_in_the_middle_of_moves(void **state) {
-	(void)state;
+TEST(workers_end_in_the_middle_of_moves) {
 	for (unsigned int i = 0; i < 5; i++) {
 		struct rig *rig = moves_rig_make(10 + i);
 
@@ -333,11 +324,10 @@ static void pause_sender(struct rig *rig) {
 // Packet 2 waits in the victim's transmit ring, because the device is full, and the bucket goes to
 // the worker that has the device: packet 3 must not be sent before. However long that worker does
 // not get on, its device is not stuck.
-static void a_flow_does_not_overtake_itself_in_transmit_rings(void **state) {
+TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(20);
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 
-	(void)state;
 	fill_out(rig);
 	moves_rig_send_packet(rig, flow);
 	moves_rig_turn_all(rig, 4);
@@ -386,11 +376,10 @@ static uint32_t move_past_a_stuck_device(struct rig *rig) {
 	return other;
 }
 
-static void a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other(void **state) {
+TEST(a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other) {
 	struct rig *rig = moves_rig_make_still(3);
 	uint32_t bucket = move_past_a_stuck_device(rig);
 
-	(void)state;
 	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
 	moves_rig_turn_all(rig, 20);
 	assert_int_equal(weir_segment_bucket_owner(rig->lab->segment, bucket), 2);
@@ -398,11 +387,10 @@ static void a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other(void **s
 }
 
 // A device that was given up sends one packet, and moves wait for it again.
-static void a_device_that_sends_again_is_waited_for_again(void **state) {
+TEST(a_device_that_sends_again_is_waited_for_again) {
 	struct rig *rig = moves_rig_make_still(50);
 	uint32_t bucket = move_past_a_stuck_device(rig);
 
-	(void)state;
 	rte_pktmbuf_free(ring_device_take(&rig->ring[OUT], 0));
 	moves_rig_turn_all(rig, 4);
 	moves_rig_ask(rig, VICTIM, bucket, 2, UINT64_MAX);
@@ -431,13 +419,12 @@ static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 
 // Worker 2 sends a third of what worker 0 could put into its transmit ring. More packets of the
 // bucket come while the others wait.
-static void held_packets_wait_for_transmit_rings(void **state) {
+TEST(held_packets_wait_for_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(70);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 	uint64_t before = rig->received;
 
-	(void)state;
 	hold_many(rig, flow, bucket);
 	for (uint32_t round = 0; counters[VICTIM].buckets_given == 0; round++) {
 		weir_worker_turn(rig->worker[VICTIM]);
@@ -461,12 +448,11 @@ static void held_packets_wait_for_transmit_rings(void **state) {
 	moves_rig_unmake(rig);
 }
 
-static void held_packets_wait_for_no_stuck_device(void **state) {
+TEST(held_packets_wait_for_no_stuck_device) {
 	struct rig *rig = moves_rig_make_still(5);
 	const struct weir_worker_counters *thief = &rig->lab->segment->worker_counters[0];
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
 
-	(void)state;
 	fill_out(rig);
 	hold_many(rig, flow, bucket);
 	turn_until_given(rig, 1);
@@ -477,13 +463,12 @@ static void held_packets_wait_for_no_stuck_device(void **state) {
 }
 
 // Worker 1 does not get on: the distributor asks it to give a bucket to worker 2, without control.
-static void a_filling_ring_is_relieved_at_once(void **state) {
+TEST(a_filling_ring_is_relieved_at_once) {
 	struct rig *rig = moves_rig_make_still(4);
 	struct rte_ring *ring = rig->distribution.distributor[0]->ring[1];
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	const uint32_t enough = WEIR_DISTRIBUTOR_RING / 4 * 3 + 2 * WEIR_BURST;
 
-	(void)state;
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_pipeline_settle(rig->pipeline[w]);
 	}
@@ -504,24 +489,4 @@ static void a_filling_ring_is_relieved_at_once(void **state) {
 	assert_int_equal(counters[1].buckets_given, counters[1].answers[WEIR_BUCKET_CONFIRMED]);
 	assert_int_equal(counters[2].buckets_taken, counters[1].buckets_given);
 	moves_rig_unmake(rig);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thousand_moves_lose_and_reorder_nothing),
-		cmocka_unit_test(moves_between_queues_lose_and_reorder_nothing),
-		cmocka_unit_test(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing),
-		cmocka_unit_test(tables_that_follow_lose_and_reorder_nothing),
-		cmocka_unit_test(tables_that_are_refused_lose_and_reorder_nothing),
-		cmocka_unit_test(refusals_change_nothing),
-		cmocka_unit_test(workers_end_in_the_middle_of_moves),
-		cmocka_unit_test(a_flow_does_not_overtake_itself_in_transmit_rings),
-		cmocka_unit_test(a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other),
-		cmocka_unit_test(a_device_that_sends_again_is_waited_for_again),
-		cmocka_unit_test(held_packets_wait_for_transmit_rings),
-		cmocka_unit_test(held_packets_wait_for_no_stuck_device),
-		cmocka_unit_test(a_filling_ring_is_relieved_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "worker_lab.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "peers.h"
+#include "test.h"
 
 void worker_lab_add_source(struct worker_lab *w, enum weir_source_kind kind, uint8_t device) {
 	struct weir_source source = {.kind = (uint8_t)kind,

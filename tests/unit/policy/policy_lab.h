@@ -4,18 +4,13 @@
 // that the table says: AddressSanitizer watches their ends.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "interleaved.h"
 #include "policy.h"
 #include "stride.h"
+#include "test.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)

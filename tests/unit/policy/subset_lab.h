@@ -4,16 +4,11 @@
 // clients' members a change replaces.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "subset.h"
+#include "test.h"
 
 #define FLEET_BACKENDS_MAX 1024u
 #define FLEET_CLIENTS_MAX 512u

@@ -2,14 +2,9 @@
 //
 // Balanced weights: a loop with backends of different speeds, delays, limits, and silence.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "balanced.h"
+#include "test.h"
 
 #define SECOND UINT64_C(1000000000)
 #define N 4
@@ -64,11 +59,10 @@ static bool step(struct loop *loop, bool silent) {
 	return weir_balanced_step(&loop->settings, utilization, loop->correction, N, SECOND);
 }
 
-static void speeds_are_found(void **state) {
+TEST(speeds_are_found) {
 	struct loop loop = loop_of(0.5, 1, 1, 4);
 	double least = INFINITY;
 
-	(void)state;
 	assert_true(spread(&loop) > 7.9);
 	for (uint32_t i = 0; i < 120; i++) {
 		step(&loop, false);
@@ -79,10 +73,9 @@ static void speeds_are_found(void **state) {
 	assert_true(least > 0.4); // of 0.5
 }
 
-static void change_is_bounded(void **state) {
+TEST(change_is_bounded) {
 	struct loop loop = loop_of(0.001, 1, 1, 1000);
 
-	(void)state;
 	for (uint32_t i = 0; i < 1000; i++) {
 		double before[N];
 
@@ -98,11 +91,10 @@ static void change_is_bounded(void **state) {
 }
 
 // Reports that stop are not acted on for ever; at last the configured weights are back.
-static void silence(void **state) {
+TEST(silence) {
 	struct loop loop = loop_of(0.5, 1, 1, 2);
 	double before;
 
-	(void)state;
 	for (uint32_t i = 0; i < 60; i++) {
 		step(&loop, false);
 	}
@@ -126,11 +118,10 @@ static void silence(void **state) {
 	assert_true(loop.correction[0] == 0);
 }
 
-static void errors_and_flows_in_progress_are_load(void **state) {
+TEST(errors_and_flows_in_progress_are_load) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
 	struct weir_balanced_load load = {0};
 
-	(void)state;
 	weir_balanced_report(&load, &settings, 0.1, 100, 100, SECOND);
 	assert_true(fabs(weir_balanced_read(&load, &settings, SECOND) - 1.1) < 1e-9);
 	weir_balanced_report(&load, &settings, 0.1, 100, 0, 7 * SECOND); // smoothed
@@ -143,10 +134,9 @@ static void errors_and_flows_in_progress_are_load(void **state) {
 
 // One alone has nobody to be compared with, and idle ones are equal.
 // One that says anything of itself keeps nobody from finding out the speeds of the others.
-static void liar_does_not_stop_the_others(void **state) {
+TEST(liar_does_not_stop_the_others) {
 	struct loop loop = loop_of(0.5, 1, 2, 1);
 
-	(void)state;
 	for (int second = 0; second < 300; second++) {
 		double utilization[N];
 
@@ -160,26 +150,12 @@ static void liar_does_not_stop_the_others(void **state) {
 	assert_true(used(&loop, 3) < used(&loop, 1) / 10);
 }
 
-static void nothing_to_compare(void **state) {
+TEST(nothing_to_compare) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
 	const double alone[] = {0.9, WEIR_BALANCED_UNKNOWN}, idle[] = {0.01, 0.001};
 	double correction[] = {0, 0};
 
-	(void)state;
 	assert_false(weir_balanced_step(&settings, alone, correction, 2, SECOND));
 	assert_false(weir_balanced_step(&settings, idle, correction, 2, SECOND));
 	assert_false(weir_balanced_step(&settings, idle, correction, 0, SECOND));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(speeds_are_found),
-		cmocka_unit_test(change_is_bounded),
-		cmocka_unit_test(silence),
-		cmocka_unit_test(errors_and_flows_in_progress_are_load),
-		cmocka_unit_test(liar_does_not_stop_the_others),
-		cmocka_unit_test(nothing_to_compare),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
 //
 // Capability: what the recorded vectors do not show. Those are replayed by replay-vectors.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "capability.h"
+#include "test.h"
 
 #define S UINT64_C(1000000000)
 
@@ -40,11 +35,10 @@ static void check(double expected, double got) {
 }
 
 // Where Weir departs from gRPC: it would keep its last good weight for three minutes.
-static void backend_that_fails_everything_at_no_cost_is_penalised(void **state) {
+TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
 
-	(void)state;
 	check(200, add(&ours, &settings, 100, 0, 0.5, 0));
 	check(100, add(&ours, &settings, 100, 100, 0, 11 * S));
 	check(100, weir_capability_read(&ours, &settings, 11 * S));
@@ -54,14 +48,13 @@ static void backend_that_fails_everything_at_no_cost_is_penalised(void **state) 
 	check(200, weir_capability_read(&theirs, &settings, 11 * S));
 }
 
-static void unusable_report_changes_nothing(void **state) {
+TEST(unusable_report_changes_nothing) {
 	const struct weir_capability_settings settings = plain();
 	const double bad[][3] = {{0, 0, 0.5}, {-1, 0, 0.5}, {NAN, 0, 0.5}, {INFINITY, 0, 0.5},
 		{100, NAN, 0.5}, {100, -1, 0.5}, {100, INFINITY, 0.5}, {100, 0, NAN},
 		{100, 0, INFINITY}, {100, 0, -0.5}, {100, 0, 0}};
 	struct weir_capability capability = {0};
 
-	(void)state;
 	for (unsigned int i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		check(0, add(&capability, &settings, bad[i][0], bad[i][1], bad[i][2], i * S));
 	}
@@ -72,11 +65,10 @@ static void unusable_report_changes_nothing(void **state) {
 	check(400, weir_capability_read(&capability, &settings, 110 * S));
 }
 
-static void blackout_begins_again_after_expiry(void **state) {
+TEST(blackout_begins_again_after_expiry) {
 	const struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
 
-	(void)state;
 	add(&capability, &settings, 100, 0, 0.5, 0);
 	check(200, weir_capability_read(&capability, &settings, 180 * S - 1));
 	check(0, weir_capability_read(&capability, &settings, 180 * S));
@@ -86,11 +78,10 @@ static void blackout_begins_again_after_expiry(void **state) {
 }
 
 // Nobody asked while it was expired; gRPC asks once a second and would not notice otherwise.
-static void expiry_is_noticed_by_the_next_report(void **state) {
+TEST(expiry_is_noticed_by_the_next_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
 
-	(void)state;
 	add(&ours, &settings, 100, 0, 0.5, 0);
 	add(&ours, &settings, 100, 0, 0.5, 500 * S);
 	check(0, weir_capability_read(&ours, &settings, 501 * S));
@@ -100,11 +91,10 @@ static void expiry_is_noticed_by_the_next_report(void **state) {
 	check(200, weir_capability_read(&theirs, &settings, 501 * S));
 }
 
-static void ready_backend_begins_anew(void **state) {
+TEST(ready_backend_begins_anew) {
 	const struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
 
-	(void)state;
 	add(&capability, &settings, 100, 0, 0.5, 0);
 	check(200, weir_capability_read(&capability, &settings, 20 * S));
 	weir_capability_ready(&capability);
@@ -114,11 +104,10 @@ static void ready_backend_begins_anew(void **state) {
 	check(400, weir_capability_read(&capability, &settings, 32 * S));
 }
 
-static void no_blackout_uses_the_first_report(void **state) {
+TEST(no_blackout_uses_the_first_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
 
-	(void)state;
 	settings.blackout_ns = 0;
 	add(&capability, &settings, 100, 0, 0.5, 5 * S);
 	check(200, weir_capability_read(&capability, &settings, 5 * S));
@@ -126,12 +115,11 @@ static void no_blackout_uses_the_first_report(void **state) {
 
 // After one time constant the averages have gone 1 - 1/e of the way; rates, not weights, are
 // averaged.
-static void smoothing_averages_rates_and_utilization(void **state) {
+TEST(smoothing_averages_rates_and_utilization) {
 	const struct weir_capability_settings settings = weir_capability_defaults();
 	struct weir_capability capability = {0};
 	double share = 1 - exp(-1);
 
-	(void)state;
 	check(200, add(&capability, &settings, 100, 0, 0.5, 0));
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		add(&capability, &settings, 200, 0, 0.9, 10 * S));
@@ -150,11 +138,10 @@ static void smoothing_averages_rates_and_utilization(void **state) {
 	check(50, add(&capability, &settings, 50, 0, 1, 1000 * S));
 }
 
-static void utilization_is_the_first_that_there_is(void **state) {
+TEST(utilization_is_the_first_that_there_is) {
 	const double named[] = {0.2, 0.7, NAN, -1};
 	const double none[] = {0, NAN};
 
-	(void)state;
 	check(0.7, weir_capability_utilization(named, 4, 0.9, 0.8));
 	check(0.9, weir_capability_utilization(none, 2, 0.9, 0.8));
 	check(0.8, weir_capability_utilization(NULL, 0, 0, 0.8));
@@ -162,11 +149,10 @@ static void utilization_is_the_first_that_there_is(void **state) {
 	check(0, weir_capability_utilization(NULL, 0, INFINITY, 0));
 }
 
-static void unknown_backend_gets_the_mean_weight(void **state) {
+TEST(unknown_backend_gets_the_mean_weight) {
 	const double capabilities[] = {100, 0, 300, NAN};
 	uint32_t weights[4] = {0};
 
-	(void)state;
 	assert_int_equal(weir_capability_weights(capabilities, 4, weights), 2);
 	assert_int_equal(weights[1], 2 * (uint64_t)weights[0]);
 	assert_int_equal(weights[2], 3 * (uint64_t)weights[0]);
@@ -174,45 +160,25 @@ static void unknown_backend_gets_the_mean_weight(void **state) {
 	assert_true(weights[2] >= 1u << 30 && weights[2] < 1u << 31);
 }
 
-static void configured_weights_stay_when_none_is_known(void **state) {
+TEST(configured_weights_stay_when_none_is_known) {
 	const double none[] = {0, NAN, -1, INFINITY};
 	uint32_t weights[4] = {1, 2, 3, 4};
 
-	(void)state;
 	assert_int_equal(weir_capability_weights(none, 4, weights), 0);
 	for (uint32_t i = 0; i < 4; i++) {
 		assert_int_equal(weights[i], i + 1);
 	}
 }
 
-static void weights_of_extreme_capabilities_are_above_0(void **state) {
+TEST(weights_of_extreme_capabilities_are_above_0) {
 	const double capabilities[] = {1e-300, 1e300, 1e300, 0};
 	const double huge[] = {1.7e308, 1.7e308, 0};
 	uint32_t weights[4] = {0};
 
-	(void)state;
 	assert_int_equal(weir_capability_weights(capabilities, 4, weights), 3);
 	assert_int_equal(weights[0], 1);
 	assert_int_equal(weights[1], weights[2]);
 	assert_true(weights[1] >= 1u << 30);
 	assert_int_equal(weir_capability_weights(huge, 3, weights), 2); // their sum is infinite
 	assert_int_equal(weights[2], weights[0]);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(backend_that_fails_everything_at_no_cost_is_penalised),
-		cmocka_unit_test(unusable_report_changes_nothing),
-		cmocka_unit_test(blackout_begins_again_after_expiry),
-		cmocka_unit_test(expiry_is_noticed_by_the_next_report),
-		cmocka_unit_test(ready_backend_begins_anew),
-		cmocka_unit_test(no_blackout_uses_the_first_report),
-		cmocka_unit_test(smoothing_averages_rates_and_utilization),
-		cmocka_unit_test(utilization_is_the_first_that_there_is),
-		cmocka_unit_test(unknown_backend_gets_the_mean_weight),
-		cmocka_unit_test(configured_weights_stay_when_none_is_known),
-		cmocka_unit_test(weights_of_extreme_capabilities_are_above_0),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ejection: who is ejected, for how long, and who is not.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "ejection.h"
 #include "prng.h"
+#include "test.h"
 
 #define BACKENDS 40u
 #define SECOND 1000u
@@ -81,7 +75,7 @@ static uint64_t interval(struct world *w, const struct weir_ejection_count count
 	return bits;
 }
 
-static void intervals_eject(void **state) {
+TEST(intervals_eject) {
 	static const struct {
 		const char *name;
 		uint32_t count;
@@ -122,7 +116,6 @@ static void intervals_eject(void **state) {
 			WEIR_EJECTION_NONE, false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct world w = begin(cases[i].count);
 		enum weir_ejection_reason reason;
@@ -139,22 +132,20 @@ static void intervals_eject(void **state) {
 }
 
 // Few flows: failures in a row count however long it takes, until one is established.
-static void shorter_interval_counts_from_now_on(void **state) {
+TEST(shorter_interval_counts_from_now_on) {
 	static const struct weir_ejection_count counts[] = {{5, 95}, {100, 0}};
 	enum weir_ejection_reason reason;
 	struct world w = begin(2);
 
-	(void)state;
 	w.settings.consecutive_failures = 0;
 	w.service.interval_end_ms = w.now_ms + 3600 * SECOND; // by settings of before
 	assert_int_equal(interval(&w, counts, &reason) | interval(&w, counts, &reason), 1);
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
 
-static void runs_go_on_over_intervals(void **state) {
+TEST(runs_go_on_over_intervals) {
 	struct world w = begin(3);
 
-	(void)state;
 	for (uint32_t turn = 0; turn < 4 * 20; turn++) {
 		feed(&w, 1, 1, 0);
 		feed(&w, 2, 1, 0);
@@ -179,10 +170,9 @@ static void runs_go_on_over_intervals(void **state) {
 }
 
 // Forged SYNs hit all alike: whatever their share, nobody is ejected for them. 10^7 connections.
-static void floods_eject_nobody(void **state) {
+TEST(floods_eject_nobody) {
 	struct weir_prng random = {.state = 7};
 
-	(void)state;
 	for (uint32_t forged = 0; forged <= 1000; forged += 50) { // per mille
 		struct world w = begin(BACKENDS);
 
@@ -204,13 +194,12 @@ static void floods_eject_nobody(void **state) {
 	}
 }
 
-static void ejections_grow_and_shrink(void **state) {
+TEST(ejections_grow_and_shrink) {
 	struct world w = begin(4);
 	const struct weir_ejection_count good[4] = {{9, 0}, {9, 0}, {9, 0}, {9, 0}};
 	struct weir_ejection_backend *b = &w.backends[0];
 	enum weir_ejection_reason reason;
 
-	(void)state;
 	for (uint32_t n = 1; n <= 12; n++) {
 		uint64_t wanted_ms = (n < 10 ? n : 10) * 30 * SECOND;
 
@@ -237,10 +226,9 @@ static void ejections_grow_and_shrink(void **state) {
 }
 
 // What fails while a backend is ejected, or when it takes no new flows, is not counted.
-static void only_candidates_are_judged(void **state) {
+TEST(only_candidates_are_judged) {
 	struct world w = begin(4);
 
-	(void)state;
 	weir_ejection_begin(&w.settings, &w.backends[0], w.now_ms);
 	w.backends[1].candidate = false;
 	for (uint32_t turn = 0; turn < 2 * INTERVAL; turn++) {
@@ -267,13 +255,12 @@ static void only_candidates_are_judged(void **state) {
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 }
 
-static void number_of_ejections_is_capped(void **state) {
+TEST(number_of_ejections_is_capped) {
 	static const struct {
 		uint32_t count, percent, allowed;
 	} cases[] = {{1, 100, 0}, {2, 10, 1}, {2, 100, 1}, {4, 10, 1}, {4, 50, 2}, {4, 100, 3},
 		{20, 10, 2}, {29, 10, 2}, {30, 10, 3}, {40, 0, 1}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct world w = begin(cases[i].count);
 		uint32_t n = 0;
@@ -284,18 +271,4 @@ static void number_of_ejections_is_capped(void **state) {
 		}
 		assert_int_equal(n, cases[i].allowed);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(intervals_eject),
-		cmocka_unit_test(shorter_interval_counts_from_now_on),
-		cmocka_unit_test(runs_go_on_over_intervals),
-		cmocka_unit_test(floods_eject_nobody),
-		cmocka_unit_test(ejections_grow_and_shrink),
-		cmocka_unit_test(only_candidates_are_judged),
-		cmocka_unit_test(number_of_ejections_is_capped),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

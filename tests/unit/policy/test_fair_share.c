@@ -9,11 +9,10 @@
 #define FS WEIR_POLICY_FAIR_SHARE
 #define UNIT UINT64_C(1024) // of the keys, in ns
 
-static void shares_follow_cost(void **state) {
+TEST(shares_follow_cost) {
 	struct world *w = world_create(3);
 	uint32_t counts[3] = {0};
 
-	(void)state;
 	w->costs[0] = 10 * MS;
 	w->costs[1] = 20 * MS;
 	w->costs[2] = 40 * MS;
@@ -28,10 +27,9 @@ static void shares_follow_cost(void **state) {
 	world_free(w);
 }
 
-static void idle_backends_take_turns(void **state) {
+TEST(idle_backends_take_turns) {
 	struct world *w = world_create(4);
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->costs[i] = (i + 1) * MS;
 	}
@@ -45,10 +43,9 @@ static void idle_backends_take_turns(void **state) {
 }
 
 // Errors that are meant for another policy are no cost of centuries.
-static void what_is_no_cost_is_unknown(void **state) {
+TEST(what_is_no_cost_is_unknown) {
 	struct world *w = world_create(2);
 
-	(void)state;
 	w->costs[0] = weir_signal_of_errors(3);
 	w->costs[1] = MS;
 	world_publish(w, WEIR_POLICY_FAIR_SHARE, NULL, NULL, 2);
@@ -59,10 +56,9 @@ static void what_is_no_cost_is_unknown(void **state) {
 	world_free(w);
 }
 
-static void unknown_costs_take_turns(void **state) {
+TEST(unknown_costs_take_turns) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	world_publish(w, FS, NULL, NULL, 3);
 	for (uint32_t i = 0; i < 300; i++) {
 		assert_int_equal(world_flow(w), i % 3);
@@ -72,10 +68,9 @@ static void unknown_costs_take_turns(void **state) {
 }
 
 // Backends that were at their limit come back in the order of their predicted ends.
-static void backends_below_their_limit_again_are_compared(void **state) {
+TEST(backends_below_their_limit_again_are_compared) {
 	struct world *w = world_create(4);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	w->costs[0] = 20 * MS;
 	w->costs[1] = 30 * MS;
@@ -95,10 +90,9 @@ static void backends_below_their_limit_again_are_compared(void **state) {
 	world_free(w);
 }
 
-static void flow_that_is_not_entered_is_not_charged(void **state) {
+TEST(flow_that_is_not_entered_is_not_charged) {
 	struct world *w = world_create(2);
 
-	(void)state;
 	w->costs[0] = 10 * MS;
 	w->costs[1] = 10 * MS;
 	world_publish(w, FS, NULL, NULL, 2);
@@ -110,12 +104,11 @@ static void flow_that_is_not_entered_is_not_charged(void **state) {
 }
 
 // 32 bits of 1,024 ns are 73 minutes.
-static void hours_of_silence_are_harmless(void **state) {
+TEST(hours_of_silence_are_harmless) {
 	static const uint64_t pauses[] = {35 * 60 * SECOND, 37 * 60 * SECOND, 72 * 60 * SECOND,
 		4398 * SECOND, 4399 * SECOND, 2 * HOUR, 24 * HOUR, 10000 * HOUR};
 	struct world *w = world_create(3);
 
-	(void)state;
 	w->costs[0] = 10 * MS;
 	w->costs[1] = 20 * MS;
 	w->costs[2] = 20 * MS;
@@ -135,11 +128,10 @@ static void hours_of_silence_are_harmless(void **state) {
 }
 
 // Backends that serve many long flows at a time: V runs hours ahead of the clock, and on.
-static void ends_far_ahead_of_the_clock(void **state) {
+TEST(ends_far_ahead_of_the_clock) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->costs[i] = (i < 2 ? 300 : 600) * SECOND;
 	}
@@ -156,11 +148,10 @@ static void ends_far_ahead_of_the_clock(void **state) {
 	world_free(w);
 }
 
-static void newcomer_is_not_flooded(void **state) {
+TEST(newcomer_is_not_flooded) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->costs[i] = SECOND;
 	}
@@ -178,10 +169,9 @@ static void newcomer_is_not_flooded(void **state) {
 	world_free(w);
 }
 
-static void one_backend_is_chosen_always(void **state) {
+TEST(one_backend_is_chosen_always) {
 	struct world *w = world_create(1);
 
-	(void)state;
 	w->costs[0] = HOUR;
 	world_publish(w, FS, NULL, NULL, 1);
 	for (uint32_t i = 0; i < 1000; i++) {
@@ -190,10 +180,9 @@ static void one_backend_is_chosen_always(void **state) {
 	world_free(w);
 }
 
-static void hostile_costs_and_ids(void **state) {
+TEST(hostile_costs_and_ids) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		w->costs[i] = UINT64_MAX;
 	}
@@ -292,10 +281,9 @@ static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	free(m);
 }
 
-static void equals_a_plain_implementation(void **state) {
+TEST(equals_a_plain_implementation) {
 	uint64_t seed = 11;
 
-	(void)state;
 	compare(1, 0, &seed);
 	compare(100, 1, &seed);
 	compare(1000, 100, &seed); // about as much work as time
@@ -304,11 +292,10 @@ static void equals_a_plain_implementation(void **state) {
 	compare(1000, 500000000, &seed); // as often, by the clock
 }
 
-static void every_one_of_many_has_its_share(void **state) {
+TEST(every_one_of_many_has_its_share) {
 	struct world *w = world_create(2000);
 	uint32_t counts[2] = {0};
 
-	(void)state;
 	for (uint32_t i = 0; i < 2000; i++) {
 		w->costs[i] = (i % 2 == 0 ? 10 : 40) * MS;
 	}
@@ -337,12 +324,11 @@ static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
 }
 
 // Each candidate stays in the window for 128 choices: nobody may use them all to catch up.
-static void returning_one_of_many_is_not_flooded(void **state) {
+TEST(returning_one_of_many_is_not_flooded) {
 	enum { N = 300 };
 	struct world *w = world_create(N);
 	uint16_t others[N - 1], few[100];
 
-	(void)state;
 	for (uint16_t i = 0; i < N; i++) {
 		w->costs[i] = SECOND;
 		if (i != 7) {
@@ -399,10 +385,9 @@ static void shares_of_workers(uint32_t workers, double shares[4]) {
 }
 
 // Without what the others do, 16 workers would each see idle backends and take turns.
-static void shares_do_not_depend_on_the_number_of_workers(void **state) {
+TEST(shares_do_not_depend_on_the_number_of_workers) {
 	double alone[4], shares[4];
 
-	(void)state;
 	shares_of_workers(1, alone);
 	assert_true(alone[0] > 45 && alone[3] < 10);
 	for (uint32_t workers = 2; workers <= 16; workers *= 2) {
@@ -414,26 +399,4 @@ static void shares_do_not_depend_on_the_number_of_workers(void **state) {
 			}
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(shares_follow_cost),
-		cmocka_unit_test(idle_backends_take_turns),
-		cmocka_unit_test(what_is_no_cost_is_unknown),
-		cmocka_unit_test(unknown_costs_take_turns),
-		cmocka_unit_test(backends_below_their_limit_again_are_compared),
-		cmocka_unit_test(flow_that_is_not_entered_is_not_charged),
-		cmocka_unit_test(hours_of_silence_are_harmless),
-		cmocka_unit_test(ends_far_ahead_of_the_clock),
-		cmocka_unit_test(newcomer_is_not_flooded),
-		cmocka_unit_test(one_backend_is_chosen_always),
-		cmocka_unit_test(hostile_costs_and_ids),
-		cmocka_unit_test(equals_a_plain_implementation),
-		cmocka_unit_test(every_one_of_many_has_its_share),
-		cmocka_unit_test(returning_one_of_many_is_not_flooded),
-		cmocka_unit_test(shares_do_not_depend_on_the_number_of_workers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,10 +20,9 @@ static void start_all(struct world *w, uint32_t flows_each) {
 	}
 }
 
-static void limit_holds_until_all_have_reached_it(void **state) {
+TEST(limit_holds_until_all_have_reached_it) {
 	uint64_t seed = 2;
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 100, WEIR_EXHAUSTED_REJECT);
 
@@ -42,8 +41,7 @@ static void limit_holds_until_all_have_reached_it(void **state) {
 	}
 }
 
-static void one_that_is_below_again_is_found(void **state) {
-	(void)state;
+TEST(one_that_is_below_again_is_found) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 128, WEIR_EXHAUSTED_REJECT);
 
@@ -57,8 +55,7 @@ static void one_that_is_below_again_is_found(void **state) {
 	}
 }
 
-static void spill_goes_to_the_least_loaded(void **state) {
-	(void)state;
+TEST(spill_goes_to_the_least_loaded) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_SPILL);
 
@@ -79,8 +76,7 @@ static void spill_goes_to_the_least_loaded(void **state) {
 	}
 }
 
-static void spilled_flows_are_even(void **state) {
-	(void)state;
+TEST(spilled_flows_are_even) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 10, WEIR_EXHAUSTED_SPILL);
 
@@ -97,10 +93,9 @@ static void spilled_flows_are_even(void **state) {
 }
 
 // Backend 5 takes no new flow, backend 6 one, while others can take them.
-static void own_limits_hold(void **state) {
+TEST(own_limits_hold) {
 	uint64_t seed = 5;
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(20);
 
@@ -121,8 +116,7 @@ static void own_limits_hold(void **state) {
 
 // With a limit of all, too, the smaller one counts; and a limit that is raised or gone is noticed,
 // although all had reached theirs before.
-static void own_limit_that_rises_ends_exhaustion(void **state) {
-	(void)state;
+TEST(own_limit_that_rises_ends_exhaustion) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
 
@@ -146,8 +140,7 @@ static void own_limit_that_rises_ends_exhaustion(void **state) {
 }
 
 // An end below a limit of its own is noticed by the policies that charge a flow once.
-static void own_limit_is_free_again_after_an_end(void **state) {
-	(void)state;
+TEST(own_limit_is_free_again_after_an_end) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(3);
 
@@ -164,8 +157,7 @@ static void own_limit_is_free_again_after_an_end(void **state) {
 	}
 }
 
-static void spills_when_all_take_nothing(void **state) {
-	(void)state;
+TEST(spills_when_all_take_nothing) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(3);
 
@@ -182,10 +174,9 @@ static void spills_when_all_take_nothing(void **state) {
 }
 
 // Flows that are spilled and not entered are no load: the search must take turns all the same.
-static void equals_take_turns(void **state) {
+TEST(equals_take_turns) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
 
-	(void)state;
 	start_all(w, 3);
 	for (uint32_t i = 0; i < 30; i++) {
 		assert_int_equal(world_choose_hash(w, 0).id, i % 10);
@@ -202,12 +193,11 @@ static void equals_take_turns(void **state) {
 }
 
 // With more candidates than a choice looks at, the next choice looks at others.
-static void one_below_among_thousands_is_found(void **state) {
+TEST(one_below_among_thousands_is_found) {
 	static const struct {
 		uint32_t n, tries;
 	} cases[] = {{129, 1}, {1000, 1}, {4096, 1}, {5000, 2}, {20000, 5}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 			struct world *w = create((enum weir_policy)policy, cases[i].n,
@@ -229,10 +219,9 @@ static void one_below_among_thousands_is_found(void **state) {
 
 // Flows end at a few of them at a time, in any order: nobody is turned away while there is room,
 // and room there is for as many as have ended.
-static void none_is_rejected_while_one_of_many_has_room(void **state) {
+TEST(none_is_rejected_while_one_of_many_has_room) {
 	uint64_t seed = 5;
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
 
@@ -264,8 +253,7 @@ static void none_is_rejected_while_one_of_many_has_room(void **state) {
 }
 
 // A backend that has left the table has room, too.
-static void who_has_left_is_not_remembered(void **state) {
-	(void)state;
+TEST(who_has_left_is_not_remembered) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
 
@@ -281,8 +269,7 @@ static void who_has_left_is_not_remembered(void **state) {
 	}
 }
 
-static void higher_limit_takes_effect_with_the_table(void **state) {
-	(void)state;
+TEST(higher_limit_takes_effect_with_the_table) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 10, WEIR_EXHAUSTED_REJECT);
 
@@ -304,10 +291,9 @@ static void higher_limit_takes_effect_with_the_table(void **state) {
 }
 
 // A backend that is not of the table (drained) ends its flows too.
-static void others_do_not_lift_the_limit(void **state) {
+TEST(others_do_not_lift_the_limit) {
 	struct world *w = world_create(5);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	world_publish(w, WEIR_POLICY_LEAST_LOADED, (const uint16_t[]){0, 1}, NULL, 2);
@@ -320,8 +306,7 @@ static void others_do_not_lift_the_limit(void **state) {
 
 // Flows that come from another worker bring a backend to its limit, whether a policy counts them
 // itself or not; half-open ones do not; when they go to another worker, there is room again.
-static void flows_of_other_workers_count(void **state) {
-	(void)state;
+TEST(flows_of_other_workers_count) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 3, WEIR_EXHAUSTED_REJECT);
 
@@ -344,10 +329,9 @@ static void flows_of_other_workers_count(void **state) {
 	}
 }
 
-static void flows_of_other_workers_are_load(void **state) {
+TEST(flows_of_other_workers_are_load) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, 3);
 	weir_policy_take_flows(&w->worker, w->client, 0, 4, 0);
 	weir_policy_take_flows(&w->worker, w->client, 2, 4, 0);
@@ -358,27 +342,4 @@ static void flows_of_other_workers_are_load(void **state) {
 	assert_int_equal(world_flow(w), 2);
 	assert_int_equal(world_flow(w), 2);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(limit_holds_until_all_have_reached_it),
-		cmocka_unit_test(one_that_is_below_again_is_found),
-		cmocka_unit_test(spill_goes_to_the_least_loaded),
-		cmocka_unit_test(spilled_flows_are_even),
-		cmocka_unit_test(own_limits_hold),
-		cmocka_unit_test(own_limit_that_rises_ends_exhaustion),
-		cmocka_unit_test(own_limit_is_free_again_after_an_end),
-		cmocka_unit_test(spills_when_all_take_nothing),
-		cmocka_unit_test(equals_take_turns),
-		cmocka_unit_test(one_below_among_thousands_is_found),
-		cmocka_unit_test(none_is_rejected_while_one_of_many_has_room),
-		cmocka_unit_test(who_has_left_is_not_remembered),
-		cmocka_unit_test(higher_limit_takes_effect_with_the_table),
-		cmocka_unit_test(others_do_not_lift_the_limit),
-		cmocka_unit_test(flows_of_other_workers_count),
-		cmocka_unit_test(flows_of_other_workers_are_load),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,12 @@
 //
 // Hashes: fixed values (instances of other machines must agree), distribution, and what must and
 // must not collide.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "hash.h"
+#include "test.h"
 
 #define FLOWS 65536u
 #define BINS 1024u
@@ -86,8 +81,7 @@ static void check_even(uint64_t (*hash)(uint32_t, uint64_t), unsigned int shift)
 	assert_true(chi > 1023 - 6 * 45 && chi < 1023 + 6 * 45);
 }
 
-static void hashes_spread_evenly_over_high_and_low_bits(void **state) {
-	(void)state;
+TEST(hashes_spread_evenly_over_high_and_low_bits) {
 	for (unsigned int shift = 0; shift <= 54; shift += 9) {
 		check_even(hash4, shift);
 		check_even(hash4_ports, shift);
@@ -99,10 +93,9 @@ static void hashes_spread_evenly_over_high_and_low_bits(void **state) {
 	}
 }
 
-static void hash_values_are_fixed(void **state) {
+TEST(hash_values_are_fixed) {
 	uint8_t source[16], destination[16];
 
-	(void)state;
 	for (uint8_t i = 0; i < 16; i++) {
 		source[i] = i;
 		destination[i] = (uint8_t)(0xf0 + i);
@@ -113,12 +106,11 @@ static void hash_values_are_fixed(void **state) {
 	assert_true(weir_hash_bytes("", 0, 0) == 0x4c4898c976ae7d60ull);
 }
 
-static void flow_hash_depends_on_every_input(void **state) {
+TEST(flow_hash_depends_on_every_input) {
 	uint64_t base4 = weir_hash_ipv4(1, 2, 3, 4, 6, 7);
 	uint8_t a[16] = {1}, b[16] = {2};
 	uint64_t base6 = weir_hash_ipv6(a, b, 3, 4, 6, 7);
 
-	(void)state;
 	assert_true(base4 != weir_hash_ipv4(5, 2, 3, 4, 6, 7));
 	assert_true(base4 != weir_hash_ipv4(1, 5, 3, 4, 6, 7));
 	assert_true(base4 != weir_hash_ipv4(1, 2, 5, 4, 6, 7));
@@ -141,11 +133,10 @@ static void flow_hash_depends_on_every_input(void **state) {
 }
 
 // A factor of 0 would cancel the other half of the address: not for whom does not know the seed.
-static void ipv6_hash_has_no_address_that_cancels_the_rest(void **state) {
+TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // goes into the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};
 
-	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
 		uint8_t a[16] = {1}, b[16] = {2}, c[16] = {3};
 
@@ -158,12 +149,11 @@ static void ipv6_hash_has_no_address_that_cancels_the_rest(void **state) {
 
 // The source's port lies over byte 8 of the destination: moved there, it must not give the same
 // hash.
-static void ipv6_hash_tells_ports_from_addresses(void **state) {
+TEST(ipv6_hash_tells_ports_from_addresses) {
 	const uint8_t source[16] = {1};
 	uint8_t destination[16] = {2};
 	uint64_t base = weir_hash_ipv6(source, destination, 3, 4, 6, 7);
 
-	(void)state;
 	for (uint16_t port = 0; port < 256; port++) {
 		destination[8] = (uint8_t)(3 ^ port);
 		assert_true(
@@ -180,10 +170,9 @@ static int compare(const void *a, const void *b) {
 	return (x > y) - (x < y);
 }
 
-static void names_do_not_collide(void **state) {
+TEST(names_do_not_collide) {
 	static uint64_t hashes[FLOWS];
 
-	(void)state;
 	for (uint32_t n = 0; n < FLOWS; n++) {
 		hashes[n] = hash_name(n, 1);
 	}
@@ -195,10 +184,9 @@ static void names_do_not_collide(void **state) {
 
 // Names that differ only in trailing NULs or in length must differ; the buffer's place must not
 // matter.
-static void bytes_hash_knows_length_and_ignores_alignment(void **state) {
+TEST(bytes_hash_knows_length_and_ignores_alignment) {
 	uint8_t buffer[64 + 8] = {0};
 
-	(void)state;
 	for (size_t bytes = 0; bytes < 40; bytes++) {
 		uint64_t hash = weir_hash_bytes(buffer, bytes, 5);
 
@@ -207,18 +195,4 @@ static void bytes_hash_knows_length_and_ignores_alignment(void **state) {
 			assert_true(hash == weir_hash_bytes(buffer + shift, bytes, 5));
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hash_values_are_fixed),
-		cmocka_unit_test(hashes_spread_evenly_over_high_and_low_bits),
-		cmocka_unit_test(flow_hash_depends_on_every_input),
-		cmocka_unit_test(ipv6_hash_has_no_address_that_cancels_the_rest),
-		cmocka_unit_test(ipv6_hash_tells_ports_from_addresses),
-		cmocka_unit_test(names_do_not_collide),
-		cmocka_unit_test(bytes_hash_knows_length_and_ignores_alignment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

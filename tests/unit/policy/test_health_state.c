@@ -2,20 +2,18 @@
 //
 // Health states: what follows from each pair of facts, each thing that may be heard in each of
 // them, and the tables of the documentation.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "health_state.h"
+#include "test.h"
 
 #define VERDICTS WEIR_HEALTH_VERDICT_COUNT
 #define WORDS WEIR_HEALTH_WORD_COUNT
 
-static char *document; // docs/guide/health.md
+TEST_ARGUMENT(document_path); // docs/guide/health.md
+static char *document;
 
 static struct weir_health_facts facts_of(unsigned int verdict, unsigned int word) {
 	return (struct weir_health_facts){.verdict = (uint8_t)verdict, .word = (uint8_t)word};
@@ -43,8 +41,7 @@ static enum weir_health_state expected(unsigned int verdict, unsigned int word) 
 	return WEIR_HEALTH_HEALTHY;
 }
 
-static void every_pair_has_its_state(void **state) {
-	(void)state;
+TEST(every_pair_has_its_state) {
 	for (unsigned int v = 0; v < VERDICTS; v++) {
 		for (unsigned int w = 0; w < WORDS; w++) {
 			assert_int_equal(weir_health_state_of(facts_of(v, w)), expected(v, w));
@@ -54,8 +51,7 @@ static void every_pair_has_its_state(void **state) {
 	assert_int_equal(weir_health_state_of(facts_of(VERDICTS, 255)), WEIR_HEALTH_STARTING);
 }
 
-static void every_verdict_in_every_pair(void **state) {
-	(void)state;
+TEST(every_verdict_in_every_pair) {
 	for (unsigned int v = 0; v < VERDICTS; v++) {
 		for (unsigned int w = 0; w < WORDS; w++) {
 			for (unsigned int next = 0; next < VERDICTS; next++) {
@@ -72,8 +68,7 @@ static void every_verdict_in_every_pair(void **state) {
 	}
 }
 
-static void every_word_in_every_pair(void **state) {
-	(void)state;
+TEST(every_word_in_every_pair) {
 	for (unsigned int v = 0; v < VERDICTS; v++) {
 		for (unsigned int w = 0; w < WORDS; w++) {
 			struct weir_health_facts facts;
@@ -92,11 +87,10 @@ static void every_word_in_every_pair(void **state) {
 	}
 }
 
-static void lame_duck_ends_by_ready_or_by_refusing_and_rising(void **state) {
+TEST(lame_duck_ends_by_ready_or_by_refusing_and_rising) {
 	struct weir_health_facts facts =
 		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_LAME_DUCK);
 
-	(void)state;
 	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING);
 	facts = weir_health_expire(facts);
 	facts = weir_health_adopt(weir_health_state_of(facts), true); // control was restarted
@@ -117,8 +111,7 @@ static void lame_duck_ends_by_ready_or_by_refusing_and_rising(void **state) {
 		WEIR_HEALTH_LAME_DUCK);
 }
 
-static void adopted_state_is_kept(void **state) {
-	(void)state;
+TEST(adopted_state_is_kept) {
 	for (int s = WEIR_HEALTH_STARTING; s <= WEIR_HEALTH_REFUSING; s++) {
 		bool lame = s == WEIR_HEALTH_LAME_DUCK;
 
@@ -138,10 +131,9 @@ static void assert_documented(const char *line) {
 }
 
 // "| passing | healthy | starting | ... |": a verdict, and the state for each word.
-static void tables_of_the_document_are_these(void **state) {
+TEST(tables_of_the_document_are_these) {
 	char line[256], part[64];
 
-	(void)state;
 	for (unsigned int v = 0; v < VERDICTS; v++) {
 		snprintf(line, sizeof(line), "\n| %s |",
 			weir_health_verdict_name((enum weir_health_verdict)v));
@@ -166,35 +158,20 @@ static void tables_of_the_document_are_these(void **state) {
 #undef X
 }
 
-static char *read_document(const char *path) {
-	FILE *file = fopen(path, "r");
-	char *text = calloc(1, 65536);
+static int read_document(__attribute__((unused)) void **state) {
+	FILE *file = fopen(document_path, "r");
 
-	if (file == NULL || text == NULL || fread(text, 1, 65535, file) == 0) {
-		perror(path);
-		exit(1);
+	document = calloc(1, 65536);
+	if (file == NULL || document == NULL || fread(document, 1, 65535, file) == 0) {
+		perror(document_path);
+		return -1;
 	}
-	fclose(file);
-	return text;
+	return fclose(file);
 }
 
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_pair_has_its_state),
-		cmocka_unit_test(every_verdict_in_every_pair),
-		cmocka_unit_test(every_word_in_every_pair),
-		cmocka_unit_test(lame_duck_ends_by_ready_or_by_refusing_and_rising),
-		cmocka_unit_test(adopted_state_is_kept),
-		cmocka_unit_test(tables_of_the_document_are_these),
-	};
-	int failed;
-
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s docs/guide/health.md\n", argv[0]);
-		return 1;
-	}
-	document = read_document(argv[1]);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
+static int free_document(__attribute__((unused)) void **state) {
 	free(document);
-	return failed;
+	return 0;
 }
+
+TEST_GROUP(read_document, free_document);

@@ -18,14 +18,13 @@ static struct world *create(
 	return w;
 }
 
-static void rounds_are_distinct_weights(void **state) {
+TEST(rounds_are_distinct_weights) {
 	struct weir_candidate candidates[] = {{.weight = 5}, {.weight = 5}, {.weight = 7},
 		{.weight = 9}, {.weight = 9}, {.weight = 9}};
 	struct weir_candidate unsorted[] = {
 		{.weight = 9}, {.weight = 3}, {.weight = 9}, {.weight = 4}};
 	struct weir_round rounds[6];
 
-	(void)state;
 	assert_int_equal(weir_interleaved_rounds(candidates, 6, rounds), 3);
 	assert_int_equal(rounds[0].weight, 5);
 	assert_int_equal(rounds[0].first, 0);
@@ -41,11 +40,10 @@ static void rounds_are_distinct_weights(void **state) {
 	assert_int_equal(weir_interleaved_rounds(candidates, 0, rounds), 0);
 }
 
-static void recorded_incremental_rounds(void **state) {
+TEST(recorded_incremental_rounds) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
 
-	(void)state;
 	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, false);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0);
 	world_free(w);
@@ -57,11 +55,10 @@ static void recorded_incremental_rounds(void **state) {
 	world_free(w);
 }
 
-static void recorded_documented_rounds(void **state) {
+TEST(recorded_documented_rounds) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
 
-	(void)state;
 	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, true);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 2);
 	world_free(w);
@@ -76,29 +73,26 @@ static void recorded_documented_rounds(void **state) {
 	world_free(w);
 }
 
-static void order_of_candidates_is_of_no_matter(void **state) {
+TEST(order_of_candidates_is_of_no_matter) {
 	struct world *w = create(
 		(const uint32_t[]){300, 100, 200}, (const uint64_t[]){100, 100, 100}, 3, false);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 1, 2, 0, 2, 0, 0, 1, 2, 0, 2, 0);
 	world_free(w);
 }
 
-static void one_backend_is_chosen_always(void **state) {
+TEST(one_backend_is_chosen_always) {
 	struct world *w = create((const uint32_t[]){3}, (const uint64_t[]){2}, 1, false);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 0, 0, 0, 0);
 	world_free(w);
 }
 
-static void same_weights_go_on(void **state) {
+TEST(same_weights_go_on) {
 	static const uint32_t weights[] = {100, 200, 300};
 	static const uint16_t expected[] = {0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2};
 	struct world *w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
 
-	(void)state;
 	for (uint32_t i = 0; i < 12; i++) {
 		world_publish(w, IWRR, NULL, weights, 3);
 		assert_int_equal(world_choose(w), expected[i]);
@@ -106,11 +100,10 @@ static void same_weights_go_on(void **state) {
 	world_free(w);
 }
 
-static void other_weights_go_on_in_the_nearest_round(void **state) {
+TEST(other_weights_go_on_in_the_nearest_round) {
 	struct world *w = create(
 		(const uint32_t[]){100, 200, 300}, (const uint64_t[]){100, 100, 100}, 3, false);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
 	// The round of 200 is over, the round of 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
@@ -125,12 +118,11 @@ static void other_weights_go_on_in_the_nearest_round(void **state) {
 }
 
 // A schedule of 130 flows, and another weight every 30.
-static void shares_survive_frequent_changes_of_weights(void **state) {
+TEST(shares_survive_frequent_changes_of_weights) {
 	struct world *w = create(
 		(const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10}, 3, false);
 	uint32_t counts[3] = {0};
 
-	(void)state;
 	for (uint32_t i = 0; i < 13000; i++) {
 		if (i % 30 == 0) {
 			world_publish(
@@ -144,11 +136,10 @@ static void shares_survive_frequent_changes_of_weights(void **state) {
 	world_free(w);
 }
 
-static void backend_leaves_in_its_turn(void **state) {
+TEST(backend_leaves_in_its_turn) {
 	static const uint32_t weights[] = {100, 100, 100};
 	struct world *w = world_create(4);
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->costs[i] = 50 * MS;
 	}
@@ -159,10 +150,9 @@ static void backend_leaves_in_its_turn(void **state) {
 	world_free(w);
 }
 
-static void full_backend_loses_its_turn(void **state) {
+TEST(full_backend_loses_its_turn) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		w->costs[i] = 100 * MS;
 	}
@@ -173,12 +163,11 @@ static void full_backend_loses_its_turn(void **state) {
 	world_free(w);
 }
 
-static void hostile_rounds(void **state) {
+TEST(hostile_rounds) {
 	struct world *w = create((const uint32_t[]){100, 200, 300, 400},
 		(const uint64_t[]){100, 100, 100, 100}, 4, false);
 	uint64_t seed = 5;
 
-	(void)state;
 	for (uint32_t i = 0; i < 100000; i++) {
 		struct weir_round *round = &w->rounds[fixture_random(&seed) % 4];
 
@@ -198,12 +187,11 @@ static void hostile_rounds(void **state) {
 	world_free(w);
 }
 
-static void ten_thousand_have_their_share(void **state) {
+TEST(ten_thousand_have_their_share) {
 	uint32_t *weights = calloc(10000, sizeof(weights[0]));
 	uint32_t *counts = calloc(10000, sizeof(counts[0]));
 	struct world *w = world_create(10000);
 
-	(void)state;
 	assert_non_null(weights);
 	assert_non_null(counts);
 	for (uint32_t i = 0; i < 10000; i++) {
@@ -224,35 +212,14 @@ static void ten_thousand_have_their_share(void **state) {
 
 // A turn is two flows until service times are known, and all have as many turns: only the first
 // round is one for all.
-static void cold_start_goes_round(void **state) {
+TEST(cold_start_goes_round) {
 	struct world *w =
 		create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3, false);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 0);
 	for (uint32_t i = 0; i < 3; i++) { // the first samples
 		w->costs[i] = 50 * MS;
 	}
 	WORLD_EXPECT(w, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rounds_are_distinct_weights),
-		cmocka_unit_test(recorded_incremental_rounds),
-		cmocka_unit_test(recorded_documented_rounds),
-		cmocka_unit_test(order_of_candidates_is_of_no_matter),
-		cmocka_unit_test(one_backend_is_chosen_always),
-		cmocka_unit_test(same_weights_go_on),
-		cmocka_unit_test(other_weights_go_on_in_the_nearest_round),
-		cmocka_unit_test(shares_survive_frequent_changes_of_weights),
-		cmocka_unit_test(backend_leaves_in_its_turn),
-		cmocka_unit_test(full_backend_loses_its_turn),
-		cmocka_unit_test(hostile_rounds),
-		cmocka_unit_test(ten_thousand_have_their_share),
-		cmocka_unit_test(cold_start_goes_round),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

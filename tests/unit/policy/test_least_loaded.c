@@ -15,12 +15,11 @@ static void load(struct world *w, const uint32_t *active, uint32_t n) {
 	}
 }
 
-static void book_example(void **state) {
+TEST(book_example) {
 	static const uint16_t picks[] = {2, 3, 5, 7, 8};
 	static const uint16_t more[] = {4, 5, 7, 8, 9};
 	struct world *w = world_create(10);
 
-	(void)state;
 	world_publish(w, LL, NULL, NULL, 10);
 	load(w, (const uint32_t[]){2, 1, 0, 0, 1, 0, 2, 0, 0, 1}, 10);
 	for (uint32_t i = 0; i < 5; i++) {
@@ -54,10 +53,9 @@ static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint
 	world_free(w);
 }
 
-static void errors_keep_a_refusing_backend_from_all_flows(void **state) {
+TEST(errors_keep_a_refusing_backend_from_all_flows) {
 	uint16_t picks[30];
 
-	(void)state;
 	// Whatever the time at which ticks began.
 	for (uint64_t begin = 0; begin < 300 * MS; begin += 17 * MS) {
 		run_sinkhole(WEIR_NEEDS_ERRORS, begin, picks, 30);
@@ -69,10 +67,9 @@ static void errors_keep_a_refusing_backend_from_all_flows(void **state) {
 
 // Errors within connections are nothing that a worker sees: they look like short flows. What the
 // backend reports of them counts as active flows, also when it changes under way.
-static void reported_errors_count_as_active(void **state) {
+TEST(reported_errors_count_as_active) {
 	struct world *w = world_create(200);
 
-	(void)state;
 	for (uint32_t n = 3; n <= 200; n += 197) { // also those that a window slides over
 		uint32_t failing = 0;
 
@@ -95,10 +92,9 @@ static void reported_errors_count_as_active(void **state) {
 }
 
 // With a window of 30 s a slot lasts nearly 4.
-static void reports_are_looked_at_however_long_the_window_is(void **state) {
+TEST(reports_are_looked_at_however_long_the_window_is) {
 	struct world *w = world_create(2);
 
-	(void)state;
 	w->table.settings.error_window_ms = 30000;
 	world_publish(w, LL, NULL, NULL, 2);
 	world_choose(w);
@@ -113,22 +109,20 @@ static void reports_are_looked_at_however_long_the_window_is(void **state) {
 	world_free(w);
 }
 
-static void without_errors_it_is_a_sinkhole(void **state) {
+TEST(without_errors_it_is_a_sinkhole) {
 	static const uint16_t expected[] = {0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0,
 		0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0};
 	uint16_t picks[30];
 
-	(void)state;
 	run_sinkhole(0, 0, picks, 30);
 	for (uint32_t i = 0; i < 30; i++) {
 		assert_int_equal(picks[i], expected[i]);
 	}
 }
 
-static void limit_of_two_rejects_the_seventh(void **state) {
+TEST(limit_of_two_rejects_the_seventh) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	w->table.settings.max_active_flows = 2;
 	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	world_publish(w, LL, NULL, NULL, 3);
@@ -143,10 +137,9 @@ static void limit_of_two_rejects_the_seventh(void **state) {
 	world_free(w);
 }
 
-static void flow_that_is_not_entered_is_no_load(void **state) {
+TEST(flow_that_is_not_entered_is_no_load) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	world_publish(w, LL, NULL, NULL, 3);
 	WORLD_EXPECT(w, 0, 1, 2, 0, 1, 2);
 	for (uint32_t i = 0; i < 3; i++) {
@@ -156,11 +149,10 @@ static void flow_that_is_not_entered_is_no_load(void **state) {
 }
 
 // Errors expire although nobody asks: after hours the backend is as good as any.
-static void errors_expire_in_silence(void **state) {
+TEST(errors_expire_in_silence) {
 	static const uint64_t pauses[] = {1000 * MS, 1001 * MS, 10 * SECOND, 100 * HOUR};
 	struct world *w = world_create(2);
 
-	(void)state;
 	world_publish(w, LL, NULL, NULL, 2);
 	for (uint32_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
 		for (uint32_t j = 0; j < 5; j++) {
@@ -272,11 +264,10 @@ static void step(struct world *w, struct model *m, uint64_t *seed) {
 	}
 }
 
-static void equals_a_plain_implementation(void **state) {
+TEST(equals_a_plain_implementation) {
 	struct model *m = calloc(1, sizeof(*m));
 	uint64_t seed = 7;
 
-	(void)state;
 	assert_non_null(m);
 	for (uint32_t round = 0; round < 8; round++) {
 		struct world *w = world_create(MODEL_MAX);
@@ -297,11 +288,10 @@ static void equals_a_plain_implementation(void **state) {
 
 // --- more candidates than places ------------------------------------------------------------
 
-static void every_one_of_many_has_a_turn(void **state) {
+TEST(every_one_of_many_has_a_turn) {
 	struct world *w = world_create(10000);
 	uint32_t *counts = calloc(10000, sizeof(counts[0]));
 
-	(void)state;
 	assert_non_null(counts);
 	world_publish(w, LL, NULL, NULL, 10000);
 	for (uint32_t i = 0; i < 30000; i++) {
@@ -314,10 +304,9 @@ static void every_one_of_many_has_a_turn(void **state) {
 	world_free(w);
 }
 
-static void loaded_ones_of_many_are_avoided(void **state) {
+TEST(loaded_ones_of_many_are_avoided) {
 	struct world *w = world_create(1000);
 
-	(void)state;
 	for (uint32_t i = 0; i < 1000; i += 3) {
 		w->backends[i].active = 50;
 	}
@@ -329,11 +318,10 @@ static void loaded_ones_of_many_are_avoided(void **state) {
 }
 
 // Tables are published often: the window must not begin anew each time.
-static void window_goes_on_from_table_to_table(void **state) {
+TEST(window_goes_on_from_table_to_table) {
 	struct world *w = world_create(1000);
 	uint32_t counts[1000] = {0};
 
-	(void)state;
 	for (uint32_t i = 0; i < 5000; i++) {
 		if (i % 10 == 0) {
 			world_publish(w, LL, NULL, NULL, 1000);
@@ -347,11 +335,10 @@ static void window_goes_on_from_table_to_table(void **state) {
 }
 
 // The backend at the cursor has left: the one after it is next, not the first of all.
-static void window_goes_on_without_its_first(void **state) {
+TEST(window_goes_on_without_its_first) {
 	struct world *w = world_create(1000);
 	uint16_t ids[999];
 
-	(void)state;
 	world_publish(w, LL, NULL, NULL, 1000);
 	for (uint32_t i = 0; i < 500; i++) {
 		assert_int_equal(world_choose(w), i);
@@ -362,24 +349,4 @@ static void window_goes_on_without_its_first(void **state) {
 	world_publish(w, LL, ids, NULL, 999);
 	WORLD_EXPECT(w, 501, 502, 503);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(book_example),
-		cmocka_unit_test(errors_keep_a_refusing_backend_from_all_flows),
-		cmocka_unit_test(reported_errors_count_as_active),
-		cmocka_unit_test(reports_are_looked_at_however_long_the_window_is),
-		cmocka_unit_test(without_errors_it_is_a_sinkhole),
-		cmocka_unit_test(limit_of_two_rejects_the_seventh),
-		cmocka_unit_test(flow_that_is_not_entered_is_no_load),
-		cmocka_unit_test(errors_expire_in_silence),
-		cmocka_unit_test(equals_a_plain_implementation),
-		cmocka_unit_test(every_one_of_many_has_a_turn),
-		cmocka_unit_test(loaded_ones_of_many_are_avoided),
-		cmocka_unit_test(window_goes_on_from_table_to_table),
-		cmocka_unit_test(window_goes_on_without_its_first),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

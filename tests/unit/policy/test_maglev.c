@@ -2,19 +2,15 @@
 //
 // Maglev: recorded tables of other implementations, shares, disruption, and a plain second
 // implementation of the accumulator method to compare with.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "maglev.h"
+#include "test.h"
 
 #define SLOTS_MAX 65537u
 #define BACKENDS_MAX 10000u
@@ -29,7 +25,7 @@ struct lab {
 	size_t scratch_bytes;
 };
 
-static const char *vectors_path;
+TEST_ARGUMENT(vectors_path);
 
 static int setup(void **state) {
 	struct lab *f = calloc(1, sizeof(*f));
@@ -151,7 +147,9 @@ static void replay_katran(struct lab *f, const json_t *vector) {
 	}
 }
 
-static void recorded_tables_of_katran_v2_are_reproduced(void **state) {
+TEST_GROUP(setup, teardown);
+
+TEST(recorded_tables_of_katran_v2_are_reproduced) {
 	struct lab *f = *state;
 	const json_t *vector;
 	unsigned int replayed = 0;
@@ -169,7 +167,7 @@ static void recorded_tables_of_katran_v2_are_reproduced(void **state) {
 
 // Version 1 gives each backend its weight in slots once, up front: 15:10:6 for weights 10:5:1.
 // Ours must not do that.
-static void shares_of_katran_v1_are_not_ours(void **state) {
+TEST(shares_of_katran_v1_are_not_ours) {
 	struct lab *f = *state;
 	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
 	const json_t *endpoints = json_object_get(vector, "endpoints");
@@ -190,7 +188,7 @@ static void shares_of_katran_v1_are_not_ours(void **state) {
 	assert_int_equal(f->counts[2], 1);
 }
 
-static void example_of_the_paper_is_reproduced(void **state) {
+TEST(example_of_the_paper_is_reproduced) {
 	struct lab *f = *state;
 	const json_t *example = json_object_get(f->vectors, "paper_example");
 	const uint32_t offsets[] = {3, 0, 3};
@@ -206,7 +204,7 @@ static void example_of_the_paper_is_reproduced(void **state) {
 	check_table(json_object_get(example, "expect_after"), f->table, 7);
 }
 
-static void table_without_weight_is_empty(void **state) {
+TEST(table_without_weight_is_empty) {
 	struct lab *f = *state;
 	const json_t *edge = json_object_get(f->vectors, "edge");
 
@@ -268,7 +266,7 @@ static void check_entries(struct lab *f, const json_t *vector) {
 	}
 }
 
-static void recorded_disruption_is_reproduced(void **state) {
+TEST(recorded_disruption_is_reproduced) {
 	struct lab *f = *state;
 	const json_t *vector;
 	size_t i;
@@ -283,7 +281,7 @@ static void recorded_disruption_is_reproduced(void **state) {
 	assert_int_equal(i, 7);
 }
 
-static void recorded_churn_of_weight_changes_is_reproduced(void **state) {
+TEST(recorded_churn_of_weight_changes_is_reproduced) {
 	struct lab *f = *state;
 	const json_t *vector;
 	size_t i;
@@ -308,7 +306,7 @@ static void recorded_churn_of_weight_changes_is_reproduced(void **state) {
 // --- disruption against the ideal -----------------------------------------------------------
 
 // Weights differ too. What must move are the removed backend's slots; a few more do.
-static void removal_of_one_moves_little_more_than_its_share(void **state) {
+TEST(removal_of_one_moves_little_more_than_its_share) {
 	struct lab *f = *state;
 	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
 
@@ -361,7 +359,7 @@ static void weights(struct lab *f, uint32_t slots, uint32_t n, const uint32_t *v
 	}
 }
 
-static void any_ratio_of_weights_is_honoured_within_one_percent(void **state) {
+TEST(any_ratio_of_weights_is_honoured_within_one_percent) {
 	struct lab *f = *state;
 	uint64_t seed = 1;
 
@@ -424,7 +422,7 @@ static void build_plainly(const struct lab *f, uint32_t n, uint16_t *table, uint
 	free(gained);
 }
 
-static void schedule_gives_the_table_of_the_plain_method(void **state) {
+TEST(schedule_gives_the_table_of_the_plain_method) {
 	const uint32_t primes[] = {2, 3, 7, 31, 101, 251, 1009, 4093};
 	struct lab *f = *state;
 	uint64_t seed = 7;
@@ -450,7 +448,7 @@ static void schedule_gives_the_table_of_the_plain_method(void **state) {
 
 // Few and many backends, and tables whose last slots are few, many, or as many as there may be:
 // they are filled in other ways.
-static void large_tables_are_those_of_the_plain_method(void **state) {
+TEST(large_tables_are_those_of_the_plain_method) {
 	const struct {
 		uint32_t n, slots, weights; // weights 1 .. this
 	} cases[] = {
@@ -495,7 +493,7 @@ static void large_tables_are_those_of_the_plain_method(void **state) {
 }
 
 // A backend that has nearly all of the weight takes nearly all turns, in a row.
-static void one_heavy_backend_gets_the_slots_of_the_plain_method(void **state) {
+TEST(one_heavy_backend_gets_the_slots_of_the_plain_method) {
 	struct lab *f = *state;
 
 	permute(f, 100, 65537, 1);
@@ -526,7 +524,7 @@ static double build_ms(struct lab *f, uint32_t n, uint32_t slots) {
 
 // The limit is loose, for sanitizers and slow machines; the plain method would need minutes for
 // the last case.
-static void large_table_is_built_in_milliseconds_whatever_the_weights(void **state) {
+TEST(large_table_is_built_in_milliseconds_whatever_the_weights) {
 	struct lab *f = *state;
 	double equal, random, skewed;
 	uint64_t seed = 3;
@@ -546,11 +544,10 @@ static void large_table_is_built_in_milliseconds_whatever_the_weights(void **sta
 	assert_true(equal < 100 && random < 100 && skewed < 100);
 }
 
-static void permutation_is_in_range(void **state) {
+TEST(permutation_is_in_range) {
 	const uint32_t primes[] = {2, 3, 251, 65537, 16777213};
 	uint64_t seed = 9;
 
-	(void)state;
 	for (unsigned int p = 0; p < 5; p++) {
 		for (unsigned int i = 0; i < 10000; i++) {
 			uint32_t offset = UINT32_MAX, skip = 0;
@@ -562,41 +559,14 @@ static void permutation_is_in_range(void **state) {
 	}
 }
 
-static void primes_are_told_from_other_numbers(void **state) {
+TEST(primes_are_told_from_other_numbers) {
 	const uint32_t primes[] = {2, 3, 5, 7, 251, 4093, 65521, 65537, 16777213, 4294967291u};
 	const uint32_t others[] = {0, 1, 4, 9, 25, 65535, 65536, 4294967295u, 4294836225u};
 
-	(void)state;
 	for (unsigned int i = 0; i < sizeof(primes) / sizeof(primes[0]); i++) {
 		assert_true(weir_is_prime(primes[i]));
 	}
 	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		assert_false(weir_is_prime(others[i]));
 	}
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_tables_of_katran_v2_are_reproduced),
-		cmocka_unit_test(shares_of_katran_v1_are_not_ours),
-		cmocka_unit_test(example_of_the_paper_is_reproduced),
-		cmocka_unit_test(table_without_weight_is_empty),
-		cmocka_unit_test(recorded_disruption_is_reproduced),
-		cmocka_unit_test(recorded_churn_of_weight_changes_is_reproduced),
-		cmocka_unit_test(removal_of_one_moves_little_more_than_its_share),
-		cmocka_unit_test(any_ratio_of_weights_is_honoured_within_one_percent),
-		cmocka_unit_test(schedule_gives_the_table_of_the_plain_method),
-		cmocka_unit_test(large_tables_are_those_of_the_plain_method),
-		cmocka_unit_test(one_heavy_backend_gets_the_slots_of_the_plain_method),
-		cmocka_unit_test(large_table_is_built_in_milliseconds_whatever_the_weights),
-		cmocka_unit_test(permutation_is_in_range),
-		cmocka_unit_test(primes_are_told_from_other_numbers),
-	};
-
-	if (argc != 2) {
-		fprintf(stderr, "usage: %s VECTORS.json\n", argv[0]);
-		return 2;
-	}
-	vectors_path = argv[1];
-	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -16,10 +16,9 @@ static uint64_t hash_of(const struct world *w, uint32_t slot) {
 	return hash;
 }
 
-static void slot_names_the_backend(void **state) {
+TEST(slot_names_the_backend) {
 	struct world *w = world_create(20);
 
-	(void)state;
 	world_publish(w, MAGLEV, (const uint16_t[]){7, 3, 19}, NULL, 3);
 	assert_int_equal(w->table.slot_count, 21);
 	for (uint32_t slot = 0; slot < 21; slot++) {
@@ -33,11 +32,10 @@ static void slot_names_the_backend(void **state) {
 	world_free(w);
 }
 
-static void workers_agree(void **state) {
+TEST(workers_agree) {
 	struct world *w[2];
 	uint64_t seed = 3;
 
-	(void)state;
 	for (uint32_t rank = 0; rank < 2; rank++) {
 		w[rank] = world_create(20);
 		w[rank]->worker.rank = rank;
@@ -54,10 +52,9 @@ static void workers_agree(void **state) {
 	world_free(w[1]);
 }
 
-static void full_backend_gives_way_to_the_following_slots(void **state) {
+TEST(full_backend_gives_way_to_the_following_slots) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	world_publish(w, MAGLEV, NULL, NULL, 3);
 	world_start(w, 0);
@@ -74,10 +71,9 @@ static void full_backend_gives_way_to_the_following_slots(void **state) {
 }
 
 // The only one below the limit has no slot within reach: it is found all the same.
-static void last_one_below_the_limit_is_found(void **state) {
+TEST(last_one_below_the_limit_is_found) {
 	struct world *w = world_create(100);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	world_publish(w, MAGLEV, NULL, NULL, 100);
 	for (uint32_t i = 0; i < w->table.slot_count; i++) {
@@ -91,12 +87,11 @@ static void last_one_below_the_limit_is_found(void **state) {
 }
 
 // Without a cursor to find again, adopting a table must not depend on how long it is.
-static void adoption_reads_no_candidate(void **state) {
+TEST(adoption_reads_no_candidate) {
 	struct world *w = world_create(4);
 	struct weir_policy_table table;
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_ptr_not_equal(nowhere, MAP_FAILED);
 	world_publish(w, MAGLEV, NULL, NULL, 4);
 	world_choose(w);
@@ -110,10 +105,9 @@ static void adoption_reads_no_candidate(void **state) {
 	world_free(w);
 }
 
-static void hostile_slots(void **state) {
+TEST(hostile_slots) {
 	struct world *w = world_create(4);
 
-	(void)state;
 	world_publish(w, MAGLEV, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
 	for (uint32_t slot = 0; slot < w->table.slot_count; slot++) {
 		uint16_t id = world_choose_hash(w, hash_of(w, slot)).id;
@@ -130,17 +124,4 @@ static void hostile_slots(void **state) {
 	w->table.slots = NULL;
 	assert_true((world_choose(w) & 1) != 0);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slot_names_the_backend),
-		cmocka_unit_test(workers_agree),
-		cmocka_unit_test(full_backend_gives_way_to_the_following_slots),
-		cmocka_unit_test(last_one_below_the_limit_is_found),
-		cmocka_unit_test(adoption_reads_no_candidate),
-		cmocka_unit_test(hostile_slots),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

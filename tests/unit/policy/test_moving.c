@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Moving statistics: against a plain second implementation, at the edges, and as costs.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "moving.h"
+#include "test.h"
 
 #define MS UINT64_C(1000000)
 #define TTL (180000 * MS)
@@ -61,11 +56,10 @@ static void check_plainly(const struct weir_moving *moving, const uint64_t *samp
 	free(sorted);
 }
 
-static void window_slides_over_the_samples(void **state) {
+TEST(window_slides_over_the_samples) {
 	const uint32_t windows[] = {1, 2, 3, 7, 386};
 	uint64_t samples[1000];
 
-	(void)state;
 	for (unsigned int w = 0; w < 5; w++) {
 		for (unsigned int median = 0; median < 2; median++) {
 			struct weir_moving *moving = weir_moving_create(windows[w], median);
@@ -84,10 +78,9 @@ static void window_slides_over_the_samples(void **state) {
 }
 
 // Many at once are the same as one by one.
-static void runs_of_equal_samples(void **state) {
+TEST(runs_of_equal_samples) {
 	const uint32_t windows[] = {1, 2, 7, 386};
 
-	(void)state;
 	for (unsigned int i = 0; i < 8; i++) {
 		uint32_t window = windows[i / 2];
 		struct weir_moving *singly = weir_moving_create(window, i % 2);
@@ -119,10 +112,9 @@ static void runs_of_equal_samples(void **state) {
 	}
 }
 
-static void huge_counts_do_not_overflow(void **state) {
+TEST(huge_counts_do_not_overflow) {
 	struct weir_moving *moving = weir_moving_create(10, false);
 
-	(void)state;
 	assert_non_null(moving);
 	weir_moving_add_many(moving, 5 * MS, UINT64_MAX / 2, 0);
 	assert_int_equal(read(moving).mean_ns, 5 * MS);
@@ -133,11 +125,10 @@ static void huge_counts_do_not_overflow(void **state) {
 	weir_moving_free(moving);
 }
 
-static void lifetime_is_not_windowed(void **state) {
+TEST(lifetime_is_not_windowed) {
 	struct weir_moving *moving = weir_moving_create(3, false);
 	struct weir_moving_stats stats;
 
-	(void)state;
 	assert_non_null(moving);
 	stats = read(moving);
 	assert_int_equal(stats.count + stats.sum_ns + stats.least_ns + stats.most_ns, 0);
@@ -159,11 +150,10 @@ static void lifetime_is_not_windowed(void **state) {
 	weir_moving_free(moving);
 }
 
-static void median_is_not_moved_by_an_outlier(void **state) {
+TEST(median_is_not_moved_by_an_outlier) {
 	struct weir_moving *mean = weir_moving_create(WEIR_MOVING_WINDOW, false);
 	struct weir_moving *median = weir_moving_create(WEIR_MOVING_WINDOW, true);
 
-	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
 		weir_moving_add(mean, i < 4 ? 10 * MS : 10000 * MS, 0);
 		weir_moving_add(median, i < 4 ? 10 * MS : 10000 * MS, 0);
@@ -174,11 +164,10 @@ static void median_is_not_moved_by_an_outlier(void **state) {
 	weir_moving_free(median);
 }
 
-static void huge_samples_do_not_overflow(void **state) {
+TEST(huge_samples_do_not_overflow) {
 	struct weir_moving *moving = weir_moving_create(4, true);
 	struct weir_moving_stats stats;
 
-	(void)state;
 	for (unsigned int i = 0; i < 9; i++) {
 		weir_moving_add(moving, UINT64_MAX, 0);
 	}
@@ -195,10 +184,9 @@ static void huge_samples_do_not_overflow(void **state) {
 	weir_moving_free(moving);
 }
 
-static void estimate_is_unknown_without_a_recent_sample(void **state) {
+TEST(estimate_is_unknown_without_a_recent_sample) {
 	struct weir_moving *moving = weir_moving_create(8, false);
 
-	(void)state;
 	assert_int_equal(weir_moving_estimate_ns(moving, 5, TTL), 0);
 	weir_moving_add(moving, 7 * MS, 1000);
 	assert_int_equal(weir_moving_estimate_ns(moving, 1000 + TTL - 1, TTL), 7 * MS);
@@ -209,26 +197,23 @@ static void estimate_is_unknown_without_a_recent_sample(void **state) {
 	weir_moving_free(moving);
 }
 
-static void known_estimate_is_never_0(void **state) {
+TEST(known_estimate_is_never_0) {
 	struct weir_moving *moving = weir_moving_create(8, true);
 
-	(void)state;
 	weir_moving_add(moving, 0, 0);
 	assert_int_equal(weir_moving_estimate_ns(moving, 0, TTL), 1);
 	weir_moving_free(moving);
 }
 
-static void window_of_0_is_refused(void **state) {
-	(void)state;
+TEST(window_of_0_is_refused) {
 	assert_null(weir_moving_create(0, false));
 	weir_moving_free(NULL);
 }
 
-static void unknown_backend_costs_the_mean_of_the_known(void **state) {
+TEST(unknown_backend_costs_the_mean_of_the_known) {
 	uint64_t estimates[] = {10 * MS, 0, 30 * MS, 0};
 	uint64_t costs[4];
 
-	(void)state;
 	weir_moving_costs(estimates, 4, costs);
 	assert_int_equal(costs[0], 10 * MS);
 	assert_int_equal(costs[1], 20 * MS);
@@ -238,34 +223,15 @@ static void unknown_backend_costs_the_mean_of_the_known(void **state) {
 	assert_memory_equal(estimates, costs, sizeof(costs));
 }
 
-static void costs_are_0_when_none_is_known(void **state) {
+TEST(costs_are_0_when_none_is_known) {
 	const uint64_t none[] = {0, 0};
 	const uint64_t huge[] = {UINT64_MAX, 0, UINT64_MAX};
 	uint64_t costs[3] = {7, 7, 7};
 
-	(void)state;
 	weir_moving_costs(none, 2, costs);
 	assert_int_equal(costs[0] + costs[1], 0);
 	assert_int_equal(costs[2], 7);
 	weir_moving_costs(huge, 3, costs);
 	assert_int_equal(costs[1], UINT64_MAX);
 	weir_moving_costs(none, 0, NULL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(window_slides_over_the_samples),
-		cmocka_unit_test(runs_of_equal_samples),
-		cmocka_unit_test(huge_counts_do_not_overflow),
-		cmocka_unit_test(lifetime_is_not_windowed),
-		cmocka_unit_test(median_is_not_moved_by_an_outlier),
-		cmocka_unit_test(huge_samples_do_not_overflow),
-		cmocka_unit_test(estimate_is_unknown_without_a_recent_sample),
-		cmocka_unit_test(known_estimate_is_never_0),
-		cmocka_unit_test(window_of_0_is_refused),
-		cmocka_unit_test(unknown_backend_costs_the_mean_of_the_known),
-		cmocka_unit_test(costs_are_0_when_none_is_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,12 +8,11 @@
 #include "policy_lab.h"
 #include "window.h"
 
-static void names_are_parsed(void **state) {
+TEST(names_are_parsed) {
 	static const char *const names[] = {"maglev", "round-robin", "least-loaded",
 		"weighted-round-robin", "interleaved-weighted-round-robin",
 		"time-weighted-round-robin", "fair-share", "random", "power-of-two", "prequal"};
 
-	(void)state;
 	assert_int_equal(sizeof(names) / sizeof(names[0]), WEIR_POLICY_COUNT);
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		assert_string_equal(weir_policy_name((enum weir_policy)policy), names[policy]);
@@ -26,10 +25,9 @@ static void names_are_parsed(void **state) {
 	assert_int_equal(weir_policy_needs(WEIR_POLICY_MAGLEV), WEIR_NEEDS_SLOTS);
 }
 
-static void one_backend_and_none(void **state) {
+TEST(one_backend_and_none) {
 	uint64_t seed = 1;
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(1);
 
@@ -54,11 +52,10 @@ static void one_backend_and_none(void **state) {
 	}
 }
 
-static void ten_thousand_backends_all_take_part(void **state) {
+TEST(ten_thousand_backends_all_take_part) {
 	uint32_t *counts = calloc(10000, sizeof(counts[0]));
 	uint64_t seed = 1;
 
-	(void)state;
 	assert_non_null(counts);
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(10000);
@@ -85,11 +82,10 @@ static void ten_thousand_backends_all_take_part(void **state) {
 
 // A table is adopted in the middle of a burst: whatever its length, only the candidates around the
 // cursor are read. All others lie on pages that may not be read.
-static void adoption_reads_candidates_around_the_cursor_only(void **state) {
+TEST(adoption_reads_candidates_around_the_cursor_only) {
 	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
 	const size_t bytes = (size_t)n * sizeof(struct weir_candidate);
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(n);
 		struct weir_candidate *candidates = mmap(
@@ -129,8 +125,7 @@ static void adoption_reads_candidates_around_the_cursor_only(void **state) {
 	}
 }
 
-static void more_flows_end_than_began(void **state) {
-	(void)state;
+TEST(more_flows_end_than_began) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(2);
 
@@ -168,8 +163,7 @@ static void run_with_errors(struct world *w) {
 	}
 }
 
-static void errors_are_collected_only_when_needed(void **state) {
-	(void)state;
+TEST(errors_are_collected_only_when_needed) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(10);
 		bool needed =
@@ -190,10 +184,9 @@ static void errors_are_collected_only_when_needed(void **state) {
 
 // A policy that needs neither costs nor errors does not even look for what control says of them: it
 // is where nobody can read.
-static void costs_are_read_only_when_needed(void **state) {
+TEST(costs_are_read_only_when_needed) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_ptr_not_equal(nowhere, MAP_FAILED);
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(10);
@@ -215,12 +208,11 @@ static void costs_are_read_only_when_needed(void **state) {
 
 // --- live change of the policy ----------------------------------------------------------------
 
-static void policies_change_under_flows(void **state) {
+TEST(policies_change_under_flows) {
 	struct world *w = world_create(30);
 	uint32_t active[30] = {0};
 	uint64_t seed = 9;
 
-	(void)state;
 	for (uint32_t i = 0; i < 30; i++) {
 		w->costs[i] = (1 + i) * MS;
 	}
@@ -251,10 +243,9 @@ static void policies_change_under_flows(void **state) {
 	world_free(w);
 }
 
-static void least_loaded_knows_flows_that_others_began(void **state) {
+TEST(least_loaded_knows_flows_that_others_began) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, (const uint16_t[]){0, 1}, NULL, 2);
 	for (uint32_t i = 0; i < 10; i++) {
 		world_flow(w);
@@ -266,10 +257,9 @@ static void least_loaded_knows_flows_that_others_began(void **state) {
 	world_free(w);
 }
 
-static void predicted_ends_outlive_another_policy(void **state) {
+TEST(predicted_ends_outlive_another_policy) {
 	struct world *w = world_create(2);
 
-	(void)state;
 	w->costs[0] = SECOND;
 	w->costs[1] = SECOND;
 	world_publish(w, WEIR_POLICY_FAIR_SHARE, NULL, NULL, 2);
@@ -285,11 +275,10 @@ static void predicted_ends_outlive_another_policy(void **state) {
 	world_free(w);
 }
 
-static void schedule_starts_anew_with_its_policy(void **state) {
+TEST(schedule_starts_anew_with_its_policy) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w = world_create(3);
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		w->costs[i] = 100 * MS;
 	}
@@ -306,10 +295,9 @@ static void schedule_starts_anew_with_its_policy(void **state) {
 	world_free(w);
 }
 
-static void service_without_candidates_may_change_policy(void **state) {
+TEST(service_without_candidates_may_change_policy) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, NULL, NULL, 3);
 	WORLD_EXPECT(w, 0, 1);
 	world_publish(w, WEIR_POLICY_LEAST_LOADED, NULL, NULL, 0);
@@ -346,10 +334,9 @@ static void scramble(struct world *w, uint64_t *seed) {
 }
 
 // Those that draw at random draw again.
-static void garbage_ids_are_not_drawn(void **state) {
+TEST(garbage_ids_are_not_drawn) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_RANDOM, WEIR_POLICY_POWER_OF_TWO};
 
-	(void)state;
 	for (unsigned int p = 0; p < 2; p++) {
 		struct world *w = world_create(4);
 
@@ -365,11 +352,10 @@ static void garbage_ids_are_not_drawn(void **state) {
 
 // Written over before and after it is adopted, settings included. The worker's own counts are right
 // all the time; AddressSanitizer watches the ends of all arrays.
-static void hostile_tables_do_no_harm(void **state) {
+TEST(hostile_tables_do_no_harm) {
 	static const uint32_t sizes[] = {1, 2, 5, 127, 128, 129, 300};
 	uint64_t seed = 4;
 
-	(void)state;
 	for (uint32_t round = 0; round < 1500; round++) {
 		uint32_t n = sizes[fixture_random(&seed) % 7];
 		struct world *w = world_create(1 + (uint32_t)(fixture_random(&seed) % 20));
@@ -398,25 +384,4 @@ static void hostile_tables_do_no_harm(void **state) {
 		}
 		world_free(w);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_are_parsed),
-		cmocka_unit_test(one_backend_and_none),
-		cmocka_unit_test(ten_thousand_backends_all_take_part),
-		cmocka_unit_test(adoption_reads_candidates_around_the_cursor_only),
-		cmocka_unit_test(more_flows_end_than_began),
-		cmocka_unit_test(errors_are_collected_only_when_needed),
-		cmocka_unit_test(costs_are_read_only_when_needed),
-		cmocka_unit_test(policies_change_under_flows),
-		cmocka_unit_test(least_loaded_knows_flows_that_others_began),
-		cmocka_unit_test(predicted_ends_outlive_another_policy),
-		cmocka_unit_test(schedule_starts_anew_with_its_policy),
-		cmocka_unit_test(service_without_candidates_may_change_policy),
-		cmocka_unit_test(garbage_ids_are_not_drawn),
-		cmocka_unit_test(hostile_tables_do_no_harm),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,10 @@
 
 #define P2C WEIR_POLICY_POWER_OF_TWO
 
-static void the_most_loaded_is_never_chosen(void **state) {
+TEST(the_most_loaded_is_never_chosen) {
 	struct world *w = world_create(5);
 	uint32_t counts[5] = {0};
 
-	(void)state;
 	world_publish(w, P2C, NULL, NULL, 5);
 	for (uint32_t i = 0; i < 5; i++) {
 		for (uint32_t j = 0; j < i; j++) {
@@ -27,11 +26,10 @@ static void the_most_loaded_is_never_chosen(void **state) {
 	world_free(w);
 }
 
-static void loads_stay_close(void **state) {
+TEST(loads_stay_close) {
 	struct world *w = world_create(100);
 	uint32_t most = 0;
 
-	(void)state;
 	world_publish(w, P2C, NULL, NULL, 100);
 	for (uint32_t i = 0; i < 10000; i++) {
 		uint32_t active = w->backends[world_flow(w)].active;
@@ -42,10 +40,9 @@ static void loads_stay_close(void **state) {
 	world_free(w);
 }
 
-static void reported_errors_count_as_load(void **state) {
+TEST(reported_errors_count_as_load) {
 	struct world *w = world_create(2);
 
-	(void)state;
 	world_publish(w, P2C, NULL, NULL, 2);
 	w->costs[1] = weir_signal_of_errors(1);
 	for (uint32_t i = 0; i < 100; i++) {
@@ -57,11 +54,10 @@ static void reported_errors_count_as_load(void **state) {
 	world_free(w);
 }
 
-static void errors_count_as_load_for_a_while(void **state) {
+TEST(errors_count_as_load_for_a_while) {
 	struct world *w = world_create(2);
 	uint32_t bad = 0;
 
-	(void)state;
 	world_publish(w, P2C, NULL, NULL, 2);
 	world_start(w, 0);
 	world_end(w, 0, WEIR_OUTCOME_REFUSED);
@@ -76,10 +72,9 @@ static void errors_count_as_load_for_a_while(void **state) {
 	world_free(w);
 }
 
-static void one_backend_is_chosen_always(void **state) {
+TEST(one_backend_is_chosen_always) {
 	struct world *w = world_create(1);
 
-	(void)state;
 	world_publish(w, P2C, NULL, NULL, 1);
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(world_flow(w), 0);
@@ -87,10 +82,9 @@ static void one_backend_is_chosen_always(void **state) {
 	world_free(w);
 }
 
-static void full_ones_are_not_chosen(void **state) {
+TEST(full_ones_are_not_chosen) {
 	struct world *w = world_create(50);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	world_publish(w, P2C, NULL, NULL, 50);
@@ -99,17 +93,4 @@ static void full_ones_are_not_chosen(void **state) {
 	}
 	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_most_loaded_is_never_chosen),
-		cmocka_unit_test(loads_stay_close),
-		cmocka_unit_test(reported_errors_count_as_load),
-		cmocka_unit_test(errors_count_as_load_for_a_while),
-		cmocka_unit_test(one_backend_is_chosen_always),
-		cmocka_unit_test(full_ones_are_not_chosen),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,10 +29,9 @@ static uint32_t chosen(struct world *w, uint16_t id, uint32_t n) {
 	return count;
 }
 
-static void signals_are_read_as_written(void **state) {
+TEST(signals_are_read_as_written) {
 	uint64_t word = weir_signal_of_probe(77, 5 * MS, 3 * HOUR);
 
-	(void)state;
 	assert_true(weir_signal_is_probe(word));
 	assert_int_equal(weir_signal_probe_active(word), 77);
 	assert_in_range((uint64_t)weir_signal_probe_latency(word) << 14, 5 * MS - 16384, 5 * MS);
@@ -43,11 +42,10 @@ static void signals_are_read_as_written(void **state) {
 	assert_int_equal(weir_signal_probe_latency(word), WEIR_SIGNAL_LATENCY_MAX);
 }
 
-static void slow_backends_are_left_alone(void **state) {
+TEST(slow_backends_are_left_alone) {
 	struct world *w = begin(40);
 	uint32_t slow = 0;
 
-	(void)state;
 	for (uint16_t id = 0; id < 40; id++) {
 		tell(w, id, 3, id < 20 ? 10 * MS : 100 * MS);
 	}
@@ -62,11 +60,10 @@ static void slow_backends_are_left_alone(void **state) {
 }
 
 // Of equal latency, those with many requests in progress are hot.
-static void busy_backends_are_left_alone(void **state) {
+TEST(busy_backends_are_left_alone) {
 	struct world *w = begin(40);
 	uint32_t busy = 0;
 
-	(void)state;
 	for (uint16_t id = 0; id < 40; id++) {
 		tell(w, id, id < 4 ? 100 : 5, id < 4 ? 1 * MS : 10 * MS);
 	}
@@ -81,11 +78,10 @@ static void busy_backends_are_left_alone(void **state) {
 }
 
 // What this worker has begun since the report counts as well: not all go to the best one.
-static void flows_since_the_report_count(void **state) {
+TEST(flows_since_the_report_count) {
 	struct world *w = begin(8);
 	uint32_t most = 0;
 
-	(void)state;
 	for (uint16_t id = 0; id < 8; id++) {
 		tell(w, id, 0, (10 + id) * MS);
 	}
@@ -101,10 +97,9 @@ static void flows_since_the_report_count(void **state) {
 }
 
 // Reports older than a second are nothing: any backend at random, also the one that was slow.
-static void old_reports_are_not_used(void **state) {
+TEST(old_reports_are_not_used) {
 	struct world *w = begin(10);
 
-	(void)state;
 	for (uint16_t id = 0; id < 10; id++) {
 		tell(w, id, 1, id == 7 ? SECOND : MS);
 	}
@@ -117,21 +112,19 @@ static void old_reports_are_not_used(void **state) {
 	world_free(w);
 }
 
-static void words_of_others_are_no_probes(void **state) {
+TEST(words_of_others_are_no_probes) {
 	struct world *w = begin(2);
 
-	(void)state;
 	w->costs[0] = 5 * MS;
 	w->costs[1] = weir_signal_of_errors(100);
 	assert_in_range(chosen(w, 1, 2000), 850, 1150);
 	world_free(w);
 }
 
-static void limits_and_leavers(void **state) {
+TEST(limits_and_leavers) {
 	static const uint16_t rest[] = {1, 2, 3, 4, 5, 6, 7};
 	struct world *w = begin(8);
 
-	(void)state;
 	for (uint16_t id = 0; id < 8; id++) {
 		tell(w, id, 1, id == 0 ? MS : 50 * MS);
 	}
@@ -143,18 +136,4 @@ static void limits_and_leavers(void **state) {
 	world_start(w, 0);
 	assert_int_equal(chosen(w, 0, 1000), 0);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signals_are_read_as_written),
-		cmocka_unit_test(slow_backends_are_left_alone),
-		cmocka_unit_test(busy_backends_are_left_alone),
-		cmocka_unit_test(flows_since_the_report_count),
-		cmocka_unit_test(old_reports_are_not_used),
-		cmocka_unit_test(words_of_others_are_no_probes),
-		cmocka_unit_test(limits_and_leavers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

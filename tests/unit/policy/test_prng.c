@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Portable random numbers: the published first numbers of SplitMix64, bounds, shuffles.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "prng.h"
+#include "test.h"
 
-static void prng_next_is_splitmix64(void **state) {
+TEST(prng_next_is_splitmix64) {
 	struct weir_prng zero = {0};
 	struct weir_prng other = {1234567};
 
-	(void)state;
 	assert_true(weir_prng_next(&zero) == 0xe220a8397b1dcdafull);
 	assert_true(weir_prng_next(&zero) == 0x6e789e6aa1b965f4ull);
 	assert_true(weir_prng_next(&zero) == 0x06c45d188009454full);
@@ -22,11 +15,10 @@ static void prng_next_is_splitmix64(void **state) {
 	assert_true(weir_prng_next(&other) == 3203168211198807973ull);
 }
 
-static void prng_below_reaches_every_number_evenly(void **state) {
+TEST(prng_below_reaches_every_number_evenly) {
 	struct weir_prng prng = {7};
 	uint32_t counts[10] = {0};
 
-	(void)state;
 	for (int i = 0; i < 100000; i++) {
 		uint32_t number = weir_prng_below(&prng, 10);
 
@@ -39,12 +31,11 @@ static void prng_below_reaches_every_number_evenly(void **state) {
 	assert_int_equal(weir_prng_below(&prng, 1), 0);
 }
 
-static void prng_shuffle_is_the_documented_one(void **state) {
+TEST(prng_shuffle_is_the_documented_one) {
 	static const uint32_t expected[] = {5, 11, 6, 7, 3, 1, 2, 9, 8, 0, 4, 10};
 	struct weir_prng prng = {0};
 	uint32_t items[12];
 
-	(void)state;
 	for (uint32_t i = 0; i < 12; i++) {
 		items[i] = i;
 	}
@@ -52,11 +43,10 @@ static void prng_shuffle_is_the_documented_one(void **state) {
 	assert_memory_equal(items, expected, sizeof(items));
 }
 
-static void prng_shuffle_of_one_or_none_draws_nothing(void **state) {
+TEST(prng_shuffle_of_one_or_none_draws_nothing) {
 	struct weir_prng prng = {42};
 	uint32_t item = 9;
 
-	(void)state;
 	weir_prng_shuffle(&prng, &item, 0);
 	weir_prng_shuffle(&prng, &item, 1);
 	assert_int_equal(item, 9);
@@ -64,11 +54,10 @@ static void prng_shuffle_of_one_or_none_draws_nothing(void **state) {
 }
 
 // Each of the 24 orders of four items about equally often.
-static void prng_shuffle_is_fair(void **state) {
+TEST(prng_shuffle_is_fair) {
 	uint32_t counts[256] = {0};
 	int orders = 0;
 
-	(void)state;
 	for (uint64_t seed = 0; seed < 24000; seed++) {
 		struct weir_prng prng = {seed};
 		uint32_t items[4] = {0, 1, 2, 3};
@@ -83,16 +72,4 @@ static void prng_shuffle_is_fair(void **state) {
 		}
 	}
 	assert_int_equal(orders, 24);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(prng_next_is_splitmix64),
-		cmocka_unit_test(prng_below_reaches_every_number_evenly),
-		cmocka_unit_test(prng_shuffle_is_the_documented_one),
-		cmocka_unit_test(prng_shuffle_of_one_or_none_draws_nothing),
-		cmocka_unit_test(prng_shuffle_is_fair),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

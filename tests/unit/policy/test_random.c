@@ -5,12 +5,11 @@
 
 #define RANDOM WEIR_POLICY_RANDOM
 
-static void all_are_alike(void **state) {
+TEST(all_are_alike) {
 	struct world *w = world_create(100);
 	uint32_t counts[100] = {0};
 	double chi_squared = 0;
 
-	(void)state;
 	world_publish(w, RANDOM, NULL, NULL, 100);
 	for (uint32_t i = 0; i < 100000; i++) {
 		counts[world_choose(w)]++;
@@ -22,12 +21,11 @@ static void all_are_alike(void **state) {
 	world_free(w);
 }
 
-static void workers_have_different_sequences(void **state) {
+TEST(workers_have_different_sequences) {
 	struct world *w[2];
 	uint32_t same[3] = {0};
 	uint16_t before = 0;
 
-	(void)state;
 	for (uint32_t rank = 0; rank < 2; rank++) {
 		w[rank] = world_create(100);
 		w[rank]->worker.rank = rank;
@@ -49,10 +47,9 @@ static void workers_have_different_sequences(void **state) {
 	world_free(w[1]);
 }
 
-static void full_ones_are_not_chosen(void **state) {
+TEST(full_ones_are_not_chosen) {
 	struct world *w = world_create(50);
 
-	(void)state;
 	w->table.settings.max_active_flows = 1;
 	world_publish(w, RANDOM, NULL, NULL, 50);
 	// The last ones are found although draws miss them.
@@ -64,11 +61,10 @@ static void full_ones_are_not_chosen(void **state) {
 }
 
 // That many are full does not send flows to the least loaded of the others.
-static void the_others_are_alike_still(void **state) {
+TEST(the_others_are_alike_still) {
 	struct world *w = world_create(50);
 	uint32_t counts[50] = {0};
 
-	(void)state;
 	w->table.settings.max_active_flows = 10;
 	for (uint32_t i = 0; i < 50; i++) {
 		w->backends[i].active = i < 25 ? 10 : i % 10;
@@ -81,15 +77,4 @@ static void the_others_are_alike_still(void **state) {
 		assert_in_range(counts[i], i < 25 ? 0 : 850, i < 25 ? 0 : 1150);
 	}
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_are_alike),
-		cmocka_unit_test(workers_have_different_sequences),
-		cmocka_unit_test(full_ones_are_not_chosen),
-		cmocka_unit_test(the_others_are_alike_still),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,7 @@ static uint32_t errors_at(struct world *w, uint64_t now_ns) {
 	return weir_policy_load(w->client, &w->backends[0]);
 }
 
-static void error_counts_for_seven_eighths_to_all_of_the_window(void **state) {
-	(void)state;
+TEST(error_counts_for_seven_eighths_to_all_of_the_window) {
 	for (uint64_t at = 0; at < 300 * MS; at += 7 * MS) {
 		struct world *w = create(800);
 
@@ -36,10 +35,9 @@ static void error_counts_for_seven_eighths_to_all_of_the_window(void **state) {
 	}
 }
 
-static void errors_expire_one_by_one(void **state) {
+TEST(errors_expire_one_by_one) {
 	struct world *w = create(800);
 
-	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
 		errors_at(w, i * 100 * MS);
 		weir_errors_add(w->client, &w->backends[0]);
@@ -50,13 +48,12 @@ static void errors_expire_one_by_one(void **state) {
 	world_free(w);
 }
 
-static void ticks_catch_up_after_any_silence(void **state) {
+TEST(ticks_catch_up_after_any_silence) {
 	static const uint64_t pauses[] = {
 		100 * MS, 700 * MS, 800 * MS, 900 * MS, SECOND, HOUR, 100000 * HOUR};
 	struct world *w = create(800);
 	uint64_t now_ns = 50 * MS;
 
-	(void)state;
 	for (uint32_t i = 0; i < sizeof(pauses) / sizeof(pauses[0]); i++) {
 		errors_at(w, now_ns);
 		weir_errors_add(w->client, &w->backends[0]);
@@ -68,10 +65,9 @@ static void ticks_catch_up_after_any_silence(void **state) {
 	world_free(w);
 }
 
-static void count_does_not_overflow(void **state) {
+TEST(count_does_not_overflow) {
 	struct world *w = create(800);
 
-	(void)state;
 	for (uint32_t i = 0; i < 70000; i++) {
 		weir_errors_add(w->client, &w->backends[0]);
 	}
@@ -80,10 +76,9 @@ static void count_does_not_overflow(void **state) {
 	world_free(w);
 }
 
-static void another_window_keeps_counts(void **state) {
+TEST(another_window_keeps_counts) {
 	struct world *w = create(800);
 
-	(void)state;
 	weir_errors_add(w->client, &w->backends[0]);
 	w->client->settings.error_window_ms = 8000;
 	weir_errors_adopt(w->client, 50 * MS);
@@ -98,10 +93,9 @@ static void another_window_keeps_counts(void **state) {
 	world_free(w);
 }
 
-static void counts_are_gone_when_they_are_no_longer_needed(void **state) {
+TEST(counts_are_gone_when_they_are_no_longer_needed) {
 	struct world *w = create(800);
 
-	(void)state;
 	weir_errors_add(w->client, &w->backends[0]);
 	w->client->settings.needs = 0;
 	weir_errors_adopt(w->client, 0);
@@ -115,25 +109,10 @@ static void counts_are_gone_when_they_are_no_longer_needed(void **state) {
 	world_free(w);
 }
 
-static void window_of_nothing_does_not_hang(void **state) {
+TEST(window_of_nothing_does_not_hang) {
 	struct world *w = create(0);
 
-	(void)state;
 	weir_errors_add(w->client, &w->backends[0]);
 	assert_int_equal(errors_at(w, HOUR), 0);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(error_counts_for_seven_eighths_to_all_of_the_window),
-		cmocka_unit_test(errors_expire_one_by_one),
-		cmocka_unit_test(ticks_catch_up_after_any_silence),
-		cmocka_unit_test(count_does_not_overflow),
-		cmocka_unit_test(another_window_keeps_counts),
-		cmocka_unit_test(counts_are_gone_when_they_are_no_longer_needed),
-		cmocka_unit_test(window_of_nothing_does_not_hang),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

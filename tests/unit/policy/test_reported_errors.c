@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reported errors: what they count as while reports come, between them, and after the last one.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "reported_errors.h"
+#include "test.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -23,10 +17,9 @@ static uint64_t report(struct weir_reported_errors *errors, uint64_t now_ns, uin
 	return now_ns;
 }
 
-static void steady_errors_count_for_a_window(void **state) {
+TEST(steady_errors_count_for_a_window) {
 	static const uint64_t intervals_ms[] = {10, 100, 500, 1000, 10000};
 
-	(void)state;
 	for (uint32_t i = 0; i < 5; i++) {
 		struct weir_reported_errors errors = {0};
 		uint64_t now = report(&errors, SECOND, 1000, intervals_ms[i], 200, 50);
@@ -48,11 +41,10 @@ static void steady_errors_count_for_a_window(void **state) {
 	}
 }
 
-static void good_reports_take_errors_away(void **state) {
+TEST(good_reports_take_errors_away) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 100, 500, 100, 100);
 
-	(void)state;
 	assert_in_range(weir_reported_errors_cost_ns(&errors, SECOND, now), 980 * MS, SECOND);
 	now = report(&errors, now, 4, 500, 100, 0);
 	assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 13, 14);
@@ -62,11 +54,10 @@ static void good_reports_take_errors_away(void **state) {
 }
 
 // One error is seen by every worker; no error by none.
-static void few_errors(void **state) {
+TEST(few_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);
 
-	(void)state;
 	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 0);
 	assert_int_equal(weir_reported_errors_cost_ns(&errors, SECOND, now), 0);
 	now = report(&errors, now, 1, 500, 100, 2); // one error
@@ -76,11 +67,10 @@ static void few_errors(void **state) {
 	assert_int_equal(weir_reported_errors_active(&errors, 16, SECOND, now), 0);
 }
 
-static void extreme_reports(void **state) {
+TEST(extreme_reports) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 100, 1, 1e12, 1e12);
 
-	(void)state;
 	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 1000000000);
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) <= SECOND);
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 0) <= SECOND); // clock of another
@@ -89,15 +79,4 @@ static void extreme_reports(void **state) {
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, 7 * SECOND) <= SECOND);
 	errors = (struct weir_reported_errors){0};
 	assert_int_equal(weir_reported_errors_active(&errors, 1, SECOND, now), 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steady_errors_count_for_a_window),
-		cmocka_unit_test(good_reports_take_errors_away),
-		cmocka_unit_test(few_errors),
-		cmocka_unit_test(extreme_reports),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

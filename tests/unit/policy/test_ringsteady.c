@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ringsteady: positions, the order around the circle against a sort, and growth.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "ringsteady.h"
+#include "test.h"
 
 #define ITEMS_MAX 300u
 
-static void ringsteady_positions_are_reversed_bits(void **state) {
-	(void)state;
+TEST(ringsteady_positions_are_reversed_bits) {
 	assert_int_equal(weir_ringsteady_position(0), 0);
 	assert_int_equal(weir_ringsteady_position(1), 1u << 31);
 	assert_int_equal(weir_ringsteady_position(2), 1u << 30);
@@ -25,12 +19,11 @@ static void ringsteady_positions_are_reversed_bits(void **state) {
 	assert_int_equal(weir_ringsteady_position(0x12345678u), 0x1e6a2c48u);
 }
 
-static void ringsteady_order_of_six(void **state) {
+TEST(ringsteady_order_of_six) {
 	static const uint32_t from_0[] = {0, 4, 2, 1, 5, 3};
 	static const uint32_t from_1[] = {1, 5, 3, 0, 4, 2};
 	uint32_t order[6];
 
-	(void)state;
 	weir_ringsteady_order(0, 6, order);
 	assert_memory_equal(order, from_0, sizeof(order));
 	weir_ringsteady_order(1, 6, order);
@@ -59,11 +52,10 @@ static void plain_order(uint32_t start, uint32_t count, uint32_t *order) {
 	}
 }
 
-static void ringsteady_order_is_that_of_a_sort(void **state) {
+TEST(ringsteady_order_is_that_of_a_sort) {
 	static const uint32_t starts[] = {0, 1, 5, 7, 8, 100, 255, 256, 299, 5000, 0xffffffffu};
 	uint32_t expected[ITEMS_MAX];
 
-	(void)state;
 	for (uint32_t count = 0; count <= ITEMS_MAX; count += count < 40 ? 1 : 65) {
 		for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 			uint32_t *order = calloc(count + (count == 0), sizeof(*order));
@@ -85,10 +77,9 @@ static uint64_t gap_after(const uint32_t *order, uint32_t count, uint32_t i) {
 	return next - here;
 }
 
-static void ringsteady_item_more_splits_a_largest_gap(void **state) {
+TEST(ringsteady_item_more_splits_a_largest_gap) {
 	uint32_t order[ITEMS_MAX];
 
-	(void)state;
 	for (uint32_t count = 1; count < ITEMS_MAX; count++) {
 		uint64_t position = weir_ringsteady_position(count);
 		uint64_t largest = 0;
@@ -106,15 +97,4 @@ static void ringsteady_item_more_splits_a_largest_gap(void **state) {
 		}
 		assert_true(split > 0 && split == largest);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ringsteady_positions_are_reversed_bits),
-		cmocka_unit_test(ringsteady_order_of_six),
-		cmocka_unit_test(ringsteady_order_is_that_of_a_sort),
-		cmocka_unit_test(ringsteady_item_more_splits_a_largest_gap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,28 +5,25 @@
 
 #define RR WEIR_POLICY_ROUND_ROBIN
 
-static void choices_are_cyclic(void **state) {
+TEST(choices_are_cyclic) {
 	struct world *w = world_create(4);
 
-	(void)state;
 	world_publish(w, RR, NULL, NULL, 4);
 	WORLD_EXPECT(w, 0, 1, 2, 3, 0, 1, 2, 3, 0);
 	world_free(w);
 }
 
-static void one_backend_is_chosen_always(void **state) {
+TEST(one_backend_is_chosen_always) {
 	struct world *w = world_create(1);
 
-	(void)state;
 	world_publish(w, RR, NULL, NULL, 1);
 	WORLD_EXPECT(w, 0, 0, 0);
 	world_free(w);
 }
 
-static void ten_thousand_have_a_turn_each(void **state) {
+TEST(ten_thousand_have_a_turn_each) {
 	struct world *w = world_create(10000);
 
-	(void)state;
 	world_publish(w, RR, NULL, NULL, 10000);
 	for (uint32_t i = 0; i < 30000; i++) {
 		assert_int_equal(world_choose(w), i % 10000);
@@ -34,11 +31,10 @@ static void ten_thousand_have_a_turn_each(void **state) {
 	world_free(w);
 }
 
-static void four_servers_are_exact_to_one_flow(void **state) {
+TEST(four_servers_are_exact_to_one_flow) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
 
-	(void)state;
 	world_publish(w, RR, NULL, NULL, 4);
 	for (uint32_t i = 1; i <= 1001; i++) {
 		counts[world_flow(w)]++;
@@ -49,10 +45,9 @@ static void four_servers_are_exact_to_one_flow(void **state) {
 	world_free(w);
 }
 
-static void full_backend_is_passed_over(void **state) {
+TEST(full_backend_is_passed_over) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	w->table.settings.max_active_flows = 2;
 	world_publish(w, RR, NULL, NULL, 3);
 	world_start(w, 1);
@@ -63,10 +58,9 @@ static void full_backend_is_passed_over(void **state) {
 	world_free(w);
 }
 
-static void cursor_follows_its_backend(void **state) {
+TEST(cursor_follows_its_backend) {
 	struct world *w = world_create(8);
 
-	(void)state;
 	world_publish(w, RR, (const uint16_t[]){1, 2, 3, 4}, NULL, 4);
 	WORLD_EXPECT(w, 1, 2);
 	// Added before the cursor: 3 is still the next one.
@@ -88,10 +82,9 @@ static void cursor_follows_its_backend(void **state) {
 	world_free(w);
 }
 
-static void garbage_ids_are_passed_over(void **state) {
+TEST(garbage_ids_are_passed_over) {
 	struct world *w = world_create(4);
 
-	(void)state;
 	world_publish(w, RR, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
 	WORLD_EXPECT(w, 1, 3, 1, 3);
 	world_publish(w, RR, (const uint16_t[]){4, 5, 6}, NULL, 3);
@@ -128,10 +121,9 @@ static uint32_t spread(uint32_t backends, uint32_t ranks, uint32_t flows, uint16
 	return max - min;
 }
 
-static void sum_over_workers_is_as_even_as_one(void **state) {
+TEST(sum_over_workers_is_as_even_as_one) {
 	uint16_t first[4];
 
-	(void)state;
 	for (uint32_t flows = 40; flows < 840; flows += 4) {
 		uint32_t one = spread(40, 1, flows, first);
 
@@ -144,10 +136,9 @@ static void sum_over_workers_is_as_even_as_one(void **state) {
 }
 
 // The first tables of a service often have one backend, then more: health checks take their time.
-static void workers_spread_again_when_candidates_come(void **state) {
+TEST(workers_spread_again_when_candidates_come) {
 	uint32_t sum = 0;
 
-	(void)state;
 	for (uint32_t rank = 0; rank < 4; rank++) {
 		struct world *w = world_create(40);
 
@@ -160,20 +151,4 @@ static void workers_spread_again_when_candidates_come(void **state) {
 		world_free(w);
 	}
 	assert_int_equal(sum, 0 + 10 + 20 + 30);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(choices_are_cyclic),
-		cmocka_unit_test(one_backend_is_chosen_always),
-		cmocka_unit_test(ten_thousand_have_a_turn_each),
-		cmocka_unit_test(four_servers_are_exact_to_one_flow),
-		cmocka_unit_test(full_backend_is_passed_over),
-		cmocka_unit_test(cursor_follows_its_backend),
-		cmocka_unit_test(garbage_ids_are_passed_over),
-		cmocka_unit_test(sum_over_workers_is_as_even_as_one),
-		cmocka_unit_test(workers_spread_again_when_candidates_come),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,10 @@
 static const struct weir_slow_start_settings half_minute = {
 	.window_ms = 30000, .aggression = 1, .least = 0.1};
 
-static void factor_grows_within_the_window(void **state) {
+TEST(factor_grows_within_the_window) {
 	struct weir_slow_start_settings settings = half_minute;
 	double before = 0;
 
-	(void)state;
 	assert_true(weir_slow_start_factor(&settings, 0) == 0.1);
 	assert_true(weir_slow_start_factor(&settings, 15000) == 0.5);
 	assert_true(weir_slow_start_factor(&settings, 30000) == 1);
@@ -30,11 +29,10 @@ static void factor_grows_within_the_window(void **state) {
 	assert_true(weir_slow_start_factor(&settings, 0) == 1); // less than a second: no ramp
 }
 
-static void where_all_are_new_none_is(void **state) {
+TEST(where_all_are_new_none_is) {
 	double same[3] = {0.1, 0.1, 0.1}, mixed[4] = {0.5, 0.25, 0.5, 0.05};
 	struct weir_policy_share share;
 
-	(void)state;
 	assert_true(weir_slow_start_level(same, 3) == 3);
 	weir_slow_start_share(same[0], 3, 3, &share);
 	assert_int_equal(share.part, 0);
@@ -122,11 +120,10 @@ static double run(const struct load *load) {
 }
 
 // Idle, moderately loaded, and with a hundred flows at a time at each backend.
-static void share_follows_the_factor(void **state) {
+TEST(share_follows_the_factor) {
 	static const uint64_t services_ns[] = {MS / 10, 10 * MS, 25 * MS, 1000 * MS};
 	static const double factors[] = {0.1, 0.25, 0.5, 0.9};
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (uint32_t i = 0; i < 16 && policy != WEIR_POLICY_MAGLEV; i++) {
 			struct load load = {(enum weir_policy)policy, factors[i / 4],
@@ -142,8 +139,7 @@ static void share_follows_the_factor(void **state) {
 	}
 }
 
-static void whole_share_when_it_is_over(void **state) {
-	(void)state;
+TEST(whole_share_when_it_is_over) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct load load = {(enum weir_policy)policy, 1, 10 * MS, MS, 30000};
 		double share = run(&load);
@@ -152,8 +148,7 @@ static void whole_share_when_it_is_over(void **state) {
 	}
 }
 
-static void limit_is_a_part_of_it(void **state) {
-	(void)state;
+TEST(limit_is_a_part_of_it) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(2);
 		struct weir_policy_share share = {.part = WEIR_POLICY_PART_ONE / 10, .turns = 1024};
@@ -183,8 +178,7 @@ static void limit_is_a_part_of_it(void **state) {
 }
 
 // A subset may have nobody else.
-static void alone_or_among_equals_all_is_served(void **state) {
-	(void)state;
+TEST(alone_or_among_equals_all_is_served) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (uint32_t n = 1; n <= 3; n++) {
 			struct world *w = world_create(n);
@@ -217,17 +211,4 @@ static void alone_or_among_equals_all_is_served(void **state) {
 			world_free(w);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(factor_grows_within_the_window),
-		cmocka_unit_test(where_all_are_new_none_is),
-		cmocka_unit_test(share_follows_the_factor),
-		cmocka_unit_test(whole_share_when_it_is_over),
-		cmocka_unit_test(limit_is_a_part_of_it),
-		cmocka_unit_test(alone_or_among_equals_all_is_served),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Stalling: backends that let nobody in, among others, in floods, and when little happens.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <string.h>
 
 #include "prng.h"
 #include "stalling.h"
+#include "test.h"
 
 #define BACKENDS 40u
 #define LOOK_MS 100u
@@ -102,10 +96,9 @@ static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
 	return UINT32_MAX;
 }
 
-static void a_backend_that_lets_nobody_in_stalls(void **state) {
+TEST(a_backend_that_lets_nobody_in_stalls) {
 	static const double rates[] = {20, 100, 1000, 100000};
 
-	(void)state;
 	for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
 		struct world w = begin(4, rates[r]);
 
@@ -122,8 +115,7 @@ static void a_backend_that_lets_nobody_in_stalls(void **state) {
 }
 
 // Those that are there already were let in: the pile grows from nothing.
-static void a_pile_that_grows_is_found_in_time(void **state) {
-	(void)state;
+TEST(a_pile_that_grows_is_found_in_time) {
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct world w = begin(4, 100);
 
@@ -152,18 +144,16 @@ static void burst(struct world *w) {
 }
 
 // Nothing is known of former flows.
-static void a_burst_is_enough(void **state) {
+TEST(a_burst_is_enough) {
 	struct world w = begin(4, 0);
 
-	(void)state;
 	burst(&w);
 }
 
 // When most of a pile have gone to others, the rest are to go, too.
-static void the_last_few_are_not_left_behind(void **state) {
+TEST(the_last_few_are_not_left_behind) {
 	struct world w = begin(4, 0);
 
-	(void)state;
 	burst(&w);
 	for (uint64_t left = 7; left > 0; left--) {
 		w.backends[1].half_open = left;
@@ -176,8 +166,7 @@ static void the_last_few_are_not_left_behind(void **state) {
 
 // Its round trips are longer than those of the others, but it lets its clients in again: that there
 // are always a few does not keep it stalling.
-static void one_far_away_recovers_as_fast(void **state) {
-	(void)state;
+TEST(one_far_away_recovers_as_fast) {
 	for (uint32_t rate = 5; rate <= 60; rate += 5) {
 		for (uint32_t takes = 1; takes <= 2; takes++) {
 			struct world w = begin(4, rate);
@@ -197,8 +186,7 @@ static void one_far_away_recovers_as_fast(void **state) {
 
 // All leave it soon after they may, and nobody is let in: there are always a few, and they are to
 // go.
-static void one_that_is_relieved_stalls_on(void **state) {
-	(void)state;
+TEST(one_that_is_relieved_stalls_on) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
 
@@ -211,10 +199,9 @@ static void one_that_is_relieved_stalls_on(void **state) {
 }
 
 // New flows go elsewhere, as with a policy by loads: those that are there wait on.
-static void one_that_gets_no_more_flows_stalls(void **state) {
+TEST(one_that_gets_no_more_flows_stalls) {
 	struct world w = begin(4, 200);
 
-	(void)state;
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
 	w.of[0].takes = TIMEOUT;
 	looks(&w, 6);
@@ -223,10 +210,9 @@ static void one_that_gets_no_more_flows_stalls(void **state) {
 	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they are forgotten
 }
 
-static void where_most_stall_the_others_are_the_measure(void **state) {
+TEST(where_most_stall_the_others_are_the_measure) {
 	struct world w = begin(8, 100);
 
-	(void)state;
 	looks(&w, 10 * SECOND);
 	for (uint32_t i = 0; i < 6; i++) {
 		w.of[i].takes = TIMEOUT;
@@ -251,10 +237,9 @@ static void relieve_first(struct world *w) {
 
 // A few SYNs are forged, as always. Two backends take the flows of one that lets nobody in: those
 // are let in soon, but may be half-open yet. The others do no worse for that.
-static void who_takes_from_others_makes_nobody_stall(void **state) {
+TEST(who_takes_from_others_makes_nobody_stall) {
 	static const double forged[] = {0.05, 0.1, 0.3};
 
-	(void)state;
 	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
 		struct world w = begin(6, 100);
 
@@ -275,8 +260,7 @@ static void who_takes_from_others_makes_nobody_stall(void **state) {
 }
 
 // One that takes flows of another lets nobody in either, or one that takes none does not.
-static void a_second_one_stalls_beside_the_first(void **state) {
-	(void)state;
+TEST(a_second_one_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);
 
@@ -292,10 +276,9 @@ static void a_second_one_stalls_beside_the_first(void **state) {
 	}
 }
 
-static void a_flood_stalls_nobody(void **state) {
+TEST(a_flood_stalls_nobody) {
 	static const double forged[] = {0.5, 3, 30, 1000};
 
-	(void)state;
 	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
 		for (uint32_t count = 1; count <= BACKENDS; count = count * 3 - 1 + (count == 1)) {
 			struct world w = begin(count, 5);
@@ -318,10 +301,9 @@ static void a_flood_stalls_nobody(void **state) {
 	}
 }
 
-static void a_stalling_backend_is_seen_in_a_flood(void **state) {
+TEST(a_stalling_backend_is_seen_in_a_flood) {
 	struct world w = begin(10, 100);
 
-	(void)state;
 	for (uint32_t i = 0; i < w.count; i++) {
 		w.of[i].forged = 0.2;
 	}
@@ -345,13 +327,12 @@ static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended
 }
 
 // SYN and RST, so many times as often as clients begin flows: all wait for less on average.
-static void flows_that_end_at_once_hide_a_pile(void **state) {
+TEST(flows_that_end_at_once_hide_a_pile) {
 	static const struct {
 		uint32_t times;
 		bool hides;
 	} cases[] = {{1, false}, {16, false}, {24, true}};
 
-	(void)state;
 	for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
 		const uint32_t ended = 100 / SECOND * cases[c].times;
 		struct world w = begin(4, 100);
@@ -363,10 +344,9 @@ static void flows_that_end_at_once_hide_a_pile(void **state) {
 	}
 }
 
-static void who_has_little_to_do_does_not_stall(void **state) {
+TEST(who_has_little_to_do_does_not_stall) {
 	struct world w = begin(10, 100);
 
-	(void)state;
 	for (uint32_t i = 0; i < w.count; i++) {
 		w.of[i].per_second = i == 0 ? 0.2 : i == 1 ? 0 : 100;
 		w.of[i].takes = i < 2 ? TIMEOUT : 1;
@@ -379,10 +359,9 @@ static void who_has_little_to_do_does_not_stall(void **state) {
 }
 
 // Its round trips take longer than those of the others, but less than a flow is left alone for.
-static void one_far_away_does_not_stall(void **state) {
+TEST(one_far_away_does_not_stall) {
 	struct world w = begin(10, 1000);
 
-	(void)state;
 	for (uint32_t i = 0; i < w.count; i++) {
 		w.of[i].takes = i == 3 ? 2 : 0;
 	}
@@ -392,10 +371,9 @@ static void one_far_away_does_not_stall(void **state) {
 	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
 }
 
-static void counters_that_begin_anew_begin_all(void **state) {
+TEST(counters_that_begin_anew_begin_all) {
 	struct world w = begin(4, 100);
 
-	(void)state;
 	w.of[1].takes = TIMEOUT;
 	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
 	for (uint32_t i = 0; i < w.count; i++) { // weir-dataplane was started again
@@ -404,27 +382,4 @@ static void counters_that_begin_anew_begin_all(void **state) {
 		w.of[i].takes = 1;
 	}
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_backend_that_lets_nobody_in_stalls),
-		cmocka_unit_test(a_pile_that_grows_is_found_in_time),
-		cmocka_unit_test(a_burst_is_enough),
-		cmocka_unit_test(the_last_few_are_not_left_behind),
-		cmocka_unit_test(one_far_away_recovers_as_fast),
-		cmocka_unit_test(one_that_is_relieved_stalls_on),
-		cmocka_unit_test(one_that_gets_no_more_flows_stalls),
-		cmocka_unit_test(where_most_stall_the_others_are_the_measure),
-		cmocka_unit_test(who_takes_from_others_makes_nobody_stall),
-		cmocka_unit_test(a_second_one_stalls_beside_the_first),
-		cmocka_unit_test(a_flood_stalls_nobody),
-		cmocka_unit_test(a_stalling_backend_is_seen_in_a_flood),
-		cmocka_unit_test(flows_that_end_at_once_hide_a_pile),
-		cmocka_unit_test(who_has_little_to_do_does_not_stall),
-		cmocka_unit_test(one_far_away_does_not_stall),
-		cmocka_unit_test(counters_that_begin_anew_begin_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

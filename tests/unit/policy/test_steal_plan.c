@@ -2,13 +2,6 @@
 //
 // Plan of steals: what the recorded traces of dask do not have: restrictions, brakes, requests
 // without an answer, and long runs against a plain model.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +10,7 @@
 
 #include "prng.h"
 #include "steal_plan.h"
+#include "test.h"
 
 #define WORKERS 9u
 #define TASKS 200u
@@ -41,7 +35,7 @@ static void put(struct weir_steal_plan *plan, uint32_t first, uint32_t count, ui
 	}
 }
 
-static void restricted_task_never_leaves_its_set(void **state) {
+TEST(restricted_task_never_leaves_its_set) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_plan *plan = begin(&params, 4);
 	struct weir_steal_request requests[TASKS];
@@ -49,7 +43,6 @@ static void restricted_task_never_leaves_its_set(void **state) {
 	struct weir_steal_task what = one_second;
 	uint32_t n;
 
-	(void)state;
 	what.allowed = &only_two;
 	put(plan, 0, 20, 0, &what);
 	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
@@ -70,10 +63,9 @@ static void restricted_task_never_leaves_its_set(void **state) {
 }
 
 // What a worker has that does not run says nothing of what the others should have.
-static void who_does_not_run_is_no_part_of_the_mean(void **state) {
+TEST(who_does_not_run_is_no_part_of_the_mean) {
 	struct weir_steal_params params = weir_steal_params_dask();
 
-	(void)state;
 	params.idle_ratio = 1;
 	params.all_in_mean = false;
 	for (uint32_t left = 0; left <= 18; left += 18) {
@@ -93,13 +85,12 @@ static void who_does_not_run_is_no_part_of_the_mean(void **state) {
 	}
 }
 
-static void fixed_begun_and_dear_tasks_stay(void **state) {
+TEST(fixed_begun_and_dear_tasks_stay) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_plan *plan = begin(&params, 2);
 	struct weir_steal_task fixed = one_second, dear = one_second;
 	struct weir_steal_request requests[TASKS];
 
-	(void)state;
 	fixed.fixed = true;
 	dear.transfer = 1000;
 	put(plan, 0, 20, 0, &fixed);
@@ -116,8 +107,7 @@ static void fixed_begun_and_dear_tasks_stay(void **state) {
 	weir_steal_plan_free(plan);
 }
 
-static void levels_of_what_cannot_be(void **state) {
-	(void)state;
+TEST(levels_of_what_cannot_be) {
 	assert_int_equal(weir_steal_level(1, -1, 0.1), 0);
 	assert_int_equal(weir_steal_level(NAN, 1, 0.1), WEIR_STEAL_NO_LEVEL);
 	assert_int_equal(weir_steal_level(1, NAN, 0.1), WEIR_STEAL_NO_LEVEL);
@@ -127,13 +117,12 @@ static void levels_of_what_cannot_be(void **state) {
 }
 
 // Of ten workers three may steal at once: a fourth begins when one of them has its answer.
-static void share_of_workers_steals_at_once(void **state) {
+TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
 	struct weir_steal_plan *plan;
 	uint32_t thieves = 0, n;
 
-	(void)state;
 	params.steal_share = 0.25;
 	plan = begin(&params, 10);
 	put(plan, 0, 100, 0, &one_second);
@@ -146,13 +135,12 @@ static void share_of_workers_steals_at_once(void **state) {
 	weir_steal_plan_free(plan);
 }
 
-static void refused_thief_waits_twice_as_long_each_time(void **state) {
+TEST(refused_thief_waits_twice_as_long_each_time) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
 	struct weir_steal_plan *plan;
 	double now = 0, pause = 1;
 
-	(void)state;
 	params.backoff = 1;
 	params.backoff_max = 5;
 	plan = begin(&params, 2);
@@ -183,13 +171,12 @@ static void refused_thief_waits_twice_as_long_each_time(void **state) {
 	weir_steal_plan_free(plan);
 }
 
-static void silence_means_no(void **state) {
+TEST(silence_means_no) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS], again[TASKS];
 	struct weir_steal_plan *plan;
 	uint32_t n;
 
-	(void)state;
 	params.answer_limit = 10;
 	plan = begin(&params, 3);
 	put(plan, 0, 12, 0, &one_second);
@@ -230,13 +217,12 @@ static void silence_means_no(void **state) {
 	weir_steal_plan_free(plan);
 }
 
-static void moved_task_rests(void **state) {
+TEST(moved_task_rests) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
 	struct weir_steal_plan *plan;
 	uint32_t n;
 
-	(void)state;
 	params.rest = 3;
 	plan = begin(&params, 2);
 	put(plan, 0, 8, 0, &one_second);
@@ -375,14 +361,13 @@ static void check_sums(const struct model *model) {
 }
 
 // Two plans live through the same: one finds thieves by its heap, the other by looking at all.
-static void long_run_equals_a_model(void **state) {
+TEST(long_run_equals_a_model) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_prng random[2] = {{1}, {1}};
 	struct weir_steal_request requests[2][TASKS];
 	struct model *models = calloc(2, sizeof(*models));
 	uint32_t n[2], total = 0;
 
-	(void)state;
 	for (int m = 0; m < 2; m++) {
 		models[m].plan = begin(&params, WORKERS);
 		for (uint32_t i = 0; i < TASKS; i++) {
@@ -427,12 +412,11 @@ static double seconds(void) {
 
 // Bins are O(1): a task of a hundred thousand costs what one of a thousand does. Caches make a
 // difference; a list that is searched would make one of a hundred.
-static void insert_and_remove_do_not_depend_on_the_number(void **state) {
+TEST(insert_and_remove_do_not_depend_on_the_number) {
 	const uint32_t counts[] = {1000, 100000};
 	const struct weir_steal_params params = weir_steal_params_dask();
 	double each[2];
 
-	(void)state;
 	for (int c = 0; c < 2; c++) {
 		uint32_t rounds = 400000 / counts[c];
 		struct weir_steal_plan *plan;
@@ -485,32 +469,13 @@ static double time_of_plan(uint32_t requests) {
 
 // All workers are looked at once in a plan, not for each request: control plans while it should
 // hear its backends.
-static void plan_looks_at_all_workers_once(void **state) {
+TEST(plan_looks_at_all_workers_once) {
 	double one, many;
 
-	(void)state;
 	(void)time_of_plan(1); // the memory is new
 	one = time_of_plan(1);
 	many = time_of_plan(100);
 	printf("plan with %u workers: %.1f ms for 1 request, %.1f ms for 100\n", MANY_WORKERS,
 		one * 1e3, many * 1e3);
 	assert_true(many < one * 10);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(restricted_task_never_leaves_its_set),
-		cmocka_unit_test(who_does_not_run_is_no_part_of_the_mean),
-		cmocka_unit_test(fixed_begun_and_dear_tasks_stay),
-		cmocka_unit_test(levels_of_what_cannot_be),
-		cmocka_unit_test(share_of_workers_steals_at_once),
-		cmocka_unit_test(refused_thief_waits_twice_as_long_each_time),
-		cmocka_unit_test(silence_means_no),
-		cmocka_unit_test(moved_task_rests),
-		cmocka_unit_test(long_run_equals_a_model),
-		cmocka_unit_test(insert_and_remove_do_not_depend_on_the_number),
-		cmocka_unit_test(plan_looks_at_all_workers_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Strides: what grpc-core's static stride scheduler makes of the same weights.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "stride.h"
+#include "test.h"
 
 #define N_MAX 16u
 
@@ -30,8 +24,7 @@ static void expect(bool reported, const uint32_t *weights, const uint16_t *strid
 		sizeof((const uint32_t[])weights) / sizeof(uint32_t))
 #define W(...) {__VA_ARGS__}
 
-static void recorded_weights(void **state) {
-	(void)state;
+TEST(recorded_weights) {
 	for (int reported = 0; reported < 2; reported++) {
 		EXPECT(reported, W(1, 1, 1), {65535, 65535, 65535});
 		EXPECT(reported, W(5, 1, 1), {65535, 13107, 13107});
@@ -42,21 +35,18 @@ static void recorded_weights(void **state) {
 	}
 }
 
-static void reported_weights_are_capped_and_raised(void **state) {
-	(void)state;
+TEST(reported_weights_are_capped_and_raised) {
 	EXPECT(true, W(1000, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
 		{65535, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97, 97});
 	EXPECT(true, W(1, 1000000, 1000000), {437, 65535, 65535});
 }
 
-static void unknown_reports_are_the_mean(void **state) {
-	(void)state;
+TEST(unknown_reports_are_the_mean) {
 	EXPECT(true, W(0, 1, 3), {43690, 21845, 65535});
 	EXPECT(true, W(0, 0, 5), {65535, 65535, 65535});
 }
 
-static void configured_ratios_are_honoured(void **state) {
-	(void)state;
+TEST(configured_ratios_are_honoured) {
 	EXPECT(false, W(1000, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
 		{65535, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66, 66});
 	EXPECT(false, W(1, 1000000, UINT32_MAX), {1, 15, 65535});
@@ -65,20 +55,7 @@ static void configured_ratios_are_honoured(void **state) {
 	EXPECT(false, W(7), {65535});
 }
 
-static void nobody(void **state) {
-	(void)state;
+TEST(nobody) {
 	weir_stride_scale(NULL, 0, true);
 	weir_stride_scale(NULL, 0, false);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_weights),
-		cmocka_unit_test(reported_weights_are_capped_and_raised),
-		cmocka_unit_test(unknown_reports_are_the_mean),
-		cmocka_unit_test(configured_ratios_are_honoured),
-		cmocka_unit_test(nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,8 +24,7 @@ static struct weir_subset_params variant(size_t i, uint32_t size, uint32_t clien
 		variants[i].algorithm, variants[i].mode, size, client, salt};
 }
 
-static void subset_order_names_every_backend_once(void **state) {
-	(void)state;
+TEST(subset_order_names_every_backend_once) {
 	for (size_t v = 0; v < VARIANTS; v++) {
 		for (uint32_t n = 0; n <= 73; n++) {
 			for (uint32_t size = 0; size <= n + 1; size += 1 + n / 9) {
@@ -48,11 +47,10 @@ static void subset_order_names_every_backend_once(void **state) {
 	}
 }
 
-static void subset_off_or_larger_than_all_is_all_in_canonical_order(void **state) {
+TEST(subset_off_or_larger_than_all_is_all_in_canonical_order) {
 	static const uint32_t sizes[] = {0, 7, 8, UINT32_MAX};
 	uint32_t subset[7];
 
-	(void)state;
 	for (size_t v = 0; v < VARIANTS; v++) {
 		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 			struct weir_subset_params params = variant(v, sizes[s], 5, 9);
@@ -66,10 +64,9 @@ static void subset_off_or_larger_than_all_is_all_in_canonical_order(void **state
 	}
 }
 
-static void subset_largest_numbers(void **state) {
+TEST(subset_largest_numbers) {
 	static uint32_t subset[65534];
 
-	(void)state;
 	for (size_t v = 1; v < VARIANTS; v++) {
 		struct weir_subset_params params = variant(v, 20, UINT32_MAX, UINT32_MAX);
 		uint32_t chosen = choose(&params, 0, NULL, 65534, subset);
@@ -84,11 +81,10 @@ static void subset_largest_numbers(void **state) {
 }
 
 // U1: neither memory of earlier calls nor the number of clients comes in; the salt does.
-static void subset_u1_is_pure(void **state) {
+TEST(subset_u1_is_pure) {
 	uint32_t first[40];
 	uint32_t second[40];
 
-	(void)state;
 	for (size_t v = 1; v < VARIANTS; v++) {
 		struct weir_subset_params params = variant(v, 10, 13, 21);
 		uint32_t chosen = choose(&params, 0, NULL, 40, first);
@@ -104,12 +100,11 @@ static void subset_u1_is_pure(void **state) {
 }
 
 // U2, with anything from no to all backends unusable.
-static void subset_u2_is_filled_while_there_are_more(void **state) {
+TEST(subset_u2_is_filled_while_there_are_more) {
 	struct weir_prng prng = {1};
 	uint32_t subset[60];
 	uint8_t usable[60];
 
-	(void)state;
 	for (int round = 0; round < 20000; round++) {
 		uint32_t n = 1 + weir_prng_below(&prng, 60);
 		uint32_t one_in = 1 + weir_prng_below(&prng, 8);
@@ -132,13 +127,12 @@ static void subset_u2_is_filled_while_there_are_more(void **state) {
 }
 
 // U3: one backend after another goes and comes back, on top of some that are gone anyway.
-static void subset_u3_restarts_replace_only_what_they_must(void **state) {
+TEST(subset_u3_restarts_replace_only_what_they_must) {
 	static struct fleet before;
 	static struct fleet during;
 	static struct fleet after;
 	uint8_t usable[50];
 
-	(void)state;
 	for (size_t v = 0; v < VARIANTS; v++) {
 		struct weir_subset_params params = variant(v, 12, 0, 4);
 
@@ -172,11 +166,10 @@ static void subset_u3_restarts_replace_only_what_they_must(void **state) {
 	}
 }
 
-static void subset_count_adds_up_the_subsets(void **state) {
+TEST(subset_count_adds_up_the_subsets) {
 	static struct fleet fleet;
 	uint8_t usable[30];
 
-	(void)state;
 	memset(usable, 1, sizeof(usable));
 	usable[11] = usable[29] = 0;
 	for (size_t v = 0; v < VARIANTS; v++) {
@@ -200,10 +193,9 @@ static void subset_count_adds_up_the_subsets(void **state) {
 	}
 }
 
-static void subset_client_index_has_no_gaps(void **state) {
+TEST(subset_client_index_has_no_gaps) {
 	uint8_t seen[3 * 4 * 5] = {0};
 
-	(void)state;
 	for (uint32_t group = 0; group < 3; group++) {
 		for (uint32_t member = 0; member < 4; member++) {
 			for (uint32_t worker = 0; worker < 5; worker++) {
@@ -225,12 +217,11 @@ static void subset_client_index_has_no_gaps(void **state) {
 }
 
 // Members of a group that must agree on flows hold the same subset, in the same order.
-static void subset_group_members_agree(void **state) {
+TEST(subset_group_members_agree) {
 	struct weir_subset_place one = {5, 0, 4, 1, 2};
 	struct weir_subset_place other = {5, 3, 4, 0, 2};
 	uint32_t subsets[2][40];
 
-	(void)state;
 	for (size_t v = 0; v < VARIANTS; v++) {
 		struct weir_subset_params params = variant(v, 10, 0, 0);
 		uint32_t chosen;
@@ -243,12 +234,11 @@ static void subset_group_members_agree(void **state) {
 	}
 }
 
-static void subset_compare_names_orders_numbers(void **state) {
+TEST(subset_compare_names_orders_numbers) {
 	static const char *const sorted[] = {"", "10", "A", "a", "web", "web-", "web-1", "web-1-2",
 		"web-1-10", "web-02", "web-2", "web-9", "web-10", "web-10b", "web-99999999999999",
 		"web-100000000000000", "web-a", "web1", "xa", "\xc3\xa4"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sorted) / sizeof(sorted[0]); i++) {
 		for (size_t j = 0; j < sizeof(sorted) / sizeof(sorted[0]); j++) {
 			int order = weir_subset_compare_names(sorted[i], sorted[j]);
@@ -260,8 +250,7 @@ static void subset_compare_names_orders_numbers(void **state) {
 	}
 }
 
-static void subset_names_parse(void **state) {
-	(void)state;
+TEST(subset_names_parse) {
 	for (int i = 0; i < WEIR_SUBSET_ALGORITHM_COUNT; i++) {
 		assert_int_equal(
 			weir_subset_parse(weir_subset_name((enum weir_subset_algorithm)i)), i);
@@ -275,22 +264,4 @@ static void subset_names_parse(void **state) {
 	assert_string_equal(weir_subset_name(WEIR_SUBSET_ALGORITHM_COUNT), "unknown");
 	assert_string_equal(weir_subset_name(WEIR_SUBSET_DETERMINISTIC), "deterministic");
 	assert_string_equal(weir_subset_client_name(WEIR_SUBSET_CLIENT_WORKER), "worker");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(subset_order_names_every_backend_once),
-		cmocka_unit_test(subset_off_or_larger_than_all_is_all_in_canonical_order),
-		cmocka_unit_test(subset_largest_numbers),
-		cmocka_unit_test(subset_u1_is_pure),
-		cmocka_unit_test(subset_u2_is_filled_while_there_are_more),
-		cmocka_unit_test(subset_u3_restarts_replace_only_what_they_must),
-		cmocka_unit_test(subset_count_adds_up_the_subsets),
-		cmocka_unit_test(subset_client_index_has_no_gaps),
-		cmocka_unit_test(subset_group_members_agree),
-		cmocka_unit_test(subset_compare_names_orders_numbers),
-		cmocka_unit_test(subset_names_parse),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

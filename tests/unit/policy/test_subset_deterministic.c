@@ -16,10 +16,9 @@ static struct spread spread_with(
 	return count_spread(&params, clients, backends);
 }
 
-static void deterministic_300_by_300_of_10_gives_every_backend_10(void **state) {
+TEST(deterministic_300_by_300_of_10_gives_every_backend_10) {
 	struct spread spread = spread_with(WEIR_SUBSET_MODE_SPREAD, 300, 300, 10);
 
-	(void)state;
 	assert_int_equal(spread.min, 10);
 	assert_int_equal(spread.max, 10);
 	spread = spread_with(WEIR_SUBSET_MODE_EXACT, 300, 300, 10);
@@ -27,21 +26,19 @@ static void deterministic_300_by_300_of_10_gives_every_backend_10(void **state) 
 	assert_int_equal(spread.max, 10);
 }
 
-static void deterministic_12_backends_of_3_with_10_clients_gives_2_or_3(void **state) {
+TEST(deterministic_12_backends_of_3_with_10_clients_gives_2_or_3) {
 	struct spread spread = spread_with(WEIR_SUBSET_MODE_SPREAD, 10, 12, 3);
 
-	(void)state;
 	assert_int_equal(spread.min, 2);
 	assert_int_equal(spread.max, 3);
 	assert_int_equal(spread.total, 30);
 }
 
 // U4
-static void deterministic_u4_any_two_backends_differ_by_one(void **state) {
+TEST(deterministic_u4_any_two_backends_differ_by_one) {
 	struct weir_prng prng = {5};
 	int uneven = 0;
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		uint32_t clients = 1 + weir_prng_below(&prng, 300);
 		uint32_t backends = 1 + weir_prng_below(&prng, 300);
@@ -58,10 +55,9 @@ static void deterministic_u4_any_two_backends_differ_by_one(void **state) {
 	assert_in_range(uneven, 500, 1000); // most sizes do not divide
 }
 
-static void deterministic_exact_differs_by_two_at_most(void **state) {
+TEST(deterministic_exact_differs_by_two_at_most) {
 	struct weir_prng prng = {6};
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		uint32_t clients = 1 + weir_prng_below(&prng, 300);
 		uint32_t backends = 1 + weir_prng_below(&prng, 300);
@@ -74,8 +70,7 @@ static void deterministic_exact_differs_by_two_at_most(void **state) {
 }
 
 // The clients of a round cut its shuffle into slices; nobody is left out, or those are who turn.
-static void deterministic_slices_join(void **state) {
-	(void)state;
+TEST(deterministic_slices_join) {
 	for (uint32_t n = 2; n <= 64; n++) {
 		for (uint32_t size = 1; size < n; size++) {
 			uint32_t slices = n / size;
@@ -99,7 +94,7 @@ static void deterministic_slices_join(void **state) {
 	}
 }
 
-static void deterministic_failure_is_filled_by_the_next_of_the_shuffle(void **state) {
+TEST(deterministic_failure_is_filled_by_the_next_of_the_shuffle) {
 	// Shuffle of round 0: 5 11 6 7 3 1 2 9 8 0 4 10
 	static const uint32_t next[] = {5, 6, 7};
 	static const uint32_t over_the_end[] = {4, 10, 6};
@@ -107,7 +102,6 @@ static void deterministic_failure_is_filled_by_the_next_of_the_shuffle(void **st
 	uint8_t usable[12];
 	uint32_t subset[12];
 
-	(void)state;
 	memset(usable, 1, sizeof(usable));
 	usable[11] = 0;
 	assert_int_equal(choose(&params, 0, usable, 12, subset), 3);
@@ -118,13 +112,12 @@ static void deterministic_failure_is_filled_by_the_next_of_the_shuffle(void **st
 	assert_memory_equal(subset, over_the_end, sizeof(over_the_end));
 }
 
-static void deterministic_exact_takes_those_left_out_last(void **state) {
+TEST(deterministic_exact_takes_those_left_out_last) {
 	// 10 backends of 4: round 0 leaves 0 and 1 out, round 1 leaves 2 and 3 out.
 	struct weir_subset_params params = deterministic(WEIR_SUBSET_MODE_EXACT, 4, 0, 0);
 	uint8_t usable[10] = {1, 1, 0, 0, 0, 0, 0, 1, 1, 1};
 	uint32_t subset[10];
 
-	(void)state;
 	assert_int_equal(choose(&params, 0, usable, 10, subset), 4);
 	assert_true(subset[0] >= 7 && subset[1] >= 7 && subset[2] >= 7);
 	assert_int_equal(subset[3], 0);
@@ -138,14 +131,13 @@ static void deterministic_exact_takes_those_left_out_last(void **state) {
 
 // All backends of one subset fail. Each round has its own shuffle, so their clients come to many
 // others; with one shuffle for all, the ten after them would get ten clients more each.
-static void deterministic_loss_of_a_whole_subset_is_spread(void **state) {
+TEST(deterministic_loss_of_a_whole_subset_is_spread) {
 	static struct fleet before;
 	static struct fleet after;
 	struct weir_subset_params params = deterministic(WEIR_SUBSET_MODE_SPREAD, 10, 0, 0);
 	uint8_t usable[300];
 	uint32_t most = 0;
 
-	(void)state;
 	memset(usable, 1, sizeof(usable));
 	fleet_choose(&before, choose, &params, 300, NULL, 300);
 	for (int i = 0; i < 10; i++) {
@@ -163,19 +155,4 @@ static void deterministic_loss_of_a_whole_subset_is_spread(void **state) {
 	}
 	assert_in_range(most, 11, 13);
 	assert_int_equal(fleet_left(&before, &after), 100);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(deterministic_300_by_300_of_10_gives_every_backend_10),
-		cmocka_unit_test(deterministic_12_backends_of_3_with_10_clients_gives_2_or_3),
-		cmocka_unit_test(deterministic_u4_any_two_backends_differ_by_one),
-		cmocka_unit_test(deterministic_exact_differs_by_two_at_most),
-		cmocka_unit_test(deterministic_slices_join),
-		cmocka_unit_test(deterministic_failure_is_filled_by_the_next_of_the_shuffle),
-		cmocka_unit_test(deterministic_exact_takes_those_left_out_last),
-		cmocka_unit_test(deterministic_loss_of_a_whole_subset_is_spread),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,23 +13,21 @@ static struct spread spread_with(uint32_t size, uint32_t salt) {
 	return count_spread(&params, FLEET, FLEET);
 }
 
-static void random_list_is_the_documented_shuffle(void **state) {
+TEST(random_list_is_the_documented_shuffle) {
 	static const uint32_t expected[] = {5, 2, 7, 1, 3, 8, 0, 6, 4, 9};
 	struct weir_subset_params params = {
 		.algorithm = WEIR_SUBSET_RANDOM, .size = 9, .client = 3, .salt = 7};
 	uint32_t subset[10];
 
-	(void)state;
 	assert_int_equal(choose(&params, 0, NULL, 10, subset), 9);
 	assert_memory_equal(subset, expected, 9 * sizeof(*subset));
 }
 
 // SRE book, figures 20-3 and 20-4.
-static void random_300_by_300_is_57_to_109_and_15_to_45(void **state) {
+TEST(random_300_by_300_is_57_to_109_and_15_to_45) {
 	struct spread of_90 = spread_with(90, 8985);
 	struct spread of_30 = spread_with(30, 58);
 
-	(void)state;
 	assert_int_equal(of_90.min, 57);
 	assert_int_equal(of_90.max, 109);
 	assert_int_equal(of_90.total, FLEET * 90);
@@ -39,7 +37,7 @@ static void random_300_by_300_is_57_to_109_and_15_to_45(void **state) {
 }
 
 // 99 % of salts are inside each band; of 100 salts, more than 5 outside have a chance of 1:2000.
-static void random_stays_inside_the_bands(void **state) {
+TEST(random_stays_inside_the_bands) {
 	static const struct {
 		uint32_t size, min_from, min_to, max_from, max_to;
 	} bands[] = {
@@ -48,7 +46,6 @@ static void random_stays_inside_the_bands(void **state) {
 		{225, 193, 208, 241, 256},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bands) / sizeof(bands[0]); i++) {
 		uint32_t outside_min = 0;
 		uint32_t outside_max = 0;
@@ -66,25 +63,13 @@ static void random_stays_inside_the_bands(void **state) {
 	}
 }
 
-static void random_failure_is_filled_by_the_next_of_the_list(void **state) {
+TEST(random_failure_is_filled_by_the_next_of_the_list) {
 	static const uint32_t expected[] = {5, 7, 1, 3, 0};
 	struct weir_subset_params params = {
 		.algorithm = WEIR_SUBSET_RANDOM, .size = 5, .client = 3, .salt = 7};
 	uint8_t usable[10] = {1, 1, 0, 1, 1, 1, 1, 1, 0, 1};
 	uint32_t subset[10];
 
-	(void)state;
 	assert_int_equal(choose(&params, 0, usable, 10, subset), 5);
 	assert_memory_equal(subset, expected, sizeof(expected));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_list_is_the_documented_shuffle),
-		cmocka_unit_test(random_300_by_300_is_57_to_109_and_15_to_45),
-		cmocka_unit_test(random_stays_inside_the_bands),
-		cmocka_unit_test(random_failure_is_filled_by_the_next_of_the_list),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

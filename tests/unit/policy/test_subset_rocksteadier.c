@@ -16,13 +16,12 @@ static struct spread spread_with(uint32_t clients, uint32_t backends, uint32_t s
 }
 
 // The next client of a lot begins where this one's first lap ended.
-static void rocksteadier_clients_of_a_lot_follow_each_other(void **state) {
+TEST(rocksteadier_clients_of_a_lot_follow_each_other) {
 	static const uint32_t first[] = {4, 46, 29, 10, 51, 38, 3, 49, 27, 13};
 	static const uint32_t second[] = {3, 49, 27, 13, 52, 35, 1, 40, 21, 15};
 	struct weir_subset_params params = rocksteadier(10, 0);
 	uint32_t subset[56];
 
-	(void)state;
 	assert_int_equal(choose(&params, 0, NULL, 56, subset), 10);
 	assert_memory_equal(subset, first, sizeof(first));
 	params.client = 1;
@@ -30,10 +29,9 @@ static void rocksteadier_clients_of_a_lot_follow_each_other(void **state) {
 	assert_memory_equal(subset, second, sizeof(second));
 }
 
-static void rocksteadier_is_exact_when_lots_divide(void **state) {
+TEST(rocksteadier_is_exact_when_lots_divide) {
 	struct spread spread = spread_with(300, 300, 10);
 
-	(void)state;
 	assert_int_equal(spread.min, 10);
 	assert_int_equal(spread.max, 10);
 	spread = spread_with(50, 100, 20);
@@ -42,10 +40,9 @@ static void rocksteadier_is_exact_when_lots_divide(void **state) {
 }
 
 // The bound of the literature is +-2.
-static void rocksteadier_is_almost_even_otherwise(void **state) {
+TEST(rocksteadier_is_almost_even_otherwise) {
 	struct spread spread = spread_with(203, 305, 20); // 13.3 on average
 
-	(void)state;
 	assert_int_equal(spread.min, 12);
 	assert_int_equal(spread.max, 15);
 	spread = spread_with(40, 56, 10); // 7.1
@@ -54,12 +51,11 @@ static void rocksteadier_is_almost_even_otherwise(void **state) {
 }
 
 // Backends are added one by one, from 90 to 131: over whole lots and new ones.
-static void rocksteadier_growth_moves_only_what_the_new_one_gets(void **state) {
+TEST(rocksteadier_growth_moves_only_what_the_new_one_gets) {
 	static struct fleet before;
 	static struct fleet after;
 	struct weir_subset_params params = rocksteadier(20, 0);
 
-	(void)state;
 	fleet_choose(&before, choose, &params, 50, NULL, 90);
 	for (uint32_t n = 91; n <= 131; n++) {
 		uint64_t gained = 0;
@@ -75,12 +71,11 @@ static void rocksteadier_growth_moves_only_what_the_new_one_gets(void **state) {
 }
 
 // Taking the last one away and leaving it in the list as unusable is the same.
-static void rocksteadier_unusable_is_as_good_as_absent(void **state) {
+TEST(rocksteadier_unusable_is_as_good_as_absent) {
 	uint8_t usable[57];
 	uint32_t without[57];
 	uint32_t with[57];
 
-	(void)state;
 	memset(usable, 1, sizeof(usable));
 	usable[56] = 0;
 	for (uint32_t client = 0; client < 45; client++) {
@@ -90,16 +85,4 @@ static void rocksteadier_unusable_is_as_good_as_absent(void **state) {
 		assert_int_equal(choose(&params, 0, usable, 57, with), 17);
 		assert_memory_equal(without, with, 17 * sizeof(*with));
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rocksteadier_clients_of_a_lot_follow_each_other),
-		cmocka_unit_test(rocksteadier_is_exact_when_lots_divide),
-		cmocka_unit_test(rocksteadier_is_almost_even_otherwise),
-		cmocka_unit_test(rocksteadier_growth_moves_only_what_the_new_one_gets),
-		cmocka_unit_test(rocksteadier_unusable_is_as_good_as_absent),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

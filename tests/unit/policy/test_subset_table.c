@@ -164,10 +164,9 @@ static void resize_row(
 	assert_true(row.percent[RANDOM] > 50);
 }
 
-static void table_growing_and_shrinking(void **state) {
+TEST(table_growing_and_shrinking) {
 	struct row row;
 
-	(void)state;
 	printf("\nMembers of subsets replaced by a change: %u clients, %u backends, size %u\n",
 		CLIENTS, BACKENDS, SIZE);
 	print_heads();
@@ -244,10 +243,9 @@ static void roll_one(struct roll *roll, enum contender c) {
 	roll->rolled.percent[c] = 100.0 * (double)(down + up) / members;
 }
 
-static void table_loss_and_rolling_restart(void **state) {
+TEST(table_loss_and_rolling_restart) {
 	static struct roll roll;
 
-	(void)state;
 	for (int c = 0; c < CONTENDERS; c++) {
 		roll_one(&roll, c);
 	}
@@ -293,8 +291,7 @@ static void assert_spread(struct spread spread, uint32_t min, uint32_t max) {
 	assert_int_equal(spread.max, max);
 }
 
-static void table_clients_per_backend(void **state) {
-	(void)state;
+TEST(table_clients_per_backend) {
 	printf("\nClients of a backend\n");
 	printf("%-10s%8s%9s%6s%7s%10s%7s%7s\n", "", "clients", "backends", "size", "salt", "mean",
 		"least", "most");
@@ -313,11 +310,10 @@ static void table_clients_per_backend(void **state) {
 }
 
 // 1,000 random fleets: the largest difference between two backends.
-static void table_largest_difference(void **state) {
+TEST(table_largest_difference) {
 	static const enum contender tried[] = {DETERMINISTIC, EXACT, ROCKSTEADIER, RANDOM};
 	static const uint32_t allowed[] = {1, 2, UINT32_MAX, UINT32_MAX};
 
-	(void)state;
 	printf("\nMost less least clients of a backend, largest of 1,000 random fleets (up to 300 "
 	       "clients,\n300 backends, any size)\n");
 	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
@@ -370,8 +366,7 @@ static void practical_row(const char *name, uint32_t client_step, uint32_t backe
 	assert_true(100.0 * few / fleets >= few_percent);
 }
 
-static void table_rocksteadier_in_practice(void **state) {
-	(void)state;
+TEST(table_rocksteadier_in_practice) {
 	printf("\nMost less least clients of a backend with rocksteadier, sizes up to a third\n");
 	practical_row("multiples of ten", 30, 30, 8, 98);
 	practical_row("any numbers", 17, 13, 10, 50);
@@ -434,12 +429,11 @@ static void random_by_size(struct by_size *by_size, struct in_band *in_band) {
 	}
 }
 
-static void table_random_subsets_must_be_large(void **state) {
+TEST(table_random_subsets_must_be_large) {
 	static struct by_size by_size;
 	struct in_band in_band = {0};
 	uint32_t smallest = 300;
 
-	(void)state;
 	random_by_size(&by_size, &in_band);
 	while (by_size.least[smallest - 1] >= 0.9 * (smallest - 1) &&
 		by_size.most[smallest - 1] <= 1.1 * (smallest - 1)) {
@@ -463,17 +457,4 @@ static void table_random_subsets_must_be_large(void **state) {
 		assert_in_range(in_band.least[i], 95, SALTS);
 		assert_in_range(in_band.most[i], 95, SALTS);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(table_clients_per_backend),
-		cmocka_unit_test(table_largest_difference),
-		cmocka_unit_test(table_rocksteadier_in_practice),
-		cmocka_unit_test(table_random_subsets_must_be_large),
-		cmocka_unit_test(table_growing_and_shrinking),
-		cmocka_unit_test(table_loss_and_rolling_restart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

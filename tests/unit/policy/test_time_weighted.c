@@ -15,12 +15,11 @@ static struct world *create(const uint32_t *weights, const uint64_t *costs_ms, u
 	return w;
 }
 
-static void recorded_schedules(void **state) {
+TEST(recorded_schedules) {
 	static const uint32_t weights[] = {100, 200, 300};
 	static const uint32_t equal[] = {100, 100, 100};
 	struct world *w;
 
-	(void)state;
 	w = create(weights, (const uint64_t[]){50, 50, 50}, 3);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2);
 	world_free(w);
@@ -36,10 +35,9 @@ static void recorded_schedules(void **state) {
 }
 
 // By a guess of its cost, one backend would get the first hundred flows in a row.
-static void cold_start_goes_round(void **state) {
+TEST(cold_start_goes_round) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1);
 	for (uint32_t i = 0; i < 3; i++) { // the first samples
 		w->costs[i] = 50 * MS;
@@ -49,10 +47,9 @@ static void cold_start_goes_round(void **state) {
 }
 
 // The flow ends later than its turn, or is dropped before it begins: the turn is used up alike.
-static void a_burst_is_charged_as_it_is_chosen(void **state) {
+TEST(a_burst_is_charged_as_it_is_chosen) {
 	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
 
-	(void)state;
 	WORLD_EXPECT(w, 0, 0, 0);
 	assert_int_equal(world_flow(w), 1);
 	WORLD_EXPECT(w, 1);
@@ -61,10 +58,9 @@ static void a_burst_is_charged_as_it_is_chosen(void **state) {
 	world_free(w);
 }
 
-static void one_backend_is_chosen_always(void **state) {
+TEST(one_backend_is_chosen_always) {
 	struct world *w = create((const uint32_t[]){1}, (const uint64_t[]){500}, 1);
 
-	(void)state;
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(world_choose(w), 0);
 		assert_int_equal(w->client->spent_ns, 500 * MS); // a turn each
@@ -72,10 +68,9 @@ static void one_backend_is_chosen_always(void **state) {
 	world_free(w);
 }
 
-static void turn_goes_on_in_the_next_table(void **state) {
+TEST(turn_goes_on_in_the_next_table) {
 	struct world *w = world_create(5);
 
-	(void)state;
 	for (uint32_t i = 0; i < 5; i++) {
 		w->costs[i] = 50 * MS;
 	}
@@ -89,10 +84,9 @@ static void turn_goes_on_in_the_next_table(void **state) {
 	world_free(w);
 }
 
-static void full_backend_loses_its_turn(void **state) {
+TEST(full_backend_loses_its_turn) {
 	struct world *w = world_create(3);
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		w->costs[i] = 25 * MS;
 	}
@@ -106,11 +100,10 @@ static void full_backend_loses_its_turn(void **state) {
 	world_free(w);
 }
 
-static void hostile_costs_and_weights(void **state) {
+TEST(hostile_costs_and_weights) {
 	struct world *w =
 		create((const uint32_t[]){0, UINT32_MAX, 0, 1}, (const uint64_t[]){1, 1, 1, 1}, 4);
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->costs[i] = UINT64_MAX >> 2; // the largest that is a cost
 	}
@@ -125,18 +118,4 @@ static void hostile_costs_and_weights(void **state) {
 	w = create((const uint32_t[]){0, 0}, (const uint64_t[]){1, 1}, 2);
 	assert_true(world_choose(w) < 2);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_schedules),
-		cmocka_unit_test(cold_start_goes_round),
-		cmocka_unit_test(a_burst_is_charged_as_it_is_chosen),
-		cmocka_unit_test(one_backend_is_chosen_always),
-		cmocka_unit_test(turn_goes_on_in_the_next_table),
-		cmocka_unit_test(full_backend_loses_its_turn),
-		cmocka_unit_test(hostile_costs_and_weights),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,10 +16,9 @@ static struct world *create(const uint32_t *weights, uint32_t n, uint32_t rank, 
 	return w;
 }
 
-static void recorded_schedules(void **state) {
+TEST(recorded_schedules) {
 	struct world *w;
 
-	(void)state;
 	w = create((const uint32_t[]){1, 1, 1}, 3, 0, 1);
 	WORLD_EXPECT(w, 0, 1, 2, 0, 1, 2, 0, 1, 2);
 	world_free(w);
@@ -40,13 +39,12 @@ static void count(struct world *w, uint32_t flows, uint32_t *counts) {
 	}
 }
 
-static void recorded_counts(void **state) {
+TEST(recorded_counts) {
 	uint32_t first[3] = {0};
 	uint32_t second[3] = {0};
 	uint32_t third[4] = {0};
 	struct world *w;
 
-	(void)state;
 	w = create((const uint32_t[]){1, 2, 3}, 3, 0, 1);
 	count(w, 60000, first);
 	assert_memory_equal(first, ((const uint32_t[]){10000, 20000, 30000}), sizeof(first));
@@ -62,13 +60,12 @@ static void recorded_counts(void **state) {
 }
 
 // In 65,535 generations every candidate has exactly as many turns as its stride says.
-static void exact_over_a_period(void **state) {
+TEST(exact_over_a_period) {
 	static const uint32_t weights[] = {7, 13, 1, 65535, 1000, 333};
 	struct world *w = create(weights, 6, 0, 1);
 	uint32_t counts[6] = {0};
 	uint32_t total = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 6; i++) {
 		assert_true(w->candidates[i].stride > 0);
 		total += w->candidates[i].stride;
@@ -114,12 +111,11 @@ static double distance(uint32_t n, uint32_t ranks, uint32_t flows, bool spread) 
 	return most;
 }
 
-static void sum_over_workers_is_as_even_as_one(void **state) {
+TEST(sum_over_workers_is_as_even_as_one) {
 	double one = 0;
 	double four = 0;
 	double in_step = 0;
 
-	(void)state;
 	for (uint32_t flows = 400; flows < 4000; flows += 100) {
 		double this_one = distance(20, 1, flows, true);
 		double these_four = distance(20, 4, flows, true);
@@ -134,12 +130,11 @@ static void sum_over_workers_is_as_even_as_one(void **state) {
 	assert_true(in_step > 2.5 * one);
 }
 
-static void workers_do_not_march_in_step(void **state) {
+TEST(workers_do_not_march_in_step) {
 	struct world *w[4];
 	uint32_t same = 0;
 	uint32_t weights[20];
 
-	(void)state;
 	for (uint32_t i = 0; i < 20; i++) {
 		weights[i] = 50 + i * 37 % 100;
 	}
@@ -159,12 +154,11 @@ static void workers_do_not_march_in_step(void **state) {
 	}
 }
 
-static void schedule_goes_on_in_the_next_table(void **state) {
+TEST(schedule_goes_on_in_the_next_table) {
 	static const uint32_t weights[] = {5, 1, 1};
 	static const uint16_t expected[] = {0, 2, 0, 0, 1, 0, 0, 0, 2, 0, 0, 1};
 	struct world *w = create(weights, 3, 0, 1);
 
-	(void)state;
 	for (uint32_t i = 0; i < 12; i++) {
 		world_publish(w, WRR, NULL, weights, 3);
 		assert_int_equal(world_choose(w), expected[i]);
@@ -175,11 +169,10 @@ static void schedule_goes_on_in_the_next_table(void **state) {
 	world_free(w);
 }
 
-static void full_backend_is_passed_over(void **state) {
+TEST(full_backend_is_passed_over) {
 	struct world *w = world_create(3);
 	uint32_t counts[3] = {0};
 
-	(void)state;
 	w->table.settings.max_active_flows = 3;
 	world_publish(w, WRR, NULL, (const uint32_t[]){100, 1, 1}, 3);
 	count(w, 9, counts);
@@ -191,13 +184,12 @@ static void full_backend_is_passed_over(void **state) {
 }
 
 // A generation has far more candidates than a choice may look at, and nearly none has a turn.
-static void one_heavy_among_many_light(void **state) {
+TEST(one_heavy_among_many_light) {
 	uint32_t n = 1000;
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
 	uint32_t *counts = calloc(n, sizeof(counts[0]));
 	struct world *w;
 
-	(void)state;
 	assert_non_null(weights);
 	assert_non_null(counts);
 	for (uint32_t i = 0; i < n; i++) {
@@ -220,11 +212,10 @@ static void one_heavy_among_many_light(void **state) {
 	free(weights);
 }
 
-static void ten_thousand_have_their_share(void **state) {
+TEST(ten_thousand_have_their_share) {
 	struct world *w = create(NULL, 10000, 0, 1);
 	uint32_t *counts = calloc(10000, sizeof(counts[0]));
 
-	(void)state;
 	assert_non_null(counts);
 	count(w, 30000, counts);
 	for (uint32_t i = 0; i < 10000; i++) {
@@ -234,10 +225,9 @@ static void ten_thousand_have_their_share(void **state) {
 	world_free(w);
 }
 
-static void hostile_strides_and_ids(void **state) {
+TEST(hostile_strides_and_ids) {
 	struct world *w = create(NULL, 4, 0, 1);
 
-	(void)state;
 	for (uint32_t i = 0; i < 4; i++) {
 		w->candidates[i].stride = 0;
 	}
@@ -251,21 +241,4 @@ static void hostile_strides_and_ids(void **state) {
 		assert_in_range(world_choose(w), 2, 3);
 	}
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recorded_schedules),
-		cmocka_unit_test(recorded_counts),
-		cmocka_unit_test(exact_over_a_period),
-		cmocka_unit_test(sum_over_workers_is_as_even_as_one),
-		cmocka_unit_test(workers_do_not_march_in_step),
-		cmocka_unit_test(schedule_goes_on_in_the_next_table),
-		cmocka_unit_test(full_backend_is_passed_over),
-		cmocka_unit_test(one_heavy_among_many_light),
-		cmocka_unit_test(ten_thousand_have_their_share),
-		cmocka_unit_test(hostile_strides_and_ids),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,12 +34,11 @@ static uint32_t plain_least(
 }
 
 // Keys of few different values have many ties; those of many have none.
-static void scan_equals_a_plain_one(void **state) {
+TEST(scan_equals_a_plain_one) {
 	struct world *w = world_create(WEIR_POLICY_WINDOW);
 	struct weir_policy_client *client = w->client;
 	uint64_t seed = 1;
 
-	(void)state;
 	for (uint32_t round = 0; round < 200000; round++) {
 		uint32_t n = 1 + (uint32_t)(fixture_random(&seed) % WEIR_POLICY_WINDOW);
 		uint64_t range = UINT64_C(1) << fixture_random(&seed) % 33;
@@ -79,10 +78,9 @@ static void load(struct world *w, uint32_t count, uint32_t cursor) {
 	weir_window_load(&w->worker, w->client, &w->table, &ops);
 }
 
-static void few_candidates_are_all_in_the_window(void **state) {
+TEST(few_candidates_are_all_in_the_window) {
 	struct world *w = world_create(WEIR_POLICY_WINDOW);
 
-	(void)state;
 	for (uint32_t n = 1; n <= WEIR_POLICY_WINDOW; n++) {
 		load(w, n, n / 2);
 		assert_int_equal(w->client->window_count, n);
@@ -103,10 +101,9 @@ static void few_candidates_are_all_in_the_window(void **state) {
 	world_free(w);
 }
 
-static void window_slides_over_many(void **state) {
+TEST(window_slides_over_many) {
 	static const uint32_t counts[] = {129, 130, 255, 256, 257, 1000};
 
-	(void)state;
 	for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		uint32_t n = counts[i];
 		struct world *w = world_create(n);
@@ -125,11 +122,10 @@ static void window_slides_over_many(void **state) {
 	}
 }
 
-static void refresh_touches_its_place_only(void **state) {
+TEST(refresh_touches_its_place_only) {
 	struct world *w = world_create(300);
 	uint16_t outside;
 
-	(void)state;
 	load(w, 300, 0);
 	w->backends[299].active = 7;
 	weir_window_refresh(&w->worker, w->client, &ops, 299);
@@ -150,11 +146,10 @@ static void refresh_touches_its_place_only(void **state) {
 	world_free(w);
 }
 
-static void limit_marks_places_full(void **state) {
+TEST(limit_marks_places_full) {
 	struct world *w = world_create(4);
 	uint32_t least;
 
-	(void)state;
 	w->table.settings.max_active_flows = 2;
 	w->backends[3].active = 2;
 	w->backends[2].active = 1;
@@ -171,11 +166,10 @@ static void limit_marks_places_full(void **state) {
 	world_free(w);
 }
 
-static void garbage_ids_have_no_place(void **state) {
+TEST(garbage_ids_have_no_place) {
 	struct world *w = world_create(2);
 	uint32_t least;
 
-	(void)state;
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, (const uint16_t[]){2, 1, 65535}, NULL, 3);
 	w->client->cursor = 0;
 	weir_window_load(&w->worker, w->client, &w->table, &ops);
@@ -185,17 +179,4 @@ static void garbage_ids_have_no_place(void **state) {
 	weir_window_reload(&w->worker, w->client, &ops);
 	assert_int_equal(weir_window_least(w->client, 0, &least), 1);
 	world_free(w);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scan_equals_a_plain_one),
-		cmocka_unit_test(few_candidates_are_all_in_the_window),
-		cmocka_unit_test(window_slides_over_many),
-		cmocka_unit_test(refresh_touches_its_place_only),
-		cmocka_unit_test(limit_marks_places_full),
-		cmocka_unit_test(garbage_ids_have_no_place),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

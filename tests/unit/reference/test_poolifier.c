@@ -4,15 +4,10 @@
 // does not share the product's choice. The vectors are replayed by replay-vectors.
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "poolifier.h"
+#include "test.h"
 
 static struct weir_poolifier *create(
 	enum weir_poolifier_strategy strategy, uint32_t workers, const double *weights_ms) {
@@ -53,12 +48,11 @@ static void count(struct weir_poolifier *pool, unsigned int choices, uint32_t *c
 	}
 }
 
-static void weights_1_2_3_give_3_5_7(void **state) {
+TEST(weights_1_2_3_give_3_5_7) {
 	const double weights[] = {100, 200, 300};
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN, 3, weights);
 	uint32_t counts[3] = {0};
 
-	(void)state;
 	cost(pool, 50);
 	count(pool, 2 + 5 + 7, counts); // the first turn of all is one shorter
 	assert_int_equal(counts[0], 2);
@@ -70,23 +64,21 @@ static void weights_1_2_3_give_3_5_7(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void cost_of_0_never_leaves_the_first_worker(void **state) {
+TEST(cost_of_0_never_leaves_the_first_worker) {
 	const double weights[] = {100, 200, 300};
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN, 3, weights);
 	uint32_t counts[3] = {0};
 
-	(void)state;
 	count(pool, 100, counts);
 	assert_int_equal(counts[0], 100);
 	weir_poolifier_free(pool);
 }
 
-static void weights_stay_with_the_place_of_a_removed_worker(void **state) {
+TEST(weights_stay_with_the_place_of_a_removed_worker) {
 	const double weights[] = {100, 200, 400};
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN, 3, weights);
 	uint32_t counts[2] = {0};
 
-	(void)state;
 	cost(pool, 100);
 	weir_poolifier_remove(pool, 1);
 	assert_int_equal(weir_poolifier_workers(pool), 2);
@@ -98,12 +90,11 @@ static void weights_stay_with_the_place_of_a_removed_worker(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void one_worker_fails_when_its_interleaved_weight_is_spent(void **state) {
+TEST(one_worker_fails_when_its_interleaved_weight_is_spent) {
 	const double weight = 100;
 	struct weir_poolifier *pool =
 		create(WEIR_POOLIFIER_INTERLEAVED_WEIGHTED_ROUND_ROBIN, 1, &weight);
 
-	(void)state;
 	cost(pool, 50);
 	assert_int_equal(choose(pool), 0);
 	assert_int_equal(choose(pool), 0);
@@ -111,13 +102,12 @@ static void one_worker_fails_when_its_interleaved_weight_is_spent(void **state) 
 	weir_poolifier_free(pool);
 }
 
-static void retries_run_out_with_ready_workers_left(void **state) {
+TEST(retries_run_out_with_ready_workers_left) {
 	const double weights[] = {1000, 1000, 1000};
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN, 3, weights);
 	uint32_t retries = 0;
 	int key = 0;
 
-	(void)state;
 	cost(pool, 10);
 	weir_poolifier_set_ready(pool, 1, false);
 	for (unsigned int i = 0; i < 200 && key == 0; i++) {
@@ -129,11 +119,10 @@ static void retries_run_out_with_ready_workers_left(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void burst_without_completion_goes_to_one_worker(void **state) {
+TEST(burst_without_completion_goes_to_one_worker) {
 	const enum weir_poolifier_strategy strategies[] = {
 		WEIR_POOLIFIER_FAIR_SHARE, WEIR_POOLIFIER_LEAST_BUSY, WEIR_POOLIFIER_LEAST_ELU};
 
-	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		struct weir_poolifier *pool = create(strategies[i], 4, NULL);
 		uint32_t counts[4] = {0};
@@ -145,10 +134,9 @@ static void burst_without_completion_goes_to_one_worker(void **state) {
 	}
 }
 
-static void least_elu_minimises_wait_and_busy_time(void **state) {
+TEST(least_elu_minimises_wait_and_busy_time) {
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_LEAST_ELU, 3, NULL);
 
-	(void)state;
 	weir_poolifier_sample(pool, 0, 1, 10, 10);
 	weir_poolifier_sample(pool, 1, 1, 0, 19);
 	weir_poolifier_sample(pool, 2, 1000, 15, 5);
@@ -160,7 +148,7 @@ static void least_elu_minimises_wait_and_busy_time(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void only_required_statistics_are_kept(void **state) {
+TEST(only_required_statistics_are_kept) {
 	for (int strategy = 0; strategy < WEIR_POOLIFIER_STRATEGY_COUNT; strategy++) {
 		struct weir_poolifier *pool = create(strategy, 1, NULL);
 		const struct weir_poolifier_usage *usage = weir_poolifier_usage(pool, 0);
@@ -183,10 +171,9 @@ static void only_required_statistics_are_kept(void **state) {
 	}
 }
 
-static void added_worker_starts_from_the_least_sum(void **state) {
+TEST(added_worker_starts_from_the_least_sum) {
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_LEAST_BUSY, 2, NULL);
 
-	(void)state;
 	weir_poolifier_sample(pool, 0, 30, 5, 0);
 	weir_poolifier_sample(pool, 1, 20, 9, 0);
 	assert_int_equal(weir_poolifier_add(pool), 2);
@@ -201,10 +188,9 @@ static void added_worker_starts_from_the_least_sum(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void removed_worker_hands_on_its_place(void **state) {
+TEST(removed_worker_hands_on_its_place) {
 	struct weir_poolifier *pool = create(WEIR_POOLIFIER_FAIR_SHARE, 3, NULL);
 
-	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
 		weir_poolifier_sample(pool, i, 10.0 * (i + 1), 0, 0);
 	}
@@ -220,11 +206,10 @@ static void removed_worker_hands_on_its_place(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void every_strategy_keeps_to_the_set(void **state) {
+TEST(every_strategy_keeps_to_the_set) {
 	const double weights[] = {100, 50, 200, 70};
 	const uint32_t set[] = {1, 3};
 
-	(void)state;
 	for (int strategy = 0; strategy < WEIR_POOLIFIER_STRATEGY_COUNT; strategy++) {
 		struct weir_poolifier *pool = create(strategy, 4, weights);
 
@@ -242,12 +227,11 @@ static void every_strategy_keeps_to_the_set(void **state) {
 	}
 }
 
-static void window_and_rounding_are_options(void **state) {
+TEST(window_and_rounding_are_options) {
 	struct weir_poolifier_options options = {
 		.strategy = WEIR_POOLIFIER_FAIR_SHARE, .workers = 1, .window = 2};
 	struct weir_poolifier *pool = weir_poolifier_create(&options);
 
-	(void)state;
 	weir_poolifier_sample(pool, 0, 100, 0, 0);
 	weir_poolifier_sample(pool, 0, 0.1, 0, 0);
 	weir_poolifier_sample(pool, 0, 0.1, 0, 0);
@@ -261,12 +245,11 @@ static void window_and_rounding_are_options(void **state) {
 	weir_poolifier_free(pool);
 }
 
-static void options_out_of_range_are_refused(void **state) {
+TEST(options_out_of_range_are_refused) {
 	const struct weir_poolifier_options none = {.workers = 0};
 	const struct weir_poolifier_options unknown = {
 		.workers = 1, .strategy = WEIR_POOLIFIER_STRATEGY_COUNT};
 
-	(void)state;
 	assert_null(weir_poolifier_create(&none));
 	assert_null(weir_poolifier_create(&unknown));
 	assert_int_equal(weir_poolifier_parse("LEAST_ELU"), WEIR_POOLIFIER_LEAST_ELU);
@@ -276,33 +259,11 @@ static void options_out_of_range_are_refused(void **state) {
 	weir_poolifier_free(NULL);
 }
 
-static void default_weight_jumps_at_a_thousand_megahertz(void **state) {
+TEST(default_weight_jumps_at_a_thousand_megahertz) {
 	const uint32_t below = 999, at = 1000, unknown[] = {0, 0};
 
-	(void)state;
 	assert_true(weir_poolifier_weight(&below, 1) == 10);
 	assert_true(weir_poolifier_weight(&at, 1) == 1000);
 	assert_true(weir_poolifier_weight(unknown, 2) == 500);
 	assert_true(weir_poolifier_weight(NULL, 0) == 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(weights_1_2_3_give_3_5_7),
-		cmocka_unit_test(cost_of_0_never_leaves_the_first_worker),
-		cmocka_unit_test(weights_stay_with_the_place_of_a_removed_worker),
-		cmocka_unit_test(one_worker_fails_when_its_interleaved_weight_is_spent),
-		cmocka_unit_test(retries_run_out_with_ready_workers_left),
-		cmocka_unit_test(burst_without_completion_goes_to_one_worker),
-		cmocka_unit_test(least_elu_minimises_wait_and_busy_time),
-		cmocka_unit_test(only_required_statistics_are_kept),
-		cmocka_unit_test(added_worker_starts_from_the_least_sum),
-		cmocka_unit_test(removed_worker_hands_on_its_place),
-		cmocka_unit_test(every_strategy_keeps_to_the_set),
-		cmocka_unit_test(window_and_rounding_are_options),
-		cmocka_unit_test(options_out_of_range_are_refused),
-		cmocka_unit_test(default_weight_jumps_at_a_thousand_megahertz),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

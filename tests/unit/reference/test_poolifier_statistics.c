@@ -2,15 +2,10 @@
 //
 // Statistics as poolifier keeps them: the window, what is asked for, and its rounding.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "poolifier_statistics.h"
+#include "test.h"
 
 struct lab {
 	struct weir_poolifier_measure measure;
@@ -30,10 +25,9 @@ static void add(struct lab *f, bool aggregate, bool average, bool median, double
 	weir_poolifier_measure_add(&f->measure, &f->history, &need, value);
 }
 
-static void window_drops_the_oldest_sample(void **state) {
+TEST(window_drops_the_oldest_sample) {
 	struct lab f;
 
-	(void)state;
 	start(&f, 3, false);
 	for (unsigned int i = 1; i <= 5; i++) {
 		add(&f, true, true, false, i);
@@ -45,10 +39,9 @@ static void window_drops_the_oldest_sample(void **state) {
 	weir_poolifier_history_fini(&f.history);
 }
 
-static void median_of_an_even_window_is_the_mean_of_two(void **state) {
+TEST(median_of_an_even_window_is_the_mean_of_two) {
 	struct lab f;
 
-	(void)state;
 	start(&f, 4, false);
 	add(&f, true, false, true, 9);
 	assert_true(f.measure.median == 9);
@@ -60,10 +53,9 @@ static void median_of_an_even_window_is_the_mean_of_two(void **state) {
 	weir_poolifier_history_fini(&f.history);
 }
 
-static void what_is_not_asked_for_is_not_kept(void **state) {
+TEST(what_is_not_asked_for_is_not_kept) {
 	struct lab f;
 
-	(void)state;
 	start(&f, 4, false);
 	add(&f, false, true, true, 9);
 	assert_false(f.measure.has_aggregate);
@@ -75,24 +67,12 @@ static void what_is_not_asked_for_is_not_kept(void **state) {
 	weir_poolifier_history_fini(&f.history);
 }
 
-static void only_samples_are_rounded_to_float32(void **state) {
+TEST(only_samples_are_rounded_to_float32) {
 	struct lab f;
 
-	(void)state;
 	start(&f, 4, true);
 	add(&f, true, true, false, 0.1);
 	assert_true(f.measure.average == (double)0.1f);
 	assert_true(f.measure.aggregate == 0.1 && f.measure.minimum == 0.1);
 	weir_poolifier_history_fini(&f.history);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(window_drops_the_oldest_sample),
-		cmocka_unit_test(median_of_an_even_window_is_the_mean_of_two),
-		cmocka_unit_test(what_is_not_asked_for_is_not_kept),
-		cmocka_unit_test(only_samples_are_rounded_to_float32),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

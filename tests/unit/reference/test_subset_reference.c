@@ -5,11 +5,10 @@
 #include "subset_lab.h"
 #include "subset_reference.h"
 
-static void rendezvous_takes_the_lowest_scores(void **state) {
+TEST(rendezvous_takes_the_lowest_scores) {
 	struct weir_rendezvous_score scratch[40];
 	uint32_t subset[10];
 
-	(void)state;
 	for (uint32_t client = 0; client < 50; client++) {
 		uint8_t in[40] = {0};
 		uint64_t highest = 0;
@@ -31,12 +30,11 @@ static void rendezvous_takes_the_lowest_scores(void **state) {
 	}
 }
 
-static void rendezvous_salt_changes_the_subsets(void **state) {
+TEST(rendezvous_salt_changes_the_subsets) {
 	struct weir_rendezvous_score scratch[40];
 	uint32_t subset[10];
 	uint32_t other[10];
 
-	(void)state;
 	weir_subset_rendezvous(3, 0, 40, 10, subset, scratch);
 	weir_subset_rendezvous(3, 1, 40, 10, other, scratch);
 	assert_memory_not_equal(subset, other, sizeof(subset));
@@ -44,22 +42,20 @@ static void rendezvous_salt_changes_the_subsets(void **state) {
 }
 
 // 3 clients, 4 backends, size 2: arcs of 2/3 from 0, 1/3 and 2/3.
-static void aperture_of_the_documented_example(void **state) {
+TEST(aperture_of_the_documented_example) {
 	static const uint64_t expected[3][4] = {{3, 3, 2, 0}, {0, 2, 3, 3}, {3, 1, 1, 3}};
 	static const uint32_t covered[] = {3, 3, 4};
 	uint64_t cover[4];
 
-	(void)state;
 	for (uint32_t client = 0; client < 3; client++) {
 		assert_int_equal(weir_subset_aperture(client, 3, 4, 2, cover), covered[client]);
 		assert_memory_equal(cover, expected[client], sizeof(cover));
 	}
 }
 
-static void aperture_covers_every_backend_the_same(void **state) {
+TEST(aperture_covers_every_backend_the_same) {
 	struct weir_prng prng = {8};
 
-	(void)state;
 	for (int i = 0; i < 500; i++) {
 		uint32_t clients = 1 + weir_prng_below(&prng, 60);
 		uint32_t n = 1 + weir_prng_below(&prng, 60);
@@ -80,15 +76,4 @@ static void aperture_covers_every_backend_the_same(void **state) {
 			assert_true(total[b] == total[0] && total[b] > 0);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rendezvous_takes_the_lowest_scores),
-		cmocka_unit_test(rendezvous_salt_changes_the_subsets),
-		cmocka_unit_test(aperture_of_the_documented_example),
-		cmocka_unit_test(aperture_covers_every_backend_the_same),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

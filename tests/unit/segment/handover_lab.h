@@ -191,4 +191,4 @@ static inline void stop_server(struct lab *f) {
 	f->server = NULL;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+TEST_EACH(setup, teardown);

@@ -4,17 +4,12 @@
 // publish. For the tests of this folder.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "reader.h"
 #include "segment.h"
 #include "selection.h"
+#include "test.h"
 #include "writer.h"
 
 #define FIXTURE_WORKERS 3

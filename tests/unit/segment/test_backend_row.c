@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Backend rows against headers written out by hand.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "backend_row.h"
+#include "test.h"
 
 static const struct weir_backend_path path4 = {
 	.address = {10, 0, 0, 11},
@@ -23,12 +18,11 @@ static const struct weir_backend_path path4 = {
 	.resolved = 1,
 };
 
-static void ipv4_row_is_a_header_ready_to_copy(void **state) {
+TEST(ipv4_row_is_a_header_ready_to_copy) {
 	const uint8_t header[34] = {2, 0, 0, 0, 0, 0x11, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45, 0, 0,
 		0, 0, 0, 0x40, 0, 64, 4, 0, 0, 192, 0, 2, 1, 10, 0, 0, 11};
 	struct weir_backend_row row;
 
-	(void)state;
 	memset(&row, 0xff, sizeof(row));
 	weir_backend_row_build(&path4, &row);
 	assert_memory_equal(row.header, header, sizeof(header));
@@ -46,11 +40,10 @@ static void ipv4_row_is_a_header_ready_to_copy(void **state) {
 	}
 }
 
-static void own_limit_is_in_the_row(void **state) {
+TEST(own_limit_is_in_the_row) {
 	struct weir_backend_path path = path4;
 	struct weir_backend_row row;
 
-	(void)state;
 	weir_backend_row_build(&path, &row);
 	assert_int_equal(row.max_active_flows, 0);
 	path.max_active_flows = 70000;
@@ -61,12 +54,11 @@ static void own_limit_is_in_the_row(void **state) {
 		row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED | WEIR_BACKEND_AT_LIMIT);
 }
 
-static void vlan_tag_shifts_the_ip_header_and_not_the_sum(void **state) {
+TEST(vlan_tag_shifts_the_ip_header_and_not_the_sum) {
 	const uint8_t tag[6] = {0x81, 0x00, 0x00, 0x64, 0x08, 0x00};
 	struct weir_backend_path path = path4;
 	struct weir_backend_row row, plain;
 
-	(void)state;
 	weir_backend_row_build(&path, &plain);
 	path.vlan = 100;
 	weir_backend_row_build(&path, &row);
@@ -78,7 +70,7 @@ static void vlan_tag_shifts_the_ip_header_and_not_the_sum(void **state) {
 	assert_int_equal(row.checksum_base, plain.checksum_base);
 }
 
-static void ipv6_row_fits_with_a_vlan_tag(void **state) {
+TEST(ipv6_row_fits_with_a_vlan_tag) {
 	struct weir_backend_path path = {
 		.address = {0x20, 0x01, 0x0d, 0xb8, [15] = 0x11},
 		.source = {0x20, 0x01, 0x0d, 0xb8, [15] = 0x01},
@@ -91,7 +83,6 @@ static void ipv6_row_fits_with_a_vlan_tag(void **state) {
 	const uint8_t start[14] = {0x81, 0x00, 0x0f, 0xfe, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 4, 64};
 	struct weir_backend_row row;
 
-	(void)state;
 	weir_backend_row_build(&path, &row);
 	assert_int_equal(row.outer_family, 6);
 	assert_int_equal(row.l2_bytes, 18);
@@ -102,11 +93,10 @@ static void ipv6_row_fits_with_a_vlan_tag(void **state) {
 	assert_memory_equal(row.header + 42, path.address, 16);
 }
 
-static void flags_follow_the_path(void **state) {
+TEST(flags_follow_the_path) {
 	struct weir_backend_path path = path4;
 	struct weir_backend_row row;
 
-	(void)state;
 	path.resolved = 0;
 	weir_backend_row_build(&path, &row);
 	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT);
@@ -116,10 +106,9 @@ static void flags_follow_the_path(void **state) {
 }
 
 // With the worker's fields added to checksum_base the header's sum comes out as 0xffff (RFC 791).
-static void checksum_base_completes_to_a_right_checksum(void **state) {
+TEST(checksum_base_completes_to_a_right_checksum) {
 	struct weir_backend_path path = path4;
 
-	(void)state;
 	for (uint32_t round = 0; round < 4096; round++) {
 		uint16_t length = (uint16_t)(20 + round * 15);
 		uint8_t tos = (uint8_t)(round * 7);
@@ -152,17 +141,4 @@ static void checksum_base_completes_to_a_right_checksum(void **state) {
 		}
 		assert_int_equal(sum, 0xffff);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ipv4_row_is_a_header_ready_to_copy),
-		cmocka_unit_test(own_limit_is_in_the_row),
-		cmocka_unit_test(vlan_tag_shifts_the_ip_header_and_not_the_sum),
-		cmocka_unit_test(ipv6_row_fits_with_a_vlan_tag),
-		cmocka_unit_test(flags_follow_the_path),
-		cmocka_unit_test(checksum_base_completes_to_a_right_checksum),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

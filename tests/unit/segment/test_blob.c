@@ -75,7 +75,9 @@ static bool selection_passes(const struct lab *f) {
 		assert_true(passes(f)); \
 	} while (0)
 
-static void broken_blob_headers_are_refused(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(broken_blob_headers_are_refused) {
 	struct lab *f = *state;
 
 	REFUSED(services_pass, f->services->blob.kind, WEIR_BLOB_SELECTION);
@@ -94,7 +96,7 @@ static void broken_blob_headers_are_refused(void **state) {
 }
 
 // Only the lower half of a generation is in the reference; the upper half is whatever it is.
-static void generations_beyond_32_bits_are_accepted(void **state) {
+TEST(generations_beyond_32_bits_are_accepted) {
 	struct weir_blob_extent extent;
 	struct weir_services_view view;
 	struct lab *f = *state;
@@ -105,7 +107,7 @@ static void generations_beyond_32_bits_are_accepted(void **state) {
 	assert_true(view.generation > UINT32_MAX);
 }
 
-static void references_out_of_the_heap_are_refused(void **state) {
+TEST(references_out_of_the_heap_are_refused) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
 	uint64_t heap = f->segment->heap_off / 64;
@@ -123,7 +125,7 @@ static void references_out_of_the_heap_are_refused(void **state) {
 }
 
 // A blob may end exactly at the heap's end, and not 64 bytes later.
-static void blob_at_the_end_of_the_heap(void **state) {
+TEST(blob_at_the_end_of_the_heap) {
 	struct lab *f = *state;
 	struct weir_writer_usage usage;
 	struct weir_service_table *table;
@@ -143,7 +145,7 @@ static void blob_at_the_end_of_the_heap(void **state) {
 	REFUSED(services_pass, table->ranges, 1);
 }
 
-static void broken_service_tables_are_refused(void **state) {
+TEST(broken_service_tables_are_refused) {
 	struct lab *f = *state;
 	struct weir_service_table *t = f->services;
 
@@ -165,7 +167,7 @@ static void broken_service_tables_are_refused(void **state) {
 	REFUSED(services_pass, t->ranges_off, UINT64_MAX - 7);
 }
 
-static void broken_selections_are_refused(void **state) {
+TEST(broken_selections_are_refused) {
 	struct lab *f = *state;
 	struct weir_selection *s = f->selection;
 
@@ -204,7 +206,7 @@ static bool second_subset_passes(const struct lab *f) {
 		f->segment, 2, f->segment->roots->selection[2], 1, &extent, &view);
 }
 
-static void broken_subsets_are_refused(void **state) {
+TEST(broken_subsets_are_refused) {
 	struct lab *f = *state;
 	struct weir_selection *s = fixture_subsets(f->writer, 2, 20, 3, 251);
 	struct weir_selection_subset *second = (void *)(s + 1);
@@ -233,20 +235,4 @@ static void broken_subsets_are_refused(void **state) {
 	s->subsets = 0;
 	assert_int_equal(weir_blob_subsets(f->segment, 2, f->segment->roots->selection[2]), 0);
 	assert_int_equal(weir_blob_subsets(f->segment, 2, 0), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(broken_blob_headers_are_refused),
-		TEST(generations_beyond_32_bits_are_accepted),
-		TEST(references_out_of_the_heap_are_refused),
-		TEST(blob_at_the_end_of_the_heap),
-		TEST(broken_service_tables_are_refused),
-		TEST(broken_selections_are_refused),
-		TEST(broken_subsets_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

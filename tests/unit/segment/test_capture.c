@@ -46,12 +46,11 @@ static struct weir_capture_record record(uint64_t number, uint16_t saved) {
 
 // --- orders -------------------------------------------------------------------------------
 
-static void an_order_is_read_whole_and_ends(void **state) {
+TEST(an_order_is_read_whole_and_ends) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
 	uint64_t first, second;
 
-	(void)state;
 	assert_int_equal(weir_capture_wanted(own.dataplane), 0);
 	terms.client_family = 6;
 	terms.client_bits = 128;
@@ -75,12 +74,11 @@ static void an_order_is_read_whole_and_ends(void **state) {
 }
 
 // A control process that dies between two stores, and the next one.
-static void a_half_written_order_is_none(void **state) {
+TEST(a_half_written_order_is_none) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
 
-	(void)state;
 	own.control->capture_control->version |= 1;
 	assert_int_equal(weir_capture_read(own.dataplane, number, &got), -EAGAIN);
 	number = weir_capture_order(own.control, &terms, NOW);
@@ -91,7 +89,7 @@ static void a_half_written_order_is_none(void **state) {
 	unmake(&own);
 }
 
-static void terms_out_of_range_are_refused(void **state) {
+TEST(terms_out_of_range_are_refused) {
 	struct own own = make();
 	const struct {
 		size_t at, bytes;
@@ -115,7 +113,6 @@ static void terms_out_of_range_are_refused(void **state) {
 	};
 	struct weir_capture_terms terms, got;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		terms = any();
 		memcpy((uint8_t *)&terms + wrong[i].at, &wrong[i].value, wrong[i].bytes);
@@ -160,13 +157,12 @@ static void check(const struct weir_capture_packet *packet, uint32_t i) {
 	assert_memory_equal(packet->data, data, packet->record.saved);
 }
 
-static void records_come_whole_round_and_round(void **state) {
+TEST(records_come_whole_round_and_round) {
 	struct own own = make();
 	struct weir_capture_terms terms = any();
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
 	struct weir_capture_packet packet;
 
-	(void)state;
 	for (uint32_t i = 0; i < 5000; i += 3) { // a dozen times round
 		for (uint32_t k = 0; k < 3; k++) {
 			assert_true(put(&own, number, i + k));
@@ -180,7 +176,7 @@ static void records_come_whole_round_and_round(void **state) {
 	unmake(&own);
 }
 
-static void a_full_ring_loses_the_new_record(void **state) {
+TEST(a_full_ring_loses_the_new_record) {
 	struct own own = make();
 	struct weir_capture_terms terms = any();
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
@@ -188,7 +184,6 @@ static void a_full_ring_loses_the_new_record(void **state) {
 	struct weir_capture_packet packet;
 	uint32_t n = 0;
 
-	(void)state;
 	while (put(&own, number, n)) {
 		n++;
 	}
@@ -203,13 +198,12 @@ static void a_full_ring_loses_the_new_record(void **state) {
 	unmake(&own);
 }
 
-static void a_new_order_passes_over_former_records(void **state) {
+TEST(a_new_order_passes_over_former_records) {
 	struct own own = make();
 	struct weir_capture_terms terms = any();
 	uint64_t former = weir_capture_order(own.control, &terms, NOW), number, lost, limited;
 	struct weir_capture_packet packet;
 
-	(void)state;
 	weir_capture_begin(&own.dataplane->capture_rings[1], former);
 	own.dataplane->capture_rings[1].lost = 7;
 	own.dataplane->capture_rings[1].limited = 9;
@@ -229,11 +223,10 @@ static void a_new_order_passes_over_former_records(void **state) {
 }
 
 // Control says anything of how far it has read: the worker stays inside the ring.
-static void a_position_out_of_range_is_a_full_ring(void **state) {
+TEST(a_position_out_of_range_is_a_full_ring) {
 	static const uint64_t heads[] = {1, 64, WEIR_CAPTURE_RING_BYTES, 1ull << 63};
 	struct own own = make();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
 		own.control->capture_control->read[1].head = heads[i];
 		assert_false(put(&own, 1, 5));
@@ -243,14 +236,13 @@ static void a_position_out_of_range_is_a_full_ring(void **state) {
 }
 
 // Whatever a dataplane writes, control reads nothing outside of the ring, and gets on.
-static void a_broken_ring_is_passed_over(void **state) {
+TEST(a_broken_ring_is_passed_over) {
 	struct own own = make();
 	struct weir_capture_ring *ring = &own.dataplane->capture_rings[1];
 	struct weir_ring_position *read = &own.control->capture_control->read[1];
 	struct weir_capture_packet packet;
 	uint64_t random = 7;
 
-	(void)state;
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint64_t tail = ring->tail;
 
@@ -295,14 +287,13 @@ static void *give_orders(void *context) {
 	return NULL;
 }
 
-static void an_order_is_whole_or_none_while_it_changes(void **state) {
+TEST(an_order_is_whole_or_none_while_it_changes) {
 	struct own own = make();
 	struct weir_capture_terms got;
 	uint32_t read = 0;
 	uint64_t number = 0;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, give_orders, &own), 0);
 	while (number < ORDERS) {
 		number = weir_capture_wanted(own.dataplane);
@@ -320,20 +311,4 @@ static void an_order_is_whole_or_none_while_it_changes(void **state) {
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_true(read > 0);
 	unmake(&own);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(an_order_is_read_whole_and_ends),
-		cmocka_unit_test(a_half_written_order_is_none),
-		cmocka_unit_test(terms_out_of_range_are_refused),
-		cmocka_unit_test(records_come_whole_round_and_round),
-		cmocka_unit_test(a_full_ring_loses_the_new_record),
-		cmocka_unit_test(a_new_order_passes_over_former_records),
-		cmocka_unit_test(a_position_out_of_range_is_a_full_ring),
-		cmocka_unit_test(a_broken_ring_is_passed_over),
-		cmocka_unit_test(an_order_is_whole_or_none_while_it_changes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

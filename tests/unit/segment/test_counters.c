@@ -4,16 +4,12 @@
 #include "counters.h"
 
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "layout.h"
+#include "test.h"
 
 #define COUNT(rows) (sizeof(rows) / sizeof((rows)[0]))
 
@@ -93,16 +89,14 @@ static void check_rows(const struct row *rows, size_t n) {
 	}
 }
 
-static void counters_are_fit_for_metrics(void **state) {
-	(void)state;
+TEST(counters_are_fit_for_metrics) {
 	check_rows(worker_rows, COUNT(worker_rows));
 	check_rows(share_rows, COUNT(share_rows));
 	check_rows(steal_rows, COUNT(steal_rows));
 }
 
 // A name is a counter wherever it occurs, or a gauge: weirctl goes by the name alone.
-static void counters_and_gauges_have_different_names(void **state) {
-	(void)state;
+TEST(counters_and_gauges_have_different_names) {
 	assert_int_equal(COUNT(counter_rows) + COUNT(gauge_rows),
 		COUNT(worker_rows) + COUNT(share_rows) + COUNT(steal_rows));
 	for (size_t i = 0; i < COUNT(gauge_rows); i++) {
@@ -112,8 +106,7 @@ static void counters_and_gauges_have_different_names(void **state) {
 	}
 }
 
-static void counters_in_the_segment_are_those_of_the_list(void **state) {
-	(void)state;
+TEST(counters_in_the_segment_are_those_of_the_list) {
 	// And the heartbeat and the drops between those of ABI 5 and the later ones.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
@@ -122,14 +115,4 @@ static void counters_in_the_segment_are_those_of_the_list(void **state) {
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
 	assert_int_equal(
 		offsetof(struct weir_share_counters, half_open), COUNT(share_rows) * 8 + 8);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(counters_are_fit_for_metrics),
-		cmocka_unit_test(counters_and_gauges_have_different_names),
-		cmocka_unit_test(counters_in_the_segment_are_those_of_the_list),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

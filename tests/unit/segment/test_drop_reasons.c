@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <ctype.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "drop_reasons.h"
+#include "test.h"
 
-static void every_reason_has_a_name_and_a_text_of_its_own(void **state) {
-	(void)state;
+TEST(every_reason_has_a_name_and_a_text_of_its_own) {
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		const char *name = weir_drop_reason_name((enum weir_drop_reason)i);
 
@@ -30,8 +24,7 @@ static void every_reason_has_a_name_and_a_text_of_its_own(void **state) {
 	}
 }
 
-static void names_belong_to_their_reasons(void **state) {
-	(void)state;
+TEST(names_belong_to_their_reasons) {
 	assert_string_equal(weir_drop_reason_name(WEIR_DROP_FRAME_TOO_SHORT), "frame_too_short");
 	assert_string_equal(weir_drop_reason_name(WEIR_DROP_NO_BACKEND), "no_backend");
 	assert_string_equal(weir_drop_reason_name(WEIR_DROP_TX_FULL), "tx_full");
@@ -39,20 +32,9 @@ static void names_belong_to_their_reasons(void **state) {
 		weir_drop_reason_text(WEIR_DROP_NO_BACKEND), "the service has no usable backend");
 }
 
-static void unknown_reasons_are_said_to_be_unknown(void **state) {
-	(void)state;
+TEST(unknown_reasons_are_said_to_be_unknown) {
 	assert_string_equal(
 		weir_drop_reason_name((enum weir_drop_reason)WEIR_DROP_REASON_COUNT), "unknown");
 	assert_string_equal(weir_drop_reason_name((enum weir_drop_reason) - 1), "unknown");
 	assert_non_null(weir_drop_reason_text((enum weir_drop_reason)1000000));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_reason_has_a_name_and_a_text_of_its_own),
-		cmocka_unit_test(names_belong_to_their_reasons),
-		cmocka_unit_test(unknown_reasons_are_said_to_be_unknown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

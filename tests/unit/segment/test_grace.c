@@ -38,7 +38,9 @@ static void report(struct lab *f, uint32_t worker) {
 	weir_grace_report(f->segment, worker, weir_grace_token(f->segment));
 }
 
-static void offline_workers_do_not_count(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(offline_workers_do_not_count) {
 	struct lab *f = *state;
 	uint64_t token = weir_grace_start(&f->grace);
 
@@ -50,7 +52,7 @@ static void offline_workers_do_not_count(void **state) {
 	assert_true(weir_grace_passed(&f->grace, token));
 }
 
-static void every_worker_that_is_online_is_waited_for(void **state) {
+TEST(every_worker_that_is_online_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
 
@@ -72,7 +74,7 @@ static void every_worker_that_is_online_is_waited_for(void **state) {
 	assert_true(weir_grace_passed(&f->grace, token));
 }
 
-static void report_covers_tokens_up_to_its_own(void **state) {
+TEST(report_covers_tokens_up_to_its_own) {
 	struct lab *f = *state;
 	uint64_t first, second, third;
 
@@ -91,7 +93,7 @@ static void report_covers_tokens_up_to_its_own(void **state) {
 }
 
 // It looked for tables before the token was there: what it found may just have been unlinked.
-static void worker_that_came_in_before_the_token_is_waited_for(void **state) {
+TEST(worker_that_came_in_before_the_token_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
 
@@ -105,7 +107,7 @@ static void worker_that_came_in_before_the_token_is_waited_for(void **state) {
 }
 
 // It came in after the token: what was unlinked before is nowhere to be found.
-static void worker_that_came_in_after_the_token_is_not_waited_for(void **state) {
+TEST(worker_that_came_in_after_the_token_is_not_waited_for) {
 	struct lab *f = *state;
 	uint64_t token = weir_grace_start(&f->grace);
 
@@ -115,7 +117,7 @@ static void worker_that_came_in_after_the_token_is_not_waited_for(void **state) 
 }
 
 // Before the first token there is no word of a worker that is online but odd ones.
-static void word_of_a_worker_that_is_online_is_never_0(void **state) {
+TEST(word_of_a_worker_that_is_online_is_never_0) {
 	const uint64_t tokens[] = {0, 1, 2, UINT64_MAX, UINT64_MAX - 1, 1ull << 63};
 	struct lab *f = *state;
 
@@ -130,7 +132,7 @@ static void word_of_a_worker_that_is_online_is_never_0(void **state) {
 	}
 }
 
-static void tokens_wrap(void **state) {
+TEST(tokens_wrap) {
 	struct lab *f = *state;
 	uint64_t marks[8];
 
@@ -152,7 +154,7 @@ static void tokens_wrap(void **state) {
 
 // What a control process without manners left: any token, and so any words that workers took from
 // it. None of them is a report to the next one; a real report is, and a worker that is offline is.
-static void what_a_predecessor_left_is_no_report(void **state) {
+TEST(what_a_predecessor_left_is_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};
 	const size_t n = sizeof(near) / sizeof(near[0]);
@@ -189,7 +191,7 @@ static void what_a_predecessor_left_is_no_report(void **state) {
 }
 
 // As many workers as there can be, their words one behind the other in the way of new tokens.
-static void opening_ends_whatever_words_there_are(void **state) {
+TEST(opening_ends_whatever_words_there_are) {
 	const uint64_t apart = 1ull << 48;
 	static struct weir_quiescence words[WEIR_WORKERS_MAX];
 	struct lab *f = *state;
@@ -213,7 +215,7 @@ static void opening_ends_whatever_words_there_are(void **state) {
 }
 
 // A worker that stores what it likes is waited for, or it is its own loss; never a loop.
-static void garbage_in_words_later_on_only_counts_between_the_tokens(void **state) {
+TEST(garbage_in_words_later_on_only_counts_between_the_tokens) {
 	struct lab *f = *state;
 	uint64_t token, newest;
 
@@ -226,23 +228,4 @@ static void garbage_in_words_later_on_only_counts_between_the_tokens(void **stat
 		assert_int_equal(weir_grace_passed(&f->grace, token),
 			word == 0 || (word >= token && word <= newest));
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(offline_workers_do_not_count),
-		TEST(every_worker_that_is_online_is_waited_for),
-		TEST(report_covers_tokens_up_to_its_own),
-		TEST(worker_that_came_in_before_the_token_is_waited_for),
-		TEST(worker_that_came_in_after_the_token_is_not_waited_for),
-		TEST(word_of_a_worker_that_is_online_is_never_0),
-		TEST(tokens_wrap),
-		TEST(what_a_predecessor_left_is_no_report),
-		TEST(opening_ends_whatever_words_there_are),
-		TEST(garbage_in_words_later_on_only_counts_between_the_tokens),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 #define CROWD 200 // connections
 
-static void control_gets_the_segment_and_its_end_is_noticed(void **state) {
+TEST(control_gets_the_segment_and_its_end_is_noticed) {
 	struct lab *f = *state;
 	int fds[2];
 	pid_t pid;
@@ -31,7 +31,7 @@ static void control_gets_the_segment_and_its_end_is_noticed(void **state) {
 	assert_int_equal(weir_handover_server_fds(f->server, fds), 1);
 }
 
-static void killed_control_is_followed_by_another(void **state) {
+TEST(killed_control_is_followed_by_another) {
 	struct lab *f = *state;
 
 	for (uint64_t round = 1; round <= 20; round++) {
@@ -44,7 +44,7 @@ static void killed_control_is_followed_by_another(void **state) {
 	serve_until(f, 0);
 }
 
-static void second_control_is_told_who_is_attached(void **state) {
+TEST(second_control_is_told_who_is_attached) {
 	struct lab *f = *state;
 	pid_t first = start_control(f), second;
 	char expected[80];
@@ -113,7 +113,7 @@ static void call(struct lab *f, struct caller *caller) {
 	}
 }
 
-static void descriptors_arrive_at_their_ports(void **state) {
+TEST(descriptors_arrive_at_their_ports) {
 	struct lab *f = *state;
 	struct caller caller = {0};
 
@@ -138,7 +138,7 @@ static void descriptors_arrive_at_their_ports(void **state) {
 	close(caller.handover.vip_map_fd[2]);
 }
 
-static void sixteen_steered_ports_fit_in_one_message(void **state) {
+TEST(sixteen_steered_ports_fit_in_one_message) {
 	struct lab *f = *state;
 	struct caller caller = {0};
 
@@ -157,7 +157,7 @@ static void sixteen_steered_ports_fit_in_one_message(void **state) {
 	close(caller.connection);
 }
 
-static void crowd_at_the_door_does_not_hold_the_server(void **state) {
+TEST(crowd_at_the_door_does_not_hold_the_server) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fds[CROWD];
@@ -182,7 +182,7 @@ static void crowd_at_the_door_does_not_hold_the_server(void **state) {
 	serve_until(f, 0);
 }
 
-static void who_left_before_he_was_served_is_no_trouble(void **state) {
+TEST(who_left_before_he_was_served_is_no_trouble) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -210,7 +210,7 @@ static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	return r;
 }
 
-static void no_dataplane_is_said_so(void **state) {
+TEST(no_dataplane_is_said_so) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char why[200] = "";
@@ -229,7 +229,7 @@ static void no_dataplane_is_said_so(void **state) {
 }
 
 // As many descriptors as there are free places, and one more, are not enough for all that come.
-static void lack_of_descriptors_is_said_so(void **state) {
+TEST(lack_of_descriptors_is_said_so) {
 	struct lab *f = *state;
 	struct rlimit before, limit;
 
@@ -249,7 +249,7 @@ static void lack_of_descriptors_is_said_so(void **state) {
 	}
 }
 
-static void silent_dataplane_is_given_up(void **state) {
+TEST(silent_dataplane_is_given_up) {
 	struct lab *f = *state;
 	char why[200] = "";
 	uint64_t start = now_ms();
@@ -308,7 +308,7 @@ static void answer_like(
 	assert_int_equal(unlink(f->path), 0);
 }
 
-static void broken_answers_are_refused_and_leak_nothing(void **state) {
+TEST(broken_answers_are_refused_and_leak_nothing) {
 	struct lab *f = *state;
 	struct { // as in handover.c
 		uint64_t magic, fingerprint;
@@ -351,22 +351,4 @@ static void broken_answers_are_refused_and_leak_nothing(void **state) {
 	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors all the same
 	bad.error = EPERM;
 	answer_like(f, &bad, sizeof(bad), 3, -EPERM);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(control_gets_the_segment_and_its_end_is_noticed),
-		TEST(killed_control_is_followed_by_another),
-		TEST(second_control_is_told_who_is_attached),
-		TEST(descriptors_arrive_at_their_ports),
-		TEST(sixteen_steered_ports_fit_in_one_message),
-		TEST(crowd_at_the_door_does_not_hold_the_server),
-		TEST(who_left_before_he_was_served_is_no_trouble),
-		TEST(no_dataplane_is_said_so),
-		TEST(lack_of_descriptors_is_said_so),
-		TEST(silent_dataplane_is_given_up),
-		TEST(broken_answers_are_refused_and_leak_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

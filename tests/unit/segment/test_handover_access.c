@@ -23,7 +23,7 @@ static void expect_socket(const struct lab *f, uid_t uid, gid_t gid, mode_t mode
 	assert_int_equal(st.st_gid, gid);
 }
 
-static void socket_is_for_controls_user_and_root(void **state) {
+TEST(socket_is_for_controls_user_and_root) {
 	struct lab *f = *state;
 
 	if (getuid() != 0) {
@@ -83,7 +83,7 @@ static void listen_anew_to_all(struct lab *f, uid_t control_user) {
 	assert_int_equal(chmod(f->path, 0666), 0);
 }
 
-static void member_of_the_group_cannot_even_connect(void **state) {
+TEST(member_of_the_group_cannot_even_connect) {
 	struct lab *f = *state;
 
 	if (getuid() != 0) {
@@ -97,7 +97,7 @@ static void member_of_the_group_cannot_even_connect(void **state) {
 }
 
 // The mode may have been changed by hand, or by a hostile process of control's user.
-static void peer_of_another_user_gets_no_descriptor(void **state) {
+TEST(peer_of_another_user_gets_no_descriptor) {
 	struct weir_handover_refusals refusals;
 	struct lab *f = *state;
 	pid_t pid;
@@ -149,7 +149,7 @@ static pid_t start_flood(struct lab *f, uid_t uid) {
 	return pid;
 }
 
-static void flood_of_refused_peers_keeps_nobody_out(void **state) {
+TEST(flood_of_refused_peers_keeps_nobody_out) {
 	struct weir_handover_refusals refusals;
 	struct lab *f = *state;
 	uint64_t end;
@@ -184,7 +184,7 @@ static void flood_of_refused_peers_keeps_nobody_out(void **state) {
 }
 
 // A file that others can open can be locked by them; the directory can be opened.
-static void lock_cannot_be_taken_by_others(void **state) {
+TEST(lock_cannot_be_taken_by_others) {
 	struct lab *f = *state;
 	char path[128];
 	struct stat st;
@@ -202,7 +202,7 @@ static void lock_cannot_be_taken_by_others(void **state) {
 }
 
 // Control connects as soon as the socket appears: it must not find one that is not its own yet.
-static void socket_never_refuses_its_user(void **state) {
+TEST(socket_never_refuses_its_user) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	pid_t pid;
@@ -237,7 +237,7 @@ static void socket_never_refuses_its_user(void **state) {
 }
 
 // What a dataplane leaves that died before its socket had its name.
-static void unnamed_socket_is_replaced(void **state) {
+TEST(unnamed_socket_is_replaced) {
 	struct lab *f = *state;
 	char early[128];
 
@@ -248,7 +248,7 @@ static void unnamed_socket_is_replaced(void **state) {
 	assert_int_equal(access(early, F_OK), -1);
 }
 
-static void squatters_socket_is_replaced(void **state) {
+TEST(squatters_socket_is_replaced) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd;
@@ -275,7 +275,7 @@ static void squatters_socket_is_replaced(void **state) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
+TEST(live_socket_is_left_alone_and_a_stale_one_replaced) {
 	struct lab *f = *state;
 	const struct weir_handover_params params = {
 		.run_dir = f->dir, .control_user = (uid_t)-1, .group = (gid_t)-1};
@@ -296,7 +296,7 @@ static void live_socket_is_left_alone_and_a_stale_one_replaced(void **state) {
 	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
 }
 
-static void other_file_of_that_name_is_not_removed(void **state) {
+TEST(other_file_of_that_name_is_not_removed) {
 	struct lab *f = *state;
 	int fd;
 
@@ -310,7 +310,7 @@ static void other_file_of_that_name_is_not_removed(void **state) {
 	assert_null(f->server);
 }
 
-static void missing_directory_and_overlong_path_are_refused(void **state) {
+TEST(missing_directory_and_overlong_path_are_refused) {
 	struct weir_handover_server *server = NULL;
 	struct weir_handover handover;
 	char path[200], why[300] = "";
@@ -318,7 +318,6 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 		.run_dir = path, .control_user = (uid_t)-1, .group = (gid_t)-1};
 	int connection;
 
-	(void)state;
 	memset(path, 'x', sizeof(path));
 	path[sizeof(path) - 1] = '\0';
 	assert_int_equal(weir_handover_listen(&params, &server), -ENAMETOOLONG);
@@ -327,22 +326,4 @@ static void missing_directory_and_overlong_path_are_refused(void **state) {
 	params.run_dir = "/nonexistent/weir";
 	assert_int_equal(weir_handover_listen(&params, &server), -ENOENT);
 	weir_handover_server_free(NULL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(socket_is_for_controls_user_and_root),
-		TEST(member_of_the_group_cannot_even_connect),
-		TEST(peer_of_another_user_gets_no_descriptor),
-		TEST(flood_of_refused_peers_keeps_nobody_out),
-		TEST(lock_cannot_be_taken_by_others),
-		TEST(socket_never_refuses_its_user),
-		TEST(unnamed_socket_is_replaced),
-		TEST(squatters_socket_is_replaced),
-		TEST(live_socket_is_left_alone_and_a_stale_one_replaced),
-		TEST(other_file_of_that_name_is_not_removed),
-		TEST(missing_directory_and_overlong_path_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

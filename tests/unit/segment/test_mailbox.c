@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "mailbox.h"
+#include "test.h"
 
 #define MESSAGES 200000u
 
@@ -47,7 +42,9 @@ static struct weir_message numbered(uint64_t n) {
 	return message;
 }
 
-static void messages_come_out_in_order_and_whole(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(messages_come_out_in_order_and_whole) {
 	struct lab *f = *state;
 	struct weir_message message;
 
@@ -67,14 +64,14 @@ static void messages_come_out_in_order_and_whole(void **state) {
 	assert_false(receive(f, &message));
 }
 
-static void empty_ring_leaves_the_output_alone(void **state) {
+TEST(empty_ring_leaves_the_output_alone) {
 	struct weir_message message = numbered(9), before = message;
 
 	assert_false(receive(*state, &message));
 	assert_memory_equal(&message, &before, sizeof(message));
 }
 
-static void full_ring_refuses_and_loses_nothing(void **state) {
+TEST(full_ring_refuses_and_loses_nothing) {
 	struct lab *f = *state;
 	struct weir_message message;
 
@@ -91,7 +88,7 @@ static void full_ring_refuses_and_loses_nothing(void **state) {
 	assert_false(receive(f, &message));
 }
 
-static void indexes_may_wrap(void **state) {
+TEST(indexes_may_wrap) {
 	struct lab *f = *state;
 	struct weir_message message;
 
@@ -108,7 +105,7 @@ static void indexes_may_wrap(void **state) {
 }
 
 // The other process may write anything into its half.
-static void impossible_distance_counts_as_empty_and_resets(void **state) {
+TEST(impossible_distance_counts_as_empty_and_resets) {
 	struct lab *f = *state;
 	struct weir_message message;
 
@@ -141,7 +138,7 @@ static void *produce(void *arg) {
 	return NULL;
 }
 
-static void two_threads_pass_every_message_whole(void **state) {
+TEST(two_threads_pass_every_message_whole) {
 	struct lab *f = *state;
 	pthread_t producer;
 
@@ -158,7 +155,7 @@ static void two_threads_pass_every_message_whole(void **state) {
 }
 
 // A full ring, a position that is ahead and a tail that has jumped: the producer stores nothing.
-static void refused_message_is_stored_nowhere(void **state) {
+TEST(refused_message_is_stored_nowhere) {
 	const uint64_t distances[] = {WEIR_MAILBOX_MESSAGES, WEIR_MAILBOX_MESSAGES + 1, UINT64_MAX,
 		UINT64_MAX - WEIR_MAILBOX_MESSAGES, 1ull << 63};
 	struct weir_message message = numbered(7);
@@ -173,23 +170,4 @@ static void refused_message_is_stored_nowhere(void **state) {
 		assert_false(send(f, &message));
 		assert_memory_equal(&f->ring, &before, sizeof(before));
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			messages_come_out_in_order_and_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			empty_ring_leaves_the_output_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			full_ring_refuses_and_loses_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(indexes_may_wrap, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			impossible_distance_counts_as_empty_and_resets, setup, teardown),
-		cmocka_unit_test_setup_teardown(refused_message_is_stored_nowhere, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			two_threads_pass_every_message_whole, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,10 @@ static int setup_many(void **state) {
 	return 0;
 }
 
+TEST_EACH(setup_many, teardown);
+
 // What control looks at, and what the dataplane takes for its workers later, is there.
-static void ids_in_use_have_memory_for_their_counters(void **state) {
+TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;
 
@@ -76,7 +78,7 @@ static void ids_in_use_have_memory_for_their_counters(void **state) {
 }
 
 // Whatever it is that finds no memory: nothing comes in use, and all does once there is some.
-static void without_memory_no_id_comes_in_use(void **state) {
+TEST(without_memory_no_id_comes_in_use) {
 	struct lab *f = *state;
 	int r = -ENOMEM;
 	unsigned int calls;
@@ -99,7 +101,7 @@ static void without_memory_no_id_comes_in_use(void **state) {
 }
 
 // The heap has room, the machine has not.
-static void blob_without_memory_is_no_full_heap(void **state) {
+TEST(blob_without_memory_is_no_full_heap) {
 	struct lab *f = *state;
 	struct weir_blob *blob;
 
@@ -114,15 +116,4 @@ static void blob_without_memory_is_no_full_heap(void **state) {
 	blob = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 4096);
 	assert_non_null(blob);
 	weir_writer_discard(f->writer, blob);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup_many, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(ids_in_use_have_memory_for_their_counters),
-		TEST(without_memory_no_id_comes_in_use),
-		TEST(blob_without_memory_is_no_full_heap),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

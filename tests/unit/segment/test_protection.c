@@ -149,7 +149,9 @@ static int open_again(const struct lab *f) {
 	return r;
 }
 
-static void control_cannot_change_statistics(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(control_cannot_change_statistics) {
 	static const struct {
 		const char *name;
 		try_function *try_it;
@@ -211,7 +213,7 @@ static int store_heap(const struct lab *f) {
 	return 0;
 }
 
-static void store_of_the_dataplane_to_tables_ends_it(void **state) {
+TEST(store_of_the_dataplane_to_tables_ends_it) {
 	try_function *const tries[] = {store_row, store_news, store_root, store_heap};
 	struct lab *f = *state;
 
@@ -246,7 +248,7 @@ static int punch_and_read(const struct lab *f) {
 	return 0;
 }
 
-static void tables_may_lose_pages_but_do_not_end_who_reads_them(void **state) {
+TEST(tables_may_lose_pages_but_do_not_end_who_reads_them) {
 	struct lab *f = *state;
 
 	f->control->news->updates = 77;
@@ -254,16 +256,4 @@ static void tables_may_lose_pages_but_do_not_end_who_reads_them(void **state) {
 	assert_int_equal(f->segment->news->updates, 77);
 	assert_int_equal(outcome(f, punch_and_read), 0);
 	assert_int_equal(f->segment->news->updates, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(control_cannot_change_statistics),
-		TEST(store_of_the_dataplane_to_tables_ends_it),
-		TEST(tables_may_lose_pages_but_do_not_end_who_reads_them),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

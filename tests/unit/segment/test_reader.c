@@ -78,7 +78,9 @@ static bool frees(struct lab *f) {
 	       weir_writer_reclaim(f->writer) == 0;
 }
 
-static void reader_of_no_worker_is_refused(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(reader_of_no_worker_is_refused) {
 	struct lab *f = *state;
 	struct weir_reader reader;
 
@@ -86,7 +88,7 @@ static void reader_of_no_worker_is_refused(void **state) {
 		weir_reader_init(&reader, f->segment, FIXTURE_WORKERS, NULL, NULL), -EINVAL);
 }
 
-static void nothing_published_gives_empty_views(void **state) {
+TEST(nothing_published_gives_empty_views) {
 	struct lab *f = *state;
 	struct weir_backend_row row = fixture_row(9), zero = {0};
 
@@ -100,7 +102,7 @@ static void nothing_published_gives_empty_views(void **state) {
 	assert_true(reports(f));
 }
 
-static void published_tables_are_adopted_and_withdrawn(void **state) {
+TEST(published_tables_are_adopted_and_withdrawn) {
 	const uint8_t address[16] = {198, 51, 100, 10};
 	const struct weir_backend_row row = fixture_row(299), zero = {0};
 	struct lab *f = *state;
@@ -134,7 +136,7 @@ static void published_tables_are_adopted_and_withdrawn(void **state) {
 }
 
 // The view is what was checked: what the blob's header says later does not matter.
-static void header_is_read_once(void **state) {
+TEST(header_is_read_once) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 10, 251);
 
@@ -151,7 +153,7 @@ static void header_is_read_once(void **state) {
 }
 
 // Each worker has the subset with its number, modulo how many there are.
-static void worker_adopts_its_own_subset(void **state) {
+TEST(worker_adopts_its_own_subset) {
 	struct lab *f = *state;
 
 	for (uint32_t subsets = 1; subsets <= FIXTURE_WORKERS; subsets++) {
@@ -182,7 +184,7 @@ static void worker_adopts_its_own_subset(void **state) {
 // --- refusals -------------------------------------------------------------------------------
 
 // What is wrong with one worker's subset is nothing to the others.
-static void broken_subset_is_refused_by_its_worker_alone(void **state) {
+TEST(broken_subset_is_refused_by_its_worker_alone) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_subsets(f->writer, 0, 9, 3, 251);
 	struct weir_selection_subset *others = (void *)(selection + 1);
@@ -201,7 +203,7 @@ static void broken_subset_is_refused_by_its_worker_alone(void **state) {
 	weir_reader_fini(&third);
 }
 
-static void refused_selection_leaves_the_last_good_one_in_use(void **state) {
+TEST(refused_selection_leaves_the_last_good_one_in_use) {
 	struct lab *f = *state;
 	uint64_t generation;
 
@@ -231,7 +233,7 @@ static void refused_selection_leaves_the_last_good_one_in_use(void **state) {
 	assert_true(reports(f));
 }
 
-static void refused_service_table_leaves_the_last_good_one_in_use(void **state) {
+TEST(refused_service_table_leaves_the_last_good_one_in_use) {
 	const uint8_t address[16] = {198, 51, 100, 10};
 	struct lab *f = *state;
 	struct weir_service_table *broken;
@@ -258,7 +260,7 @@ static void refused_service_table_leaves_the_last_good_one_in_use(void **state) 
 }
 
 // The table before is published again, as it was.
-static void former_table_is_restored(void **state) {
+TEST(former_table_is_restored) {
 	const struct weir_root root = fixture_selection_root(3);
 	struct lab *f = *state;
 	struct weir_writer_usage usage;
@@ -304,7 +306,7 @@ static void former_table_is_restored(void **state) {
 }
 
 // Nothing was published before: there is nothing to go back to.
-static void first_table_that_is_refused_cannot_be_restored(void **state) {
+TEST(first_table_that_is_refused_cannot_be_restored) {
 	struct lab *f = *state;
 
 	publish(f, 3, broken_selection(f, 3, 4));
@@ -321,7 +323,7 @@ static void first_table_that_is_refused_cannot_be_restored(void **state) {
 }
 
 // With several refused, one of those that still are is shown when another one is replaced.
-static void each_refused_table_is_shown_until_it_is_replaced(void **state) {
+TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	struct lab *f = *state;
 
 	for (uint16_t service = 0; service < 4; service++) {
@@ -352,7 +354,7 @@ static void each_refused_table_is_shown_until_it_is_replaced(void **state) {
 }
 
 // A row is a copy: the refusal of one keeps nothing alive, and stops no report.
-static void refused_row_leaves_the_copy_before(void **state) {
+TEST(refused_row_leaves_the_copy_before) {
 	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
 	struct lab *f = *state;
 
@@ -369,7 +371,7 @@ static void refused_row_leaves_the_copy_before(void **state) {
 }
 
 // A worker that was offline kept nothing alive: it has no last good table.
-static void reader_that_comes_back_starts_from_nothing(void **state) {
+TEST(reader_that_comes_back_starts_from_nothing) {
 	struct lab *f = *state;
 
 	publish(f, 0, fixture_selection(f->writer, 0, 7, 251));
@@ -389,26 +391,4 @@ static void reader_that_comes_back_starts_from_nothing(void **state) {
 	weir_reader_online(&f->reader);
 	assert_int_equal(refusals(f)->refused, 0);
 	assert_true(reports(f));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(reader_of_no_worker_is_refused),
-		TEST(nothing_published_gives_empty_views),
-		TEST(published_tables_are_adopted_and_withdrawn),
-		TEST(header_is_read_once),
-		TEST(worker_adopts_its_own_subset),
-		TEST(broken_subset_is_refused_by_its_worker_alone),
-		TEST(refused_selection_leaves_the_last_good_one_in_use),
-		TEST(refused_service_table_leaves_the_last_good_one_in_use),
-		TEST(former_table_is_restored),
-		TEST(first_table_that_is_refused_cannot_be_restored),
-		TEST(each_refused_table_is_shown_until_it_is_replaced),
-		TEST(refused_row_leaves_the_copy_before),
-		TEST(reader_that_comes_back_starts_from_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,8 +67,10 @@ static struct weir_backend_row current(const struct lab *f) {
 	return row;
 }
 
+TEST_EACH(setup, teardown);
+
 // Version n is in copy n % 2; the one before is untouched in the other.
-static void version_tells_the_copy_in_use(void **state) {
+TEST(version_tells_the_copy_in_use) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[BACKEND];
 	uint64_t updates = f->segment->news->updates;
@@ -90,7 +92,7 @@ static void version_tells_the_copy_in_use(void **state) {
 	assert_int_equal(f->segment->rows[BACKEND + 1].version, 0);
 }
 
-static void same_row_is_not_published_again(void **state) {
+TEST(same_row_is_not_published_again) {
 	struct lab *f = *state;
 	struct weir_backend_row row = filled(3), zero = {0};
 	uint64_t updates;
@@ -112,7 +114,7 @@ static void same_row_is_not_published_again(void **state) {
 }
 
 // A control process that ended while it wrote: the copy that is not in use, up to any byte.
-static void half_a_row_is_nothing(void **state) {
+TEST(half_a_row_is_nothing) {
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[BACKEND];
 	struct weir_backend_row row = filled(1), next = filled(2), found;
@@ -172,7 +174,7 @@ static void publish_two(int signal, siginfo_t *info, void *context) {
 }
 
 // One half of it from before, one half from after: that is noticed, however long it took.
-static void copy_that_is_overtaken_twice_is_noticed(void **state) {
+TEST(copy_that_is_overtaken_twice_is_noticed) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];
 	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
@@ -199,7 +201,7 @@ static void copy_that_is_overtaken_twice_is_noticed(void **state) {
 }
 
 // Flipped as fast as it can be: no copy is of two rows.
-static void copies_are_never_torn(void **state) {
+TEST(copies_are_never_torn) {
 	struct lab *f = *state;
 	struct weir_backend_row row = filled(0);
 	pthread_t thread;
@@ -215,18 +217,4 @@ static void copies_are_never_torn(void **state) {
 	pthread_join(thread, NULL);
 	print_message("%llu copies\n", (unsigned long long)f->copies);
 	assert_false(f->torn);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(version_tells_the_copy_in_use),
-		TEST(same_row_is_not_published_again),
-		TEST(half_a_row_is_nothing),
-		TEST(copy_that_is_overtaken_twice_is_noticed),
-		TEST(copies_are_never_torn),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

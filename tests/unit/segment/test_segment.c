@@ -41,11 +41,10 @@ static struct weir_segment *attach(const struct weir_segment *segment) {
 	return other;
 }
 
-static void attached_segment_is_the_created_one(void **state) {
+TEST(attached_segment_is_the_created_one) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_segment *other = attach(segment);
 
-	(void)state;
 	assert_ptr_not_equal(segment->statistics, other->statistics);
 	assert_ptr_not_equal(segment->tables, other->tables);
 	assert_true(segment->epoch != 0 && segment->epoch == other->epoch);
@@ -84,11 +83,10 @@ static void attached_segment_is_the_created_one(void **state) {
 }
 
 // Owners and counters of buckets, as workers write them and control reads them.
-static void buckets_are_those_of_the_workers(void **state) {
+TEST(buckets_are_those_of_the_workers) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL, *control;
 
-	(void)state;
 	p.bucketing = WEIR_BUCKETING_YES;
 	assert_int_equal(weir_segment_create(&p, &segment), 0);
 	control = attach(segment);
@@ -106,11 +104,10 @@ static void buckets_are_those_of_the_workers(void **state) {
 	weir_segment_free(segment);
 }
 
-static void workers_steal_when_control_says_so_and_flows_are_in_buckets(void **state) {
+TEST(workers_steal_when_control_says_so_and_flows_are_in_buckets) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL, *control;
 
-	(void)state;
 	for (int bucketing = 0; bucketing < WEIR_BUCKETING_COUNT; bucketing++) {
 		p.bucketing = (enum weir_bucketing)bucketing;
 		assert_int_equal(weir_segment_create(&p, &segment), 0);
@@ -128,10 +125,9 @@ static void workers_steal_when_control_says_so_and_flows_are_in_buckets(void **s
 }
 
 // A dataplane of ABI 5, which is still served, has neither ports' counters nor buckets.
-static void former_layout_is_attached_without_what_came_later(void **state) {
+TEST(former_layout_is_attached_without_what_came_later) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES), *control;
 
-	(void)state;
 	segment->header->abi = 5;
 	segment->header->header_bytes = weir_layout_header_bytes(5);
 	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
@@ -146,12 +142,11 @@ static void former_layout_is_attached_without_what_came_later(void **state) {
 	weir_segment_free(segment);
 }
 
-static void new_segment_is_empty_with_workers_offline(void **state) {
+TEST(new_segment_is_empty_with_workers_offline) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
 	struct weir_grace grace = weir_grace_open(control);
 
-	(void)state;
 	assert_int_equal(segment->roots->services, 0);
 	assert_int_equal(segment->notes->control_pid, 0);
 	assert_int_equal(segment->news->updates, 0);
@@ -167,7 +162,7 @@ static void new_segment_is_empty_with_workers_offline(void **state) {
 }
 
 // Each structure that one process writes has its lines for itself.
-static void regions_begin_on_lines_of_their_own(void **state) {
+TEST(regions_begin_on_lines_of_their_own) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	const void *const starts[] = {segment->quiescence, segment->refusals,
 		segment->worker_counters, segment->worker_boxes, segment->port_counters,
@@ -177,7 +172,6 @@ static void regions_begin_on_lines_of_their_own(void **state) {
 		segment->identity_services, segment->identity_backends, segment->service_bases,
 		segment->backend_bases, segment->rows, segment->costs};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		assert_int_equal((uintptr_t)starts[i] % 64, 0);
 	}
@@ -187,10 +181,9 @@ static void regions_begin_on_lines_of_their_own(void **state) {
 	weir_segment_free(segment);
 }
 
-static void epoch_is_new_at_every_creation(void **state) {
+TEST(epoch_is_new_at_every_creation) {
 	struct weir_segment *a = fixture_segment(4096), *b = fixture_segment(4096);
 
-	(void)state;
 	assert_true(a->epoch != b->epoch);
 	weir_segment_free(a);
 	weir_segment_free(b);
@@ -204,12 +197,11 @@ static uint64_t backed_bytes(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-static void memory_is_sealed_private_and_sparse(void **state) {
+TEST(memory_is_sealed_private_and_sparse) {
 	struct weir_segment *segment = fixture_segment(1ull << 30);
 	const int fds[] = {segment->statistics_fd, segment->tables_fd};
 	const uint64_t bytes[] = {segment->statistics_bytes, segment->tables_bytes};
 
-	(void)state;
 	assert_int_equal(fcntl(fds[0], F_GET_SEALS),
 		F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE);
 	assert_int_equal(fcntl(fds[1], F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
@@ -225,12 +217,11 @@ static void memory_is_sealed_private_and_sparse(void **state) {
 	weir_segment_free(segment);
 }
 
-static void largest_and_smallest_segments_work(void **state) {
+TEST(largest_and_smallest_segments_work) {
 	struct weir_segment_params p = params();
 	struct weir_port_info ports[WEIR_PORTS_MAX] = {{.name = ""}};
 	struct weir_segment *segment = NULL;
 
-	(void)state;
 	p.workers = p.ports = p.max_services = p.max_backends = 1;
 	p.heap_bytes = 64;
 	assert_int_equal(weir_segment_create(&p, &segment), 0);
@@ -247,12 +238,11 @@ static void largest_and_smallest_segments_work(void **state) {
 	weir_segment_free(segment);
 }
 
-static void parameters_out_of_range_are_refused(void **state) {
+TEST(parameters_out_of_range_are_refused) {
 	struct weir_segment *segment = NULL;
 	struct weir_segment_params bad[13];
 	unsigned int n = 0;
 
-	(void)state;
 	for (unsigned int i = 0; i < 13; i++) {
 		bad[i] = params();
 	}
@@ -275,12 +265,11 @@ static void parameters_out_of_range_are_refused(void **state) {
 	}
 }
 
-static void names_without_end_are_cut(void **state) {
+TEST(names_without_end_are_cut) {
 	struct weir_segment_params p = params();
 	struct weir_port_info ports[2];
 	struct weir_segment *segment = NULL;
 
-	(void)state;
 	memset(ports, 'x', sizeof(ports));
 	p.port_info = ports;
 	assert_int_equal(weir_segment_create(&p, &segment), 0);
@@ -311,13 +300,12 @@ static uint64_t taken_bytes(int fd) {
 }
 
 // Either there are pages and everything works on them, or there are none and that is said.
-static void huge_pages_work_or_are_refused(void **state) {
+TEST(huge_pages_work_or_are_refused) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
 	uint64_t pages = free_huge_pages();
 	int r;
 
-	(void)state;
 	p.huge_pages = true;
 	p.max_backends = WEIR_BACKENDS_MAX; // their counters have huge pages of their own
 	r = weir_segment_create(&p, &segment);
@@ -337,11 +325,10 @@ static void huge_pages_work_or_are_refused(void **state) {
 	weir_segment_free(segment);
 }
 
-static void more_huge_pages_than_there_are_is_no_memory(void **state) {
+TEST(more_huge_pages_than_there_are_is_no_memory) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
 
-	(void)state;
 	p.huge_pages = true;
 	p.workers = WEIR_WORKERS_MAX;
 	p.max_backends = WEIR_BACKENDS_MAX; // 128 pages of counters
@@ -351,13 +338,12 @@ static void more_huge_pages_than_there_are_is_no_memory(void **state) {
 	assert_int_equal(weir_segment_create(&p, &segment), -ENOMEM);
 }
 
-static void refused_descriptor_stays_the_callers(void **state) {
+TEST(refused_descriptor_stays_the_callers) {
 	struct weir_segment *good = fixture_segment(FIXTURE_HEAP_BYTES);
 	int fd = memfd_create("not a segment", MFD_CLOEXEC);
 	struct weir_segment *segment = NULL;
 	char why[200] = "";
 
-	(void)state;
 	assert_true(fd >= 0);
 	assert_int_equal(
 		weir_segment_attach(fd, good->tables_fd, &segment, why, sizeof(why)), -EPROTO);
@@ -389,13 +375,12 @@ static uint64_t memory_of(int fd) {
 }
 
 // The dataplane maps what control has written, and takes no memory for what it has only noted.
-static void noted_heap_without_memory_is_not_taken(void **unused) {
+TEST(noted_heap_without_memory_is_not_taken) {
 	const uint64_t written = 3 * 4096 + 64, heap = 64u << 20;
 	struct weir_segment *segment = fixture_segment(heap);
 	struct weir_segment *control = fixture_control(segment);
 	uint64_t before;
 
-	(void)unused;
 	memset(control->tables + control->heap_off, 1, written);
 	control->notes->heap_used = written;
 	before = memory_of(segment->tables_fd);
@@ -411,26 +396,4 @@ static void noted_heap_without_memory_is_not_taken(void **unused) {
 	assert_int_equal(memory_of(segment->tables_fd), before);
 	weir_segment_free(control);
 	weir_segment_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(attached_segment_is_the_created_one),
-		cmocka_unit_test(buckets_are_those_of_the_workers),
-		cmocka_unit_test(workers_steal_when_control_says_so_and_flows_are_in_buckets),
-		cmocka_unit_test(former_layout_is_attached_without_what_came_later),
-		cmocka_unit_test(new_segment_is_empty_with_workers_offline),
-		cmocka_unit_test(regions_begin_on_lines_of_their_own),
-		cmocka_unit_test(epoch_is_new_at_every_creation),
-		cmocka_unit_test(memory_is_sealed_private_and_sparse),
-		cmocka_unit_test(largest_and_smallest_segments_work),
-		cmocka_unit_test(noted_heap_without_memory_is_not_taken),
-		cmocka_unit_test(parameters_out_of_range_are_refused),
-		cmocka_unit_test(names_without_end_are_cut),
-		cmocka_unit_test(huge_pages_work_or_are_refused),
-		cmocka_unit_test(more_huge_pages_than_there_are_is_no_memory),
-		cmocka_unit_test(refused_descriptor_stays_the_callers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

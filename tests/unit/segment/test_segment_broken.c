@@ -45,11 +45,10 @@ static int try_attach(const struct weir_segment *segment, char *why, size_t why_
 		assert_int_equal(try_attach(segment, reason, sizeof(reason)), 0); \
 	} while (0)
 
-static void other_magic_and_other_abi_are_said_clearly(void **state) {
+TEST(other_magic_and_other_abi_are_said_clearly) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	char why[300];
 
-	(void)state;
 	REFUSED(segment->header->magic, 0, -EPROTO);
 	REFUSED(segment->header->magic, WEIR_SEGMENT_MAGIC + 1, -EPROTO);
 	REFUSED(segment->header->abi, WEIR_SEGMENT_ABI + 1, -EPROTO);
@@ -65,11 +64,10 @@ static void other_magic_and_other_abi_are_said_clearly(void **state) {
 	weir_segment_free(segment);
 }
 
-static void contradictory_counts_are_refused(void **state) {
+TEST(contradictory_counts_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment_header *h = segment->header;
 
-	(void)state;
 	REFUSED(h->epoch, 0, -EBADMSG);
 	REFUSED(h->workers, 0, -EBADMSG);
 	REFUSED(h->workers, FIXTURE_WORKERS + 1, -EBADMSG);
@@ -129,7 +127,7 @@ static void offsets_out_of_place(const struct weir_segment *segment, uint64_t *c
 	}
 }
 
-static void offsets_out_of_place_are_refused(void **state) {
+TEST(offsets_out_of_place_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment_header *h = segment->header;
 	uint64_t *const statistics[] = {&h->quiescence_off, &h->refusals_off,
@@ -142,7 +140,6 @@ static void offsets_out_of_place_are_refused(void **state) {
 		&h->service_bases_off, &h->backend_bases_off, &h->rows_off, &h->costs_off,
 		&h->heap_off};
 
-	(void)state;
 	for (unsigned int i = 0; i < 12; i++) {
 		REFUSED(*statistics[i], 0, -EBADMSG);
 		REFUSED(*statistics[i], 64, -EBADMSG); // inside the header
@@ -154,12 +151,11 @@ static void offsets_out_of_place_are_refused(void **state) {
 	weir_segment_free(segment);
 }
 
-static void names_without_end_are_refused(void **state) {
+TEST(names_without_end_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_port_info *port = &segment->header->port[1];
 	char why[300];
 
-	(void)state;
 	memset(port->name, 'x', sizeof(port->name));
 	assert_int_equal(try_attach(segment, why, sizeof(why)), -EBADMSG);
 	memset(port->name, 0, sizeof(port->name));
@@ -203,7 +199,7 @@ static int attach_copies(
 	return r;
 }
 
-static void truncated_segments_are_refused(void **state) {
+TEST(truncated_segments_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	const uint64_t statistics[] = {0, 1, 8, 63, 100, sizeof(struct weir_segment_header) - 1,
 		sizeof(struct weir_segment_header), 4096, segment->header->backend_counters_off,
@@ -211,7 +207,6 @@ static void truncated_segments_are_refused(void **state) {
 	const uint64_t tables[] = {0, 1, 4096, segment->heap_off - 1, segment->heap_off,
 		segment->tables_bytes - 4096, segment->tables_bytes - 1};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(statistics) / sizeof(statistics[0]); i++) {
 		assert_int_equal(
 			attach_copies(segment, statistics[i], segment->tables_bytes), -ENODATA);
@@ -226,13 +221,12 @@ static void truncated_segments_are_refused(void **state) {
 }
 
 // Memory that could be taken away under us, whatever it holds.
-static void unsealed_memory_is_refused(void **state) {
+TEST(unsealed_memory_is_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *other = NULL;
 	int fds[3], pipes[2];
 	char why[300];
 
-	(void)state;
 	fds[0] = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	fds[1] = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	assert_int_equal(pipe(pipes), 0);
@@ -258,17 +252,4 @@ static void unsealed_memory_is_refused(void **state) {
 		close(fds[i]);
 	}
 	weir_segment_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(other_magic_and_other_abi_are_said_clearly),
-		cmocka_unit_test(contradictory_counts_are_refused),
-		cmocka_unit_test(offsets_out_of_place_are_refused),
-		cmocka_unit_test(names_without_end_are_refused),
-		cmocka_unit_test(truncated_segments_are_refused),
-		cmocka_unit_test(unsealed_memory_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static const struct weir_selection_view *publish(
 	return weir_reader_selection(&f->reader, service);
 }
 
-static void shares_follow_weights_and_ids_come_out(void **state) {
+TEST(shares_follow_weights_and_ids_come_out, setup, teardown) {
 	const struct weir_selection_member members[] = {
 		{.identity = 900, .id = 7, .weight = 300},
 		{.identity = 100, .id = 9, .weight = 100},
@@ -48,10 +48,9 @@ static void shares_follow_weights_and_ids_come_out(void **state) {
 	assert_int_equal(counts[7] + counts[9], 4093);
 }
 
-static void slot_is_in_range_for_any_hash(void **state) {
+TEST(slot_is_in_range_for_any_hash) {
 	uint64_t seed = 1;
 
-	(void)state;
 	for (unsigned int i = 0; i < 100000; i++) {
 		uint32_t slots = 1 + (uint32_t)(fixture_random(&seed) % WEIR_TABLE_SLOTS_MAX);
 
@@ -62,7 +61,7 @@ static void slot_is_in_range_for_any_hash(void **state) {
 }
 
 // Instances number their backends differently; a flow must get the same backend from both.
-static void order_and_ids_of_members_do_not_change_the_table(void **state) {
+TEST(order_and_ids_of_members_do_not_change_the_table, setup, teardown) {
 	struct weir_selection_member a[50], b[50];
 	struct weir_selection *first = NULL, *second = NULL;
 	const uint16_t *x, *y;
@@ -81,7 +80,7 @@ static void order_and_ids_of_members_do_not_change_the_table(void **state) {
 	assert_memory_equal(x, y, 1009 * sizeof(*x));
 }
 
-static void selection_without_backends_chooses_none(void **state) {
+TEST(selection_without_backends_chooses_none, setup, teardown) {
 	const struct weir_selection_member idle = {.identity = 1, .id = 1, .weight = 0};
 	const struct weir_selection_view empty = {0};
 	struct weir_selection *selection = NULL;
@@ -99,7 +98,7 @@ static void selection_without_backends_chooses_none(void **state) {
 	assert_int_equal(f->reader.refusals.refused, 0);
 }
 
-static void wrong_sizes_are_refused(void **state) {
+TEST(wrong_sizes_are_refused, setup, teardown) {
 	struct weir_selection_member members[4] = {
 		{1, 1, 1, 0}, {2, 2, 1, 0}, {3, 3, 1, 0}, {4, 4, 1, 0}};
 	struct weir_selection *selection = NULL;
@@ -119,7 +118,7 @@ static void wrong_sizes_are_refused(void **state) {
 }
 
 // An index beyond the backends is what a malicious control process would write.
-static void index_beyond_the_backends_chooses_none(void **state) {
+TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 4, 251);
 	uint16_t *slots = (uint16_t *)((uint8_t *)selection + selection->first.slots_off);
@@ -134,7 +133,7 @@ static void index_beyond_the_backends_chooses_none(void **state) {
 
 // Policies that choose otherwise have a small table for packets without a flow, the same on all
 // instances whatever the weights; and what they need themselves.
-static void other_policies_get_what_they_need(void **state) {
+TEST(other_policies_get_what_they_need, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
 	struct lab *f = *state;
@@ -188,7 +187,7 @@ static void other_policies_get_what_they_need(void **state) {
 }
 
 // The table of a subset is the one that its members alone would have.
-static void subset_is_as_a_selection_of_its_members(void **state) {
+TEST(subset_is_as_a_selection_of_its_members, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	struct lab *f = *state;
@@ -285,7 +284,7 @@ static void expect_copied(struct lab *f, struct weir_policy_table *published, ui
 }
 
 // A subset that stays is copied, bit by bit; one that changed is built.
-static void subsets_that_stay_are_copied(void **state) {
+TEST(subsets_that_stay_are_copied, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	const uint32_t all = (1u << FIXTURE_WORKERS) - 1;
@@ -356,7 +355,7 @@ static void subsets_that_stay_are_copied(void **state) {
 }
 
 // A worker whose subset has nobody chooses nobody; the others are not touched by it.
-static void one_subset_may_be_empty(void **state) {
+TEST(one_subset_may_be_empty, setup, teardown) {
 	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, 251);
 	const struct weir_selection_member member = {1, 7, 1, 2};
 	struct weir_selection *selection = NULL;
@@ -373,7 +372,7 @@ static void one_subset_may_be_empty(void **state) {
 	weir_reader_fini(&second);
 }
 
-static void wrong_settings_are_refused(void **state) {
+TEST(wrong_settings_are_refused, setup, teardown) {
 	struct weir_selection_member member = {1, 1, 1, 0};
 	struct weir_selection *selection = NULL;
 	struct lab *f = *state;
@@ -397,27 +396,4 @@ static void wrong_settings_are_refused(void **state) {
 			weir_selection_build(f->writer, &params, &member, 1, &selection), -EINVAL);
 		assert_null(selection);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			shares_follow_weights_and_ids_come_out, setup, teardown),
-		cmocka_unit_test(slot_is_in_range_for_any_hash),
-		cmocka_unit_test_setup_teardown(
-			order_and_ids_of_members_do_not_change_the_table, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			selection_without_backends_chooses_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(other_policies_get_what_they_need, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			subset_is_as_a_selection_of_its_members, setup, teardown),
-		cmocka_unit_test_setup_teardown(subsets_that_stay_are_copied, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_subset_may_be_empty, setup, teardown),
-		cmocka_unit_test_setup_teardown(wrong_settings_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(wrong_sizes_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			index_beyond_the_backends_chooses_none, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,9 @@ static uint16_t lookup4(
 	return weir_service_lookup(view, address, 4, protocol, port);
 }
 
-static void exact_binds_are_found_and_nothing_else(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(exact_binds_are_found_and_nothing_else) {
 	const struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 80, 80, 0),
 		bind4(10, IPPROTO_TCP, 443, 443, 1),
@@ -71,7 +73,7 @@ static void exact_binds_are_found_and_nothing_else(void **state) {
 	assert_false(weir_service_is_vip(view, (const uint8_t[16]){198, 51, 100, 12}, 4));
 }
 
-static void exact_wins_over_range_and_narrow_over_wide(void **state) {
+TEST(exact_wins_over_range_and_narrow_over_wide) {
 	const struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 0, 65535, 0),
 		bind4(10, IPPROTO_TCP, 1000, 1999, 1),
@@ -91,7 +93,7 @@ static void exact_wins_over_range_and_narrow_over_wide(void **state) {
 	assert_int_equal(lookup4(view, 10, IPPROTO_UDP, 1000), WEIR_SERVICE_NONE);
 }
 
-static void same_ports_twice_are_refused(void **state) {
+TEST(same_ports_twice_are_refused) {
 	struct lab *f = *state;
 	struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 80, 80, 0),
@@ -107,7 +109,7 @@ static void same_ports_twice_are_refused(void **state) {
 	assert_null(table);
 }
 
-static void impossible_binds_are_refused(void **state) {
+TEST(impossible_binds_are_refused) {
 	struct lab *f = *state;
 	struct weir_service_bind good = bind4(10, IPPROTO_TCP, 80, 90, 0), bad;
 	struct weir_service_table *table = NULL;
@@ -130,7 +132,7 @@ static void impossible_binds_are_refused(void **state) {
 	assert_null(table);
 }
 
-static void table_without_binds_finds_nothing(void **state) {
+TEST(table_without_binds_finds_nothing) {
 	const struct weir_services_view *view = publish(*state, NULL, 0, 1);
 	const struct weir_services_view nothing = {0};
 
@@ -139,7 +141,7 @@ static void table_without_binds_finds_nothing(void **state) {
 	assert_false(weir_service_is_vip(&nothing, (const uint8_t[16]){0}, 4));
 }
 
-static void full_heap_is_reported(void **state) {
+TEST(full_heap_is_reported) {
 	struct lab *f = *state;
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 80, 80, 0);
 	struct weir_service_table *table = NULL;
@@ -215,7 +217,7 @@ static uint32_t random_binds(uint64_t *seed, struct weir_service_bind *binds, ui
 	return n;
 }
 
-static void lookup_agrees_with_a_plain_search(void **state) {
+TEST(lookup_agrees_with_a_plain_search) {
 	struct weir_service_bind binds[200];
 	struct lab *f = *state;
 	uint64_t seed = 5;
@@ -243,7 +245,7 @@ static void lookup_agrees_with_a_plain_search(void **state) {
 }
 
 // What a malicious control process would write into a bucket.
-static void range_list_out_of_bounds_finds_nothing(void **state) {
+TEST(range_list_out_of_bounds_finds_nothing) {
 	struct weir_service_bind bind = bind4(10, IPPROTO_TCP, 0, 65535, 5);
 	struct weir_service_table *table = NULL;
 	const struct weir_services_view *view;
@@ -268,7 +270,7 @@ static void range_list_out_of_bounds_finds_nothing(void **state) {
 	}
 }
 
-static void order_of_binds_does_not_matter(void **state) {
+TEST(order_of_binds_does_not_matter) {
 	struct weir_service_bind binds[100], reversed[100];
 	struct weir_service_table *a = NULL, *b = NULL;
 	struct lab *f = *state;
@@ -284,7 +286,7 @@ static void order_of_binds_does_not_matter(void **state) {
 	assert_memory_equal(a + 1, b + 1, a->blob.lines * 64 - sizeof(*a));
 }
 
-static void closed_ports_are_those_of_the_address(void **state) {
+TEST(closed_ports_are_those_of_the_address) {
 	struct weir_service_bind binds[] = {bind4(10, IPPROTO_TCP, 80, 80, 0),
 		bind4(10, IPPROTO_UDP, 80, 80, 1), bind4(11, IPPROTO_TCP, 80, 80, 1),
 		bind4(12, IPPROTO_TCP, 1, 60000, 2)};
@@ -313,7 +315,7 @@ static void closed_ports_are_those_of_the_address(void **state) {
 }
 
 // 1,000 services of four binds each: all found, at most half full.
-static void thousand_services_fit(void **state) {
+TEST(thousand_services_fit) {
 	static struct weir_service_bind binds[4000];
 	struct weir_service_table *table = NULL;
 	struct lab *f = *state;
@@ -337,26 +339,4 @@ static void thousand_services_fit(void **state) {
 				binds[i].service);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			exact_binds_are_found_and_nothing_else, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			exact_wins_over_range_and_narrow_over_wide, setup, teardown),
-		cmocka_unit_test_setup_teardown(same_ports_twice_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			closed_ports_are_those_of_the_address, setup, teardown),
-		cmocka_unit_test_setup_teardown(impossible_binds_are_refused, setup, teardown),
-		cmocka_unit_test_setup_teardown(table_without_binds_finds_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(full_heap_is_reported, setup, teardown),
-		cmocka_unit_test_setup_teardown(lookup_agrees_with_a_plain_search, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			range_list_out_of_bounds_finds_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(order_of_binds_does_not_matter, setup, teardown),
-		cmocka_unit_test_setup_teardown(thousand_services_fit, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

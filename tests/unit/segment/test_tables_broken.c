@@ -201,12 +201,11 @@ static void open_and_publish(struct weir_segment *control, uint64_t *seed) {
 	weir_writer_free(writer);
 }
 
-static void random_header_is_refused_or_consistent(void **state) {
+TEST(random_header_is_refused_or_consistent) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment_header good = *segment->header;
 	unsigned int accepted = 0;
 
-	(void)state;
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		uint64_t *words = (uint64_t *)(void *)segment->header;
 		uint64_t random = seed;
@@ -268,12 +267,11 @@ static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 	}
 }
 
-static void random_tables_are_survived(void **state) {
+TEST(random_tables_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
 	uint64_t total = 0, refused = 0;
 
-	(void)state;
 	guard(segment);
 	guard(control);
 	for (uint64_t round = 1; round <= SEEDS; round++) {
@@ -337,12 +335,11 @@ static void spoil(struct weir_segment *control, weir_ref ref, uint64_t *seed) {
 }
 
 // Tables that are right but for a few words: these get past the first checks.
-static void nearly_right_tables_are_survived(void **state) {
+TEST(nearly_right_tables_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
 	uint64_t total = 0, refused = 0, adopted = 0;
 
-	(void)state;
 	guard(segment);
 	guard(control);
 	for (uint64_t round = 1; round <= SEEDS; round++) {
@@ -473,7 +470,7 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void tables_that_change_while_they_are_read_are_survived(void **state) {
+TEST(tables_that_change_while_they_are_read_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct scribbler scribbler = {.control = fixture_control(segment)};
 	struct weir_writer *writer = NULL;
@@ -481,7 +478,6 @@ static void tables_that_change_while_they_are_read_are_survived(void **state) {
 	uint64_t seed = 5, rounds = 0, adopted = 0, end;
 	pthread_t thread;
 
-	(void)state;
 	guard(segment);
 	guard(scribbler.control);
 	assert_int_equal(weir_writer_open(scribbler.control, &writer), 0);
@@ -510,15 +506,4 @@ static void tables_that_change_while_they_are_read_are_survived(void **state) {
 	free(scribbler.tables);
 	unguard_and_free(scribbler.control);
 	unguard_and_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_header_is_refused_or_consistent),
-		cmocka_unit_test(random_tables_are_survived),
-		cmocka_unit_test(nearly_right_tables_are_survived),
-		cmocka_unit_test(tables_that_change_while_they_are_read_are_survived),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,9 @@ static void check_rows(const struct lab *f) {
 	}
 }
 
-static void turn_takes_over_a_bounded_number_of_changes(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(turn_takes_over_a_bounded_number_of_changes) {
 	struct lab *f = *state;
 
 	for (uint16_t i = 0; i < 10 * WEIR_READER_STEPS; i++) {
@@ -131,7 +133,7 @@ static void turn_takes_over_a_bounded_number_of_changes(void **state) {
 	check_rows(f);
 }
 
-static void report_waits_until_what_came_before_is_taken_over(void **state) {
+TEST(report_waits_until_what_came_before_is_taken_over) {
 	struct lab *f = *state;
 	unsigned int turns = 0;
 	uint64_t mark;
@@ -153,7 +155,7 @@ static void report_waits_until_what_came_before_is_taken_over(void **state) {
 
 // A new token and almost a turn of changes in every turn, on top of a backlog: each grace period
 // ends all the same.
-static void tokens_that_come_faster_than_reports_all_pass(void **state) {
+TEST(tokens_that_come_faster_than_reports_all_pass) {
 	struct lab *f = *state;
 	uint64_t marks[40];
 
@@ -170,7 +172,7 @@ static void tokens_that_come_faster_than_reports_all_pass(void **state) {
 	}
 }
 
-static void log_wraps_many_times(void **state) {
+TEST(log_wraps_many_times) {
 	struct lab *f = *state;
 
 	for (uint32_t i = 0; i < 3 * WEIR_UPDATES + 5; i++) {
@@ -184,7 +186,7 @@ static void log_wraps_many_times(void **state) {
 }
 
 // The number of entries may wrap, too.
-static void count_of_entries_wraps(void **state) {
+TEST(count_of_entries_wraps) {
 	struct lab *f = *state;
 
 	weir_reader_offline(&f->reader);
@@ -200,7 +202,7 @@ static void count_of_entries_wraps(void **state) {
 	assert_true(f->control->news->updates < 10);
 }
 
-static void overrun_log_makes_the_reader_look_at_everything(void **state) {
+TEST(overrun_log_makes_the_reader_look_at_everything) {
 	const uint32_t entries[] = {WEIR_UPDATES - 1, WEIR_UPDATES, WEIR_UPDATES + 1,
 		2 * WEIR_UPDATES, 3 * WEIR_UPDATES + 17};
 	struct lab *f = *state;
@@ -226,7 +228,7 @@ static void overrun_log_makes_the_reader_look_at_everything(void **state) {
 
 // Control overwrites the oldest entry before it counts the new one: with as many changes as the log
 // holds, the oldest may already be another.
-static void entry_that_is_being_overwritten_is_not_trusted(void **state) {
+TEST(entry_that_is_being_overwritten_is_not_trusted) {
 	struct lab *f = *state;
 	uint64_t first = f->segment->news->updates;
 
@@ -242,7 +244,7 @@ static void entry_that_is_being_overwritten_is_not_trusted(void **state) {
 }
 
 // A control process that ended between a store and its entry in the log.
-static void next_writer_has_everything_looked_at(void **state) {
+TEST(next_writer_has_everything_looked_at) {
 	const struct weir_backend_row row = fixture_row(55);
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[123];
@@ -269,7 +271,7 @@ static void next_writer_has_everything_looked_at(void **state) {
 
 // Workers count per backend: a row waits for the memory of its counters, and with it all that was
 // published behind it.
-static void row_waits_for_the_memory_of_its_counters(void **state) {
+TEST(row_waits_for_the_memory_of_its_counters) {
 	struct lab *f = *state;
 
 	f->segment->counted_backends = 100;
@@ -307,7 +309,7 @@ static void row_waits_for_the_memory_of_its_counters(void **state) {
 // --- order over tables ----------------------------------------------------------------------
 
 // The root is newer than the entry that leads to it: rows of the newer selection come later.
-static void selection_waits_for_the_rows_of_a_newer_one(void **state) {
+TEST(selection_waits_for_the_rows_of_a_newer_one) {
 	struct lab *f = *state;
 
 	publish_row(f, 0, 1);
@@ -320,7 +322,7 @@ static void selection_waits_for_the_rows_of_a_newer_one(void **state) {
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 100);
 }
 
-static void service_waits_for_its_selection(void **state) {
+TEST(service_waits_for_its_selection) {
 	struct lab *f = *state;
 
 	publish_row(f, 0, 1);
@@ -336,7 +338,7 @@ static void service_waits_for_its_selection(void **state) {
 }
 
 // The same while the reader looks through everything: what is published meanwhile, too.
-static void look_through_everything_keeps_the_order(void **state) {
+TEST(look_through_everything_keeps_the_order) {
 	struct lab *f = *state;
 	uint16_t next = 0;
 
@@ -359,7 +361,7 @@ static void look_through_everything_keeps_the_order(void **state) {
 }
 
 // Random publications and withdrawals in the order of layout.h, turns in between at random.
-static void random_publications_are_taken_over_in_order(void **state) {
+TEST(random_publications_are_taken_over_in_order) {
 	struct lab *f = *state;
 	uint64_t seed = 3;
 
@@ -401,26 +403,4 @@ static void random_publications_are_taken_over_in_order(void **state) {
 	}
 	follow(f);
 	check_rows(f);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(turn_takes_over_a_bounded_number_of_changes),
-		TEST(report_waits_until_what_came_before_is_taken_over),
-		TEST(tokens_that_come_faster_than_reports_all_pass),
-		TEST(log_wraps_many_times),
-		TEST(count_of_entries_wraps),
-		TEST(overrun_log_makes_the_reader_look_at_everything),
-		TEST(entry_that_is_being_overwritten_is_not_trusted),
-		TEST(next_writer_has_everything_looked_at),
-		TEST(row_waits_for_the_memory_of_its_counters),
-		TEST(selection_waits_for_the_rows_of_a_newer_one),
-		TEST(service_waits_for_its_selection),
-		TEST(look_through_everything_keeps_the_order),
-		TEST(random_publications_are_taken_over_in_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

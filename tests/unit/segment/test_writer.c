@@ -9,7 +9,9 @@
 
 #include "blob.h"
 
-static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(blob_is_zeroed_aligned_and_has_its_header) {
 	struct lab *f = *state;
 	uint64_t before = 0;
 
@@ -33,7 +35,7 @@ static void blob_is_zeroed_aligned_and_has_its_header(void **state) {
 	weir_writer_discard(f->writer, NULL);
 }
 
-static void impossible_sizes_and_kinds_are_refused(void **state) {
+TEST(impossible_sizes_and_kinds_are_refused) {
 	struct lab *f = *state;
 
 	errno = 0;
@@ -53,7 +55,7 @@ static void impossible_sizes_and_kinds_are_refused(void **state) {
 	assert_int_equal(errno, ENOSPC);
 }
 
-static void published_blob_is_current_and_counted(void **state) {
+TEST(published_blob_is_current_and_counted) {
 	const struct weir_root root = fixture_selection_root(3);
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 3, 10, 251);
@@ -82,7 +84,7 @@ static void published_blob_is_current_and_counted(void **state) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-static void wrong_publication_is_refused_and_the_blob_discarded(void **state) {
+TEST(wrong_publication_is_refused_and_the_blob_discarded) {
 	struct lab *f = *state;
 
 	publish_selection(f, 0, 4);
@@ -108,7 +110,7 @@ static void wrong_publication_is_refused_and_the_blob_discarded(void **state) {
 	assert_null(weir_writer_current(f->writer, fixture_selection_root(FIXTURE_SERVICES)));
 }
 
-static void replaced_blob_waits_for_every_worker(void **state) {
+TEST(replaced_blob_waits_for_every_worker) {
 	struct lab *f = *state;
 	uint64_t live, both;
 
@@ -134,7 +136,7 @@ static void replaced_blob_waits_for_every_worker(void **state) {
 }
 
 // What is retired while a grace period runs is not covered by it.
-static void grace_period_under_way_does_not_cover_what_comes_later(void **state) {
+TEST(grace_period_under_way_does_not_cover_what_comes_later) {
 	struct lab *f = *state;
 
 	online(f, 0);
@@ -151,7 +153,7 @@ static void grace_period_under_way_does_not_cover_what_comes_later(void **state)
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 }
 
-static void marks_pass_after_a_quiescent_state(void **state) {
+TEST(marks_pass_after_a_quiescent_state) {
 	struct lab *f = *state;
 	uint64_t first, second;
 
@@ -169,7 +171,7 @@ static void marks_pass_after_a_quiescent_state(void **state) {
 	assert_true(weir_writer_passed(f->writer, first));
 }
 
-static void memory_is_reused_and_neighbours_join(void **state) {
+TEST(memory_is_reused_and_neighbours_join) {
 	struct lab *f = *state;
 	void *blob[8], *large;
 
@@ -198,7 +200,7 @@ static void memory_is_reused_and_neighbours_join(void **state) {
 }
 
 // A full heap gives back what is retired without being asked to.
-static void allocation_reclaims_when_it_must(void **state) {
+TEST(allocation_reclaims_when_it_must) {
 	struct lab *f = *state;
 	uint64_t half = f->segment->heap_bytes / 2;
 
@@ -232,7 +234,7 @@ static void allocation_reclaims_when_it_must(void **state) {
 }
 
 // What is published while a worker hangs may not fill the whole heap.
-static void retired_memory_is_bounded_while_a_worker_hangs(void **state) {
+TEST(retired_memory_is_bounded_while_a_worker_hangs) {
 	const struct weir_root root = fixture_root(WEIR_BLOB_SERVICES);
 	struct weir_segment *segment = fixture_segment(1u << 30);
 	struct weir_segment *control = fixture_control(segment);
@@ -242,7 +244,6 @@ static void retired_memory_is_bounded_while_a_worker_hangs(void **state) {
 	unsigned int published = 0;
 	void *blob;
 
-	(void)state;
 	assert_int_equal(weir_writer_open(control, &writer), 0);
 	weir_grace_online(segment, 1);
 	while ((blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes)) != NULL) {
@@ -271,7 +272,7 @@ static void retired_memory_is_bounded_while_a_worker_hangs(void **state) {
 	weir_segment_free(segment);
 }
 
-static void first_worker_that_is_waited_for_is_named(void **state) {
+TEST(first_worker_that_is_waited_for_is_named) {
 	struct lab *f = *state;
 
 	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX);
@@ -289,7 +290,7 @@ static void first_worker_that_is_waited_for_is_named(void **state) {
 	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX);
 }
 
-static void memory_is_taken_as_it_is_used(void **state) {
+TEST(memory_is_taken_as_it_is_used) {
 	struct lab *f = *state;
 	uint64_t before = usage(f).backed_bytes;
 	void *blob;
@@ -311,7 +312,7 @@ static uint64_t pages(uint64_t bytes) {
 }
 
 // Ids have memory before they are written, and only those that are in use.
-static void reserved_ids_have_memory(void **state) {
+TEST(reserved_ids_have_memory) {
 	struct lab *f = *state;
 	uint64_t before = usage(f).backed_bytes;
 	const uint32_t steps[][2] = {{0, 0}, {1, 1}, {3, 40}, {2, 100}, {FIXTURE_SERVICES, 7},
@@ -345,7 +346,7 @@ static void reserved_ids_have_memory(void **state) {
 }
 
 // Random work, checked against the sum of what is known to be in use.
-static void random_work_leaks_nothing(void **state) {
+TEST(random_work_leaks_nothing) {
 	struct lab *f = *state;
 	void *held[40] = {NULL};
 	uint64_t held_bytes[40] = {0};
@@ -381,27 +382,4 @@ static void random_work_leaks_nothing(void **state) {
 	held[0] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, f->segment->heap_bytes);
 	assert_non_null(held[0]);
 	weir_writer_discard(f->writer, held[0]);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(blob_is_zeroed_aligned_and_has_its_header),
-		TEST(impossible_sizes_and_kinds_are_refused),
-		TEST(published_blob_is_current_and_counted),
-		TEST(wrong_publication_is_refused_and_the_blob_discarded),
-		TEST(replaced_blob_waits_for_every_worker),
-		TEST(grace_period_under_way_does_not_cover_what_comes_later),
-		TEST(marks_pass_after_a_quiescent_state),
-		TEST(memory_is_reused_and_neighbours_join),
-		TEST(allocation_reclaims_when_it_must),
-		TEST(retired_memory_is_bounded_while_a_worker_hangs),
-		TEST(first_worker_that_is_waited_for_is_named),
-		TEST(memory_is_taken_as_it_is_used),
-		TEST(reserved_ids_have_memory),
-		TEST(random_work_leaks_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,9 @@
 
 #include "service_table.h"
 
-static void next_writer_keeps_what_is_published(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(next_writer_keeps_what_is_published) {
 	const struct weir_root roots[] = {fixture_root(WEIR_BLOB_SERVICES),
 		fixture_selection_root(0), fixture_selection_root(5)};
 	const struct weir_backend_row row = fixture_row(9);
@@ -41,7 +43,7 @@ static void next_writer_keeps_what_is_published(void **state) {
 }
 
 // S3 and S5 together: what the dead writer had just replaced may still be read.
-static void next_writer_waits_before_it_reuses_what_was_retired(void **state) {
+TEST(next_writer_waits_before_it_reuses_what_was_retired) {
 	struct lab *f = *state;
 	const struct weir_selection *old;
 	struct weir_selection *fresh;
@@ -66,7 +68,7 @@ static void next_writer_waits_before_it_reuses_what_was_retired(void **state) {
 
 // A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not take
 // the next blob in its place for it.
-static void generations_go_on_over_writers(void **state) {
+TEST(generations_go_on_over_writers) {
 	struct lab *f = *state;
 	weir_ref ref;
 
@@ -82,7 +84,7 @@ static void generations_go_on_over_writers(void **state) {
 }
 
 // Half of a generation is in the reference, the whole one in the blob; nothing wraps.
-static void generations_go_on_past_32_bits(void **state) {
+TEST(generations_go_on_past_32_bits) {
 	struct lab *f = *state;
 	struct weir_reader reader;
 	weir_ref first;
@@ -120,7 +122,7 @@ static void generations_go_on_past_32_bits(void **state) {
 }
 
 // A note that somebody has spoilt must not make generations repeat.
-static void generations_go_on_from_what_is_published(void **state) {
+TEST(generations_go_on_from_what_is_published) {
 	struct lab *f = *state;
 	const struct weir_selection *selection;
 	uint64_t last;
@@ -137,7 +139,7 @@ static void generations_go_on_from_what_is_published(void **state) {
 }
 
 // They stay as they are: workers refuse them, and go on with the table before.
-static void broken_roots_are_counted_and_left(void **state) {
+TEST(broken_roots_are_counted_and_left) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
 	struct weir_writer_usage u;
@@ -173,7 +175,7 @@ static void broken_roots_are_counted_and_left(void **state) {
 }
 
 // Two whole blobs of which one lies inside the other: only one can be kept.
-static void overlapping_blobs_are_not_both_kept(void **state) {
+TEST(overlapping_blobs_are_not_both_kept) {
 	struct lab *f = *state;
 	struct weir_selection *outer = fixture_selection(f->writer, 0, 4, 4093);
 	struct weir_selection *inner = (struct weir_selection *)((uint8_t *)outer + 1024);
@@ -196,7 +198,7 @@ static void overlapping_blobs_are_not_both_kept(void **state) {
 }
 
 // Whatever an earlier process wrote there, it must not lead outside the heap.
-static void nonsense_in_the_notes_is_survived(void **state) {
+TEST(nonsense_in_the_notes_is_survived) {
 	struct lab *f = *state;
 	const uint64_t nonsense[] = {
 		0, 1, 63, 65, f->segment->heap_bytes + 64, UINT64_MAX, UINT64_MAX - 63, 1ull << 63};
@@ -220,7 +222,7 @@ static void nonsense_in_the_notes_is_survived(void **state) {
 	}
 }
 
-static void every_root_can_be_withdrawn_right_after_opening(void **state) {
+TEST(every_root_can_be_withdrawn_right_after_opening) {
 	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
@@ -242,7 +244,7 @@ static void every_root_can_be_withdrawn_right_after_opening(void **state) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-static void pid_is_there_while_open(void **state) {
+TEST(pid_is_there_while_open) {
 	struct lab *f = *state;
 
 	assert_int_equal(f->segment->notes->control_pid, getpid());
@@ -250,23 +252,4 @@ static void pid_is_there_while_open(void **state) {
 	f->writer = NULL;
 	assert_int_equal(f->segment->notes->control_pid, 0);
 	weir_writer_free(NULL);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(next_writer_keeps_what_is_published),
-		TEST(next_writer_waits_before_it_reuses_what_was_retired),
-		TEST(generations_go_on_over_writers),
-		TEST(generations_go_on_past_32_bits),
-		TEST(generations_go_on_from_what_is_published),
-		TEST(broken_roots_are_counted_and_left),
-		TEST(overlapping_blobs_are_not_both_kept),
-		TEST(nonsense_in_the_notes_is_survived),
-		TEST(every_root_can_be_withdrawn_right_after_opening),
-		TEST(pid_is_there_while_open),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

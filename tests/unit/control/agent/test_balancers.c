@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancers and the drain: who is known, who has heard, and when a lame duck may stop.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "balancers.h"
 #include "drain.h"
+#include "test.h"
 
 #define AGENT 77
 
@@ -42,7 +38,7 @@ static struct weir_balancer *take(struct weir_balancers *balancers, uint64_t id,
 	return balancer;
 }
 
-static void balancers_are_known_while_they_probe(void **state) {
+TEST(balancers_are_known_while_they_probe, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	assert_non_null(take(balancers, 1, 1, 0, 1000));
@@ -54,7 +50,7 @@ static void balancers_are_known_while_they_probe(void **state) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 1);
 }
 
-static void balancers_take_a_number_once(void **state) {
+TEST(balancers_take_a_number_once, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
@@ -65,7 +61,7 @@ static void balancers_take_a_number_once(void **state) {
 	assert_null(take(balancers, 1, 6, 0, 9001));
 }
 
-static void balancers_are_bounded(void **state) {
+TEST(balancers_are_bounded, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	for (uint64_t i = 1; i <= WEIR_BALANCERS_MAX; i++) {
@@ -75,7 +71,7 @@ static void balancers_are_bounded(void **state) {
 	assert_non_null(take(balancers, 1, 2, 0, 1000));
 }
 
-static void balancers_hear_the_word_of_this_process_only(void **state) {
+TEST(balancers_hear_the_word_of_this_process_only, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
@@ -93,7 +89,7 @@ static void balancers_hear_the_word_of_this_process_only(void **state) {
 
 // They may be recorded ones of balancers that have ended: more of them than there is room for, with
 // any sequence number.
-static void probes_to_a_former_process_are_answered_and_forgotten(void **state) {
+TEST(probes_to_a_former_process_are_answered_and_forgotten, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
@@ -130,7 +126,7 @@ static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, u
 	return count;
 }
 
-static void balancers_are_told_less_and_less_often(void **state) {
+TEST(balancers_are_told_less_and_less_often, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	take(balancers, 1, 1, 1, 1000);
@@ -147,10 +143,9 @@ static void balancers_are_told_less_and_less_often(void **state) {
 
 // --- drain --------------------------------------------------------------------------------
 
-static void drain_waits_for_balancers_and_connections(void **state) {
+TEST(drain_waits_for_balancers_and_connections) {
 	struct weir_drain drain = {0};
 
-	(void)state;
 	assert_int_equal(weir_drain_step(&drain, 10, 0, 0, 0), WEIR_DRAIN_NONE);
 	weir_drain_begin(&drain, 1000, 5000);
 	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 0), WEIR_DRAIN_TELLING);
@@ -161,10 +156,9 @@ static void drain_waits_for_balancers_and_connections(void **state) {
 	assert_int_equal(weir_drain_step(&drain, 2800, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-static void drain_is_not_quiet_when_one_more_comes(void **state) {
+TEST(drain_is_not_quiet_when_one_more_comes) {
 	struct weir_drain drain = {0};
 
-	(void)state;
 	weir_drain_begin(&drain, 1000, 5000);
 	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1290, 0, 1, 0), WEIR_DRAIN_SERVING);
@@ -174,10 +168,9 @@ static void drain_is_not_quiet_when_one_more_comes(void **state) {
 }
 
 // A handshake gets the time that it takes, a flood of SYNs no more.
-static void half_open_connections_hold_a_drain_for_a_moment(void **state) {
+TEST(half_open_connections_hold_a_drain_for_a_moment) {
 	struct weir_drain drain = {0};
 
-	(void)state;
 	weir_drain_begin(&drain, 1000, 60000);
 	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 500), WEIR_DRAIN_TELLING);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 500), WEIR_DRAIN_SERVING);
@@ -194,10 +187,9 @@ static void half_open_connections_hold_a_drain_for_a_moment(void **state) {
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-static void drain_ends_at_its_deadline(void **state) {
+TEST(drain_ends_at_its_deadline) {
 	struct weir_drain drain = {0};
 
-	(void)state;
 	weir_drain_begin(&drain, 1000, 5000);
 	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1, 0), WEIR_DRAIN_DEADLINE);
@@ -205,22 +197,4 @@ static void drain_ends_at_its_deadline(void **state) {
 	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1, 0), WEIR_DRAIN_TELLING);
 	weir_drain_end(&drain);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 0), WEIR_DRAIN_NONE);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(balancers_are_known_while_they_probe),
-		TEST(balancers_take_a_number_once),
-		TEST(balancers_are_bounded),
-		TEST(balancers_hear_the_word_of_this_process_only),
-		TEST(probes_to_a_former_process_are_answered_and_forgotten),
-		TEST(balancers_are_told_less_and_less_often),
-		cmocka_unit_test(drain_waits_for_balancers_and_connections),
-		cmocka_unit_test(drain_is_not_quiet_when_one_more_comes),
-		cmocka_unit_test(half_open_connections_hold_a_drain_for_a_moment),
-		cmocka_unit_test(drain_ends_at_its_deadline),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

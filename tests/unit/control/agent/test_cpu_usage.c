@@ -2,19 +2,15 @@
 //
 // CPU usage, from files as kernels have them, and from the machine's own.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cpu_usage.h"
 #include "shell.h"
+#include "test.h"
 
 struct lab {
 	char folder[64];
@@ -86,13 +82,13 @@ static void expect(struct lab *lab, uint32_t cgroups, uint64_t used_us, double c
 	}
 }
 
-static void cpu_usage_of_a_machine(void **state) {
+TEST(cpu_usage_of_a_machine, setup, teardown) {
 	uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
 	expect(*state, 0, 163 * tick_us, 8); // without idle, waiting and stolen time
 }
 
-static void cpu_usage_of_a_cgroup(void **state) {
+TEST(cpu_usage_of_a_cgroup, setup, teardown) {
 	struct lab *lab = *state;
 
 	expect(lab, 1, 5000123, 8);
@@ -109,7 +105,7 @@ static void cpu_usage_of_a_cgroup(void **state) {
 	expect(lab, 1, 5000123, 4);
 }
 
-static void cpu_usage_of_both_kinds_of_cgroups(void **state) {
+TEST(cpu_usage_of_both_kinds_of_cgroups, setup, teardown) {
 	struct lab *lab = *state;
 
 	put(lab, "v1/cpu/nginx/cgroup.procs", "12\n");
@@ -123,7 +119,7 @@ static void cpu_usage_of_both_kinds_of_cgroups(void **state) {
 	expect(lab, 1, 7000, 0.25);
 }
 
-static void cpu_usage_of_no_cgroup(void **state) {
+TEST(cpu_usage_of_no_cgroup, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_cpu_usage usage = {.used_us = 77};
 
@@ -133,7 +129,7 @@ static void cpu_usage_of_no_cgroup(void **state) {
 	assert_int_equal(usage.used_us, 77);
 }
 
-static void cpu_mhz_from_either_file(void **state) {
+TEST(cpu_mhz_from_either_file, setup, teardown) {
 	struct lab *lab = *state;
 
 	assert_int_equal(weir_cpu_mhz(&lab->source), 2445);
@@ -144,30 +140,15 @@ static void cpu_mhz_from_either_file(void **state) {
 }
 
 // The real files: what this process burns is there.
-static void cpu_usage_of_this_machine_grows(void **state) {
+TEST(cpu_usage_of_this_machine_grows) {
 	const struct weir_cpu_source source = {.proc_root = "/proc", .sys_root = "/sys"};
 	struct weir_cpu_usage before, after;
 	clock_t start = clock();
 
-	(void)state;
 	assert_int_equal(weir_cpu_usage_read(&source, &before), 0);
 	while (clock() - start < CLOCKS_PER_SEC / 5) {
 	}
 	assert_int_equal(weir_cpu_usage_read(&source, &after), 0);
 	assert_true(after.used_us - before.used_us >= 150000);
 	assert_true(after.cpus >= 1 && after.cpus <= (double)sysconf(_SC_NPROCESSORS_CONF));
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(cpu_usage_of_a_machine),
-		TEST(cpu_usage_of_a_cgroup),
-		TEST(cpu_usage_of_both_kinds_of_cgroups),
-		TEST(cpu_usage_of_no_cgroup),
-		TEST(cpu_mhz_from_either_file),
-		cmocka_unit_test(cpu_usage_of_this_machine_grows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

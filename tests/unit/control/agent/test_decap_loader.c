@@ -4,17 +4,13 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "decap_loader.h"
 #include "shell.h"
+#include "test.h"
 
 static int enter_namespace(void **state) {
 	(void)state;
@@ -55,10 +51,11 @@ static struct weir_address address(const char *text) {
 	return ret;
 }
 
-static void decap_attach_prefers_native(void **state) {
+TEST_GROUP(enter_namespace);
+
+TEST(decap_attach_prefers_native, setup, teardown) {
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
 
-	(void)state;
 	assert_true(weir_decap_is_native(decap));
 	SHELL("ip -d link show d0 | grep -q 'xdp '");
 	weir_decap_free(decap);
@@ -69,12 +66,11 @@ static void decap_attach_prefers_native(void **state) {
 }
 
 // With this MTU of the peer, veth has no native XDP.
-static void decap_attach_falls_back_to_skb(void **state) {
+TEST(decap_attach_falls_back_to_skb, setup, teardown) {
 	struct weir_decap_params params = {.interface = "d2", .mode = WEIR_AGENT_MODE_NATIVE};
 	struct weir_decap *decap = NULL;
 	char why[256] = "";
 
-	(void)state;
 	SHELL("ip link add d2 type veth peer name d3; ip link set d3 mtu 9000");
 	assert_int_not_equal(weir_decap_attach(&params, &decap, why, sizeof(why)), 0);
 	assert_non_null(strstr(why, "--mode skb"));
@@ -86,19 +82,17 @@ static void decap_attach_falls_back_to_skb(void **state) {
 	SHELL("ip link del d2");
 }
 
-static void decap_free_leaves_the_interface_clean(void **state) {
-	(void)state;
+TEST(decap_free_leaves_the_interface_clean, setup, teardown) {
 	weir_decap_free(attach(WEIR_AGENT_MODE_ANY));
 	SHELL("! ip link show d0 | grep -q xdp");
 	weir_decap_free(NULL);
 }
 
-static void decap_attach_refuses(void **state) {
+TEST(decap_attach_refuses, setup, teardown) {
 	struct weir_decap_params params = {.interface = "d7"};
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY), *second = NULL;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(weir_decap_attach(&params, &second, why, sizeof(why)), -ENODEV);
 	assert_string_equal(why, "no such interface: d7");
 	params.interface = "d0";
@@ -108,21 +102,19 @@ static void decap_attach_refuses(void **state) {
 	weir_decap_free(decap);
 }
 
-static void decap_knows_when_its_interface_is_gone(void **state) {
+TEST(decap_knows_when_its_interface_is_gone, setup, teardown) {
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
 
-	(void)state;
 	assert_true(weir_decap_is_attached(decap));
 	SHELL("ip link del d0");
 	assert_false(weir_decap_is_attached(decap));
 	weir_decap_free(decap);
 }
 
-static void decap_addresses_are_replaced_as_a_whole(void **state) {
+TEST(decap_addresses_are_replaced_as_a_whole, setup, teardown) {
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
 	struct weir_address many[WEIR_DECAP_ADDRESSES_MAX + 1];
 
-	(void)state;
 	for (uint32_t i = 0; i <= WEIR_DECAP_ADDRESSES_MAX; i++) {
 		uint32_t ipv4 = htonl(0x0a000000 + i);
 
@@ -139,11 +131,10 @@ static void decap_addresses_are_replaced_as_a_whole(void **state) {
 	weir_decap_free(decap);
 }
 
-static void decap_interface_addresses_are_usable_ones(void **state) {
+TEST(decap_interface_addresses_are_usable_ones, setup, teardown) {
 	struct weir_address found[8], four = address("10.5.0.1"), six = address("2001:db8:5::1");
 	int count, matches = 0;
 
-	(void)state;
 	SHELL("ip addr add 10.5.0.1/24 dev d0; ip addr add 2001:db8:5::1/64 dev d0 nodad;"
 	      "ip addr add 10.6.0.1/24 dev d1");
 	count = weir_decap_interface_addresses("d0", found, 8); // and fe80:: is not among them
@@ -157,12 +148,11 @@ static void decap_interface_addresses_are_usable_ones(void **state) {
 	assert_int_equal(weir_decap_interface_addresses("d7", found, 8), 0);
 }
 
-static void decap_stats_are_those_of_the_interface(void **state) {
+TEST(decap_stats_are_those_of_the_interface, setup, teardown) {
 	struct weir_decap_stats stats;
 	struct weir_decap *decap;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(weir_decap_stats_of("d0", &stats, why, sizeof(why)), -ENOENT);
 	assert_int_equal(weir_decap_stats_of("d7", &stats, why, sizeof(why)), -ENODEV);
 	decap = attach(WEIR_AGENT_MODE_ANY);
@@ -174,33 +164,11 @@ static void decap_stats_are_those_of_the_interface(void **state) {
 	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -ENOENT);
 }
 
-static void decap_results_have_names(void **state) {
-	(void)state;
+TEST(decap_results_have_names) {
 	assert_string_equal(weir_decap_result_name(WEIR_DECAP_DECAPSULATED), "decapsulated");
 	assert_string_equal(weir_decap_result_name(WEIR_DECAP_RESULT_COUNT), "unknown");
 	assert_string_equal(weir_decap_result_text(WEIR_DECAP_RESULT_COUNT), "unknown");
 	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
 		assert_non_null(weir_decap_result_text(i));
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(decap_attach_prefers_native, setup, teardown),
-		cmocka_unit_test_setup_teardown(decap_attach_falls_back_to_skb, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_free_leaves_the_interface_clean, setup, teardown),
-		cmocka_unit_test_setup_teardown(decap_attach_refuses, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_knows_when_its_interface_is_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_addresses_are_replaced_as_a_whole, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_interface_addresses_are_usable_ones, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			decap_stats_are_those_of_the_interface, setup, teardown),
-		cmocka_unit_test(decap_results_have_names),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
 }

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "hints.h"
+#include "test.h"
 
 #define ROOT_BYTES 64
 
@@ -81,13 +77,13 @@ static unsigned int hints(const struct weir_hints_host *host, const char *expect
 	return count;
 }
 
-static void hints_none_for_a_host_that_is_set_well(void **state) {
+TEST(hints_none_for_a_host_that_is_set_well, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	assert_int_equal(hints(&host, ""), 0);
 }
 
-static void hints_strict_reverse_path_filter(void **state) {
+TEST(hints_strict_reverse_path_filter, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	set(*state, "eth0", "rp_filter", "1\n");
@@ -100,7 +96,7 @@ static void hints_strict_reverse_path_filter(void **state) {
 }
 
 // sysctl takes eth0.20 in a key with dots for an interface eth0 that has a 20.
-static void hints_name_a_vlan_as_sysctl_does(void **state) {
+TEST(hints_name_a_vlan_as_sysctl_does, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	host.interface = "eth0.20";
@@ -112,7 +108,7 @@ static void hints_name_a_vlan_as_sysctl_does(void **state) {
 	assert_int_equal(hints(&host, "net.ipv4.conf.eth0/20.arp_announce=2"), 1);
 }
 
-static void hints_arp(void **state) {
+TEST(hints_arp, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	set(*state, "eth0", "arp_ignore", "0\n");
@@ -123,7 +119,7 @@ static void hints_arp(void **state) {
 	assert_int_equal(hints(&host, "net.ipv4.conf.eth0.arp_announce=2"), 1);
 }
 
-static void hints_missing_vip_and_small_mtu(void **state) {
+TEST(hints_missing_vip_and_small_mtu, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	host.loopback_addresses = 0;
@@ -132,35 +128,18 @@ static void hints_missing_vip_and_small_mtu(void **state) {
 	assert_int_equal(hints(&host, "advmss 1400"), 2);
 }
 
-static void hints_unreadable_sysctls_are_no_reason_to_fail(void **state) {
+TEST(hints_unreadable_sysctls_are_no_reason_to_fail, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	host.sysctl_root = "/nonexistent";
 	assert_int_equal(hints(&host, "arp_ignore"), 1);
 }
 
-static void hints_read_this_host(void **state) {
+TEST(hints_read_this_host) {
 	struct weir_hints_host host = {0};
 
-	(void)state;
 	assert_int_equal(weir_hints_host_read("lo", &host), 0);
 	assert_true(host.mtu >= 1500);
 	assert_string_equal(host.sysctl_root, "/proc/sys");
 	assert_int_equal(weir_hints_host_read("no-such0", &host), -ENODEV);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			hints_none_for_a_host_that_is_set_well, setup, teardown),
-		cmocka_unit_test_setup_teardown(hints_strict_reverse_path_filter, setup, teardown),
-		cmocka_unit_test_setup_teardown(hints_name_a_vlan_as_sysctl_does, setup, teardown),
-		cmocka_unit_test_setup_teardown(hints_arp, setup, teardown),
-		cmocka_unit_test_setup_teardown(hints_missing_vip_and_small_mtu, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			hints_unreadable_sysctls_are_no_reason_to_fail, setup, teardown),
-		cmocka_unit_test(hints_read_this_host),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Load, with a meter and files of the kernel that this test writes.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "load.h"
+#include "test.h"
 
 #define ALL WEIR_AGENT_GIVEN
 #define CPU WEIR_REPORT(CPUS)
@@ -103,7 +99,9 @@ static uint32_t fill(struct lab *lab, uint32_t wants, uint64_t now_ms) {
 	return lab->answer.given;
 }
 
-static void load_gives_what_is_wanted(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(load_gives_what_is_wanted) {
 	struct lab *lab = *state;
 
 	assert_int_equal(fill(lab, 0, 1000), WEIR_REPORT(MAX_ACTIVE));
@@ -117,7 +115,7 @@ static void load_gives_what_is_wanted(void **state) {
 	assert_false(weir_load_needs_tick(WEIR_REPORT(QUEUE) | WEIR_REPORT(MAX_ACTIVE)));
 }
 
-static void load_sums_what_happened(void **state) {
+TEST(load_sums_what_happened) {
 	struct lab *lab = *state;
 
 	serve(lab, 0, 100); // before anybody wanted to know
@@ -143,7 +141,7 @@ static void load_sums_what_happened(void **state) {
 	assert_in_range(lab->answer.service_median_us, 1940, 2060);
 }
 
-static void load_rates_are_those_of_the_last_second(void **state) {
+TEST(load_rates_are_those_of_the_last_second) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, ALL);
@@ -155,7 +153,7 @@ static void load_rates_are_those_of_the_last_second(void **state) {
 	assert_int_equal(lab->answer.requests_milli_per_s, 40000);
 }
 
-static void load_median_is_that_of_the_last_seconds(void **state) {
+TEST(load_median_is_that_of_the_last_seconds) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, ALL);
@@ -172,7 +170,7 @@ static void load_median_is_that_of_the_last_seconds(void **state) {
 	assert_in_range(lab->answer.service_median_us, 48000, 52000);
 }
 
-static void load_goes_on_with_another_meter(void **state) {
+TEST(load_goes_on_with_another_meter) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, ALL);
@@ -190,7 +188,7 @@ static void load_goes_on_with_another_meter(void **state) {
 	assert_int_equal(lab->answer.service_sum_us, 30000);
 }
 
-static void load_counts_on_when_somebody_wants_more(void **state) {
+TEST(load_counts_on_when_somebody_wants_more) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, SUMS);
@@ -206,7 +204,7 @@ static void load_counts_on_when_somebody_wants_more(void **state) {
 	assert_int_equal(lab->answer.service_count, 30);
 }
 
-static void load_believes_the_application(void **state) {
+TEST(load_believes_the_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION) | WEIR_REPORT(MAX_ACTIVE),
@@ -235,7 +233,7 @@ static void load_believes_the_application(void **state) {
 	assert_int_equal(lab->answer.requests_milli_per_s, 800); // 3 connections in 3.751 s
 }
 
-static void load_sums_what_the_application_says(void **state) {
+TEST(load_sums_what_the_application_says) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),
@@ -255,7 +253,7 @@ static void load_sums_what_the_application_says(void **state) {
 }
 
 // Each number is possible, and their product is more than a counter holds.
-static void load_survives_an_application_that_boasts(void **state) {
+TEST(load_survives_an_application_that_boasts) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
@@ -272,21 +270,4 @@ static void load_survives_an_application_that_boasts(void **state) {
 	assert_int_equal(lab->answer.service_count, 1000000000000000);
 	assert_int_equal(lab->answer.service_sum_us, 1000000000000000);
 	assert_int_equal(lab->answer.busy_sum_us, 1000000000000000000);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(load_gives_what_is_wanted),
-		TEST(load_sums_what_happened),
-		TEST(load_rates_are_those_of_the_last_second),
-		TEST(load_median_is_that_of_the_last_seconds),
-		TEST(load_goes_on_with_another_meter),
-		TEST(load_counts_on_when_somebody_wants_more),
-		TEST(load_believes_the_application),
-		TEST(load_sums_what_the_application_says),
-		TEST(load_survives_an_application_that_boasts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,13 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "listeners.h"
 #include "meter_helper.h"
 #include "meter_loader.h"
 #include "meter_reader.h"
 #include "privileges.h"
+#include "test.h"
 
 #define PORT 8080
 #define PORT6 8081
@@ -163,7 +159,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void meter_counts_each_end_by_its_kind(void **state) {
+TEST_GROUP(enter_namespace);
+
+TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 	struct lab *lab = *state;
 	struct pair pair;
 
@@ -206,7 +204,7 @@ static void meter_counts_each_end_by_its_kind(void **state) {
 	expect(lab, WEIR_METER_UNTRACKED, 0);
 }
 
-static void meter_counts_waiting_connections_as_active(void **state) {
+TEST(meter_counts_waiting_connections_as_active, setup, teardown) {
 	struct lab *lab = *state;
 	int waiting[3];
 
@@ -222,7 +220,7 @@ static void meter_counts_waiting_connections_as_active(void **state) {
 	expect(lab, WEIR_METER_FINISHED, 3);
 }
 
-static void meter_leaves_others_alone(void **state) {
+TEST(meter_leaves_others_alone, setup, teardown) {
 	struct lab *lab = *state;
 	int status = 0;
 	pid_t child;
@@ -247,7 +245,7 @@ static void meter_leaves_others_alone(void **state) {
 	expect(lab, WEIR_METER_OPENED, 1);
 }
 
-static void meter_finds_what_is_open_already(void **state) {
+TEST(meter_finds_what_is_open_already, setup, teardown) {
 	struct lab *lab = *state;
 	struct pair before[3] = {
 		connect_to(lab->listener), connect_to(lab->listener6), connect_to(lab->strange)};
@@ -265,7 +263,7 @@ static void meter_finds_what_is_open_already(void **state) {
 	assert_int_equal(counts.service_ns, 0);
 }
 
-static void meter_times_from_the_handshake_to_the_close(void **state) {
+TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_meter_times before, now;
 	struct weir_meter_counts counts;
@@ -291,7 +289,7 @@ static void meter_times_from_the_handshake_to_the_close(void **state) {
 	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
 }
 
-static void meter_says_when_too_many_are_open(void **state) {
+TEST(meter_says_when_too_many_are_open, setup, teardown) {
 	struct lab *lab = *state;
 	struct pair pairs[6];
 
@@ -308,12 +306,11 @@ static void meter_says_when_too_many_are_open(void **state) {
 	expect(lab, WEIR_METER_CLOSED, 4);
 }
 
-static void meter_buckets_are_narrow_and_in_order(void **state) {
+TEST(meter_buckets_are_narrow_and_in_order) {
 	struct weir_meter_times before = {0}, now;
 	uint32_t last = 0;
 	double median_us;
 
-	(void)state;
 	for (uint64_t us = 1; us < UINT64_C(1) << 34; us += us / 50 + 1) {
 		uint32_t bucket = weir_meter_bucket(us);
 
@@ -371,12 +368,11 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	assert_true(wait(NULL) > 0); // closing it ends it
 }
 
-static void meter_helper_loads_for_a_process_without_privileges(void **state) {
+TEST(meter_helper_loads_for_a_process_without_privileges) {
 	const struct weir_meter_params params = {.ports = ports, .port_count = 2};
 	int status = 0;
 	pid_t child = fork();
 
-	(void)state;
 	if (child == 0) {
 		read_as_nobody(&params);
 		_exit(0);
@@ -385,7 +381,7 @@ static void meter_helper_loads_for_a_process_without_privileges(void **state) {
 	assert_int_equal(status, 0);
 }
 
-static void listeners_show_the_fullest_queue(void **state) {
+TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_queue queue;
 	int fd = weir_listeners_open(), waiting[4];
@@ -421,7 +417,7 @@ static uint32_t connections(int fd) {
 	return connections.open;
 }
 
-static void listeners_count_connections_that_are_not_over(void **state) {
+TEST(listeners_count_connections_that_are_not_over, setup, teardown) {
 	struct lab *lab = *state;
 	int fd = weir_listeners_open(), waiting;
 	struct pair pair, strange;
@@ -442,7 +438,7 @@ static void listeners_count_connections_that_are_not_over(void **state) {
 }
 
 // Until data comes, a listener that defers accepting leaves a connection half-open.
-static void listeners_tell_half_open_connections_apart(void **state) {
+TEST(listeners_tell_half_open_connections_apart, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_connections connections;
 	int fd = weir_listeners_open(), waiting, seconds = 30;
@@ -462,23 +458,4 @@ static void listeners_tell_half_open_connections_apart(void **state) {
 	seconds = 0;
 	setsockopt(lab->listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
 	close(fd);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(meter_counts_each_end_by_its_kind),
-		TEST(meter_counts_waiting_connections_as_active),
-		TEST(meter_leaves_others_alone),
-		TEST(meter_finds_what_is_open_already),
-		TEST(meter_times_from_the_handshake_to_the_close),
-		TEST(meter_says_when_too_many_are_open),
-		cmocka_unit_test(meter_buckets_are_narrow_and_in_order),
-		cmocka_unit_test(meter_helper_loads_for_a_process_without_privileges),
-		TEST(listeners_show_the_fullest_queue),
-		TEST(listeners_count_connections_that_are_not_over),
-		TEST(listeners_tell_half_open_connections_apart),
-	};
-
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "help_text.h"
 #include "options.h"
+#include "test.h"
 
 #define WORDS_MAX 200
 
@@ -26,11 +22,10 @@ static int parse(const char *line, struct weir_agent_options *ret, char *why, si
 	return weir_agent_options_parse(count, words, ret, why, bytes);
 }
 
-static void options_of_decap(void **state) {
+TEST(options_of_decap) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(parse("decap eth0 --address 10.0.0.11 --address 2001:db8::1 "
 			       "--from 10.0.0.77/24 --mode skb --stats",
 				 &options, why, sizeof(why)),
@@ -49,11 +44,10 @@ static void options_of_decap(void **state) {
 	assert_false(options.detach);
 }
 
-static void options_of_doctor(void **state) {
+TEST(options_of_doctor) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(parse("doctor eth0 --vip 198.51.100.10 --vip 2001:db8:f::10 --port 80 "
 			       "--key-file k --run-dir /run/b --json",
 				 &options, why, sizeof(why)),
@@ -71,11 +65,10 @@ static void options_of_doctor(void **state) {
 	assert_int_equal(parse("decap eth0 --vip 10.0.0.1", &options, why, sizeof(why)), -EINVAL);
 }
 
-static void options_take_the_interface_either_way(void **state) {
+TEST(options_take_the_interface_either_way) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(parse("decap --interface eth0", &options, why, sizeof(why)), 0);
 	assert_string_equal(options.interface, "eth0");
 	assert_int_equal(parse("--interface eth1 stats --json", &options, why, sizeof(why)), 0);
@@ -84,11 +77,10 @@ static void options_take_the_interface_either_way(void **state) {
 	assert_true(options.json);
 }
 
-static void options_for_help_need_nothing_else(void **state) {
+TEST(options_for_help_need_nothing_else) {
 	struct weir_agent_options options;
 	char why[256] = "", help[WEIR_HELP_BYTES];
 
-	(void)state;
 	assert_int_equal(parse("--help", &options, why, sizeof(why)), 0);
 	assert_true(options.help);
 	assert_int_equal(parse("decap --version", &options, why, sizeof(why)), 0);
@@ -96,11 +88,10 @@ static void options_for_help_need_nothing_else(void **state) {
 	assert_non_null(strstr(weir_agent_help(help, sizeof(help)), "Exit status"));
 }
 
-static void options_of_run(void **state) {
+TEST(options_of_run) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(parse("run --port 80 -p 443 --cgroup /sys/fs/cgroup/a --interval 90s "
 			       "--max-active-flows 2k --orca-url http://[::1]:8/m --user www",
 				 &options, why, sizeof(why)),
@@ -119,11 +110,10 @@ static void options_of_run(void **state) {
 	assert_null(options.warm_up);
 }
 
-static void options_of_the_local_commands(void **state) {
+TEST(options_of_the_local_commands) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
-	(void)state;
 	assert_int_equal(
 		parse("lame-duck --interval 0 --then true", &options, why, sizeof(why)), 0);
 	assert_int_equal(options.command, WEIR_AGENT_LAME_DUCK);
@@ -141,7 +131,7 @@ static void options_of_the_local_commands(void **state) {
 	assert_int_equal(options.key_id, 9);
 }
 
-static void options_that_are_wrong_are_named(void **state) {
+TEST(options_that_are_wrong_are_named) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
@@ -181,7 +171,6 @@ static void options_that_are_wrong_are_named(void **state) {
 		{"key generate --id 0", "--id: \"0\" is out of range; use 1 to 65535"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_agent_options options = {.address_count = 77};
 		char why[256] = "";
@@ -194,11 +183,10 @@ static void options_that_are_wrong_are_named(void **state) {
 	}
 }
 
-static void options_bound_their_lists(void **state) {
+TEST(options_bound_their_lists) {
 	struct weir_agent_options options;
 	char line[4096] = "decap eth0", why[256] = "";
 
-	(void)state;
 	for (int i = 0; i < WEIR_AGENT_LIST_MAX; i++) {
 		strcat(line, " --from 10.0.0.1");
 	}
@@ -208,11 +196,10 @@ static void options_bound_their_lists(void **state) {
 	assert_string_equal(why, "--from: \"10.0.0.1\" is one too many; use at most 64");
 }
 
-static void prefix_parse_clears_the_rest(void **state) {
+TEST(prefix_parse_clears_the_rest) {
 	static const uint8_t expected[16] = {0x20, 0x01, 0x0d, 0xb8, 0xff, 0xfe};
 	struct weir_prefix prefix;
 
-	(void)state;
 	assert_int_equal(weir_prefix_parse("2001:db8:ffff:ffff::1/47", &prefix), 0);
 	assert_int_equal(prefix.bits, 47);
 	assert_memory_equal(prefix.address.bytes, expected, 16);
@@ -224,33 +211,15 @@ static void prefix_parse_clears_the_rest(void **state) {
 	assert_int_equal(prefix.address.bytes[0], 0);
 }
 
-static void prefix_parse_refuses(void **state) {
+TEST(prefix_parse_refuses) {
 	static const char *const cases[] = {"", "/", "/24", "10.0.0.0/", "10.0.0.0/-1",
 		"10.0.0.0/ 8", "10.0.0.0/8x", "10.0.0.0/33", "::/129", "eth0/8", "10.0.0.0/8/8",
 		"1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd:eeee:ffff/64"};
 	struct weir_prefix prefix;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		if (weir_prefix_parse(cases[i], &prefix) != -EINVAL) {
 			fail_msg("\"%s\" was taken", cases[i]);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(options_of_decap),
-		cmocka_unit_test(options_of_doctor),
-		cmocka_unit_test(options_take_the_interface_either_way),
-		cmocka_unit_test(options_for_help_need_nothing_else),
-		cmocka_unit_test(options_of_run),
-		cmocka_unit_test(options_of_the_local_commands),
-		cmocka_unit_test(options_that_are_wrong_are_named),
-		cmocka_unit_test(options_bound_their_lists),
-		cmocka_unit_test(prefix_parse_clears_the_rest),
-		cmocka_unit_test(prefix_parse_refuses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

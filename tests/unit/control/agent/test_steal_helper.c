@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The helper process for steals: why it cannot begin is told, not lost.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <poll.h>
 #include <sys/capability.h>
@@ -15,6 +8,7 @@
 #include <unistd.h>
 
 #include "steal_helper.h"
+#include "test.h"
 
 #define NOBODY 65534
 
@@ -61,11 +55,10 @@ static int without_the_power_to_become_a_user(void) {
 		       : 2;
 }
 
-static void helper_tells_that_it_has_no_privileges(void **state) {
+TEST(helper_tells_that_it_has_no_privileges) {
 	int status;
 	pid_t child;
 
-	(void)state;
 	if (geteuid() != 0) {
 		skip();
 	}
@@ -77,12 +70,4 @@ static void helper_tells_that_it_has_no_privileges(void **state) {
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(helper_tells_that_it_has_no_privileges),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

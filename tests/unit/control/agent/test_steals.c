@@ -2,16 +2,11 @@
 //
 // Which steal requests are looked at: each once, none after its deadline, not more than there is
 // memory for.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "steals.h"
+#include "test.h"
 
 #define AGENT UINT64_C(0xa1)
 
@@ -71,7 +66,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void request_is_looked_at_once(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(request_is_looked_at_once) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -87,7 +84,7 @@ static void request_is_looked_at_once(void **state) {
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_KNOWN);
 }
 
-static void ids_belong_to_a_balancer(void **state) {
+TEST(ids_belong_to_a_balancer) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1), other = request(lab, 8, 1);
 
@@ -98,7 +95,7 @@ static void ids_belong_to_a_balancer(void **state) {
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_STEAL_RUNNING);
 }
 
-static void known_id_of_another_flow_is_refused(void **state) {
+TEST(known_id_of_another_flow_is_refused) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -117,7 +114,7 @@ static void known_id_of_another_flow_is_refused(void **state) {
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_KNOWN);
 }
 
-static void request_to_another_process_is_refused(void **state) {
+TEST(request_to_another_process_is_refused) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -129,7 +126,7 @@ static void request_to_another_process_is_refused(void **state) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 }
 
-static void deadlines_have_two_ends(void **state) {
+TEST(deadlines_have_two_ends) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -149,7 +146,7 @@ static void deadlines_have_two_ends(void **state) {
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 }
 
-static void burst_is_bounded_and_then_the_rate(void **state) {
+TEST(burst_is_bounded_and_then_the_rate) {
 	struct lab *lab = *state;
 	uint64_t id = 0;
 
@@ -168,7 +165,7 @@ static void burst_is_bounded_and_then_the_rate(void **state) {
 }
 
 // As many as may come until the first one's deadline: it is remembered that long.
-static void nothing_is_forgotten_before_its_deadline(void **state) {
+TEST(nothing_is_forgotten_before_its_deadline) {
 	struct lab *lab = *state;
 	struct weir_agent_steal first = request(lab, 7, 1);
 	uint64_t id = 1, until_ms = lab->clock_ms + WEIR_AGENT_STEAL_AHEAD_MS;
@@ -197,7 +194,7 @@ static void nothing_is_forgotten_before_its_deadline(void **state) {
 	assert_int_equal(take(lab, &first), WEIR_STEALS_LATE);
 }
 
-static void pending_entry_is_found_by_its_number(void **state) {
+TEST(pending_entry_is_found_by_its_number) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 	uint32_t number;
@@ -214,21 +211,4 @@ static void pending_entry_is_found_by_its_number(void **state) {
 	steal.id = 2;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	assert_int_equal(lab->entry->number, 1);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(request_is_looked_at_once),
-		TEST(ids_belong_to_a_balancer),
-		TEST(known_id_of_another_flow_is_refused),
-		TEST(request_to_another_process_is_refused),
-		TEST(deadlines_have_two_ends),
-		TEST(burst_is_bounded_and_then_the_rate),
-		TEST(nothing_is_forgotten_before_its_deadline),
-		TEST(pending_entry_is_found_by_its_number),
-#undef TEST
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

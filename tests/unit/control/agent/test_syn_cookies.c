@@ -2,19 +2,14 @@
 //
 // Whether a client may hold a SYN cookie, by what the kernel says in files like those of /proc.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "syn_cookies.h"
+#include "test.h"
 
 #define GOOD_MS WEIR_SYN_COOKIES_GOOD_MS
 
@@ -81,7 +76,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void none_was_ever_sent(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(none_was_ever_sent) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
@@ -89,7 +86,7 @@ static void none_was_ever_sent(void **state) {
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1001));
 }
 
-static void those_sent_now_are_good_for_two_minutes(void **state) {
+TEST(those_sent_now_are_good_for_two_minutes) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
@@ -102,7 +99,7 @@ static void those_sent_now_are_good_for_two_minutes(void **state) {
 }
 
 // Those that were sent before the start may have been sent right before it.
-static void those_sent_before_are_good_from_the_start(void **state) {
+TEST(those_sent_before_are_good_from_the_start) {
 	struct lab *lab = *state;
 
 	set_sent(lab, "7");
@@ -112,7 +109,7 @@ static void those_sent_before_are_good_from_the_start(void **state) {
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + GOOD_MS));
 }
 
-static void setting_decides(void **state) {
+TEST(setting_decides) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
@@ -127,7 +124,7 @@ static void setting_decides(void **state) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
 }
 
-static void kernel_without_the_setting_has_a_counter(void **state) {
+TEST(kernel_without_the_setting_has_a_counter) {
 	struct lab *lab = *state;
 
 	assert_int_equal(unlink(lab->setting), 0);
@@ -137,7 +134,7 @@ static void kernel_without_the_setting_has_a_counter(void **state) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
 }
 
-static void what_cannot_be_read_may_be(void **state) {
+TEST(what_cannot_be_read_may_be) {
 	static const char *const broken[] = {"", "TcpExt: A B\nTcpExt: 1 2\n",
 		"TcpExt: SyncookiesSent\n", "TcpExt: A SyncookiesSent\nTcpExt: 1\n",
 		"TcpExt: SyncookiesSent\nTcpExt: x\n", "TcpExt: SyncookiesSent\nTcpExt: 1x\n",
@@ -158,26 +155,9 @@ static void what_cannot_be_read_may_be(void **state) {
 }
 
 // Of this kernel: both files are there, and are understood.
-static void files_of_this_kernel_are_understood(void **state) {
+TEST(files_of_this_kernel_are_understood) {
 	struct weir_syn_cookies cookies;
 
-	(void)state;
 	weir_syn_cookies_init(&cookies, "/proc", 1000);
 	assert_true(cookies.known);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(none_was_ever_sent),
-		TEST(those_sent_now_are_good_for_two_minutes),
-		TEST(those_sent_before_are_good_from_the_start),
-		TEST(setting_decides),
-		TEST(kernel_without_the_setting_has_a_counter),
-		TEST(what_cannot_be_read_may_be),
-		TEST(files_of_this_kernel_are_understood),
-#undef TEST
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,19 +4,15 @@
 #pragma once
 
 #include <pty.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "cli.h"
 #include "server.h"
+#include "test.h"
 
 struct outcome {
 	int status;

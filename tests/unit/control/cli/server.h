@@ -4,12 +4,7 @@
 // answers as it is told. The socket, the bytes and the waiting are real.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 enum server_mode {
 	SERVER_ANSWER, // each line gets the answer of its command

@@ -91,7 +91,7 @@ static bool file_has(const char *data, size_t bytes, const char *text) {
 
 // --- the file -----------------------------------------------------------------------------------
 
-static void packets_are_written_with_their_verdicts(void **state) {
+TEST(packets_are_written_with_their_verdicts) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -100,7 +100,6 @@ static void packets_are_written_with_their_verdicts(void **state) {
 	char data[4096], expected[160];
 	size_t bytes;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, "--packets=2", lab.file);
 	assert_int_equal(outcome.status, 0);
@@ -120,7 +119,7 @@ static void packets_are_written_with_their_verdicts(void **state) {
 	stop(&lab);
 }
 
-static void a_port_that_came_later_gets_an_interface(void **state) {
+TEST(a_port_that_came_later_gets_an_interface) {
 	static const struct server_answer answers[] = ANSWERS(
 		READ("\"packets\"", PACKET("new", DROP) ", " PACKET("new", DROP)), STOPPED(0, 0));
 	struct outcome outcome;
@@ -128,7 +127,6 @@ static void a_port_that_came_later_gets_an_interface(void **state) {
 	char data[4096];
 	size_t bytes;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, NULL, lab.file);
 	assert_int_equal(outcome.status, 0);
@@ -139,13 +137,12 @@ static void a_port_that_came_later_gets_an_interface(void **state) {
 	stop(&lab);
 }
 
-static void standard_output_is_the_file_alone(void **state) {
+TEST(standard_output_is_the_file_alone) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
 	struct lab lab;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, NULL, "-");
 	assert_int_equal(outcome.status, 0);
@@ -155,14 +152,13 @@ static void standard_output_is_the_file_alone(void **state) {
 	stop(&lab);
 }
 
-static void json_tells_the_numbers(void **state) {
+TEST(json_tells_the_numbers) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
 	struct lab lab;
 	json_t *json;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, "--json", lab.file);
 	json = json_loads(outcome.out, 0, NULL);
@@ -176,7 +172,7 @@ static void json_tells_the_numbers(void **state) {
 	stop(&lab);
 }
 
-static void existing_files_are_kept(void **state) {
+TEST(existing_files_are_kept) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -184,7 +180,6 @@ static void existing_files_are_kept(void **state) {
 	char data[64], link[128];
 	FILE *file;
 
-	(void)state;
 	start(&lab, answers);
 	file = fopen(lab.file, "w");
 	fputs("precious", file);
@@ -209,7 +204,7 @@ static void existing_files_are_kept(void **state) {
 	stop(&lab);
 }
 
-static void force_replaces_the_file_for_the_owner_alone(void **state) {
+TEST(force_replaces_the_file_for_the_owner_alone) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -217,7 +212,6 @@ static void force_replaces_the_file_for_the_owner_alone(void **state) {
 	struct lab lab;
 	FILE *file;
 
-	(void)state;
 	start(&lab, answers);
 	file = fopen(lab.file, "w");
 	fputs("x", file);
@@ -232,12 +226,11 @@ static void force_replaces_the_file_for_the_owner_alone(void **state) {
 	stop(&lab);
 }
 
-static void files_that_cannot_be_written_are_told(void **state) {
+TEST(files_that_cannot_be_written_are_told) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 	struct outcome outcome;
 	struct lab lab;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, NULL, "/nonexistent/file");
 	assert_int_equal(outcome.status, 1);
@@ -254,7 +247,7 @@ static void files_that_cannot_be_written_are_told(void **state) {
 
 // --- requests -----------------------------------------------------------------------------------
 
-static void options_become_the_filter(void **state) {
+TEST(options_become_the_filter) {
 	static const struct server_answer answers[] = {
 		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
 		{0}};
@@ -271,7 +264,6 @@ static void options_become_the_filter(void **state) {
 			"actions", "reply", "drop", "client", "192.0.2.0/24", "destination",
 			"198.51.100.10", "protocol", "tcp", "destination_port", 80);
 
-	(void)state;
 	assert_non_null(expected);
 	assert_true(json_equal(request, expected));
 	assert_int_equal(outcome.status, 1);
@@ -283,7 +275,7 @@ static void options_become_the_filter(void **state) {
 	server_stop(server);
 }
 
-static void backend_may_be_named_with_its_service(void **state) {
+TEST(backend_may_be_named_with_its_service) {
 	static const struct server_answer answers[] = {
 		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
 		{0}};
@@ -291,7 +283,6 @@ static void backend_may_be_named_with_its_service(void **state) {
 	struct outcome outcome = RUN(
 		server_folder(server), "capture", "start", "--backend=web/web-2", "/nonexistent/f");
 
-	(void)state;
 	expect_contains(
 		server_request(server), "\"filter\":{\"service\":\"web\",\"backend\":\"web-2\"}");
 	free_outcome(&outcome);
@@ -303,7 +294,7 @@ static void backend_may_be_named_with_its_service(void **state) {
 	free_outcome(&outcome);
 }
 
-static void no_options_are_no_filter(void **state) {
+TEST(no_options_are_no_filter) {
 	static const struct server_answer answers[] = {
 		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
 		{0}};
@@ -311,14 +302,13 @@ static void no_options_are_no_filter(void **state) {
 	struct outcome outcome = RUN(server_folder(server), "capture", "start", "--rate=5",
 		"--packets=8", "/nonexistent/file");
 
-	(void)state;
 	assert_string_equal(server_request(server),
 		"{\"command\":\"capture.start\",\"snaplen\":128,\"rate\":5,\"packets\":8}");
 	free_outcome(&outcome);
 	server_stop(server);
 }
 
-static void wrong_options_are_usage_errors(void **state) {
+TEST(wrong_options_are_usage_errors) {
 	static const struct {
 		char *option;
 		const char *why;
@@ -339,7 +329,6 @@ static void wrong_options_are_usage_errors(void **state) {
 		{"--backend=web/web-1/x", "expected NAME or SERVICE/NAME"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct outcome outcome =
 			RUN("/nonexistent", "capture", "start", cases[i].option, "f");
@@ -352,12 +341,11 @@ static void wrong_options_are_usage_errors(void **state) {
 
 // --- ends ---------------------------------------------------------------------------------------
 
-static void a_duration_ends_it(void **state) {
+TEST(a_duration_ends_it) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", ""), STOPPED(4, 6));
 	struct outcome outcome;
 	struct lab lab;
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, "--duration=0.1", lab.file);
 	assert_int_equal(outcome.status, 0);
@@ -368,14 +356,13 @@ static void a_duration_ends_it(void **state) {
 	stop(&lab);
 }
 
-static void the_end_of_the_dataplane_is_told(void **state) {
+TEST(the_end_of_the_dataplane_is_told) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"no-dataplane\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
 	struct lab lab;
 	char data[4096];
 
-	(void)state;
 	start(&lab, answers);
 	outcome = capture(&lab, NULL, lab.file);
 	assert_int_equal(outcome.status, 1);
@@ -387,7 +374,7 @@ static void the_end_of_the_dataplane_is_told(void **state) {
 	stop(&lab);
 }
 
-static void answers_that_are_none_do_no_harm(void **state) {
+TEST(answers_that_are_none_do_no_harm) {
 	static const char *const reads[] = {
 		"{\"ok\": true, \"result\": []}\n{\"ok\": true, \"result\": []}\n" READ(
 			"\"packets\"", ""),
@@ -396,7 +383,6 @@ static void answers_that_are_none_do_no_harm(void **state) {
 		"{\"ok\": true, \"result\": {\"packets\": {\"a\": 1}, \"ended\": \"packets\"}}",
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++) {
 		const struct server_answer answers[] = ANSWERS(reads[i], STOPPED(0, 0));
 		struct outcome outcome;
@@ -457,12 +443,11 @@ static void expect_exit(pid_t pid, int expected) {
 	assert_int_equal(WEXITSTATUS(status), expected);
 }
 
-static void an_interrupt_stops_it_and_keeps_the_file(void **state) {
+TEST(an_interrupt_stops_it_and_keeps_the_file) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	static char data[1 << 20];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		struct lab lab;
 		char err[128];
@@ -483,14 +468,13 @@ static void an_interrupt_stops_it_and_keeps_the_file(void **state) {
 	}
 }
 
-static void an_interrupt_ends_the_wait_for_a_reader(void **state) {
+TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
 	struct lab lab;
 	char err[128], text[512];
 	pid_t pid;
 
-	(void)state;
 	start(&lab, answers);
 	snprintf(err, sizeof(err), "%s.err", lab.file);
 	assert_int_equal(mkfifo(lab.file, 0600), 0);
@@ -509,7 +493,7 @@ static void an_interrupt_ends_the_wait_for_a_reader(void **state) {
 }
 
 // Of what was read from weir-control before, whole packets are in the pipe.
-static void an_interrupt_ends_the_wait_for_a_reader_that_stands_still(void **state) {
+TEST(an_interrupt_ends_the_wait_for_a_reader_that_stands_still) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
 	static char data[1 << 17];
@@ -519,7 +503,6 @@ static void an_interrupt_ends_the_wait_for_a_reader_that_stands_still(void **sta
 	ssize_t bytes;
 	pid_t pid;
 
-	(void)state;
 	start(&lab, answers);
 	snprintf(err, sizeof(err), "%s.err", lab.file);
 	assert_int_equal(mkfifo(lab.file, 0600), 0);
@@ -541,14 +524,13 @@ static void an_interrupt_ends_the_wait_for_a_reader_that_stands_still(void **sta
 	stop(&lab);
 }
 
-static void the_end_of_the_daemon_leaves_a_whole_file(void **state) {
+TEST(the_end_of_the_daemon_leaves_a_whole_file) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 	static char data[1 << 24];
 	struct lab lab;
 	char err[128];
 	pid_t pid;
 
-	(void)state;
 	start(&lab, answers);
 	snprintf(err, sizeof(err), "%s.err", lab.file);
 	pid = capture_beside(&lab, err, 0);
@@ -565,10 +547,9 @@ static void the_end_of_the_daemon_leaves_a_whole_file(void **state) {
 }
 
 // At any byte: before the limit there are headers and packets of 200 bytes and more.
-static void a_file_that_takes_no_more_ends_behind_a_packet(void **state) {
+TEST(a_file_that_takes_no_more_ends_behind_a_packet) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 
-	(void)state;
 	for (rlim_t most = 1000; most < 1500; most += 41) {
 		struct lab lab;
 		char data[4096], err[128];
@@ -587,30 +568,4 @@ static void a_file_that_takes_no_more_ends_behind_a_packet(void **state) {
 		unlink(err);
 		stop(&lab);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(packets_are_written_with_their_verdicts),
-		cmocka_unit_test(a_port_that_came_later_gets_an_interface),
-		cmocka_unit_test(standard_output_is_the_file_alone),
-		cmocka_unit_test(json_tells_the_numbers),
-		cmocka_unit_test(existing_files_are_kept),
-		cmocka_unit_test(force_replaces_the_file_for_the_owner_alone),
-		cmocka_unit_test(files_that_cannot_be_written_are_told),
-		cmocka_unit_test(options_become_the_filter),
-		cmocka_unit_test(backend_may_be_named_with_its_service),
-		cmocka_unit_test(no_options_are_no_filter),
-		cmocka_unit_test(wrong_options_are_usage_errors),
-		cmocka_unit_test(a_duration_ends_it),
-		cmocka_unit_test(the_end_of_the_dataplane_is_told),
-		cmocka_unit_test(answers_that_are_none_do_no_harm),
-		cmocka_unit_test(an_interrupt_stops_it_and_keeps_the_file),
-		cmocka_unit_test(an_interrupt_ends_the_wait_for_a_reader),
-		cmocka_unit_test(an_interrupt_ends_the_wait_for_a_reader_that_stands_still),
-		cmocka_unit_test(the_end_of_the_daemon_leaves_a_whole_file),
-		cmocka_unit_test(a_file_that_takes_no_more_ends_behind_a_packet),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "captured.h"
+#include "test.h"
 
 static json_t *parse(const char *text) {
 	json_t *packet = json_loads(text, 0, NULL);
@@ -16,7 +12,7 @@ static json_t *parse(const char *text) {
 	return packet;
 }
 
-static void verdicts_are_one_line(void **state) {
+TEST(verdicts_are_one_line) {
 	static const struct {
 		const char *packet, *verdict;
 	} cases[] = {
@@ -58,7 +54,6 @@ static void verdicts_are_one_line(void **state) {
 	};
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *packet = parse(cases[i].packet);
 
@@ -68,7 +63,7 @@ static void verdicts_are_one_line(void **state) {
 	}
 }
 
-static void data_is_decoded(void **state) {
+TEST(data_is_decoded) {
 	static const struct {
 		const char *packet;
 		const char *data;
@@ -88,7 +83,6 @@ static void data_is_decoded(void **state) {
 	};
 	uint8_t data[8];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *packet = parse(cases[i].packet);
 
@@ -98,8 +92,7 @@ static void data_is_decoded(void **state) {
 	}
 }
 
-static void every_reason_has_a_meaning_and_a_command(void **state) {
-	(void)state;
+TEST(every_reason_has_a_meaning_and_a_command) {
 	assert_true(weir_captured_reason_count > 40 && weir_captured_reason_count <= 64);
 	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
 		const char *reason = weir_captured_reasons[i];
@@ -111,14 +104,4 @@ static void every_reason_has_a_meaning_and_a_command(void **state) {
 		weir_captured_reason_look("no_backend"), "weirctl backend show SERVICE/");
 	assert_null(weir_captured_reason_meaning("of_a_newer_daemon"));
 	assert_string_equal(weir_captured_reason_look("of_a_newer_daemon"), "weirctl stats show");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verdicts_are_one_line),
-		cmocka_unit_test(data_is_decoded),
-		cmocka_unit_test(every_reason_has_a_meaning_and_a_command),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,14 @@
 #include "check.h"
 #include "cli_lab.h"
 
-static const char *good_file, *broken_file, *expected_file;
+TEST_ARGUMENT(good_file);
+TEST_ARGUMENT(broken_file);
+TEST_ARGUMENT(expected_file);
 
-static void good_file_is_ok_without_daemon(void **state) {
+TEST(good_file_is_ok_without_daemon) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)good_file);
 	char expected[600];
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	snprintf(expected, sizeof(expected),
 		"\n%s: ok (ports: 1, workers: 1, services: 1, backends: 4, warnings: 1)\n",
@@ -25,12 +26,11 @@ static void good_file_is_ok_without_daemon(void **state) {
 	free_outcome(&outcome);
 }
 
-static void strict_makes_warnings_errors(void **state) {
+TEST(strict_makes_warnings_errors) {
 	struct outcome outcome =
 		RUN("/nonexistent", "config", "check", "--strict", (char *)good_file);
 	char expected[600];
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	snprintf(expected, sizeof(expected), "%s:4:14: instance.hash_seed: is the default",
 		good_file);
@@ -48,12 +48,11 @@ static void strict_makes_warnings_errors(void **state) {
 	free_outcome(&outcome);
 }
 
-static void strict_is_content_with_a_file_without_warnings(void **state) {
+TEST(strict_is_content_with_a_file_without_warnings) {
 	char path[] = "/tmp/weir-test-XXXXXX";
 	FILE *file = fdopen(mkstemp(path), "w");
 	struct outcome outcome;
 
-	(void)state;
 	assert_non_null(file);
 	fprintf(file, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], "
 		      "\"services\": []}\n");
@@ -84,21 +83,19 @@ static void expect_json(const char *strict, bool ok, size_t errors, size_t warni
 	free_outcome(&outcome);
 }
 
-static void json_form_has_warnings(void **state) {
-	(void)state;
+TEST(json_form_has_warnings) {
 	expect_json(NULL, true, 0, 1);
 	expect_json("--strict", false, 1, 0);
 }
 
 // One line per error, the same errors that the parser's own test expects.
-static void broken_file_lists_every_error(void **state) {
+TEST(broken_file_lists_every_error) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)broken_file);
 	FILE *expected = fopen(expected_file, "r");
 	const char *found = outcome.out;
 	char line[700], whole[1400];
 	int lines = 0;
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_non_null(expected);
 	while (fgets(line, sizeof(line), expected) != NULL) {
@@ -113,11 +110,10 @@ static void broken_file_lists_every_error(void **state) {
 	free_outcome(&outcome);
 }
 
-static void json_form(void **state) {
+TEST(json_form) {
 	struct outcome outcome = RUN(NULL, "config", "check", (char *)broken_file, "--json");
 	json_t *result = json_loads(outcome.out, 0, NULL);
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_true(json_is_false(json_object_get(result, "ok")));
 	assert_true(json_array_size(json_object_get(result, "errors")) > 5);
@@ -129,21 +125,19 @@ static void json_form(void **state) {
 	free_outcome(&outcome);
 }
 
-static void unreadable_file_is_refused(void **state) {
+TEST(unreadable_file_is_refused) {
 	struct outcome outcome = RUN(NULL, "config", "check", "/nonexistent/weir.json");
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(
 		outcome.out, "/nonexistent/weir.json: cannot read: No such file or directory\n");
 	free_outcome(&outcome);
 }
 
-static void standard_input_is_read(void **state) {
+TEST(standard_input_is_read) {
 	int saved = dup(0), fds[2];
 	struct outcome outcome;
 
-	(void)state;
 	assert_int_equal(pipe(fds), 0);
 	assert_int_equal(write(fds[1], "{}", 2), 2);
 	close(fds[1]);
@@ -157,7 +151,7 @@ static void standard_input_is_read(void **state) {
 	free_outcome(&outcome);
 }
 
-static void errors_of_a_peer_are_escaped(void **state) {
+TEST(errors_of_a_peer_are_escaped) {
 	json_t *errors = json_loads("[{\"line\": 3, \"column\": 0, \"path\": \"a\\u001bb\", "
 				    "\"reason\": \"x\\ny\"}, {}, 7]",
 		0, NULL);
@@ -165,7 +159,6 @@ static void errors_of_a_peer_are_escaped(void **state) {
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	(void)state;
 	weir_cli_print_errors(out, "f\x1b", "", errors);
 	weir_cli_print_errors(out, "f", "", NULL);
 	weir_cli_print_errors(out, "g", " warning:", errors);
@@ -174,27 +167,4 @@ static void errors_of_a_peer_are_escaped(void **state) {
 				  "g:3: warning: a\\x1bb: x\\x0ay\ng: warning: -\ng: warning: -\n");
 	free(text);
 	json_decref(errors);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(good_file_is_ok_without_daemon),
-		cmocka_unit_test(strict_makes_warnings_errors),
-		cmocka_unit_test(strict_is_content_with_a_file_without_warnings),
-		cmocka_unit_test(json_form_has_warnings),
-		cmocka_unit_test(broken_file_lists_every_error),
-		cmocka_unit_test(json_form),
-		cmocka_unit_test(unreadable_file_is_refused),
-		cmocka_unit_test(standard_input_is_read),
-		cmocka_unit_test(errors_of_a_peer_are_escaped),
-	};
-
-	if (argc != 4) {
-		fprintf(stderr, "usage: %s GOOD BROKEN EXPECTED\n", argv[0]);
-		return 2;
-	}
-	good_file = argv[1];
-	broken_file = argv[2];
-	expected_file = argv[3];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #define LIST "{\"ok\": true, \"result\": []}"
 
 // What each command asks the daemon.
-static void commands_send_the_documented_requests(void **state) {
+TEST(commands_send_the_documented_requests) {
 	static const struct server_answer answers[] = {{"service.show", LIST},
 		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
 		{"port.show", LIST}, {"health.show", LIST}, {"*", OK}, {0}};
@@ -74,7 +74,6 @@ static void commands_send_the_documented_requests(void **state) {
 	};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct outcome outcome = run_weirctl(server_folder(server), cases[i].words);
 
@@ -88,7 +87,7 @@ static void commands_send_the_documented_requests(void **state) {
 	server_stop(server);
 }
 
-static void wrong_usage_exits_2_and_asks_nobody(void **state) {
+TEST(wrong_usage_exits_2_and_asks_nobody) {
 	static const struct {
 		char *words[8];
 		const char *err;
@@ -156,7 +155,6 @@ static void wrong_usage_exits_2_and_asks_nobody(void **state) {
 		{{NULL}, "Usage: weirctl [OPTION]... OBJECT VERB"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		// There is no such folder: who asks the daemon exits 3.
 		struct outcome outcome = run_weirctl("/nonexistent", cases[i].words);
@@ -177,12 +175,11 @@ static int64_t now_ms(void) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void dead_daemon_exits_3_at_once(void **state) {
+TEST(dead_daemon_exits_3_at_once) {
 	int64_t start = now_ms();
 	struct outcome outcome =
 		RUN("/nonexistent", "--timeout", "3600000", "backend", "drain", "web-1");
 
-	(void)state;
 	assert_int_equal(outcome.status, 3);
 	assert_true(now_ms() - start < 5000);
 	assert_string_equal(outcome.out, "");
@@ -193,19 +190,18 @@ static void dead_daemon_exits_3_at_once(void **state) {
 	free_outcome(&outcome);
 }
 
-static void hanging_daemon_exits_3_after_the_timeout(void **state) {
+TEST(hanging_daemon_exits_3_after_the_timeout) {
 	struct server *server = server_start(SERVER_HANG, NULL);
 	struct outcome outcome = RUN("/nonexistent", "--run-dir", (char *)server_folder(server),
 		"--timeout=150", "version");
 
-	(void)state;
 	assert_int_equal(outcome.status, 3);
 	expect_contains(outcome.err, "no reply from weir-control within 150 ms");
 	free_outcome(&outcome);
 	server_stop(server);
 }
 
-static void refusal_exits_1_with_the_reason(void **state) {
+TEST(refusal_exits_1_with_the_reason) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"not-found\", \"error\": \"service \\\"web\\\" "
 		      "has "
@@ -214,7 +210,6 @@ static void refusal_exits_1_with_the_reason(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-9");
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(outcome.err,
 		"weirctl: refused: service \"web\" has no backend \"web-9\"\\x1b[2J\n");
@@ -229,7 +224,7 @@ static void refusal_exits_1_with_the_reason(void **state) {
 	server_stop(server);
 }
 
-static void refused_reload_lists_every_error(void **state) {
+TEST(refused_reload_lists_every_error) {
 	static const struct server_answer answers[] = {
 		{"config.reload", "{\"ok\": false, \"code\": \"refused\", \"error\": \"2 errors\", "
 				  "\"errors\": "
@@ -241,7 +236,6 @@ static void refused_reload_lists_every_error(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "config", "reload", "/dev/null");
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(outcome.err, "weirctl: refused: 2 errors\n"
 					 "/dev/null:7:4: ports[0].mtu: too big\n"
@@ -253,7 +247,7 @@ static void refused_reload_lists_every_error(void **state) {
 #define WHY "\"not_published\": \"the heap is\\u001b full\""
 
 // A change that could not be published is no success; what was only shown is one.
-static void what_is_not_published_yet_is_told(void **state) {
+TEST(what_is_not_published_yet_is_told) {
 	static const struct server_answer answers[] = {
 		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
 				  "\"b\", \"admin\": \"drain\", \"active_flows\": 3}, " WHY
@@ -275,7 +269,6 @@ static void what_is_not_published_yet_is_told(void **state) {
 	};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *words[5] = {0};
 		struct outcome outcome;
@@ -292,7 +285,7 @@ static void what_is_not_published_yet_is_told(void **state) {
 }
 
 // Flows may be left, or be there: a script must not go on as if none were.
-static void incomplete_result_is_no_success(void **state) {
+TEST(incomplete_result_is_no_success) {
 	static const struct server_answer answers[] = {
 		{"flow.delete",
 			"{\"ok\": true, \"result\": {\"deleted\": 0, \"incomplete\": true}}"},
@@ -311,7 +304,6 @@ static void incomplete_result_is_no_success(void **state) {
 	const char *const expected[] = {
 		"0 flows deleted\n", "7 flows deleted\n", "\"incomplete\": true", "found  no\n"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
 		assert_int_equal(outcomes[i].status, 1);
 		expect_contains(outcomes[i].out, expected[i]);
@@ -322,14 +314,13 @@ static void incomplete_result_is_no_success(void **state) {
 	server_stop(server);
 }
 
-static void json_prints_the_raw_result(void **state) {
+TEST(json_prints_the_raw_result) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": true, \"result\": [{\"name\": \"caf\\u00e9\", \"extra\": null}]}"},
 		{0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "--json", "backend", "show");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.out, "[\n  {\n    \"name\": \"caf\\u00E9\",\n    \"extra\": "
 					 "null\n  }\n]\n");
@@ -337,39 +328,19 @@ static void json_prints_the_raw_result(void **state) {
 	server_stop(server);
 }
 
-static void version_needs_no_daemon_as_option(void **state) {
+TEST(version_needs_no_daemon_as_option) {
 	struct outcome outcome = RUN("/nonexistent", "--version");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_memory_equal(outcome.out, "weirctl ", 8);
 	free_outcome(&outcome);
 }
 
-static void full_disk_is_no_success(void **state) {
+TEST(full_disk_is_no_success) {
 	char *argv[] = {"weirctl", "--help"};
 	FILE *full = fopen("/dev/full", "w");
 
-	(void)state;
 	assert_non_null(full);
 	assert_int_equal(weir_cli_main(2, argv, NULL, full, stderr), 1);
 	fclose(full);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(commands_send_the_documented_requests),
-		cmocka_unit_test(wrong_usage_exits_2_and_asks_nobody),
-		cmocka_unit_test(dead_daemon_exits_3_at_once),
-		cmocka_unit_test(hanging_daemon_exits_3_after_the_timeout),
-		cmocka_unit_test(refusal_exits_1_with_the_reason),
-		cmocka_unit_test(refused_reload_lists_every_error),
-		cmocka_unit_test(what_is_not_published_yet_is_told),
-		cmocka_unit_test(incomplete_result_is_no_success),
-		cmocka_unit_test(json_prints_the_raw_result),
-		cmocka_unit_test(version_needs_no_daemon_as_option),
-		cmocka_unit_test(full_disk_is_no_success),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,12 +36,11 @@ static int ask(const struct server *server, int timeout_ms, json_t **ret_answer,
 	return r;
 }
 
-static void call_gets_its_answer(void **state) {
+TEST(call_gets_its_answer) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"version\": \"9\"}}"}, {0}};
 	static const enum server_mode modes[] = {SERVER_ANSWER, SERVER_ANSWER_BYTES};
 
-	(void)state;
 	for (size_t i = 0; i < 2; i++) {
 		struct server *server = server_start(modes[i], answers);
 		json_t *answer;
@@ -55,7 +54,7 @@ static void call_gets_its_answer(void **state) {
 	}
 }
 
-static void connection_carries_many_calls(void **state) {
+TEST(connection_carries_many_calls) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": 1}\n{\"ok\": true, \"result\": 2}\n"
 			    "{\"ok\": true, \"result\": 3}"},
@@ -65,7 +64,6 @@ static void connection_carries_many_calls(void **state) {
 	struct weir_client *client;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(
 		weir_client_connect(server_folder(server), TIMEOUT_MS, &client, why, 256), 0);
 	for (int i = 1; i <= 3; i++) {
@@ -80,7 +78,7 @@ static void connection_carries_many_calls(void **state) {
 	server_stop(server);
 }
 
-static void long_answers_are_received_whole(void **state) {
+TEST(long_answers_are_received_whole) {
 	size_t bytes = 3 << 20;
 	char *text = malloc(bytes + 64);
 	struct server_answer answers[] = {{"version", text}, {0}};
@@ -88,7 +86,6 @@ static void long_answers_are_received_whole(void **state) {
 	json_t *answer;
 	char why[256];
 
-	(void)state;
 	assert_non_null(text);
 	strcpy(text, "{\"ok\": true, \"result\": \"");
 	memset(text + strlen(text), 'x', bytes - strlen(text));
@@ -101,14 +98,13 @@ static void long_answers_are_received_whole(void **state) {
 	free(text);
 }
 
-static void answers_that_are_none_are_refused(void **state) {
+TEST(answers_that_are_none_are_refused) {
 	static const char *const bad[] = {"", "hello", "[]", "{}", "{\"ok\": 1}", "{\"ok\": true",
 		"{\"ok\": true} {\"ok\": true}", "{\"ok\": true, \"ok\": true}", "\x1b[2J",
 		"{\"ok\": true, \"result\": \"\xff\"}"};
 	json_t *answer = (void *)&answer;
 	char why[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		const struct server_answer answers[] = {{"*", bad[i]}, {0}};
 		struct server *server = server_start(SERVER_ANSWER, answers);
@@ -120,13 +116,12 @@ static void answers_that_are_none_are_refused(void **state) {
 	}
 }
 
-static void hanging_daemon_times_out(void **state) {
+TEST(hanging_daemon_times_out) {
 	struct server *server = server_start(SERVER_HANG, NULL);
 	int64_t start = now_ms();
 	json_t *answer;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(ask(server, SHORT_MS, &answer, why), -ETIMEDOUT);
 	assert_true(now_ms() - start >= SHORT_MS);
 	assert_non_null(strstr(why, "no reply from weir-control within 150 ms"));
@@ -134,13 +129,12 @@ static void hanging_daemon_times_out(void **state) {
 }
 
 // The backlog of a daemon that accepts nobody fills up; connecting then must end as well.
-static void full_backlog_times_out(void **state) {
+TEST(full_backlog_times_out) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];
 	int r = 0, connected = 0;
 	char why[256];
 
-	(void)state;
 	while (r == 0 && connected < 64) {
 		r = weir_client_connect(
 			server_folder(server), SHORT_MS, &client[connected], why, 256);
@@ -154,25 +148,23 @@ static void full_backlog_times_out(void **state) {
 	server_stop(server);
 }
 
-static void daemon_that_ends_is_noticed(void **state) {
+TEST(daemon_that_ends_is_noticed) {
 	struct server *server = server_start(SERVER_CLOSE, NULL);
 	json_t *answer;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(ask(server, TIMEOUT_MS, &answer, why), -ECONNRESET);
 	assert_non_null(strstr(why, "closed the connection"));
 	server_stop(server);
 }
 
-static void no_socket_and_dead_socket(void **state) {
+TEST(no_socket_and_dead_socket) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char folder[] = "/tmp/weirctl-test-XXXXXX", control[64], why[256];
 	struct weir_client *client = (void *)&client;
 	int64_t start = now_ms();
 	int fd;
 
-	(void)state;
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(weir_client_connect(folder, TIMEOUT_MS, &client, why, 256), -ENOENT);
 	assert_non_null(strstr(why, "weir-control is not running (no /tmp/weirctl-test-"));
@@ -193,11 +185,10 @@ static void no_socket_and_dead_socket(void **state) {
 	rmdir(folder);
 }
 
-static void long_run_dir_is_refused(void **state) {
+TEST(long_run_dir_is_refused) {
 	struct weir_client *client;
 	char folder[200], why[256];
 
-	(void)state;
 	memset(folder, 'x', sizeof(folder) - 1);
 	folder[sizeof(folder) - 1] = '\0';
 	assert_int_equal(weir_client_connect(folder, 10, &client, why, sizeof(why)), -ENAMETOOLONG);
@@ -206,25 +197,23 @@ static void long_run_dir_is_refused(void **state) {
 	weir_client_free(NULL);
 }
 
-static void odd_run_dir_is_told_printable(void **state) {
+TEST(odd_run_dir_is_told_printable) {
 	struct weir_client *client;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(
 		weir_client_connect("/nowhere/\033[31m", 10, &client, why, sizeof(why)), -ENOENT);
 	assert_non_null(strstr(why, "no /nowhere/\\x1b[31m/control"));
 	assert_null(strchr(why, '\033'));
 }
 
-static void long_request_is_refused(void **state) {
+TEST(long_request_is_refused) {
 	static char text[WEIR_CLIENT_REQUEST_MAX];
 	struct server *server = server_start(SERVER_HANG, NULL);
 	struct weir_client *client;
 	json_t *request, *answer;
 	char why[256];
 
-	(void)state;
 	memset(text, 'x', sizeof(text) - 1);
 	request = json_pack("{s:s}", "command", text);
 	assert_int_equal(
@@ -234,22 +223,4 @@ static void long_request_is_refused(void **state) {
 	json_decref(request);
 	weir_client_free(client);
 	server_stop(server);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(call_gets_its_answer),
-		cmocka_unit_test(connection_carries_many_calls),
-		cmocka_unit_test(long_answers_are_received_whole),
-		cmocka_unit_test(answers_that_are_none_are_refused),
-		cmocka_unit_test(hanging_daemon_times_out),
-		cmocka_unit_test(full_backlog_times_out),
-		cmocka_unit_test(daemon_that_ends_is_noticed),
-		cmocka_unit_test(no_socket_and_dead_socket),
-		cmocka_unit_test(long_run_dir_is_refused),
-		cmocka_unit_test(odd_run_dir_is_told_printable),
-		cmocka_unit_test(long_request_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

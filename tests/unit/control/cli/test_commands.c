@@ -2,8 +2,7 @@
 #include "cli_lab.h"
 #include "commands.h"
 
-static void every_row_is_complete(void **state) {
-	(void)state;
+TEST(every_row_is_complete) {
 	assert_true(weir_cli_command_count >= 16);
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
@@ -26,11 +25,10 @@ static void every_row_is_complete(void **state) {
 	}
 }
 
-static void find_gives_the_command_or_the_nearest(void **state) {
+TEST(find_gives_the_command_or_the_nearest) {
 	const struct weir_cli_command *command;
 	char why[256];
 
-	(void)state;
 	command = weir_cli_command_find("weight", "set", why, sizeof(why));
 	assert_non_null(command);
 	assert_string_equal(command->request, "weight.set");
@@ -44,7 +42,7 @@ static void find_gives_the_command_or_the_nearest(void **state) {
 	assert_string_equal(why, "\"flow\" needs a verb; see \"weirctl flow --help\"");
 }
 
-static void request_takes_the_result_out(void **state) {
+TEST(request_takes_the_result_out) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": true, \"result\": 7}\n{\"ok\": true}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
@@ -53,7 +51,6 @@ static void request_takes_the_result_out(void **state) {
 	json_t *request = json_pack("{s:s}", "command", "x"), *result;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(
 		weir_client_connect(server_folder(server), 5000, &cli.client, why, sizeof(why)), 0);
 	assert_int_equal(weir_cli_request(&cli, request, &result), WEIR_CLI_DONE);
@@ -64,14 +61,4 @@ static void request_takes_the_result_out(void **state) {
 	weir_client_free(cli.client);
 	json_decref(request);
 	server_stop(server);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_row_is_complete),
-		cmocka_unit_test(find_gives_the_command_or_the_nearest),
-		cmocka_unit_test(request_takes_the_result_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,8 +18,7 @@
 	"{\"backend\": \"" name "\", \"weight\": 100, \"in_selection\": true, \"flows\": 9, " \
 	"\"time_ms\": 12.25, \"shares\": {\"recorded\": " recorded ", \"maglev\": " maglev "}}"
 
-static void policies_are_lines_and_backends_columns(void **state) {
-	(void)state;
+TEST(policies_are_lines_and_backends_columns) {
 	expect_shown(weir_compare_show, "web",
 		HEAD("5000", "6000", "0", "0") ", \"backends\": [" BACKEND(
 			"web-1", "40.0", "41.5") ", " BACKEND("web-2", "60.0", "58.5") "]}",
@@ -43,7 +42,7 @@ static void policies_are_lines_and_backends_columns(void **state) {
 		"maglev          41.5   58.5\n");
 }
 
-static void doubts_are_told(void **state) {
+TEST(doubts_are_told) {
 	const char *const parts[] = {"warning: 3 flows were lost: too many ended\n",
 		"warning: 4 flows were left out: use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
@@ -54,7 +53,6 @@ static void doubts_are_told(void **state) {
 	char *text;
 	size_t bytes;
 
-	(void)state;
 	assert_non_null(result);
 	cli.out = open_memstream(&text, &bytes);
 	weir_compare_show(&cli, result);
@@ -67,7 +65,7 @@ static void doubts_are_told(void **state) {
 }
 
 // Of 10,000 backends those are shown where the policies differ most.
-static void many_backends_are_cut_down(void **state) {
+TEST(many_backends_are_cut_down) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("5000", "5000", "0", "0") "}", 0, NULL);
 	struct weir_cli cli = {.options = &options};
@@ -75,7 +73,6 @@ static void many_backends_are_cut_down(void **state) {
 	char *text, name[16];
 	size_t bytes;
 
-	(void)state;
 	for (int i = 0; i < 10000; i++) {
 		snprintf(name, sizeof(name), "b%d", i);
 		json_array_append_new(
@@ -94,14 +91,13 @@ static void many_backends_are_cut_down(void **state) {
 	json_decref(result);
 }
 
-static void answers_of_another_version_do_no_harm(void **state) {
+TEST(answers_of_another_version_do_no_harm) {
 	static const char *const strange[] = {"{}", "[]", "7",
 		"{\"policies\": 3, \"backends\": {}}",
 		"{\"policies\": [1, {}], \"backends\": [2, {\"shares\": 1}]}"};
 	const struct weir_cli_options options = {0};
 	struct weir_cli cli = {.options = &options};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++) {
 		json_t *result = json_loads(strange[i], JSON_DECODE_ANY, NULL);
 		char *text;
@@ -115,14 +111,13 @@ static void answers_of_another_version_do_no_harm(void **state) {
 	}
 }
 
-static void request_has_the_options(void **state) {
+TEST(request_has_the_options) {
 	static const struct server_answer answers[] = {
 		{"policy.compare", "{\"ok\": true, \"result\": {}}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "policy", "compare", "web", "--for",
 		"1.5s", "--durations", "measured", "--json");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.out, "{}\n");
 	assert_string_equal(outcome.err, "");
@@ -134,16 +129,4 @@ static void request_has_the_options(void **state) {
 	expect_contains(server_request(server), "\"for_ms\":60000");
 	free_outcome(&outcome);
 	server_stop(server);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(policies_are_lines_and_backends_columns),
-		cmocka_unit_test(doubts_are_told),
-		cmocka_unit_test(many_backends_are_cut_down),
-		cmocka_unit_test(answers_of_another_version_do_no_harm),
-		cmocka_unit_test(request_has_the_options),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

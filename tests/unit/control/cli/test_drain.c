@@ -28,12 +28,11 @@ static struct server *start(const char *shown) {
 	return server_start(SERVER_ANSWER, answers);
 }
 
-static void without_wait_it_returns_at_once(void **state) {
+TEST(without_wait_it_returns_at_once) {
 	struct server *server = start("");
 	struct outcome outcome =
 		RUN(server_folder(server), "backend", "drain", "web/web-1", "--interval", "60s");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(
 		outcome.out, "web/web-1: drain, 9 active flows, deadline in 60.0 s (keep)\n");
@@ -49,7 +48,7 @@ static void without_wait_it_returns_at_once(void **state) {
 }
 
 // Each case: what weir-control tells in turn, and what comes of it.
-static void wait_ends_as_the_drain_does(void **state) {
+TEST(wait_ends_as_the_drain_does) {
 	static const struct {
 		const char *shown;
 		int status;
@@ -73,7 +72,6 @@ static void wait_ends_as_the_drain_does(void **state) {
 			{NULL}, "weirctl: refused: no such backend\n"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct server *server = start(cases[i].shown);
 		struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-1",
@@ -90,14 +88,13 @@ static void wait_ends_as_the_drain_does(void **state) {
 	}
 }
 
-static void end_is_the_only_output_as_json(void **state) {
+TEST(end_is_the_only_output_as_json) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "100")) "\n" ROW(
 		"drain", "1", STATE("kept", "null")));
 	struct outcome outcome = RUN(server_folder(server), "backend", "drain", "web/web-1",
 		"--interval=0.1", "--wait", "--json");
 	json_t *json = json_loads(outcome.out, 0, NULL);
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(json, "drain"), "state")),
@@ -107,13 +104,12 @@ static void end_is_the_only_output_as_json(void **state) {
 	server_stop(server);
 }
 
-static void progress_is_one_line_on_a_terminal_and_not_wider(void **state) {
+TEST(progress_is_one_line_on_a_terminal_and_not_wider) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "900")) "\n" ROW("drain",
 		"4", STATE("draining", "400")) "\n" ROW("drain", "0", STATE("drained", "null")));
 	char *const words[] = {"backend", "drain", "web/web-1", "--wait", NULL};
 	char text[4096];
 
-	(void)state;
 	run_on_terminal(server_folder(server), 5, 30, words, text, sizeof(text));
 	expect_contains(text, "\rweb/web-1: draining, 5 of 7 o\033[K"
 			      "\rweb/web-1: draining, 4 of 7 o\033[K\r\033[K"
@@ -121,23 +117,21 @@ static void progress_is_one_line_on_a_terminal_and_not_wider(void **state) {
 	server_stop(server);
 }
 
-static void drain_that_is_watched_goes_on_without_weirctl(void **state) {
+TEST(drain_that_is_watched_goes_on_without_weirctl) {
 	struct server *server = start("{\"ok\": 1}");
 	struct outcome outcome =
 		RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");
 
-	(void)state;
 	assert_int_equal(outcome.status, 3);
 	expect_contains(outcome.err, "the drain continues without weirctl");
 	free_outcome(&outcome);
 	server_stop(server);
 }
 
-static void options_are_checked(void **state) {
+TEST(options_are_checked) {
 	struct outcome outcome =
 		RUN("/nonexistent", "backend", "drain", "web-1", "--interval", "60x");
 
-	(void)state;
 	assert_int_equal(outcome.status, 2);
 	expect_contains(
 		outcome.err, "--interval: \"60x\" is not a number; use 0.1 to 604800 seconds");
@@ -149,17 +143,4 @@ static void options_are_checked(void **state) {
 	outcome = RUN("/nonexistent", "stats", "show", "--wait");
 	expect_contains(outcome.err, "--wait is not an option of stats show; leave it out");
 	free_outcome(&outcome);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_wait_it_returns_at_once),
-		cmocka_unit_test(wait_ends_as_the_drain_does),
-		cmocka_unit_test(end_is_the_only_output_as_json),
-		cmocka_unit_test(progress_is_one_line_on_a_terminal_and_not_wider),
-		cmocka_unit_test(drain_that_is_watched_goes_on_without_weirctl),
-		cmocka_unit_test(options_are_checked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "frame_text.h"
+#include "test.h"
 
 #define MACS "\2\0\0\0\0\1\2\0\0\0\0\2"
 #define ADDRESSES4 "\xc0\0\2\7\xc6\x33\x64\x0a"
@@ -61,10 +57,9 @@ static const struct {
 #undef CASE
 };
 
-static void frames_say_what_they_are(void **state) {
+TEST(frames_say_what_they_are) {
 	char text[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const uint8_t *data = (const uint8_t *)cases[i].data;
 
@@ -75,10 +70,9 @@ static void frames_say_what_they_are(void **state) {
 }
 
 // Cut anywhere, in memory of just that size: the sanitizers see what reads beyond it.
-static void cut_frames_are_not_read_beyond(void **state) {
+TEST(cut_frames_are_not_read_beyond) {
 	char text[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (size_t bytes = 0; bytes <= cases[i].bytes; bytes++) {
 			uint8_t *data = malloc(bytes > 0 ? bytes : 1);
@@ -88,13 +82,4 @@ static void cut_frames_are_not_read_beyond(void **state) {
 			free(data);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_say_what_they_are),
-		cmocka_unit_test(cut_frames_are_not_read_beyond),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

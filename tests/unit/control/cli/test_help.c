@@ -2,10 +2,9 @@
 #include "cli_lab.h"
 #include "commands.h"
 
-static void help_names_every_command(void **state) {
+TEST(help_names_every_command) {
 	struct outcome outcome = RUN(NULL, "--help");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
@@ -25,8 +24,7 @@ static void help_names_every_command(void **state) {
 	free_outcome(&outcome);
 }
 
-static void help_of_each_command_has_usage_and_example(void **state) {
-	(void)state;
+TEST(help_of_each_command_has_usage_and_example) {
 	for (int i = 0; i < weir_cli_command_count; i++) {
 		const struct weir_cli_command *command = &weir_cli_commands[i];
 		// A version command has one word; --help twice does no harm.
@@ -43,10 +41,9 @@ static void help_of_each_command_has_usage_and_example(void **state) {
 	}
 }
 
-static void help_of_an_object_lists_its_verbs(void **state) {
+TEST(help_of_an_object_lists_its_verbs) {
 	struct outcome outcome = RUN(NULL, "backend", "-h");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "backend show");
 	expect_contains(outcome.out, "backend maintenance");
@@ -57,14 +54,4 @@ static void help_of_an_object_lists_its_verbs(void **state) {
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "did you mean \"backend\"");
 	free_outcome(&outcome);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(help_names_every_command),
-		cmocka_unit_test(help_of_each_command_has_usage_and_example),
-		cmocka_unit_test(help_of_an_object_lists_its_verbs),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

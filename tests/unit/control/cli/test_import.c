@@ -121,10 +121,9 @@ static const struct scheduler {
 	{"magic", "maglev", "maglev", true},
 };
 
-static void schedulers_become_policies(void **state) {
+TEST(schedulers_become_policies) {
 	char text[256];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
 		const struct scheduler *row = &schedulers[i];
 
@@ -146,11 +145,10 @@ static void schedulers_become_policies(void **state) {
 	}
 }
 
-static void drained_server_makes_no_weights_differ(void **state) {
+TEST(drained_server_makes_no_weights_differ) {
 	static const int drained[3][3] = {{0, 2, 2}, {2, 0, 2}, {0, 0, 0}};
 	char text[256];
 
-	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct lab lab;
 
@@ -166,12 +164,11 @@ static void drained_server_makes_no_weights_differ(void **state) {
 	}
 }
 
-static void hash_of_ports_is_what_maglev_does(void **state) {
+TEST(hash_of_ports_is_what_maglev_does) {
 	struct lab lab = import("-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"
 				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i\n",
 		false, NULL);
 
-	(void)state;
 	assert_string_equal(policy(&lab, 0), "maglev");
 	assert_int_equal(json_array_size(lab.import.notes), 1);
 	done(&lab);
@@ -179,7 +176,7 @@ static void hash_of_ports_is_what_maglev_does(void **state) {
 
 // --- rules of ipvsadm ---------------------------------------------------------------------
 
-static void options_of_ipvsadm_come_in_all_their_forms(void **state) {
+TEST(options_of_ipvsadm_come_in_all_their_forms) {
 	static const char *const forms[] = {
 		"-A -t 192.0.2.1:80 -s rr\n-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w 5\n",
 		"ipvsadm -A -t192.0.2.1:80 -srr\nipvsadm -a -t192.0.2.1:80 -r10.0.0.1 -i -w5 # x\n",
@@ -187,7 +184,6 @@ static void options_of_ipvsadm_come_in_all_their_forms(void **state) {
 		"--add-server --tcp-service=192.0.2.1:80 --real-server 10.0.0.1:80 --ipip "
 		"--weight=5"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
 		struct lab lab = import(forms[i], false, NULL);
 		const json_t *backend =
@@ -203,19 +199,18 @@ static void options_of_ipvsadm_come_in_all_their_forms(void **state) {
 }
 
 // A server without one would get that of the others, and refuse what it took.
-static void limit_that_some_servers_lack_is_left_out(void **state) {
+TEST(limit_that_some_servers_lack_is_left_out) {
 	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i\n";
 	struct lab lab = import(rules, false, NULL);
 
-	(void)state;
 	assert_null(json_object_get(service(&lab, 0), "flow_control"));
 	expect_note(&lab, 1, "some of these have none");
 	done(&lab);
 }
 
-static void rules_without_a_counterpart_are_noted_with_their_lines(void **state) {
+TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	struct lab lab =
 		import("-A -t 192.0.2.1:80 -s rr -p\n" // 1
 		       "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -g -w 70000 -x 9 -y 8\n"
@@ -231,7 +226,6 @@ static void rules_without_a_counterpart_are_noted_with_their_lines(void **state)
 			false, NULL);
 	const json_t *backends;
 
-	(void)state;
 	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 3);
 	expect_note(&lab, 1, "-p");
 	expect_note(&lab, 2, "direct routing");
@@ -326,8 +320,7 @@ static void expect_refusals(const struct refusal *refusals, size_t count, bool k
 	}
 }
 
-static void errors_have_their_line_and_what_to_do(void **state) {
-	(void)state;
+TEST(errors_have_their_line_and_what_to_do) {
 	expect_refusals(of_ipvs, sizeof(of_ipvs) / sizeof(of_ipvs[0]), false);
 	expect_refusals(of_keepalived, sizeof(of_keepalived) / sizeof(of_keepalived[0]), true);
 }
@@ -336,13 +329,12 @@ static void errors_have_their_line_and_what_to_do(void **state) {
 
 #define REAL "real_server 10.0.0.1 80 {\n }\n"
 
-static void conditions_go_by_the_id(void **state) {
+TEST(conditions_go_by_the_id) {
 	static const char text[] = "virtual_server 192.0.2.1 80 {\n@a lb_algo rr\n@b lb_algo wrr\n"
 				   "@^a protocol UDP\n" REAL "}\n";
 	struct lab lab = import(text, true, "a");
 	const json_t *bind;
 
-	(void)state;
 	bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
 	assert_string_equal(policy(&lab, 0), "round-robin");
 	assert_string_equal(json_string_value(json_object_get(bind, "protocol")), "tcp");
@@ -355,7 +347,7 @@ static void conditions_go_by_the_id(void **state) {
 	done(&lab);
 }
 
-static void text_of_keepalived_is_read_as_it_does(void **state) {
+TEST(text_of_keepalived_is_read_as_it_does) {
 	struct lab lab = import("$VIP=192.0.2.1\n! a comment { that opens nothing\n"
 				"virtual_server ${VIP} 80 # and a trailing one\n{\n"
 				" lb_algo \"r\"\"r\" lb_kind ! cut off\n"
@@ -363,7 +355,6 @@ static void text_of_keepalived_is_read_as_it_does(void **state) {
 				" real_server 10.0.0.2 80 {\n  weight 4 }}\n",
 		true, NULL);
 
-	(void)state;
 	assert_int_equal(json_array_size(lab.import.errors), 0);
 	assert_string_equal(policy(&lab, 0), "round-robin");
 	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
@@ -388,12 +379,11 @@ static struct lab with_checker(const char *checker) {
 	return import(text, true, NULL);
 }
 
-static void checkers_become_a_health_check(void **state) {
+TEST(checkers_become_a_health_check) {
 	struct lab lab = with_checker("HTTP_GET { url { path /x\n status_code 200-204\n"
 				      "virtualhost own }\n connect_port 81\n connect_timeout 9 }");
 	const json_t *check = json_object_get(service(&lab, 0), "health_check");
 
-	(void)state;
 	assert_string_equal(text_in(check, "type"), "http");
 	assert_string_equal(text_in(check, "path"), "/x");
 	assert_string_equal(text_in(check, "host"), "own");
@@ -427,7 +417,7 @@ static void checkers_become_a_health_check(void **state) {
 }
 
 // keepalived's method is NAT where none is named.
-static void method_that_is_not_named_is_nat(void **state) {
+TEST(method_that_is_not_named_is_nat) {
 	static const struct {
 		const char *text;
 		bool nat;
@@ -443,7 +433,6 @@ static void method_that_is_not_named_is_nat(void **state) {
 			false},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct lab lab = import(cases[i].text, true, NULL);
 		bool told = false;
@@ -458,20 +447,19 @@ static void method_that_is_not_named_is_nat(void **state) {
 	}
 }
 
-static void check_at_the_port_of_the_server_is_noted(void **state) {
+TEST(check_at_the_port_of_the_server_is_noted) {
 	struct lab lab =
 		import("bfd_instance is_no_vrrp_instance {\n}\nvirtual_server 192.0.2.1 80 {\n"
 		       " real_server 10.0.0.1 8080 {\n  TCP_CHECK {\n  }\n }\n}\n",
 			true, NULL);
 
-	(void)state;
 	assert_int_equal(json_array_size(lab.import.errors), 0);
 	expect_note(&lab, 1, "BFD is the routing daemon's");
 	expect_note(&lab, 4, "it asks at port 8080");
 	done(&lab);
 }
 
-static void groups_have_ranges_and_no_address_twice(void **state) {
+TEST(groups_have_ranges_and_no_address_twice) {
 	struct lab lab =
 		import("virtual_server_group G {\n 192.0.2.250-255 80\n 2001:db8::fffe-ffff"
 		       " 80\n 192.0.2.250 80\n fwmark 1\n}\nvirtual_server group G {\n" REAL
@@ -479,7 +467,6 @@ static void groups_have_ranges_and_no_address_twice(void **state) {
 			true, NULL);
 	const json_t *binds = json_object_get(service(&lab, 0), "binds");
 
-	(void)state;
 	assert_int_equal(json_array_size(binds), 8);
 	assert_string_equal(text_in(json_array_get(binds, 7), "address"), "2001:db8::ffff");
 	expect_note(&lab, 4, "address of line 2 already");
@@ -488,12 +475,11 @@ static void groups_have_ranges_and_no_address_twice(void **state) {
 	done(&lab);
 }
 
-static void group_of_more_addresses_than_fit_is_cut_with_a_note(void **state) {
+TEST(group_of_more_addresses_than_fit_is_cut_with_a_note) {
 	struct lab lab = import("virtual_server_group G {\n 2001:db8::1-ffff 80\n}\n"
 				"virtual_server group G {\n" REAL "}\n",
 		true, NULL);
 
-	(void)state;
 	assert_int_equal(
 		json_array_size(json_object_get(service(&lab, 0), "binds")), WEIR_IMPORT_BINDS_MAX);
 	expect_note(&lab, 2, "at most 256");
@@ -511,14 +497,13 @@ static void write_file(const char *path, const char *text) {
 }
 
 // Of a folder of the test's own: a file, one that it includes, and a report.
-static void command_prints_the_configuration_and_reports_elsewhere(void **state) {
+TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";
 	struct outcome outcome;
 	json_t *json;
 	FILE *file;
 
-	(void)state;
 	assert_non_null(mkdtemp(dir));
 	snprintf(main_file, sizeof(main_file), "%s/a.conf", dir);
 	snprintf(included, sizeof(included), "%s/b.inc", dir);
@@ -558,10 +543,9 @@ static void command_prints_the_configuration_and_reports_elsewhere(void **state)
 	rmdir(dir);
 }
 
-static void command_without_a_file_or_with_a_wrong_one(void **state) {
+TEST(command_without_a_file_or_with_a_wrong_one) {
 	struct outcome outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"});
 
-	(void)state;
 	assert_int_equal(outcome.status, WEIR_CLI_USAGE);
 	free_outcome(&outcome);
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"ipvs"}, (char[]){"/nowhere/rules"});
@@ -572,27 +556,4 @@ static void command_without_a_file_or_with_a_wrong_one(void **state) {
 		(char[]){"x"}, (char[]){"rules"});
 	assert_int_equal(outcome.status, WEIR_CLI_USAGE);
 	free_outcome(&outcome);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(schedulers_become_policies),
-		cmocka_unit_test(drained_server_makes_no_weights_differ),
-		cmocka_unit_test(hash_of_ports_is_what_maglev_does),
-		cmocka_unit_test(options_of_ipvsadm_come_in_all_their_forms),
-		cmocka_unit_test(limit_that_some_servers_lack_is_left_out),
-		cmocka_unit_test(rules_without_a_counterpart_are_noted_with_their_lines),
-		cmocka_unit_test(errors_have_their_line_and_what_to_do),
-		cmocka_unit_test(conditions_go_by_the_id),
-		cmocka_unit_test(text_of_keepalived_is_read_as_it_does),
-		cmocka_unit_test(checkers_become_a_health_check),
-		cmocka_unit_test(method_that_is_not_named_is_nat),
-		cmocka_unit_test(check_at_the_port_of_the_server_is_noted),
-		cmocka_unit_test(groups_have_ranges_and_no_address_twice),
-		cmocka_unit_test(group_of_more_addresses_than_fit_is_cut_with_a_note),
-		cmocka_unit_test(command_prints_the_configuration_and_reports_elsewhere),
-		cmocka_unit_test(command_without_a_file_or_with_a_wrong_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "options.h"
+#include "test.h"
 
 #define PARSE(environment, options, why, ...) \
 	parse((char *[]){"weirctl", __VA_ARGS__, NULL}, environment, options, why)
@@ -22,11 +19,10 @@ static int parse(
 	return weir_cli_options_parse(argc, argv, environment, options, why, 128);
 }
 
-static void options_defaults(void **state) {
+TEST(options_defaults) {
 	struct weir_cli_options options;
 	char why[128];
 
-	(void)state;
 	assert_int_equal(PARSE(NULL, &options, why, "version"), 0);
 	assert_string_equal(options.run_dir, "/run/weir");
 	assert_int_equal(options.timeout_ms, 5000);
@@ -43,11 +39,10 @@ static void options_defaults(void **state) {
 	assert_true(options.watch && options.interval_ms == 1000 && options.count == 0);
 }
 
-static void run_dir_from_option_environment_default(void **state) {
+TEST(run_dir_from_option_environment_default) {
 	struct weir_cli_options options;
 	char why[128];
 
-	(void)state;
 	assert_int_equal(PARSE("/a", &options, why, "x"), 0);
 	assert_string_equal(options.run_dir, "/a");
 	assert_int_equal(PARSE("", &options, why, "x"), 0);
@@ -58,11 +53,10 @@ static void run_dir_from_option_environment_default(void **state) {
 	assert_string_equal(options.run_dir, "/c=d");
 }
 
-static void options_stand_anywhere(void **state) {
+TEST(options_stand_anywhere) {
 	struct weir_cli_options options;
 	char why[128];
 
-	(void)state;
 	assert_int_equal(PARSE(NULL, &options, why, "--json", "stats", "--watch", "show",
 				 "--interval", "0.25", "--count=3", "--timeout", "70", "--service",
 				 "web", "--", "--json", "-"),
@@ -88,7 +82,7 @@ static void options_stand_anywhere(void **state) {
 	assert_true(options.line.version);
 }
 
-static void options_refused(void **state) {
+TEST(options_refused) {
 	static const struct {
 		char *first, *second;
 		const char *why;
@@ -112,7 +106,6 @@ static void options_refused(void **state) {
 	struct weir_cli_options options = {.count = 77};
 	char why[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(PARSE(NULL, &options, why, "stats", "show", cases[i].first,
 					 cases[i].second),
@@ -132,7 +125,7 @@ static void options_refused(void **state) {
 	assert_string_equal(why, "unexpected argument \"21\"");
 }
 
-static void endpoints(void **state) {
+TEST(endpoints) {
 	static const struct {
 		const char *text, *address;
 		uint16_t port;
@@ -150,7 +143,6 @@ static void endpoints(void **state) {
 	char address[64] = "untouched";
 	uint16_t port = 4711;
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(weir_cli_endpoint_parse(bad[i], address, 64, &port), -EINVAL);
 		assert_string_equal(address, "untouched");
@@ -162,16 +154,4 @@ static void endpoints(void **state) {
 		assert_int_equal(port, good[i].port);
 	}
 	assert_int_equal(weir_cli_endpoint_parse("192.0.2.1:80", address, 9, &port), -EINVAL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(options_defaults),
-		cmocka_unit_test(run_dir_from_option_environment_default),
-		cmocka_unit_test(options_stand_anywhere),
-		cmocka_unit_test(options_refused),
-		cmocka_unit_test(endpoints),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "pcapng.h"
+#include "test.h"
 
 // A stream whose writes end in memory; what was flushed is seen at once.
 struct file {
@@ -34,7 +30,7 @@ static void expect_bytes(const struct file *file, const char *expected, size_t b
 
 #define EXPECT(file, bytes) expect_bytes(file, bytes, sizeof(bytes) - 1)
 
-static void section_is_to_the_letter(void **state) {
+TEST(section_is_to_the_letter) {
 	static const char expected[] = "\x0a\x0d\x0d\x0a\x34\0\0\0" // type, length
 				       "\x4d\x3c\x2b\x1a\1\0\0\0" // byte order, version 1.0
 				       "\xff\xff\xff\xff\xff\xff\xff\xff" // section's length
@@ -43,14 +39,13 @@ static void section_is_to_the_letter(void **state) {
 				       "\0\0\0\0\x34\0\0\0"; // end of options, length
 	struct file file;
 
-	(void)state;
 	open_file(&file);
 	assert_int_equal(weir_pcapng_section(file.stream, "weir 12", "hi"), 0);
 	EXPECT(&file, expected);
 	close_file(&file);
 }
 
-static void interface_is_to_the_letter(void **state) {
+TEST(interface_is_to_the_letter) {
 	static const char expected[] = "\1\0\0\0\x28\0\0\0" // type, length
 				       "\1\0\0\0\x80\0\0\0" // Ethernet, snaplen 128
 				       "\2\0\3\0wan\0" // name
@@ -58,14 +53,13 @@ static void interface_is_to_the_letter(void **state) {
 				       "\0\0\0\0\x28\0\0\0";
 	struct file file;
 
-	(void)state;
 	open_file(&file);
 	assert_int_equal(weir_pcapng_interface(file.stream, "wan", 128), 0);
 	EXPECT(&file, expected);
 	close_file(&file);
 }
 
-static void packet_is_to_the_letter(void **state) {
+TEST(packet_is_to_the_letter) {
 	static const char expected[] =
 		"\6\0\0\0\x3c\0\0\0" // type, length
 		"\1\0\0\0" // interface
@@ -83,19 +77,17 @@ static void packet_is_to_the_letter(void **state) {
 		.comment = "drop"};
 	struct file file;
 
-	(void)state;
 	open_file(&file);
 	assert_int_equal(weir_pcapng_packet(file.stream, &packet), 0);
 	EXPECT(&file, expected);
 	close_file(&file);
 }
 
-static void empty_texts_are_left_out(void **state) {
+TEST(empty_texts_are_left_out) {
 	static const char expected[] = "\x0a\x0d\x0d\x0a\x20\0\0\0\x4d\x3c\x2b\x1a\1\0\0\0"
 				       "\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\x20\0\0\0";
 	struct file file;
 
-	(void)state;
 	open_file(&file);
 	assert_int_equal(weir_pcapng_section(file.stream, "", ""), 0);
 	EXPECT(&file, expected);
@@ -104,13 +96,12 @@ static void empty_texts_are_left_out(void **state) {
 
 // Every length of data and comment: blocks are multiples of 32 bits, and have their length at both
 // ends.
-static void blocks_of_any_size_are_well_formed(void **state) {
+TEST(blocks_of_any_size_are_well_formed) {
 	static const uint8_t data[WEIR_PCAPNG_FRAME_MAX];
 	char comment[1200];
 	struct file file;
 	size_t at = 0, blocks = 0;
 
-	(void)state;
 	open_file(&file);
 	for (uint32_t i = 0; i <= WEIR_PCAPNG_FRAME_MAX; i++) {
 		const struct weir_pcapng_packet packet = {
@@ -135,13 +126,12 @@ static void blocks_of_any_size_are_well_formed(void **state) {
 	close_file(&file);
 }
 
-static void too_much_data_is_refused(void **state) {
+TEST(too_much_data_is_refused) {
 	static const uint8_t data[WEIR_PCAPNG_FRAME_MAX + 1];
 	const struct weir_pcapng_packet packet = {
 		.data = data, .captured_bytes = sizeof(data), .bytes = sizeof(data), .comment = ""};
 	struct file file;
 
-	(void)state;
 	open_file(&file);
 	assert_int_equal(weir_pcapng_packet(file.stream, &packet), -EINVAL);
 	fflush(file.stream);
@@ -149,25 +139,10 @@ static void too_much_data_is_refused(void **state) {
 	close_file(&file);
 }
 
-static void a_full_disk_is_told(void **state) {
+TEST(a_full_disk_is_told) {
 	FILE *full = fopen("/dev/full", "w");
 
-	(void)state;
 	assert_non_null(full);
 	assert_int_equal(weir_pcapng_section(full, "weir", ""), -ENOSPC);
 	fclose(full);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(section_is_to_the_letter),
-		cmocka_unit_test(interface_is_to_the_letter),
-		cmocka_unit_test(packet_is_to_the_letter),
-		cmocka_unit_test(empty_texts_are_left_out),
-		cmocka_unit_test(blocks_of_any_size_are_well_formed),
-		cmocka_unit_test(too_much_data_is_refused),
-		cmocka_unit_test(a_full_disk_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "show_lab.h"
 
-static void values(void **state) {
+TEST(values) {
 	static const struct {
 		const char *json;
 		enum weir_show_kind kind;
@@ -27,7 +27,6 @@ static void values(void **state) {
 	};
 	char buffer[64];
 
-	(void)state;
 	assert_string_equal(weir_show_value(NULL, WEIR_SHOW_TEXT, buffer, 64), "-");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		json_t *json = json_loads(cases[i].json, JSON_DECODE_ANY, NULL);
@@ -38,11 +37,10 @@ static void values(void **state) {
 	}
 }
 
-static void long_lists_say_how_many_are_left_out(void **state) {
+TEST(long_lists_say_how_many_are_left_out) {
 	json_t *list = json_array();
 	char buffer[32];
 
-	(void)state;
 	for (int i = 0; i < 100; i++) {
 		json_array_append_new(list, json_string("198.51.100.10"));
 	}
@@ -59,7 +57,7 @@ static void long_lists_say_how_many_are_left_out(void **state) {
 }
 
 // A daemon of another version, or a hostile one, must not crash the client.
-static void results_of_another_shape_are_shown_as_far_as_possible(void **state) {
+TEST(results_of_another_shape_are_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "7", "\"x\"", "{}", "[]", "[[]]", "[null]",
 		"[{}]", "{\"changes\": 5}", "{\"changes\": [1]}", "{\"dataplane\": 3}",
 		"{\"chosen_by_worker\": [1, {\"chosen\": 2}, {\"chosen\": \"a\"}]}",
@@ -73,7 +71,6 @@ static void results_of_another_shape_are_shown_as_far_as_possible(void **state) 
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
 		for (size_t j = 0; j < sizeof(shows) / sizeof(shows[0]); j++) {
 			for (int words = 0; words <= 1; words++) {
@@ -93,8 +90,7 @@ static void results_of_another_shape_are_shown_as_far_as_possible(void **state) 
 	}
 }
 
-static void lists_say_when_they_are_empty(void **state) {
-	(void)state;
+TEST(lists_say_when_they_are_empty) {
 	expect_shown(weir_show_services, NULL, "[]", "no services\n");
 	expect_shown(weir_show_backends, NULL, "[]", "no backends\n");
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
@@ -113,8 +109,7 @@ static void lists_say_when_they_are_empty(void **state) {
 }
 
 // What a client has asked for is in the records, whatever it is.
-static void audit_shows_who_and_escapes_what(void **state) {
-	(void)state;
+TEST(audit_shows_who_and_escapes_what) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
 		"[{\"uid\": 0, \"pid\": 7, \"command\": \"backend.drain\", \"object\": "
@@ -131,14 +126,13 @@ static void audit_shows_who_and_escapes_what(void **state) {
 }
 
 // A number that is cut off looks like another one.
-static void all_reasons_of_refused_steals_are_shown(void **state) {
+TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
 		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
 		"abandoned"};
 	char result[2048] = "{\"services\": [{\"service\": \"web\", \"refused\": {",
 	     reasons[1024] = "", expected[1200];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		const size_t at = strlen(result), used = strlen(reasons);
 
@@ -155,8 +149,7 @@ static void all_reasons_of_refused_steals_are_shown(void **state) {
 	expect_shown(weir_show_steals, NULL, result, expected);
 }
 
-static void flow_by_worker_is_a_line_for_each_backend(void **state) {
-	(void)state;
+TEST(flow_by_worker_is_a_line_for_each_backend) {
 	expect_shown(weir_show_flow_lookup, NULL,
 		"{\"found\": false, \"chosen\": null, \"chosen_by_worker\": ["
 		"{\"worker\": 0, \"chosen\": \"w-2\"}, {\"worker\": 1, \"chosen\": \"w-1\"}, "
@@ -171,8 +164,7 @@ static void flow_by_worker_is_a_line_for_each_backend(void **state) {
 }
 
 // A service is named as that of a backend.
-static void history_of_nothing_tells_how_services_are_named(void **state) {
-	(void)state;
+TEST(history_of_nothing_tells_how_services_are_named) {
 	expect_shown(weir_show_history, "web", "[]",
 		"no health changes of web since the start of weir-control; of a service: weirctl "
 		"health history web/\n");
@@ -182,17 +174,15 @@ static void history_of_nothing_tells_how_services_are_named(void **state) {
 		"no health changes since the start of weir-control\n");
 }
 
-static void one_by_name_is_a_record(void **state) {
+TEST(one_by_name_is_a_record) {
 	static const char one[] = "[{\"name\": \"web\", \"binds\": [\"tcp a:1\", \"tcp b:2\"], "
 				  "\"panic\": false, \"inner\": {\"deep\": 1.25}}]";
 
-	(void)state;
 	expect_shown(weir_show_services, "web", one,
 		"name        web\nbinds       tcp a:1, tcp b:2\npanic       no\ninner.deep  1.2\n");
 }
 
-static void notes_of_backends(void **state) {
-	(void)state;
+TEST(notes_of_backends) {
 	expect_shown(weir_show_backends, "web/",
 		"[{\"service\": \"web\", \"name\": \"a\", \"leaving\": true, \"resolved\": false},"
 		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true, "
@@ -216,8 +206,7 @@ static void notes_of_backends(void **state) {
 		"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
 }
 
-static void automatic_weight_of_one_backend(void **state) {
-	(void)state;
+TEST(automatic_weight_of_one_backend) {
 	expect_shown(weir_show_backends, "web/a",
 		"[{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"x\", "
 		"\"path_mtu\": null, \"weight\": 240, \"auto_weight\": 240}]",
@@ -262,13 +251,12 @@ static char *within(const char *json, uint32_t width) {
 }
 
 // What says nothing is left out, and then what can be spared best.
-static void backends_fit_the_terminal(void **state) {
+TEST(backends_fit_the_terminal) {
 	static const char plain[] = "[" ROW("shop-front-1", ", \"refused\": 0, \"dropped\": 0") "]";
 	static const char full[] = "[" ROW("shop-front-1",
 		", \"refused\": 123456, \"dropped\": 1234567, \"report\": {\"age_ms\": 1}") "]";
 	char *text = within(plain, 0);
 
-	(void)state;
 	assert_null(strstr(text, "REFUSED"));
 	assert_in_range(widest_line(text), 110, 120);
 	free(text);
@@ -294,8 +282,7 @@ static void backends_fit_the_terminal(void **state) {
 	free(text);
 }
 
-static void changes_of_a_reload(void **state) {
-	(void)state;
+TEST(changes_of_a_reload) {
 	expect_shown(weir_show_changes, NULL,
 		"{\"changes\": [{\"kind\": \"add\", \"what\": \"a\", \"to\": \"x\"},"
 		"{\"kind\": \"remove\", \"what\": \"b\", \"from\": \"y\"},"
@@ -306,7 +293,7 @@ static void changes_of_a_reload(void **state) {
 }
 
 // They go to stderr: what is on stdout are changes.
-static void warnings_of_a_reload(void **state) {
+TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads("{\"changes\": [], \"warnings\": [{\"line\": 3, \"column\": 7, "
 				    "\"path\": \"a.b\", \"reason\": \"is odd\"}]}",
@@ -315,7 +302,6 @@ static void warnings_of_a_reload(void **state) {
 	char *out, *err;
 	size_t bytes;
 
-	(void)state;
 	cli.out = open_memstream(&out, &bytes);
 	cli.err = open_memstream(&err, &bytes);
 	weir_show_changes(&cli, result);
@@ -328,8 +314,7 @@ static void warnings_of_a_reload(void **state) {
 	json_decref(result);
 }
 
-static void weight_back_to_configured(void **state) {
-	(void)state;
+TEST(weight_back_to_configured) {
 	expect_shown(weir_show_weight, NULL,
 		"{\"service\": \"s\", \"backend\": \"b\", \"weight\": null, \"effective_weight\": "
 		"9}",
@@ -337,14 +322,13 @@ static void weight_back_to_configured(void **state) {
 }
 
 // The longest name of a backend, in a field of a field.
-static void values_of_long_names_line_up(void **state) {
+TEST(values_of_long_names_line_up) {
 	const char name[] = "a23456789-123456789-123456789-123456789-123456789-123456789-123";
 	json_t *object = json_pack("{s:i, s:{s:i}}", "a", 1, "chosen_by_worker", name, 2);
 	char *text = NULL, *second;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	(void)state;
 	assert_int_equal(strlen(name), 63);
 	weir_show_fields(out, object);
 	fclose(out);
@@ -354,7 +338,7 @@ static void values_of_long_names_line_up(void **state) {
 	json_decref(object);
 }
 
-static void lines_say_that_they_go_on(void **state) {
+TEST(lines_say_that_they_go_on) {
 	static const struct {
 		const char *line;
 		uint32_t columns;
@@ -362,7 +346,6 @@ static void lines_say_that_they_go_on(void **state) {
 	} cases[] = {{"a 125", 6, "a 125\033[K\n"}, {"a 125", 5, "a 125\n"}, {"a 125", 4, "a 1>\n"},
 		{"a 125", 1, ">\n"}, {"", 1, "\033[K\n"}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char *text = NULL;
 		size_t bytes;
@@ -373,28 +356,4 @@ static void lines_say_that_they_go_on(void **state) {
 		assert_string_equal(text, cases[i].text);
 		free(text);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values),
-		cmocka_unit_test(long_lists_say_how_many_are_left_out),
-		cmocka_unit_test(results_of_another_shape_are_shown_as_far_as_possible),
-		cmocka_unit_test(lists_say_when_they_are_empty),
-		cmocka_unit_test(all_reasons_of_refused_steals_are_shown),
-		cmocka_unit_test(audit_shows_who_and_escapes_what),
-		cmocka_unit_test(flow_by_worker_is_a_line_for_each_backend),
-		cmocka_unit_test(values_of_long_names_line_up),
-		cmocka_unit_test(history_of_nothing_tells_how_services_are_named),
-		cmocka_unit_test(lines_say_that_they_go_on),
-		cmocka_unit_test(one_by_name_is_a_record),
-		cmocka_unit_test(notes_of_backends),
-		cmocka_unit_test(automatic_weight_of_one_backend),
-		cmocka_unit_test(backends_fit_the_terminal),
-		cmocka_unit_test(changes_of_a_reload),
-		cmocka_unit_test(warnings_of_a_reload),
-		cmocka_unit_test(weight_back_to_configured),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "show_lab.h"
 
-static void one_service_with_its_shares_and_warnings(void **state) {
-	(void)state;
+TEST(one_service_with_its_shares_and_warnings) {
 	expect_shown(weir_show_services, "web",
 		"[{\"name\": \"web\", \"warnings\": [\"hot\", \"very\\n hot\"], \"settings\": "
 		"{\"window\": 5}, \"shares\": [{\"backend\": \"web-1\", \"in_selection\": true, "
@@ -21,8 +20,7 @@ static void one_service_with_its_shares_and_warnings(void **state) {
 		"warning: service web: very\\x0a hot\n");
 }
 
-static void list_keeps_its_columns_and_warns(void **state) {
-	(void)state;
+TEST(list_keeps_its_columns_and_warns) {
 	expect_shown(weir_show_services, NULL,
 		"[{\"name\": \"a\", \"policy\": \"random\", \"slots\": 0, \"warnings\": []}, "
 		"{\"name\": \"b\", \"policy\": \"maglev\", \"slots\": 251, \"warnings\": "
@@ -36,8 +34,7 @@ static void list_keeps_its_columns_and_warns(void **state) {
 		"warning: service b: x\n");
 }
 
-static void policy_that_was_set(void **state) {
-	(void)state;
+TEST(policy_that_was_set) {
 	expect_shown(weir_show_policy, NULL,
 		"{\"service\": \"web\", \"policy\": \"random\", \"effective_policy\": \"random\"}",
 		"web: policy random\n");
@@ -46,8 +43,7 @@ static void policy_that_was_set(void **state) {
 		"web: policy maglev, from the configuration\n");
 }
 
-static void report_that_was_taken(void **state) {
-	(void)state;
+TEST(report_that_was_taken) {
 	expect_shown(weir_show_report, NULL,
 		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"service_time_ms\"], "
 		"\"not_used\": []}",
@@ -56,15 +52,4 @@ static void report_that_was_taken(void **state) {
 		"{\"service\": \"s\", \"backend\": \"b\", \"used\": [\"utilization\"], "
 		"\"not_used\": [\"busy_time_ms\", \"service_time_ms\"]}",
 		"s/b: accepted utilization; ignored by policy: busy-time-ms, service-time-ms\n");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_service_with_its_shares_and_warnings),
-		cmocka_unit_test(list_keeps_its_columns_and_warns),
-		cmocka_unit_test(policy_that_was_set),
-		cmocka_unit_test(report_that_was_taken),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

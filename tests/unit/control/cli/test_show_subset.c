@@ -17,8 +17,7 @@
 	"5, \"client_is\": \"group\", \"clients\": 8, \"backends\": 9, \"subsets\": [" subsets \
 	"]" more "}]"
 
-static void list_has_a_row_for_each_subset(void **state) {
-	(void)state;
+TEST(list_has_a_row_for_each_subset) {
 	expect_shown(weir_show_subsets, NULL,
 		SERVICE(SUBSET("0", "14", "") ", " SUBSET("1", "15", ""), ""),
 		"SERVICE  ALGORITHM  SIZE  CLIENT-IS  WORKER  CLIENT  CLIENTS  BACKENDS  IN-USE  "
@@ -30,8 +29,7 @@ static void list_has_a_row_for_each_subset(void **state) {
 	expect_shown(weir_show_subsets, NULL, "[]", "no services\n");
 }
 
-static void one_service_in_full(void **state) {
-	(void)state;
+TEST(one_service_in_full) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("null", "4", MEMBERS),
 			", \"clients_of_a_backend\": {\"least\": 1, \"mean\": 1.77, \"most\": 2}, "
@@ -61,8 +59,7 @@ static void one_service_in_full(void **state) {
 }
 
 // With a subset of their own workers are told apart; too many clients are not counted.
-static void workers_and_nothing_counted(void **state) {
-	(void)state;
+TEST(workers_and_nothing_counted) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
 			", \"clients_of_a_backend\": null, \"clients_of_backends\": "
@@ -84,8 +81,7 @@ static void workers_and_nothing_counted(void **state) {
 }
 
 // When no backend is usable there is no least and no most, but it is said who has no clients.
-static void nobody_is_usable(void **state) {
-	(void)state;
+TEST(nobody_is_usable) {
 	expect_shown(weir_show_subsets, "web",
 		"[{\"service\": \"web\", \"panic\": true, \"subsets\": [{\"client\": 4, "
 		"\"members\": "
@@ -107,8 +103,7 @@ static void nobody_is_usable(void **state) {
 }
 
 // Of very many members an answer holds a part, and says so.
-static void omitted_members_are_counted(void **state) {
-	(void)state;
+TEST(omitted_members_are_counted) {
 	expect_shown(weir_show_subsets, "web",
 		"[{\"service\": \"web\", \"subsets\": [{\"worker\": 0, \"client\": 4, \"members\": "
 		"[{\"backend\": \"b-1\", \"state\": \"member\", \"admin\": \"ready\", \"health\": "
@@ -123,25 +118,11 @@ static void omitted_members_are_counted(void **state) {
 }
 
 // A daemon of another version, or nonsense, is no reason to crash.
-static void strange_answers_are_survived(void **state) {
-	(void)state;
+TEST(strange_answers_are_survived) {
 	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
 	expect_shown(weir_show_subsets, NULL, "[{}, {\"subsets\": 7}]", "no services\n");
 	expect_shown(weir_show_subsets, "web", "[{\"subsets\": [{\"members\": [{}]}]}]",
 		"this_instance  -\n\nBACKEND  STATE  ADMIN  HEALTH  REPLACES\n-        -      -    "
 		"  -       "
 		"-\n");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list_has_a_row_for_each_subset),
-		cmocka_unit_test(one_service_in_full),
-		cmocka_unit_test(workers_and_nothing_counted),
-		cmocka_unit_test(nobody_is_usable),
-		cmocka_unit_test(omitted_members_are_counted),
-		cmocka_unit_test(strange_answers_are_survived),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

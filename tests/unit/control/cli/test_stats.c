@@ -20,7 +20,7 @@ static json_int_t number(const json_t *rates, const char *part, const char *key)
 	return json_integer_value(value);
 }
 
-static void rates_are_per_second(void **state) {
+TEST(rates_are_per_second) {
 	json_t *before = json_loads(
 		STATS(1000, 500, 9, 7, SERVICE("web", 100, 3) "," SERVICE("dns", 5, 1)), 0, NULL);
 	json_t *after = json_loads(
@@ -28,7 +28,6 @@ static void rates_are_per_second(void **state) {
 	json_t *rates = weir_stats_rates(before, after);
 	const json_t *services = json_object_get(rates, "services");
 
-	(void)state;
 	assert_int_equal(json_integer_value(json_object_get(rates, "interval_ms")), 2000);
 	assert_int_equal(number(rates, "workers", "rx_packets"), 1000);
 	assert_int_equal(number(rates, "workers", "flows"), 4);
@@ -47,7 +46,7 @@ static void rates_are_per_second(void **state) {
 }
 
 // What happened less than once in two seconds did happen.
-static void rates_below_a_half_are_not_0(void **state) {
+TEST(rates_below_a_half_are_not_0) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(3500, 500, 9, 8, ""), 0, NULL);
 	json_t *rates = weir_stats_rates(before, after);
@@ -55,7 +54,6 @@ static void rates_below_a_half_are_not_0(void **state) {
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	(void)state;
 	assert_int_equal(number(rates, "workers", "rx_packets"), 0);
 	weir_stats_print_rates(out, rates);
 	fclose(out);
@@ -101,15 +99,14 @@ static double rates_after_a_change_s(int n) {
 	return took;
 }
 
-static void rates_do_not_take_the_square_of_the_backends(void **state) {
+TEST(rates_do_not_take_the_square_of_the_backends) {
 	double few = rates_after_a_change_s(2000);
 	double many = rates_after_a_change_s(16000);
 
-	(void)state;
 	assert_true(many < 32 * few); // 8 when linear, 64 when square
 }
 
-static void rates_of_one_name_twice_are_kept_apart(void **state) {
+TEST(rates_of_one_name_twice_are_kept_apart) {
 #define TWICE(id, packets) \
 	"{\"service\": \"web\", \"name\": \"b\", \"id\": " #id ", \"packets\": " #packets "}"
 	json_t *before = json_loads("{\"time_ms\": 1000, \"workers\": {}, \"drops\": {}, "
@@ -123,7 +120,6 @@ static void rates_of_one_name_twice_are_kept_apart(void **state) {
 	json_t *rates = weir_stats_rates(before, after);
 	const json_t *rows = json_object_get(rates, "backends");
 
-	(void)state;
 	assert_int_equal(
 		json_integer_value(json_object_get(json_array_get(rows, 0), "packets")), 10);
 	assert_int_equal(
@@ -133,13 +129,12 @@ static void rates_of_one_name_twice_are_kept_apart(void **state) {
 	json_decref(before);
 }
 
-static void counters_that_went_back_have_no_rate(void **state) {
+TEST(counters_that_went_back_have_no_rate) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(2000, 3, 1, 7, ""), 0, NULL);
 	json_t *rates = weir_stats_rates(before, after);
 	json_t *same = weir_stats_rates(after, after);
 
-	(void)state;
 	assert_true(json_is_null(json_object_get(json_object_get(rates, "workers"), "rx_packets")));
 	assert_int_equal(number(rates, "drops", "tcp_flags"), 0);
 	assert_true(json_is_null(json_object_get(json_object_get(same, "workers"), "rx_packets")));
@@ -161,12 +156,11 @@ static const struct server_answer growing[] = {
 								       SERVICE("web", 95, 1)) "}"},
 	{0}};
 
-static void watch_prints_each_look(void **state) {
+TEST(watch_prints_each_look) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	struct outcome outcome = RUN(server_folder(server), "stats", "show", "--watch",
 		"--interval", "0.1", "--count", "2");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "RX-PACKETS/S");
 	expect_contains(outcome.out, "HANDED-OVER/S");
@@ -180,13 +174,12 @@ static void watch_prints_each_look(void **state) {
 	server_stop(server);
 }
 
-static void watch_as_json(void **state) {
+TEST(watch_as_json) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	struct outcome outcome = RUN(server_folder(server), "stats", "show", "--watch", "--json",
 		"--interval=0.1", "--count=1");
 	json_t *rates = json_loads(outcome.out, 0, NULL);
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_int_equal(number(rates, "workers", "rx_packets"), 100);
 	json_decref(rates);
@@ -194,12 +187,11 @@ static void watch_as_json(void **state) {
 	server_stop(server);
 }
 
-static void watch_ends_when_the_daemon_does(void **state) {
+TEST(watch_ends_when_the_daemon_does) {
 	struct server *server = server_start(SERVER_CLOSE, NULL);
 	struct outcome outcome =
 		RUN(server_folder(server), "stats", "show", "--watch", "--interval", "0.1");
 
-	(void)state;
 	assert_int_equal(outcome.status, 3);
 	expect_contains(outcome.err, "closed the connection");
 	free_outcome(&outcome);
@@ -207,12 +199,11 @@ static void watch_ends_when_the_daemon_does(void **state) {
 }
 
 // On a terminal each look is drawn over the last one and cut to the window.
-static void watch_redraws_on_a_terminal(void **state) {
+TEST(watch_redraws_on_a_terminal) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	char *const words[] = {"stats", "show", "--watch", "--interval=0.1", "--count=2", NULL};
 	char text[8192];
 
-	(void)state;
 	run_on_terminal(server_folder(server), 4, 20, words, text, sizeof(text));
 	assert_memory_equal(text, "\033[2J\033[H", 7);
 	expect_contains(text + 7, "\033[J\033[H");
@@ -226,11 +217,10 @@ static void watch_redraws_on_a_terminal(void **state) {
 	server_stop(server);
 }
 
-static void show_prints_all_parts(void **state) {
+TEST(show_prints_all_parts) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	struct outcome outcome = RUN(server_folder(server), "stats", "show");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "WORKERS\nrx_packets  0\n");
 	expect_contains(outcome.out, "\nno drops\n");
@@ -247,8 +237,7 @@ static void show_prints_all_parts(void **state) {
 #define BEFORE_AGENTS "WORKERS\n\nno drops\n\nno ports\n\nno services\n\nno backends\n"
 #define BEHIND_AGENTS "\nSEGMENT\nheap_bytes  4096\n"
 
-static void agents_are_shown_when_there_are_any(void **state) {
-	(void)state;
+TEST(agents_are_shown_when_there_are_any) {
 	expect_shown(weir_stats_show, NULL, WITH_AGENTS(""), BEFORE_AGENTS BEHIND_AGENTS);
 	expect_shown(weir_stats_show, NULL,
 		WITH_AGENTS("\"agents\": {\"configured\": 0, \"probes\": 7},"),
@@ -262,22 +251,4 @@ static void agents_are_shown_when_there_are_any(void **state) {
 			      "dropped_fields     0\n"
 			      "refused.mac        3\n"
 			      "refused.challenge  12\n" BEHIND_AGENTS);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(agents_are_shown_when_there_are_any),
-		cmocka_unit_test(rates_are_per_second),
-		cmocka_unit_test(rates_below_a_half_are_not_0),
-		cmocka_unit_test(rates_do_not_take_the_square_of_the_backends),
-		cmocka_unit_test(rates_of_one_name_twice_are_kept_apart),
-		cmocka_unit_test(counters_that_went_back_have_no_rate),
-		cmocka_unit_test(watch_prints_each_look),
-		cmocka_unit_test(watch_as_json),
-		cmocka_unit_test(watch_ends_when_the_daemon_does),
-		cmocka_unit_test(watch_redraws_on_a_terminal),
-		cmocka_unit_test(show_prints_all_parts),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,10 @@
 #include "subset.h"
 #include "subset_preview.h"
 
-static void preview_needs_no_daemon(void **state) {
+TEST(preview_needs_no_daemon) {
 	struct outcome outcome = RUN("/nonexistent", "subset", "preview", "--clients", "10",
 		"--backends", "12", "--size", "3");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.err, "");
 	assert_string_equal(outcome.out,
@@ -28,13 +27,12 @@ static void preview_needs_no_daemon(void **state) {
 }
 
 // SRE book, figure 20-4; the histogram has one row for two counts.
-static void preview_of_random_subsets(void **state) {
+TEST(preview_of_random_subsets) {
 	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients=300", "--backends=300",
 		"--size=30", "--algorithm=random", "--salt=58");
 	unsigned backends = 0;
 	const char *line;
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "random, salt 58: 300 clients, 300 backends, size 30\n");
 	expect_contains(outcome.out, "min 15, mean 30.0, max 45\n");
@@ -50,11 +48,10 @@ static void preview_of_random_subsets(void **state) {
 	free_outcome(&outcome);
 }
 
-static void preview_of_sizes_that_do_not_divide(void **state) {
+TEST(preview_of_sizes_that_do_not_divide) {
 	struct outcome outcome = RUN(
 		NULL, "subset", "preview", "--clients", "500", "--backends", "307", "--size", "20");
 
-	(void)state;
 	expect_contains(outcome.out, "min 33, mean 33.3, max 34\n");
 	expect_contains(outcome.out, "backends per client: 20 to 21\n");
 	free_outcome(&outcome);
@@ -65,7 +62,7 @@ static void preview_of_sizes_that_do_not_divide(void **state) {
 	free_outcome(&outcome);
 }
 
-static void preview_as_json(void **state) {
+TEST(preview_as_json) {
 	struct outcome outcome = RUN(NULL, "subset", "preview", "--clients", "203", "--backends",
 		"305", "--size", "20", "--algorithm", "rocksteadier", "--json");
 	json_t *json = json_loads(outcome.out, 0, NULL);
@@ -76,7 +73,6 @@ static void preview_as_json(void **state) {
 	json_t *row;
 	size_t i;
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_int_equal(json_unpack(json, "{s:s, s:{s:i, s:i}, s:{s:i}}", "algorithm", &algorithm,
 				 "clients_of_a_backend", "least", &least, "most", &most,
@@ -98,7 +94,7 @@ static void preview_as_json(void **state) {
 	free_outcome(&outcome);
 }
 
-static void preview_tells_mistakes(void **state) {
+TEST(preview_tells_mistakes) {
 	static const struct {
 		char *const words[12];
 		const char *why;
@@ -124,7 +120,6 @@ static void preview_tells_mistakes(void **state) {
 			"--clients is not an option of service show; leave it out"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
 		struct outcome outcome = run_weirctl(NULL, mistakes[i].words);
 
@@ -133,16 +128,4 @@ static void preview_tells_mistakes(void **state) {
 		expect_contains(outcome.err, mistakes[i].why);
 		free_outcome(&outcome);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(preview_needs_no_daemon),
-		cmocka_unit_test(preview_of_random_subsets),
-		cmocka_unit_test(preview_of_sizes_that_do_not_divide),
-		cmocka_unit_test(preview_as_json),
-		cmocka_unit_test(preview_tells_mistakes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "test.h"
 #include "text_table.h"
 
 static const struct weir_text_table_column columns[] = {
@@ -27,11 +24,10 @@ static void expect_table(const char *const rows[][3], size_t count, const char *
 	weir_text_table_free(table);
 }
 
-static void columns_line_up_without_trailing_spaces(void **state) {
+TEST(columns_line_up_without_trailing_spaces) {
 	static const char *const rows[][3] = {
 		{"a", "1", ""}, {"long-name", "1234567", "leaving"}, {"", "", "x"}};
 
-	(void)state;
 	expect_table(rows, 3,
 		"NAME         FLOWS  NOTES\n"
 		"a                1\n"
@@ -39,21 +35,19 @@ static void columns_line_up_without_trailing_spaces(void **state) {
 		"                    x\n");
 }
 
-static void header_alone_and_wide_header(void **state) {
+TEST(header_alone_and_wide_header) {
 	static const char *const rows[][3] = {{"b", "7", "y"}};
 
-	(void)state;
 	expect_table(NULL, 0, "NAME  FLOWS  NOTES\n");
 	expect_table(rows, 1, "NAME  FLOWS  NOTES\nb         7  y\n");
 }
 
-static void many_rows_keep_their_order(void **state) {
+TEST(many_rows_keep_their_order) {
 	struct weir_text_table *table = weir_text_table_create(columns, 3);
 	char *text, *line;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
-	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		char number[16];
 		const char *row[3] = {"n", number, "-"};
@@ -75,14 +69,4 @@ static void many_rows_keep_their_order(void **state) {
 	free(text);
 	weir_text_table_free(table);
 	weir_text_table_free(NULL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(columns_line_up_without_trailing_spaces),
-		cmocka_unit_test(header_alone_and_wide_header),
-		cmocka_unit_test(many_rows_keep_their_order),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

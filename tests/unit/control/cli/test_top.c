@@ -49,11 +49,10 @@ static const char *line_of(const char *text, const char *word) {
 	return found;
 }
 
-static void once_prints_everything(void **state) {
+TEST(once_prints_everything) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "     0     1  yes      12.5      9");
 	expect_contains(outcome.out, "tcp_flags           10\n");
@@ -68,14 +67,13 @@ static void once_prints_everything(void **state) {
 	server_stop(server);
 }
 
-static void backends_are_sorted_as_asked(void **state) {
+TEST(backends_are_sorted_as_asked) {
 	static const struct {
 		const char *sort;
 		const char *order[3];
 	} cases[] = {{"packets", {"b-few", "b-many", "b-none"}},
 		{"weight", {"b-none", "b-many", "b-few"}}, {"name", {"b-few", "b-many", "b-none"}}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct server *server = server_start(SERVER_ANSWER, answers);
 		struct outcome outcome = RUN(server_folder(server), "top", "--once",
@@ -91,12 +89,11 @@ static void backends_are_sorted_as_asked(void **state) {
 	}
 }
 
-static void json_is_one_object(void **state) {
+TEST(json_is_one_object) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "top", "--json", "--interval=0.1");
 	json_t *view = json_loads(outcome.out, 0, NULL);
 
-	(void)state;
 	assert_int_equal(json_integer_value(json_object_get(view, "interval_ms")), 2000);
 	assert_int_equal(json_array_size(json_object_get(view, "worker_rows")), 1);
 	assert_int_equal(json_array_size(json_object_get(view, "events")), 1);
@@ -109,11 +106,10 @@ static void json_is_one_object(void **state) {
 	server_stop(server);
 }
 
-static void without_a_terminal_it_says_what_to_do(void **state) {
+TEST(without_a_terminal_it_says_what_to_do) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "top");
 
-	(void)state;
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "use --once or --json");
 	assert_string_equal(outcome.out, "");
@@ -238,11 +234,10 @@ static const char *first_screen(
 	return last_screen(&terminal);
 }
 
-static void screens_of_any_size_are_not_exceeded(void **state) {
+TEST(screens_of_any_size_are_not_exceeded) {
 	static const unsigned short sizes[][2] = {
 		{24, 80}, {50, 200}, {10, 40}, {6, 20}, {3, 10}, {1, 1}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct server *server = server_start(SERVER_ANSWER, answers);
 
@@ -252,18 +247,17 @@ static void screens_of_any_size_are_not_exceeded(void **state) {
 	}
 }
 
-static void backends_keep_three_lines_of_a_small_terminal(void **state) {
+TEST(backends_keep_three_lines_of_a_small_terminal) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
 
-	(void)state;
 	screen = first_screen(server, 6, 80);
 	expect_contains(screen, "b-many");
 	expect_contains(screen, "b-none");
 	server_stop(server);
 }
 
-static void a_section_that_is_cut_says_so(void **state) {
+TEST(a_section_that_is_cut_says_so) {
 	static const struct server_answer many[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show",
 			"{\"ok\": true, \"result\": [" WORKER "," WORKER "," WORKER "," WORKER
@@ -272,18 +266,16 @@ static void a_section_that_is_cut_says_so(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, many);
 	const char *screen;
 
-	(void)state;
 	screen = first_screen(server, 50, 80);
 	expect_contains(screen, "\n... 3 more\nDROP-REASON");
 	server_stop(server);
 }
 
 // "no backends" would be false, and a part of a number another number.
-static void what_has_no_room_is_not_told_otherwise(void **state) {
+TEST(what_has_no_room_is_not_told_otherwise) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
 
-	(void)state;
 	screen = first_screen(server, 3, 9);
 	expect_contains(screen, "top ");
 	expect_contains(screen, ">\n");
@@ -291,12 +283,11 @@ static void what_has_no_room_is_not_told_otherwise(void **state) {
 	server_stop(server);
 }
 
-static void a_new_size_is_drawn_at_once(void **state) {
+TEST(a_new_size_is_drawn_at_once) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct winsize size = {.ws_row = 30, .ws_col = 120};
 	size_t from;
 
-	(void)state;
 	open_terminal(&terminal, server_folder(server), 6, 80);
 	expect_drawn(&terminal, 0, "\033[J");
 	assert_null(strstr(terminal.text, "EVENT"));
@@ -308,10 +299,9 @@ static void a_new_size_is_drawn_at_once(void **state) {
 	server_stop(server);
 }
 
-static void an_interrupt_gives_the_terminal_back(void **state) {
+TEST(an_interrupt_gives_the_terminal_back) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
-	(void)state;
 	open_terminal(&terminal, server_folder(server), 24, 80);
 	expect_drawn(&terminal, 0, "\033[J");
 	type(&terminal, "\003");
@@ -319,10 +309,9 @@ static void an_interrupt_gives_the_terminal_back(void **state) {
 	server_stop(server);
 }
 
-static void a_daemon_that_ends_is_told_behind_the_screen(void **state) {
+TEST(a_daemon_that_ends_is_told_behind_the_screen) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
-	(void)state;
 	open_terminal(&terminal, server_folder(server), 24, 80);
 	expect_drawn(&terminal, 0, "\033[J");
 	server_stop(server);
@@ -354,14 +343,13 @@ static char *many(int time_ms) {
 	return text;
 }
 
-static void a_thousand_backends_are_scrolled(void **state) {
+TEST(a_thousand_backends_are_scrolled) {
 	char *first = many(1000), *second = many(2000);
 	char *both = malloc(strlen(first) + strlen(second) + 2);
 	struct server_answer list[] = {{"stats.show", both}, answers[1], answers[2], {0}};
 	struct server *server;
 	size_t from;
 
-	(void)state;
 	sprintf(both, "%s\n%s", first, second);
 	server = server_start(SERVER_ANSWER, list);
 	open_terminal(&terminal, server_folder(server), 12, 80);
@@ -380,23 +368,4 @@ static void a_thousand_backends_are_scrolled(void **state) {
 	free(both);
 	free(second);
 	free(first);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(once_prints_everything),
-		cmocka_unit_test(backends_are_sorted_as_asked),
-		cmocka_unit_test(json_is_one_object),
-		cmocka_unit_test(without_a_terminal_it_says_what_to_do),
-		cmocka_unit_test(screens_of_any_size_are_not_exceeded),
-		cmocka_unit_test(backends_keep_three_lines_of_a_small_terminal),
-		cmocka_unit_test(a_section_that_is_cut_says_so),
-		cmocka_unit_test(what_has_no_room_is_not_told_otherwise),
-		cmocka_unit_test(a_new_size_is_drawn_at_once),
-		cmocka_unit_test(an_interrupt_gives_the_terminal_back),
-		cmocka_unit_test(a_daemon_that_ends_is_told_behind_the_screen),
-		cmocka_unit_test(a_thousand_backends_are_scrolled),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,8 +44,13 @@ static void expect_shown(const char *json, bool known, int64_t before_ns, const 
 	json_decref(packet);
 }
 
-static void each_stage_says_what_it_decided(void **state) {
-	(void)state;
+static int setup(__attribute__((unused)) void **state) {
+	return setenv("TZ", "UTC", 1);
+}
+
+TEST_GROUP(setup);
+
+TEST(each_stage_says_what_it_decided) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"forward\", \"choice\": \"new\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"lan\", \"flow_state\": \"syn-seen\"}",
@@ -78,8 +83,7 @@ static void each_stage_says_what_it_decided(void **state) {
 		"    sent         on lan\n");
 }
 
-static void drops_say_why_and_where_to_look(void **state) {
-	(void)state;
+TEST(drops_say_why_and_where_to_look) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"drop\", \"choice\": \"none\", \"service\": \"web\", "
 		     "\"reason\": \"no_backend\"}",
@@ -103,8 +107,7 @@ static void drops_say_why_and_where_to_look(void **state) {
 		     "                 see: weirctl stats show\n");
 }
 
-static void other_ends_are_told(void **state) {
-	(void)state;
+TEST(other_ends_are_told) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"reply\", \"choice\": \"flow\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"wan\", \"reason\": "
@@ -124,8 +127,7 @@ static void other_ends_are_told(void **state) {
 }
 
 // Of every reason; with names of ten letters.
-static void eighty_columns_are_enough(void **state) {
-	(void)state;
+TEST(eighty_columns_are_enough) {
 	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
 		json_t *packet = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s}",
 			"action", "drop", "reason", weir_captured_reasons[i], "service",
@@ -148,8 +150,7 @@ static void eighty_columns_are_enough(void **state) {
 	}
 }
 
-static void foreign_text_is_safe(void **state) {
-	(void)state;
+TEST(foreign_text_is_safe) {
 	expect_shown(
 		"{\"action\": \"\\u001b[2J\", \"port\": \"\\u0007\", \"data\": \"!\", \"kind\": "
 		"\"\\u001b\", \"service\": \"a\\nb\", \"worker\": \"x\"}",
@@ -179,11 +180,10 @@ static const struct server_answer answers[] = {{"capture.start", START},
 	{"service.show", ROW("{\"name\": \"web\", \"policy\": \"maglev\"}")},
 	{"backend.show", ROW("{\"name\": \"web-2\", \"address\": \"2001:db8::12\"}")}, {0}};
 
-static void packets_are_shown_as_they_come(void **state) {
+TEST(packets_are_shown_as_they_come) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "trace", "--packets=3", FLOW);
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, HEAD);
 	expect_contains(outcome.out, "\n\n#3  ");
@@ -195,13 +195,12 @@ static void packets_are_shown_as_they_come(void **state) {
 	server_stop(server);
 }
 
-static void json_is_an_object_a_line(void **state) {
+TEST(json_is_an_object_a_line) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "trace", "--json", FLOW);
 	const char *line = outcome.out;
 	int count = 0;
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	for (; *line != '\0'; line += strcspn(line, "\n") + 1) {
 		json_t *packet = json_loadb(line, strcspn(line, "\n"), 0, NULL);
@@ -217,7 +216,7 @@ static void json_is_an_object_a_line(void **state) {
 	server_stop(server);
 }
 
-static void the_flow_is_the_filter(void **state) {
+TEST(the_flow_is_the_filter) {
 	static const struct server_answer refuse[] = {
 		{"*", "{\"ok\": false, \"code\": \"refused\", \"error\": \"uid 7 captures\"}"},
 		{0}};
@@ -230,7 +229,6 @@ static void the_flow_is_the_filter(void **state) {
 		"client", "2001:db8::7", "source_port", 53, "destination", "2001:db8::10",
 		"destination_port", 4000);
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	assert_string_equal(outcome.err, "weirctl: refused: uid 7 captures\n");
 	assert_true(json_equal(request, expected));
@@ -240,26 +238,24 @@ static void the_flow_is_the_filter(void **state) {
 	server_stop(server);
 }
 
-static void a_flow_without_packets_is_told(void **state) {
+TEST(a_flow_without_packets_is_told) {
 	static const struct server_answer silent[] = {{"capture.start", START},
 		{"capture.read", READ("null", "")}, {"capture.stop", STOPPED}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, silent);
 	struct outcome outcome = RUN(server_folder(server), "trace", "--duration=0.1", FLOW);
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.out, "no packets of this flow\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }
 
-static void the_end_of_the_dataplane_is_told(void **state) {
+TEST(the_end_of_the_dataplane_is_told) {
 	static const struct server_answer gone[] = {
 		{"capture.start", START}, {"capture.read", READ("\"no-dataplane\"", "")}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, gone);
 	struct outcome outcome = RUN(server_folder(server), "trace", FLOW);
 
-	(void)state;
 	assert_int_equal(outcome.status, 1);
 	expect_contains(outcome.err, "weir-dataplane has exited or was restarted\n");
 	expect_contains(outcome.err, "weirctl: packets are missing: 2 lost, 0 over the rate\n");
@@ -267,11 +263,10 @@ static void the_end_of_the_dataplane_is_told(void **state) {
 	server_stop(server);
 }
 
-static void other_words_are_usage_errors(void **state) {
+TEST(other_words_are_usage_errors) {
 	struct outcome outcome =
 		RUN("/nonexistent", "trace", "tcp", "192.0.2.7", "198.51.100.10:80");
 
-	(void)state;
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "invalid endpoint \"192.0.2.7\"");
 	free_outcome(&outcome);
@@ -279,23 +274,4 @@ static void other_words_are_usage_errors(void **state) {
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "different IP versions");
 	free_outcome(&outcome);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_stage_says_what_it_decided),
-		cmocka_unit_test(drops_say_why_and_where_to_look),
-		cmocka_unit_test(other_ends_are_told),
-		cmocka_unit_test(eighty_columns_are_enough),
-		cmocka_unit_test(foreign_text_is_safe),
-		cmocka_unit_test(packets_are_shown_as_they_come),
-		cmocka_unit_test(json_is_an_object_a_line),
-		cmocka_unit_test(the_flow_is_the_filter),
-		cmocka_unit_test(a_flow_without_packets_is_told),
-		cmocka_unit_test(the_end_of_the_dataplane_is_told),
-		cmocka_unit_test(other_words_are_usage_errors),
-	};
-
-	setenv("TZ", "UTC", 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,10 +49,9 @@ static double idle(uint32_t i) {
 	return 0;
 }
 
-static void used_and_wasted_make_the_width(void **state) {
+TEST(used_and_wasted_make_the_width) {
 	char *text = chart(result_of(4, quarters), 46, false);
 
-	(void)state;
 	assert_string_equal(text,
 		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
 		"wasted: 120.0 % in total, 37.5 % of the usage with every backend at 80.0 %\n"
@@ -65,11 +64,10 @@ static void used_and_wasted_make_the_width(void **state) {
 	free(text);
 }
 
-static void many_backends_are_cut_down(void **state) {
+TEST(many_backends_are_cut_down) {
 	char *text = chart(result_of(10000, tiny), 80, false), *line = text;
 	int lines = 0;
 
-	(void)state;
 	expect_contains(text, "... 9976 more, used 0.1 to 99.9 %, wasted ");
 	expect_contains(text, "\nb9999 ");
 	expect_contains(text, "\nb0 ");
@@ -80,10 +78,9 @@ static void many_backends_are_cut_down(void **state) {
 	free(text);
 }
 
-static void colours_and_narrow_terminals(void **state) {
+TEST(colours_and_narrow_terminals) {
 	char *text = chart(result_of(2, quarters), 1, true);
 
-	(void)state;
 	expect_contains(text, "\033[32m#####\033[0m\033[31m.....\033[0m\n");
 	free(text);
 	text = chart(result_of(2, quarters), 80, false);
@@ -94,12 +91,11 @@ static void colours_and_narrow_terminals(void **state) {
 	free(text);
 }
 
-static void no_reports_are_told(void **state) {
+TEST(no_reports_are_told) {
 	json_t *result = json_pack("{s:s, s:[{s:s, s:n}]}", "service", "web", "backends", "backend",
 		"b", "utilization");
 	char *text = chart(result, 80, false);
 
-	(void)state;
 	assert_string_equal(text,
 		"web: none of its 1 backends reports its utilization: it comes from weir-agent, "
 		"health checks or weirctl\n");
@@ -121,7 +117,7 @@ static void no_reports_are_told(void **state) {
 	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
 
 // The first answer says when all will have told; the second one is shown.
-static void agents_that_are_asked_first_are_waited_for(void **state) {
+TEST(agents_that_are_asked_first_are_waited_for) {
 	static const struct server_answer soon[] = {
 		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "
 					    "\"again_ms\": null, \"mean\": 0.5, \"most\": 0.5, "
@@ -132,7 +128,6 @@ static void agents_that_are_asked_first_are_waited_for(void **state) {
 	struct server *server = server_start(SERVER_ANSWER, soon);
 	struct outcome outcome = RUN(server_folder(server), "service", "waste", "web");
 
-	(void)state;
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "web: 1 of 1 backends report utilization: mean 50.0 %");
 	free_outcome(&outcome);
@@ -143,16 +138,4 @@ static void agents_that_are_asked_first_are_waited_for(void **state) {
 	expect_contains(outcome.out, "again in 6 s\n");
 	free_outcome(&outcome);
 	server_stop(server);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(used_and_wasted_make_the_width),
-		cmocka_unit_test(many_backends_are_cut_down),
-		cmocka_unit_test(colours_and_narrow_terminals),
-		cmocka_unit_test(no_reports_are_told),
-		cmocka_unit_test(agents_that_are_asked_first_are_waited_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

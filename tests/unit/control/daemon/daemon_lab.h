@@ -8,17 +8,12 @@
 // Polls with deadlines; asserts with cmocka.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "segment.h"
+#include "test.h"
 
 #define LAB_DEADLINE_MS 10000
 #define LAB_FLOWS_MAX 4096

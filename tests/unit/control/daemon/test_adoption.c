@@ -68,8 +68,11 @@ static weir_ref selection_of(struct lab_dataplane *dataplane, uint16_t service) 
 		&lab_dataplane_segment(dataplane)->roots->selection[service], __ATOMIC_ACQUIRE);
 }
 
+TEST_GROUP(lab_own_network);
+TEST_EACH(setup, teardown);
+
 // A killed and restarted control publishes nothing that is there already, and forgets nothing.
-static void s3_restarted_control_adopts_what_is_published(void **state) {
+TEST(s3_restarted_control_adopts_what_is_published) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	const struct weir_segment *segment;
@@ -106,7 +109,7 @@ static void s3_restarted_control_adopts_what_is_published(void **state) {
 }
 
 // Checks that never come to a verdict within this test: STARTING is what a new backend would be.
-static void s3_adopted_health_stays_until_checks_say_otherwise(void **state) {
+TEST(s3_adopted_health_stays_until_checks_say_otherwise) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -133,7 +136,7 @@ static void wait_random(unsigned int *seed, unsigned int most_us) {
 
 // Changes go on while control is killed at any moment: before it listens, while it attaches, in
 // the middle of publications. A worker looks up a new flow in every turn: none finds no backend.
-static void s3_control_killed_at_random_moments_never_leaves_a_gap(void **state) {
+TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	unsigned int seed = 20260102;
@@ -176,7 +179,7 @@ static void s3_control_killed_at_random_moments_never_leaves_a_gap(void **state)
 }
 
 // S4: control notices the new epoch and publishes everything again, states included.
-static void s4_dataplane_restart_is_noticed_and_everything_published_again(void **state) {
+TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	char epoch[2][32] = {"", ""};
@@ -222,7 +225,7 @@ static void s4_dataplane_restart_is_noticed_and_everything_published_again(void 
 	lab_dataplane_stop(dataplane);
 }
 
-static void s4_reload_while_the_dataplane_is_away_reaches_the_next_one(void **state) {
+TEST(s4_reload_while_the_dataplane_is_away_reaches_the_next_one) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -252,7 +255,7 @@ static bool starts_slowly(const struct lab *lab, const char *backend) {
 }
 
 // The request is the first thing that it sees after a pause that is longer than the window.
-static void slow_start_begins_after_a_pause_not_before(void **state) {
+TEST(slow_start_begins_after_a_pause_not_before) {
 	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
 	struct lab *lab = *state;
@@ -279,7 +282,7 @@ static void slow_start_begins_after_a_pause_not_before(void **state) {
 	lab_dataplane_stop(dataplane);
 }
 
-static void s3_backend_that_came_while_control_was_down_starts_slowly(void **state) {
+TEST(s3_backend_that_came_while_control_was_down_starts_slowly) {
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -298,19 +301,4 @@ static void s3_backend_that_came_while_control_was_down_starts_slowly(void **sta
 	assert_false(starts_slowly(lab, "b-1"));
 	lab_stop(lab);
 	lab_dataplane_stop(dataplane);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(s3_restarted_control_adopts_what_is_published),
-		T(s3_adopted_health_stays_until_checks_say_otherwise),
-		T(s3_control_killed_at_random_moments_never_leaves_a_gap),
-		T(s4_dataplane_restart_is_noticed_and_everything_published_again),
-		T(s4_reload_while_the_dataplane_is_away_reaches_the_next_one),
-		T(slow_start_begins_after_a_pause_not_before),
-		T(s3_backend_that_came_while_control_was_down_starts_slowly),
-	};
-
-	return cmocka_run_group_tests(tests, lab_own_network, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "audit.h"
+#include "test.h"
 
 static uint64_t test_ms; // the clock of these tests
 
@@ -86,7 +81,7 @@ static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
 }
 
 // The log is at level error here.
-static void audit_is_in_the_log_whatever_its_level(void **state) {
+TEST(audit_is_in_the_log_whatever_its_level, setup, teardown) {
 	struct lab *lab = *state;
 
 	add_change(lab, 5);
@@ -97,7 +92,7 @@ static void audit_is_in_the_log_whatever_its_level(void **state) {
 					     "may only look (uid 4, gid 8, pid 9)\n"));
 }
 
-static void audit_keeps_the_newest_changes_in_order(void **state) {
+TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
 	struct lab *lab = *state;
 	uint32_t count;
 
@@ -113,7 +108,7 @@ static void audit_keeps_the_newest_changes_in_order(void **state) {
 }
 
 // Of one who may only look, and of as many users as there are entries.
-static void refusals_push_out_no_change_and_flood_no_log(void **state) {
+TEST(refusals_push_out_no_change_and_flood_no_log, setup, teardown) {
 	struct lab *lab = *state;
 	unsigned int before;
 	uint32_t count;
@@ -139,7 +134,7 @@ static void refusals_push_out_no_change_and_flood_no_log(void **state) {
 	assert_int_equal(lab->entries[count - 1]->who.uid, 1999);
 }
 
-static void what_was_asked_for_forges_no_line(void **state) {
+TEST(what_was_asked_for_forges_no_line, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_audit_event event = {.command = "backend.drain",
 		.object = "x\n2026-01-01T00:00:00.000Z info  audit: all is well\x1b[2J",
@@ -153,13 +148,12 @@ static void what_was_asked_for_forges_no_line(void **state) {
 	assert_null(strchr(written(lab), '\x1b'));
 }
 
-static void long_lists_of_changes_are_cut_between_changes(void **state) {
+TEST(long_lists_of_changes_are_cut_between_changes) {
 	struct weir_change changes[100];
 	struct weir_difference difference = {.change = changes, .count = 100};
 	char what[] = "service web backend web-1 weight", one[] = "1", two[] = "2";
 	char text[128], whole[256];
 
-	(void)state;
 	for (uint32_t i = 0; i < 100; i++) {
 		changes[i] = (struct weir_change){
 			.kind = WEIR_CHANGE_CHANGE, .what = what, .from = one, .to = two};
@@ -173,17 +167,4 @@ static void long_lists_of_changes_are_cut_between_changes(void **state) {
 				   "change service web backend web-1 weight: 1 -> 2");
 	difference.count = 0;
 	assert_string_equal(weir_audit_difference(&difference, text, sizeof(text)), "0 changes");
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(audit_is_in_the_log_whatever_its_level),
-		T(audit_keeps_the_newest_changes_in_order),
-		T(refusals_push_out_no_change_and_flood_no_log),
-		T(what_was_asked_for_forges_no_line),
-		cmocka_unit_test(long_lists_of_changes_are_cut_between_changes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

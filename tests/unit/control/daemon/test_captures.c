@@ -53,7 +53,9 @@ static int start(struct own *own) {
 	return weir_captures_start(own->captures, &request, &number);
 }
 
-static void a_dataplane_that_does_not_capture_is_not_asked(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(a_dataplane_that_does_not_capture_is_not_asked) {
 	struct own *own = *state;
 
 	assert_int_equal(start(own), -ENOTCONN);
@@ -66,7 +68,7 @@ static void a_dataplane_that_does_not_capture_is_not_asked(void **state) {
 	assert_int_equal(weir_capture_wanted(own->dataplane), 0);
 }
 
-static void a_capture_is_withdrawn_with_its_owner(void **state) {
+TEST(a_capture_is_withdrawn_with_its_owner) {
 	struct own *own = *state;
 
 	weir_captures_bind(own->captures, own->control, NULL);
@@ -85,7 +87,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void a_client_that_does_not_read_makes_room_for_another(void **state) {
+TEST(a_client_that_does_not_read_makes_room_for_another) {
 	const uint64_t unread_ns = WEIR_CAPTURES_UNREAD_MS * UINT64_C(1000000);
 	const struct weir_audit_entry *entries[WEIR_AUDIT_ENTRIES];
 	struct own *own = *state;
@@ -109,7 +111,7 @@ static void a_client_that_does_not_read_makes_room_for_another(void **state) {
 	assert_string_equal(entries[0]->why, "its client did not read");
 }
 
-static void workers_end_what_nobody_reads(void **state) {
+TEST(workers_end_what_nobody_reads) {
 	struct own *own = *state;
 
 	weir_captures_bind(own->captures, own->control, NULL);
@@ -135,7 +137,7 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 	read->worker = read->count > 0 ? reading->packets[0].worker : 0;
 }
 
-static void a_start_without_memory_leaves_no_order(void **state) {
+TEST(a_start_without_memory_leaves_no_order) {
 	struct own *own = *state;
 
 	weir_captures_bind(own->captures, own->control, NULL);
@@ -147,7 +149,7 @@ static void a_start_without_memory_leaves_no_order(void **state) {
 	assert_int_equal(start(own), 0);
 }
 
-static void a_reading_without_memory_loses_no_packet(void **state) {
+TEST(a_reading_without_memory_loses_no_packet) {
 	struct own *own = *state;
 	struct weir_capture_record record = {.service = WEIR_SERVICE_NONE,
 		.backend = WEIR_BACKEND_NONE,
@@ -174,22 +176,4 @@ static void a_reading_without_memory_loses_no_packet(void **state) {
 	assert_int_equal(read.worker, 1);
 	weir_captures_bind(own->captures, NULL, NULL);
 	weir_tables_free(tables);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			a_dataplane_that_does_not_capture_is_not_asked, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_capture_is_withdrawn_with_its_owner, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_client_that_does_not_read_makes_room_for_another, setup, teardown),
-		cmocka_unit_test_setup_teardown(workers_end_what_nobody_reads, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_start_without_memory_leaves_no_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			a_reading_without_memory_loses_no_packet, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,10 @@ static json_int_t weight_of_web_1(const struct lab *lab) {
 	return weight;
 }
 
-static void bad_configuration_is_refused_with_every_error(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_EACH(setup, teardown);
+
+TEST(bad_configuration_is_refused_with_every_error) {
 	struct lab *lab = *state;
 
 	lab_write(lab->config, "{\"ports\": [],\n \"colour\": 1,\n \"services\": [{}]}\n");
@@ -67,7 +70,7 @@ static void bad_configuration_is_refused_with_every_error(void **state) {
 	assert_false(exists(lab->dir, "run")); // nothing was made
 }
 
-static void missing_configuration_is_refused(void **state) {
+TEST(missing_configuration_is_refused) {
 	struct lab *lab = *state;
 
 	unlink(lab->config);
@@ -76,7 +79,7 @@ static void missing_configuration_is_refused(void **state) {
 	assert_true(lab_log_has(lab, "No such file"));
 }
 
-static void wrong_usage_is_refused(void **state) {
+TEST(wrong_usage_is_refused) {
 	struct lab *lab = *state;
 
 	lab_spawn(lab, "--colour", NULL);
@@ -87,7 +90,7 @@ static void wrong_usage_is_refused(void **state) {
 	assert_true(lab_log_has(lab, "no such user"));
 }
 
-static void second_one_is_refused_with_the_first_ones_pid(void **state) {
+TEST(second_one_is_refused_with_the_first_ones_pid) {
 	struct lab *lab = *state;
 	struct lab second = *lab;
 	char expected[64];
@@ -103,7 +106,7 @@ static void second_one_is_refused_with_the_first_ones_pid(void **state) {
 	assert_int_equal(lab_stop(lab), 0);
 }
 
-static void sigterm_ends_it_and_leaves_nothing(void **state) {
+TEST(sigterm_ends_it_and_leaves_nothing) {
 	struct lab *lab = *state;
 
 	lab_start(lab);
@@ -113,7 +116,7 @@ static void sigterm_ends_it_and_leaves_nothing(void **state) {
 	assert_false(exists(lab->run_dir, "control/control.pid"));
 }
 
-static void sigkill_leaves_a_socket_that_the_next_one_replaces(void **state) {
+TEST(sigkill_leaves_a_socket_that_the_next_one_replaces) {
 	struct lab *lab = *state;
 
 	lab_start(lab);
@@ -123,7 +126,7 @@ static void sigkill_leaves_a_socket_that_the_next_one_replaces(void **state) {
 	assert_int_equal(lab_stop(lab), 0);
 }
 
-static void it_waits_for_the_dataplane(void **state) {
+TEST(it_waits_for_the_dataplane) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -140,7 +143,7 @@ static void it_waits_for_the_dataplane(void **state) {
 	lab_dataplane_stop(dataplane);
 }
 
-static void sighup_reads_the_configuration_again(void **state) {
+TEST(sighup_reads_the_configuration_again) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -174,7 +177,7 @@ static void sighup_reads_the_configuration_again(void **state) {
 	lab_dataplane_stop(dataplane);
 }
 
-static void configuration_may_change_before_the_first_dataplane(void **state) {
+TEST(configuration_may_change_before_the_first_dataplane) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -189,7 +192,7 @@ static void configuration_may_change_before_the_first_dataplane(void **state) {
 }
 
 // Started as root it goes on as somebody else, and can still do all it must.
-static void root_is_given_up(void **state) {
+TEST(root_is_given_up) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	char path[160], status[4096];
@@ -234,7 +237,7 @@ static void root_is_given_up(void **state) {
 	assert_false(exists(lab->run_dir, "control/control.sock"));
 }
 
-static void run_dir_that_is_closed_to_us_is_said_at_once(void **state) {
+TEST(run_dir_that_is_closed_to_us_is_said_at_once) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -262,7 +265,7 @@ static bool notified(int fd, const char *text) {
 	return false;
 }
 
-static void systemd_is_told(void **state) {
+TEST(systemd_is_told) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -285,7 +288,7 @@ static void systemd_is_told(void **state) {
 
 // --- a segment that does not fit --------------------------------------------------------------
 
-static void segment_of_another_version_is_refused_and_the_next_one_taken(void **state) {
+TEST(segment_of_another_version_is_refused_and_the_next_one_taken) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
 	struct weir_segment_params params = {.workers = 1,
 		.ports = 1,
@@ -317,25 +320,4 @@ static void segment_of_another_version_is_refused_and_the_next_one_taken(void **
 	LAB_UNTIL(lab_attached(lab));
 	lab_stop(lab);
 	lab_dataplane_stop(dataplane);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(bad_configuration_is_refused_with_every_error),
-		T(missing_configuration_is_refused),
-		T(wrong_usage_is_refused),
-		T(second_one_is_refused_with_the_first_ones_pid),
-		T(sigterm_ends_it_and_leaves_nothing),
-		T(sigkill_leaves_a_socket_that_the_next_one_replaces),
-		T(it_waits_for_the_dataplane),
-		T(sighup_reads_the_configuration_again),
-		T(configuration_may_change_before_the_first_dataplane),
-		T(root_is_given_up),
-		T(run_dir_that_is_closed_to_us_is_said_at_once),
-		T(systemd_is_told),
-		T(segment_of_another_version_is_refused_and_the_next_one_taken),
-	};
-
-	return cmocka_run_group_tests(tests, lab_own_network, NULL);
 }

@@ -103,7 +103,10 @@ static uint64_t least_ms(struct own_lab *own, const char *request) {
 	return least;
 }
 
-static void everything_is_told_soon(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(setup, teardown);
+
+TEST(everything_is_told_soon) {
 	static const char *const requests[] = {"{\"command\": \"service.show\"}",
 		"{\"command\": \"backend.show\"}", "{\"command\": \"stats.show\"}",
 		"{\"command\": \"health.show\"}", "{\"command\": \"metrics.show\"}",
@@ -116,7 +119,7 @@ static void everything_is_told_soon(void **state) {
 	}
 }
 
-static void one_change_is_published_soon(void **state) {
+TEST(one_change_is_published_soon) {
 	struct own_lab *own = *state;
 	json_t *stats;
 
@@ -133,7 +136,7 @@ static void one_change_is_published_soon(void **state) {
 	json_decref(stats);
 }
 
-static void reload_of_everything_is_done_soon(void **state) {
+TEST(reload_of_everything_is_done_soon) {
 	struct own_lab *own = *state;
 	json_t *result = timed(own, "{\"command\": \"config.reload\"}");
 
@@ -147,7 +150,7 @@ static void reload_of_everything_is_done_soon(void **state) {
 
 // Each service that stays is listed once, though all have another place in the configuration
 // before the last row is written.
-static void list_of_services_goes_on_over_a_reload(void **state) {
+TEST(list_of_services_goes_on_over_a_reload) {
 	static const char show[] = "{\"command\": \"service.show\"}\n";
 	struct own_lab *own = *state;
 	unsigned int listed[SERVICES + 1] = {0};
@@ -172,7 +175,7 @@ static void list_of_services_goes_on_over_a_reload(void **state) {
 	close(fd);
 }
 
-static void s3_restarted_control_adopts_it_soon(void **state) {
+TEST(s3_restarted_control_adopts_it_soon) {
 	struct own_lab *own = *state;
 	const struct weir_notes *notes = lab_dataplane_segment(own->dataplane)->notes;
 	uint64_t publications, began;
@@ -186,16 +189,4 @@ static void s3_restarted_control_adopts_it_soon(void **state) {
 	print_message("%5u ms  restart and adoption\n", (unsigned int)(lab_now_ms() - began));
 	// Next hops may still trickle in: a few rows, but not 1,001 selections.
 	assert_true(weir_counter_read(&notes->publications) - publications < 100);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(everything_is_told_soon),
-		cmocka_unit_test(one_change_is_published_soon),
-		cmocka_unit_test(reload_of_everything_is_done_soon),
-		cmocka_unit_test(list_of_services_goes_on_over_a_reload),
-		cmocka_unit_test(s3_restarted_control_adopts_it_soon),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, setup, teardown) : 1;
 }

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The link on a loop of the test's, against the real handover server.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,6 +11,7 @@
 #include <unistd.h>
 
 #include "dataplane_link.h"
+#include "test.h"
 
 #define DEADLINE_MS 10000
 
@@ -159,7 +154,9 @@ static unsigned int lines_with(struct lab *lab, const char *text) {
 	return count;
 }
 
-static void link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends) {
 	struct lab *lab = *state;
 
 	for (unsigned int i = 1; i <= 5; i++) {
@@ -173,7 +170,7 @@ static void link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends(void
 }
 
 // Much sooner than the retry timer alone could: the directory is watched.
-static void link_finds_a_new_socket_at_once(void **state) {
+TEST(link_finds_a_new_socket_at_once) {
 	struct lab *lab = *state;
 	uint64_t sum = 0;
 
@@ -191,7 +188,7 @@ static void link_finds_a_new_socket_at_once(void **state) {
 	assert_true(sum < 5 * WEIR_LINK_RETRY_MS / 2);
 }
 
-static void link_says_once_that_it_waits(void **state) {
+TEST(link_says_once_that_it_waits) {
 	struct lab *lab = *state;
 	uint64_t until = now_ms() + 3 * WEIR_LINK_RETRY_MS;
 
@@ -201,7 +198,7 @@ static void link_says_once_that_it_waits(void **state) {
 	assert_int_equal(lines_with(lab, "waiting for weir-dataplane"), 1);
 }
 
-static void link_refused_segment_is_said_once_and_tried_again(void **state) {
+TEST(link_refused_segment_is_said_once_and_tried_again) {
 	struct lab *lab = *state;
 
 	start_dataplane(lab);
@@ -215,7 +212,7 @@ static void link_refused_segment_is_said_once_and_tried_again(void **state) {
 	assert_int_equal(lines_with(lab, "cannot attach"), 1);
 }
 
-static void link_owner_may_refuse(void **state) {
+TEST(link_owner_may_refuse) {
 	struct lab *lab = *state;
 
 	lab->refuse = -ENOSPC;
@@ -227,7 +224,7 @@ static void link_owner_may_refuse(void **state) {
 	UNTIL(lab->segment != NULL);
 }
 
-static void link_hands_the_vip_maps_over_and_closes_them(void **state) {
+TEST(link_hands_the_vip_maps_over_and_closes_them) {
 	struct lab *lab = *state;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), got;
 
@@ -249,7 +246,7 @@ static void link_hands_the_vip_maps_over_and_closes_them(void **state) {
 }
 
 // A dataplane that listens but does not serve: the loop goes on, and so do we when freed.
-static void link_does_not_block_the_loop_on_a_hanging_dataplane(void **state) {
+TEST(link_does_not_block_the_loop_on_a_hanging_dataplane) {
 	struct lab *lab = *state;
 	struct weir_handover_server *server;
 	uint64_t began;
@@ -266,19 +263,4 @@ static void link_does_not_block_the_loop_on_a_hanging_dataplane(void **state) {
 	assert_int_equal(lab->attached, 0);
 	lab->server = server;
 	UNTIL(lab->attached == 1);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends),
-		T(link_finds_a_new_socket_at_once),
-		T(link_says_once_that_it_waits),
-		T(link_refused_segment_is_said_once_and_tried_again),
-		T(link_owner_may_refuse),
-		T(link_hands_the_vip_maps_over_and_closes_them),
-		T(link_does_not_block_the_loop_on_a_hanging_dataplane),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

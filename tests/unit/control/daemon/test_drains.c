@@ -63,7 +63,9 @@ static enum weir_drain_phase phase(struct own *own) {
 	return (enum weir_drain_phase)lab_state(&own->lab, own->id).drain;
 }
 
-static void drain_is_over_when_no_open_flow_is_left(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(drain_is_over_when_no_open_flow_is_left) {
 	struct own *own = *state;
 
 	set_open(own, 0, 2);
@@ -82,7 +84,7 @@ static void drain_is_over_when_no_open_flow_is_left(void **state) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-static void flows_are_kept_at_the_deadline(void **state) {
+TEST(flows_are_kept_at_the_deadline) {
 	struct own *own = *state;
 
 	set_open(own, 0, 2);
@@ -96,7 +98,7 @@ static void flows_are_kept_at_the_deadline(void **state) {
 }
 
 // The service keeps the flows of backends that are down; those of this one are reset all the same.
-static void flows_are_dropped_at_the_deadline(void **state) {
+TEST(flows_are_dropped_at_the_deadline) {
 	struct own *own = *state;
 	uint8_t flags;
 
@@ -117,7 +119,7 @@ static void flows_are_dropped_at_the_deadline(void **state) {
 	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
 }
 
-static void reset_of_dropped_flows_ends_with_ready_and_maintenance(void **state) {
+TEST(reset_of_dropped_flows_ends_with_ready_and_maintenance) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -136,7 +138,7 @@ static void reset_of_dropped_flows_ends_with_ready_and_maintenance(void **state)
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_DOWN, 0);
 }
 
-static void ready_ends_a_drain(void **state) {
+TEST(ready_ends_a_drain) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -148,7 +150,7 @@ static void ready_ends_a_drain(void **state) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-static void another_drain_has_another_deadline(void **state) {
+TEST(another_drain_has_another_deadline) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -162,7 +164,7 @@ static void another_drain_has_another_deadline(void **state) {
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 }
 
-static void drain_goes_on_after_a_restart_of_control(void **state) {
+TEST(drain_goes_on_after_a_restart_of_control) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -183,7 +185,7 @@ static void drain_goes_on_after_a_restart_of_control(void **state) {
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 }
 
-static void drain_goes_on_after_a_restart_of_the_dataplane(void **state) {
+TEST(drain_goes_on_after_a_restart_of_the_dataplane) {
 	struct own *own = *state;
 	struct weir_segment *before = own->lab.segment, *before_control = own->lab.control;
 
@@ -205,7 +207,7 @@ static void drain_goes_on_after_a_restart_of_the_dataplane(void **state) {
 	weir_segment_free(before);
 }
 
-static void deadline_holds_without_a_dataplane(void **state) {
+TEST(deadline_holds_without_a_dataplane) {
 	struct own *own = *state;
 
 	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
@@ -219,7 +221,7 @@ static void deadline_holds_without_a_dataplane(void **state) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-static void backend_that_leaves_is_forgotten(void **state) {
+TEST(backend_that_leaves_is_forgotten) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -233,7 +235,7 @@ static void backend_that_leaves_is_forgotten(void **state) {
 }
 
 // Its flows are still there, so it gets its id again.
-static void backend_that_comes_back_does_not_drain(void **state) {
+TEST(backend_that_comes_back_does_not_drain) {
 	struct own *own = *state;
 	struct weir_config *without = lab_config_copy(own->config);
 
@@ -253,7 +255,7 @@ static void backend_that_comes_back_does_not_drain(void **state) {
 }
 
 // What a control process of another kind, or nobody, has left there.
-static void absurd_phases_in_the_segment_are_not_adopted(void **state) {
+TEST(absurd_phases_in_the_segment_are_not_adopted) {
 	static const struct {
 		uint32_t admin, phase;
 		enum weir_drain_phase adopted;
@@ -276,24 +278,4 @@ static void absurd_phases_in_the_segment_are_not_adopted(void **state) {
 		assert_int_equal(phase(own), cases[i].adopted);
 		assert_int_equal(lab_state(&own->lab, own->id).admin, cases[i].admin);
 	}
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(drain_is_over_when_no_open_flow_is_left),
-		T(flows_are_kept_at_the_deadline),
-		T(flows_are_dropped_at_the_deadline),
-		T(reset_of_dropped_flows_ends_with_ready_and_maintenance),
-		T(ready_ends_a_drain),
-		T(another_drain_has_another_deadline),
-		T(drain_goes_on_after_a_restart_of_control),
-		T(drain_goes_on_after_a_restart_of_the_dataplane),
-		T(deadline_holds_without_a_dataplane),
-		T(backend_that_leaves_is_forgotten),
-		T(backend_that_comes_back_does_not_drain),
-		T(absurd_phases_in_the_segment_are_not_adopted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,7 +159,7 @@ static void page(struct own *own, uint32_t first, uint32_t worker) {
 
 // --- tests ----------------------------------------------------------------------------------
 
-static void pages_cover_every_line_of_every_worker(void **state) {
+TEST(pages_cover_every_line_of_every_worker, setup, teardown) {
 	struct own *own = *state;
 	uint32_t flows = 0, first = 0, pages = 0;
 
@@ -179,7 +179,7 @@ static void pages_cover_every_line_of_every_worker(void **state) {
 	assert_false(own->incomplete);
 }
 
-static void only_the_worker_that_is_meant_is_asked(void **state) {
+TEST(only_the_worker_that_is_meant_is_asked, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -203,7 +203,7 @@ static void answer_until_ended(struct own *own, uint32_t worker, struct weir_mes
 	}
 }
 
-static void deletion_passes_over_the_tables_until_none_is_left(void **state) {
+TEST(deletion_passes_over_the_tables_until_none_is_left, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_until_ended;
@@ -215,7 +215,7 @@ static void deletion_passes_over_the_tables_until_none_is_left(void **state) {
 }
 
 // Flows that begin as fast as they are ended keep it busy for ever no more than anything else.
-static void deletion_ends_when_flows_do_not(void **state) {
+TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -225,7 +225,7 @@ static void deletion_ends_when_flows_do_not(void **state) {
 }
 
 // The first page waits for it, and those that follow do not.
-static void hung_worker_is_left_out(void **state) {
+TEST(hung_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();
 	uint32_t flows = 0, pages = 0, first = 0;
@@ -245,7 +245,7 @@ static void hung_worker_is_left_out(void **state) {
 	assert_int_equal(own->looked[own->hung], 0);
 }
 
-static void worker_that_answers_again_is_asked_again(void **state) {
+TEST(worker_that_answers_again_is_asked_again, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -258,7 +258,7 @@ static void worker_that_answers_again_is_asked_again(void **state) {
 	assert_false(own->incomplete);
 }
 
-static void hung_worker_alone_is_asked_each_time(void **state) {
+TEST(hung_worker_alone_is_asked_each_time, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -270,7 +270,7 @@ static void hung_worker_alone_is_asked_each_time(void **state) {
 	assert_true(own->count > 0);
 }
 
-static void page_of_many_workers_is_no_larger(void **state) {
+TEST(page_of_many_workers_is_no_larger, setup_many, teardown) {
 	struct own *own = *state;
 	uint32_t flows = 0, first = 0;
 
@@ -285,7 +285,7 @@ static void page_of_many_workers_is_no_larger(void **state) {
 	assert_false(own->incomplete);
 }
 
-static void lists_of_many_take_turns(void **state) {
+TEST(lists_of_many_take_turns, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -297,7 +297,7 @@ static void lists_of_many_take_turns(void **state) {
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 }
 
-static void lists_end_when_the_dataplane_does(void **state) {
+TEST(lists_end_when_the_dataplane_does, setup, teardown) {
 	struct own *own = *state;
 
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
@@ -313,7 +313,7 @@ static void lists_end_when_the_dataplane_does(void **state) {
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOTSUP);
 }
 
-static void lists_without_memory_fail_and_the_next_do_not(void **state) {
+TEST(lists_without_memory_fail_and_the_next_do_not, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -330,7 +330,7 @@ static void lists_without_memory_fail_and_the_next_do_not(void **state) {
 }
 
 // Whatever workers answer, each list ends.
-static void lists_survive_any_answer(void **state) {
+TEST(lists_survive_any_answer, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_anything;
@@ -343,25 +343,4 @@ static void lists_survive_any_answer(void **state) {
 		}
 	}
 	run_until_answered(own, 40);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(pages_cover_every_line_of_every_worker),
-		TEST(only_the_worker_that_is_meant_is_asked),
-		TEST(deletion_passes_over_the_tables_until_none_is_left),
-		TEST(deletion_ends_when_flows_do_not),
-		TEST(hung_worker_is_left_out),
-		TEST(worker_that_answers_again_is_asked_again),
-		TEST(hung_worker_alone_is_asked_each_time),
-		cmocka_unit_test_setup_teardown(
-			page_of_many_workers_is_no_larger, setup_many, teardown),
-		TEST(lists_of_many_take_turns),
-		TEST(lists_end_when_the_dataplane_does),
-		TEST(lists_without_memory_fail_and_the_next_do_not),
-		TEST(lists_survive_any_answer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,9 @@ static uint64_t scan(struct own *own, answer how, uint64_t random) {
 
 // --- tests ----------------------------------------------------------------------------------
 
-static void scan_ends_with_the_tables(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(scan_ends_with_the_tables) {
 	struct own *own = *state;
 
 	assert_in_range(scan(own, answer_all, LINES - 1), 1, LINES / WEIR_WAITING_LINES + 2);
@@ -245,7 +247,7 @@ static void scan_ends_with_the_tables(void **state) {
 }
 
 // Workers that share a table pass over the lines of others, so they are asked for more at once.
-static void scan_of_a_shared_table_asks_no_more_than_of_one(void **state) {
+TEST(scan_of_a_shared_table_asks_no_more_than_of_one) {
 	struct own *own = *state;
 
 	assert_true(LAB_WORKERS > 1);
@@ -260,7 +262,7 @@ static void scan_of_a_shared_table_asks_no_more_than_of_one(void **state) {
 		own->answers, LAB_WORKERS, LAB_WORKERS + LINES / WEIR_WAITING_LINES + LAB_WORKERS);
 }
 
-static void scan_keeps_each_flow_once(void **state) {
+TEST(scan_keeps_each_flow_once) {
 	struct own *own = *state;
 	uint64_t each; // answers of a worker, all in one turn
 
@@ -279,7 +281,7 @@ static void scan_keeps_each_flow_once(void **state) {
 	}
 }
 
-static void scan_keeps_what_agents_can_be_asked_about(void **state) {
+TEST(scan_keeps_what_agents_can_be_asked_about) {
 	struct own *own = *state;
 	uint8_t client[16];
 
@@ -291,7 +293,7 @@ static void scan_keeps_what_agents_can_be_asked_about(void **state) {
 }
 
 // Of a flood no more is listed than is kept: it would cost workers and control time for nothing.
-static void scan_ends_when_it_is_full(void **state) {
+TEST(scan_ends_when_it_is_full) {
 	const uint32_t at_once = LAB_WORKERS * WEIR_FLOW_SCAN_RANGES;
 	struct own *own = *state;
 
@@ -303,7 +305,7 @@ static void scan_ends_when_it_is_full(void **state) {
 }
 
 // A few workers could fill the list: others' turn comes.
-static void scans_of_many_workers_leave_none_out(void **state) {
+TEST(scans_of_many_workers_leave_none_out) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;
 	uint64_t listed = 0;
@@ -324,7 +326,7 @@ static void scans_of_many_workers_leave_none_out(void **state) {
 }
 
 // However many questions are left, and what was found is not lost.
-static void scan_ends_in_time_if_workers_go_on_for_ever(void **state) {
+TEST(scan_ends_in_time_if_workers_go_on_for_ever) {
 	struct own *own = *state;
 
 	assert_int_equal(scan(own, answer_slowly, 0), WEIR_FLOW_SCAN_MOST_MS);
@@ -349,7 +351,7 @@ static uint32_t kept_of(const struct own *own, uint16_t backend) {
 }
 
 // Thousands wait at one backend. The few at the other one are all found.
-static void scan_finds_who_waits_beside_a_flood(void **state) {
+TEST(scan_finds_who_waits_beside_a_flood) {
 	struct own *own = *state;
 	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);
 
@@ -365,7 +367,7 @@ static void scan_finds_who_waits_beside_a_flood(void **state) {
 }
 
 // Whatever workers answer, a scan ends in time and keeps only flows that were sought.
-static void scan_survives_any_answer(void **state) {
+TEST(scan_survives_any_answer) {
 	struct own *own = *state;
 
 	for (uint64_t turn = 0; turn < 300; turn++) {
@@ -381,22 +383,4 @@ static void scan_survives_any_answer(void **state) {
 			assert_in_range(flow->worker, 0, LAB_WORKERS - 1);
 		}
 	}
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(scan_ends_with_the_tables),
-		TEST(scan_of_a_shared_table_asks_no_more_than_of_one),
-		TEST(scan_keeps_each_flow_once),
-		TEST(scan_keeps_what_agents_can_be_asked_about),
-		TEST(scan_ends_when_it_is_full),
-		TEST(scans_of_many_workers_leave_none_out),
-		TEST(scan_ends_in_time_if_workers_go_on_for_ever),
-		TEST(scan_finds_who_waits_beside_a_flood),
-		TEST(scan_survives_any_answer),
-	};
-#undef TEST
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,9 @@
 
 #include <errno.h>
 
-static void steals_spread_who_waits_over_the_others(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(steals_spread_who_waits_over_the_others) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
 
@@ -40,7 +42,7 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 }
 
 // The queue has room, as far as is reported, and all others let their clients in.
-static void steals_relieve_who_lets_nobody_in(void **state) {
+TEST(steals_relieve_who_lets_nobody_in) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
 	struct weir_flow_steals_relieved relieved;
@@ -74,7 +76,7 @@ static void steals_relieve_who_lets_nobody_in(void **state) {
 }
 
 // What was moved to it does not make it look worse than it is, but is not kept back either.
-static void steals_show_half_open_flows_that_were_moved(void **state) {
+TEST(steals_show_half_open_flows_that_were_moved) {
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved = {.name = ""};
 
@@ -95,7 +97,7 @@ static void steals_show_half_open_flows_that_were_moved(void **state) {
 	assert_int_equal(relieved.half_open, 6);
 }
 
-static void steals_show_each_that_is_relieved_once(void **state) {
+TEST(steals_show_each_that_is_relieved_once) {
 	static const char *const names[] = {"b0", "b1", "b3"};
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved;
@@ -114,7 +116,7 @@ static void steals_show_each_that_is_relieved_once(void **state) {
 
 // In a round no backend gets more than its accept queue has room for, and no agent more requests
 // than it takes.
-static void steals_leave_room_in_the_queues(void **state) {
+TEST(steals_leave_room_in_the_queues) {
 	struct own *own = *state;
 
 	own->holds = true;
@@ -133,7 +135,7 @@ static void steals_leave_room_in_the_queues(void **state) {
 	assert_int_equal(own->asked_count, 3 * 3);
 }
 
-static void steals_ask_nobody_without_need_or_room(void **state) {
+TEST(steals_ask_nobody_without_need_or_room) {
 	struct own *own = *state;
 
 	begin_flows(own, 20);
@@ -162,7 +164,7 @@ static void steals_ask_nobody_without_need_or_room(void **state) {
 	assert_in_range(flows_at(own, 2), 10, 20);
 }
 
-static void steals_count_what_agents_refuse(void **state) {
+TEST(steals_count_what_agents_refuse) {
 	static const struct {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
@@ -199,10 +201,9 @@ static void steals_count_what_agents_refuse(void **state) {
 		}
 		teardown(&lab);
 	}
-	(void)state;
 }
 
-static void steals_take_silence_for_a_no(void **state) {
+TEST(steals_take_silence_for_a_no) {
 	struct own *own = *state;
 
 	own->holds = true;
@@ -218,7 +219,7 @@ static void steals_take_silence_for_a_no(void **state) {
 }
 
 // The second answer to a request, and one to none, move nothing.
-static void steals_take_one_answer(void **state) {
+TEST(steals_take_one_answer) {
 	struct own *own = *state;
 
 	own->copies = 3;
@@ -235,7 +236,7 @@ static void steals_take_one_answer(void **state) {
 	}
 }
 
-static void steals_count_what_workers_refuse(void **state) {
+TEST(steals_count_what_workers_refuse) {
 	static const enum weir_flow_steal_outcome outcomes[WEIR_MOVE_ANSWER_COUNT + 1] = {
 		[WEIR_MOVE_NONE] = WEIR_FLOW_STEAL_NO_WORKER,
 		[WEIR_MOVE_MOVED] = WEIR_FLOW_STEAL_MOVED,
@@ -247,7 +248,6 @@ static void steals_count_what_workers_refuse(void **state) {
 		[WEIR_MOVE_ANSWER_COUNT] = WEIR_FLOW_STEAL_NO_WORKER, // not an answer
 	};
 
-	(void)state;
 	for (int answer = 0; answer <= WEIR_MOVE_ANSWER_COUNT; answer++) {
 		void *lab = NULL;
 		struct own *own;
@@ -262,7 +262,7 @@ static void steals_count_what_workers_refuse(void **state) {
 	}
 }
 
-static void steals_end_when_workers_do_not_answer(void **state) {
+TEST(steals_end_when_workers_do_not_answer) {
 	struct own *own = *state;
 	uint64_t incomplete;
 
@@ -286,7 +286,7 @@ static void steals_end_when_workers_do_not_answer(void **state) {
 	}
 }
 
-static void steals_notice_an_older_dataplane(void **state) {
+TEST(steals_notice_an_older_dataplane) {
 	struct own *own = *state;
 
 	own->workers = OLD;
@@ -297,7 +297,7 @@ static void steals_notice_an_older_dataplane(void **state) {
 }
 
 // Whatever comes in between, an answer to a request that was given up moves nothing.
-static void steals_survive_reload_and_loss_of_the_dataplane(void **state) {
+TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	struct own *own = *state;
 
 	hold_answers(own, 3);
@@ -331,7 +331,7 @@ static void steals_survive_reload_and_loss_of_the_dataplane(void **state) {
 }
 
 // A client may send what no agent can be asked about: that keeps no agent from being asked.
-static void steals_pass_over_flows_without_a_port(void **state) {
+TEST(steals_pass_over_flows_without_a_port) {
 	struct own *own = *state;
 
 	begin_flows(own, 1);
@@ -345,7 +345,7 @@ static void steals_pass_over_flows_without_a_port(void **state) {
 }
 
 // The agent is still asked about a flow that a reload has made this process give up.
-static void steals_do_not_blame_agents_that_are_being_asked(void **state) {
+TEST(steals_do_not_blame_agents_that_are_being_asked) {
 	struct own *own = *state;
 
 	own->ask_error = -EALREADY;
@@ -357,7 +357,7 @@ static void steals_do_not_blame_agents_that_are_being_asked(void **state) {
 	assert_int_equal(flows_at(own, VICTIM), 0);
 }
 
-static void steals_keep_to_their_rate(void **state) {
+TEST(steals_keep_to_their_rate) {
 	struct own *own = *state;
 	uint64_t began_ms;
 
@@ -368,29 +368,4 @@ static void steals_keep_to_their_rate(void **state) {
 	began_ms = now_ms();
 	run_for(own, 1000);
 	assert_in_range(own->asked_count, 5, 5 + 5 * (now_ms() - began_ms) / 1000 + 1);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(steals_spread_who_waits_over_the_others),
-		TEST(steals_relieve_who_lets_nobody_in),
-		TEST(steals_show_half_open_flows_that_were_moved),
-		TEST(steals_show_each_that_is_relieved_once),
-		TEST(steals_leave_room_in_the_queues),
-		TEST(steals_ask_nobody_without_need_or_room),
-		TEST(steals_count_what_agents_refuse),
-		TEST(steals_take_silence_for_a_no),
-		TEST(steals_take_one_answer),
-		TEST(steals_count_what_workers_refuse),
-		TEST(steals_end_when_workers_do_not_answer),
-		TEST(steals_notice_an_older_dataplane),
-		TEST(steals_survive_reload_and_loss_of_the_dataplane),
-		TEST(steals_pass_over_flows_without_a_port),
-		TEST(steals_do_not_blame_agents_that_are_being_asked),
-		TEST(steals_keep_to_their_rate),
-	};
-#undef TEST
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

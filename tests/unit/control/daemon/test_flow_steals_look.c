@@ -23,9 +23,11 @@ static void begin_services(struct steal_service *services) {
 	}
 }
 
+TEST_EACH(setup, teardown);
+
 // However many backends, and in however many services: a tenth of them at a time, each of them
 // every second.
-static void looks_at_many_services_are_spread(void **state) {
+TEST(looks_at_many_services_are_spread) {
 	struct own *own = *state;
 	struct steal_service *services = calloc(LOOKED_AT, sizeof(services[0]));
 	uint64_t at_ms = 1000000;
@@ -49,12 +51,4 @@ static void looks_at_many_services_are_spread(void **state) {
 		weir_steal_service_fini(&services[i]);
 	}
 	free(services);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(looks_at_many_services_are_spread, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

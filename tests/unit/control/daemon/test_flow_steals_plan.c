@@ -85,7 +85,7 @@ static void end_all(
 	}
 }
 
-static void a_round_is_shared_by_all_that_are_full(void **state) {
+TEST(a_round_is_shared_by_all_that_are_full, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -108,7 +108,7 @@ static void a_round_is_shared_by_all_that_are_full(void **state) {
 
 // Reports come more seldom than rounds, and moved flows arrive later: the room that a report tells
 // of is given once, until their clients have had time for a SYN.
-static void room_is_given_once(void **state) {
+TEST(room_is_given_once, setup, teardown) {
 	struct own *own = *state;
 	uint32_t given[BACKENDS] = {0}, count;
 	struct plan plan;
@@ -134,7 +134,7 @@ static void room_is_given_once(void **state) {
 }
 
 // A refused request gives no room away.
-static void refusals_spend_no_room(void **state) {
+TEST(refusals_spend_no_room, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -149,7 +149,7 @@ static void refusals_spend_no_room(void **state) {
 }
 
 // The longest time for which agents are not asked, and a time-out; at least 5 s, at most a minute.
-static void thieves_are_those_that_have_reported_of_late(void **state) {
+TEST(thieves_are_those_that_have_reported_of_late, setup, teardown) {
 	static const struct {
 		uint32_t inactive_ms, most_ms;
 	} cases[] = {{100, 5000}, {4600, 5000}, {10000, 10400}, {59600, 60000}, {3600000, 60000}};
@@ -209,7 +209,7 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 
 // A backend that refuses all the time is asked less and less often, up to once in a second, and
 // keeps nobody from helping another one.
-static void refusals_of_one_backend_are_not_the_others_loss(void **state) {
+TEST(refusals_of_one_backend_are_not_the_others_loss, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
 
@@ -221,7 +221,7 @@ static void refusals_of_one_backend_are_not_the_others_loss(void **state) {
 }
 
 // Who cannot take a connection waits, twice as long each time.
-static void thieves_that_take_nothing_wait(void **state) {
+TEST(thieves_that_take_nothing_wait, setup, teardown) {
 	struct own *own = *state;
 	uint32_t rounds[BACKENDS] = {0}, count;
 	struct plan plan;
@@ -280,17 +280,17 @@ static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
 	weir_steal_service_fini(&plan.service);
 }
 
-static void refused_ports_pause_no_agent(void **state) {
+TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
 // As those of IPv6, where the server listens at IPv4 addresses alone.
-static void refused_addresses_pause_no_agent(void **state) {
+TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }
 
 // Where there is one port, what its agent says of that goes for all.
-static void refusals_of_the_only_port_pause_the_agent(void **state) {
+TEST(refusals_of_the_only_port_pause_the_agent, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -307,7 +307,7 @@ static void refusals_of_the_only_port_pause_the_agent(void **state) {
 	weir_steal_service_fini(&plan.service);
 }
 
-static void services_have_many_ports_or_addresses(void **state) {
+TEST(services_have_many_ports_or_addresses, setup, teardown) {
 	static const struct {
 		struct weir_config_bind binds[2];
 		bool ports, addresses;
@@ -344,7 +344,7 @@ static void services_have_many_ports_or_addresses(void **state) {
 }
 
 // A queue with room takes connections also where all others are as long: what counts is its own.
-static void who_has_room_takes_what_waits(void **state) {
+TEST(who_has_room_takes_what_waits, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -363,7 +363,7 @@ static void who_has_room_takes_what_waits(void **state) {
 
 // After silence any answer shows that the agent is there. After what an agent cannot do only a yes
 // does that it can.
-static void an_answer_ends_silence(void **state) {
+TEST(an_answer_ends_silence, setup, teardown) {
 	static const struct {
 		enum weir_flow_steal_outcome first, then;
 		uint32_t pauses;
@@ -399,7 +399,7 @@ static void an_answer_ends_silence(void **state) {
 }
 
 // Backends that report nothing are no thieves; those that do report take what waits all the same.
-static void silent_backends_keep_nobody_from_taking(void **state) {
+TEST(silent_backends_keep_nobody_from_taking, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -445,10 +445,9 @@ static double time_of_take_over(uint32_t count) {
 
 // A reload must not keep the loop for seconds because no agent can help: each backend is looked at
 // once, and not once for each other one, which would take 256 times as long.
-static void pauses_are_taken_over_in_one_pass(void **state) {
+TEST(pauses_are_taken_over_in_one_pass) {
 	double few = time_of_take_over(MANY / 16), many = time_of_take_over(MANY);
 
-	(void)state;
 	printf("take-over: %.3f ms of %u backends, %.3f ms of %u\n", few * 1e3, MANY / 16,
 		many * 1e3, MANY);
 	assert_true(many < few * 100);
@@ -486,7 +485,7 @@ static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 }
 
 // No queue is full, or that of the backend is not reported.
-static void half_open_flows_make_a_victim(void **state) {
+TEST(half_open_flows_make_a_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -519,7 +518,7 @@ static void half_open_flows_make_a_victim(void **state) {
 }
 
 // A flood: all backends have as many. And nobody looks at counters more often than is useful.
-static void half_open_flows_at_all_make_no_victim(void **state) {
+TEST(half_open_flows_at_all_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -537,7 +536,7 @@ static void half_open_flows_at_all_make_no_victim(void **state) {
 }
 
 // What was moved to it of late is told apart, but shown.
-static void flows_on_their_way_are_shown(void **state) {
+TEST(flows_on_their_way_are_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -551,7 +550,7 @@ static void flows_on_their_way_are_shown(void **state) {
 }
 
 // Both a full queue and half-open flows: the queue is what is shown, as it is known for certain.
-static void a_full_queue_is_the_reason_that_is_shown(void **state) {
+TEST(a_full_queue_is_the_reason_that_is_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint64_t at_ms;
@@ -564,31 +563,4 @@ static void a_full_queue_is_the_reason_that_is_shown(void **state) {
 	assert_int_equal(count, WEIR_FLOW_STEALS_OF_AGENT);
 	assert_int_equal(plan.planned[0].reason, WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE);
 	weir_steal_service_fini(&plan.service);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(a_round_is_shared_by_all_that_are_full),
-		TEST(room_is_given_once),
-		TEST(refusals_spend_no_room),
-		TEST(who_has_room_takes_what_waits),
-		TEST(silent_backends_keep_nobody_from_taking),
-		TEST(an_answer_ends_silence),
-		TEST(refusals_of_one_backend_are_not_the_others_loss),
-		TEST(thieves_that_take_nothing_wait),
-		TEST(refused_ports_pause_no_agent),
-		TEST(refused_addresses_pause_no_agent),
-		TEST(refusals_of_the_only_port_pause_the_agent),
-		TEST(services_have_many_ports_or_addresses),
-		cmocka_unit_test(pauses_are_taken_over_in_one_pass),
-		TEST(thieves_are_those_that_have_reported_of_late),
-		TEST(half_open_flows_make_a_victim),
-		TEST(half_open_flows_at_all_make_no_victim),
-		TEST(flows_on_their_way_are_shown),
-		TEST(a_full_queue_is_the_reason_that_is_shown),
-	};
-#undef TEST
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

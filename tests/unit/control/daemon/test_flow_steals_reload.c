@@ -9,8 +9,10 @@
 
 #define ALLOCATIONS_MOST 100 // that a reload may take
 
+TEST_EACH(setup, teardown);
+
 // A reload that does not touch the service: its round goes on, and so does its timer.
-static void steals_go_on_through_other_reloads(void **state) {
+TEST(steals_go_on_through_other_reloads) {
 	struct own *own = *state;
 	uint64_t end;
 
@@ -30,7 +32,7 @@ static void steals_go_on_through_other_reloads(void **state) {
 }
 
 // A reload of the service itself neither refills its rate nor has an agent asked that cannot help.
-static void steals_remember_rate_and_pauses_through_reloads(void **state) {
+TEST(steals_remember_rate_and_pauses_through_reloads) {
 	struct own *own = *state;
 	uint64_t began_ms = now_ms(), end;
 
@@ -63,7 +65,7 @@ static void steals_remember_rate_and_pauses_through_reloads(void **state) {
 
 // What an agent cannot do is said once, and it is asked less and less often, also if it says no to
 // some for another reason.
-static void steals_ask_less_often_whatever_else_is_said(void **state) {
+TEST(steals_ask_less_often_whatever_else_is_said) {
 	struct own *own = *state;
 	uint64_t end = now_ms() + 60000;
 	uint32_t rounds = 0, asked;
@@ -83,7 +85,7 @@ static void steals_ask_less_often_whatever_else_is_said(void **state) {
 
 // What was moved to a backend counts as waiting there, also when the service changes: no report has
 // it yet.
-static void steals_remember_what_was_moved_through_reloads(void **state) {
+TEST(steals_remember_what_was_moved_through_reloads) {
 	struct own *own = *state;
 	const uint32_t room = 3 * 3; // of three thieves
 
@@ -102,7 +104,7 @@ static void steals_remember_what_was_moved_through_reloads(void **state) {
 
 // Another process has given the ids to other backends: what is known of one is not held against the
 // one that has its id now.
-static void steals_forget_who_had_the_ids(void **state) {
+TEST(steals_forget_who_had_the_ids) {
 	struct own *own = *state;
 	uint64_t end;
 
@@ -124,7 +126,7 @@ static void steals_forget_who_had_the_ids(void **state) {
 
 // What a reload has abandoned waits for the agent's answer for a while: another request for the
 // flow finds it there, or no place. The agent is not taken for silent.
-static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
+TEST(steals_blame_no_agent_for_what_a_reload_abandoned) {
 	static const int errors[] = {-EALREADY, -EBUSY};
 	struct own *own = *state;
 	uint64_t before;
@@ -143,7 +145,7 @@ static void steals_blame_no_agent_for_what_a_reload_abandoned(void **state) {
 }
 
 // The agent has said yes, and the worker was asked: it need not know of the reload.
-static void steals_that_a_reload_abandons_late_are_made(void **state) {
+TEST(steals_that_a_reload_abandons_late_are_made) {
 	struct own *own = *state;
 
 	hold_answers(own, 3);
@@ -160,7 +162,7 @@ static void steals_that_a_reload_abandons_late_are_made(void **state) {
 }
 
 // Requests that the removal of a backend has abandoned name it, also when its id is free.
-static void steals_name_a_backend_that_has_gone(void **state) {
+TEST(steals_name_a_backend_that_has_gone) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event = NULL;
 	struct weir_backend_state gone;
@@ -181,7 +183,7 @@ static void steals_name_a_backend_that_has_gone(void **state) {
 
 // Without memory for a reload nobody steals. What was counted, and which agents are not asked, is
 // there when it is tried again.
-static void steals_remember_through_a_reload_without_memory(void **state) {
+TEST(steals_remember_through_a_reload_without_memory) {
 	struct own *own = *state;
 	struct weir_config_steal *steal = &own->config->services[0].steal;
 	uint64_t before;
@@ -209,22 +211,4 @@ static void steals_remember_through_a_reload_without_memory(void **state) {
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	run_until_ended(own, ended(own) + 3);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(steals_go_on_through_other_reloads),
-		TEST(steals_remember_rate_and_pauses_through_reloads),
-		TEST(steals_ask_less_often_whatever_else_is_said),
-		TEST(steals_remember_what_was_moved_through_reloads),
-		TEST(steals_forget_who_had_the_ids),
-		TEST(steals_blame_no_agent_for_what_a_reload_abandoned),
-		TEST(steals_that_a_reload_abandons_late_are_made),
-		TEST(steals_name_a_backend_that_has_gone),
-		TEST(steals_remember_through_a_reload_without_memory),
-	};
-#undef TEST
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Mailboxes: who gets which response, and that nothing is read without a dataplane.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "mailboxes.h"
+#include "test.h"
 
 struct lab {
 	struct weir_segment *dataplane, *control;
@@ -67,11 +63,10 @@ static bool echo(struct lab *lab, uint32_t worker) {
 	       weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
-static void mailboxes_hand_each_response_to_who_asked(void **state) {
+TEST(mailboxes_hand_each_response_to_who_asked) {
 	struct lab lab;
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 
-	(void)state;
 	lab_init(&lab);
 	weir_mailboxes_bind(&lab.mailboxes, lab.control);
 	message.sequence = weir_mailboxes_number(&lab.mailboxes);
@@ -96,11 +91,10 @@ static void mailboxes_hand_each_response_to_who_asked(void **state) {
 	lab_fini(&lab);
 }
 
-static void mailboxes_without_room_or_dataplane_send_nothing(void **state) {
+TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 	struct lab lab;
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 
-	(void)state;
 	lab_init(&lab);
 	assert_false(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	weir_mailboxes_take(&lab.mailboxes);
@@ -115,13 +109,4 @@ static void mailboxes_without_room_or_dataplane_send_nothing(void **state) {
 	weir_mailboxes_take(&lab.mailboxes);
 	assert_int_equal(lab.taken[0], 0);
 	lab_fini(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mailboxes_hand_each_response_to_who_asked),
-		cmocka_unit_test(mailboxes_without_room_or_dataplane_send_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

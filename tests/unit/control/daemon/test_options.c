@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "help_text.h"
 #include "options.h"
+#include "test.h"
 
 #define WORDS 12
 
@@ -49,8 +44,7 @@ static int parse(
 	return weir_control_options_parse(argc, argv, ret, why, bytes);
 }
 
-static void options_bad_ones_are_refused_with_a_reason(void **state) {
-	(void)state;
+TEST(options_bad_ones_are_refused_with_a_reason) {
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		struct weir_control_options options = {.config = "untouched"};
 		char why[256] = "";
@@ -63,12 +57,11 @@ static void options_bad_ones_are_refused_with_a_reason(void **state) {
 	}
 }
 
-static void options_have_defaults(void **state) {
+TEST(options_have_defaults) {
 	const char *words[] = {"--config", "f", NULL};
 	struct weir_control_options options;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(words, &options, why, sizeof(why)), 0);
 	assert_string_equal(options.config, "f");
 	assert_string_equal(options.run_dir, "/run/weir");
@@ -80,13 +73,12 @@ static void options_have_defaults(void **state) {
 	assert_false(options.help || options.version);
 }
 
-static void options_are_all_taken(void **state) {
+TEST(options_are_all_taken) {
 	const char *words[] = {"--config=f", "--run-dir=/r", "--user", "u", "--group", "g",
 		"--data-path-checks", "--check-dataplane", "--log-level", "debug", NULL};
 	struct weir_control_options options;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(words, &options, why, sizeof(why)), 0);
 	assert_string_equal(options.run_dir, "/r");
 	assert_string_equal(options.user, "u");
@@ -96,39 +88,25 @@ static void options_are_all_taken(void **state) {
 	assert_true(options.check_dataplane);
 }
 
-static void options_help_and_version_need_no_config(void **state) {
+TEST(options_help_and_version_need_no_config) {
 	const char *help[] = {"--help", NULL}, *version[] = {"--version", NULL};
 	struct weir_control_options options;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(parse(help, &options, why, sizeof(why)), 0);
 	assert_true(options.help);
 	assert_int_equal(parse(version, &options, why, sizeof(why)), 0);
 	assert_true(options.version);
 }
 
-static void options_usage_names_every_option(void **state) {
+TEST(options_usage_names_every_option) {
 	char buffer[WEIR_HELP_BYTES];
 	const char *usage = weir_control_help(buffer, sizeof(buffer));
 
-	(void)state;
 	for (const char *const *name = (const char *const[]){"--config", "--run-dir", "--user",
 		     "--group", "--data-path-checks", "--check-dataplane", "--log-level",
 		     "--log-format", "--version", "--help", "Example:", NULL};
 		*name != NULL; name++) {
 		assert_non_null(strstr(usage, *name));
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(options_bad_ones_are_refused_with_a_reason),
-		cmocka_unit_test(options_have_defaults),
-		cmocka_unit_test(options_are_all_taken),
-		cmocka_unit_test(options_help_and_version_need_no_config),
-		cmocka_unit_test(options_usage_names_every_option),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

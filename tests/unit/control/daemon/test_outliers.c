@@ -117,7 +117,9 @@ static uint32_t ejected(const struct own *own) {
 	return bits;
 }
 
-static void failing_backend_is_ejected_and_taken_back(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(failing_backend_is_ejected_and_taken_back) {
 	struct own *own = *state;
 	struct weir_outliers_status status;
 	struct weir_states_change change;
@@ -152,7 +154,7 @@ static void failing_backend_is_ejected_and_taken_back(void **state) {
 	assert_int_equal(ejected(own), 0);
 }
 
-static void panic_and_share_limit_ejections(void **state) {
+TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
 	// Two of four may be, and leave half of them: no panic.
@@ -174,7 +176,7 @@ static void panic_and_share_limit_ejections(void **state) {
 	assert_int_equal(__builtin_popcount(ejected(own) & 3), 1);
 }
 
-static void ejections_survive_a_reload(void **state) {
+TEST(ejections_survive_a_reload) {
 	struct own *own = *state;
 	struct weir_config *less = lab_config(1, 4), *off = lab_config(1, 4);
 	struct weir_outliers_status status;
@@ -199,7 +201,7 @@ static void ejections_survive_a_reload(void **state) {
 }
 
 // A server in place of the one that failed.
-static void another_address_is_not_ejected(void **state) {
+TEST(another_address_is_not_ejected) {
 	struct own *own = *state;
 	struct weir_config *other = lab_config(1, 4);
 	struct weir_outliers_status status;
@@ -215,7 +217,7 @@ static void another_address_is_not_ejected(void **state) {
 	assert_int_equal(status.ejections, 0);
 }
 
-static void single_backend_is_not_ejected(void **state) {
+TEST(single_backend_is_not_ejected) {
 	struct own *own = *state;
 	struct weir_config *one = lab_config(1, 1);
 	struct weir_outliers_status status;
@@ -227,18 +229,4 @@ static void single_backend_is_not_ejected(void **state) {
 	for (uint32_t i = 0; i < 12; i++) {
 		assert_false(second(own, 1));
 	}
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(failing_backend_is_ejected_and_taken_back),
-		TEST(panic_and_share_limit_ejections),
-		TEST(ejections_survive_a_reload),
-		TEST(another_address_is_not_ejected),
-		TEST(single_backend_is_not_ejected),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

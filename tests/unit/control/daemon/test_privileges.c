@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What drops privileges runs in a child: there is no way back.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -19,6 +13,7 @@
 #include <unistd.h>
 
 #include "privileges.h"
+#include "test.h"
 
 // The number of the first wrong thing, 0 when all is well.
 static int after_drop(const struct weir_run_as *run_as) {
@@ -70,11 +65,10 @@ static int in_child(const struct weir_run_as *run_as) {
 	return WEXITSTATUS(status);
 }
 
-static void privileges_are_dropped_for_good(void **state) {
+TEST(privileges_are_dropped_for_good) {
 	struct weir_run_as run_as;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(weir_privileges_resolve(
 				 geteuid() == 0 ? "nobody" : NULL, NULL, &run_as, why, sizeof(why)),
 		0);
@@ -82,11 +76,10 @@ static void privileges_are_dropped_for_good(void **state) {
 	assert_int_equal(in_child(&run_as), 0);
 }
 
-static void privileges_root_by_name_keeps_no_capability(void **state) {
+TEST(privileges_root_by_name_keeps_no_capability) {
 	struct weir_run_as run_as;
 	char why[256];
 
-	(void)state;
 	if (geteuid() != 0) {
 		assert_int_equal(
 			weir_privileges_resolve("root", NULL, &run_as, why, sizeof(why)), -EPERM);
@@ -98,12 +91,11 @@ static void privileges_root_by_name_keeps_no_capability(void **state) {
 	assert_int_equal(in_child(&run_as), 0);
 }
 
-static void privileges_default_is_weir_else_nobody(void **state) {
+TEST(privileges_default_is_weir_else_nobody) {
 	const struct passwd *expected = getpwnam("weir");
 	struct weir_run_as run_as;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(weir_privileges_resolve(NULL, NULL, &run_as, why, sizeof(why)), 0);
 	if (geteuid() != 0) {
 		assert_int_equal(run_as.uid, geteuid());
@@ -118,11 +110,10 @@ static void privileges_default_is_weir_else_nobody(void **state) {
 	}
 }
 
-static void privileges_unknown_names_are_refused(void **state) {
+TEST(privileges_unknown_names_are_refused) {
 	struct weir_run_as run_as;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(
 		weir_privileges_resolve("no-such-user", NULL, &run_as, why, sizeof(why)), -ENOENT);
 	assert_string_equal(why, "--user no-such-user: no such user");
@@ -134,15 +125,4 @@ static void privileges_unknown_names_are_refused(void **state) {
 		weir_privileges_resolve("4294967296", NULL, &run_as, why, sizeof(why)), -ENOENT);
 	assert_int_equal(
 		weir_privileges_resolve(NULL, "4294967296", &run_as, why, sizeof(why)), -ENOENT);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(privileges_are_dropped_for_good),
-		cmocka_unit_test(privileges_root_by_name_keeps_no_capability),
-		cmocka_unit_test(privileges_default_is_weir_else_nobody),
-		cmocka_unit_test(privileges_unknown_names_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

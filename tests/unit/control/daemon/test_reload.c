@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +8,7 @@
 
 #include "reload.h"
 #include "starved.h"
+#include "test.h"
 
 #define SERVICE(weight) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
@@ -61,7 +56,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void reload_commit_puts_the_new_one_in_use(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(reload_commit_puts_the_new_one_in_use) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -74,7 +71,7 @@ static void reload_commit_puts_the_new_one_in_use(void **state) {
 	assert_int_equal(weir_reload_config(lab->reload)->services[0].backends[0].weight, 50);
 }
 
-static void reload_plan_alone_changes_nothing(void **state) {
+TEST(reload_plan_alone_changes_nothing) {
 	struct lab *lab = *state;
 	const struct weir_config *before = weir_reload_config(lab->reload);
 	struct weir_reload_plan plan;
@@ -86,7 +83,7 @@ static void reload_plan_alone_changes_nothing(void **state) {
 	assert_int_equal(before->services[0].backends[0].weight, 100);
 }
 
-static void reload_bad_file_is_refused_with_every_error(void **state) {
+TEST(reload_bad_file_is_refused_with_every_error) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -97,7 +94,7 @@ static void reload_bad_file_is_refused_with_every_error(void **state) {
 	weir_reload_plan_fini(&plan);
 }
 
-static void reload_missing_file_is_an_error_with_a_reason(void **state) {
+TEST(reload_missing_file_is_an_error_with_a_reason) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -108,7 +105,7 @@ static void reload_missing_file_is_an_error_with_a_reason(void **state) {
 	weir_reload_plan_fini(&plan);
 }
 
-static void reload_never_waits_for_a_pipe(void **state) {
+TEST(reload_never_waits_for_a_pipe) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -121,7 +118,7 @@ static void reload_never_waits_for_a_pipe(void **state) {
 	weir_reload_plan_fini(&plan);
 }
 
-static void reload_other_file_becomes_the_one_in_use(void **state) {
+TEST(reload_other_file_becomes_the_one_in_use) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char other[64];
@@ -136,7 +133,7 @@ static void reload_other_file_becomes_the_one_in_use(void **state) {
 	unlink(other);
 }
 
-static void reload_keeps_the_dataplane_part_until_it_restarts(void **state) {
+TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 	struct lab *lab = *state;
 	const struct weir_config *config;
 	struct weir_reload_plan plan;
@@ -163,7 +160,7 @@ static void reload_keeps_the_dataplane_part_until_it_restarts(void **state) {
 }
 
 // Where the instance stands in its fleet follows the file at once, whatever else must wait.
-static void reload_takes_the_place_of_the_instance(void **state) {
+TEST(reload_takes_the_place_of_the_instance) {
 	struct lab *lab = *state;
 	const struct weir_config_instance *instance;
 	struct weir_reload_plan plan;
@@ -192,7 +189,7 @@ static void reload_takes_the_place_of_the_instance(void **state) {
 	assert_int_equal(weir_reload_config(lab->reload)->instance.member, 2);
 }
 
-static void reload_create_reports_errors(void **state) {
+TEST(reload_create_reports_errors) {
 	struct lab *lab = *state;
 	struct weir_config_errors errors;
 	struct weir_reload *reload = NULL;
@@ -206,7 +203,7 @@ static void reload_create_reports_errors(void **state) {
 
 // At every allocation of a plan, whose file also changes the dataplane's part: it is the memory,
 // and no error of the file.
-static void reload_without_memory_says_so(void **state) {
+TEST(reload_without_memory_says_so) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char why[256];
@@ -254,7 +251,7 @@ static void put_checks(const char *file, const char *first, const char *second) 
 }
 
 // Also a file that has warnings, as this one: of the seed.
-static void reload_without_the_ability_refuses_checks_via_the_data_path(void **state) {
+TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	struct weir_config_errors errors;
@@ -282,23 +279,4 @@ static void reload_without_the_ability_refuses_checks_via_the_data_path(void **s
 	assert_string_equal(plan.errors.error[0].path, "services[1].health_check.via");
 	weir_reload_plan_fini(&plan);
 	weir_reload_free(reload);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(reload_commit_puts_the_new_one_in_use),
-		T(reload_plan_alone_changes_nothing),
-		T(reload_bad_file_is_refused_with_every_error),
-		T(reload_missing_file_is_an_error_with_a_reason),
-		T(reload_never_waits_for_a_pipe),
-		T(reload_without_the_ability_refuses_checks_via_the_data_path),
-		T(reload_other_file_becomes_the_one_in_use),
-		T(reload_keeps_the_dataplane_part_until_it_restarts),
-		T(reload_takes_the_place_of_the_instance),
-		T(reload_create_reports_errors),
-		T(reload_without_memory_says_so),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,9 @@ static bool at_limit(struct own *own) {
 	return (lab_row(&own->lab, 1).flags & WEIR_BACKEND_AT_LIMIT) != 0;
 }
 
-static void words_go_to_the_states(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(words_go_to_the_states) {
 	struct own *own = *state;
 	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK, .why = "deploy"};
 	struct weir_states_status status;
@@ -106,7 +108,7 @@ static void words_go_to_the_states(void **state) {
 }
 
 // At 75 % with that very report, released below half of that.
-static void full_accept_queue_counts_as_at_limit(void **state) {
+TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
 		bool at_limit;
@@ -134,7 +136,7 @@ static void full_accept_queue_counts_as_at_limit(void **state) {
 }
 
 // Divided by balancers and workers, and at least one.
-static void limit_is_divided(void **state) {
+TEST(limit_is_divided) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = 1000};
 
@@ -160,7 +162,7 @@ static void limit_is_divided(void **state) {
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
-static void weight_is_taken_and_comes_back(void **state) {
+TEST(weight_is_taken_and_comes_back) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 30};
 
@@ -192,7 +194,7 @@ static void weight_is_taken_and_comes_back(void **state) {
 }
 
 // Three minutes of silence, or four intervals if they are longer.
-static void silence_takes_back_what_was_said(void **state) {
+TEST(silence_takes_back_what_was_said) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT),
 		.weight_percent = 30,
@@ -224,7 +226,7 @@ static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
 }
 
 // CPUs x GHz x 10. It holds when the backend is silent, or does not say it any more.
-static void cpus_make_an_automatic_weight(void **state) {
+TEST(cpus_make_an_automatic_weight) {
 	static const struct {
 		double cpus, mhz;
 		uint32_t weight;
@@ -260,7 +262,7 @@ static void cpus_make_an_automatic_weight(void **state) {
 }
 
 // A percentage is one of the automatic weight, the mean included.
-static void percent_of_an_automatic_weight(void **state) {
+TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
 
@@ -280,7 +282,7 @@ static void percent_of_an_automatic_weight(void **state) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 80);
 }
 
-static void values_that_cannot_be_are_dropped(void **state) {
+TEST(values_that_cannot_be_are_dropped) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT_ALL, .word = 77};
 	struct weir_reports_status status;
@@ -321,7 +323,7 @@ static uint32_t wants_with(struct own *own, const struct weir_config_policy *pol
 #define TIMES (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT))
 
 // All that a policy uses, and nothing else: what an agent is not asked for it does not tell.
-static void agents_measure_what_is_wanted(void **state) {
+TEST(agents_measure_what_is_wanted) {
 	static const struct {
 		struct weir_config_policy policy;
 		uint32_t wants;
@@ -372,21 +374,4 @@ static void agents_measure_what_is_wanted(void **state) {
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
 	assert_true((weir_reports_wants(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
 	assert_int_equal(weir_reports_wants(own->reports, 60000), 0);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(words_go_to_the_states),
-		TEST(full_accept_queue_counts_as_at_limit),
-		TEST(limit_is_divided),
-		TEST(weight_is_taken_and_comes_back),
-		TEST(silence_takes_back_what_was_said),
-		TEST(cpus_make_an_automatic_weight),
-		TEST(percent_of_an_automatic_weight),
-		TEST(values_that_cannot_be_are_dropped),
-		TEST(agents_measure_what_is_wanted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,9 @@ static void restart(struct own *own) {
 	begin_states(own);
 }
 
-static void checks_and_words_become_one_state(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(checks_and_words_become_one_state) {
 	struct own *own = *state;
 
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_STARTING);
@@ -113,7 +115,7 @@ static void checks_and_words_become_one_state(void **state) {
 	assert_int_equal(own->changes, 5);
 }
 
-static void lame_duck_survives_reload_restart_and_silence(void **state) {
+TEST(lame_duck_survives_reload_restart_and_silence) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b1");
 
@@ -132,7 +134,7 @@ static void lame_duck_survives_reload_restart_and_silence(void **state) {
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
 }
 
-static void checks_that_come_and_go(void **state) {
+TEST(checks_that_come_and_go) {
 	struct own *own = *state;
 	struct weir_config *unchecked = lab_config_copy(own->config);
 
@@ -159,7 +161,7 @@ static void checks_that_come_and_go(void **state) {
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_REFUSING);
 }
 
-static void who_leaves_takes_his_facts_along(void **state) {
+TEST(who_leaves_takes_his_facts_along) {
 	struct own *own = *state;
 	struct weir_config *less = lab_config_copy(own->config);
 	struct weir_config *moved = lab_config_copy(own->config);
@@ -178,7 +180,7 @@ static void who_leaves_takes_his_facts_along(void **state) {
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);
 }
 
-static void history_remembers_who_said_what(void **state) {
+TEST(history_remembers_who_said_what) {
 	struct own *own = *state;
 	struct weir_states_change change;
 	struct weir_states_status status;
@@ -209,7 +211,7 @@ static void history_remembers_who_said_what(void **state) {
 	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
 }
 
-static void next_hops_are_in_the_history_when_they_change(void **state) {
+TEST(next_hops_are_in_the_history_when_they_change) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b0");
 	struct weir_states_change change;
@@ -234,19 +236,4 @@ static void next_hops_are_in_the_history_when_they_change(void **state) {
 	weir_states_next_hop(own->states, 999, false, "who?");
 	assert_false(weir_states_history(own->states, 3, &change));
 	assert_int_equal(own->changes, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		TEST(checks_and_words_become_one_state),
-		TEST(lame_duck_survives_reload_restart_and_silence),
-		TEST(checks_that_come_and_go),
-		TEST(who_leaves_takes_his_facts_along),
-		TEST(history_remembers_who_said_what),
-		TEST(next_hops_are_in_the_history_when_they_change),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

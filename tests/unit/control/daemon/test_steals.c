@@ -113,7 +113,9 @@ static void wait_ticks(struct steals *f, uint64_t ticks) {
 
 // --- the usual way ------------------------------------------------------------------------
 
-static void skewed_load_is_spread_and_shown(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(skewed_load_is_spread_and_shown) {
 	struct steals *f = *state;
 	json_t *holder = NULL;
 	uint64_t began;
@@ -137,7 +139,7 @@ static void skewed_load_is_spread_and_shown(void **state) {
 	lab_stop(&f->lab);
 }
 
-static void elephant_is_logged_and_shown(void **state) {
+TEST(elephant_is_logged_and_shown) {
 	struct steals *f = *state;
 	json_t *holder = NULL;
 
@@ -153,7 +155,7 @@ static void elephant_is_logged_and_shown(void **state) {
 
 // --- refused, late, silent, dead ----------------------------------------------------------
 
-static void refused_buckets_stay_and_are_asked_again(void **state) {
+TEST(refused_buckets_stay_and_are_asked_again) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_REFUSED);
@@ -166,7 +168,7 @@ static void refused_buckets_stay_and_are_asked_again(void **state) {
 	lab_stop(&f->lab);
 }
 
-static void late_confirmation_counts_where_the_bucket_is(void **state) {
+TEST(late_confirmation_counts_where_the_bucket_is) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_LATE);
@@ -179,7 +181,7 @@ static void late_confirmation_counts_where_the_bucket_is(void **state) {
 	lab_stop(&f->lab);
 }
 
-static void silent_worker_is_asked_again_later(void **state) {
+TEST(silent_worker_is_asked_again_later) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_SILENT);
@@ -193,7 +195,7 @@ static void silent_worker_is_asked_again_later(void **state) {
 }
 
 // A worker that gets to requests too late refuses them all: each says how long it may be granted.
-static void slow_worker_keeps_its_buckets(void **state) {
+TEST(slow_worker_keeps_its_buckets) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_SLOW);
@@ -220,7 +222,7 @@ static uint64_t ms_to_third_request(struct steals *f) {
 // The answer to another request is none: the one that was made is waited for. So the third request
 // comes when two have been given up, not sooner; but for a machine that stands still, whose workers
 // do not look alive meanwhile.
-static void answer_to_another_request_is_none(void **state) {
+TEST(answer_to_another_request_is_none) {
 	struct steals *f = *state;
 	uint64_t took_ms = 0;
 
@@ -233,7 +235,7 @@ static void answer_to_another_request_is_none(void **state) {
 }
 
 // S3: control dies in the middle, again and again; what it asked for ends without it.
-static void killed_control_process_goes_on_from_the_owners(void **state) {
+TEST(killed_control_process_goes_on_from_the_owners) {
 	struct steals *f = *state;
 
 	skew(f);
@@ -262,7 +264,7 @@ static void set_to(struct steals *f, const char *stealing, bool on) {
 	assert_int_equal(weir_segment_stealing(lab_dataplane_segment(f->dataplane)), on);
 }
 
-static void switch_outlives_reloads_and_processes(void **state) {
+TEST(switch_outlives_reloads_and_processes) {
 	struct steals *f = *state;
 
 	start(f);
@@ -289,7 +291,7 @@ static void switch_outlives_reloads_and_processes(void **state) {
 	lab_stop(&f->lab);
 }
 
-static void configuration_switches_with_a_reload(void **state) {
+TEST(configuration_switches_with_a_reload) {
 	struct steals *f = *state;
 
 	lab_write(f->lab.config,
@@ -316,7 +318,7 @@ static void configuration_switches_with_a_reload(void **state) {
 }
 
 // Where the devices spread the flows, everything says why nothing moves.
-static void dataplane_without_buckets_says_why(void **state) {
+TEST(dataplane_without_buckets_says_why) {
 	struct steals *f = *state;
 	json_t *holder = NULL;
 
@@ -334,29 +336,4 @@ static void dataplane_without_buckets_says_why(void **state) {
 	assert_true(is_stealing(f, "off", "RSS"));
 	json_decref(holder);
 	lab_stop(&f->lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(skewed_load_is_spread_and_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(elephant_is_logged_and_shown, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			refused_buckets_stay_and_are_asked_again, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			late_confirmation_counts_where_the_bucket_is, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			silent_worker_is_asked_again_later, setup, teardown),
-		cmocka_unit_test_setup_teardown(slow_worker_keeps_its_buckets, setup, teardown),
-		cmocka_unit_test_setup_teardown(answer_to_another_request_is_none, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			killed_control_process_goes_on_from_the_owners, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			switch_outlives_reloads_and_processes, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			configuration_switches_with_a_reload, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			dataplane_without_buckets_says_why, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // No memory for bucket moves when a dataplane is attached: workers do not steal until there is.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "starved.h"
 #include "steals.h"
+#include "test.h"
 
 #define ALLOCATIONS_MOST 100 // that attaching may take
 
@@ -70,10 +66,9 @@ static void expect_stealing(struct lab *lab) {
 	assert_true(weir_segment_stealing(lab->dataplane));
 }
 
-static void each_failed_allocation_is_made_up_for_by_a_tick(void **state) {
+TEST(each_failed_allocation_is_made_up_for_by_a_tick) {
 	long failed = 0;
 
-	(void)state;
 	for (bool all = false; !all; failed++) {
 		struct lab lab;
 
@@ -95,10 +90,9 @@ static void each_failed_allocation_is_made_up_for_by_a_tick(void **state) {
 	assert_true(failed > 2); // the moves and the planner at least
 }
 
-static void what_was_said_meanwhile_holds(void **state) {
+TEST(what_was_said_meanwhile_holds) {
 	struct lab lab;
 
-	(void)state;
 	lab_init(&lab);
 	attach_with(&lab, 0);
 	weir_steals_set(lab.steals, WEIR_STEALING_OFF);
@@ -113,10 +107,9 @@ static void what_was_said_meanwhile_holds(void **state) {
 	lab_fini(&lab);
 }
 
-static void a_dataplane_that_has_gone_is_not_tried(void **state) {
+TEST(a_dataplane_that_has_gone_is_not_tried) {
 	struct lab lab;
 
-	(void)state;
 	lab_init(&lab);
 	attach_with(&lab, 0);
 	weir_steals_detach(lab.steals);
@@ -127,14 +120,4 @@ static void a_dataplane_that_has_gone_is_not_tried(void **state) {
 	weir_steals_attach(lab.steals, lab.control);
 	expect_stealing(&lab);
 	lab_fini(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_failed_allocation_is_made_up_for_by_a_tick),
-		cmocka_unit_test(what_was_said_meanwhile_holds),
-		cmocka_unit_test(a_dataplane_that_has_gone_is_not_tried),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

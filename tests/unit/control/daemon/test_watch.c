@@ -116,7 +116,10 @@ static uint32_t new_flows_to(struct own_lab *own, const char *backend) {
 	return lab_dataplane_flows_of(own->dataplane, id_of(own, backend));
 }
 
-static void checks_decide_who_gets_new_flows(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_EACH(setup, teardown);
+
+TEST(checks_decide_who_gets_new_flows) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -134,7 +137,7 @@ static void checks_decide_who_gets_new_flows(void **state) {
 	LAB_UNTIL(lab_log_has(&own->lab, "info  backend web/b-2: healthy ("));
 }
 
-static void health_show_tells_the_last_check(void **state) {
+TEST(health_show_tells_the_last_check) {
 	struct own_lab *own = *state;
 	json_t *list, *one, *last;
 
@@ -153,7 +156,7 @@ static void health_show_tells_the_last_check(void **state) {
 	json_decref(list);
 }
 
-static void backend_without_checks_is_healthy_again(void **state) {
+TEST(backend_without_checks_is_healthy_again) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -164,7 +167,7 @@ static void backend_without_checks_is_healthy_again(void **state) {
 	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
 }
 
-static void reload_keeps_what_the_checks_found(void **state) {
+TEST(reload_keeps_what_the_checks_found) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -176,7 +179,7 @@ static void reload_keeps_what_the_checks_found(void **state) {
 	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
 }
 
-static void s4_checks_go_on_over_a_dataplane_restart(void **state) {
+TEST(s4_checks_go_on_over_a_dataplane_restart) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -196,7 +199,7 @@ static void s4_checks_go_on_over_a_dataplane_restart(void **state) {
 }
 
 // S3 with checks: the killed control's verdicts are used until there are new ones.
-static void s3_checks_go_on_over_a_control_restart(void **state) {
+TEST(s3_checks_go_on_over_a_control_restart) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -226,7 +229,7 @@ static bool resolved(const struct own_lab *own, const char *backend) {
 }
 
 // Two backends of one address both learn its next hop.
-static void next_hops_reach_every_backend_of_an_address(void **state) {
+TEST(next_hops_reach_every_backend_of_an_address) {
 	struct own_lab *own = *state;
 
 	start(own, ELSEWHERE);
@@ -237,7 +240,7 @@ static void next_hops_reach_every_backend_of_an_address(void **state) {
 		&own->lab, "backend web/b-2: next hop for 10.0.1.11: port 0, 02:00:00:00:00:01"));
 }
 
-static void gateway_of_a_port_changes_with_a_reload(void **state) {
+TEST(gateway_of_a_port_changes_with_a_reload) {
 	struct own_lab *own = *state;
 
 	start(own, ELSEWHERE);
@@ -301,7 +304,7 @@ static void set_admin(const struct own_lab *own, const char *command, const char
 }
 
 // With a subset, its member and two spares are checked as configured, the others less often.
-static void backends_that_are_far_from_use_are_checked_less_often(void **state) {
+TEST(backends_that_are_far_from_use_are_checked_less_often) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();
 	char member[64];
@@ -316,7 +319,7 @@ static void backends_that_are_far_from_use_are_checked_less_often(void **state) 
 }
 
 // Who comes near does so with the publication that brings it near, and not at the next tick.
-static void pace_follows_each_publication(void **state) {
+TEST(pace_follows_each_publication) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();
 	char member[64];
@@ -364,7 +367,7 @@ static json_int_t agents_configured(const struct own_lab *own) {
 }
 
 // One descriptor is enough to read the file, but the agents need two sockets.
-static void what_lacked_descriptors_is_tried_again(void **state) {
+TEST(what_lacked_descriptors_is_tried_again) {
 	struct own_lab *own = *state;
 	struct rlimit before;
 
@@ -378,23 +381,4 @@ static void what_lacked_descriptors_is_tried_again(void **state) {
 	LAB_UNTIL(lab_log_has(&own->lab, "cannot update the health checks: Too many open files"));
 	assert_int_equal(prlimit(own->lab.control, RLIMIT_NOFILE, &before, NULL), 0);
 	LAB_UNTIL(agents_configured(own) == 2);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(checks_decide_who_gets_new_flows),
-		T(health_show_tells_the_last_check),
-		T(backend_without_checks_is_healthy_again),
-		T(reload_keeps_what_the_checks_found),
-		T(s4_checks_go_on_over_a_dataplane_restart),
-		T(s3_checks_go_on_over_a_control_restart),
-		T(next_hops_reach_every_backend_of_an_address),
-		T(gateway_of_a_port_changes_with_a_reload),
-		T(backends_that_are_far_from_use_are_checked_less_often),
-		T(pace_follows_each_publication),
-		T(what_lacked_descriptors_is_tried_again),
-	};
-
-	return cmocka_run_group_tests(tests, lab_own_network, NULL);
 }

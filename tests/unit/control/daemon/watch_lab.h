@@ -4,18 +4,13 @@
 // event loop that runs until a condition holds, programs that end with the test.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 #include <uv.h>
 
-#include <cmocka.h>
-
 #include "config.h"
 #include "shell.h"
+#include "test.h"
 
 // For cmocka_run_group_tests: a new network namespace with lo up, and no signal on broken pipes.
 int watch_lab_enter(void **state);

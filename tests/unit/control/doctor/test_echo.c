@@ -4,17 +4,15 @@
 // network namespace of its own, whose kernel answers or leaves that to the test.
 #include "echo.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test.h"
 #include "watch_lab.h"
 
 #define MS 150 // below the time after which requests are sent again
@@ -159,15 +157,15 @@ static void kernel_answers(bool answers) {
 
 // --- tests ------------------------------------------------------------------------------------
 
-static void answers_of_a_kernel_count(void **state) {
-	(void)state;
+TEST_GROUP(watch_lab_enter);
+
+TEST(answers_of_a_kernel_count) {
 	kernel_answers(true);
 	assert_true(ask(request_to("127.0.0.2", "127.0.0.1"), LONG_MS).answered);
 	assert_true(ask(request_to("::1", "::1"), LONG_MS).answered);
 }
 
-static void an_answer_must_have_what_is_random_in_the_request(void **state) {
-	(void)state;
+TEST(an_answer_must_have_what_is_random_in_the_request) {
 	kernel_answers(false);
 	assert_true(ask_host((struct host){.damaged = NOTHING}, false, LONG_MS).answered);
 	for (size_t i = 0; i < WEIR_ECHO_TOKEN_BYTES; i += 5) {
@@ -175,10 +173,9 @@ static void an_answer_must_have_what_is_random_in_the_request(void **state) {
 	}
 }
 
-static void an_error_must_quote_the_request(void **state) {
+TEST(an_error_must_quote_the_request) {
 	static const size_t damaged[] = {4, 5, 12, 19, 20 + 4, 20 + 5};
 
-	(void)state;
 	assert_int_equal(ask_host((struct host){.too_big = true, .damaged = NOTHING}, true, LONG_MS)
 				 .advertised_mtu,
 		MTU);
@@ -190,7 +187,7 @@ static void an_error_must_quote_the_request(void **state) {
 }
 
 // More than fit into a socket's buffer.
-static void requests_of_others_push_out_no_answer(void **state) {
+TEST(requests_of_others_push_out_no_answer) {
 	const struct sockaddr_in self = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const uint8_t request[8] = {8, 0, 0xf7, 0xff};
@@ -198,7 +195,6 @@ static void requests_of_others_push_out_no_answer(void **state) {
 	struct weir_echo_sockets sockets;
 	int other = socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
 
-	(void)state;
 	kernel_answers(false);
 	assert_int_equal(weir_echo_open(&sockets), 0);
 	for (int i = 0; i < 5000; i++) {
@@ -210,15 +206,4 @@ static void requests_of_others_push_out_no_answer(void **state) {
 	assert_true(probe.answered);
 	weir_echo_close(&sockets);
 	close(other);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(answers_of_a_kernel_count),
-		cmocka_unit_test(an_answer_must_have_what_is_random_in_the_request),
-		cmocka_unit_test(an_error_must_quote_the_request),
-		cmocka_unit_test(requests_of_others_push_out_no_answer),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

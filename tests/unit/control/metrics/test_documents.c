@@ -41,13 +41,12 @@ static uint64_t now_ms(void) {
 }
 
 // Any other answer than the first one would be another number.
-static void many_who_ask_at_once_are_one(void **state) {
+TEST(many_who_ask_at_once_are_one) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
 	pthread_t threads[ASKERS];
 
-	(void)state;
 	assert_int_equal(
 		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
 		0);
@@ -70,11 +69,10 @@ static void many_who_ask_at_once_are_one(void **state) {
 	server_stop(server);
 }
 
-static void without_an_answer_it_says_so(void **state) {
+TEST(without_an_answer_it_says_so) {
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_CLOSE, SERVER_DEAF};
 	struct weir_log log = log_of_tests();
 
-	(void)state;
 	for (size_t i = 0; i < 3; i++) {
 		struct server *server = server_start(modes[i], answers);
 		struct weir_documents *documents;
@@ -90,13 +88,12 @@ static void without_an_answer_it_says_so(void **state) {
 }
 
 // A scrape has ten seconds: enough for one timeout, and not for that of a sample, too.
-static void after_a_sample_without_an_answer_nobody_waits(void **state) {
+TEST(after_a_sample_without_an_answer_nobody_waits) {
 	struct server *server = server_start(SERVER_HANG, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
 	uint64_t began;
 
-	(void)state;
 	assert_int_equal(
 		weir_documents_create(server_folder(server), 1000, false, &log, &documents), 0);
 	weir_documents_sample(documents);
@@ -108,14 +105,13 @@ static void after_a_sample_without_an_answer_nobody_waits(void **state) {
 }
 
 // An error is an answer: without weir-dataplane there are no workers.
-static void a_sample_without_workers_is_an_answer(void **state) {
+TEST(a_sample_without_workers_is_an_answer) {
 	const struct server_answer list[] = {
 		answers[0], {"worker.show", "{\"ok\": false, \"error\": \"not attached\"}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, list);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
 
-	(void)state;
 	assert_int_equal(
 		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
 		0);
@@ -125,13 +121,12 @@ static void a_sample_without_workers_is_an_answer(void **state) {
 	server_stop(server);
 }
 
-static void what_is_sent_outlives_what_is_newer(void **state) {
+TEST(what_is_sent_outlives_what_is_newer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_document *old;
 	struct weir_documents *documents;
 
-	(void)state;
 	assert_int_equal(
 		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
 		0);
@@ -140,16 +135,4 @@ static void what_is_sent_outlives_what_is_newer(void **state) {
 	assert_memory_equal(old->data + old->bytes - 6, "# EOF\n", 6);
 	weir_document_release(old);
 	server_stop(server);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(many_who_ask_at_once_are_one),
-		cmocka_unit_test(without_an_answer_it_says_so),
-		cmocka_unit_test(after_a_sample_without_an_answer_nobody_waits),
-		cmocka_unit_test(a_sample_without_workers_is_an_answer),
-		cmocka_unit_test(what_is_sent_outlives_what_is_newer),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "families.h"
 #include "family_list.h"
+#include "test.h"
 
 // As metrics.show tells it, and shorter: members that are missing are left out.
 static const char reply[] =
@@ -61,10 +56,9 @@ static void has_not(const char *text, const char *lines) {
 	}
 }
 
-static void families_are_what_the_reply_says(void **state) {
+TEST(families_are_what_the_reply_says) {
 	char *text = render(reply, false, false);
 
-	(void)state;
 	has(text, "# HELP weir_worker_receive_packets_total Packets received.\n"
 		  "# TYPE weir_worker_receive_packets_total counter\n"
 		  "weir_worker_receive_packets_total{worker=\"0\"} 9223372036854775807\n");
@@ -86,10 +80,9 @@ static void families_are_what_the_reply_says(void **state) {
 	free(text);
 }
 
-static void families_without_a_value_are_left_out(void **state) {
+TEST(families_without_a_value_are_left_out) {
 	char *text = render(reply, false, false);
 
-	(void)state;
 	has_not(text, "weir_worker_buckets"); // null
 	has_not(text, "weir_backend_ejections"); // no column
 	has_not(text, "weir_segment_"); // no object
@@ -105,21 +98,19 @@ static void families_without_a_value_are_left_out(void **state) {
 }
 
 // A backend that leaves, and one that came while the list was sent, have the name of another.
-static void series_come_once(void **state) {
+TEST(series_come_once) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
 	char *text = render(reply, false, false), *at = strstr(text, name);
 
-	(void)state;
 	assert_non_null(at);
 	has(text, "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} 7\n");
 	assert_null(strstr(at + 1, name));
 	free(text);
 }
 
-static void openmetrics_names_families_and_units(void **state) {
+TEST(openmetrics_names_families_and_units) {
 	char *text = render(reply, false, true);
 
-	(void)state;
 	has(text, "# HELP weir_worker_receive_packets Packets received.\n"
 		  "# TYPE weir_worker_receive_packets counter\n"
 		  "# UNIT weir_worker_receive_packets packets\n"
@@ -129,10 +120,9 @@ static void openmetrics_names_families_and_units(void **state) {
 	free(text);
 }
 
-static void ipvs_names_are_those_of_node_exporter(void **state) {
+TEST(ipvs_names_are_those_of_node_exporter) {
 	char *text = render(reply, true, false);
 
-	(void)state;
 	has(text, "\nnode_ipvs_connections_total 3\n");
 	has(text, "\nnode_ipvs_incoming_bytes_total 700\n"); // of ports: workers count some twice
 	// The same labels twice: a sum.
@@ -151,8 +141,7 @@ static void ipvs_names_are_those_of_node_exporter(void **state) {
 }
 
 // Prometheus' rules, for all families that there can be.
-static void names_keep_to_the_conventions(void **state) {
-	(void)state;
+TEST(names_keep_to_the_conventions) {
 	for (size_t i = 0; i < weir_family_count; i++) {
 		const struct weir_family *family = &weir_families[i];
 		size_t bytes = strlen(family->name), unit = strlen(family->unit);
@@ -167,17 +156,4 @@ static void names_keep_to_the_conventions(void **state) {
 			assert_string_not_equal(family->name, weir_families[j].name);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(families_are_what_the_reply_says),
-		cmocka_unit_test(families_without_a_value_are_left_out),
-		cmocka_unit_test(series_come_once),
-		cmocka_unit_test(openmetrics_names_families_and_units),
-		cmocka_unit_test(ipvs_names_are_those_of_node_exporter),
-		cmocka_unit_test(names_keep_to_the_conventions),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "history.h"
+#include "test.h"
 
 static json_t *workers(int first, int second) {
 	return json_pack("[{s:i, s:i, s:i}, {s:i, s:i}]", "rx_packets", first, "flows", 1,
@@ -18,11 +12,10 @@ static json_int_t value(const json_t *json, size_t sample, size_t column) {
 		json_array_get(json_array_get(json_object_get(json, "samples"), sample), column));
 }
 
-static void history_sums_workers_and_keeps_gaps(void **state) {
+TEST(history_sums_workers_and_keeps_gaps) {
 	struct weir_history history = {.count = 0};
 	json_t *two = workers(10, 20), *json;
 
-	(void)state;
 	weir_history_add(&history, 1000, two);
 	weir_history_add(&history, 2000, NULL);
 	json = weir_history_json(&history);
@@ -37,11 +30,10 @@ static void history_sums_workers_and_keeps_gaps(void **state) {
 	json_decref(two);
 }
 
-static void history_forgets_the_oldest(void **state) {
+TEST(history_forgets_the_oldest) {
 	struct weir_history history = {.count = 0};
 	json_t *json;
 
-	(void)state;
 	for (unsigned int i = 0; i < WEIR_HISTORY_SAMPLES + 7; i++) {
 		weir_history_add(&history, i, NULL);
 	}
@@ -50,13 +42,4 @@ static void history_forgets_the_oldest(void **state) {
 	assert_int_equal(value(json, 0, 0), 7);
 	assert_int_equal(value(json, WEIR_HISTORY_SAMPLES - 1, 0), WEIR_HISTORY_SAMPLES + 6);
 	json_decref(json);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(history_sums_workers_and_keeps_gaps),
-		cmocka_unit_test(history_forgets_the_oldest),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

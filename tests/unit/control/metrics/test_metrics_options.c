@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "metrics_options.h"
+#include "test.h"
 
 static int parse(const char *const *words, struct weir_metrics_options *ret, char *why) {
 	int count = 0;
@@ -20,13 +15,12 @@ static int parse(const char *const *words, struct weir_metrics_options *ret, cha
 	return weir_metrics_options_parse(count, (char **)words, ret, why, 320);
 }
 
-static void options_listen_at_loopback_by_default(void **state) {
+TEST(options_listen_at_loopback_by_default) {
 	static const char *const words[] = {"weir-metrics", NULL};
 	struct weir_metrics_options options;
 	const struct sockaddr_in *in = (const struct sockaddr_in *)&options.listen.address;
 	char why[320];
 
-	(void)state;
 	assert_int_equal(parse(words, &options, why), 0);
 	assert_int_equal(in->sin_family, AF_INET);
 	assert_int_equal(ntohs(in->sin_port), 9479);
@@ -35,14 +29,13 @@ static void options_listen_at_loopback_by_default(void **state) {
 	assert_false(options.ipvs_names);
 }
 
-static void options_take_addresses_and_names(void **state) {
+TEST(options_take_addresses_and_names) {
 	static const char *const words[] = {"weir-metrics", "--listen", "[2001:db8::1]:80",
 		"--host", "a.example.net", "--host=b", "--ipvs-names", NULL};
 	struct weir_metrics_options options;
 	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&options.listen.address;
 	char why[320];
 
-	(void)state;
 	assert_int_equal(parse(words, &options, why), 0);
 	assert_int_equal(in6->sin6_family, AF_INET6);
 	assert_int_equal(ntohs(in6->sin6_port), 80);
@@ -51,14 +44,13 @@ static void options_take_addresses_and_names(void **state) {
 	assert_true(options.ipvs_names);
 }
 
-static void options_refuse_what_is_none(void **state) {
+TEST(options_refuse_what_is_none) {
 	static const char *const listens[] = {"", ":", "80", "127.0.0.1", "127.0.0.1:", ":80",
 		"localhost:80", "127.0.0.1:http", "127.0.0.1:-1", "::1:80", "[::1]", "[::1]:x",
 		"[127.0.0.1]:80", "1.2.3.4.5:6"};
 	struct weir_metrics_options options;
 	char why[320];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(listens) / sizeof(listens[0]); i++) {
 		const char *const words[] = {"weir-metrics", "--listen", listens[i], NULL};
 
@@ -70,14 +62,4 @@ static void options_refuse_what_is_none(void **state) {
 	assert_true(parse((const char *const[]){"weir-metrics", "--host", "a:80", NULL}, &options,
 			    why) < 0);
 	assert_true(parse((const char *const[]){"weir-metrics", "extra", NULL}, &options, why) < 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(options_listen_at_loopback_by_default),
-		cmocka_unit_test(options_take_addresses_and_names),
-		cmocka_unit_test(options_refuse_what_is_none),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

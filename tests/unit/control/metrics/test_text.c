@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "test.h"
 #include "text.h"
 
 static void is(struct weir_text *text, const char *expected) {
@@ -18,10 +13,9 @@ static void is(struct weir_text *text, const char *expected) {
 	text->bytes = 0;
 }
 
-static void numbers_are_whole(void **state) {
+TEST(numbers_are_whole) {
 	struct weir_text text = {0};
 
-	(void)state;
 	weir_text_integer(&text, 0);
 	is(&text, "0");
 	weir_text_integer(&text, LLONG_MIN);
@@ -35,10 +29,9 @@ static void numbers_are_whole(void **state) {
 	free(text.data);
 }
 
-static void labels_are_escaped(void **state) {
+TEST(labels_are_escaped) {
 	struct weir_text text = {0};
 
-	(void)state;
 	weir_text_escaped(&text, "a\"b\\c\nd\te", true);
 	is(&text, "a\\\"b\\\\c\\nd?e");
 	weir_text_escaped(&text, "a\"b", false);
@@ -46,11 +39,10 @@ static void labels_are_escaped(void **state) {
 	free(text.data);
 }
 
-static void text_grows(void **state) {
+TEST(text_grows) {
 	struct weir_text text = {0};
 	char block[1000];
 
-	(void)state;
 	memset(block, 'x', sizeof(block));
 	for (int i = 0; i < 1000; i++) {
 		weir_text_add(&text, block, sizeof(block));
@@ -59,14 +51,4 @@ static void text_grows(void **state) {
 	assert_false(text.failed);
 	assert_int_equal(text.data[999999], 'x');
 	free(text.data);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_are_whole),
-		cmocka_unit_test(labels_are_escaped),
-		cmocka_unit_test(text_grows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 static char *document;
 
@@ -17,14 +17,22 @@ static inline void assert_documented(const char *text) {
 	}
 }
 
-// From the arguments of main, or exit.
-static inline void read_document(int argc, char **argv) {
-	FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
+TEST_ARGUMENT(document_path);
+
+static inline int read_document(__attribute__((unused)) void **state) {
+	FILE *file = fopen(document_path, "r");
 
 	document = calloc(1, 65536);
 	if (file == NULL || document == NULL || fread(document, 1, 65535, file) == 0) {
-		fprintf(stderr, "usage: %s docs/reference/agent-protocol.md\n", argv[0]);
-		exit(1);
+		perror(document_path);
+		return -1;
 	}
-	fclose(file);
+	return fclose(file);
 }
+
+static inline int free_document(__attribute__((unused)) void **state) {
+	free(document);
+	return 0;
+}
+
+TEST_GROUP(read_document, free_document);

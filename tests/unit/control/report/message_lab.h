@@ -3,17 +3,14 @@
 // For tests of datagrams: keys, and what docs/reference/agent-protocol.md says of them.
 #pragma once
 
-#include <setjmp.h>
 #include <sodium.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "agent_message.h"
 #include "document.h"
+#include "test.h"
 
 #define BYTES WEIR_AGENT_MESSAGE_BYTES
 #define NONE WEIR_AGENT_REFUSAL_NONE

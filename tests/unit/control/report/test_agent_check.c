@@ -3,15 +3,12 @@
 // Agent-check lines beyond those of tests/vectors/load_reports.json: several lines of one agent,
 // bounds, and lines without an end. What HAProxy 2.6.12 did with each is in the comments.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "agent_check.h"
 #include "document.h"
 #include "health_state.h"
+#include "test.h"
 
 #define NOTHING WEIR_HEALTH_WORD_NONE
 #define READY WEIR_HEALTH_WORD_READY
@@ -34,7 +31,9 @@ static uint8_t say(const char *line) {
 	return report.word;
 }
 
-static void every_word_has_its_meaning(void **state) {
+TEST_EACH(set_up);
+
+TEST(every_word_has_its_meaning) {
 	static const struct {
 		const char *line;
 		uint8_t word;
@@ -68,15 +67,13 @@ static void every_word_has_its_meaning(void **state) {
 		{"up\ndown\n", READY},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memset(&agent, 0, sizeof(agent));
 		assert_int_equal(say(cases[i].line), cases[i].word);
 	}
 }
 
-static void each_class_stands_until_its_own_word(void **state) {
-	(void)state;
+TEST(each_class_stands_until_its_own_word) {
 	assert_int_equal(say("drain\n"), LAME_DUCK); // DRAIN
 	assert_int_equal(say("up\n"), LAME_DUCK); // DRAIN
 	assert_int_equal(say("20%\n"), NOTHING); // DRAIN, says nothing new
@@ -89,7 +86,7 @@ static void each_class_stands_until_its_own_word(void **state) {
 	assert_int_equal(say("ready\n"), READY); // up
 }
 
-static void numbers_have_bounds(void **state) {
+TEST(numbers_have_bounds) {
 	static const struct {
 		const char *line;
 		uint32_t given;
@@ -127,7 +124,6 @@ static void numbers_have_bounds(void **state) {
 		{"\x1b[2J\n", 0, "unknown word ?[2J", 0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		say(cases[i].line);
 		assert_int_equal(report.given, cases[i].given);
@@ -137,8 +133,7 @@ static void numbers_have_bounds(void **state) {
 	}
 }
 
-static void description_goes_with_the_word_that_decides(void **state) {
-	(void)state;
+TEST(description_goes_with_the_word_that_decides) {
 	say("down # disk full\n");
 	assert_string_equal(report.why, "down: disk full");
 	say("up #disk\tis\x07 fine\n");
@@ -156,10 +151,9 @@ static void description_goes_with_the_word_that_decides(void **state) {
 	assert_string_equal(report.why, "");
 }
 
-static void line_without_end_counts_for_nothing(void **state) {
+TEST(line_without_end_counts_for_nothing) {
 	struct weir_report untouched;
 
-	(void)state;
 	memset(&report, 0x5a, sizeof(report));
 	untouched = report;
 	assert_int_equal(weir_agent_check_read(&agent, "down", 4, &report, complaint), -ENODATA);
@@ -169,10 +163,9 @@ static void line_without_end_counts_for_nothing(void **state) {
 	assert_int_equal(agent.health, NOTHING);
 }
 
-static void long_lines_and_nuls(void **state) {
+TEST(long_lines_and_nuls) {
 	char line[4 * WEIR_AGENT_CHECK_LINE_BYTES];
 
-	(void)state;
 	memset(line, 'x', sizeof(line));
 	line[sizeof(line) - 1] = '\n';
 	assert_int_equal(weir_agent_check_read(&agent, line, sizeof(line), &report, complaint), 0);
@@ -186,16 +179,13 @@ static void long_lines_and_nuls(void **state) {
 	assert_int_equal(report.word, DOWN);
 }
 
-#define T(name) cmocka_unit_test_setup(name, set_up)
-
 // What the document says of each word is what it does.
-static void document_has_every_word(void **state) {
+TEST(document_has_every_word) {
 	static const char *const words[] = {
 		"up", "down", "fail", "stopped", "ready", "drain", "maint"};
 	static const char *const numbers[] = {"N%", "weight:N%", "weight:N", "maxconn:N"};
 	char line[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
 		memset(&agent, 0, sizeof(agent));
 		snprintf(line, sizeof(line), "%s\n", words[i]);
@@ -218,22 +208,4 @@ static void document_has_every_word(void **state) {
 			weir_report_field_name((enum weir_report_field)field));
 		assert_documented(line);
 	}
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		T(every_word_has_its_meaning),
-		T(each_class_stands_until_its_own_word),
-		T(numbers_have_bounds),
-		T(description_goes_with_the_word_that_decides),
-		T(line_without_end_counts_for_nothing),
-		T(long_lines_and_nuls),
-		T(document_has_every_word),
-	};
-	int failed;
-
-	read_document(argc, argv);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	free(document);
-	return failed;
 }

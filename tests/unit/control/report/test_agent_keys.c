@@ -3,17 +3,14 @@
 // The key file: what is read, and what is said when it is refused.
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agent_keys.h"
+#include "test.h"
 
 #define A "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
 #define B "ff112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -72,7 +69,9 @@ static void expect_refused(struct keys_lab *lab, const char *text, const char *r
 	assert_memory_equal(&lab->keys, &before, sizeof(before));
 }
 
-static void keys_are_read_in_their_order(void **state) {
+TEST_EACH(set_up, tear_down);
+
+TEST(keys_are_read_in_their_order) {
 	struct keys_lab *lab = *state;
 	const uint8_t start[] = {0x00, 0x11, 0x22}, end[] = {0xdd, 0xee, 0xff};
 	const struct weir_agent_key *key;
@@ -92,7 +91,7 @@ static void keys_are_read_in_their_order(void **state) {
 	assert_int_equal(lab->keys.count, 1);
 }
 
-static void broken_lines_are_named(void **state) {
+TEST(broken_lines_are_named) {
 	static const char *const bad_ids[] = {"0 " A, "65536 " A, "99999999999999999999 " A, "x " A,
 		"-1 " A, "+1 " A, "1", "1" A, A};
 	static const char *const bad_keys[] = {"1 abc", "1 " A "0", "1 " A " x", "1 x" A,
@@ -119,7 +118,7 @@ static void broken_lines_are_named(void **state) {
 	assert_non_null(strstr(lab->why, ":2: a NUL character"));
 }
 
-static void number_and_size_are_bounded(void **state) {
+TEST(number_and_size_are_bounded) {
 	struct keys_lab *lab = *state;
 	char text[16384], line[128];
 
@@ -140,7 +139,7 @@ static void number_and_size_are_bounded(void **state) {
 	assert_int_equal(read_text(lab, text), 0);
 }
 
-static void mode_is_at_most_0640(void **state) {
+TEST(mode_is_at_most_0640) {
 	static const mode_t good[] = {0400, 0440, 0600, 0640};
 	struct keys_lab *lab = *state;
 	char reason[256];
@@ -168,7 +167,7 @@ static void mode_is_at_most_0640(void **state) {
 	}
 }
 
-static void owner_is_root_or_the_user(void **state) {
+TEST(owner_is_root_or_the_user) {
 	struct keys_lab *lab = *state;
 
 	assert_int_equal(read_text(lab, "1 " A), 0);
@@ -189,7 +188,7 @@ static void owner_is_root_or_the_user(void **state) {
 	assert_non_null(strstr(lab->why, "owned by user 4321; it must be root or user 0"));
 }
 
-static void other_things_are_not_read(void **state) {
+TEST(other_things_are_not_read) {
 	struct keys_lab *lab = *state;
 
 	assert_int_equal(weir_agent_keys_read(lab->file, 0, &lab->keys, lab->why, sizeof(lab->why)),
@@ -205,7 +204,7 @@ static void other_things_are_not_read(void **state) {
 	assert_non_null(strstr(lab->why, ": not a regular file"));
 }
 
-static void generated_lines_are_read_and_differ(void **state) {
+TEST(generated_lines_are_read_and_differ) {
 	struct keys_lab *lab = *state;
 	char text[2 * WEIR_AGENT_KEY_LINE_BYTES], line[WEIR_AGENT_KEY_LINE_BYTES];
 
@@ -221,20 +220,4 @@ static void generated_lines_are_read_and_differ(void **state) {
 	weir_agent_keys_wipe(&lab->keys);
 	assert_int_equal(lab->keys.count, 0);
 	assert_int_equal(lab->keys.key[0].secret[0] | lab->keys.key[0].secret[31], 0);
-}
-
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		T(keys_are_read_in_their_order),
-		T(broken_lines_are_named),
-		T(number_and_size_are_bounded),
-		T(mode_is_at_most_0640),
-		T(owner_is_root_or_the_user),
-		T(other_things_are_not_read),
-		T(generated_lines_are_read_and_differ),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

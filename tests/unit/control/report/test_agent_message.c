@@ -86,9 +86,14 @@ static void expect_answer(const struct weir_agent_answer *answer) {
 #undef X
 }
 
+static int start_crypto(__attribute__((unused)) void **state) {
+	return weir_agent_crypto_start();
+}
+
+TEST_GROUP(start_crypto);
+
 // All ones, and a one at either end, in each field that may have any value.
-static void every_field_survives_its_largest_values(void **state) {
-	(void)state;
+TEST(every_field_survives_its_largest_values) {
 	expect_probe(&sample_probe);
 	expect_answer(&sample_answer);
 #define PROBE(field, ...) \
@@ -147,11 +152,10 @@ static void every_field_survives_its_largest_values(void **state) {
 #undef ANSWER
 }
 
-static void why_ends_and_leaks_nothing(void **state) {
+TEST(why_ends_and_leaks_nothing) {
 	struct weir_agent_answer answer = sample_answer, got;
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	memset(answer.why, 'x', sizeof(answer.why)); // without an end
 	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
 	assert_int_equal(weir_agent_answer_decode(bytes, BYTES, &keys, &got), NONE);
@@ -163,11 +167,10 @@ static void why_ends_and_leaks_nothing(void **state) {
 	assert_int_equal(got.why[2], 0);
 }
 
-static void recipients_are_addresses_of_both_families(void **state) {
+TEST(recipients_are_addresses_of_both_families) {
 	static const uint8_t ipv4[4] = {192, 0, 2, 11}, ipv6[16] = {0x20, 1, 0x0d, 0xb8, [15] = 1};
 	uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES];
 
-	(void)state;
 	weir_agent_recipient(4, ipv4, recipient);
 	assert_memory_equal(recipient, sample_probe.recipient, sizeof(recipient));
 	weir_agent_recipient(6, ipv6, recipient);
@@ -176,10 +179,9 @@ static void recipients_are_addresses_of_both_families(void **state) {
 
 // --- what is refused ---
 
-static void numbers_out_of_range_are_refused(void **state) {
+TEST(numbers_out_of_range_are_refused) {
 	uint8_t bytes[BYTES];
 
-	(void)state;
 #define PROBE(field, value) \
 	do { \
 		struct weir_agent_probe probe = sample_probe; \
@@ -218,11 +220,10 @@ static void numbers_out_of_range_are_refused(void **state) {
 #undef ANSWER
 }
 
-static void text_without_end_or_with_two_is_refused(void **state) {
+TEST(text_without_end_or_with_two_is_refused) {
 	const size_t at = 138;
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
 	assert_memory_equal(bytes + at, "SIGTERM", 8);
 	bytes[at + 8] = 'x'; // behind its end
@@ -236,11 +237,10 @@ static void text_without_end_or_with_two_is_refused(void **state) {
 	assert_int_equal(decode_answer(bytes), NONE);
 }
 
-static void every_other_length_is_refused(void **state) {
+TEST(every_other_length_is_refused) {
 	struct weir_agent_probe probe;
 	struct weir_agent_answer answer;
 
-	(void)state;
 	for (size_t length = 0; length <= 2 * BYTES; length++) {
 		uint8_t *bytes =
 			calloc(1, length > 0 ? length : 1); // so that ASan sees what is read
@@ -262,8 +262,7 @@ static void every_other_length_is_refused(void **state) {
 	}
 }
 
-static void other_versions_and_kinds_are_refused(void **state) {
-	(void)state;
+TEST(other_versions_and_kinds_are_refused) {
 	for (uint32_t value = 0; value < 256; value++) {
 		uint8_t bytes[BYTES];
 
@@ -285,10 +284,9 @@ static void other_versions_and_kinds_are_refused(void **state) {
 	}
 }
 
-static void every_byte_of_the_rest_is_zero(void **state) {
+TEST(every_byte_of_the_rest_is_zero) {
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	for (size_t at = 88; at < WEIR_AGENT_MAC_START; at++) {
 		weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
 		assert_int_equal(bytes[at], 0);
@@ -305,13 +303,12 @@ static void every_byte_of_the_rest_is_zero(void **state) {
 	}
 }
 
-static void only_known_keys_are_taken(void **state) {
+TEST(only_known_keys_are_taken) {
 	struct weir_agent_key unknown = {.id = 2}, other = {.id = 1, .secret = {1}};
 	static const struct weir_agent_keys none = {0};
 	struct weir_agent_probe probe = {0};
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	weir_agent_probe_encode(&sample_probe, &keys.key[1], bytes);
 	assert_int_equal(weir_agent_probe_decode(bytes, BYTES, &keys, &probe), NONE);
 	assert_int_equal(probe.key_id, 0x0203);
@@ -339,12 +336,11 @@ static enum weir_agent_refusal of_flipped(size_t byte) {
 			   : WEIR_AGENT_REFUSAL_MAC;
 }
 
-static void every_flipped_bit_is_refused(void **state) {
+TEST(every_flipped_bit_is_refused) {
 	struct weir_agent_answer answer, before_answer;
 	struct weir_agent_probe probe, before_probe;
 	uint8_t asked[BYTES], answered[BYTES];
 
-	(void)state;
 	memset(&probe, 0x5a, sizeof(probe));
 	memset(&answer, 0x5a, sizeof(answer));
 	before_probe = probe;
@@ -369,10 +365,9 @@ static void every_flipped_bit_is_refused(void **state) {
 
 // --- random numbers ---
 
-static void random_numbers_differ(void **state) {
+TEST(random_numbers_differ) {
 	uint8_t first[WEIR_AGENT_CHALLENGE_BYTES] = {0}, second[WEIR_AGENT_CHALLENGE_BYTES] = {0};
 
-	(void)state;
 	weir_agent_random_challenge(first);
 	weir_agent_random_challenge(second);
 	assert_memory_not_equal(first, second, sizeof(first));
@@ -381,12 +376,11 @@ static void random_numbers_differ(void **state) {
 
 // --- the document ---
 
-static void document_has_every_field_and_both_examples(void **state) {
+TEST(document_has_every_field_and_both_examples) {
 	size_t at = WEIR_AGENT_FIELDS_START;
 	uint8_t bytes[BYTES];
 	char line[128];
 
-	(void)state;
 #define X(type, field, meaning) \
 	document_field(&at, sizeof(((struct weir_agent_probe *)0)->field), #field, meaning);
 	WEIR_AGENT_PROBE_FIELDS(X)
@@ -415,30 +409,4 @@ static void document_has_every_field_and_both_examples(void **state) {
 	document_bytes(bytes);
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
 	document_bytes(bytes);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_field_survives_its_largest_values),
-		cmocka_unit_test(why_ends_and_leaks_nothing),
-		cmocka_unit_test(recipients_are_addresses_of_both_families),
-		cmocka_unit_test(numbers_out_of_range_are_refused),
-		cmocka_unit_test(text_without_end_or_with_two_is_refused),
-		cmocka_unit_test(every_other_length_is_refused),
-		cmocka_unit_test(other_versions_and_kinds_are_refused),
-		cmocka_unit_test(every_byte_of_the_rest_is_zero),
-		cmocka_unit_test(only_known_keys_are_taken),
-		cmocka_unit_test(every_flipped_bit_is_refused),
-		cmocka_unit_test(random_numbers_differ),
-		cmocka_unit_test(document_has_every_field_and_both_examples),
-	};
-	int failed;
-
-	if (weir_agent_crypto_start() != 0) {
-		return 1;
-	}
-	read_document(argc, argv);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	free(document);
-	return failed;
 }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What an agent's answer reports: units, and times as differences.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "agent_message.h"
 #include "health_state.h"
+#include "test.h"
 
 #define TIMES \
 	(WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(BUSY_TIME) | \
@@ -36,11 +32,10 @@ static struct weir_agent_answer after(void) {
 	return answer;
 }
 
-static void every_value_in_its_unit(void **state) {
+TEST(every_value_in_its_unit) {
 	struct weir_agent_answer answer = after();
 	struct weir_report report;
 
-	(void)state;
 	answer.requests_milli_per_s = 1500;
 	answer.errors_milli_per_s = 250;
 	answer.service_median_us = 6500;
@@ -73,11 +68,10 @@ static void every_value_in_its_unit(void **state) {
 	assert_string_equal(report.why, "caches are cold");
 }
 
-static void only_what_is_given(void **state) {
+TEST(only_what_is_given) {
 	struct weir_agent_answer answer = after();
 	struct weir_report report;
 
-	(void)state;
 	answer.active = 17;
 	answer.requests_milli_per_s = 1000;
 	answer.given = WEIR_REPORT(ACTIVE);
@@ -97,10 +91,9 @@ static void expect_no_times(
 	assert_true(report.busy_time_ms == 0);
 }
 
-static void times_need_an_older_answer_of_the_same_agent(void **state) {
+TEST(times_need_an_older_answer_of_the_same_agent) {
 	struct weir_agent_answer answer = after(), last = before;
 
-	(void)state;
 	expect_no_times(&answer, NULL);
 	expect_no_times(&answer, &answer); // no request since
 	last.agent++; // another process: its sums began at 0
@@ -120,11 +113,10 @@ static void times_need_an_older_answer_of_the_same_agent(void **state) {
 	expect_no_times(&answer, &last);
 }
 
-static void absurd_numbers_are_left_out(void **state) {
+TEST(absurd_numbers_are_left_out) {
 	struct weir_agent_answer answer = after(), last = before;
 	struct weir_report report;
 
-	(void)state;
 	answer.requests_milli_per_s = UINT64_MAX;
 	answer.errors_milli_per_s = UINT64_MAX;
 	answer.active = UINT32_MAX;
@@ -137,15 +129,4 @@ static void absurd_numbers_are_left_out(void **state) {
 			~(WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE) |
 				WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
 				WEIR_REPORT(BUSY_TIME) | WEIR_REPORT(BUSY_COUNT)));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_value_in_its_unit),
-		cmocka_unit_test(only_what_is_given),
-		cmocka_unit_test(times_need_an_older_answer_of_the_same_agent),
-		cmocka_unit_test(absurd_numbers_are_left_out),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,15 @@
 // ORCA beyond tests/vectors/load_reports.json: what its fields mean, every way of being broken, and
 // that a broken value changes nothing.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sodium.h>
 
 #include "document.h"
 #include "orca.h"
+#include "test.h"
 
 static struct weir_report report;
 static char why[WEIR_ORCA_WHY_BYTES];
@@ -48,8 +46,13 @@ static void expect_refused(const char *line, const char *reason) {
 
 #define HEADER "endpoint-load-metrics: "
 
-static void fields_have_their_meanings(void **state) {
-	(void)state;
+static int start_crypto(__attribute__((unused)) void **state) {
+	return sodium_init() < 0 ? -1 : 0;
+}
+
+TEST_GROUP(start_crypto);
+
+TEST(fields_have_their_meanings) {
 	assert_int_equal(
 		take(HEADER "TEXT cpu_utilization=0.5,rps=7,eps=1.5,mem_utilization=0.9"), 1);
 	assert_int_equal(report.given,
@@ -72,8 +75,7 @@ static void fields_have_their_meanings(void **state) {
 	assert_int_equal(report.given, 0);
 }
 
-static void named_metrics_may_be_fields_of_a_report(void **state) {
-	(void)state;
+TEST(named_metrics_may_be_fields_of_a_report) {
 	assert_int_equal(take(HEADER "TEXT named_metrics.active_requests=12,"
 				     "named_metrics.max_active_flows=200,named_metrics.queue=-3,"
 				     "utilization.active_requests=3,request_cost.cpus=4,"
@@ -87,8 +89,7 @@ static void named_metrics_may_be_fields_of_a_report(void **state) {
 	expect_refused(HEADER "TEXT named_metrics.cpus=1e300", "bad number cpus");
 }
 
-static void headers_add_to_a_report(void **state) {
-	(void)state;
+TEST(headers_add_to_a_report) {
 	report = (struct weir_report){.given = WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT),
 		.utilization = 0.1,
 		.weight = 3};
@@ -101,12 +102,11 @@ static void headers_add_to_a_report(void **state) {
 	assert_true(report.weight == 3);
 }
 
-static void names_of_headers(void **state) {
+TEST(names_of_headers) {
 	static const char *const others[] = {"", "\r\n", "endpoint-load-metrics",
 		"endpoint-load-metrics-text: TEXT rps=1", "X-endpoint-load-metrics: TEXT rps=1",
 		"HTTP/1.1 200 OK\r\n", "endpoint-load-metrics : TEXT rps=1"};
 
-	(void)state;
 	assert_int_equal(take("Endpoint-Load-METRICS:TEXT rps=1\r\n"), 1);
 	assert_int_equal(take("endpoint-load-metrics: \t TEXT  rps=1 \t\n"), 1);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -115,13 +115,12 @@ static void names_of_headers(void **state) {
 	}
 }
 
-static void broken_text_is_refused(void **state) {
+TEST(broken_text_is_refused) {
 	static const char *const numbers[] = {"nan", "NaN", "-nan", "inf", "-inf", "infinity",
 		"1e999", "-1e999", "-1", "-1e-300", "0x1p3", "0x10", "1e", "1e+", ".", "1.", "-",
 		"+", "1 2", "1,5x", "1a", "--1", "1e5e5"};
 	char line[512];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		const char *const reason =
 			strcmp(numbers[i], "1,5x") == 0 ? "empty name or value" : "bad number rps";
@@ -152,17 +151,15 @@ static void broken_text_is_refused(void **state) {
 	expect_refused(HEADER "TEXT \x1b=1", "unsupported ?");
 }
 
-static void same_name_in_two_maps(void **state) {
-	(void)state;
+TEST(same_name_in_two_maps) {
 	assert_int_equal(take(HEADER "TEXT named_metrics.a=1,utilization.a=1,request_cost.a=1,"
 				     "named_metrics.a.b=1"),
 		1);
 }
 
-static void numbers_of_names_and_bytes_are_bounded(void **state) {
+TEST(numbers_of_names_and_bytes_are_bounded) {
 	char *line = calloc(1, 2 * WEIR_ORCA_BYTES_MOST);
 
-	(void)state;
 	assert_non_null(line);
 	strcpy(line, HEADER "TEXT rps=1");
 	for (uint32_t i = 0; i < WEIR_ORCA_NAMES_MOST; i++) {
@@ -178,8 +175,7 @@ static void numbers_of_names_and_bytes_are_bounded(void **state) {
 	free(line);
 }
 
-static void json_in_both_spellings(void **state) {
-	(void)state;
+TEST(json_in_both_spellings) {
 	assert_int_equal(take(HEADER "JSON {\"cpuUtilization\": 1e-1, \"rps\": \"12\","
 				     " \"memUtilization\": null, \"requestCost\": {\"a\": 1},"
 				     " \"namedMetrics\": {\"active_requests\": \"4\"}}"),
@@ -191,7 +187,7 @@ static void json_in_both_spellings(void **state) {
 		"duplicate cpu_utilization");
 }
 
-static void broken_json_is_refused(void **state) {
+TEST(broken_json_is_refused) {
 	static const struct {
 		const char *text, *reason;
 	} cases[] = {
@@ -219,7 +215,6 @@ static void broken_json_is_refused(void **state) {
 		{"{\"named_metrics\": {\"a\\u0000\": 1}}", "bad JSON: "},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_report before;
 
@@ -251,8 +246,7 @@ static int take_binary(const char *bytes, size_t count) {
 #define MINUS_ONE "\x00\x00\x00\x00\x00\x00\xf0\xbf"
 #define QUIET_NAN "\x01\x00\x00\x00\x00\x00\xf8\x7f"
 
-static void binary_fields(void **state) {
-	(void)state;
+TEST(binary_fields) {
 	assert_int_equal(BINARY("\x09" ONE "\x11" ONE "\x18\xac\x02\x39" ONE), 1);
 	assert_true(report.utilization == 1);
 	assert_true(report.requests_per_second == 300);
@@ -289,12 +283,11 @@ static void expect_broken(const char *bytes, size_t count, const char *reason) {
 }
 #define BROKEN(literal, reason) expect_broken(literal, sizeof(literal) - 1, reason)
 
-static void broken_binary_is_refused(void **state) {
+TEST(broken_binary_is_refused) {
 	static const char cut[] = "\x09" ONE "\x18\xac\x02\x42\x0f\x0a\x04"
 				  "cpus\x11" ONE;
 	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // between two fields
 
-	(void)state;
 	for (size_t n = 1, next = 0; n < sizeof(cut); n++) {
 		int r = take_binary(cut, n);
 
@@ -337,8 +330,7 @@ static void broken_binary_is_refused(void **state) {
 	BROKEN("\x80\x80\x80\x80\x10\x01", "broken protocol buffer"); // field 2^29
 }
 
-static void base64_with_and_without_padding(void **state) {
-	(void)state;
+TEST(base64_with_and_without_padding) {
 	assert_int_equal(take("endpoint-load-metrics-bin: GAc="), 1); // rps 7
 	assert_true(report.requests_per_second == 7);
 	assert_int_equal(take(HEADER "BIN GAc"), 1);
@@ -352,12 +344,11 @@ static void base64_with_and_without_padding(void **state) {
 
 // --- Google Cloud's weight ---
 
-static void google_weight(void **state) {
+TEST(google_weight) {
 	static const char *const bad[] = {"", "-1", "1001", "99999999999999999999999999999", "1.5",
 		"1 2", "0x10", "five", "+1"};
 	char line[128];
 
-	(void)state;
 	assert_int_equal(take("X-Load-Balancing-Endpoint-Weight: 0\r\n"), 1);
 	assert_int_equal(report.given, WEIR_REPORT(WEIGHT));
 	assert_true(report.weight == 0);
@@ -373,13 +364,12 @@ static void google_weight(void **state) {
 }
 
 // What the document says of each field is what it does.
-static void document_has_every_field(void **state) {
+TEST(document_has_every_field) {
 	static const char *const fields[] = {"application_utilization", "cpu_utilization",
 		"mem_utilization", "rps_fractional", "rps", "eps", "named_metrics.NAME",
 		"utilization.NAME", "request_cost.NAME"};
 	char line[128];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
 		int field = -1;
 
@@ -404,32 +394,4 @@ static void document_has_every_field(void **state) {
 			assert_documented(line);
 		}
 	}
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fields_have_their_meanings),
-		cmocka_unit_test(named_metrics_may_be_fields_of_a_report),
-		cmocka_unit_test(headers_add_to_a_report),
-		cmocka_unit_test(names_of_headers),
-		cmocka_unit_test(broken_text_is_refused),
-		cmocka_unit_test(same_name_in_two_maps),
-		cmocka_unit_test(numbers_of_names_and_bytes_are_bounded),
-		cmocka_unit_test(json_in_both_spellings),
-		cmocka_unit_test(broken_json_is_refused),
-		cmocka_unit_test(binary_fields),
-		cmocka_unit_test(broken_binary_is_refused),
-		cmocka_unit_test(base64_with_and_without_padding),
-		cmocka_unit_test(google_weight),
-		cmocka_unit_test(document_has_every_field),
-	};
-	int failed;
-
-	if (sodium_init() < 0) {
-		return 1;
-	}
-	read_document(argc, argv);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	free(document);
-	return failed;
 }

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Replay windows: every number once, and nobody drives out a sender that is heard.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "replay.h"
+#include "test.h"
 
 #define KEEP_MS 2000
 
@@ -25,8 +21,9 @@ static enum weir_replay_verdict take(uint64_t sender, uint64_t sequence) {
 	return weir_replay_take(&replay, sender, sequence, 1000, KEEP_MS);
 }
 
-static void numbers_rise(void **state) {
-	(void)state;
+TEST_EACH(set_up);
+
+TEST(numbers_rise) {
 	assert_int_equal(take(7, 5), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 5), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 6), WEIR_REPLAY_NEW);
@@ -37,8 +34,7 @@ static void numbers_rise(void **state) {
 	assert_int_equal(take(7, 7), WEIR_REPLAY_SEEN);
 }
 
-static void window_is_64_numbers(void **state) {
-	(void)state;
+TEST(window_is_64_numbers) {
 	assert_int_equal(take(7, 1000), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_LATE);
@@ -55,8 +51,7 @@ static void window_is_64_numbers(void **state) {
 	assert_int_equal(take(7, 1001 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
 }
 
-static void first_number_may_be_any(void **state) {
-	(void)state;
+TEST(first_number_may_be_any) {
 	assert_int_equal(take(1, 0), WEIR_REPLAY_NEW);
 	assert_int_equal(take(1, 0), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(0, UINT64_MAX), WEIR_REPLAY_NEW); // no sender is special
@@ -68,8 +63,7 @@ static void first_number_may_be_any(void **state) {
 	assert_int_equal(take(2, 3), WEIR_REPLAY_SEEN);
 }
 
-static void each_sender_has_its_own(void **state) {
-	(void)state;
+TEST(each_sender_has_its_own) {
 	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
 		assert_int_equal(take(sender, 10 * sender), WEIR_REPLAY_NEW);
 	}
@@ -79,8 +73,7 @@ static void each_sender_has_its_own(void **state) {
 	}
 }
 
-static void full_of_live_senders_takes_no_other(void **state) {
-	(void)state;
+TEST(full_of_live_senders_takes_no_other) {
 	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
 		assert_int_equal(
 			weir_replay_take(&replay, sender, 10, sender, KEEP_MS), WEIR_REPLAY_NEW);
@@ -98,8 +91,7 @@ static void full_of_live_senders_takes_no_other(void **state) {
 	assert_int_equal(weir_replay_take(&replay, 4, 10, KEEP_MS + 3, KEEP_MS), WEIR_REPLAY_SEEN);
 }
 
-static void silent_sender_keeps_its_window_while_there_is_room(void **state) {
-	(void)state;
+TEST(silent_sender_keeps_its_window_while_there_is_room) {
 	assert_int_equal(take(7, 5), WEIR_REPLAY_NEW);
 	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 8, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_NEW);
@@ -107,12 +99,11 @@ static void silent_sender_keeps_its_window_while_there_is_room(void **state) {
 }
 
 // Against a list of everything that was taken.
-static void same_as_a_list(void **state) {
+TEST(same_as_a_list) {
 	uint8_t taken[4096] = {0};
 	uint64_t highest = 0;
 	uint32_t late = 0;
 
-	(void)state;
 	srand(1);
 	for (uint32_t i = 0; i < 100000; i++) {
 		uint64_t base = highest > 100 ? highest - 100 : 0;
@@ -135,18 +126,4 @@ static void same_as_a_list(void **state) {
 		assert_int_equal(take(7, sequence), expected);
 	}
 	assert_true(late > 500);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(numbers_rise, set_up),
-		cmocka_unit_test_setup(window_is_64_numbers, set_up),
-		cmocka_unit_test_setup(first_number_may_be_any, set_up),
-		cmocka_unit_test_setup(each_sender_has_its_own, set_up),
-		cmocka_unit_test_setup(full_of_live_senders_takes_no_other, set_up),
-		cmocka_unit_test_setup(silent_sender_keeps_its_window_while_there_is_room, set_up),
-		cmocka_unit_test_setup(same_as_a_list, set_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

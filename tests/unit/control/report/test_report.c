@@ -2,17 +2,13 @@
 //
 // Reports: what cannot be is taken away, whoever said it.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "health_state.h"
 #include "report.h"
+#include "test.h"
 
-static void every_field_has_its_bounds(void **state) {
-	(void)state;
+TEST(every_field_has_its_bounds) {
 	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
 		double most = weir_report_field_largest(field);
 		const double bad[] = {
@@ -32,10 +28,9 @@ static void every_field_has_its_bounds(void **state) {
 	}
 }
 
-static void names_and_fields_are_those_of_the_struct(void **state) {
+TEST(names_and_fields_are_those_of_the_struct) {
 	struct weir_report report = {0};
 
-	(void)state;
 	assert_string_equal(weir_report_field_name(WEIR_REPORT_BIT_UTILIZATION), "utilization");
 	assert_true(weir_report_set(&report, WEIR_REPORT_BIT_UTILIZATION, 0.5));
 	assert_true(weir_report_set(&report, WEIR_REPORT_BIT_WEIGHT, 7));
@@ -43,7 +38,7 @@ static void names_and_fields_are_those_of_the_struct(void **state) {
 	assert_true(report.weight == 7);
 }
 
-static void check_takes_away_what_cannot_be(void **state) {
+TEST(check_takes_away_what_cannot_be) {
 	struct weir_report report = {
 		.given = UINT32_MAX & ~WEIR_REPORT(CPUS),
 		.word = WEIR_HEALTH_WORD_COUNT,
@@ -54,7 +49,6 @@ static void check_takes_away_what_cannot_be(void **state) {
 		.cpus = 4,
 	};
 
-	(void)state;
 	assert_int_equal(weir_report_check(&report), ~WEIR_REPORT_ALL | WEIR_REPORT(SERVICE_TIME) |
 							     WEIR_REPORT(REQUESTS) |
 							     WEIR_REPORT(ERRORS));
@@ -68,11 +62,10 @@ static void check_takes_away_what_cannot_be(void **state) {
 	assert_true(report.utilization == 0.25);
 }
 
-static void words_are_printable_and_end(void **state) {
+TEST(words_are_printable_and_end) {
 	struct weir_report report = {0};
 	char text[200];
 
-	(void)state;
 	weir_report_set_why(&report, "disk\x1b[2J\xc3\xa4\x7f full\n", 17);
 	assert_string_equal(report.why, "disk?[2J??? full?");
 	weir_report_set_why(&report, "disk full", 4);
@@ -92,10 +85,9 @@ static void words_are_printable_and_end(void **state) {
 	assert_string_equal(report.why, "");
 }
 
-static void weight_is_that_of_the_report_or_the_configured_one(void **state) {
+TEST(weight_is_that_of_the_report_or_the_configured_one) {
 	struct weir_report report = {.weight_percent = 50, .weight = 7};
 
-	(void)state;
 	assert_true(weir_report_weight(&report, 100) == 100);
 	report.given = WEIR_REPORT(WEIGHT_PERCENT);
 	assert_true(weir_report_weight(&report, 100) == 50);
@@ -107,16 +99,4 @@ static void weight_is_that_of_the_report_or_the_configured_one(void **state) {
 	assert_true(weir_report_weight(&report, 1000) == 1000);
 	report.given = WEIR_REPORT(WEIGHT);
 	assert_true(weir_report_weight(&report, 1000) == 7);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_field_has_its_bounds),
-		cmocka_unit_test(names_and_fields_are_those_of_the_struct),
-		cmocka_unit_test(check_takes_away_what_cannot_be),
-		cmocka_unit_test(words_are_printable_and_end),
-		cmocka_unit_test(weight_is_that_of_the_report_or_the_configured_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,12 +76,17 @@ static void expect_answer(const struct weir_agent_steal_answer *answer) {
 #undef X
 }
 
-static void every_field_survives_its_largest_values(void **state) {
+static int start_crypto(__attribute__((unused)) void **state) {
+	return weir_agent_crypto_start();
+}
+
+TEST_GROUP(start_crypto);
+
+TEST(every_field_survives_its_largest_values) {
 	static const uint64_t numbers[] = {
 		1, 0x80000001, UINT32_MAX, UINT64_C(1) << 63, UINT64_MAX};
 	static const uint32_t ports[] = {1, 80, UINT16_MAX};
 
-	(void)state;
 	expect_steal(&sample_steal);
 	expect_answer(&sample_answer);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -111,12 +116,11 @@ static void every_field_survives_its_largest_values(void **state) {
 	}
 }
 
-static void flows_of_both_families_survive(void **state) {
+TEST(flows_of_both_families_survive) {
 	struct weir_agent_steal steal = sample_steal;
 	struct weir_agent_steal_answer answer = sample_answer;
 	const uint8_t *bytes;
 
-	(void)state;
 	memcpy(steal.client, ipv6, sizeof(ipv6));
 	memcpy(steal.vip, ipv6, sizeof(ipv6));
 	memcpy(answer.client, ipv6, sizeof(ipv6));
@@ -129,10 +133,9 @@ static void flows_of_both_families_survive(void **state) {
 	assert_memory_equal(bytes, "\xcb\x00\x71\x07", 4);
 }
 
-static void every_result_survives_and_only_two_permit(void **state) {
+TEST(every_result_survives_and_only_two_permit) {
 	unsigned int permits = 0;
 
-	(void)state;
 	for (uint8_t result = 1; result < WEIR_AGENT_STEAL_RESULT_COUNT; result++) {
 		struct weir_agent_steal_answer answer = sample_answer;
 
@@ -150,10 +153,9 @@ static void every_result_survives_and_only_two_permit(void **state) {
 
 // --- an answer belongs to its request ---
 
-static void answer_repeats_its_request(void **state) {
+TEST(answer_repeats_its_request) {
 	struct weir_agent_steal_answer answer;
 
-	(void)state;
 	weir_agent_steal_answer_begin(&sample_steal, &answer);
 	assert_int_equal(answer.result, WEIR_AGENT_STEAL_NO_RESULT);
 	assert_true(answer.balancer == sample_steal.balancer && answer.id == sample_steal.id &&
@@ -162,14 +164,13 @@ static void answer_repeats_its_request(void **state) {
 	assert_true(weir_agent_steal_is_same_flow(&sample_steal, &sample_answer));
 }
 
-static void any_other_flow_is_noticed(void **state) {
+TEST(any_other_flow_is_noticed) {
 #define OTHER(field, value) \
 	do { \
 		struct weir_agent_steal_answer other = sample_answer; \
 		other.field = value; \
 		assert_false(weir_agent_steal_is_same_flow(&sample_steal, &other)); \
 	} while (0)
-	(void)state;
 	OTHER(client[15], 8);
 	OTHER(client[0], 1);
 	OTHER(vip[15], 11);
@@ -182,10 +183,9 @@ static void any_other_flow_is_noticed(void **state) {
 
 // --- what is refused ---
 
-static void numbers_out_of_range_are_refused(void **state) {
+TEST(numbers_out_of_range_are_refused) {
 	uint8_t bytes[BYTES];
 
-	(void)state;
 #define STEAL(field, value) \
 	do { \
 		struct weir_agent_steal steal = sample_steal; \
@@ -224,12 +224,11 @@ static void numbers_out_of_range_are_refused(void **state) {
 #undef BOTH
 }
 
-static void every_other_length_is_refused(void **state) {
+TEST(every_other_length_is_refused) {
 	uint8_t asked[BYTES], answered[BYTES];
 	struct weir_agent_steal steal;
 	struct weir_agent_steal_answer answer;
 
-	(void)state;
 	weir_agent_steal_encode(&sample_steal, &keys.key[0], asked);
 	weir_agent_steal_answer_encode(&sample_answer, &keys.key[0], answered);
 	for (size_t length = 0; length < BYTES; length++) {
@@ -249,12 +248,11 @@ static void every_other_length_is_refused(void **state) {
 }
 
 // Even if one who has the key signed it as that.
-static void no_kind_is_taken_for_another(void **state) {
+TEST(no_kind_is_taken_for_another) {
 	struct weir_agent_probe probe;
 	struct weir_agent_answer answer;
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	for (uint32_t kind = 0; kind < 256; kind++) {
 		weir_agent_steal_encode(&sample_steal, &keys.key[0], bytes);
 		bytes[5] = (uint8_t)kind;
@@ -273,10 +271,9 @@ static void no_kind_is_taken_for_another(void **state) {
 	}
 }
 
-static void every_byte_of_the_rest_is_zero(void **state) {
+TEST(every_byte_of_the_rest_is_zero) {
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	for (size_t at = 101; at < WEIR_AGENT_MAC_START; at++) {
 		weir_agent_steal_encode(&sample_steal, &keys.key[0], bytes);
 		assert_int_equal(bytes[at], 0);
@@ -293,12 +290,11 @@ static void every_byte_of_the_rest_is_zero(void **state) {
 	}
 }
 
-static void only_known_keys_are_taken(void **state) {
+TEST(only_known_keys_are_taken) {
 	const struct weir_agent_key unknown = {.id = 2}, other = {.id = 1, .secret = {1}};
 	struct weir_agent_steal steal = {0};
 	uint8_t bytes[BYTES];
 
-	(void)state;
 	weir_agent_steal_encode(&sample_steal, &keys.key[1], bytes);
 	assert_int_equal(weir_agent_steal_decode(bytes, BYTES, &keys, &steal), NONE);
 	assert_int_equal(steal.key_id, 0x0203);
@@ -312,12 +308,11 @@ static void only_known_keys_are_taken(void **state) {
 	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_MAC);
 }
 
-static void every_flipped_bit_is_refused(void **state) {
+TEST(every_flipped_bit_is_refused) {
 	struct weir_agent_steal steal, before_steal;
 	struct weir_agent_steal_answer answer, before_answer;
 	uint8_t asked[BYTES], answered[BYTES];
 
-	(void)state;
 	memset(&steal, 0x5a, sizeof(steal));
 	memset(&answer, 0x5a, sizeof(answer));
 	before_steal = steal;
@@ -341,12 +336,11 @@ static void every_flipped_bit_is_refused(void **state) {
 
 // --- the document ---
 
-static void document_has_every_field_result_and_both_examples(void **state) {
+TEST(document_has_every_field_result_and_both_examples) {
 	size_t at = WEIR_AGENT_FIELDS_START;
 	uint8_t bytes[BYTES];
 	char line[256];
 
-	(void)state;
 #define X(type, field, meaning) \
 	document_field(&at, sizeof(((struct weir_agent_steal *)0)->field), #field, meaning);
 	WEIR_AGENT_STEAL_FIELDS(X)
@@ -370,30 +364,4 @@ static void document_has_every_field_result_and_both_examples(void **state) {
 	document_bytes(bytes);
 	weir_agent_steal_answer_encode(&sample_answer, &keys.key[0], bytes);
 	document_bytes(bytes);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_field_survives_its_largest_values),
-		cmocka_unit_test(flows_of_both_families_survive),
-		cmocka_unit_test(every_result_survives_and_only_two_permit),
-		cmocka_unit_test(answer_repeats_its_request),
-		cmocka_unit_test(any_other_flow_is_noticed),
-		cmocka_unit_test(numbers_out_of_range_are_refused),
-		cmocka_unit_test(every_other_length_is_refused),
-		cmocka_unit_test(no_kind_is_taken_for_another),
-		cmocka_unit_test(every_byte_of_the_rest_is_zero),
-		cmocka_unit_test(only_known_keys_are_taken),
-		cmocka_unit_test(every_flipped_bit_is_refused),
-		cmocka_unit_test(document_has_every_field_result_and_both_examples),
-	};
-	int failed;
-
-	if (weir_agent_crypto_start() != 0) {
-		return 1;
-	}
-	read_document(argc, argv);
-	failed = cmocka_run_group_tests(tests, NULL, NULL);
-	free(document);
-	return failed;
 }

@@ -6,15 +6,9 @@
 // only when the test says so, so that each step of a withdrawal can be looked at.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "reader.h"
 #include "tables.h"
+#include "test.h"
 
 #define LAB_WORKERS 2
 #define LAB_TABLE_SIZE 251

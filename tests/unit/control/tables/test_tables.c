@@ -9,14 +9,13 @@
 
 #include "service_table.h"
 
-static void apply_publishes_every_table(void **unused) {
+TEST(apply_publishes_every_table) {
 	struct weir_config *config = lab_config(2, 3);
 	const struct weir_services_view *services;
 	uint8_t vip[16] = {198, 51, 0, 1};
 	struct weir_service_state service;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	services = lab_services(&lab);
@@ -24,15 +23,15 @@ static void apply_publishes_every_table(void **unused) {
 		weir_tables_service_find(lab.tables, "s1"));
 	assert_int_equal(weir_service_lookup(services, vip, 4, IPPROTO_TCP, 81), WEIR_SERVICE_NONE);
 	for (uint16_t id = 0; id < 6; id++) {
-		struct weir_backend_state state = lab_state(&lab, id);
+		struct weir_backend_state found = lab_state(&lab, id);
 		struct weir_backend_row row = lab_row(&lab, id);
 
 		assert_int_equal(row.flags, WEIR_BACKEND_PRESENT);
-		assert_int_equal(row.service, state.service_id);
-		assert_int_equal(state.health, WEIR_HEALTH_HEALTHY);
-		assert_true(state.in_selection);
-		assert_in_range(lab_slots(&lab, state.service_id, id), 80, 87);
-		assert_int_equal(lab_slots(&lab, state.service_id, id),
+		assert_int_equal(row.service, found.service_id);
+		assert_int_equal(found.health, WEIR_HEALTH_HEALTHY);
+		assert_true(found.in_selection);
+		assert_in_range(lab_slots(&lab, found.service_id, id), 80, 87);
+		assert_int_equal(lab_slots(&lab, found.service_id, id),
 			weir_tables_backend_parts(lab.tables, id));
 	}
 	assert_int_equal(weir_tables_service(lab.tables, 1, &service), 0);
@@ -49,13 +48,12 @@ static void apply_publishes_every_table(void **unused) {
 	lab_config_free(config);
 }
 
-static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
+TEST(next_hop_fills_the_row_and_publishes_one_table) {
 	struct weir_config *config = lab_config(1, 2);
 	struct weir_next_hop hop = lab_hop(9);
 	struct weir_backend_row row;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_false(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
@@ -77,7 +75,7 @@ static void next_hop_fills_the_row_and_publishes_one_table(void **unused) {
 }
 
 // The port's configured source address serves when the kernel names none of the right family.
-static void source_address_of_the_port_is_the_fallback(void **unused) {
+TEST(source_address_of_the_port_is_the_fallback) {
 	struct weir_config *config = lab_config(1, 1);
 	struct weir_config_port port = {
 		.source_ipv4 = {.family = 4, .bytes = {203, 0, 113, 5}},
@@ -85,7 +83,6 @@ static void source_address_of_the_port_is_the_fallback(void **unused) {
 	struct weir_next_hop hop = lab_hop(1);
 	struct lab lab;
 
-	(void)unused;
 	config->ports = &port;
 	config->port_count = 1;
 	hop.source.family = 6;
@@ -98,13 +95,12 @@ static void source_address_of_the_port_is_the_fallback(void **unused) {
 	lab_config_free(config);
 }
 
-static void weight_change_is_remembered_and_publishes_one_selection(void **unused) {
+TEST(weight_change_is_remembered_and_publishes_one_selection) {
 	struct weir_config *config = lab_config(3, 2);
-	struct weir_backend_state state;
+	struct weir_backend_state found;
 	struct lab lab;
 	uint16_t id;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	id = lab_id(&lab, "s1", "b0");
@@ -112,10 +108,10 @@ static void weight_change_is_remembered_and_publishes_one_selection(void **unuse
 	assert_int_equal(lab_publish(&lab), 1);
 	assert_in_range(lab_slots(&lab, 1, id), 251 * 3 / 4 - 2, 251 * 3 / 4 + 2);
 	assert_int_equal(lab.segment->identity_backends[id].runtime_weight, 300);
-	state = lab_state(&lab, id);
-	assert_int_equal(state.effective_weight, 300);
-	assert_int_equal(state.runtime_weight, 300);
-	assert_int_equal(state.configured_weight, 100);
+	found = lab_state(&lab, id);
+	assert_int_equal(found.effective_weight, 300);
+	assert_int_equal(found.runtime_weight, 300);
+	assert_int_equal(found.configured_weight, 100);
 
 	assert_int_equal(weir_tables_set_weight(lab.tables, id, 300), 0);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -127,7 +123,7 @@ static void weight_change_is_remembered_and_publishes_one_selection(void **unuse
 }
 
 // One set-up per state that takes a backend out of the choice; its row stays for its old flows.
-static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
+TEST(s6_what_asks_for_no_new_flows_keeps_its_row) {
 	static const struct {
 		int admin, health;
 		uint32_t weight;
@@ -144,7 +140,6 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 	struct weir_config *config = lab_config(1, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_resolve(&lab);
@@ -171,20 +166,19 @@ static void s6_what_asks_for_no_new_flows_keeps_its_row(void **unused) {
 	lab_config_free(config);
 }
 
-static void changes_of_unknown_ids_are_refused(void **unused) {
+TEST(changes_of_unknown_ids_are_refused) {
 	struct weir_config *config = lab_config(1, 1);
 	struct weir_next_hop hop = lab_hop(1);
-	struct weir_backend_state state;
+	struct weir_backend_state found;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN), -ENOENT);
 	assert_int_equal(weir_tables_set_health(lab.tables, 1, WEIR_HEALTH_HEALTHY), -ENOENT);
 	assert_int_equal(weir_tables_set_weight(lab.tables, WEIR_BACKEND_NONE, 1), -ENOENT);
 	assert_int_equal(weir_tables_set_next_hop(lab.tables, 1, &hop), -ENOENT);
-	assert_int_equal(weir_tables_backend(lab.tables, 1, &state), -ENOENT);
+	assert_int_equal(weir_tables_backend(lab.tables, 1, &found), -ENOENT);
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s1", "b0"), -ENOENT);
 	assert_int_equal(weir_tables_service_find(lab.tables, "s1"), -ENOENT);
@@ -193,11 +187,10 @@ static void changes_of_unknown_ids_are_refused(void **unused) {
 	lab_config_free(config);
 }
 
-static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
+TEST(s4_rebind_publishes_everything_into_a_new_segment) {
 	struct weir_config *config = lab_config(2, 3);
 	struct lab lab, old;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 4, WEIR_ADMIN_DRAIN);
@@ -230,11 +223,10 @@ static void s4_rebind_publishes_everything_into_a_new_segment(void **unused) {
 }
 
 // Ids that a lost dataplane may still have flows of are kept when the same one comes back.
-static void rebind_to_the_same_dataplane_keeps_ids_reserved(void **unused) {
+TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 1);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -257,12 +249,11 @@ static void rebind_to_the_same_dataplane_keeps_ids_reserved(void **unused) {
 
 // A control process that read its configuration before it found the dataplane that another one
 // had been running: the ids of the segment win, what was set since then too.
-static void late_binding_adopts_the_ids_of_a_running_dataplane(void **unused) {
+TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
 	weir_ref before;
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(other, 0, 0);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, other);
@@ -290,12 +281,11 @@ static void late_binding_adopts_the_ids_of_a_running_dataplane(void **unused) {
 }
 
 // Nobody refers to ids of a dataplane that is gone: they are given out anew when room is short.
-static void rebind_to_a_smaller_segment_renumbers(void **unused) {
+TEST(rebind_to_a_smaller_segment_renumbers) {
 	struct weir_config *config = lab_config(1, 8), *less = lab_config(1, 8);
 	struct lab_room small = {.max_backends = 4};
 	struct lab lab, old;
 
-	(void)unused;
 	for (int i = 0; i < 5; i++) {
 		lab_remove_backend(less, 0, 0);
 	}
@@ -320,21 +310,4 @@ static void rebind_to_a_smaller_segment_renumbers(void **unused) {
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(less);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(apply_publishes_every_table),
-		cmocka_unit_test(next_hop_fills_the_row_and_publishes_one_table),
-		cmocka_unit_test(source_address_of_the_port_is_the_fallback),
-		cmocka_unit_test(weight_change_is_remembered_and_publishes_one_selection),
-		cmocka_unit_test(s6_what_asks_for_no_new_flows_keeps_its_row),
-		cmocka_unit_test(changes_of_unknown_ids_are_refused),
-		cmocka_unit_test(s4_rebind_publishes_everything_into_a_new_segment),
-		cmocka_unit_test(rebind_to_the_same_dataplane_keeps_ids_reserved),
-		cmocka_unit_test(late_binding_adopts_the_ids_of_a_running_dataplane),
-		cmocka_unit_test(rebind_to_a_smaller_segment_renumbers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void s3_restart_with_the_same_configuration_publishes_nothing(void **unused) {
+TEST(s3_restart_with_the_same_configuration_publishes_nothing) {
 	struct weir_config *config = lab_config(3, 4);
 	struct weir_next_hop hop = lab_hop(5);
 	struct lab_published before;
 	struct lab lab;
 
-	(void)unused;
 	config->services[1].health_check.type = WEIR_CHECK_TCP;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -47,11 +46,10 @@ static void s3_restart_with_the_same_configuration_publishes_nothing(void **unus
 	lab_config_free(config);
 }
 
-static void s3_restart_with_another_configuration_keeps_ids(void **unused) {
+TEST(s3_restart_with_another_configuration_keeps_ids) {
 	struct weir_config *config = lab_config(2, 3), *next = lab_config(2, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_remove_backend(next, 0, 0);
@@ -68,11 +66,10 @@ static void s3_restart_with_another_configuration_keeps_ids(void **unused) {
 	lab_config_free(next);
 }
 
-static void s3_restart_keeps_ids_of_leaving_backends_reserved(void **unused) {
+TEST(s3_restart_keeps_ids_of_leaving_backends_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 2);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -103,10 +100,9 @@ static void random_bytes(uint8_t *bytes, uint64_t n, int density) {
 }
 
 // Whatever the identities and the rows say: nothing crashes, and the configuration comes true.
-static void broken_identity_is_survived(void **unused) {
+TEST(broken_identity_is_survived) {
 	struct weir_config *config = lab_config(3, 4);
 
-	(void)unused;
 	srand(11);
 	for (int turn = 0; turn < 300; turn++) {
 		struct lab lab;
@@ -141,15 +137,4 @@ static void broken_identity_is_survived(void **unused) {
 		lab_close(&lab);
 	}
 	lab_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(s3_restart_with_the_same_configuration_publishes_nothing),
-		cmocka_unit_test(s3_restart_with_another_configuration_keeps_ids),
-		cmocka_unit_test(s3_restart_keeps_ids_of_leaving_backends_reserved),
-		cmocka_unit_test(broken_identity_is_survived),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

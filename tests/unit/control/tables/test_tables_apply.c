@@ -15,12 +15,11 @@ static uint16_t vip_service(struct lab *lab, uint8_t last) {
 	return weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
 }
 
-static void identical_configuration_publishes_nothing(void **unused) {
+TEST(identical_configuration_publishes_nothing) {
 	struct weir_config *config = lab_config(4, 5), *same = lab_config_copy(config);
 	struct lab lab;
 	uint64_t publications;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	publications = lab.segment->notes->publications;
@@ -32,12 +31,11 @@ static void identical_configuration_publishes_nothing(void **unused) {
 	lab_config_free(same);
 }
 
-static void only_the_changed_service_is_published(void **unused) {
+TEST(only_the_changed_service_is_published) {
 	struct weir_config *config = lab_config(4, 3), *next = lab_config_copy(config);
 	weir_ref before[4];
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	memcpy(before, lab.segment->roots->selection, sizeof(before));
@@ -55,11 +53,10 @@ static void only_the_changed_service_is_published(void **unused) {
 	lab_config_free(next);
 }
 
-static void admin_states_and_runtime_weights_survive_a_reload(void **unused) {
+TEST(admin_states_and_runtime_weights_survive_a_reload) {
 	struct weir_config *config = lab_config(1, 3), *next = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_DRAIN);
@@ -77,12 +74,11 @@ static void admin_states_and_runtime_weights_survive_a_reload(void **unused) {
 	lab_config_free(next);
 }
 
-static void backends_with_a_check_start_as_starting(void **unused) {
+TEST(backends_with_a_check_start_as_starting) {
 	struct weir_config *config = lab_config(1, 2), *next = lab_config_copy(config);
 	struct weir_service_state service;
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].health_check.type = WEIR_CHECK_TCP;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -107,12 +103,11 @@ static void backends_with_a_check_start_as_starting(void **unused) {
 }
 
 // Scale-out from 4 to 10: nobody knows yet whether the new ones serve at all.
-static void unproven_backends_take_nothing_while_others_are_healthy(void **unused) {
+TEST(unproven_backends_take_nothing_while_others_are_healthy) {
 	struct weir_config *config = lab_config(1, 10), *four = lab_config_copy(config);
 	struct weir_service_state service;
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].health_check.type = WEIR_CHECK_TCP;
 	four->services[0].health_check.type = WEIR_CHECK_TCP;
 	for (uint32_t i = 9; i >= 4; i--) {
@@ -159,12 +154,11 @@ static void unproven_backends_take_nothing_while_others_are_healthy(void **unuse
 	lab_config_free(four);
 }
 
-static void removed_backend_id_is_not_reused_while_flows_refer_to_it(void **unused) {
+TEST(removed_backend_id_is_not_reused_while_flows_refer_to_it) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct weir_config *more = lab_config(1, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 1);
 	lab_remove_backend(more, 0, 1); // b0, b2, b3
 	lab_open(&lab, NULL);
@@ -195,11 +189,10 @@ static void removed_backend_id_is_not_reused_while_flows_refer_to_it(void **unus
 	lab_config_free(more);
 }
 
-static void another_address_is_another_backend(void **unused) {
+TEST(another_address_is_another_backend) {
 	struct weir_config *config = lab_config(1, 2), *moved = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	moved->services[0].backends[0].address.bytes[3] = 200;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -226,13 +219,12 @@ static void another_address_is_another_backend(void **unused) {
 }
 
 // The same slots go to the new machine: others are not disturbed by a change of address.
-static void change_of_address_moves_no_other_slot(void **unused) {
+TEST(change_of_address_moves_no_other_slot) {
 	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
 	const struct weir_selection_view *view;
 	uint16_t before[LAB_TABLE_SIZE];
 	struct lab lab;
 
-	(void)unused;
 	moved->services[0].backends[2].address.bytes[3] = 200;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -252,12 +244,11 @@ static void change_of_address_moves_no_other_slot(void **unused) {
 	lab_config_free(moved);
 }
 
-static void removed_service_goes_step_by_step(void **unused) {
+TEST(removed_service_goes_step_by_step) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	struct weir_config *other = lab_config(3, 1);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_service(less, 0);
 	lab_remove_service(other, 0); // s1, s2
 	lab_open(&lab, NULL);
@@ -294,8 +285,7 @@ static void removed_service_goes_step_by_step(void **unused) {
 }
 
 // At every stage of its going, a service may come back under its old ids.
-static void removed_service_comes_back_at_any_stage(void **unused) {
-	(void)unused;
+TEST(removed_service_comes_back_at_any_stage) {
 	for (int steps = 0; steps < 6; steps++) {
 		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 		struct lab lab;
@@ -335,7 +325,7 @@ static void assert_unchanged(
 	assert_int_equal(lab_publish(lab), 0);
 }
 
-static void too_many_ids_change_nothing(void **unused) {
+TEST(too_many_ids_change_nothing) {
 	struct lab_room room = {.max_services = 2, .max_backends = 6};
 	struct weir_config *config = lab_config(2, 2);
 	struct weir_config *backends = lab_config(2, 4), *services = lab_config(3, 1);
@@ -343,7 +333,6 @@ static void too_many_ids_change_nothing(void **unused) {
 	char why[256];
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_published(&lab, &before);
@@ -360,7 +349,7 @@ static void too_many_ids_change_nothing(void **unused) {
 	lab_config_free(services);
 }
 
-static void too_little_heap_changes_nothing(void **unused) {
+TEST(too_little_heap_changes_nothing) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 2), *big = lab_config(2, 3);
 	struct weir_writer_usage before, after;
@@ -368,7 +357,6 @@ static void too_little_heap_changes_nothing(void **unused) {
 	char why[256];
 	struct lab lab;
 
-	(void)unused;
 	big->services[1].table_size = 4000037;
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
@@ -388,13 +376,12 @@ static void too_little_heap_changes_nothing(void **unused) {
 	lab_config_free(big);
 }
 
-static void contradictions_are_refused_as_a_whole(void **unused) {
+TEST(contradictions_are_refused_as_a_whole) {
 	struct weir_config *config = lab_config(2, 2), *bad = lab_config(2, 3);
 	struct lab_published before;
 	char why[256];
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_published(&lab, &before);
@@ -411,11 +398,10 @@ static void contradictions_are_refused_as_a_whole(void **unused) {
 }
 
 // Two backends swap their addresses: neither may inherit the other's flows.
-static void swapped_addresses_are_two_new_backends(void **unused) {
+TEST(swapped_addresses_are_two_new_backends) {
 	struct weir_config *config = lab_config(1, 2), *swapped = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	swapped->services[0].backends[0].address = config->services[0].backends[1].address;
 	swapped->services[0].backends[1].address = config->services[0].backends[0].address;
 	lab_open(&lab, NULL);
@@ -428,25 +414,4 @@ static void swapped_addresses_are_two_new_backends(void **unused) {
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(swapped);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(identical_configuration_publishes_nothing),
-		cmocka_unit_test(only_the_changed_service_is_published),
-		cmocka_unit_test(admin_states_and_runtime_weights_survive_a_reload),
-		cmocka_unit_test(backends_with_a_check_start_as_starting),
-		cmocka_unit_test(unproven_backends_take_nothing_while_others_are_healthy),
-		cmocka_unit_test(removed_backend_id_is_not_reused_while_flows_refer_to_it),
-		cmocka_unit_test(another_address_is_another_backend),
-		cmocka_unit_test(change_of_address_moves_no_other_slot),
-		cmocka_unit_test(removed_service_goes_step_by_step),
-		cmocka_unit_test(removed_service_comes_back_at_any_stage),
-		cmocka_unit_test(too_many_ids_change_nothing),
-		cmocka_unit_test(too_little_heap_changes_nothing),
-		cmocka_unit_test(contradictions_are_refused_as_a_whole),
-		cmocka_unit_test(swapped_addresses_are_two_new_backends),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

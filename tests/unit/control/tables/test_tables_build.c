@@ -8,13 +8,12 @@
 
 #include "state.h"
 
-static void what_is_published_already_is_not_built_again(void **unused) {
+TEST(what_is_published_already_is_not_built_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_blob *blob = (struct weir_blob *)1;
 	struct weir_writer_usage before, after;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_writer_usage(lab.tables->writer, &before);
@@ -45,14 +44,13 @@ static uint32_t used_slots(const struct weir_policy_table *table) {
 
 // With a subset for each worker, a change builds the tables of those whom it concerns and copies
 // the others': what was written into the published ones shows which.
-static void only_subsets_that_changed_are_built(void **unused) {
+TEST(only_subsets_that_changed_are_built) {
 	struct weir_config *config = lab_config(1, 12);
 	struct weir_subset_member members[12];
 	struct weir_policy_table table;
 	struct lab lab;
 	weir_ref before;
 
-	(void)unused;
 	config->services[0].panic_threshold_percent = 0;
 	config->services[0].subset =
 		(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
@@ -83,11 +81,10 @@ static void only_subsets_that_changed_are_built(void **unused) {
 }
 
 // A published selection that differs in one value is recognised as another.
-static void selection_with_one_other_value_is_rebuilt(void **unused) {
+TEST(selection_with_one_other_value_is_rebuilt) {
 	struct weir_config *config = lab_config(1, 3);
 	struct lab lab;
 
-	(void)unused;
 	for (int what = 0; what < 5; what++) {
 		struct weir_selection *selection;
 		struct weir_candidate *candidates;
@@ -124,11 +121,10 @@ static void selection_with_one_other_value_is_rebuilt(void **unused) {
 
 // Rows published one by one are those that the state asks for; what changes nothing in them
 // publishes none.
-static void rows_are_published_one_by_one(void **unused) {
+TEST(rows_are_published_one_by_one) {
 	struct weir_config *config = lab_config(3, 5);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_resolve(&lab);
@@ -149,15 +145,4 @@ static void rows_are_published_one_by_one(void **unused) {
 	}
 	lab_close(&lab);
 	lab_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_published_already_is_not_built_again),
-		cmocka_unit_test(only_subsets_that_changed_are_built),
-		cmocka_unit_test(selection_with_one_other_value_is_rebuilt),
-		cmocka_unit_test(rows_are_published_one_by_one),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,12 +246,11 @@ static void set_hops(struct lab *lab) {
 	assert_true(weir_tables_publish(lab->tables) > 0);
 }
 
-static void s3_crash_at_any_store_of_an_apply(void **unused) {
+TEST(s3_crash_at_any_store_of_an_apply) {
 	struct weir_config *config = lab_config(2, 3), *next = lab_config(3, 4);
 	struct crash crash = {0};
 	struct lab lab;
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -285,12 +284,11 @@ static void check_reported(struct lab *lab) {
 }
 
 // A reported weight is what the backend has reported, wherever the run-time weight has got to.
-static void s3_reported_weight_survives_a_crash_at_any_store(void **unused) {
+TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
 	struct lab lab;
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -319,12 +317,11 @@ static void check_automatic(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 2).configured_weight, (first + 120) / 2);
 }
 
-static void s3_automatic_weight_survives_a_crash_at_any_store(void **unused) {
+TEST(s3_automatic_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_automatic};
 	struct lab lab;
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -345,10 +342,9 @@ static void s3_automatic_weight_survives_a_crash_at_any_store(void **unused) {
 	lab_config_free(config);
 }
 
-static void s3_crash_at_any_store_of_a_change(void **unused) {
+TEST(s3_crash_at_any_store_of_a_change) {
 	struct weir_config *config = lab_config(2, 4);
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -377,12 +373,11 @@ static void s3_crash_at_any_store_of_a_change(void **unused) {
 }
 
 // A backend and a service go, step by step, and others come and take their ids.
-static void s3_crash_at_any_store_of_an_add_and_a_remove(void **unused) {
+TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
 			   *more = lab_config(2, 4);
 	struct lab lab;
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -418,16 +413,4 @@ static void s3_crash_at_any_store_of_an_add_and_a_remove(void **unused) {
 	lab_config_free(config);
 	lab_config_free(less);
 	lab_config_free(more);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(s3_crash_at_any_store_of_an_apply),
-		cmocka_unit_test(s3_reported_weight_survives_a_crash_at_any_store),
-		cmocka_unit_test(s3_automatic_weight_survives_a_crash_at_any_store),
-		cmocka_unit_test(s3_crash_at_any_store_of_a_change),
-		cmocka_unit_test(s3_crash_at_any_store_of_an_add_and_a_remove),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

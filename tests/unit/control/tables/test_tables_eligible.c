@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // eligible.c: who takes new flows, and what happens when too few can.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <string.h>
 
 #include "state.h"
+#include "test.h"
 
 struct member {
 	enum weir_admin_state admin;
@@ -88,7 +82,7 @@ static uint32_t decide(const struct member *members, uint32_t n, uint32_t thresh
 	return bits;
 }
 
-static void eligible_sets(void **unused) {
+TEST(eligible_sets) {
 	static const struct {
 		const char *name;
 		uint32_t threshold;
@@ -213,7 +207,6 @@ static void eligible_sets(void **unused) {
 			5, 0x10, 1, false},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		bool panic;
 		uint32_t eligible;
@@ -228,7 +221,7 @@ static void eligible_sets(void **unused) {
 	}
 }
 
-static void who_may_be_ejected(void **unused) {
+TEST(who_may_be_ejected) {
 	static const struct {
 		const char *name;
 		uint32_t threshold;
@@ -259,22 +252,21 @@ static void who_may_be_ejected(void **unused) {
 			false},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config_service config;
-		struct weir_state *state =
+		struct weir_state *found =
 			decided(cases[i].members, cases[i].n, cases[i].threshold, &config);
 
-		if (weir_eligible_may_eject(state, 0) != cases[i].may) {
+		if (weir_eligible_may_eject(found, 0) != cases[i].may) {
 			fail_msg("%s", cases[i].name);
 		}
-		weir_state_free(state);
+		weir_state_free(found);
 	}
 }
 
 // hosts, available, threshold -> panic, candidates. Exactly the threshold is no panic; the
 // percentage is rounded down.
-static void panic_threshold_table(void **unused) {
+TEST(panic_threshold_table) {
 	static const struct {
 		uint32_t hosts, available, threshold;
 		bool panic;
@@ -292,7 +284,6 @@ static void panic_threshold_table(void **unused) {
 		{3, 1, 33, false, 1},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct member members[10];
 		uint32_t eligible, chosen;
@@ -307,14 +298,4 @@ static void panic_threshold_table(void **unused) {
 		assert_int_equal(__builtin_popcount(chosen), cases[i].candidates);
 		assert_int_equal(eligible, cases[i].available);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(eligible_sets),
-		cmocka_unit_test(who_may_be_ejected),
-		cmocka_unit_test(panic_threshold_table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,14 +53,13 @@ static struct weir_config *big_config(uint32_t backends) {
 	return config;
 }
 
-static void first_apply_after_a_restart_waits_for_the_grace_period(void **unused) {
+TEST(first_apply_after_a_restart_waits_for_the_grace_period) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
 	struct late_worker late = {.after_ms = 30};
 	struct lab lab;
 	pthread_t thread;
 
-	(void)unused;
 	lab_open(&lab, &room);
 	use_up_the_heap(&lab, config);
 	lab_restart(&lab);
@@ -84,7 +83,7 @@ static uint64_t now_ms(void) {
 
 // A worker that never reports: refused after a while with its number, and nothing is lost. As soon
 // as it reports the same apply succeeds, with what was set meanwhile.
-static void first_apply_after_a_restart_gives_up_on_a_worker_that_hangs(void **unused) {
+TEST(first_apply_after_a_restart_gives_up_on_a_worker_that_hangs) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
 	struct lab_published before;
@@ -92,7 +91,6 @@ static void first_apply_after_a_restart_gives_up_on_a_worker_that_hangs(void **u
 	struct lab lab;
 	uint64_t began;
 
-	(void)unused;
 	lab_open(&lab, &room);
 	use_up_the_heap(&lab, config);
 	lab_published(&lab, &before);
@@ -149,11 +147,10 @@ static void publish_broken(struct lab *lab, struct weir_root root) {
 	assert_int_equal(weir_writer_publish(writer, root, selection), 0);
 }
 
-static void refused_table_is_replaced_by_the_one_before(void **unused) {
+TEST(refused_table_is_replaced_by_the_one_before) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
 
-	(void)unused;
 	for (int services = 0; services < 2; services++) {
 		struct weir_root root = {
 			.kind = services ? WEIR_BLOB_SERVICES : WEIR_BLOB_SELECTION,
@@ -198,11 +195,10 @@ static void log_update(struct lab *lab, enum weir_update_kind kind, uint16_t id)
 
 // Somebody else has written over a root, or over a table: what there was before is of no use, so
 // control builds it again.
-static void overwritten_table_is_built_again(void **unused) {
+TEST(overwritten_table_is_built_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
 
-	(void)unused;
 	for (int what = 0; what < 3; what++) {
 		struct lab lab;
 		weir_ref ref;
@@ -240,14 +236,13 @@ static void overwritten_table_is_built_again(void **unused) {
 }
 
 // Two workers refuse the same table: it is replaced once.
-static void table_that_two_workers_refuse_is_restored_once(void **unused) {
+TEST(table_that_two_workers_refuse_is_restored_once) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
 	struct weir_reader second;
 	struct lab lab;
 	uint64_t publications;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_reader_init(&second, lab.segment, 1, NULL, NULL), 0);
@@ -274,13 +269,12 @@ static void table_that_two_workers_refuse_is_restored_once(void **unused) {
 }
 
 // The next control process tells what is refused now, and not what once was.
-static void refusal_of_the_past_is_not_told_again(void **unused) {
+TEST(refusal_of_the_past_is_not_told_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 1};
 	struct weir_tables_refusal refusal;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab_settle(&lab);
@@ -311,14 +305,13 @@ static void refusal_of_the_past_is_not_told_again(void **unused) {
 
 // While a bucket moves between workers the sum of their gauges, read one after the other, may be 0
 // though there are flows. Ids stay until no move is under way.
-static void ids_stay_while_buckets_move(void **unused) {
+TEST(ids_stay_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
-	struct weir_backend_state state;
+	struct weir_backend_state found;
 	struct weir_steal_counters *steals;
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 0);
 	lab_remove_service(less, 1);
 	lab_open(&lab, &room);
@@ -343,8 +336,8 @@ static void ids_stay_while_buckets_move(void **unused) {
 	assert_non_null(weir_tables_service_name(lab.tables, 1));
 	steals[0].buckets_given = 5;
 	lab_settle(&lab);
-	assert_int_equal(weir_tables_backend(lab.tables, 0, &state), -ENOENT);
-	assert_int_equal(weir_tables_backend(lab.tables, 2, &state), -ENOENT);
+	assert_int_equal(weir_tables_backend(lab.tables, 0, &found), -ENOENT);
+	assert_int_equal(weir_tables_backend(lab.tables, 2, &found), -ENOENT);
 	assert_null(weir_tables_service_name(lab.tables, 1));
 	lab_close(&lab);
 	lab_config_free(config);
@@ -352,12 +345,11 @@ static void ids_stay_while_buckets_move(void **unused) {
 }
 
 // A service whose backends have gone: the same for its own gauge.
-static void id_of_a_service_stays_while_buckets_move(void **unused) {
+TEST(id_of_a_service_stays_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 0), *less = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_service(less, 1);
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
@@ -391,13 +383,12 @@ static uint64_t looks_of_a_tick(struct lab *lab) {
 	return looks.count;
 }
 
-static void many_leaving_backends_cost_a_bounded_tick(void **unused) {
+TEST(many_leaving_backends_cost_a_bounded_tick) {
 	struct lab_room room = {.max_backends = 16384, .heap_bytes = 16 << 20};
 	struct weir_config *config = lab_config(1, MANY), *none = lab_config(1, 1);
 	uint64_t looked = 0;
 	struct lab lab;
 
-	(void)unused;
 	if (!stores_work()) {
 		skip();
 	}
@@ -436,12 +427,11 @@ static void many_leaving_backends_cost_a_bounded_tick(void **unused) {
 
 // What an id had counted before is subtracted. One that never had a row has counted nothing:
 // nobody looks, as the counters of thousands of new ids and all workers take seconds.
-static void baseline_is_what_the_id_had_counted(void **unused) {
+TEST(baseline_is_what_the_id_had_counted) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;
 	struct lab lab;
 
-	(void)unused;
 	strcpy(second->services[0].backends[0].name, "other");
 	lab_open(&lab, NULL);
 	counters = weir_segment_backend_counters(lab.segment, 0, 0);
@@ -459,21 +449,4 @@ static void baseline_is_what_the_id_had_counted(void **unused) {
 	first->services[0].backends--;
 	lab_config_free(first);
 	lab_config_free(second);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(baseline_is_what_the_id_had_counted),
-		cmocka_unit_test(first_apply_after_a_restart_waits_for_the_grace_period),
-		cmocka_unit_test(first_apply_after_a_restart_gives_up_on_a_worker_that_hangs),
-		cmocka_unit_test(refused_table_is_replaced_by_the_one_before),
-		cmocka_unit_test(overwritten_table_is_built_again),
-		cmocka_unit_test(table_that_two_workers_refuse_is_restored_once),
-		cmocka_unit_test(refusal_of_the_past_is_not_told_again),
-		cmocka_unit_test(ids_stay_while_buckets_move),
-		cmocka_unit_test(id_of_a_service_stays_while_buckets_move),
-		cmocka_unit_test(many_leaving_backends_cost_a_bounded_tick),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,12 +92,11 @@ static void assert_next_works(struct lab *lab, const struct weir_config *config)
 
 // --- the heap -----------------------------------------------------------------------------
 
-static void unknown_service_does_not_keep_the_heap(void **unused) {
+TEST(unknown_service_does_not_keep_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_selection empty = selection_of(UNKNOWN);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab.control->roots->selection[UNKNOWN] =
@@ -107,12 +106,11 @@ static void unknown_service_does_not_keep_the_heap(void **unused) {
 	lab_config_free(config);
 }
 
-static void known_service_does_not_keep_the_heap(void **unused) {
+TEST(known_service_does_not_keep_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_selection empty = selection_of(1);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	memset(lab.control->roots->selection, 0, 3 * sizeof(weir_ref));
@@ -124,7 +122,7 @@ static void known_service_does_not_keep_the_heap(void **unused) {
 	lab_config_free(config);
 }
 
-static void service_table_does_not_keep_the_heap(void **unused) {
+TEST(service_table_does_not_keep_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_service_table empty = {.blob = {.kind = WEIR_BLOB_SERVICES},
 		.buckets = 2,
@@ -132,7 +130,6 @@ static void service_table_does_not_keep_the_heap(void **unused) {
 		.ranges_off = 128};
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	memset(lab.control->roots->selection, 0, 3 * sizeof(weir_ref));
@@ -143,13 +140,12 @@ static void service_table_does_not_keep_the_heap(void **unused) {
 }
 
 // A worker that refuses it would never end a grace period.
-static void broken_table_of_an_unknown_service_is_withdrawn(void **unused) {
+TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	const weir_ref broken = weir_ref_make(5, 64);
 	struct weir_config *config = lab_config(3, 4);
 	struct weir_tables_refusal refusal;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab.control->roots->selection[UNKNOWN] = broken;
@@ -169,11 +165,10 @@ static void broken_table_of_an_unknown_service_is_withdrawn(void **unused) {
 }
 
 // Both together: there is no room, and there would be none as long as workers refuse a table.
-static void broken_table_and_full_heap_are_survived(void **unused) {
+TEST(broken_table_and_full_heap_are_survived) {
 	struct weir_config *config = lab_config(3, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab.control->roots->services = weir_ref_make(5, 64);
@@ -215,17 +210,15 @@ static void all_backend_ids_are_given(uint32_t state) {
 	lab_config_free(config);
 }
 
-static void given_backend_ids_become_free(void **unused) {
-	(void)unused;
+TEST(given_backend_ids_become_free) {
 	all_backend_ids_are_given(WEIR_IDENTITY_USED);
 	all_backend_ids_are_given(WEIR_IDENTITY_USED | 1u << 24); // leaving
 }
 
-static void given_service_ids_become_free(void **unused) {
+TEST(given_service_ids_become_free) {
 	struct weir_config *config = lab_config(3, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	for (uint32_t id = 0; id < lab.control->max_services; id++) {
@@ -242,13 +235,12 @@ static void given_service_ids_become_free(void **unused) {
 }
 
 // Ids that flows hold: what finds one is published at once, the rest when they are free.
-static void backends_without_ids_wait_for_flows(void **unused) {
+TEST(backends_without_ids_wait_for_flows) {
 	const struct lab_room room = {.max_backends = 6};
 	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);
 	struct lab lab;
 	bool retry;
 
-	(void)unused;
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_set_flows(&lab, 0, 0, 1);
@@ -268,19 +260,4 @@ static void backends_without_ids_wait_for_flows(void **unused) {
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(next);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unknown_service_does_not_keep_the_heap),
-		cmocka_unit_test(known_service_does_not_keep_the_heap),
-		cmocka_unit_test(service_table_does_not_keep_the_heap),
-		cmocka_unit_test(broken_table_of_an_unknown_service_is_withdrawn),
-		cmocka_unit_test(broken_table_and_full_heap_are_survived),
-		cmocka_unit_test(given_backend_ids_become_free),
-		cmocka_unit_test(given_service_ids_become_free),
-		cmocka_unit_test(backends_without_ids_wait_for_flows),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,8 +360,7 @@ static void step(struct model *model, struct lab *lab) {
 	}
 }
 
-static void random_operations_agree_with_the_model(void **unused) {
-	(void)unused;
+TEST(random_operations_agree_with_the_model) {
 	for (unsigned int seed = 1; seed <= 4; seed++) {
 		struct model *model = calloc(1, sizeof(*model));
 		struct lab lab;
@@ -389,22 +388,14 @@ static void random_operations_agree_with_the_model(void **unused) {
 		}
 		lab_settle(&lab);
 		for (uint16_t id = 0; id < weir_tables_backend_ids(lab.tables); id++) {
-			struct weir_backend_state state;
+			struct weir_backend_state found;
 
-			if (weir_tables_backend(lab.tables, id, &state) == 0) {
-				assert_false(state.leaving);
+			if (weir_tables_backend(lab.tables, id, &found) == 0) {
+				assert_false(found.leaving);
 			}
 		}
 		lab_close(&lab);
 		lab_config_free(model->applied);
 		free(model);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(random_operations_agree_with_the_model),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

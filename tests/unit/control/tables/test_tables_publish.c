@@ -12,13 +12,12 @@ static uint32_t kind_of(const struct lab *lab, uint64_t update) {
 
 // Workers follow the log: what it has of one publication runs from rows to the service table, and
 // whatever it names is remembered before.
-static void publication_runs_from_rows_to_services(void **unused) {
+TEST(publication_runs_from_rows_to_services) {
 	static const uint32_t order[] = {
 		[WEIR_UPDATE_ROW] = 0, [WEIR_UPDATE_SELECTION] = 1, [WEIR_UPDATE_SERVICES] = 2};
 	struct weir_config *config = lab_config(2, 2), *more = lab_config(3, 3);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	for (int i = 0; i < 2; i++) {
 		uint64_t from = lab.segment->news->updates;
@@ -41,11 +40,10 @@ static void publication_runs_from_rows_to_services(void **unused) {
 
 // A worker that loaded the old selection may load the new rows after it: the row of a removed
 // backend goes only when every worker has let go of the old selection.
-static void row_goes_a_grace_period_after_the_selection(void **unused) {
+TEST(row_goes_a_grace_period_after_the_selection) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 0);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -73,12 +71,11 @@ static void row_goes_a_grace_period_after_the_selection(void **unused) {
 }
 
 // The same for a whole service: lookup, then selection, then rows, then ids.
-static void selection_goes_a_grace_period_after_the_service_table(void **unused) {
+TEST(selection_goes_a_grace_period_after_the_service_table) {
 	struct weir_config *config = lab_config(2, 1), *less = lab_config_copy(config);
 	const struct weir_roots *roots;
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_service(less, 1);
 	lab_open(&lab, NULL);
 	roots = lab.segment->roots;
@@ -107,13 +104,12 @@ static void selection_goes_a_grace_period_after_the_service_table(void **unused)
 
 // What becomes of the flows of a backend that is not used is in its row, which is published before
 // the selection. A change that is none publishes nothing.
-static void row_tells_what_becomes_of_flows(void **unused) {
+TEST(row_tells_what_becomes_of_flows) {
 	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
 	const uint8_t closed = WEIR_BACKEND_CLOSED, down = closed | WEIR_BACKEND_DOWN;
 	const uint8_t states = (uint8_t)~(WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_backend(less, 0, 3);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -152,12 +148,11 @@ static void row_tells_what_becomes_of_flows(void **unused) {
 
 // All fail their checks: they are used as before, and nobody's flows move. Those of a removed
 // service have nowhere else to go, but are told so.
-static void panic_and_removed_services_are_told_apart(void **unused) {
+TEST(panic_and_removed_services_are_told_apart) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
 	struct lab lab;
 
-	(void)unused;
 	lab_remove_service(less, 1);
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -183,7 +178,7 @@ static void panic_and_removed_services_are_told_apart(void **unused) {
 
 // on_backend_down is told in the rows of backends that are down, and of nobody else. A service that
 // leaves keeps it, also for the next control process.
-static void row_tells_what_becomes_of_tcp_flows(void **unused) {
+TEST(row_tells_what_becomes_of_tcp_flows) {
 	static const struct {
 		enum weir_config_on_backend_down what;
 		uint8_t flags;
@@ -197,7 +192,6 @@ static void row_tells_what_becomes_of_tcp_flows(void **unused) {
 	struct weir_config *config = lab_config(2, 3), *less;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE);
@@ -232,14 +226,13 @@ static void row_tells_what_becomes_of_tcp_flows(void **unused) {
 
 // A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
 // was refused is published as soon as the worker reports again.
-static void full_heap_keeps_the_marks_until_memory_is_back(void **unused) {
+TEST(full_heap_keeps_the_marks_until_memory_is_back) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);
 	uint32_t weight = 100, published = 100;
 	struct lab_published before;
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].table_size = 65537;
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
@@ -270,11 +263,10 @@ static void full_heap_keeps_the_marks_until_memory_is_back(void **unused) {
 	lab_config_free(config);
 }
 
-static void several_changes_are_one_publication(void **unused) {
+TEST(several_changes_are_one_publication) {
 	struct weir_config *config = lab_config(4, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN);
@@ -290,13 +282,12 @@ static void several_changes_are_one_publication(void **unused) {
 }
 
 // Without any dataplane ids are free at once.
-static void unbound_tables_free_ids_at_once(void **unused) {
+TEST(unbound_tables_free_ids_at_once) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct weir_config *more = lab_config(1, 4);
 	struct weir_tables *tables;
 	char why[256];
 
-	(void)unused;
 	lab_remove_backend(less, 0, 1);
 	assert_int_equal(weir_tables_open(NULL, &tables), 0);
 	assert_int_equal(weir_tables_publish(tables), 0);
@@ -322,13 +313,12 @@ static uint64_t sum_of(const struct weir_subset_part *part, uint32_t n) {
 }
 
 // Of each worker's subset, as it is published.
-static void parts_of_one_subset(void **unused) {
+TEST(parts_of_one_subset) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_MAGLEV, WEIR_POLICY_FAIR_SHARE, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN};
 	static const uint64_t sums[] = {LAB_TABLE_SIZE, 3, 300};
 	struct weir_subset_part part[9];
 
-	(void)unused;
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_config *config = lab_config(1, 9);
 		struct weir_service_state service;
@@ -372,21 +362,4 @@ static void parts_of_one_subset(void **unused) {
 		lab_close(&lab);
 		lab_config_free(config);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(publication_runs_from_rows_to_services),
-		cmocka_unit_test(parts_of_one_subset),
-		cmocka_unit_test(row_goes_a_grace_period_after_the_selection),
-		cmocka_unit_test(row_tells_what_becomes_of_flows),
-		cmocka_unit_test(row_tells_what_becomes_of_tcp_flows),
-		cmocka_unit_test(panic_and_removed_services_are_told_apart),
-		cmocka_unit_test(selection_goes_a_grace_period_after_the_service_table),
-		cmocka_unit_test(full_heap_keeps_the_marks_until_memory_is_back),
-		cmocka_unit_test(several_changes_are_one_publication),
-		cmocka_unit_test(unbound_tables_free_ids_at_once),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,21 +74,10 @@ static void measure(const char *what, uint32_t services, uint32_t backends, uint
 	lab_config_free(config);
 }
 
-static void a_thousand_services(void **unused) {
-	(void)unused;
+TEST(a_thousand_services) {
 	measure("many services", 1000, 10, 65537, 60000, 60);
 }
 
-static void ten_thousand_backends_of_one_service(void **unused) {
-	(void)unused;
+TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thousand_services),
-		cmocka_unit_test(ten_thousand_backends_of_one_service),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

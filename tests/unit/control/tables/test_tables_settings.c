@@ -25,7 +25,7 @@ static struct weir_policy_table published(struct lab *lab, uint16_t service) {
 #define TIMES WEIR_NEEDS_TIMES
 #define FOR_CONTROL (WEIR_NEEDS_RESULTS | WEIR_NEEDS_HALF_OPEN)
 
-static void settings_of_every_policy(void **unused) {
+TEST(settings_of_every_policy) {
 	static const struct {
 		struct weir_config_policy config;
 		uint8_t needs;
@@ -51,7 +51,6 @@ static void settings_of_every_policy(void **unused) {
 			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, true},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(1, 3);
 		struct weir_policy_settings settings;
@@ -82,8 +81,7 @@ static void settings_of_every_policy(void **unused) {
 }
 
 // Only what differs is published, whatever the policy.
-static void nothing_new_is_not_published_again(void **unused) {
-	(void)unused;
+TEST(nothing_new_is_not_published_again) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = lab_config(1, 4), *copy;
 		uint64_t publications;
@@ -117,11 +115,10 @@ static void nothing_new_is_not_published_again(void **unused) {
 }
 
 // A limit costs a row, and no selection.
-static void own_limit_is_one_row(void **unused) {
+TEST(own_limit_is_one_row) {
 	struct weir_config *config = lab_config(1, 4);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_set_limit(lab.tables, 2, 250, false), 0);
@@ -143,12 +140,11 @@ static void own_limit_is_one_row(void **unused) {
 
 // What a backend says of its weight takes the place of the file's with any policy, and not that of
 // an operator's.
-static void own_weight_replaces_the_configured_one(void **unused) {
+TEST(own_weight_replaces_the_configured_one) {
 	struct weir_config *config = lab_config(1, 4);
 	uint32_t before;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = lab_slots(&lab, 0, 1);
@@ -190,11 +186,10 @@ static struct weir_config *automatic(void) { // b0 to b2; b3 has 50
 	return config;
 }
 
-static void automatic_weight_is_that_of_the_cpus_or_the_mean(void **unused) {
+TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 	struct weir_config *config = automatic();
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(effective(&lab, 0), 100);
@@ -218,11 +213,10 @@ static void automatic_weight_is_that_of_the_cpus_or_the_mean(void **unused) {
 }
 
 // A weight set at run time counts until it is unset, or the file says something else.
-static void automatic_weight_is_a_configured_one(void **unused) {
+TEST(automatic_weight_is_a_configured_one) {
 	struct weir_config *config = automatic(), *copy = automatic();
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	set_auto(&lab, 0, 240);
@@ -248,11 +242,10 @@ static void automatic_weight_is_a_configured_one(void **unused) {
 	lab_config_free(copy);
 }
 
-static void s3_automatic_weights_survive_a_restart(void **unused) {
+TEST(s3_automatic_weights_survive_a_restart) {
 	struct weir_config *config = automatic();
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	set_auto(&lab, 0, 240);
@@ -273,11 +266,10 @@ static void s3_automatic_weights_survive_a_restart(void **unused) {
 	lab_config_free(config);
 }
 
-static void policy_is_changed_live(void **unused) {
+TEST(policy_is_changed_live) {
 	struct weir_config *config = lab_config(2, 3);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(service_of(&lab, 1).slots, LAB_TABLE_SIZE);
@@ -298,11 +290,10 @@ static void policy_is_changed_live(void **unused) {
 	lab_config_free(config);
 }
 
-static void refused_changes(void **unused) {
+TEST(refused_changes) {
 	struct weir_config *config = lab_config(1, 1);
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
 	lab_open(&lab, NULL);
@@ -319,11 +310,10 @@ static void refused_changes(void **unused) {
 }
 
 // S3: what an operator set outlives the control process.
-static void s3_run_time_policy_survives_a_restart(void **unused) {
+TEST(s3_run_time_policy_survives_a_restart) {
 	struct weir_config *config = lab_config(2, 2);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_FAIR_SHARE);
@@ -344,13 +334,12 @@ static void s3_run_time_policy_survives_a_restart(void **unused) {
 }
 
 // S4: and the dataplane.
-static void s4_run_time_policy_survives_a_new_dataplane(void **unused) {
+TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	struct weir_config *config = lab_config(1, 2);
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
 	struct weir_policy_settings settings;
 	struct lab lab, other = {.segment = segment};
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_LEAST_LOADED);
@@ -379,11 +368,10 @@ static uint32_t given(const char *name) {
 	return 0;
 }
 
-static void configuration_drops_what_was_set(void **unused) {
+TEST(configuration_drops_what_was_set) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_RANDOM);
@@ -408,11 +396,10 @@ static void configuration_drops_what_was_set(void **unused) {
 }
 
 // A service that leaves and comes back is as configured.
-static void service_that_returns_is_as_configured(void **unused) {
+TEST(service_that_returns_is_as_configured) {
 	struct weir_config *config = lab_config(2, 1), *without;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_RANDOM);
@@ -426,11 +413,10 @@ static void service_that_returns_is_as_configured(void **unused) {
 	lab_config_free(without);
 }
 
-static void error_window_survives_a_restart(void **unused) {
+TEST(error_window_survives_a_restart) {
 	struct weir_config *config = lab_config(1, 2);
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_LEAST_LOADED;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -447,11 +433,10 @@ static void error_window_survives_a_restart(void **unused) {
 }
 
 // Reported weights of the process before count only where the policy takes reports.
-static void adopted_weights_count_only_where_reports_do(void **unused) {
+TEST(adopted_weights_count_only_where_reports_do) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -476,11 +461,10 @@ static void adopted_weights_count_only_where_reports_do(void **unused) {
 }
 
 // What the segment remembers of policies may be anything.
-static void broken_identity_of_a_policy(void **unused) {
+TEST(broken_identity_of_a_policy) {
 	struct weir_config *config = lab_config(1, 1);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	lab.control->identity_services[0].policies = 200u << 8 | WEIR_POLICY_MAGLEV;
@@ -492,7 +476,7 @@ static void broken_identity_of_a_policy(void **unused) {
 }
 
 // Of what a policy gives out, each backend's part.
-static void parts_by_policy(void **unused) {
+TEST(parts_by_policy) {
 	static const struct {
 		enum weir_policy policy;
 		bool documented;
@@ -509,7 +493,6 @@ static void parts_by_policy(void **unused) {
 		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, true, {100, 300, 600}, 1000},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(1, 3);
 		struct lab lab;
@@ -537,7 +520,7 @@ static void parts_by_policy(void **unused) {
 }
 
 // Who chooses from a backend besides: all workers of all instances, or their part of a subset.
-static void fair_share_knows_how_many_share(void **unused) {
+TEST(fair_share_knows_how_many_share) {
 	static const struct {
 		enum weir_policy policy;
 		uint32_t clients, members, size, sharers;
@@ -550,7 +533,6 @@ static void fair_share_knows_how_many_share(void **unused) {
 		{WEIR_POLICY_LEAST_LOADED, 3, 2, 0, 0},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(1, 8);
 		struct lab lab;
@@ -570,29 +552,4 @@ static void fair_share_knows_how_many_share(void **unused) {
 		lab_close(&lab);
 		lab_config_free(config);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(settings_of_every_policy),
-		cmocka_unit_test(nothing_new_is_not_published_again),
-		cmocka_unit_test(own_limit_is_one_row),
-		cmocka_unit_test(own_weight_replaces_the_configured_one),
-		cmocka_unit_test(automatic_weight_is_that_of_the_cpus_or_the_mean),
-		cmocka_unit_test(automatic_weight_is_a_configured_one),
-		cmocka_unit_test(s3_automatic_weights_survive_a_restart),
-		cmocka_unit_test(policy_is_changed_live),
-		cmocka_unit_test(refused_changes),
-		cmocka_unit_test(s3_run_time_policy_survives_a_restart),
-		cmocka_unit_test(s4_run_time_policy_survives_a_new_dataplane),
-		cmocka_unit_test(configuration_drops_what_was_set),
-		cmocka_unit_test(service_that_returns_is_as_configured),
-		cmocka_unit_test(error_window_survives_a_restart),
-		cmocka_unit_test(adopted_weights_count_only_where_reports_do),
-		cmocka_unit_test(broken_identity_of_a_policy),
-		cmocka_unit_test(parts_by_policy),
-		cmocka_unit_test(fair_share_knows_how_many_share),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

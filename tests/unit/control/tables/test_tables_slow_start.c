@@ -51,8 +51,7 @@ static void open_with(struct lab *lab, struct weir_config *config) {
 }
 
 // Of all policies: what is shown, and what workers are told.
-static void share_grows_within_the_window(void **unused) {
-	(void)unused;
+TEST(share_grows_within_the_window) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = config_of((enum weir_policy)policy, 5);
 		bool slots = policy == WEIR_POLICY_MAGLEV;
@@ -98,12 +97,11 @@ static void share_grows_within_the_window(void **unused) {
 }
 
 // A step costs the row of those that are in slow start; a table of slots is built anew.
-static void steps_cost_rows(void **unused) {
+TEST(steps_cost_rows) {
 	struct weir_config *config = config_of(WEIR_POLICY_LEAST_LOADED, 5);
 	uint32_t published = 0, steps = 0;
 	struct lab lab;
 
-	(void)unused;
 	open_with(&lab, config);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
@@ -119,11 +117,10 @@ static void steps_cost_rows(void **unused) {
 	lab_config_free(config);
 }
 
-static void all_new_ones_have_their_whole_share(void **unused) {
+TEST(all_new_ones_have_their_whole_share) {
 	struct weir_config *config = config_of(WEIR_POLICY_FAIR_SHARE, 5);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	weir_tables_clock(lab.tables, START_MS);
 	lab_apply(&lab, config);
@@ -144,11 +141,10 @@ static void all_new_ones_have_their_whole_share(void **unused) {
 	lab_config_free(config);
 }
 
-static void those_that_return_begin_anew(void **unused) {
+TEST(those_that_return_begin_anew) {
 	struct weir_config *config = config_of(WEIR_POLICY_ROUND_ROBIN, 5), *off;
 	struct lab lab;
 
-	(void)unused;
 	off = lab_config_copy(config);
 	off->services[0].slow_start.window_ms = 0;
 	open_with(&lab, config);
@@ -183,12 +179,11 @@ static void those_that_return_begin_anew(void **unused) {
 }
 
 // What is in service since long stays so, and what is in slow start goes on.
-static void restart_of_control_begins_nothing_anew(void **unused) {
+TEST(restart_of_control_begins_nothing_anew) {
 	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
 	struct lab_published before;
 	struct lab lab;
 
-	(void)unused;
 	open_with(&lab, config);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	at(&lab, 15000);
@@ -224,16 +219,4 @@ static void restart_of_control_begins_nothing_anew(void **unused) {
 	assert_true(fabs(part(&lab, 4) - 0.5) < 0.05);
 	lab_close(&lab);
 	lab_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(share_grows_within_the_window),
-		cmocka_unit_test(steps_cost_rows),
-		cmocka_unit_test(all_new_ones_have_their_whole_share),
-		cmocka_unit_test(those_that_return_begin_anew),
-		cmocka_unit_test(restart_of_control_begins_nothing_anew),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

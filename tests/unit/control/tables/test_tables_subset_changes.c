@@ -10,12 +10,11 @@
 #include <string.h>
 
 // Weight 0 in the file keeps the place of a backend that went for good, and nothing uses it.
-static void weight_0_keeps_the_place(void **unused) {
+TEST(weight_0_keeps_the_place) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t gone;
 	struct lab lab;
 
-	(void)unused;
 	gone = 1ull << subset_first_of(subset_expected(config, 2, 12, 0));
 	config->services[0].backends[subset_first_of(gone)].weight = 0;
 	config->services[0].panic_threshold_percent = 100;
@@ -32,12 +31,11 @@ static void weight_0_keeps_the_place(void **unused) {
 }
 
 // S6: nobody's row goes, whatever subset it is in; a flow needs nothing else.
-static void s6_rows_of_backends_outside_stay(void **unused) {
+TEST(s6_rows_of_backends_outside_stay) {
 	struct weir_config *config = lab_config(1, 12),
 			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	for (uint16_t id = 0; id < 12; id++) {
@@ -64,14 +62,13 @@ static void s6_rows_of_backends_outside_stay(void **unused) {
 }
 
 // Size, place and algorithm change live, and back.
-static void changes_of_the_configuration_take_effect(void **unused) {
+TEST(changes_of_the_configuration_take_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *larger = lab_config_copy(config), *elsewhere = lab_config_copy(config);
 	struct weir_config *off = lab_config_copy(config), *grown;
 	struct lab lab;
 	uint64_t before;
 
-	(void)unused;
 	larger->services[0].subset.size = 6;
 	elsewhere->instance.client_id = 0;
 	off->services[0].subset.algorithm = WEIR_SUBSET_NONE;
@@ -100,14 +97,13 @@ static void changes_of_the_configuration_take_effect(void **unused) {
 }
 
 // S3: a new control process finds the subset that is published, and leaves it as it is.
-static void s3_restart_publishes_nothing_new(void **unused) {
+TEST(s3_restart_publishes_nothing_new) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	uint64_t before[LAB_WORKERS];
 	char name[16];
 	struct lab lab;
 	weir_ref ref;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	snprintf(name, sizeof(name), "b%u", subset_first_of(subset_seen_by(&lab, 0)));
@@ -128,14 +124,13 @@ static void s3_restart_publishes_nothing_new(void **unused) {
 }
 
 // Reports of backends outside are kept and change nothing; they count when their turn comes.
-static void reported_weights_count_inside_only(void **unused) {
+TEST(reported_weights_count_inside_only) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
 	struct lab lab;
 	uint64_t before;
 	weir_ref ref;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
 	lab_open(&lab, NULL);
@@ -166,13 +161,12 @@ static void reported_weights_count_inside_only(void **unused) {
 
 // S3: what the backends outside can do is remembered too: what stands in after a restart gets what
 // it would have got before.
-static void s3_stand_in_keeps_its_weight_after_a_restart(void **unused) {
+TEST(s3_stand_in_keeps_its_weight_after_a_restart) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
 	struct lab lab;
 	uint64_t before;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
 	lab_open(&lab, NULL);
@@ -209,11 +203,10 @@ static void s3_stand_in_keeps_its_weight_after_a_restart(void **unused) {
 }
 
 // S3: published weights that nobody reported say nothing of those outside.
-static void s3_configured_weights_are_no_reports(void **unused) {
+TEST(s3_configured_weights_are_no_reports) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].policy.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 	config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
 	for (uint32_t i = 0; i < 12; i++) {
@@ -231,14 +224,13 @@ static void s3_configured_weights_are_no_reports(void **unused) {
 }
 
 // A dataplane with another number of workers has other subsets, and as many as it needs.
-static void rebind_follows_the_number_of_workers(void **unused) {
+TEST(rebind_follows_the_number_of_workers) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	struct weir_subset_state subset;
 	struct weir_tables *tables;
 	char why[256];
 	struct lab lab;
 
-	(void)unused;
 	config->workers.count = 5;
 	assert_int_equal(weir_tables_open(NULL, &tables), 0);
 	assert_int_equal(weir_tables_apply(tables, config, why, sizeof(why)), 0);
@@ -255,19 +247,4 @@ static void rebind_follows_the_number_of_workers(void **unused) {
 		subset_seen_by(&lab, 1), subset_expected(config, 7 * LAB_WORKERS + 1, 12, 0));
 	lab_close(&lab);
 	lab_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(weight_0_keeps_the_place),
-		cmocka_unit_test(s3_stand_in_keeps_its_weight_after_a_restart),
-		cmocka_unit_test(s3_configured_weights_are_no_reports),
-		cmocka_unit_test(s6_rows_of_backends_outside_stay),
-		cmocka_unit_test(changes_of_the_configuration_take_effect),
-		cmocka_unit_test(s3_restart_publishes_nothing_new),
-		cmocka_unit_test(reported_weights_count_inside_only),
-		cmocka_unit_test(rebind_follows_the_number_of_workers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

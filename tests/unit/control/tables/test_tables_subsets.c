@@ -8,11 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void subset_is_that_of_the_algorithm(void **unused) {
+TEST(subset_is_that_of_the_algorithm) {
 	static const enum weir_subset_algorithm algorithms[] = {
 		WEIR_SUBSET_RANDOM, WEIR_SUBSET_DETERMINISTIC, WEIR_SUBSET_ROCKSTEADIER};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
 		for (int client = 0; client < WEIR_SUBSET_CLIENT_WORKER; client++) {
 			// 12 backends, so that b10 comes behind b9 and not behind b1.
@@ -36,12 +35,11 @@ static void subset_is_that_of_the_algorithm(void **unused) {
 }
 
 // The order of the file does not matter: all instances must have the same list.
-static void order_of_the_file_does_not_matter(void **unused) {
+TEST(order_of_the_file_does_not_matter) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config_service *service = &config->services[0];
 	struct lab lab;
 
-	(void)unused;
 	for (uint32_t i = 0; i < 6; i++) {
 		struct weir_config_backend swap = service->backends[i];
 
@@ -55,12 +53,11 @@ static void order_of_the_file_does_not_matter(void **unused) {
 	lab_config_free(config);
 }
 
-static void members_that_cannot_be_used_are_replaced_and_come_back(void **unused) {
+TEST(members_that_cannot_be_used_are_replaced_and_come_back) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t before, after;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = subset_seen_by(&lab, 0);
@@ -97,13 +94,12 @@ static void members_that_cannot_be_used_are_replaced_and_come_back(void **unused
 	lab_config_free(config);
 }
 
-static void others_coming_and_going_change_nothing(void **unused) {
+TEST(others_coming_and_going_change_nothing) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
 	uint64_t before;
 	weir_ref ref;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = subset_seen_by(&lab, 0);
@@ -120,12 +116,11 @@ static void others_coming_and_going_change_nothing(void **unused) {
 }
 
 // When fewer are left than asked, all of them are used.
-static void never_fewer_than_asked_while_there_are_more(void **unused) {
+TEST(never_fewer_than_asked_while_there_are_more) {
 	struct weir_config *config = subset_config(12, 5, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t down = 0;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	while (down != 0xfff) {
@@ -145,13 +140,12 @@ static void never_fewer_than_asked_while_there_are_more(void **unused) {
 }
 
 // Panic is decided on the whole list, and then the subset is one of those that panic uses.
-static void panic_is_decided_on_the_whole_list(void **unused) {
+TEST(panic_is_decided_on_the_whole_list) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
-	struct weir_service_state state;
+	struct weir_service_state found;
 	uint64_t before;
 	struct lab lab;
 
-	(void)unused;
 	config->services[0].panic_threshold_percent = 50;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -162,9 +156,9 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
 		}
 	}
-	assert_int_equal(weir_tables_service(lab.tables, 0, &state), 0);
-	assert_false(state.panic);
-	assert_int_equal(state.eligible, 8);
+	assert_int_equal(weir_tables_service(lab.tables, 0, &found), 0);
+	assert_false(found.panic);
+	assert_int_equal(found.eligible, 8);
 	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
 	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
 	// 5 of 12 are below the threshold: the refusing ones are used again, for the half that is
@@ -175,8 +169,8 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 			more--;
 		}
 	}
-	assert_int_equal(weir_tables_service(lab.tables, 0, &state), 0);
-	assert_true(state.panic);
+	assert_int_equal(weir_tables_service(lab.tables, 0, &found), 0);
+	assert_true(found.panic);
 	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before), 2);
 	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0)), 4);
 	lab_close(&lab);
@@ -184,11 +178,10 @@ static void panic_is_decided_on_the_whole_list(void **unused) {
 }
 
 // In panic every subset has its share of the healthy backends, wherever its members are.
-static void panic_leaves_nobody_with_dead_ones_only(void **unused) {
+TEST(panic_leaves_nobody_with_dead_ones_only) {
 	struct weir_subset_member members[12];
 	struct weir_subset_count counts[12];
 
-	(void)unused;
 	for (uint32_t healthy = 1; healthy < 12; healthy++) {
 		struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 		uint64_t up = 0, used[3];
@@ -250,14 +243,13 @@ static void panic_leaves_nobody_with_dead_ones_only(void **unused) {
 }
 
 // What is told of a subset follows the states while there is no dataplane to publish to.
-static void subset_is_decided_without_a_dataplane(void **unused) {
+TEST(subset_is_decided_without_a_dataplane) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_subset_member members[12];
 	struct weir_tables *tables;
 	char why[256];
 	uint16_t lost;
 
-	(void)unused;
 	assert_int_equal(weir_tables_open(NULL, &tables), 0);
 	assert_int_equal(weir_tables_apply(tables, config, why, sizeof(why)), 0);
 	assert_int_equal(weir_tables_subset_members(tables, 0, 0, members), 4);
@@ -272,13 +264,12 @@ static void subset_is_decided_without_a_dataplane(void **unused) {
 	lab_config_free(config);
 }
 
-static void every_worker_has_its_own(void **unused) {
+TEST(every_worker_has_its_own) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	uint64_t all = 0, before[LAB_WORKERS];
 	uint32_t lost;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
@@ -304,11 +295,10 @@ static void every_worker_has_its_own(void **unused) {
 }
 
 // Shares of the flows that each backend is meant to get, when every worker has its own.
-static void parts_are_those_of_all_workers(void **unused) {
+TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
 
-	(void)unused;
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 		struct weir_service_state service;
@@ -344,7 +334,7 @@ static void parts_are_those_of_all_workers(void **unused) {
 	}
 }
 
-static void state_tells_who_belongs_and_who_stands_in(void **unused) {
+TEST(state_tells_who_belongs_and_who_stands_in) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_INSTANCE);
 	struct weir_subset_member members[12], before[12];
 	struct weir_subset_count counts[12];
@@ -352,7 +342,6 @@ static void state_tells_who_belongs_and_who_stands_in(void **unused) {
 	uint32_t sum = 0;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	assert_int_equal(weir_tables_subset(lab.tables, 0, &subset), 0);
@@ -399,14 +388,13 @@ static void state_tells_who_belongs_and_who_stands_in(void **unused) {
 }
 
 // Members, those who stand in and a few spares are near; so is a member that is away.
-static void who_is_far_from_use(void **unused) {
+TEST(who_is_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);
 	uint64_t before, near = 0;
 	uint32_t lost;
 	struct lab lab;
 
-	(void)unused;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = subset_seen_by(&lab, 0);
@@ -435,8 +423,7 @@ static void who_is_far_from_use(void **unused) {
 }
 
 // Off by the algorithm, or because there are no more backends than asked: one subset of all.
-static void off_is_one_subset_of_all(void **unused) {
-	(void)unused;
+TEST(off_is_one_subset_of_all) {
 	for (int how = 0; how < 2; how++) {
 		struct weir_config *config =
 			subset_config(6, how == 0 ? 6 : 2, WEIR_SUBSET_CLIENT_WORKER);
@@ -463,24 +450,4 @@ static void off_is_one_subset_of_all(void **unused) {
 		lab_close(&lab);
 		lab_config_free(config);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(subset_is_that_of_the_algorithm),
-		cmocka_unit_test(order_of_the_file_does_not_matter),
-		cmocka_unit_test(members_that_cannot_be_used_are_replaced_and_come_back),
-		cmocka_unit_test(others_coming_and_going_change_nothing),
-		cmocka_unit_test(never_fewer_than_asked_while_there_are_more),
-		cmocka_unit_test(panic_is_decided_on_the_whole_list),
-		cmocka_unit_test(panic_leaves_nobody_with_dead_ones_only),
-		cmocka_unit_test(subset_is_decided_without_a_dataplane),
-		cmocka_unit_test(every_worker_has_its_own),
-		cmocka_unit_test(parts_are_those_of_all_workers),
-		cmocka_unit_test(state_tells_who_belongs_and_who_stands_in),
-		cmocka_unit_test(who_is_far_from_use),
-		cmocka_unit_test(off_is_one_subset_of_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

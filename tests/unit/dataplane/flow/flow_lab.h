@@ -4,13 +4,10 @@
 #pragma once
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_memory.h>
 
@@ -20,6 +17,7 @@
 #include "flow_life.h"
 #include "flow_table.h"
 #include "hash.h"
+#include "test.h"
 
 #define MS 1000000ull
 #define SECOND 1000000000ull

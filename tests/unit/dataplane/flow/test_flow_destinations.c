@@ -21,12 +21,13 @@ static struct weir_flow_destinations make_destinations(uint32_t addresses) {
 	return d;
 }
 
-static void destinations_have_a_number_each(void **state) {
+TEST_GROUP(eal_start);
+
+TEST(destinations_have_a_number_each) {
 	struct weir_flow_destinations d = make_destinations(ADDRESSES);
 	int numbers[ADDRESSES];
 	uint8_t address[16];
 
-	(void)state;
 	for (unsigned int i = 0; i < ADDRESSES; i++) {
 		address_of(i, address);
 		numbers[i] = weir_flow_destinations_take(&d, address);
@@ -43,11 +44,10 @@ static void destinations_have_a_number_each(void **state) {
 	weir_flow_destinations_free(&d);
 }
 
-static void destinations_run_out_until_a_number_is_given_back(void **state) {
+TEST(destinations_run_out_until_a_number_is_given_back) {
 	struct weir_flow_destinations d = make_destinations(1);
 	uint8_t one[16], two[16];
 
-	(void)state;
 	address_of(1, one);
 	address_of(2, two);
 	assert_int_equal(weir_flow_destinations_take(&d, one), 0);
@@ -63,14 +63,13 @@ static void destinations_run_out_until_a_number_is_given_back(void **state) {
 }
 
 // Chains: numbers come and go in any order, many more addresses than chains.
-static void destinations_random_walk_agrees_with_a_model(void **state) {
+TEST(destinations_random_walk_agrees_with_a_model) {
 	struct weir_flow_destinations d = make_destinations(ADDRESSES);
 	uint32_t flows[3 * ADDRESSES] = {0};
 	int numbers[3 * ADDRESSES];
 	uint32_t used = 0, refused = 0;
 	uint64_t random = 1;
 
-	(void)state;
 	for (unsigned int step = 0; step < 1000000; step++) {
 		unsigned int n, address_number;
 		uint8_t address[16];
@@ -111,13 +110,12 @@ static void assert_no_destinations(const struct lab *f, uint32_t flows) {
 }
 
 // A flow that finds no room holds no number, whether its address has one or not.
-static void refused_flow_holds_no_number(void **state) {
+TEST(refused_flow_holds_no_number) {
 	const uint32_t flows = 64;
 	struct lab *f = make(4 * flows, 100);
 	uint32_t refused = 0;
 	uint64_t now = START;
 
-	(void)state;
 	for (uint32_t i = 0; i < 4 * flows; i++) {
 		struct weir_flow_key key = key_of(i, 6, 6);
 
@@ -135,12 +133,11 @@ static void refused_flow_holds_no_number(void **state) {
 }
 
 // Flows that come and go in every way, to more addresses than there are numbers.
-static void flow_table_counts_its_destinations(void **state) {
+TEST(flow_table_counts_its_destinations) {
 	struct lab *f = make(32, 100); // 8 IPv6 flows
 	uint64_t now = START;
 	unsigned int entered = 0;
 
-	(void)state;
 	for (uint32_t round = 0; round < 100; round++) {
 		for (uint32_t i = 0; i < 20; i++) {
 			struct weir_flow_key key = key_of(100 * round + i, 6, 6);
@@ -158,16 +155,4 @@ static void flow_table_counts_its_destinations(void **state) {
 	}
 	assert_true(entered > 600);
 	drop(f);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(destinations_have_a_number_each),
-		cmocka_unit_test(destinations_run_out_until_a_number_is_given_back),
-		cmocka_unit_test(destinations_random_walk_agrees_with_a_model),
-		cmocka_unit_test(flow_table_counts_its_destinations),
-		cmocka_unit_test(refused_flow_holds_no_number),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

@@ -39,15 +39,15 @@ static void check_full_table(uint8_t family) {
 	drop(f);
 }
 
-static void flow_f2_insert_full_table_returns_enospc(void **state) {
-	(void)state;
+TEST_GROUP(eal_start);
+
+TEST(flow_f2_insert_full_table_returns_enospc) {
 	check_full_table(4);
 	check_full_table(6);
 }
 
 // F3, F4: a flood of SYNs ten times the table's size leaves every established flow in place.
-static void flow_f3_f4_syn_flood_evicts_only_half_open(void **state) {
-	(void)state;
+TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	const uint32_t flows = 20000, established = 15000;
 	struct lab *f = make(flows, 25);
 	uint64_t now = START;
@@ -120,10 +120,9 @@ static int64_t victim_of(
 	return victim;
 }
 
-static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
+TEST(flow_f3_the_oldest_of_both_buckets_makes_room) {
 	unsigned int evictions = 0;
 
-	(void)state;
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(family == 4 ? 64 : 256, 100);
 		uint64_t now = START;
@@ -158,10 +157,9 @@ static void flow_f3_the_oldest_of_both_buckets_makes_room(void **state) {
 }
 
 // A flood of SYNs at the half-open limit: most of them find an older one that makes room.
-static void flow_f4_most_syns_find_room_at_the_limit(void **state) {
+TEST(flow_f4_most_syns_find_room_at_the_limit) {
 	const uint32_t flows = 20000;
 
-	(void)state;
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
 		struct lab *f = make(family == 4 ? flows : 4 * flows, 25);
 		uint64_t now = START;
@@ -186,10 +184,9 @@ static void flow_f4_most_syns_find_room_at_the_limit(void **state) {
 
 // A client reuses its port after the flow has expired and before the sweep came by: all packets
 // must find the new flow, on the fast way too.
-static void flow_that_expired_does_not_hide_its_successor(void **state) {
+TEST(flow_that_expired_does_not_hide_its_successor) {
 	unsigned int hits = 0;
 
-	(void)state;
 	for (unsigned int n = 0; n < 400; n++) {
 		struct lab *f = make(1024, 100);
 		struct weir_flow_key key = key_of(n, n % 2 ? 6 : 4, 6);
@@ -229,8 +226,7 @@ static void flow_that_expired_does_not_hide_its_successor(void **state) {
 
 // A flow ends and comes again in a lower slot: what is left of it in the higher one must not keep
 // its packets off the fast way.
-static void flow_that_came_again_is_hit(void **state) {
-	(void)state;
+TEST(flow_that_came_again_is_hit) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(family == 4 ? 2 : 8, 100); // one bucket
 		struct weir_flow_key first = key_of(1, family, 6), second = key_of(2, family, 6);
@@ -248,7 +244,7 @@ static void flow_that_came_again_is_hit(void **state) {
 }
 
 // F3: what goes first in a full table, whatever has been idle longer.
-static void flow_f3_full_table_evicts_idle_flows_in_order(void **state) {
+TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	static const struct {
 		const char *name;
 		enum weir_flow_event event[2];
@@ -263,7 +259,6 @@ static void flow_f3_full_table_evicts_idle_flows_in_order(void **state) {
 	};
 	const unsigned int count = sizeof(kinds) / sizeof(kinds[0]);
 
-	(void)state;
 	for (unsigned int i = 0; i < count * count * 2; i++) {
 		const unsigned int kind[2] = {i / 2 % count, i / 2 / count};
 		const unsigned int first = i % 2; // which of them came first
@@ -306,10 +301,9 @@ static void flow_f3_full_table_evicts_idle_flows_in_order(void **state) {
 
 // F3, F4: SYNs that nothing follows take no more than their share from idle flows of a full table,
 // and nothing from those in use.
-static void flow_f3_f4_syn_flood_on_a_full_table(void **state) {
+TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	const uint32_t flows = 20000;
 
-	(void)state;
 	for (uint32_t idle = 0; idle < 2; idle++) {
 		struct lab *f = make(flows, 25);
 		uint64_t now = START;
@@ -340,8 +334,7 @@ static void flow_f3_f4_syn_flood_on_a_full_table(void **state) {
 }
 
 // F3: RSTs that are not forged do not keep a table full for as long as established flows stay.
-static void flow_reset_flows_end_earlier_when_the_table_fills_up(void **state) {
-	(void)state;
+TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	for (uint32_t flows = 700; flows <= 800; flows += 100) { // around three quarters
 		struct lab *f = make(1000, 25);
 		uint64_t now = START;
@@ -366,10 +359,9 @@ static void flow_reset_flows_end_earlier_when_the_table_fills_up(void **state) {
 }
 
 // F2, F3: two packets of each of many forged flows fill a table; new flows find room all the same.
-static void flow_f3_young_flows_give_way(void **state) {
+TEST(flow_f3_young_flows_give_way) {
 	const uint32_t flows = 20000;
 
-	(void)state;
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
 		struct lab *f = make(family == 4 ? flows : 4 * flows, 25);
 		uint64_t now = START;
@@ -393,12 +385,11 @@ static void flow_f3_young_flows_give_way(void **state) {
 
 // F7: keys whose hashes, known to whoever knows the seed, agree in what is enough without a secret
 // to share both buckets: the high bits of their low half, and those of a product.
-static void flow_f7_keys_chosen_by_their_hash_share_no_bucket(void **state) {
+TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	struct lab *f = make(192, 100); // 65 buckets
 	const uint32_t count = f->table->family4.bucket_count;
 	uint32_t chosen = 0;
 
-	(void)state;
 	for (uint32_t n = 0; chosen < 40; n++) {
 		struct weir_flow_key key = key_of(n, 4, 6);
 		uint64_t hash = hash_of(&key);
@@ -413,13 +404,12 @@ static void flow_f7_keys_chosen_by_their_hash_share_no_bucket(void **state) {
 }
 
 // F7: of IPv6, where an attacker has 128 bits, any number of keys with one and the same hash.
-static void flow_f7_keys_with_the_same_hash_share_no_bucket(void **state) {
+TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct lab *f = make(4000, 100);
 	struct weir_flow_key key = key_of(1, 6, 6);
 	uint64_t hash = 0;
 
-	(void)state;
 	memcpy(key.source + 8, &keys.source[1], 8); // makes a factor 0
 	for (uint32_t n = 0; n < 500; n++) {
 		uint64_t half = weir_hash_mix(n + 1, 0x9e3779b97f4a7c15ull);
@@ -446,14 +436,13 @@ static uint64_t square_root(uint64_t number) {
 
 // F7: of IPv6, keys with the same hash, and besides with the same sum of the source's halves: both
 // factors of the source are the same number, whose square cancels the destination's product.
-static void flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket(void **state) {
+TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct weir_flow_key key = key_of(1, 6, 6);
 	struct lab *f = make(4000, 100);
 	uint32_t chosen = 0;
 	uint64_t to[2];
 
-	(void)state;
 	memcpy(to, key.destination, sizeof(to));
 	for (uint16_t port = 1; chosen < 500; port++) {
 		uint64_t rest = port | (uint64_t)key.destination_port << 16 | 6ull << 32;
@@ -479,13 +468,12 @@ static void flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket(void **st
 // F7: an insertion into full buckets looks at 16 flows at most. Of a table with one free slot it
 // finds that in 18 buckets: its own two, the 8 other ones of their flows, and those of 8 flows
 // more.
-static void flow_f7_search_for_room_is_bounded(void **state) {
+TEST(flow_f7_search_for_room_is_bounded) {
 	const uint32_t trials = 20000;
 	struct lab *f = make(4096, 100);
 	struct weir_flow_family *family = &f->table->family4;
 	uint32_t n = 0, slots, found = 0, *flow_in;
 
-	(void)state;
 	slots = family->bucket_count * WEIR_FLOW_SLOTS4;
 	family->capacity = slots; // each slot may be used
 	flow_in = calloc(slots, sizeof(*flow_in));
@@ -520,11 +508,10 @@ static void flow_f7_search_for_room_is_bounded(void **state) {
 }
 
 // The table says in time that half-open flows will be evicted, and goes on saying so for a while.
-static void flow_crowded_begins_before_the_limit_and_lasts(void **state) {
+TEST(flow_crowded_begins_before_the_limit_and_lasts) {
 	struct lab *f = make(4096, 25); // 1024 half-open
 	uint64_t now = START;
 
-	(void)state;
 	for (uint32_t i = 0; i < 1024; i++) {
 		struct weir_flow_key key = key_of(i, 4, i % 2 ? 6 : 17);
 
@@ -548,26 +535,4 @@ static void flow_crowded_begins_before_the_limit_and_lasts(void **state) {
 	}
 	assert_true(weir_flow_crowded(f->table, 4)); // full
 	drop(f);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_f3_full_table_evicts_idle_flows_in_order),
-		cmocka_unit_test(flow_f3_f4_syn_flood_on_a_full_table),
-		cmocka_unit_test(flow_reset_flows_end_earlier_when_the_table_fills_up),
-		cmocka_unit_test(flow_f3_young_flows_give_way),
-		cmocka_unit_test(flow_f7_keys_chosen_by_their_hash_share_no_bucket),
-		cmocka_unit_test(flow_f7_keys_with_the_same_hash_share_no_bucket),
-		cmocka_unit_test(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket),
-		cmocka_unit_test(flow_f7_search_for_room_is_bounded),
-		cmocka_unit_test(flow_crowded_begins_before_the_limit_and_lasts),
-		cmocka_unit_test(flow_f2_insert_full_table_returns_enospc),
-		cmocka_unit_test(flow_f3_f4_syn_flood_evicts_only_half_open),
-		cmocka_unit_test(flow_f3_the_oldest_of_both_buckets_makes_room),
-		cmocka_unit_test(flow_f4_most_syns_find_room_at_the_limit),
-		cmocka_unit_test(flow_that_came_again_is_hit),
-		cmocka_unit_test(flow_that_expired_does_not_hide_its_successor),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

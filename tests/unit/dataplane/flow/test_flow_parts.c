@@ -5,8 +5,9 @@
 
 // --- where flows live -----------------------------------------------------------------------
 
-static void flow_buckets_lie_in_its_part(void **state) {
-	(void)state;
+TEST_GROUP(eal_start);
+
+TEST(flow_buckets_lie_in_its_part) {
 	for (uint64_t flows = 1024; flows <= 1000000; flows *= 31) {
 		struct pair pair = pair_make(flows);
 
@@ -37,8 +38,7 @@ static void flow_buckets_lie_in_its_part(void **state) {
 }
 
 // Parts differ in how many flows they get: all fit nevertheless.
-static void flow_parts_hold_the_configured_flows(void **state) {
-	(void)state;
+TEST(flow_parts_hold_the_configured_flows) {
 	for (uint64_t flows = 2048; flows <= 200000; flows *= 9) {
 		struct pair pair = pair_make(flows);
 		uint32_t capacity[2] = {
@@ -72,7 +72,7 @@ static uint64_t hash_in_part(
 }
 
 // Also when entries are displaced from one of their buckets to the other.
-static void flow_parts_may_be_given(void **state) {
+TEST(flow_parts_may_be_given) {
 	const uint32_t flows = 9000;
 	struct pair pair = pair_make(40000);
 	struct weir_flow_table_params params = params_with(pair.memory);
@@ -80,7 +80,6 @@ static void flow_parts_may_be_given(void **state) {
 	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
 	uint32_t inserted = 0;
 
-	(void)state;
 	weir_flow_table_free(f->table);
 	params.given_parts = true;
 	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
@@ -128,13 +127,12 @@ static void flow_parts_may_be_given(void **state) {
 
 // --- moves ----------------------------------------------------------------------------------
 
-static void flow_move_keeps_every_flow(void **state) {
+TEST(flow_move_keeps_every_flow) {
 	struct pair pair = pair_make(2 * PAIR_FLOWS);
 	struct seen *before = calloc(PAIR_FLOWS, sizeof(*before));
 	uint64_t now = START;
 	uint32_t found = 0;
 
-	(void)state;
 	assert_non_null(before);
 	for (uint32_t n = 0; n < PAIR_FLOWS; n++) {
 		now = START + n * (SECOND / PAIR_FLOWS); // their idle times differ
@@ -163,11 +161,10 @@ static void flow_move_keeps_every_flow(void **state) {
 	pair_free(&pair);
 }
 
-static void flow_move_keeps_the_service_time(void **state) {
+TEST(flow_move_keeps_the_service_time) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t now = START + 3 * SECOND;
 
-	(void)state;
 	for (uint32_t n = 0; n < 1000; n++) {
 		struct weir_flow_key key = key_of(n, n % 2 == 0 ? 4 : 6, 6);
 		struct lab *f = owner_of(&pair, &key);
@@ -190,10 +187,9 @@ static void flow_move_keeps_the_service_time(void **state) {
 }
 
 // A table that had no flows to measure takes over some, with the times when they began.
-static void flow_move_measures_where_nothing_was_measured(void **state) {
+TEST(flow_move_measures_where_nothing_was_measured) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
-	(void)state;
 	assert_false(pair.lab[1]->table->measuring);
 	for (uint32_t n = 0; n < 100; n++) {
 		struct weir_flow_key key = key_of(n, 4, 6);
@@ -211,11 +207,10 @@ static void flow_move_measures_where_nothing_was_measured(void **state) {
 	pair_free(&pair);
 }
 
-static void flow_move_tells_what_it_moves(void **state) {
+TEST(flow_move_tells_what_it_moves) {
 	struct pair pair = pair_make(2 * PAIR_FLOWS);
 	int64_t active[BACKENDS], open[BACKENDS], half_open[BACKENDS];
 
-	(void)state;
 	for (uint32_t n = 0; n < PAIR_FLOWS; n++) {
 		begin(&pair, n, START);
 	}
@@ -246,13 +241,12 @@ static void flow_move_tells_what_it_moves(void **state) {
 	pair_free(&pair);
 }
 
-static void flow_move_is_bounded_per_call(void **state) {
+TEST(flow_move_is_bounded_per_call) {
 	struct pair pair = pair_make(400000);
 	const struct weir_flow_table *table = pair.lab[0]->table;
 	uint64_t buckets = table->family4.part_buckets + table->family6.part_buckets;
 	uint64_t slices = (buckets + WEIR_FLOW_SLICE - 1) / WEIR_FLOW_SLICE, calls = 1, next = 0;
 
-	(void)state;
 	assert_true(slices > 2);
 	for (; !weir_flow_release(pair.lab[0]->table, 4, pair.parcel); calls++) {
 		assert_int_equal(pair.parcel->next, next + WEIR_FLOW_SLICE);
@@ -272,11 +266,10 @@ static void flow_move_is_bounded_per_call(void **state) {
 }
 
 // The same address has another number in each table.
-static void flow_move_renumbers_ipv6_destinations(void **state) {
+TEST(flow_move_renumbers_ipv6_destinations) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint32_t differing = 0, inserted = 0;
 
-	(void)state;
 	for (uint32_t n = 0; n < 2000; n++) {
 		struct weir_flow_key key = key_of(n, 6, 6);
 
@@ -317,12 +310,11 @@ static void flow_move_renumbers_ipv6_destinations(void **state) {
 	pair_free(&pair);
 }
 
-static void flow_move_evicts_what_has_no_destination(void **state) {
+TEST(flow_move_evicts_what_has_no_destination) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	struct weir_flow_key established, half_open;
 	uint32_t n = 0;
 
-	(void)state;
 	do {
 		established = key_of(n++, 6, 6);
 	} while (owner_of(&pair, &established) != pair.lab[0]);
@@ -345,10 +337,9 @@ static void flow_move_evicts_what_has_no_destination(void **state) {
 
 // --- creation -------------------------------------------------------------------------------
 
-static void flow_memory_refuses_bad_parameters(void **state) {
+TEST(flow_memory_refuses_bad_parameters) {
 	struct weir_flow_memory *memory = NULL;
 
-	(void)state;
 	assert_int_equal(weir_flow_memory_create(0, 25, true, SOCKET_ID_ANY, &memory), -EINVAL);
 	assert_int_equal(weir_flow_memory_create(
 				 WEIR_FLOW_MEMORY_FLOWS_MAX + 1, 25, true, SOCKET_ID_ANY, &memory),
@@ -364,30 +355,10 @@ static void flow_memory_refuses_bad_parameters(void **state) {
 }
 
 // In parts, the memory of many flows is hardly larger.
-static void flow_memory_in_parts_is_as_announced(void **state) {
+TEST(flow_memory_in_parts_is_as_announced) {
 	uint64_t own = weir_flow_memory_bytes(4u << 20, 25, false);
 	uint64_t shared = weir_flow_memory_bytes(4u << 20, 25, true);
 
-	(void)state;
 	print_message("in parts: %.2f %% more\n", 100.0 * ((double)shared / (double)own - 1));
 	assert_true(shared >= own && shared - own < own / 50);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_buckets_lie_in_its_part),
-		cmocka_unit_test(flow_parts_hold_the_configured_flows),
-		cmocka_unit_test(flow_parts_may_be_given),
-		cmocka_unit_test(flow_move_keeps_every_flow),
-		cmocka_unit_test(flow_move_keeps_the_service_time),
-		cmocka_unit_test(flow_move_measures_where_nothing_was_measured),
-		cmocka_unit_test(flow_move_tells_what_it_moves),
-		cmocka_unit_test(flow_move_is_bounded_per_call),
-		cmocka_unit_test(flow_move_renumbers_ipv6_destinations),
-		cmocka_unit_test(flow_move_evicts_what_has_no_destination),
-		cmocka_unit_test(flow_memory_refuses_bad_parameters),
-		cmocka_unit_test(flow_memory_in_parts_is_as_announced),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

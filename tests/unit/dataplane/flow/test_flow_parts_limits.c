@@ -6,15 +6,16 @@
 
 // --- limits ---------------------------------------------------------------------------------
 
+TEST_GROUP(eal_start);
+
 // The flows come with the room that they take: none is lost. New ones have to wait.
-static void flow_move_into_a_full_table_keeps_all_flows(void **state) {
+TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	struct pair pair = pair_make(2048);
 	struct weir_flow_table *full = pair.lab[1]->table;
 	struct weir_flow_key key;
 	uint32_t n = 0, kept, share = full->family4.capacity;
 	uint32_t crowded = UINT32_MAX;
 
-	(void)state;
 	for (; full->family4.count < full->family4.capacity; n++) {
 		key = key_of(n, 4, 6);
 		if (owner_of(&pair, &key) == pair.lab[1]) {
@@ -47,11 +48,10 @@ static void flow_move_into_a_full_table_keeps_all_flows(void **state) {
 	pair_free(&pair);
 }
 
-static void flow_limits_go_with_the_part(void **state) {
+TEST(flow_limits_go_with_the_part) {
 	struct pair pair = pair_make(102400);
 	const struct weir_flow_table *a = pair.lab[0]->table, *b = pair.lab[1]->table;
 
-	(void)state;
 	assert_int_equal(a->family4.capacity, 51200);
 	assert_int_equal(a->family4.half_open_max, 25600);
 	assert_int_equal(a->family6.capacity, 12800);
@@ -79,12 +79,11 @@ static void flow_limits_go_with_the_part(void **state) {
 
 // Half-open flows beyond the limit of the table that takes them stay. Each new one then takes the
 // place of another.
-static void flow_move_keeps_half_open_flows(void **state) {
+TEST(flow_move_keeps_half_open_flows) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *to = pair.lab[1]->table;
 	uint32_t n = 0, before;
 
-	(void)state;
 	for (; to->family4.half_open < to->family4.half_open_max; n++) {
 		struct weir_flow_key key = key_of(n, 4, 6);
 
@@ -110,12 +109,11 @@ static void flow_move_keeps_half_open_flows(void **state) {
 }
 
 // Between its two marks a table stays crowded, or stays not crowded, whatever part comes or goes.
-static void flow_crowded_table_stays_so_when_parts_move(void **state) {
+TEST(flow_crowded_table_stays_so_when_parts_move) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *table = pair.lab[0]->table;
 	uint32_t n = 0, between = table->family4.half_open_max * 13 / 16;
 
-	(void)state;
 	for (; table->family4.half_open < between; n++) {
 		struct weir_flow_key key = key_of(n, 4, 6);
 
@@ -145,7 +143,7 @@ static void flow_crowded_table_stays_so_when_parts_move(void **state) {
 
 // With all IPv6 flows that a memory may have, 2^31 buckets: they are due within a second, as with
 // few.
-static void flow_sweep_of_the_largest_table_is_in_time(void **state) {
+TEST(flow_sweep_of_the_largest_table_is_in_time) {
 	struct weir_flow_table_params params = {.flows = 4096,
 		.ipv6_percent = 100,
 		.half_open_percent = 50,
@@ -158,7 +156,6 @@ static void flow_sweep_of_the_largest_table_is_in_time(void **state) {
 	struct weir_flow_key key = key_of(1, 6, 6);
 	struct weir_flow_family *family;
 
-	(void)state;
 	assert_non_null(f);
 	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);
 	insert(f, &key, 1, DATA, START);
@@ -196,12 +193,11 @@ static uint64_t ended(const struct pair *pair) {
 	return flows;
 }
 
-static void flow_sweep_skips_parts_of_others(void **state) {
+TEST(flow_sweep_skips_parts_of_others) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t later = START + 8 * SECOND;
 	uint32_t inserted = 0, in_part;
 
-	(void)state;
 	for (uint32_t n = 0; n < 10000; n++) {
 		struct weir_flow_key key = key_of(n, n % 2 == 0 ? 4 : 6, 6);
 
@@ -228,10 +224,9 @@ static void flow_sweep_skips_parts_of_others(void **state) {
 
 // The clock of the worker that takes a part may be behind: a flow must not look as if it had been
 // idle for the whole range of its ticks.
-static void flow_move_from_a_clock_that_is_ahead(void **state) {
+TEST(flow_move_from_a_clock_that_is_ahead) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
-	(void)state;
 	for (uint32_t n = 0; n < 2000; n++) {
 		assert_true(begin(&pair, n, START + 40 * MS));
 	}
@@ -262,11 +257,10 @@ static uint32_t waiting(const struct lab *f, uint64_t now) {
 }
 
 // Both tables see all of the memory: each finds its own flows.
-static void flow_search_skips_parts_of_others(void **state) {
+TEST(flow_search_skips_parts_of_others) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t later = START + 200 * MS;
 
-	(void)state;
 	for (uint32_t n = 0; n < 2000; n++) {
 		struct weir_flow_key key = key_of(n, n % 2 == 0 ? 4 : 6, 6);
 		struct lab *f = owner_of(&pair, &key);
@@ -284,19 +278,4 @@ static void flow_search_skips_parts_of_others(void **state) {
 	settle(&pair, pair.lab[0]);
 	assert_int_equal(waiting(pair.lab[1], later), weir_flow_count(pair.lab[1]->table));
 	pair_free(&pair);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_move_into_a_full_table_keeps_all_flows),
-		cmocka_unit_test(flow_limits_go_with_the_part),
-		cmocka_unit_test(flow_move_keeps_half_open_flows),
-		cmocka_unit_test(flow_crowded_table_stays_so_when_parts_move),
-		cmocka_unit_test(flow_sweep_of_the_largest_table_is_in_time),
-		cmocka_unit_test(flow_sweep_skips_parts_of_others),
-		cmocka_unit_test(flow_move_from_a_clock_that_is_ahead),
-		cmocka_unit_test(flow_search_skips_parts_of_others),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

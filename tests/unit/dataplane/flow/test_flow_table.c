@@ -5,8 +5,9 @@
 
 #include <arpa/inet.h>
 
-static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
-	(void)state;
+TEST_GROUP(eal_start);
+
+TEST(flow_insert_then_lookup_finds_backend_and_state) {
 	struct lab *f = make(1024, 50);
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
@@ -29,8 +30,7 @@ static void flow_insert_then_lookup_finds_backend_and_state(void **state) {
 }
 
 // F1: keys that differ in one field only, with one and the same hash, are kept apart.
-static void flow_f1_full_keys_are_compared(void **state) {
-	(void)state;
+TEST(flow_f1_full_keys_are_compared) {
 	struct lab *f = make(1024, 100);
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
@@ -76,11 +76,10 @@ struct transition {
 };
 
 // Servers that speak to each other from a fixed port, NTP's for one: ports tell nothing.
-static void flow_fast_lookup_finds_flows_with_the_same_ports(void **state) {
+TEST(flow_fast_lookup_finds_flows_with_the_same_ports) {
 	const uint32_t flows = 1000;
 	uint32_t first = 0;
 
-	(void)state;
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
 		struct lab *f = make(flows * 4, 100);
 
@@ -113,8 +112,7 @@ static void flow_fast_lookup_finds_flows_with_the_same_ports(void **state) {
 	assert_true(first > flows / 10 * 18);
 }
 
-static void flow_states_follow_the_clients_half(void **state) {
-	(void)state;
+TEST(flow_states_follow_the_clients_half) {
 	static const struct transition table[] = {
 		{"syn", SYN, {0}, 0, WEIR_FLOW_SYN_SEEN, false},
 		{"syn retransmit", SYN, {SYN}, 1, WEIR_FLOW_SYN_SEEN, false},
@@ -166,8 +164,7 @@ static void flow_states_follow_the_clients_half(void **state) {
 	}
 }
 
-static void flow_restart_reports_the_old_flow_once(void **state) {
-	(void)state;
+TEST(flow_restart_reports_the_old_flow_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_DATA, START);
@@ -184,8 +181,7 @@ static void flow_restart_reports_the_old_flow_once(void **state) {
 }
 
 // F4: neither a restart nor a removal makes the half-open flows more than their share.
-static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
-	(void)state;
+TEST(flow_f4_restart_keeps_the_half_open_limit) {
 	struct lab *f = make(4096, 10);
 
 	for (uint32_t i = 0; i < 3000; i++) {
@@ -208,8 +204,7 @@ static void flow_f4_restart_keeps_the_half_open_limit(void **state) {
 
 // F5: a flow finishes once, with the time since its first packet; an RST that was forged takes it
 // back.
-static void flow_f5_finishes_once_with_its_service_time(void **state) {
-	(void)state;
+TEST(flow_f5_finishes_once_with_its_service_time) {
 	static const struct {
 		const char *name;
 		enum weir_flow_event event[4];
@@ -272,11 +267,10 @@ static void flow_f5_finishes_once_with_its_service_time(void **state) {
 
 // The time of the last packet of a UDP flow is known to a tick of its timeout: of a half-open flow
 // here 2^22 ns. A single datagram takes no time, but may seem to take as long.
-static void udp_service_time_is_known_to_a_tick(void **state) {
+TEST(udp_service_time_is_known_to_a_tick) {
 	const uint64_t tick = UINT64_C(1) << 22;
 	uint64_t most = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 40; i++) {
 		struct lab *f = make(64, 50);
 		struct weir_flow_key key = key_of(i, 4, 17); // swept at another time
@@ -300,8 +294,7 @@ static void udp_service_time_is_known_to_a_tick(void **state) {
 }
 
 // A start is kept in 32 bits: a flow of a day must not be taken for one of minutes.
-static void flow_of_a_day_is_not_measured(void **state) {
-	(void)state;
+TEST(flow_of_a_day_is_not_measured) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = make(64, 50);
 		struct weir_flow_key key = key_of(1, i ? 6 : 4, 6);
@@ -323,8 +316,7 @@ static void flow_of_a_day_is_not_measured(void **state) {
 }
 
 // The client of a flow that it has reset tries again from the same port.
-static void flow_restart_reports_a_reset_as_such(void **state) {
-	(void)state;
+TEST(flow_restart_reports_a_reset_as_such) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, SYN, START);
@@ -340,8 +332,7 @@ static void flow_restart_reports_a_reset_as_such(void **state) {
 }
 
 // RST and data in turn, all of them forged but for the data: one sample at most.
-static void flow_that_resumes_is_measured_once(void **state) {
-	(void)state;
+TEST(flow_that_resumes_is_measured_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	struct weir_flow_start start = {
@@ -362,8 +353,7 @@ static void flow_that_resumes_is_measured_once(void **state) {
 	drop(f);
 }
 
-static void flow_without_measuring_has_no_service_time(void **state) {
-	(void)state;
+TEST(flow_without_measuring_has_no_service_time) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	weir_flow_ref flow = insert(f, &key, 2, SYN, START);
@@ -374,8 +364,7 @@ static void flow_without_measuring_has_no_service_time(void **state) {
 	drop(f);
 }
 
-static void flow_remove_reports_the_flow_once(void **state) {
-	(void)state;
+TEST(flow_remove_reports_the_flow_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 6, 6);
 	weir_flow_ref flow = insert(f, &key, 2, WEIR_FLOW_EVENT_SYN, START);
@@ -389,8 +378,7 @@ static void flow_remove_reports_the_flow_once(void **state) {
 }
 
 // F6 for tables so large that a turn cannot keep up: the caller is told not to sleep.
-static void flow_f6_sweep_says_when_more_is_due(void **state) {
-	(void)state;
+TEST(flow_f6_sweep_says_when_more_is_due) {
 	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	uint64_t now = START;
@@ -410,8 +398,7 @@ static void flow_f6_sweep_says_when_more_is_due(void **state) {
 }
 
 // F5, F6: each state ends by its own timeout, within a second (and one tick) of it.
-static void flow_f6_each_state_expires_in_time(void **state) {
-	(void)state;
+TEST(flow_f6_each_state_expires_in_time) {
 	static const struct {
 		enum weir_flow_event first, then;
 		uint8_t protocol;
@@ -455,8 +442,7 @@ static void flow_f6_each_state_expires_in_time(void **state) {
 	}
 }
 
-static void flow_refreshed_stays_forever(void **state) {
-	(void)state;
+TEST(flow_refreshed_stays_forever) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	uint64_t now = START;
@@ -473,8 +459,7 @@ static void flow_refreshed_stays_forever(void **state) {
 }
 
 // Every operation at random, against an array.
-static void flow_random_walk_agrees_with_a_model(void **state) {
-	(void)state;
+TEST(flow_random_walk_agrees_with_a_model) {
 	enum { KEYS = 6000 };
 	struct model {
 		bool live;
@@ -555,8 +540,7 @@ static void flow_random_walk_agrees_with_a_model(void **state) {
 	drop(f);
 }
 
-static void flow_create_refuses_bad_parameters(void **state) {
-	(void)state;
+TEST(flow_create_refuses_bad_parameters) {
 	struct weir_flow_table *table = NULL;
 	struct weir_flow_table_params good = {.flows = 1024,
 		.ipv6_percent = 25,
@@ -583,36 +567,9 @@ static void flow_create_refuses_bad_parameters(void **state) {
 	weir_flow_table_free(NULL);
 }
 
-static void flow_memory_is_as_announced(void **state) {
-	(void)state;
+TEST(flow_memory_is_as_announced) {
 	double per_flow = (double)weir_flow_table_bytes(1000000, 25) / 1000000;
 
 	print_message("bytes per flow of capacity: %.1f\n", per_flow);
 	assert_true(per_flow <= 64);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_insert_then_lookup_finds_backend_and_state),
-		cmocka_unit_test(flow_f1_full_keys_are_compared),
-		cmocka_unit_test(flow_fast_lookup_finds_flows_with_the_same_ports),
-		cmocka_unit_test(flow_states_follow_the_clients_half),
-		cmocka_unit_test(flow_restart_reports_the_old_flow_once),
-		cmocka_unit_test(flow_f4_restart_keeps_the_half_open_limit),
-		cmocka_unit_test(flow_f5_finishes_once_with_its_service_time),
-		cmocka_unit_test(udp_service_time_is_known_to_a_tick),
-		cmocka_unit_test(flow_of_a_day_is_not_measured),
-		cmocka_unit_test(flow_restart_reports_a_reset_as_such),
-		cmocka_unit_test(flow_that_resumes_is_measured_once),
-		cmocka_unit_test(flow_without_measuring_has_no_service_time),
-		cmocka_unit_test(flow_remove_reports_the_flow_once),
-		cmocka_unit_test(flow_f6_sweep_says_when_more_is_due),
-		cmocka_unit_test(flow_f6_each_state_expires_in_time),
-		cmocka_unit_test(flow_refreshed_stays_forever),
-		cmocka_unit_test(flow_random_walk_agrees_with_a_model),
-		cmocka_unit_test(flow_create_refuses_bad_parameters),
-		cmocka_unit_test(flow_memory_is_as_announced),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

@@ -40,8 +40,9 @@ static uint32_t list_all(struct lab *f, uint64_t now, uint32_t *times, uint32_t 
 	return list(f, &of_3, now, 0, weir_flow_walk_lines(f->table), times, n);
 }
 
-static void flow_waiting_is_a_syn_of_that_backend(void **state) {
-	(void)state;
+TEST_GROUP(eal_start);
+
+TEST(flow_waiting_is_a_syn_of_that_backend) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(1024, 50);
 		const enum weir_flow_event events[] = {SYN, DATA, FIN, RST};
@@ -72,8 +73,7 @@ static void flow_waiting_is_a_syn_of_that_backend(void **state) {
 	}
 }
 
-static void flow_waiting_is_idle_for_as_long_as_asked(void **state) {
-	(void)state;
+TEST(flow_waiting_is_idle_for_as_long_as_asked) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(0, 4, 6);
@@ -96,8 +96,7 @@ static void flow_waiting_is_idle_for_as_long_as_asked(void **state) {
 }
 
 // The stamp of a listed flow differs after every packet, however soon it comes.
-static void flow_waiting_stamp_tells_every_packet(void **state) {
-	(void)state;
+TEST(flow_waiting_stamp_tells_every_packet) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 
 	for (uint64_t wait = 0; wait < 20 * MS; wait += 100000) {
@@ -122,8 +121,7 @@ static void flow_waiting_stamp_tells_every_packet(void **state) {
 
 // Flows come and go between the pieces of a search. Those that are there all the time are found
 // exactly once.
-static void flow_waiting_search_finds_who_stays_once(void **state) {
-	(void)state;
+TEST(flow_waiting_search_finds_who_stays_once) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(FLOWS * 4, 100);
 		uint32_t *times = calloc(FLOWS, sizeof(*times));
@@ -162,15 +160,4 @@ static void flow_waiting_search_finds_who_stays_once(void **state) {
 		free(times);
 		drop(f);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_waiting_is_a_syn_of_that_backend),
-		cmocka_unit_test(flow_waiting_is_idle_for_as_long_as_asked),
-		cmocka_unit_test(flow_waiting_stamp_tells_every_packet),
-		cmocka_unit_test(flow_waiting_search_finds_who_stays_once),
-	};
-
-	return cmocka_run_group_tests(tests, eal_start, NULL);
 }

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline_lab.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_memory.h>
 
 #include "frames.h"
 #include "selection.h"
 #include "service_table.h"
+#include "test.h"
 
 int lab_eal(void **state) {
 	char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m",

@@ -3,16 +3,13 @@
 // Burst: packets that come together fare as each would alone.
 #include "pipeline.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "edges.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN_ACK 0x11
 #define SYN 0x02
@@ -28,12 +25,13 @@ static void check(
 
 // --- one flow ---------------------------------------------------------------------------------
 
-static void burst_of_one_new_flow_enters_it_once(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(burst_of_one_new_flow_enters_it_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[WEIR_BURST];
 	struct rte_mbuf *pkts[WEIR_BURST];
 
-	(void)state;
 	for (unsigned int i = 0; i < WEIR_BURST; i++) {
 		struct frame_spec spec = lab_tcp(3, i == 0 ? SYN : ACK);
 		struct frame f;
@@ -55,7 +53,7 @@ static void burst_of_one_new_flow_enters_it_once(void **state) {
 }
 
 // A repeated SYN for a port whose old flow is closing: one restart, not one per copy.
-static void burst_restarts_a_flow_once(void **state) {
+TEST(burst_restarts_a_flow_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[3];
 	struct rte_mbuf *pkts[3];
@@ -63,7 +61,6 @@ static void burst_restarts_a_flow_once(void **state) {
 	struct frame_spec spec = lab_tcp(3, SYN), last = lab_tcp(3, FIN_ACK);
 	struct frame f;
 
-	(void)state;
 	lab_send(lab, &spec);
 	lab_send(lab, &last);
 	frame_build(&spec, &f);
@@ -85,14 +82,13 @@ static void burst_restarts_a_flow_once(void **state) {
 }
 
 // Whatever comes together in a burst, each packet fares as it would alone.
-static void bursts_of_all_sizes_agree_with_single_packets(void **state) {
+TEST(bursts_of_all_sizes_agree_with_single_packets) {
 	static struct weir_verdict alone[512];
 	static uint8_t bytes[512][2048];
 	static uint32_t length[512];
 	struct lab *single = lab_make();
 	uint64_t given = 0; // bytes
 
-	(void)state;
 	assert_true(edge_count <= RTE_DIM(alone));
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct rte_mbuf *m;
@@ -143,12 +139,11 @@ static void bursts_of_all_sizes_agree_with_single_packets(void **state) {
 	lab_free(single);
 }
 
-static void empty_burst_changes_nothing(void **state) {
+TEST(empty_burst_changes_nothing) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict;
 	struct rte_mbuf *none = NULL;
 
-	(void)state;
 	weir_pipeline_process(lab->pipeline, &none, 0, LAB_IN_PORT, lab->now_ns, &verdict);
 	weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 	assert_int_equal(lab_counters(lab)->rx_packets, 0);
@@ -203,11 +198,10 @@ static void send_burst(struct lab *lab, const struct kind *kind, const struct ki
 }
 
 // The loop for bursts of one kind stops at any packet, and the next one goes on there.
-static void burst_of_one_kind_but_for_one_packet(void **state) {
+TEST(burst_of_one_kind_but_for_one_packet) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[KINDS];
 
-	(void)state;
 	for (unsigned int times = 0; times < 2; times++) { // the second makes a flow established
 		for (unsigned int i = 0; i < KINDS; i++) {
 			struct frame f = frame_of(&kinds[i]);
@@ -229,16 +223,4 @@ static void burst_of_one_kind_but_for_one_packet(void **state) {
 	}
 	lab_check_counters(lab);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(burst_of_one_new_flow_enters_it_once),
-		cmocka_unit_test(burst_restarts_a_flow_once),
-		cmocka_unit_test(bursts_of_all_sizes_agree_with_single_packets),
-		cmocka_unit_test(empty_burst_changes_nothing),
-		cmocka_unit_test(burst_of_one_kind_but_for_one_packet),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

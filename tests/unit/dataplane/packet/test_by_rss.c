@@ -2,12 +2,9 @@
 //
 // Parts of flows that come from RSS hashes: all packets of a flow are of one part, whatever a
 // device tells of them, and the pipeline finds the flow there.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_memory.h>
 
 #include "burst.h"
@@ -16,6 +13,7 @@
 #include "flow_query.h"
 #include "pipeline_lab.h"
 #include "pipeline_parts.h"
+#include "test.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -158,11 +156,12 @@ static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec
 	}
 }
 
-static void all_packets_of_a_flow_are_of_one_part(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(all_packets_of_a_flow_are_of_one_part) {
 	struct rss_lab rss = make();
 	struct frame f;
 
-	(void)state;
 	for (uint16_t n = 0; n < 200; n++) {
 		struct frame_spec plain = packet(n, n % 2 == 0 ? 4 : 6, n % 4 < 2 ? 6 : 17, ACK);
 		uint32_t hash = hash_of(&plain);
@@ -182,11 +181,10 @@ static void all_packets_of_a_flow_are_of_one_part(void **state) {
 }
 
 // Flows stay, in any kind of packets; a part's flows are in their first or second place there.
-static void flows_are_found_in_the_part_that_packets_carry(void **state) {
+TEST(flows_are_found_in_the_part_that_packets_carry) {
 	struct rss_lab rss = make();
 	uint16_t backend[3000];
 
-	(void)state;
 	for (unsigned int round = 0; round < 4; round++) {
 		for (uint16_t n = 0; n < 3000; n++) {
 			struct frame_spec spec = packet(
@@ -211,11 +209,10 @@ static void flows_are_found_in_the_part_that_packets_carry(void **state) {
 
 // A device whose hashes are its own secret: flows are found nevertheless, also where many of them
 // are of few parts, and lie in their second places.
-static void flows_are_found_whatever_hash_the_device_tells(void **state) {
+TEST(flows_are_found_whatever_hash_the_device_tells) {
 	struct rss_lab rss = make();
 	uint16_t backend[800];
 
-	(void)state;
 	for (unsigned int round = 0; round < 3; round++) {
 		for (uint16_t n = 0; n < 800; n++) {
 			struct frame_spec spec =
@@ -234,10 +231,9 @@ static void flows_are_found_whatever_hash_the_device_tells(void **state) {
 	unmake(&rss);
 }
 
-static void control_finds_a_flow(void **state) {
+TEST(control_finds_a_flow) {
 	struct rss_lab rss = make();
 
-	(void)state;
 	for (uint16_t n = 0; n < 50; n++) {
 		struct frame_spec spec = packet(n, 4, 6, SYN);
 		struct weir_verdict verdict = process(&rss, &spec, hash_of(&spec));
@@ -251,7 +247,7 @@ static void control_finds_a_flow(void **state) {
 }
 
 // Whoever floods with them, and chooses no hash, loads all workers alike.
-static void packets_without_a_flow_stay_with_their_queue(void **state) {
+TEST(packets_without_a_flow_stay_with_their_queue) {
 	const struct frame_spec specs[] = {{.family = 4, .protocol = 1, .icmp_type = 8},
 		{.family = 6, .protocol = 58, .icmp_type = 128}, {.family = 4, .protocol = 50},
 		{.family = 6, .protocol = 47, .payload = 40},
@@ -259,7 +255,6 @@ static void packets_without_a_flow_stay_with_their_queue(void **state) {
 		{.family = 4, .protocol = 6, .tcp_flags = 0x03}}; // wrong
 	struct rss_lab rss = make();
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
 		struct frame f;
 
@@ -270,16 +265,4 @@ static void packets_without_a_flow_stay_with_their_queue(void **state) {
 		assert_int_equal(part_of(&rss, &f, NO_HASH), 0);
 	}
 	unmake(&rss);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(packets_without_a_flow_stay_with_their_queue),
-		cmocka_unit_test(all_packets_of_a_flow_are_of_one_part),
-		cmocka_unit_test(flows_are_found_in_the_part_that_packets_carry),
-		cmocka_unit_test(flows_are_found_whatever_hash_the_device_tells),
-		cmocka_unit_test(control_finds_a_flow),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -2,14 +2,11 @@
 //
 // Checksums: the short cuts against the definition (RFC 1071), word by word.
 #include "checksum.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 // One's complement addition.
 static uint16_t add(uint16_t a, uint16_t b) {
@@ -27,8 +24,7 @@ static uint16_t sum_of(const uint8_t *header, unsigned int bytes) {
 	return sum;
 }
 
-static void checksum_fold20_is_exact_for_every_sum(void **state) {
-	(void)state;
+TEST(checksum_fold20_is_exact_for_every_sum) {
 	for (uint32_t sum = 0; sum < 1u << 20; sum++) {
 		uint16_t folded = (uint16_t)(sum & 0xffff);
 
@@ -50,10 +46,9 @@ static void check_header(uint8_t header[20]) {
 
 // Headers with a right checksum, and with every single bit of them turned over. Some are all ones
 // but for the checksum, so that every addition carries.
-static void checksum_of_a_header_is_right_or_not(void **state) {
+TEST(checksum_of_a_header_is_right_or_not) {
 	uint64_t random = 1;
 
-	(void)state;
 	for (unsigned int n = 0; n < 20000; n++) {
 		uint8_t header[20];
 		uint16_t sum;
@@ -75,13 +70,4 @@ static void checksum_of_a_header_is_right_or_not(void **state) {
 			header[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(checksum_fold20_is_exact_for_every_sum),
-		cmocka_unit_test(checksum_of_a_header_is_right_or_not),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

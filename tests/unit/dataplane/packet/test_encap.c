@@ -4,16 +4,13 @@
 // taken apart byte by byte here, and its checksums are computed anew.
 #include "encap.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "backend_row.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define SEED 5
 
@@ -105,10 +102,11 @@ static struct frame_spec inner_of(uint8_t family) {
 		.family = family, .protocol = 6, .tcp_flags = 0x10, .payload = 10};
 }
 
-static void encap_all_mixes_copy_dscp_and_ecn(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(encap_all_mixes_copy_dscp_and_ecn) {
 	static const uint8_t families[] = {4, 6};
 
-	(void)state;
 	for (unsigned int mix = 0; mix < 4; mix++) {
 		for (unsigned int vlan = 0; vlan < 2; vlan++) {
 			struct weir_backend_path path =
@@ -124,10 +122,9 @@ static void encap_all_mixes_copy_dscp_and_ecn(void **state) {
 	}
 }
 
-static void encap_all_sizes_have_right_lengths_and_checksums(void **state) {
+TEST(encap_all_sizes_have_right_lengths_and_checksums) {
 	static const uint8_t families[] = {4, 6};
 
-	(void)state;
 	for (unsigned int mix = 0; mix < 4; mix++) {
 		struct weir_backend_path path = path_of(families[mix / 2], 0);
 		struct frame_spec spec = inner_of(families[mix % 2]);
@@ -144,11 +141,10 @@ static void encap_all_sizes_have_right_lengths_and_checksums(void **state) {
 }
 
 // Addresses decide the constant part of the checksum: try many, and those that make it 0 or ffff.
-static void encap_ipv4_checksum_is_right_for_all_addresses(void **state) {
+TEST(encap_ipv4_checksum_is_right_for_all_addresses) {
 	struct weir_backend_path path = path_of(4, 0);
 	struct frame_spec spec = inner_of(4);
 
-	(void)state;
 	for (uint32_t i = 0; i < 70000; i++) {
 		frame_put32(path.address, i * 0x9e3779b1u);
 		frame_put16(path.source + 2, (uint16_t)i);
@@ -159,14 +155,13 @@ static void encap_ipv4_checksum_is_right_for_all_addresses(void **state) {
 	}
 }
 
-static void encap_ipv6_flow_label_follows_the_flow(void **state) {
+TEST(encap_ipv6_flow_label_follows_the_flow) {
 	struct weir_backend_path path = path_of(6, 0);
 	struct weir_backend_row row;
 	struct weir_row_head head;
 	uint32_t labels[64];
 	unsigned int distinct = 0;
 
-	(void)state;
 	weir_backend_row_build(&path, &row);
 	head = weir_encap_read(&row);
 	for (unsigned int i = 0; i < 128; i++) {
@@ -193,19 +188,17 @@ static void encap_ipv6_flow_label_follows_the_flow(void **state) {
 	assert_true(distinct >= 60);
 }
 
-static void encap_ipv6_flow_label_is_never_zero(void **state) {
+TEST(encap_ipv6_flow_label_is_never_zero) {
 	uint8_t outer[40] = {0};
 
-	(void)state;
 	weir_encap_ipv6(outer, 0, 0, 4, 100);
 	assert_int_equal(frame_get32(outer), 6u << 28 | 1);
 }
 
 // A malicious control process cannot write a row that leads out of the packet or the row.
-static void encap_row_valid_accepts_only_sound_lengths(void **state) {
+TEST(encap_row_valid_accepts_only_sound_lengths) {
 	unsigned int accepted = 0;
 
-	(void)state;
 	for (unsigned int family = 0; family < 256; family++) {
 		for (unsigned int lengths = 0; lengths < 65536; lengths++) {
 			struct weir_row_head head = {.outer_family = (uint8_t)family,
@@ -226,11 +219,10 @@ static void encap_row_valid_accepts_only_sound_lengths(void **state) {
 	assert_true(accepted > 0);
 }
 
-static void encap_fits_counts_the_outer_header(void **state) {
+TEST(encap_fits_counts_the_outer_header) {
 	struct weir_row_head head = {.l2_bytes = 18, .header_bytes = 38, .mtu = 1500};
 	struct weir_descriptor d = {.ip_bytes = 1480};
 
-	(void)state;
 	assert_true(weir_encap_fits(&head, &d));
 	d.ip_bytes = 1481;
 	assert_false(weir_encap_fits(&head, &d));
@@ -262,13 +254,12 @@ static struct rte_mbuf *segments_of(
 	return m;
 }
 
-static void encap_segments_equal_one_segment(void **state) {
+TEST(encap_segments_equal_one_segment) {
 	struct rte_mempool *pool = rte_pktmbuf_pool_create("encap", 255, 0, 0, 2176, SOCKET_ID_ANY);
 	struct weir_backend_path path = path_of(6, 77);
 	struct weir_backend_row row;
 	struct weir_row_head head;
 
-	(void)state;
 	assert_non_null(pool);
 	weir_backend_row_build(&path, &row);
 	head = weir_encap_read(&row);
@@ -298,19 +289,4 @@ static void encap_segments_equal_one_segment(void **state) {
 		assert_int_equal(rte_mempool_avail_count(pool), 255); // nothing leaked
 	}
 	rte_mempool_free(pool);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(encap_all_mixes_copy_dscp_and_ecn),
-		cmocka_unit_test(encap_all_sizes_have_right_lengths_and_checksums),
-		cmocka_unit_test(encap_ipv4_checksum_is_right_for_all_addresses),
-		cmocka_unit_test(encap_ipv6_flow_label_follows_the_flow),
-		cmocka_unit_test(encap_ipv6_flow_label_is_never_zero),
-		cmocka_unit_test(encap_row_valid_accepts_only_sound_lengths),
-		cmocka_unit_test(encap_fits_counts_the_outer_header),
-		cmocka_unit_test(encap_segments_equal_one_segment),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

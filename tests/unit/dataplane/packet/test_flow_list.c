@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow list: which flows a worker lists and ends, and how much it does for one message.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "flow_query.h"
 #include "flow_state.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN 0x01
 #define SYN 0x02
@@ -69,12 +66,13 @@ static uint16_t begin(struct lab *lab, uint16_t n) {
 	return lab_send(lab, &syn).backend;
 }
 
-static void flow_list_has_each_flow_once(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(flow_list_has_each_flow_once) {
 	struct lab *lab = lab_make();
 	struct weir_listed_flow *flows = calloc(MANY, sizeof(*flows));
 	bool seen[MANY] = {false};
 
-	(void)state;
 	assert_non_null(flows);
 	for (uint16_t n = 0; n < MANY; n++) {
 		begin(lab, n);
@@ -124,12 +122,11 @@ static uint32_t count(struct lab *lab, const struct weir_message *message) {
 	return list(lab, *message, NULL, 0);
 }
 
-static void flow_list_filters(void **state) {
+TEST(flow_list_filters) {
 	struct lab *lab = lab_make();
 	struct weir_message message = question();
 	uint32_t of_backends = 0;
 
-	(void)state;
 	prepare_mix(lab);
 	assert_int_equal(count(lab, &message), 6);
 	message.list.service = 1;
@@ -154,11 +151,10 @@ static void flow_list_filters(void **state) {
 	lab_free(lab);
 }
 
-static void flow_list_compares_prefixes_of_clients(void **state) {
+TEST(flow_list_compares_prefixes_of_clients) {
 	struct lab *lab = lab_make();
 	struct weir_message message = question();
 
-	(void)state;
 	prepare_mix(lab);
 	message.list.family = 6;
 	assert_int_equal(count(lab, &message), 1);
@@ -179,11 +175,10 @@ static void flow_list_compares_prefixes_of_clients(void **state) {
 	lab_free(lab);
 }
 
-static void flow_list_leaves_out_what_has_expired(void **state) {
+TEST(flow_list_leaves_out_what_has_expired) {
 	struct lab *lab = lab_make();
 	const struct weir_message message = question();
 
-	(void)state;
 	begin(lab, 1);
 	assert_int_equal(count(lab, &message), 1);
 	lab->now_ns += 3600000000000ull; // no sweep has come by
@@ -191,13 +186,12 @@ static void flow_list_leaves_out_what_has_expired(void **state) {
 	lab_free(lab);
 }
 
-static void flow_list_ends_flows_of_a_backend(void **state) {
+TEST(flow_list_ends_flows_of_a_backend) {
 	struct lab *lab = lab_make();
 	struct weir_message message = question();
 	uint64_t before, others = 0;
 	uint16_t first = 0;
 
-	(void)state;
 	for (uint16_t n = 0; n < MANY; n++) {
 		first = begin(lab, n);
 	}
@@ -218,13 +212,12 @@ static void flow_list_ends_flows_of_a_backend(void **state) {
 	lab_free(lab);
 }
 
-static void flow_delete_makes_the_next_packet_a_new_flow(void **state) {
+TEST(flow_delete_makes_the_next_packet_a_new_flow) {
 	struct lab *lab = lab_make();
 	struct weir_message message = lab_question(1);
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
 	uint16_t backend = begin(lab, 1), other = (uint16_t)((backend + 1) % 4);
 
-	(void)state;
 	begin(lab, 2);
 	lab_send(lab, &ack);
 	lab_publish_selection(lab, 0, &other, 1);
@@ -246,11 +239,10 @@ static void flow_delete_makes_the_next_packet_a_new_flow(void **state) {
 	lab_free(lab);
 }
 
-static void flow_list_survives_any_question(void **state) {
+TEST(flow_list_survives_any_question) {
 	struct lab *lab = lab_make();
 	uint64_t random = 77;
 
-	(void)state;
 	for (uint16_t n = 0; n < 300; n++) {
 		begin(lab, n);
 	}
@@ -265,18 +257,4 @@ static void flow_list_survives_any_question(void **state) {
 	}
 	lab_check_counters(lab);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_list_has_each_flow_once),
-		cmocka_unit_test(flow_list_filters),
-		cmocka_unit_test(flow_list_compares_prefixes_of_clients),
-		cmocka_unit_test(flow_list_leaves_out_what_has_expired),
-		cmocka_unit_test(flow_list_ends_flows_of_a_backend),
-		cmocka_unit_test(flow_delete_makes_the_next_packet_a_new_flow),
-		cmocka_unit_test(flow_list_survives_any_question),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -2,16 +2,12 @@
 //
 // Flow query: what a worker responds about flows.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "flow_query.h"
 #include "flow_state.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -22,12 +18,13 @@ static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) 
 	return lab_send(lab, &spec);
 }
 
-static void flow_query_tells_flow_and_choice(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(flow_query_tells_flow_and_choice) {
 	struct lab *lab = lab_make();
 	struct weir_message message = lab_question(1);
 	struct weir_verdict verdict;
 
-	(void)state;
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.sequence, 7);
 	assert_int_equal(message.flow.found, 0);
@@ -47,11 +44,10 @@ static void flow_query_tells_flow_and_choice(void **state) {
 	lab_free(lab);
 }
 
-static void flow_query_survives_any_question(void **state) {
+TEST(flow_query_survives_any_question) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;
 
-	(void)state;
 	send_tcp(lab, 1, SYN);
 	for (unsigned int i = 0; i < 20000; i++) {
 		struct weir_message message = lab_question(1);
@@ -66,11 +62,10 @@ static void flow_query_survives_any_question(void **state) {
 	lab_free(lab);
 }
 
-static void flow_query_about_others_names_no_service(void **state) {
+TEST(flow_query_about_others_names_no_service) {
 	struct lab *lab = lab_make();
 	struct weir_message message = lab_question(1);
 
-	(void)state;
 	message.flow.destination_port = 81;
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.service, WEIR_SERVICE_NONE);
@@ -81,14 +76,4 @@ static void flow_query_about_others_names_no_service(void **state) {
 	assert_int_equal(message.flow.service, WEIR_SERVICE_NONE);
 	assert_int_equal(message.flow.found, 0);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_query_tells_flow_and_choice),
-		cmocka_unit_test(flow_query_survives_any_question),
-		cmocka_unit_test(flow_query_about_others_names_no_service),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

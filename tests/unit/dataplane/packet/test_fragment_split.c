@@ -2,14 +2,9 @@
 //
 // What scenarios_fragments.py of tests/packets cannot show: packets in several segments, and no
 // memory.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <errno.h>
 
 #include <rte_mbuf.h>
@@ -18,6 +13,7 @@
 #include "frames.h"
 #include "parse.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define BUFFERS 31
 #define PIECE 576
@@ -78,10 +74,11 @@ static uint32_t put_data(struct rte_mbuf *m, uint32_t l3, uint8_t *data) {
 	return at + bytes;
 }
 
-static void split_gathers_segments(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(split_gathers_segments) {
 	struct rte_mempool *pool = make_pool(2048);
 
-	(void)state;
 	for (uint32_t segment = 64; segment < 1700; segment += 61) {
 		struct rte_mbuf *pieces[BUFFERS], *m;
 		uint8_t data[FRAME_MAX] = {0};
@@ -108,14 +105,13 @@ static void split_gathers_segments(void **state) {
 }
 
 // What cannot be split stays as it is, and no buffer is lost.
-static void split_without_room_changes_nothing(void **state) {
+TEST(split_without_room_changes_nothing) {
 	struct rte_mempool *pool = make_pool(2048);
 	struct rte_mbuf *pieces[BUFFERS], *taken[BUFFERS];
 	struct weir_descriptor d;
 	struct rte_mbuf *m;
 	struct frame f;
 
-	(void)state;
 	build(&f, &d, 1500);
 	m = make_packet(pool, &f, 2000);
 	assert_int_equal(weir_fragment_split(m, &d, 1600, pieces, BUFFERS), 0);
@@ -133,7 +129,7 @@ static void split_without_room_changes_nothing(void **state) {
 }
 
 // Pieces are never longer than a buffer of the pool.
-static void split_fits_the_buffers(void **state) {
+TEST(split_fits_the_buffers) {
 	struct rte_mempool *pool = make_pool(RTE_PKTMBUF_HEADROOM + 256);
 	struct rte_mbuf *pieces[BUFFERS], *m;
 	uint8_t data[FRAME_MAX] = {0};
@@ -141,7 +137,6 @@ static void split_fits_the_buffers(void **state) {
 	struct frame f;
 	int count;
 
-	(void)state;
 	build(&f, &d, 1500);
 	m = make_packet(pool, &f, 256);
 	count = weir_fragment_split(m, &d, PIECE, pieces, BUFFERS);
@@ -155,14 +150,4 @@ static void split_fits_the_buffers(void **state) {
 	rte_pktmbuf_free(m);
 	rte_pktmbuf_free_bulk(pieces, (unsigned int)count);
 	rte_mempool_free(pool);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(split_gathers_segments),
-		cmocka_unit_test(split_without_room_changes_nothing),
-		cmocka_unit_test(split_fits_the_buffers),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -5,17 +5,14 @@
 #include "icmp.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "distribute.h"
 #include "frames.h"
 #include "parse.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define SEED 5
 #define SECOND 1000000000ull
@@ -94,8 +91,9 @@ static void check_echo(const struct frame_spec *spec, uint8_t ttl) {
 	frame_mbuf_free(m);
 }
 
-static void icmp_echo_reply_of_every_size_is_right(void **state) {
-	(void)state;
+TEST_GROUP(lab_eal);
+
+TEST(icmp_echo_reply_of_every_size_is_right) {
 	for (unsigned int payload = 0; payload < 1400; payload++) {
 		for (uint8_t family = 4; family <= 6; family += 2) {
 			struct frame_spec spec = echo_of(family, (uint16_t)payload);
@@ -107,11 +105,10 @@ static void icmp_echo_reply_of_every_size_is_right(void **state) {
 	}
 }
 
-static void icmp_echo_reply_has_no_options_or_extensions(void **state) {
+TEST(icmp_echo_reply_has_no_options_or_extensions) {
 	struct frame_spec spec4 = echo_of(4, 40);
 	struct frame_spec spec6 = echo_of(6, 41);
 
-	(void)state;
 	spec4.options = nops;
 	spec4.option_bytes = sizeof(nops);
 	check_echo(&spec4, 3);
@@ -121,8 +118,7 @@ static void icmp_echo_reply_has_no_options_or_extensions(void **state) {
 	check_echo(&spec6, 3);
 }
 
-static void icmp_echo_reply_refuses_every_wrong_byte(void **state) {
-	(void)state;
+TEST(icmp_echo_reply_refuses_every_wrong_byte) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct frame_spec spec = echo_of(family, 21);
 		struct frame f;
@@ -143,14 +139,13 @@ static void icmp_echo_reply_refuses_every_wrong_byte(void **state) {
 	}
 }
 
-static void icmp_echo_reply_restores_a_stripped_tag(void **state) {
+TEST(icmp_echo_reply_restores_a_stripped_tag) {
 	struct frame_spec spec = echo_of(4, 20);
 	struct weir_descriptor d;
 	struct rte_mbuf *m;
 	struct frame f, reply;
 	uint8_t *p;
 
-	(void)state;
 	frame_build(&spec, &f);
 	for (uint16_t headroom = 3; headroom <= 4; headroom++) {
 		m = frame_mbuf(f.bytes, f.n, headroom);
@@ -221,10 +216,9 @@ static void check_too_big(const struct rte_mbuf *m, const struct frame_spec *spe
 	assert_memory_equal(ip + head, f->bytes + f->l3, quoted);
 }
 
-static void icmp_too_big_quotes_the_packet(void **state) {
+TEST(icmp_too_big_quotes_the_packet) {
 	static const uint16_t payloads[] = {0, 1, 100, 507, 508, 509, 1171, 1172, 1173, 1460, 8000};
 
-	(void)state;
 	for (unsigned int i = 0; i < 2 * RTE_DIM(payloads); i++) {
 		struct frame_spec spec = {.family = i % 2 == 0 ? 4 : 6,
 			.protocol = i % 3 == 0 ? 17 : 6,
@@ -265,7 +259,7 @@ static void error_about(const struct frame_spec *quoted_spec, uint32_t bytes, st
 	frame_build(&spec, ret);
 }
 
-static void icmp_error_flow_is_the_clients(void **state) {
+TEST(icmp_error_flow_is_the_clients) {
 	static const struct frame_spec quoted[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = 0x10, .payload = 30},
 		{.family = 4, .protocol = 17, .payload = 30, .options = nops, .option_bytes = 12},
@@ -277,7 +271,6 @@ static void icmp_error_flow_is_the_clients(void **state) {
 			.option_bytes = sizeof(chain_tcp)},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(quoted); i++) {
 		struct frame_spec spec = quoted[i];
 		bool ipv4 = spec.family == 4;
@@ -318,8 +311,7 @@ static void icmp_error_flow_is_the_clients(void **state) {
 }
 
 // The software distributor must send an error to the worker that has the flow.
-static void icmp_error_hashes_like_its_flow(void **state) {
-	(void)state;
+TEST(icmp_error_hashes_like_its_flow) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct frame_spec from_client = {
 			.family = family, .protocol = 6, .tcp_flags = 0x10, .payload = 5};
@@ -364,12 +356,11 @@ static unsigned int takes(struct weir_icmp_limit *limit, uint64_t now_ns, unsign
 	return taken;
 }
 
-static void icmp_limit_allows_the_rate_and_one_seconds_burst(void **state) {
+TEST(icmp_limit_allows_the_rate_and_one_seconds_burst) {
 	struct weir_icmp_limit limit;
 	unsigned int taken = 0;
 	uint64_t now = 50 * SECOND;
 
-	(void)state;
 	weir_icmp_limit_init(&limit, 100);
 	assert_int_equal(takes(&limit, now, 1000), 100);
 	assert_int_equal(takes(&limit, now + SECOND / 100 - 1, 10), 0);
@@ -383,30 +374,13 @@ static void icmp_limit_allows_the_rate_and_one_seconds_burst(void **state) {
 	assert_int_equal(takes(&limit, now, 1000), 100);
 }
 
-static void icmp_limit_zero_never_answers(void **state) {
+TEST(icmp_limit_zero_never_answers) {
 	struct weir_icmp_limit limit;
 
-	(void)state;
 	weir_icmp_limit_init(&limit, 0);
 	for (uint64_t now = 0; now < 100 * SECOND; now += SECOND) {
 		assert_int_equal(takes(&limit, now, 10), 0);
 	}
 	weir_icmp_limit_init(&limit, UINT32_MAX); // more than one a nanosecond
 	assert_int_equal(takes(&limit, SECOND, 1000), 1000);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(icmp_echo_reply_of_every_size_is_right),
-		cmocka_unit_test(icmp_echo_reply_has_no_options_or_extensions),
-		cmocka_unit_test(icmp_echo_reply_refuses_every_wrong_byte),
-		cmocka_unit_test(icmp_echo_reply_restores_a_stripped_tag),
-		cmocka_unit_test(icmp_too_big_quotes_the_packet),
-		cmocka_unit_test(icmp_error_flow_is_the_clients),
-		cmocka_unit_test(icmp_error_hashes_like_its_flow),
-		cmocka_unit_test(icmp_limit_allows_the_rate_and_one_seconds_burst),
-		cmocka_unit_test(icmp_limit_zero_never_answers),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

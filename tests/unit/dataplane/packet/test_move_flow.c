@@ -2,15 +2,12 @@
 //
 // Move flow: flows whose backend is down or takes no new flows, within a burst and while the tables
 // change. tests/packets has what a client meets.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN 0x01
 #define SYN 0x02
@@ -78,15 +75,16 @@ static void check(const struct weir_verdict *verdict, uint16_t backend, enum wei
 	assert_int_equal(verdict->backend, backend);
 }
 
+TEST_GROUP(lab_eal);
+
 // A SYN that is sent several times in a burst moves its flow once.
-static void move_flow_burst_of_syns_moves_once(void **unused) {
+TEST(move_flow_burst_of_syns_moves_once) {
 	struct lab *lab = lab_make();
 	const struct frame_spec spec = lab_tcp(1, SYN);
 	struct frame_spec specs[8];
 	struct weir_verdict verdicts[8];
 	uint16_t old = lab_send(lab, &spec).backend;
 
-	(void)unused;
 	flag(lab, old, CLOSED);
 	leave_out(lab, 0, old);
 	for (unsigned int i = 0; i < 8; i++) {
@@ -106,7 +104,7 @@ static void move_flow_burst_of_syns_moves_once(void **unused) {
 
 // In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go
 // where its SYN went.
-static void move_flow_in_a_flood_goes_where_its_ack_will(void **unused) {
+TEST(move_flow_in_a_flood_goes_where_its_ack_will) {
 	struct weir_selection_params params =
 		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
 	struct weir_pipeline_params pipeline = lab_params();
@@ -114,7 +112,6 @@ static void move_flow_in_a_flood_goes_where_its_ack_will(void **unused) {
 	unsigned int count = 0;
 	struct lab *lab;
 
-	(void)unused;
 	pipeline.flow_table.half_open_percent = 25;
 	lab = lab_open(&pipeline);
 	lab_publish_default(lab);
@@ -156,14 +153,13 @@ static void move_flow_in_a_flood_goes_where_its_ack_will(void **unused) {
 }
 
 // A burst of datagrams moves its flow once; all of them go to the new backend.
-static void move_flow_burst_of_datagrams_moves_once(void **unused) {
+TEST(move_flow_burst_of_datagrams_moves_once) {
 	struct lab *lab = lab_make();
 	const struct frame_spec spec = udp(1);
 	struct frame_spec specs[8];
 	struct weir_verdict verdicts[8];
 	uint16_t old = lab_send(lab, &spec).backend, new = (uint16_t)(9 - old);
 
-	(void)unused;
 	flag(lab, old, DOWN);
 	leave_out(lab, 1, old);
 	for (unsigned int i = 0; i < 8; i++) {
@@ -194,13 +190,12 @@ static void move_flow_burst_of_datagrams_moves_once(void **unused) {
 
 // A flow whose first datagram was chosen a backend that is down, by a selection older than the row,
 // is half-open at the next one, too.
-static void move_flow_first_datagram_leaves_it_half_open(void **unused) {
+TEST(move_flow_first_datagram_leaves_it_half_open) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
 	struct lab *lab = lab_make();
 	unsigned int moved = 0;
 
-	(void)unused;
 	lab_publish_policy(lab, &params, (uint16_t[]){4, 5}, 2);
 	flag(lab, 4, DOWN);
 	for (uint16_t n = 0; n < 8; n++) {
@@ -222,11 +217,10 @@ static void move_flow_first_datagram_leaves_it_half_open(void **unused) {
 }
 
 // Rows are published before selections: one that still names the backend leads nowhere else.
-static void move_flow_older_selection_moves_nothing(void **unused) {
+TEST(move_flow_older_selection_moves_nothing) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
 
-	(void)unused;
 	for (unsigned int i = 0; i < 2; i++) {
 		uint16_t service = i == 0 ? 1 : 0;
 		uint16_t old = lab_send(lab, &specs[i]).backend;
@@ -252,14 +246,13 @@ static void move_flow_older_selection_moves_nothing(void **unused) {
 }
 
 // A SYN that moves its flow takes the packets behind it along, and those only.
-static void move_flow_syn_takes_followers_along(void **unused) {
+TEST(move_flow_syn_takes_followers_along) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[5] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, ACK),
 		lab_tcp(2, ACK), lab_tcp(1, ACK)};
 	struct weir_verdict verdicts[5];
 	uint16_t old, other, new;
 
-	(void)unused;
 	specs[4].tags = 1; // a packet of the slow path
 	old = lab_send(lab, &specs[1]).backend;
 	lab_send(lab, &specs[0]);
@@ -282,13 +275,12 @@ static void move_flow_syn_takes_followers_along(void **unused) {
 }
 
 // Half-open flows leave a backend that takes no new ones, established ones do not.
-static void move_flow_closed_backend_keeps_established_flows(void **unused) {
+TEST(move_flow_closed_backend_keeps_established_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
 	uint16_t old = lab_send(lab, &syn).backend, new;
 	struct weir_verdict verdict;
 
-	(void)unused;
 	flag(lab, old, CLOSED);
 	leave_out(lab, 0, old);
 	verdict = lab_send(lab, &syn);
@@ -309,12 +301,11 @@ static void move_flow_closed_backend_keeps_established_flows(void **unused) {
 }
 
 // The TCP flows of a backend that is down go on, and so do errors about them.
-static void move_flow_down_backend_keeps_tcp_flows(void **unused) {
+TEST(move_flow_down_backend_keeps_tcp_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
 	uint16_t old = lab_send(lab, &syn).backend;
 
-	(void)unused;
 	flag(lab, old, DOWN);
 	leave_out(lab, 0, old);
 	for (unsigned int i = 0; i < 3; i++) {
@@ -333,7 +324,7 @@ static void move_flow_down_backend_keeps_tcp_flows(void **unused) {
 }
 
 // A burst of an established flow moves it once, and an RST of its client goes to the old backend.
-static void move_flow_rehash_moves_once(void **unused) {
+TEST(move_flow_rehash_moves_once) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[6] = {lab_tcp(1, RST), lab_tcp(1, ACK), lab_tcp(1, ACK),
 		lab_tcp(1, FIN | ACK), lab_tcp(1, ACK), lab_tcp(1, ACK)};
@@ -341,7 +332,6 @@ static void move_flow_rehash_moves_once(void **unused) {
 	struct weir_verdict verdicts[6];
 	uint16_t old, new;
 
-	(void)unused;
 	specs[4].tags = 2; // a packet of the slow path
 	old = lab_send(lab, &syn).backend;
 	lab_send(lab, &specs[1]);
@@ -369,8 +359,7 @@ static void move_flow_rehash_moves_once(void **unused) {
 
 // A burst of an established flow ends it once; each packet gets an answer. A SYN in it has begun a
 // flow at another backend: the packets with it belong to that one.
-static void move_flow_reset_ends_once(void **unused) {
-	(void)unused;
+TEST(move_flow_reset_ends_once) {
 	for (unsigned int with_syn = 0; with_syn < 2; with_syn++) {
 		struct lab *lab = lab_make();
 		struct frame_spec specs[4] = {
@@ -413,7 +402,7 @@ static void move_flow_reset_ends_once(void **unused) {
 
 // Without a token the flow stays, and gets its RST later. A reply that could not be sent was
 // counted as dropped already.
-static void move_flow_reset_waits_for_a_token(void **unused) {
+TEST(move_flow_reset_waits_for_a_token) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec last = lab_tcp(2, ACK);
 	const struct weir_worker_counters *counters;
@@ -422,7 +411,6 @@ static void move_flow_reset_waits_for_a_token(void **unused) {
 	struct lab *lab;
 	struct frame f;
 
-	(void)unused;
 	params.resets_per_second = 1;
 	lab = lab_open(&params);
 	lab_publish_default(lab);
@@ -462,12 +450,11 @@ static void move_flow_reset_waits_for_a_token(void **unused) {
 }
 
 // Removed with its service: there is nobody else.
-static void move_flow_removed_service_keeps_flows(void **unused) {
+TEST(move_flow_removed_service_keeps_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
 	struct weir_verdict before[2], verdict;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 2; i++) {
 		before[i] = lab_send(lab, &specs[i]);
 		flag(lab, before[i].backend, DOWN);
@@ -481,23 +468,4 @@ static void move_flow_removed_service_keeps_flows(void **unused) {
 	}
 	lab_check_counters(lab);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(move_flow_burst_of_syns_moves_once),
-		cmocka_unit_test(move_flow_in_a_flood_goes_where_its_ack_will),
-		cmocka_unit_test(move_flow_burst_of_datagrams_moves_once),
-		cmocka_unit_test(move_flow_first_datagram_leaves_it_half_open),
-		cmocka_unit_test(move_flow_older_selection_moves_nothing),
-		cmocka_unit_test(move_flow_syn_takes_followers_along),
-		cmocka_unit_test(move_flow_closed_backend_keeps_established_flows),
-		cmocka_unit_test(move_flow_down_backend_keeps_tcp_flows),
-		cmocka_unit_test(move_flow_rehash_moves_once),
-		cmocka_unit_test(move_flow_reset_ends_once),
-		cmocka_unit_test(move_flow_reset_waits_for_a_token),
-		cmocka_unit_test(move_flow_removed_service_keeps_flows),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -2,16 +2,13 @@
 //
 // New flows: choice by policy, flow control, what is counted and sampled, on a real segment.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "edges.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN_ACK 0x11
 #define SYN 0x02
@@ -68,11 +65,12 @@ static struct lab *make(const struct weir_selection_params *params) {
 	return lab;
 }
 
-static void new_flow_round_robin_is_exact(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(new_flow_round_robin_is_exact) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
 
-	(void)state;
 	for (uint16_t n = 0; n < 4001; n++) {
 		struct weir_verdict verdict = send_tcp(lab, n, SYN);
 
@@ -88,8 +86,7 @@ static void new_flow_round_robin_is_exact(void **state) {
 	lab_free(lab);
 }
 
-static void new_flow_every_policy_forwards_and_counts(void **state) {
-	(void)state;
+TEST(new_flow_every_policy_forwards_and_counts) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
 		struct lab *lab = make(&params);
@@ -117,12 +114,11 @@ static void new_flow_every_policy_forwards_and_counts(void **state) {
 }
 
 // S6: a change of policy moves no flow, and the new policy is used at once.
-static void new_flow_s6_policy_changes_live(void **state) {
+TEST(new_flow_s6_policy_changes_live) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_MAGLEV);
 	struct lab *lab = make(&params);
 	uint16_t backend[200];
 
-	(void)state;
 	for (uint16_t n = 0; n < 200; n++) {
 		backend[n] = send_tcp(lab, n, SYN).backend;
 		send_tcp(lab, n, ACK);
@@ -162,12 +158,11 @@ static void new_flow_s6_policy_changes_live(void **state) {
 	lab_free(lab);
 }
 
-static void new_flow_beyond_the_limit_is_rejected_under_its_reason(void **state) {
+TEST(new_flow_beyond_the_limit_is_rejected_under_its_reason) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct weir_verdict verdict;
 	struct lab *lab;
 
-	(void)state;
 	params.settings.max_active_flows = 5;
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	lab = make(&params);
@@ -196,8 +191,7 @@ static void new_flow_beyond_the_limit_is_rejected_under_its_reason(void **state)
 
 // A backend whose row says so takes no new flow while another can, with any policy; the flows that
 // it has go on.
-static void new_flow_avoids_a_backend_with_a_full_accept_queue(void **state) {
-	(void)state;
+TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
 		struct lab *lab = make(&params);
@@ -236,8 +230,7 @@ static void new_flow_avoids_a_backend_with_a_full_accept_queue(void **state) {
 }
 
 // Forged SYNs and datagrams bring no backend to its limit, with any policy; handshakes do.
-static void new_flow_half_open_flows_do_not_count_towards_the_limit(void **state) {
-	(void)state;
+TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
 		struct lab *lab;
@@ -268,8 +261,7 @@ static void new_flow_half_open_flows_do_not_count_towards_the_limit(void **state
 
 // While half-open flows evict each other, a SYN and its ACK go to the same backend although nothing
 // may be left of the former: by the Maglev fallback, with any policy.
-static void new_flow_syn_and_ack_agree_in_a_flood(void **state) {
-	(void)state;
+TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_pipeline_params pipeline = lab_params();
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -298,8 +290,7 @@ static void new_flow_syn_and_ack_agree_in_a_flood(void **state) {
 	}
 }
 
-static void new_flow_beyond_the_limit_spills_and_is_counted(void **state) {
-	(void)state;
+TEST(new_flow_beyond_the_limit_spills_and_is_counted) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
 		struct lab *lab;
@@ -329,8 +320,7 @@ static void new_flow_beyond_the_limit_spills_and_is_counted(void **state) {
 	}
 }
 
-static void new_flow_service_times_are_sampled_only_if_needed(void **state) {
-	(void)state;
+TEST(new_flow_service_times_are_sampled_only_if_needed) {
 	for (unsigned int times = 0; times < 2; times++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 		struct weir_sample_ring *ring;
@@ -378,8 +368,7 @@ static uint64_t established(const struct lab *lab) {
 }
 
 // Only where they are asked for, and only those that began with a SYN.
-static void new_flow_counts_established_connections(void **state) {
-	(void)state;
+TEST(new_flow_counts_established_connections) {
 	for (unsigned int counted = 0; counted < 2; counted++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 		uint16_t backend;
@@ -413,8 +402,7 @@ static uint64_t half_open(const struct lab *lab) {
 }
 
 // Only where control wants to know, whatever ends them.
-static void new_flow_shows_half_open_flows(void **state) {
-	(void)state;
+TEST(new_flow_shows_half_open_flows) {
 	for (unsigned int shown = 0; shown < 2; shown++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 		uint16_t backend;
@@ -449,13 +437,12 @@ static void new_flow_shows_half_open_flows(void **state) {
 	}
 }
 
-static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state) {
+TEST(new_flow_samples_that_nobody_reads_are_lost_and_counted) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
 	struct lab *lab;
 	uint64_t *head;
 
-	(void)state;
 	params.settings.needs |= WEIR_NEEDS_TIMES;
 	lab = make(&params);
 	ring = samples_of(lab);
@@ -479,11 +466,10 @@ static void new_flow_samples_that_nobody_reads_are_lost_and_counted(void **state
 }
 
 // The same for a service that is not the first: its backends' ids are not those of its candidates.
-static void new_flow_policies_work_for_any_service(void **state) {
+TEST(new_flow_policies_work_for_any_service) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_FAIR_SHARE};
 
-	(void)state;
 	for (unsigned int p = 0; p < 2; p++) {
 		for (unsigned int limit = 0; limit < 2; limit++) {
 			struct weir_selection_params params =
@@ -512,13 +498,12 @@ static void new_flow_policies_work_for_any_service(void **state) {
 }
 
 // An id that another service had, which predicted its end far ahead, begins anew: with its row.
-static void new_flow_reused_id_inherits_nothing(void **state) {
+TEST(new_flow_reused_id_inherits_nothing) {
 	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_selection_params second =
 		weir_selection_defaults(1, WEIR_POLICY_FAIR_SHARE, LAB_SLOTS);
 	struct lab *lab = lab_make();
 
-	(void)state;
 	lab->control->costs[3] = 1000 * MS;
 	lab->rows[3].flags |= WEIR_BACKEND_AT_LIMIT;
 	lab_publish_backends(lab);
@@ -548,12 +533,11 @@ static void new_flow_reused_id_inherits_nothing(void **state) {
 }
 
 // With DSR, a refused connection is a SYN that nothing follows: an error once it has timed out.
-static void new_flow_unanswered_counts_as_error(void **state) {
+TEST(new_flow_unanswered_counts_as_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab;
 	uint16_t refusing;
 
-	(void)state;
 	params.settings.error_window_ms = 30000;
 	lab = make(&params);
 	refusing = send_tcp(lab, 0, SYN).backend;
@@ -578,14 +562,13 @@ static void new_flow_unanswered_counts_as_error(void **state) {
 
 // A port is used again, and data comes with the SYN in one burst: all of it goes where the SYN
 // goes.
-static void new_flow_takes_the_rest_of_its_burst_along(void **state) {
+TEST(new_flow_takes_the_rest_of_its_burst_along) {
 	static const uint8_t flags[] = {SYN, ACK, ACK};
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
 	struct weir_verdict verdicts[3];
 
-	(void)state;
 	send_tcp(lab, 1, FIN_ACK);
 	send_burst(lab, 1, flags, 3, verdicts);
 	assert_int_equal(verdicts[0].choice, WEIR_CHOICE_NEW);
@@ -600,10 +583,9 @@ static void new_flow_takes_the_rest_of_its_burst_along(void **state) {
 
 // What follows a SYN in its burst does not overtake it: a SYN of a known flow, which may be forged,
 // and the FIN or RST behind it, find the flow as it was.
-static void new_flow_syn_of_a_known_flow_is_not_overtaken(void **state) {
+TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	static const uint8_t last[] = {FIN_ACK, RST};
 
-	(void)state;
 	for (unsigned int i = 0; i < 2; i++) {
 		const uint8_t flags[] = {SYN, last[i]};
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -627,11 +609,10 @@ static void new_flow_syn_of_a_known_flow_is_not_overtaken(void **state) {
 
 // A client comes again with a port whose flow has expired and was not swept yet: its old entry is
 // ended before the new one is made.
-static void new_flow_replaces_its_expired_entry(void **state) {
+TEST(new_flow_replaces_its_expired_entry) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
 
-	(void)state;
 	for (uint16_t n = 0; n < 100; n++) {
 		send_tcp(lab, n, SYN);
 		send_tcp(lab, n, ACK);
@@ -659,13 +640,12 @@ static void new_flow_replaces_its_expired_entry(void **state) {
 
 // A connection that another instance accepted, or this one before a restart: one packet and then
 // nothing, or an RST, says nothing of its backend.
-static void new_flow_in_mid_flow_is_no_error(void **state) {
+TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);
 	uint64_t errors = 0, new_flows = 0;
 	int64_t open = 0;
 
-	(void)state;
 	for (uint16_t n = 0; n < 200; n++) {
 		assert_int_equal(send_tcp(lab, n, ACK).choice, WEIR_CHOICE_NEW);
 		if (n % 2 == 0) {
@@ -687,13 +667,12 @@ static void new_flow_in_mid_flow_is_no_error(void **state) {
 }
 
 // With a full table all packets of a flow go to the Maglev fallback, also the first.
-static void new_flow_untracked_packets_agree(void **state) {
+TEST(new_flow_untracked_packets_agree) {
 	struct weir_pipeline_params pipeline = lab_params();
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	unsigned int untracked = 0, seen = 0;
 	struct lab *lab;
 
-	(void)state;
 	pipeline.flow_table.flows = 64;
 	pipeline.flow_table.half_open_percent = 50;
 	lab = lab_open(&pipeline);
@@ -721,31 +700,4 @@ static void new_flow_untracked_packets_agree(void **state) {
 	assert_in_range(lab_counters(lab)->flow_untracked, untracked, 3 * untracked);
 	lab_check_counters(lab);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new_flow_round_robin_is_exact),
-		cmocka_unit_test(new_flow_every_policy_forwards_and_counts),
-		cmocka_unit_test(new_flow_s6_policy_changes_live),
-		cmocka_unit_test(new_flow_beyond_the_limit_is_rejected_under_its_reason),
-		cmocka_unit_test(new_flow_avoids_a_backend_with_a_full_accept_queue),
-		cmocka_unit_test(new_flow_half_open_flows_do_not_count_towards_the_limit),
-		cmocka_unit_test(new_flow_syn_and_ack_agree_in_a_flood),
-		cmocka_unit_test(new_flow_beyond_the_limit_spills_and_is_counted),
-		cmocka_unit_test(new_flow_service_times_are_sampled_only_if_needed),
-		cmocka_unit_test(new_flow_counts_established_connections),
-		cmocka_unit_test(new_flow_shows_half_open_flows),
-		cmocka_unit_test(new_flow_samples_that_nobody_reads_are_lost_and_counted),
-		cmocka_unit_test(new_flow_policies_work_for_any_service),
-		cmocka_unit_test(new_flow_reused_id_inherits_nothing),
-		cmocka_unit_test(new_flow_unanswered_counts_as_error),
-		cmocka_unit_test(new_flow_takes_the_rest_of_its_burst_along),
-		cmocka_unit_test(new_flow_replaces_its_expired_entry),
-		cmocka_unit_test(new_flow_syn_of_a_known_flow_is_not_overtaken),
-		cmocka_unit_test(new_flow_in_mid_flow_is_no_error),
-		cmocka_unit_test(new_flow_untracked_packets_agree),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

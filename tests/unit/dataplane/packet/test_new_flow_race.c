@@ -14,15 +14,12 @@ static inline const struct weir_selection_view *look(struct weir_reader *reader,
 #include "new_flow.c"
 #undef weir_reader_selection
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define LOOKS 6 // more than a burst of two packets takes
 
@@ -50,10 +47,11 @@ static struct rte_mbuf *packet(uint32_t flow, uint8_t flags) {
 	return frame_mbuf(f.bytes, f.n, 128);
 }
 
+TEST_GROUP(lab_eal);
+
 // Service 0 has no backend until that moment, service 1 has the first two and flows there. Whatever
 // a policy chooses for service 0 is one of its own.
-static void no_policy_chooses_from_a_table_that_it_has_not_adopted(void **state) {
-	(void)state;
+TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 	for (publish_at = 1; publish_at <= LOOKS; publish_at++) {
 		struct weir_verdict verdicts[2];
 		struct rte_mbuf *packets[2];
@@ -98,12 +96,4 @@ static void no_policy_chooses_from_a_table_that_it_has_not_adopted(void **state)
 		}
 		lab_free(lab);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_policy_chooses_from_a_table_that_it_has_not_adopted),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -2,17 +2,12 @@
 //
 // Two workers behind a port that spreads packets by RSS: ICMP errors and fragments come to the one
 // that does not have the flow.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "offer.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define SYN 0x02
 #define FLOWS 40
@@ -81,14 +76,15 @@ static void build_error(uint16_t n, struct frame *ret) {
 	frame_build(&spec, ret);
 }
 
-static void offered_errors_reach_the_flow(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(offered_errors_reach_the_flow) {
 	const uint16_t ids[] = {0, 1, 2, 3}, last[] = {3};
 	struct weir_selection_params params =
 		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
 	struct two two = make(2);
 	uint16_t backend[FLOWS];
 
-	(void)state;
 	lab_publish_policy(two.lab, &params, ids, 4);
 	for (uint16_t n = 0; n < FLOWS; n++) {
 		struct frame_spec syn = lab_tcp(n, SYN);
@@ -112,8 +108,7 @@ static void offered_errors_reach_the_flow(void **state) {
 	unmake(&two);
 }
 
-static void offers_end_with_the_last_worker(void **state) {
-	(void)state;
+TEST(offers_end_with_the_last_worker) {
 	for (uint32_t workers = 0; workers < 3; workers++) {
 		struct two two = make(workers);
 		struct weir_verdict verdict;
@@ -130,7 +125,7 @@ static void offers_end_with_the_last_worker(void **state) {
 }
 
 // A flood of errors about unknown flows costs the other workers no more than this.
-static void offers_are_limited(void **state) {
+TEST(offers_are_limited) {
 	static const struct {
 		uint32_t workers;
 		uint32_t offers; // of one worker
@@ -138,7 +133,6 @@ static void offers_are_limited(void **state) {
 		{64, WEIR_OFFERED_PER_SECOND / 63}};
 	struct frame f;
 
-	(void)state;
 	build_error(1, &f);
 	for (unsigned int c = 0; c < RTE_DIM(cases); c++) {
 		struct two two = make(cases[c].workers);
@@ -170,14 +164,13 @@ static void build_fragment(uint16_t fragment, struct frame *ret) {
 	frame_fix_ipv4(ret);
 }
 
-static void offered_fragments_reach_the_flow(void **state) {
+TEST(offered_fragments_reach_the_flow) {
 	static const uint16_t fragments[] = {0x2000, 0x2004, 8};
 	const struct frame_spec whole = {.family = 4, .protocol = 17, .destination_port = 53};
 	const uint16_t ids[] = {4, 5};
 	struct two two = make(2);
 	uint16_t backend = lab_send(two.lab, &whole).backend, another = ids[backend == 4];
 
-	(void)state;
 	lab_publish_selection(two.lab, 1, &another, 1);
 	weir_pipeline_settle(two.other);
 	for (unsigned int i = 0; i < RTE_DIM(fragments); i++) {
@@ -192,15 +185,4 @@ static void offered_fragments_reach_the_flow(void **state) {
 		assert_int_equal(verdict.backend, backend);
 	}
 	unmake(&two);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(offered_errors_reach_the_flow),
-		cmocka_unit_test(offers_end_with_the_last_worker),
-		cmocka_unit_test(offers_are_limited),
-		cmocka_unit_test(offered_fragments_reach_the_flow),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

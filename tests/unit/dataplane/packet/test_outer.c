@@ -4,15 +4,12 @@
 // row itself, which test_encap.c takes apart; rows that must not be used are not.
 #include "outer.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "backend_row.h"
 #include "frames.h"
+#include "test.h"
 
 #define PORTS 4
 #define SERVICES 10
@@ -44,8 +41,7 @@ static struct weir_backend_row row_of(unsigned int n) {
 	return row;
 }
 
-static void outer_push_gives_the_bytes_of_encap_push(void **state) {
-	(void)state;
+TEST(outer_push_gives_the_bytes_of_encap_push) {
 	for (unsigned int n = 0; n < 40000; n++) {
 		struct weir_backend_row row = row_of(n % 1009);
 		struct frame_spec spec = {.family = n % 3 ? 4 : 6,
@@ -92,14 +88,13 @@ static void outer_push_gives_the_bytes_of_encap_push(void **state) {
 
 // Whatever a row says, no copy of it leads out of bounds or to a port or service that is not there;
 // one that is refused leaves the copy before as it is.
-static void outer_of_an_unusable_row_forwards_nothing(void **state) {
+TEST(outer_of_an_unusable_row_forwards_nothing) {
 	const struct weir_backend_row gone = {0};
 	struct weir_outer outer, before;
 	unsigned int refused = 0;
 	unsigned int usable = 0;
 	uint64_t random = 1;
 
-	(void)state;
 	assert_true(weir_outer_adopt(&outer, &gone, 1, PORTS, SERVICES));
 	assert_int_equal(outer.inner_max, 0);
 	assert_int_equal(outer.head.flags, 0);
@@ -133,13 +128,4 @@ static void outer_of_an_unusable_row_forwards_nothing(void **state) {
 	}
 	assert_in_range(usable, 20000, 180000);
 	assert_in_range(refused, 20000, 180000);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outer_push_gives_the_bytes_of_encap_push),
-		cmocka_unit_test(outer_of_an_unusable_row_forwards_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

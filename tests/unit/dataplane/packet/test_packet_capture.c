@@ -4,12 +4,8 @@
 // RSS: a record has the bucket that the distributor found, and the state of the flow.
 #include "packet_capture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "burst.h"
 #include "distribute.h"
@@ -17,6 +13,7 @@
 #include "flow_parts.h"
 #include "pipeline_lab.h"
 #include "pipeline_parts.h"
+#include "test.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -119,44 +116,33 @@ static void follow_flows(struct own *own) {
 	assert_true(different > FLOWS / 2);
 }
 
-static void buckets_of_hashes_are_recorded(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(buckets_of_hashes_are_recorded) {
 	struct own own = make(NULL);
 
-	(void)state;
 	follow_flows(&own);
 	unmake(&own);
 }
 
-static void buckets_of_rss_are_recorded(void **state) {
+TEST(buckets_of_rss_are_recorded) {
 	struct own own = make(&key);
 
-	(void)state;
 	follow_flows(&own);
 	unmake(&own);
 }
 
 // An echo request.
-static void what_has_no_flow_has_no_state(void **state) {
+TEST(what_has_no_flow_has_no_state) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct own own = make(NULL);
 	struct weir_capture_record record;
 	uint32_t bucket;
 
-	(void)state;
 	record = process(&own, &echo, &bucket);
 	assert_int_equal(record.kind, WEIR_PACKET_ECHO);
 	assert_int_equal(record.bucket, WEIR_CAPTURE_NO_BUCKET);
 	assert_int_equal(record.flow_state, WEIR_CAPTURE_NONE);
 	assert_int_equal(record.hash, 0);
 	unmake(&own);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buckets_of_hashes_are_recorded),
-		cmocka_unit_test(buckets_of_rss_are_recorded),
-		cmocka_unit_test(what_has_no_flow_has_no_state),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -3,16 +3,14 @@
 // Packet match: keys of whole, odd and cut packets, and each filter of a capture.
 #include "packet_match.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_byteorder.h>
 
 #include "edges.h"
 #include "frames.h"
+#include "test.h"
 
 static struct weir_flow_key key_of(const struct frame_spec *spec) {
 	struct weir_flow_key key;
@@ -23,7 +21,7 @@ static struct weir_flow_key key_of(const struct frame_spec *spec) {
 	return key;
 }
 
-static void keys_are_those_of_the_packet(void **state) {
+TEST(keys_are_those_of_the_packet) {
 	static const uint8_t hop_by_hop[8] = {17};
 	const struct frame_spec specs[] = {{.family = 4, .protocol = 6},
 		{.family = 4, .protocol = 17, .destination_port = 53}, {.family = 6, .protocol = 6},
@@ -35,7 +33,6 @@ static void keys_are_those_of_the_packet(void **state) {
 			.option_bytes = 8,
 			.first_header = 0}};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
 		struct weir_flow_key key = key_of(&specs[i]);
 		bool ipv4 = specs[i].family == 4;
@@ -51,8 +48,7 @@ static void keys_are_those_of_the_packet(void **state) {
 }
 
 // The bytes end where they end: ASan finds a read behind them.
-static void whatever_is_cut_off_is_not_known(void **state) {
-	(void)state;
+TEST(whatever_is_cut_off_is_not_known) {
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct frame f;
 
@@ -77,7 +73,7 @@ static struct weir_capture_terms any(void) {
 		.service = WEIR_SERVICE_NONE, .backend = WEIR_BACKEND_NONE};
 }
 
-static void each_filter_holds(void **state) {
+TEST(each_filter_holds) {
 	const struct frame_spec tcp = {.family = 4, .protocol = 6};
 	const struct frame_spec ping4 = {.family = 4, .protocol = 1, .icmp_type = 8};
 	const struct frame_spec ping6 = {.family = 6, .protocol = 58, .icmp_type = 128};
@@ -85,7 +81,6 @@ static void each_filter_holds(void **state) {
 				   icmp6 = key_of(&ping6);
 	struct weir_capture_terms terms = any();
 
-	(void)state;
 	assert_true(weir_packet_matches(&terms, &key));
 	terms.protocol = 17;
 	assert_false(weir_packet_matches(&terms, &key));
@@ -112,11 +107,10 @@ static void each_filter_holds(void **state) {
 	assert_false(weir_packet_matches(&terms, &key));
 }
 
-static void a_client_may_be_a_prefix(void **state) {
+TEST(a_client_may_be_a_prefix) {
 	const struct frame_spec tcp = {.family = 6, .protocol = 6};
 	const struct weir_flow_key key = key_of(&tcp);
 
-	(void)state;
 	for (uint8_t bits = 0; bits <= 128; bits++) {
 		struct weir_capture_terms terms = any();
 
@@ -135,15 +129,4 @@ static void a_client_may_be_a_prefix(void **state) {
 		terms.client_bits = 0;
 		assert_false(weir_packet_matches(&terms, &key));
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_are_those_of_the_packet),
-		cmocka_unit_test(whatever_is_cut_off_is_not_known),
-		cmocka_unit_test(each_filter_holds),
-		cmocka_unit_test(a_client_may_be_a_prefix),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

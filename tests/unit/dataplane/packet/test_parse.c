@@ -4,17 +4,14 @@
 // length; the two parsers against each other; flags, keys, hashes and segments.
 #include "parse.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "edges.h"
 #include "frames.h"
 #include "icmp.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define HEADROOM 128
 #define SEED 77
@@ -89,11 +86,12 @@ static void run_edges(struct lab *lab, unsigned int *drops) {
 	}
 }
 
-static void parse_edges_get_their_verdicts(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(parse_edges_get_their_verdicts) {
 	unsigned int drops[WEIR_DROP_REASON_COUNT] = {0};
 	struct lab *lab = lab_make();
 
-	(void)state;
 	assert_true(edge_count >= 100);
 	run_edges(lab, drops);
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
@@ -126,10 +124,9 @@ static enum weir_drop_reason reason_of_cut(
 	return n < f->l3 + 40 ? WEIR_DROP_IPV6_TRUNCATED : WEIR_DROP_IPV6_PAYLOAD_LENGTH;
 }
 
-static void parse_frame_cut_at_every_length_is_dropped(void **state) {
+TEST(parse_frame_cut_at_every_length_is_dropped) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct frame f;
 
@@ -177,10 +174,9 @@ static void cut_packet(const struct frame_spec *spec, struct frame *f, uint32_t 
 	f->n = n;
 }
 
-static void parse_packet_cut_at_every_length_is_dropped(void **state) {
+TEST(parse_packet_cut_at_every_length_is_dropped) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		uint32_t whole, first;
 		struct frame f;
@@ -206,10 +202,9 @@ static void parse_packet_cut_at_every_length_is_dropped(void **state) {
 }
 
 // What is wrong above a valid IP header is none of our business when it is not for a VIP.
-static void parse_short_packet_of_others_goes_to_the_kernel(void **state) {
+TEST(parse_short_packet_of_others_goes_to_the_kernel) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct frame_spec spec = valid[i];
 		uint32_t first;
@@ -249,10 +244,9 @@ static void compare_parsers(const uint8_t *bytes, uint32_t n, uint64_t ol_flags)
 	frame_mbuf_free(m);
 }
 
-static void parse_fast_agrees_with_slow(void **state) {
+TEST(parse_fast_agrees_with_slow) {
 	uint64_t random = 42;
 
-	(void)state;
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct frame f;
 
@@ -283,7 +277,7 @@ static void parse_fast_agrees_with_slow(void **state) {
 }
 
 // Valid TCP and UDP with up to one VLAN tag must take the fast path.
-static void parse_fast_takes_most_valid_packets(void **state) {
+TEST(parse_fast_takes_most_valid_packets) {
 	static const struct {
 		struct frame_spec spec;
 		bool fast;
@@ -302,7 +296,6 @@ static void parse_fast_takes_most_valid_packets(void **state) {
 		{{.family = 4, .protocol = 1, .icmp_type = 8, .payload = 56}, false},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
 		struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 		struct weir_summary s;
@@ -330,8 +323,7 @@ static void parse_fast_takes_most_valid_packets(void **state) {
 
 // --- fields ---------------------------------------------------------------------------------
 
-static void parse_valid_packets_fill_the_descriptor(void **state) {
-	(void)state;
+TEST(parse_valid_packets_fill_the_descriptor) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		const struct frame_spec *spec = &valid[i];
 		struct weir_descriptor d;
@@ -363,10 +355,9 @@ static void parse_valid_packets_fill_the_descriptor(void **state) {
 	}
 }
 
-static void parse_hash_is_that_of_the_policy(void **state) {
+TEST(parse_hash_is_that_of_the_policy) {
 	struct weir_flow_key key = {.family = 4, .protocol = 6};
 
-	(void)state;
 	memcpy(key.source, frame_client4, 4);
 	memcpy(key.destination, frame_vip4, 4);
 	frame_put16((uint8_t *)&key.source_port, 40000);
@@ -397,8 +388,7 @@ static int event_of(unsigned int flags) {
 	return (flags & 2) && !ack ? WEIR_FLOW_EVENT_SYN : WEIR_FLOW_EVENT_DATA;
 }
 
-static void parse_tcp_flags_give_events(void **state) {
-	(void)state;
+TEST(parse_tcp_flags_give_events) {
 	for (unsigned int flags = 0; flags < 256; flags++) {
 		struct frame_spec spec = {
 			.family = 6, .protocol = 6, .tcp_flags = (uint8_t)flags, .payload = 4};
@@ -421,7 +411,7 @@ static void parse_tcp_flags_give_events(void **state) {
 	}
 }
 
-static void parse_trusts_the_nic_about_ipv4_checksums(void **state) {
+TEST(parse_trusts_the_nic_about_ipv4_checksums) {
 	static const struct {
 		uint64_t flags;
 		int kind;
@@ -432,7 +422,6 @@ static void parse_trusts_the_nic_about_ipv4_checksums(void **state) {
 		{RTE_MBUF_F_RX_IP_CKSUM_NONE, WEIR_PACKET_BROKEN},
 	};
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(rows); i++) {
 		struct weir_descriptor d;
 		struct rte_mbuf *m;
@@ -465,8 +454,7 @@ static struct rte_mbuf *chain_of(
 	return parts[0];
 }
 
-static void parse_segments_cut_anywhere_parse_alike(void **state) {
-	(void)state;
+TEST(parse_segments_cut_anywhere_parse_alike) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor whole, pieces;
 		struct rte_mbuf *parts[3];
@@ -493,8 +481,7 @@ static void parse_segments_cut_anywhere_parse_alike(void **state) {
 }
 
 // Without room to bring the headers together, they count as truncated: never read beyond.
-static void parse_segments_without_room_are_truncated(void **state) {
-	(void)state;
+TEST(parse_segments_without_room_are_truncated) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor d;
 		struct rte_mbuf *parts[3];
@@ -512,23 +499,4 @@ static void parse_segments_without_room_are_truncated(void **state) {
 			}
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parse_edges_get_their_verdicts),
-		cmocka_unit_test(parse_frame_cut_at_every_length_is_dropped),
-		cmocka_unit_test(parse_packet_cut_at_every_length_is_dropped),
-		cmocka_unit_test(parse_short_packet_of_others_goes_to_the_kernel),
-		cmocka_unit_test(parse_fast_agrees_with_slow),
-		cmocka_unit_test(parse_fast_takes_most_valid_packets),
-		cmocka_unit_test(parse_valid_packets_fill_the_descriptor),
-		cmocka_unit_test(parse_hash_is_that_of_the_policy),
-		cmocka_unit_test(parse_tcp_flags_give_events),
-		cmocka_unit_test(parse_trusts_the_nic_about_ipv4_checksums),
-		cmocka_unit_test(parse_segments_cut_anywhere_parse_alike),
-		cmocka_unit_test(parse_segments_without_room_are_truncated),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -6,18 +6,15 @@
 #include "pipeline.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "distribute.h"
 #include "edges.h"
 #include "flow_query.h"
 #include "frames.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN_ACK 0x11
 #define SYN 0x02
@@ -58,11 +55,12 @@ static const struct weir_share_counters *service_of(const struct lab *lab, uint3
 
 // --- flows ----------------------------------------------------------------------------------
 
-static void pipeline_new_flow_goes_to_the_choice_of_maglev(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(pipeline_new_flow_goes_to_the_choice_of_maglev) {
 	struct lab *lab = lab_make();
 	unsigned int seen = 0;
 
-	(void)state;
 	for (uint16_t n = 0; n < 200; n++) {
 		uint16_t backend = chosen(lab, n);
 		struct weir_verdict verdict = send_tcp(lab, n, SYN);
@@ -84,10 +82,9 @@ static void pipeline_new_flow_goes_to_the_choice_of_maglev(void **state) {
 }
 
 // The packet that leaves carries the header of the chosen backend, whatever the families.
-static void pipeline_forwards_to_the_chosen_backend(void **state) {
+TEST(pipeline_forwards_to_the_chosen_backend) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (uint16_t n = 0; n < 120; n++) {
 		struct frame_spec spec = lab_tcp(n, SYN);
 		const struct weir_backend_row *row;
@@ -120,11 +117,10 @@ static void pipeline_forwards_to_the_chosen_backend(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_s6_flows_stay_when_the_selection_changes(void **state) {
+TEST(pipeline_s6_flows_stay_when_the_selection_changes) {
 	struct lab *lab = lab_make();
 	uint16_t backend[100];
 
-	(void)state;
 	for (uint16_t n = 0; n < 100; n++) {
 		backend[n] = send_tcp(lab, n, SYN).backend;
 		send_tcp(lab, n, ACK);
@@ -147,12 +143,11 @@ static void pipeline_s6_flows_stay_when_the_selection_changes(void **state) {
 }
 
 // A draining backend is in no selection: its flows still run, also when no backend is left.
-static void pipeline_empty_selection_keeps_flows(void **state) {
+TEST(pipeline_empty_selection_keeps_flows) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t backend = verdict.backend;
 
-	(void)state;
 	lab_publish_selection(lab, 0, NULL, 0);
 	verdict = send_tcp(lab, 1, ACK);
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_FLOW, backend);
@@ -165,14 +160,13 @@ static void pipeline_empty_selection_keeps_flows(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_packet_in_mid_flow_enters_as_half_open(void **state) {
+TEST(pipeline_packet_in_mid_flow_enters_as_half_open) {
 	struct lab *lab = lab_make();
 	uint16_t other = 0;
 	struct weir_message message = lab_question(5);
 	struct weir_verdict verdict = send_tcp(lab, 5, ACK);
 	uint16_t backend = verdict.backend;
 
-	(void)state;
 	check(&verdict, WEIR_ACTION_FORWARD, WEIR_CHOICE_NEW, chosen(lab, 5));
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.found, 1);
@@ -192,11 +186,10 @@ static void pipeline_packet_in_mid_flow_enters_as_half_open(void **state) {
 }
 
 // A flood of forged packets, each of its own flow, is limited like a SYN flood.
-static void pipeline_forged_acks_do_not_fill_the_table(void **state) {
+TEST(pipeline_forged_acks_do_not_fill_the_table) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab;
 
-	(void)state;
 	params.flow_table.flows = 1024;
 	params.flow_table.half_open_percent = 25;
 	lab = lab_open(&params);
@@ -211,11 +204,10 @@ static void pipeline_forged_acks_do_not_fill_the_table(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_last_packets_and_syn_ack_enter_nothing(void **state) {
+TEST(pipeline_last_packets_and_syn_ack_enter_nothing) {
 	static const uint8_t flags[] = {RST, RST | ACK, FIN_ACK, SYN_ACK};
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (uint16_t i = 0; i < RTE_DIM(flags); i++) {
 		struct weir_verdict verdict = send_tcp(lab, i, flags[i]);
 
@@ -228,12 +220,11 @@ static void pipeline_last_packets_and_syn_ack_enter_nothing(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_full_table_uses_the_maglev_fallback(void **state) {
+TEST(pipeline_full_table_uses_the_maglev_fallback) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab;
 	unsigned int untracked = 0;
 
-	(void)state;
 	params.flow_table.flows = 64;
 	lab = lab_open(&params);
 	lab_publish_default(lab);
@@ -256,13 +247,12 @@ static void pipeline_full_table_uses_the_maglev_fallback(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_reused_port_is_a_new_flow(void **state) {
+TEST(pipeline_reused_port_is_a_new_flow) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t old = verdict.backend;
 	uint16_t other = (uint16_t)((old + 1) % 4);
 
-	(void)state;
 	send_tcp(lab, 1, ACK);
 	send_tcp(lab, 1, FIN_ACK);
 	lab_publish_selection(lab, 0, &other, 1);
@@ -280,10 +270,9 @@ static void pipeline_reused_port_is_a_new_flow(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_ended_flows_are_counted_by_how(void **state) {
+TEST(pipeline_ended_flows_are_counted_by_how) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (uint16_t n = 0; n < 30; n++) {
 		send_tcp(lab, n, SYN);
 	}
@@ -310,12 +299,11 @@ static void pipeline_ended_flows_are_counted_by_how(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_counts_packets_and_bytes(void **state) {
+TEST(pipeline_counts_packets_and_bytes) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = lab_tcp(9, ACK);
 	struct weir_verdict verdict;
 
-	(void)state;
 	spec.payload = 60;
 	spec.padding = 5;
 	verdict = lab_send(lab, &spec);
@@ -332,14 +320,13 @@ static void pipeline_counts_packets_and_bytes(void **state) {
 
 // --- tables ---------------------------------------------------------------------------------
 
-static void pipeline_without_tables_leaves_all_to_the_kernel(void **state) {
+TEST(pipeline_without_tables_leaves_all_to_the_kernel) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab = lab_open(&params);
 	struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct frame_spec solicitation = {.family = 6, .protocol = 58, .icmp_type = 135};
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
-	(void)state;
 	check(&verdict, WEIR_ACTION_KERNEL, WEIR_CHOICE_NONE, WEIR_BACKEND_NONE);
 	verdict = lab_send(lab, &echo);
 	assert_int_equal(verdict.action, WEIR_ACTION_KERNEL);
@@ -352,12 +339,11 @@ static void pipeline_without_tables_leaves_all_to_the_kernel(void **state) {
 	lab_free(lab);
 }
 
-static void pipeline_service_without_selection_has_no_backend(void **state) {
+TEST(pipeline_service_without_selection_has_no_backend) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab = lab_open(&params);
 	struct weir_verdict verdict;
 
-	(void)state;
 	lab_publish_services(lab);
 	verdict = send_tcp(lab, 1, SYN);
 	assert_int_equal(verdict.action, WEIR_ACTION_DROP);
@@ -367,10 +353,9 @@ static void pipeline_service_without_selection_has_no_backend(void **state) {
 }
 
 // S2, S5: tables may be replaced between any two bursts; what was retired is never read again.
-static void pipeline_follows_ten_thousand_publications(void **state) {
+TEST(pipeline_follows_ten_thousand_publications) {
 	struct lab *lab = lab_make();
 
-	(void)state;
 	weir_pipeline_online(lab->pipeline);
 	for (unsigned int i = 0; i < 10000; i++) {
 		uint16_t only = (uint16_t)(i % 4);
@@ -397,11 +382,10 @@ static void pipeline_follows_ten_thousand_publications(void **state) {
 // --- damage ---------------------------------------------------------------------------------
 
 // Random damage in exactly sized buffers: no read beyond them (ASan), and no packet is lost.
-static void pipeline_survives_random_packets(void **state) {
+TEST(pipeline_survives_random_packets) {
 	struct lab *lab = lab_make();
 	uint64_t random = 7;
 
-	(void)state;
 	for (unsigned int round = 0; round < 600; round++) {
 		struct weir_verdict verdicts[WEIR_BURST];
 		struct rte_mbuf *pkts[WEIR_BURST];
@@ -438,7 +422,7 @@ static void pipeline_survives_random_packets(void **state) {
 
 // --- counting what the caller could not deliver -----------------------------------------------
 
-static void pipeline_undelivered_packets_keep_the_sum(void **state) {
+TEST(pipeline_undelivered_packets_keep_the_sum) {
 	struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct frame_spec others = lab_tcp(1, SYN);
 	struct frame_spec big = lab_tcp(1, ACK);
@@ -446,7 +430,6 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 	struct lab *lab = lab_make();
 	uint64_t published = 0, backend_dropped = 0, backend_packets = 0;
 
-	(void)state;
 	others.destination = frame_stranger4;
 	big.payload = 1500;
 	specs[1] = echo;
@@ -498,14 +481,13 @@ static void pipeline_undelivered_packets_keep_the_sum(void **state) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-static void pipeline_distribution_hash_is_that_of_the_flow(void **state) {
+TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = lab_tcp(1, SYN);
 	struct weir_message message = lab_question(1);
 	struct rte_mbuf *m;
 	struct frame f;
 
-	(void)state;
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	frame_build(&spec, &f);
 	m = frame_mbuf(f.bytes, f.n, 0);
@@ -553,12 +535,11 @@ static uint64_t distribute(struct lab *lab, uint16_t fragment, uint8_t id) {
 }
 
 // All fragments of a datagram go to the worker of its flow.
-static void pipeline_fragments_are_distributed_with_their_flow(void **state) {
+TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	struct frame_spec any = lab_tcp(1, SYN);
 	struct lab *lab = lab_make();
 	uint64_t flow;
 
-	(void)state;
 	lab_send(lab, &any); // takes over the VIPs
 	flow = distribute(lab, 0, 7);
 	assert_true(distribute(lab, 4, 7) != flow); // its first one has not come
@@ -571,12 +552,11 @@ static void pipeline_fragments_are_distributed_with_their_flow(void **state) {
 
 // Clients, and those behind one address all the more, use an identification again as soon as its
 // datagram is complete.
-static void pipeline_fragments_of_a_reused_identification_go_with_their_own_flow(void **state) {
+TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	struct frame_spec any = lab_tcp(1, SYN);
 	struct lab *lab = lab_make();
 	uint64_t flow, other;
 
-	(void)state;
 	lab_send(lab, &any);
 	flow = distribute_from(lab, 1000, 0, 7);
 	other = distribute_from(lab, 2000, 0, 7);
@@ -610,7 +590,7 @@ static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uin
 }
 
 // Who knows the epoch, which is in the log, cannot aim fragments at the entry of a datagram.
-static void pipeline_fragment_table_has_a_secret(void **state) {
+TEST(pipeline_fragment_table_has_a_secret) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_key key = {.family = 4, .protocol = 17};
 	struct weir_fragment_entry *first, *entry;
@@ -618,7 +598,6 @@ static void pipeline_fragment_table_has_a_secret(void **state) {
 	unsigned int found = 0;
 	struct lab *lab;
 
-	(void)state;
 	params.flow_table.secret = 0x1234567890ull;
 	params.fragments.entries = 256;
 	params.fragments.timeout_ms = 5000;
@@ -645,32 +624,4 @@ static void pipeline_fragment_table_has_a_secret(void **state) {
 	assert_int_equal(send_fragment(lab, 4, 7).action, WEIR_ACTION_FORWARD);
 	weir_fragment_table_free(guessed);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pipeline_new_flow_goes_to_the_choice_of_maglev),
-		cmocka_unit_test(pipeline_forwards_to_the_chosen_backend),
-		cmocka_unit_test(pipeline_s6_flows_stay_when_the_selection_changes),
-		cmocka_unit_test(pipeline_empty_selection_keeps_flows),
-		cmocka_unit_test(pipeline_packet_in_mid_flow_enters_as_half_open),
-		cmocka_unit_test(pipeline_forged_acks_do_not_fill_the_table),
-		cmocka_unit_test(pipeline_last_packets_and_syn_ack_enter_nothing),
-		cmocka_unit_test(pipeline_full_table_uses_the_maglev_fallback),
-		cmocka_unit_test(pipeline_reused_port_is_a_new_flow),
-		cmocka_unit_test(pipeline_ended_flows_are_counted_by_how),
-		cmocka_unit_test(pipeline_counts_packets_and_bytes),
-		cmocka_unit_test(pipeline_without_tables_leaves_all_to_the_kernel),
-		cmocka_unit_test(pipeline_service_without_selection_has_no_backend),
-		cmocka_unit_test(pipeline_follows_ten_thousand_publications),
-		cmocka_unit_test(pipeline_survives_random_packets),
-		cmocka_unit_test(pipeline_undelivered_packets_keep_the_sum),
-		cmocka_unit_test(pipeline_distribution_hash_is_that_of_the_flow),
-		cmocka_unit_test(pipeline_fragments_are_distributed_with_their_flow),
-		cmocka_unit_test(
-			pipeline_fragments_of_a_reused_identification_go_with_their_own_flow),
-		cmocka_unit_test(pipeline_fragment_table_has_a_secret),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

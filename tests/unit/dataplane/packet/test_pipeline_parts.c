@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parts of the flows go from one pipeline to another, with their gauges and what policies count.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_memory.h>
 
 #include "burst.h"
@@ -15,6 +12,7 @@
 #include "flow_query.h"
 #include "pipeline_lab.h"
 #include "pipeline_parts.h"
+#include "test.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -184,13 +182,14 @@ static void move(struct two *two, uint32_t part, const struct sums *before) {
 	assert_int_equal(two->parcel->state, WEIR_FLOW_PARCEL_EMPTY);
 }
 
-static void parts_take_gauges_and_policy_counts_along(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(parts_take_gauges_and_policy_counts_along) {
 	struct two two = two_make(WEIR_POLICY_LEAST_LOADED, 0);
 	uint16_t backends[FLOWS];
 	struct sums before, after;
 	uint32_t part;
 
-	(void)state;
 	begin_flows(&two, backends);
 	maintain(&two);
 	before = sum(&two);
@@ -232,12 +231,11 @@ static void parts_take_gauges_and_policy_counts_along(void **state) {
 
 // A backend at its limit of established flows has room where the flows have left, and none where
 // they have come.
-static void parts_take_flows_of_limits_along(void **state) {
+TEST(parts_take_flows_of_limits_along) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
 	uint32_t part;
 	uint16_t n = 0;
 
-	(void)state;
 	for (uint32_t begun = 0; begun < 400; n++) { // four backends
 		struct frame_spec spec = packet(n, SYN);
 		struct rte_mbuf *m;
@@ -274,12 +272,11 @@ static void parts_take_flows_of_limits_along(void **state) {
 }
 
 // Who takes a part has not read the row of a backend yet that the flows have.
-static void parts_wait_for_the_rows_of_their_backends(void **state) {
+TEST(parts_wait_for_the_rows_of_their_backends) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint16_t backend;
 	uint32_t part, waits = 0;
 
-	(void)state;
 	backend = send(&two, 1, SYN, &part).backend;
 	for (uint32_t p = 0; p < WEIR_FLOW_PARTS; p++) {
 		if (p == part && weir_pipeline_owns_part(two.pipeline[0], p)) {
@@ -311,11 +308,10 @@ static void parts_wait_for_the_rows_of_their_backends(void **state) {
 }
 
 // Rows that never come do not hold a part for ever.
-static void parts_wait_no_longer_than_bounded(void **state) {
+TEST(parts_wait_no_longer_than_bounded) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t calls = 0;
 
-	(void)state;
 	while (!weir_pipeline_release_part(two.pipeline[1], 1, two.parcel)) {
 	}
 	two.parcel->note += 1000000;
@@ -342,11 +338,10 @@ static uint8_t asked(struct two *two, uint32_t worker, uint16_t n) {
 
 // Control asks about a flow of a part that a worker does not own: that is not its answer to give.
 // The part that the distributor finds for a packet is the one where the table keeps the flow.
-static void parts_of_others_are_not_asked_about(void **state) {
+TEST(parts_of_others_are_not_asked_about) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
 
-	(void)state;
 	for (uint16_t n = 0; n < 200; n++) {
 		bool w;
 
@@ -413,11 +408,10 @@ static uint32_t part_of_fragment(
 }
 
 // Whatever is about a flow goes to the worker that owns its part.
-static void parts_have_errors_and_fragments_of_their_flows(void **state) {
+TEST(parts_have_errors_and_fragments_of_their_flows) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t parts = 0, last = 0, ignored;
 
-	(void)state;
 	send(&two, 0, SYN, &ignored); // takes over the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
@@ -453,11 +447,10 @@ static struct frame_spec datagram(uint16_t n) {
 
 // A client uses an identification again while its first datagram is not complete: each first
 // fragment goes where its own flow is, and the flow where its ports say.
-static void first_fragments_go_by_their_own_ports(void **state) {
+TEST(first_fragments_go_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;
 
-	(void)state;
 	send(&two, 0, SYN, &ignored); // takes over the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
@@ -479,12 +472,11 @@ static void first_fragments_go_by_their_own_ports(void **state) {
 }
 
 // One that comes to a worker that does not own its part begins no flow there.
-static void first_fragments_of_others_parts_are_dropped(void **state) {
+TEST(first_fragments_of_others_parts_are_dropped) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint64_t drops[2] = {0}, before;
 	uint32_t ignored;
 
-	(void)state;
 	send(&two, 0, SYN, &ignored); // takes over the VIPs
 	send(&two, 1, SYN, &ignored);
 	before = sum(&two).flows;
@@ -542,14 +534,13 @@ static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS
 
 // A list passes over the parts of other workers: all together are asked for the table once, and a
 // little more.
-static void a_list_of_all_workers_looks_at_each_line_once(void **state) {
+TEST(a_list_of_all_workers_looks_at_each_line_once) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t lines = (uint32_t)(two.pipeline[0]->flows->family4.bucket_count +
 				    two.pipeline[0]->flows->family6.bucket_count);
 	uint8_t seen[FLOWS] = {0};
 	uint32_t part, looked;
 
-	(void)state;
 	for (uint16_t n = 0; n < 20; n++) {
 		send(&two, n, SYN, &part);
 	}
@@ -560,20 +551,4 @@ static void a_list_of_all_workers_looks_at_each_line_once(void **state) {
 		assert_int_equal(seen[n], 1);
 	}
 	two_free(&two);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parts_take_gauges_and_policy_counts_along),
-		cmocka_unit_test(parts_take_flows_of_limits_along),
-		cmocka_unit_test(parts_wait_for_the_rows_of_their_backends),
-		cmocka_unit_test(parts_wait_no_longer_than_bounded),
-		cmocka_unit_test(parts_of_others_are_not_asked_about),
-		cmocka_unit_test(parts_have_errors_and_fragments_of_their_flows),
-		cmocka_unit_test(first_fragments_go_by_their_own_ports),
-		cmocka_unit_test(first_fragments_of_others_parts_are_dropped),
-		cmocka_unit_test(a_list_of_all_workers_looks_at_each_line_once),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

@@ -2,22 +2,19 @@
 //
 // Set-up of a pipeline.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "pipeline_lab.h"
 #include "pipeline_setup.h"
+#include "test.h"
 
-static void pipeline_setup_refuses_bad_parameters(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(pipeline_setup_refuses_bad_parameters) {
 	struct lab *lab = lab_make();
 	struct weir_pipeline_params params = lab->params;
 	struct weir_pipeline *pipeline = NULL;
 
-	(void)state;
 	params.worker = lab->segment->workers;
 	assert_int_equal(weir_pipeline_create(&params, &pipeline), -EINVAL);
 	params = lab->params;
@@ -29,12 +26,4 @@ static void pipeline_setup_refuses_bad_parameters(void **state) {
 	assert_null(pipeline);
 	weir_pipeline_free(NULL);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pipeline_setup_refuses_bad_parameters),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

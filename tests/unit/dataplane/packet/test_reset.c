@@ -3,18 +3,16 @@
 // Reset: the RST that answers each kind of segment. tests/packets compares whole packets with what
 // the RFCs say; here are the segments that the pipeline never answers, and buffers.
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_ip.h>
 
 #include "frames.h"
 #include "parse.h"
 #include "pipeline_lab.h"
 #include "reset.h"
+#include "test.h"
 
 #define FIN 0x01
 #define SYN 0x02
@@ -55,8 +53,10 @@ static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint
 	return m;
 }
 
+TEST_GROUP(lab_eal);
+
 // RFC 9293, 3.10.7.1: <SEQ=SEG.ACK><CTL=RST>, or <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>.
-static void reset_numbers_follow_the_segment(void **unused) {
+TEST(reset_numbers_follow_the_segment) {
 	static const struct {
 		struct segment segment;
 		uint8_t flags;
@@ -74,7 +74,6 @@ static void reset_numbers_follow_the_segment(void **unused) {
 		{{FIN | ACK | PSH, 9, 5, UINT32_MAX}, RST, UINT32_MAX, 0},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < 2 * RTE_DIM(cases); i++) {
 		const bool ipv4 = i % 2 == 0;
 		const uint32_t header_bytes = ipv4 ? 20 : 40;
@@ -99,10 +98,9 @@ static void reset_numbers_follow_the_segment(void **unused) {
 }
 
 // A packet that no host would believe is not answered.
-static void reset_of_a_wrong_checksum_is_refused(void **unused) {
+TEST(reset_of_a_wrong_checksum_is_refused) {
 	const struct segment segment = {.flags = ACK, .payload = 7};
 
-	(void)unused;
 	for (unsigned int family = 4; family <= 6; family += 2) {
 		struct weir_descriptor d;
 		struct rte_mbuf *m = make((uint8_t)family, &segment, 64, &d);
@@ -118,10 +116,9 @@ static void reset_of_a_wrong_checksum_is_refused(void **unused) {
 }
 
 // The tag that the NIC stripped comes back; without room for it there is no reply.
-static void reset_restores_a_stripped_tag(void **unused) {
+TEST(reset_restores_a_stripped_tag) {
 	const struct segment segment = {.flags = ACK, .ack = 7};
 
-	(void)unused;
 	for (uint16_t headroom = 0; headroom < 8; headroom++) {
 		struct weir_descriptor d;
 		struct rte_mbuf *m = make(6, &segment, headroom, &d);
@@ -139,14 +136,4 @@ static void reset_restores_a_stripped_tag(void **unused) {
 		}
 		frame_mbuf_free(m);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reset_numbers_follow_the_segment),
-		cmocka_unit_test(reset_of_a_wrong_checksum_is_refused),
-		cmocka_unit_test(reset_restores_a_stripped_tag),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

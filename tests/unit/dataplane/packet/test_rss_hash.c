@@ -3,15 +3,10 @@
 // RSS hash: the vectors that Microsoft publishes for drivers ("Verifying the RSS Hash
 // Calculation"), which the vendors of devices use.
 #include "rss_hash.h"
+#include "test.h"
 
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const struct weir_rss_key rss = {{0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67,
 	0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77,
@@ -34,8 +29,7 @@ static const struct vector {
 		0x02d1feef},
 };
 
-static void hash_is_that_of_devices(void **state) {
-	(void)state;
+TEST(hash_is_that_of_devices) {
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct vector *v = &vectors[i];
 		struct weir_flow_key key = {.family = v->family == AF_INET ? 4 : 6,
@@ -48,12 +42,4 @@ static void hash_is_that_of_devices(void **state) {
 		assert_int_equal(weir_rss_hash(&rss, &key), v->hash);
 		assert_int_equal(weir_rss_part(v->hash), v->hash % WEIR_FLOW_PARTS);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hash_is_that_of_devices),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,17 +2,14 @@
 //
 // Slow path: backends that are gone or unreachable, broken rows, packets that
 // do not fit, ICMP, no headroom, packets in segments.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "distribute.h"
 #include "frames.h"
 #include "pipeline_lab.h"
 #include "slow_path.h"
+#include "test.h"
 
 #define SYN 0x02
 #define ACK 0x10
@@ -35,13 +32,14 @@ static const struct weir_share_counters *backend_of(const struct lab *lab, uint3
 
 // --- backends -------------------------------------------------------------------------------
 
-static void slow_path_flow_of_a_gone_backend_moves_once(void **state) {
+TEST_GROUP(lab_eal);
+
+TEST(slow_path_flow_of_a_gone_backend_moves_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t old = verdict.backend, new;
 	uint16_t rest[3];
 
-	(void)state;
 	for (uint16_t i = 0; i < 3; i++) {
 		rest[i] = (uint16_t)((old + 1 + i) % 4);
 	}
@@ -68,7 +66,7 @@ static void slow_path_flow_of_a_gone_backend_moves_once(void **state) {
 }
 
 // A burst of packets of a flow whose backend is gone moves it once.
-static void slow_path_flow_of_a_burst_is_moved_once(void **state) {
+TEST(slow_path_flow_of_a_burst_is_moved_once) {
 	struct lab *lab = lab_make();
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
 	struct frame_spec spec = lab_tcp(1, ACK);
@@ -77,7 +75,6 @@ static void slow_path_flow_of_a_burst_is_moved_once(void **state) {
 	uint16_t rest[3];
 	struct frame f;
 
-	(void)state;
 	for (uint16_t i = 0; i < 3; i++) {
 		rest[i] = (uint16_t)((old + 1 + i) % 4);
 	}
@@ -105,11 +102,10 @@ static void slow_path_flow_of_a_burst_is_moved_once(void **state) {
 	lab_free(lab);
 }
 
-static void slow_path_no_backend_left_is_dropped_with_a_reason(void **state) {
+TEST(slow_path_no_backend_left_is_dropped_with_a_reason) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
-	(void)state;
 	for (unsigned int i = 0; i < 4; i++) {
 		lab->rows[i].flags = 0;
 	}
@@ -126,11 +122,10 @@ static void slow_path_no_backend_left_is_dropped_with_a_reason(void **state) {
 	lab_free(lab);
 }
 
-static void slow_path_flow_of_a_removed_service_goes_to_the_kernel(void **state) {
+TEST(slow_path_flow_of_a_removed_service_goes_to_the_kernel) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 
-	(void)state;
 	assert_int_equal(weir_writer_publish(
 				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, NULL),
 		0);
@@ -144,12 +139,11 @@ static void slow_path_flow_of_a_removed_service_goes_to_the_kernel(void **state)
 	lab_free(lab);
 }
 
-static void slow_path_rows_withdrawn_are_survived(void **state) {
+TEST(slow_path_rows_withdrawn_are_survived) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	struct weir_backend_row rows[LAB_BACKENDS];
 
-	(void)state;
 	memcpy(rows, lab->rows, sizeof(rows));
 	memset(lab->rows, 0, sizeof(lab->rows));
 	lab_publish_backends(lab);
@@ -163,12 +157,11 @@ static void slow_path_rows_withdrawn_are_survived(void **state) {
 	lab_free(lab);
 }
 
-static void slow_path_unresolved_next_hop_is_no_neighbour(void **state) {
+TEST(slow_path_unresolved_next_hop_is_no_neighbour) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t backend = verdict.backend;
 
-	(void)state;
 	lab->rows[backend].flags &= (uint8_t)~WEIR_BACKEND_RESOLVED;
 	lab_publish_backends(lab);
 	verdict = send_tcp(lab, 1, ACK);
@@ -189,13 +182,12 @@ static void slow_path_unresolved_next_hop_is_no_neighbour(void **state) {
 // A malicious control process can misdirect packets, not crash a worker: every byte of the row's
 // head takes every value, with the packet in a buffer that ASan watches. A row that is refused is
 // counted, and the one before stays in use.
-static void slow_path_broken_rows_do_no_harm(void **state) {
+TEST(slow_path_broken_rows_do_no_harm) {
 	struct lab *lab = lab_make();
 	const struct weir_refusals *refusals = &lab->segment->refusals[lab->params.worker];
 	unsigned int dropped = 0, forwarded = 0;
 	struct weir_backend_row good[2];
 
-	(void)state;
 	memcpy(good, lab->rows, sizeof(good));
 	for (unsigned int i = 0; i < 2 * 16 * 256; i++) {
 		uint16_t id = (uint16_t)(i / 4096);
@@ -228,8 +220,7 @@ static void slow_path_broken_rows_do_no_harm(void **state) {
 
 // --- size -----------------------------------------------------------------------------------
 
-static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
-	(void)state;
+TEST(slow_path_packet_that_does_not_fit_is_answered) {
 	for (unsigned int i = 0; i < 4; i++) {
 		uint8_t inner = i % 2 == 0 ? 4 : 6;
 		uint16_t only = (uint16_t)(i / 2); // backend 0 is IPv4, 1 is IPv6
@@ -273,7 +264,7 @@ static void slow_path_packet_that_does_not_fit_is_answered(void **state) {
 
 // A forged "fragmentation needed" says that the path of an IPv4 tunnel is narrow. IPv6 of at most
 // 1,280 bytes cannot be refused, but leaves as a whole: routers may split it, if there are such.
-static void slow_path_ipv6_that_fits_the_port_is_left_to_routers(void **state) {
+TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	struct frame_spec spec = {
 		.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1280 - 60};
 	struct lab *lab = lab_make();
@@ -282,7 +273,6 @@ static void slow_path_ipv6_that_fits_the_port_is_left_to_routers(void **state) {
 	struct frame f;
 	uint8_t *ip;
 
-	(void)state;
 	lab->rows[0].mtu = 576;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 0, (uint16_t[]){0}, 1);
@@ -304,7 +294,7 @@ static void slow_path_ipv6_that_fits_the_port_is_left_to_routers(void **state) {
 	lab_free(lab);
 }
 
-static void slow_path_error_that_does_not_fit_is_not_answered(void **state) {
+TEST(slow_path_error_that_does_not_fit_is_not_answered) {
 	struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -317,7 +307,6 @@ static void slow_path_error_that_does_not_fit_is_not_answered(void **state) {
 	struct weir_verdict verdict;
 	struct frame f;
 
-	(void)state;
 	frame_build(&quoted, &f);
 	spec.body = f.bytes + f.l3;
 	spec.payload = 1460;
@@ -328,14 +317,13 @@ static void slow_path_error_that_does_not_fit_is_not_answered(void **state) {
 }
 
 // A flood of pings must not stop path MTU discovery, nor the other way round.
-static void slow_path_echo_and_too_big_are_limited_apart(void **state) {
+TEST(slow_path_echo_and_too_big_are_limited_apart) {
 	struct weir_pipeline_params params = lab_params();
 	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
 	struct frame_spec big = lab_tcp(1, ACK);
 	struct weir_verdict verdict;
 	struct lab *lab;
 
-	(void)state;
 	params.icmp.echo = 10;
 	params.icmp.too_big = 10;
 	lab = lab_open(&params);
@@ -365,7 +353,7 @@ static void slow_path_echo_and_too_big_are_limited_apart(void **state) {
 }
 
 // Neither to all hosts of the link nor in their name (RFC 1122, 3.2.2).
-static void slow_path_group_frames_get_no_reply(void **state) {
+TEST(slow_path_group_frames_get_no_reply) {
 	const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 1, .icmp_type = 8, .tags = 1},
 		{.family = 6, .protocol = 58, .icmp_type = 128},
@@ -374,7 +362,6 @@ static void slow_path_group_frames_get_no_reply(void **state) {
 	};
 	struct lab *lab = lab_make();
 
-	(void)state;
 	for (unsigned int i = 0; i < 3 * RTE_DIM(specs); i++) {
 		struct weir_verdict verdict;
 		struct rte_mbuf *m;
@@ -400,11 +387,10 @@ static void slow_path_group_frames_get_no_reply(void **state) {
 	lab_free(lab);
 }
 
-static void slow_path_missing_headroom_is_dropped(void **state) {
+TEST(slow_path_missing_headroom_is_dropped) {
 	struct frame_spec big = lab_tcp(1, ACK);
 	struct lab *lab = lab_make();
 
-	(void)state;
 	big.payload = 1500;
 	for (unsigned int i = 0; i < 2; i++) {
 		struct frame_spec spec = i == 0 ? lab_tcp(1, ACK) : big;
@@ -428,7 +414,7 @@ static void slow_path_missing_headroom_is_dropped(void **state) {
 // --- ICMP errors ----------------------------------------------------------------------------
 
 // "Fragmentation needed" must reach the backend that has the flow, wherever a new one would go.
-static void slow_path_error_follows_its_flow(void **state) {
+TEST(slow_path_error_follows_its_flow) {
 	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
 	struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
@@ -444,7 +430,6 @@ static void slow_path_error_follows_its_flow(void **state) {
 	struct rte_mbuf *m;
 	struct frame inner, f;
 
-	(void)state;
 	lab_publish_selection(lab, 0, &other, 1);
 	frame_build(&quoted, &inner);
 	spec.body = inner.bytes + inner.l3;
@@ -505,7 +490,7 @@ static struct rte_mbuf *segments_of(
 }
 
 // However a packet is cut into segments, the same worker gets it and the same bytes leave.
-static void slow_path_segments_fare_like_one(void **state) {
+TEST(slow_path_segments_fare_like_one) {
 	struct rte_mempool *pool =
 		rte_pktmbuf_pool_create("slow_path", 511, 0, 0, 2176, SOCKET_ID_ANY);
 	static const uint8_t nops[8] = {1, 1, 1, 1, 1, 1, 1, 0};
@@ -520,7 +505,6 @@ static void slow_path_segments_fare_like_one(void **state) {
 	};
 	struct lab *lab = lab_make();
 
-	(void)state;
 	assert_non_null(pool);
 	for (unsigned int i = 0; i < RTE_DIM(specs) * 400; i++) {
 		const struct frame_spec *spec = &specs[i % RTE_DIM(specs)];
@@ -557,26 +541,4 @@ static void slow_path_segments_fare_like_one(void **state) {
 	lab_check_counters(lab);
 	lab_free(lab);
 	rte_mempool_free(pool);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(slow_path_flow_of_a_gone_backend_moves_once),
-		cmocka_unit_test(slow_path_flow_of_a_burst_is_moved_once),
-		cmocka_unit_test(slow_path_no_backend_left_is_dropped_with_a_reason),
-		cmocka_unit_test(slow_path_flow_of_a_removed_service_goes_to_the_kernel),
-		cmocka_unit_test(slow_path_rows_withdrawn_are_survived),
-		cmocka_unit_test(slow_path_unresolved_next_hop_is_no_neighbour),
-		cmocka_unit_test(slow_path_broken_rows_do_no_harm),
-		cmocka_unit_test(slow_path_packet_that_does_not_fit_is_answered),
-		cmocka_unit_test(slow_path_ipv6_that_fits_the_port_is_left_to_routers),
-		cmocka_unit_test(slow_path_error_that_does_not_fit_is_not_answered),
-		cmocka_unit_test(slow_path_echo_and_too_big_are_limited_apart),
-		cmocka_unit_test(slow_path_group_frames_get_no_reply),
-		cmocka_unit_test(slow_path_missing_headroom_is_dropped),
-		cmocka_unit_test(slow_path_error_follows_its_flow),
-		cmocka_unit_test(slow_path_segments_fare_like_one),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

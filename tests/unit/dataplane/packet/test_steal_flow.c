@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Steal flow: what a worker lists, what it moves, and all that it refuses.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "flow_query.h"
 #include "flow_waiting.h"
 #include "pipeline_lab.h"
+#include "test.h"
 
 #define FIN 0x01
 #define SYN 0x02
@@ -79,13 +76,14 @@ static void check_move(
 	lab_check_counters(lab);
 }
 
-static void steal_flow_moves_who_waits(void **unused) {
+TEST_GROUP(lab_eal);
+
+TEST(steal_flow_moves_who_waits) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message move;
 
-	(void)unused;
 	lab_wait(lab, 600);
 	move = move_question(lab, 1, to);
 	assert_int_not_equal(move.move.stamp, 0);
@@ -108,12 +106,11 @@ static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
 
 // A backend that has not got a packet of a flow is not at fault when the client gives up; nor is
 // the flow moved again, and kept, before the client says that it is still there.
-static void steal_flow_blames_nobody_who_got_no_syn(void **unused) {
+TEST(steal_flow_blames_nobody_who_got_no_syn) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message move;
 
-	(void)unused;
 	lab_wait(lab, 600);
 	move = move_question(lab, 1, to);
 	check_move(lab, &move, WEIR_MOVE_MOVED);
@@ -126,13 +123,12 @@ static void steal_flow_blames_nobody_who_got_no_syn(void **unused) {
 	lab_free(lab);
 }
 
-static void steal_flow_blames_who_got_the_next_syn(void **unused) {
+TEST(steal_flow_blames_who_got_the_next_syn) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message move;
 
-	(void)unused;
 	lab_wait(lab, 600);
 	move = move_question(lab, 1, to);
 	check_move(lab, &move, WEIR_MOVE_MOVED);
@@ -147,10 +143,9 @@ static void steal_flow_blames_who_got_the_next_syn(void **unused) {
 }
 
 // Whatever the client sends after the list, the flow stays: its backend may answer that.
-static void steal_flow_refuses_after_any_packet(void **unused) {
+TEST(steal_flow_refuses_after_any_packet) {
 	const uint8_t flags[] = {SYN, ACK, FIN | ACK, RST};
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(flags); i++) {
 		struct lab *lab = lab_make();
 		const struct frame_spec next = lab_tcp(1, flags[i]), ack = lab_tcp(1, ACK);
@@ -166,12 +161,11 @@ static void steal_flow_refuses_after_any_packet(void **unused) {
 	}
 }
 
-static void steal_flow_refuses_by_name(void **unused) {
+TEST(steal_flow_refuses_by_name) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message good, bad;
 
-	(void)unused;
 	lab_wait(lab, 600);
 	good = move_question(lab, 1, to);
 #define REFUSED(field, value, reason) \
@@ -185,7 +179,7 @@ static void steal_flow_refuses_by_name(void **unused) {
 	REFUSED(family, 6, GONE);
 	REFUSED(family, 5, GONE);
 	REFUSED(stamp, good.move.stamp ^ 0x10000, CHANGED); // another time
-	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // another state
+	REFUSED(stamp, good.move.stamp ^ 0x10000000, CHANGED); // another found
 	REFUSED(stamp, (good.move.stamp & ~0xffffu) | to, CHANGED); // another backend
 	REFUSED(to, from, UNUSABLE);
 	REFUSED(to, 4, UNUSABLE); // of another service
@@ -209,13 +203,12 @@ static void steal_flow_refuses_by_name(void **unused) {
 }
 
 // A crowded table may evict the entry, and the fallback would not know of the move.
-static void steal_flow_moves_nobody_in_a_flood(void **unused) {
+TEST(steal_flow_moves_nobody_in_a_flood) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_message move;
 	struct lab *lab;
 	uint16_t from;
 
-	(void)unused;
 	params.flow_table.half_open_percent = 25;
 	lab = lab_open(&params);
 	lab_publish_default(lab);
@@ -234,13 +227,12 @@ static void steal_flow_moves_nobody_in_a_flood(void **unused) {
 
 // All waiting flows of both families come in lists that fit, each once; a list looks at a bounded
 // piece of the table.
-static void steal_flow_lists_all_in_bounded_pieces(void **unused) {
+TEST(steal_flow_lists_all_in_bounded_pieces) {
 	struct lab *lab = lab_make();
 	struct weir_message list = list_question(0);
 	uint32_t found4 = 0, found6 = 0, lines = 1;
 	uint8_t seen[2][400] = {{0}};
 
-	(void)unused;
 	for (uint16_t id = 0; id < 4; id++) {
 		list.waiting.backend[id] = id;
 	}
@@ -285,14 +277,13 @@ static void steal_flow_lists_all_in_bounded_pieces(void **unused) {
 	lab_free(lab);
 }
 
-static void steal_flow_moves_ipv6(void **unused) {
+TEST(steal_flow_moves_ipv6) {
 	struct lab *lab = lab_make();
 	struct frame_spec syn = lab_tcp(1, SYN);
 	struct weir_message list = list_question(0),
 			    move = {.sequence = 7, .kind = WEIR_MESSAGE_FLOW_MOVE};
 	uint16_t from;
 
-	(void)unused;
 	syn.family = 6;
 	from = lab_send(lab, &syn).backend;
 	list.waiting.backend[2] = from;
@@ -317,12 +308,11 @@ static void steal_flow_moves_ipv6(void **unused) {
 }
 
 // A hostile control process: any bytes, near what is valid and far from it.
-static void steal_flow_survives_any_question(void **unused) {
+TEST(steal_flow_survives_any_question) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;
 	uint32_t moved = 0;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 20000; i++) {
 		uint16_t n = (uint16_t)(i % 50);
 		bool lists = frame_random(&random) % 2 == 0;
@@ -352,20 +342,4 @@ static void steal_flow_survives_any_question(void **unused) {
 	assert_true(moved > 100);
 	lab_check_counters(lab);
 	lab_free(lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steal_flow_moves_who_waits),
-		cmocka_unit_test(steal_flow_blames_nobody_who_got_no_syn),
-		cmocka_unit_test(steal_flow_blames_who_got_the_next_syn),
-		cmocka_unit_test(steal_flow_refuses_after_any_packet),
-		cmocka_unit_test(steal_flow_refuses_by_name),
-		cmocka_unit_test(steal_flow_moves_nobody_in_a_flood),
-		cmocka_unit_test(steal_flow_lists_all_in_bounded_pieces),
-		cmocka_unit_test(steal_flow_moves_ipv6),
-		cmocka_unit_test(steal_flow_survives_any_question),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

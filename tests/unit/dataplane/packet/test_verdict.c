@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Verdict: names of actions and choices.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "verdict.h"
 
-static void verdict_names_are_distinct(void **state) {
-	(void)state;
+TEST(verdict_names_are_distinct) {
 	for (unsigned int i = 0; i <= WEIR_ACTION_DROP; i++) {
 		assert_string_not_equal(weir_action_name((enum weir_action)i), "unknown");
 	}
@@ -19,12 +13,4 @@ static void verdict_names_are_distinct(void **state) {
 	}
 	assert_string_equal(weir_action_name((enum weir_action)99), "unknown");
 	assert_string_equal(weir_choice_name((enum weir_choice)99), "unknown");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(verdict_names_are_distinct),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,20 +2,18 @@
 #include "device_lab.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_eal.h>
 #include <rte_eth_ring.h>
 #include <rte_mempool.h>
 #include <rte_ring.h>
 
 #include "lab_queues.h"
+#include "test.h"
 
 #define POOL "device-lab"
 #define BUFFERS 16383

@@ -2,18 +2,14 @@
 #include "nic_model.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 
 #include "nic_model_wraps.h"
+#include "test.h"
 
 #define WITH_PORTS (RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP)
 

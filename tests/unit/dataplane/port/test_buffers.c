@@ -2,26 +2,23 @@
 #include "buffers.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_mbuf.h>
 
 #include "device_lab.h"
+#include "test.h"
 
-static void a_pool_is_made_once_per_size(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(a_pool_is_made_once_per_size) {
 	struct weir_plan plan = {.pools = 2,
 		.pool = {{.room = 2176, .buffers = 1023}, {.room = 3840, .buffers = 511}}};
 	struct rte_mempool *pool = NULL, *again = NULL, *large = NULL, *node = NULL;
 	struct weir_buffers buffers;
 
-	(void)state;
 	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &again), 0);
@@ -37,12 +34,11 @@ static void a_pool_is_made_once_per_size(void **state) {
 	weir_buffers_fini(&buffers);
 }
 
-static void what_was_not_planned_or_does_not_fit_is_refused(void **state) {
+TEST(what_was_not_planned_or_does_not_fit_is_refused) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 10000000}}};
 	struct weir_buffers buffers;
 	struct rte_mempool *pool = NULL;
 
-	(void)state;
 	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2000, SOCKET_ID_ANY, &pool), -EINVAL);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), -ENOMEM);
@@ -51,12 +47,11 @@ static void what_was_not_planned_or_does_not_fit_is_refused(void **state) {
 }
 
 // An AF_XDP frame is a whole object of the pool, and must not be larger than a page.
-static void the_largest_af_xdp_buffer_fits_a_page(void **state) {
+TEST(the_largest_af_xdp_buffer_fits_a_page) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 3840, .buffers = 511}}};
 	struct weir_buffers buffers;
 	struct rte_mempool *pool;
 
-	(void)state;
 	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 3840, SOCKET_ID_ANY, &pool), 0);
 	assert_in_range(pool->header_size + pool->elt_size + pool->trailer_size, 3840, 4096);
@@ -64,13 +59,12 @@ static void the_largest_af_xdp_buffer_fits_a_page(void **state) {
 }
 
 // net_af_xdp gives the kernel as many bytes as the buffers have together, from the first one on.
-static void buffers_are_packed(void **state) {
+TEST(buffers_are_packed) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 4095}}};
 	struct rte_mempool *apart;
 	struct weir_buffers buffers;
 	struct rte_mempool *pool;
 
-	(void)state;
 	weir_buffers_init(&buffers, plan.pool, plan.pools);
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_true(weir_buffers_are_packed(pool));
@@ -80,15 +74,4 @@ static void buffers_are_packed(void **state) {
 	assert_non_null(apart);
 	assert_false(weir_buffers_are_packed(apart));
 	rte_mempool_free(apart);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_pool_is_made_once_per_size),
-		cmocka_unit_test(what_was_not_planned_or_does_not_fit_is_refused),
-		cmocka_unit_test(buffers_are_packed),
-		cmocka_unit_test(the_largest_af_xdp_buffer_fits_a_page),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

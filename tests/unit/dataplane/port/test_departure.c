@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "departure.h"
+#include "test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 
 #define DESCRIPTORS 512u
@@ -73,8 +69,7 @@ static void be(enum style style) {
 }
 
 // Whatever waits, and wherever in the ring it lies.
-static void what_waits_has_not_departed(void **state) {
-	(void)state;
+TEST(what_waits_has_not_departed) {
 	for (enum style style = 0; style < STYLES; style++) {
 		uint32_t untold = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;
 
@@ -92,11 +87,10 @@ static void what_waits_has_not_departed(void **state) {
 	}
 }
 
-static void what_does_not_wait_has_departed(void **state) {
+TEST(what_does_not_wait_has_departed) {
 	static const bool tells[STYLES] = {
 		[BY_DESCRIPTOR] = true, [RESERVED] = true, [BY_COUNT] = true, [IN_STEPS] = true};
 
-	(void)state;
 	for (enum style style = 0; style < STYLES; style++) {
 		struct weir_path path = {.put = PUT, .descriptors = DESCRIPTORS};
 
@@ -112,10 +106,9 @@ static void what_does_not_wait_has_departed(void **state) {
 	}
 }
 
-static void newer_packets_may_wait(void **state) {
+TEST(newer_packets_may_wait) {
 	const enum style styles[] = {BY_DESCRIPTOR, RESERVED, BY_COUNT};
 
-	(void)state;
 	for (unsigned int i = 0; i < RTE_DIM(styles); i++) {
 		struct weir_path path = {.put = PUT, .descriptors = DESCRIPTORS};
 
@@ -128,12 +121,11 @@ static void newer_packets_may_wait(void **state) {
 	}
 }
 
-static void the_owner_of_the_queue_answers(void **state) {
+TEST(the_owner_of_the_queue_answers) {
 	struct weir_path own = {.put = PUT, .descriptors = DESCRIPTORS};
 	struct weir_outlet outlet = {.own = &own};
 	struct weir_path path = {.ring = no_ring, .outlet = &outlet};
 
-	(void)state;
 	be(BY_DESCRIPTOR);
 	nic.put = PUT;
 	nic.waiting = 3;
@@ -171,15 +163,4 @@ static void the_owner_of_the_queue_answers(void **state) {
 	nic.waiting = 0;
 	weir_outlet_answer(&outlet);
 	assert_true(weir_path_is_answered(&path));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_waits_has_not_departed),
-		cmocka_unit_test(what_does_not_wait_has_departed),
-		cmocka_unit_test(newer_packets_may_wait),
-		cmocka_unit_test(the_owner_of_the_queue_answers),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

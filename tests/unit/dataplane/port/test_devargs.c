@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "devargs.h"
+#include "test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-static void name_driver_and_arguments_are_told_apart(void **state) {
+TEST(name_driver_and_arguments_are_told_apart) {
 	static const struct {
 		const char *device, *name, *driver, *text;
 		bool pci;
@@ -28,7 +23,6 @@ static void name_driver_and_arguments_are_told_apart(void **state) {
 		{"pci:8f:1e.7", "0000:8f:1e.7", "", "0000:8f:1e.7", true},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		struct weir_devargs devargs;
 
@@ -40,12 +34,11 @@ static void name_driver_and_arguments_are_told_apart(void **state) {
 	}
 }
 
-static void what_names_no_device_is_refused(void **state) {
+TEST(what_names_no_device_is_refused) {
 	static const char *const bad[] = {"", ",iface=x", "123", "vdev:", "0000:01:00", "-tap0"};
 	struct weir_devargs devargs = {.name = "before"};
 	char text[WEIR_DEVARGS_BYTES];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		assert_int_equal(weir_devargs_parse(bad[i], &devargs), -EINVAL);
 	}
@@ -55,11 +48,10 @@ static void what_names_no_device_is_refused(void **state) {
 	assert_string_equal(devargs.name, "before");
 }
 
-static void arguments_are_found_by_their_whole_key(void **state) {
+TEST(arguments_are_found_by_their_whole_key) {
 	struct weir_devargs devargs;
 	char value[16] = "before";
 
-	(void)state;
 	assert_int_equal(
 		weir_devargs_parse("net_pcap0,rx_iface=a,iface=lb0,empty=,tail=end", &devargs), 0);
 	assert_true(weir_devargs_get(&devargs, "iface", value, sizeof(value)));
@@ -75,11 +67,10 @@ static void arguments_are_found_by_their_whole_key(void **state) {
 	assert_false(weir_devargs_is(&devargs, "net_pca"));
 }
 
-static void arguments_are_appended_while_there_is_room(void **state) {
+TEST(arguments_are_appended_while_there_is_room) {
 	struct weir_devargs devargs;
 	char value[900];
 
-	(void)state;
 	assert_int_equal(weir_devargs_parse("net_af_xdp0", &devargs), 0);
 	assert_int_equal(weir_devargs_append(&devargs, "queue_count", "2"), 0);
 	assert_string_equal(devargs.text, "net_af_xdp0,queue_count=2");
@@ -88,15 +79,4 @@ static void arguments_are_appended_while_there_is_room(void **state) {
 	assert_int_equal(weir_devargs_append(&devargs, "a", value), 0);
 	assert_int_equal(weir_devargs_append(&devargs, "b", value), -ENAMETOOLONG);
 	assert_null(strstr(devargs.text, ",b="));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(name_driver_and_arguments_are_told_apart),
-		cmocka_unit_test(what_names_no_device_is_refused),
-		cmocka_unit_test(arguments_are_found_by_their_whole_key),
-		cmocka_unit_test(arguments_are_appended_while_there_is_room),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

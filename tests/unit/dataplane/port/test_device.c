@@ -3,19 +3,15 @@
 
 #include <errno.h>
 #include <net/if.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 
 #include "device_lab.h"
 #include "netdev.h"
+#include "test.h"
 
 struct lab {
 	struct weir_plan plan;
@@ -50,7 +46,10 @@ static int open_named(struct lab *lab, const char *device, uint16_t queues) {
 	return open_device(lab, 1);
 }
 
-static void a_device_moves_packets_both_ways(void **state) {
+TEST_GROUP(device_lab_eal);
+TEST_EACH(open_lab, close_lab);
+
+TEST(a_device_moves_packets_both_ways) {
 	const uint8_t frame[60] = "frame";
 	struct lab *lab = *state;
 	struct ring_device ring;
@@ -75,7 +74,7 @@ static void a_device_moves_packets_both_ways(void **state) {
 	ring_device_free(&ring);
 }
 
-static void fewer_queues_are_used_than_asked_for(void **state) {
+TEST(fewer_queues_are_used_than_asked_for) {
 	struct lab *lab = *state;
 	struct ring_device ring;
 
@@ -86,7 +85,7 @@ static void fewer_queues_are_used_than_asked_for(void **state) {
 	ring_device_free(&ring);
 }
 
-static void a_packet_socket_knows_its_interface_and_sets_its_mtu(void **state) {
+TEST(a_packet_socket_knows_its_interface_and_sets_its_mtu) {
 	struct lab *lab = *state;
 
 	device_lab_need_root();
@@ -108,7 +107,7 @@ static void a_packet_socket_knows_its_interface_and_sets_its_mtu(void **state) {
 	SHELL("ip link del dv0");
 }
 
-static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) {
+TEST(a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin) {
 	struct lab *lab = *state;
 	struct weir_device tap;
 	struct ring_device ring;
@@ -137,7 +136,7 @@ static void a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin(void **state) 
 	ring_device_free(&ring);
 }
 
-static void a_port_with_too_large_an_mtu_is_refused(void **state) {
+TEST(a_port_with_too_large_an_mtu_is_refused) {
 	struct lab *lab = *state;
 	uint16_t id;
 
@@ -148,7 +147,7 @@ static void a_port_with_too_large_an_mtu_is_refused(void **state) {
 	assert_int_equal(rte_eth_dev_get_port_by_name("net_memif8", &id), -ENODEV);
 }
 
-static void what_cannot_be_opened_is_named(void **state) {
+TEST(what_cannot_be_opened_is_named) {
 	struct lab *lab = *state;
 
 	assert_int_equal(open_named(lab, "net_af_packet5,iface=no-such-if", 1), -ENODEV);
@@ -162,7 +161,7 @@ static void what_cannot_be_opened_is_named(void **state) {
 	assert_false(lab->device.open);
 }
 
-static void too_little_memory_for_buffers_is_told(void **state) {
+TEST(too_little_memory_for_buffers_is_told) {
 	struct lab *lab = *state;
 	struct ring_device ring;
 
@@ -172,20 +171,4 @@ static void too_little_memory_for_buffers_is_told(void **state) {
 	assert_int_equal(open_device(lab, 1), -ENOMEM);
 	assert_non_null(strstr(lab->why, "no memory for packet buffers"));
 	ring_device_free(&ring);
-}
-
-#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		LAB_TEST(a_device_moves_packets_both_ways),
-		LAB_TEST(fewer_queues_are_used_than_asked_for),
-		LAB_TEST(a_packet_socket_knows_its_interface_and_sets_its_mtu),
-		LAB_TEST(a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin),
-		LAB_TEST(a_port_with_too_large_an_mtu_is_refused),
-		LAB_TEST(what_cannot_be_opened_is_named),
-		LAB_TEST(too_little_memory_for_buffers_is_told),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

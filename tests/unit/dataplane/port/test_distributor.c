@@ -2,15 +2,10 @@
 #include "distributor.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_memory.h>
 #include <rte_ring.h>
 
@@ -19,9 +14,11 @@
 #include "flow_memory.h"
 #include "pipeline_lab.h"
 #include "selection.h"
+#include "test.h"
 
-static void buckets_are_shared_evenly(void **state) {
-	(void)state;
+TEST_GROUP(lab_eal);
+
+TEST(buckets_are_shared_evenly) {
 	for (uint32_t workers = 1; workers <= WEIR_WORKERS_MAX; workers++) {
 		struct weir_distributor *distributor;
 		uint32_t buckets[WEIR_WORKERS_MAX] = {0};
@@ -102,16 +99,14 @@ static void see_all_values_of_the_hash(bool shared) {
 	weir_flow_memory_free(memory);
 }
 
-static void a_worker_sees_all_values_of_the_hash(void **state) {
-	(void)state;
+TEST(a_worker_sees_all_values_of_the_hash) {
 	see_all_values_of_the_hash(false);
 	see_all_values_of_the_hash(true);
 }
 
-static void wrong_parameters_are_refused(void **state) {
+TEST(wrong_parameters_are_refused) {
 	struct weir_distributor *distributor = NULL;
 
-	(void)state;
 	assert_int_equal(weir_distributor_create(0, 0, 0, SOCKET_ID_ANY, &distributor), -EINVAL);
 	assert_int_equal(weir_distributor_create(0, 2, 2, SOCKET_ID_ANY, &distributor), -EINVAL);
 	assert_int_equal(
@@ -119,14 +114,4 @@ static void wrong_parameters_are_refused(void **state) {
 		-EINVAL);
 	assert_null(distributor);
 	weir_distributor_free(NULL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buckets_are_shared_evenly),
-		cmocka_unit_test(a_worker_sees_all_values_of_the_hash),
-		cmocka_unit_test(wrong_parameters_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, lab_eal, NULL);
 }

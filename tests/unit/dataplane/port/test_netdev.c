@@ -2,20 +2,16 @@
 #include "netdev.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "device_lab.h"
+#include "test.h"
 
-static void interfaces_are_described(void **state) {
-	(void)state;
+TEST_GROUP(device_lab_eal);
+
+TEST(interfaces_are_described) {
 	device_lab_need_root();
 	SHELL("ip link add nd0 mtu 1400 numrxqueues 1 type veth peer name nd1 numrxqueues 1");
 	SHELL("ip link set nd0 up");
@@ -29,10 +25,9 @@ static void interfaces_are_described(void **state) {
 	SHELL("ip link del nd0");
 }
 
-static void mac_addresses_are_read(void **state) {
+TEST(mac_addresses_are_read) {
 	uint8_t mac[6];
 
-	(void)state;
 	device_lab_need_root();
 	SHELL("ip link add nd0 address 02:5e:00:00:00:77 type veth peer name nd1");
 	assert_int_equal(weir_netdev_mac("nd0", mac), 0);
@@ -41,8 +36,7 @@ static void mac_addresses_are_read(void **state) {
 	SHELL("ip link del nd0");
 }
 
-static void vlan_tags_are_kept(void **state) {
-	(void)state;
+TEST(vlan_tags_are_kept) {
 	device_lab_need_root();
 	SHELL("ip link add nd0 type veth peer name nd1");
 	SHELL("ethtool -K nd0 rxvlan on");
@@ -53,8 +47,7 @@ static void vlan_tags_are_kept(void **state) {
 	SHELL("ip link del nd0");
 }
 
-static void receive_queues_that_are_no_pairs_are_told(void **state) {
-	(void)state;
+TEST(receive_queues_that_are_no_pairs_are_told) {
 	device_lab_need_root();
 	SHELL("ip link add nd0 numrxqueues 2 numtxqueues 2 type veth peer name nd1 "
 	      "numrxqueues 2 numtxqueues 2");
@@ -65,23 +58,10 @@ static void receive_queues_that_are_no_pairs_are_told(void **state) {
 	SHELL("ip link del nd0");
 }
 
-static void missing_interfaces_are_told(void **state) {
-	(void)state;
+TEST(missing_interfaces_are_told) {
 	assert_int_equal(weir_netdev_queues("no-such-if"), -ENODEV);
 	assert_int_equal(weir_netdev_mtu("no-such-if"), -ENODEV);
 	assert_false(weir_netdev_is_up("no-such-if"));
 	assert_false(weir_netdev_spreads("no-such-if"));
 	assert_true(weir_netdev_set_mtu("no-such-if", 1500) < 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(interfaces_are_described),
-		cmocka_unit_test(mac_addresses_are_read),
-		cmocka_unit_test(vlan_tags_are_kept),
-		cmocka_unit_test(receive_queues_that_are_no_pairs_are_told),
-		cmocka_unit_test(missing_interfaces_are_told),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "port_statistics.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rte_ethdev.h>
 
 #include "device_lab.h"
+#include "test.h"
 
 // Queues that the driver counts as net_af_xdp of DPDK 22.11 does; 0 = ask the real one.
 static uint32_t counted_queues;
@@ -48,7 +44,9 @@ static uint64_t xstat(const struct weir_port_counters *counters, const char *nam
 	return 0;
 }
 
-static void what_a_device_counts_is_read(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(what_a_device_counts_is_read) {
 	static struct weir_port_counters counters;
 	const uint8_t frame[60] = "frame";
 	struct weir_port_statistics statistics;
@@ -59,7 +57,6 @@ static void what_a_device_counts_is_read(void **state) {
 	struct weir_plan plan;
 	char why[256];
 
-	(void)state;
 	ring_device_make("statistics", 2, &ring);
 	device_lab_plan(ring.name, 2, &plan);
 	weir_buffers_init(&buffers, plan.pool, plan.pools);
@@ -95,13 +92,12 @@ static void what_a_device_counts_is_read(void **state) {
 	ring_device_free(&ring);
 }
 
-static void all_queues_of_af_xdp_are_counted(void **state) {
+TEST(all_queues_of_af_xdp_are_counted) {
 	static struct weir_port_counters counters;
 	struct weir_device device = {.rx_queues = WEIR_QUEUES_MAX, .name = "net_af_xdp0"};
 	struct weir_port_statistics statistics;
 	struct ring_device ring;
 
-	(void)state;
 	ring_device_make("queues", 1, &ring);
 	assert_int_equal(rte_eth_dev_get_port_by_name(ring.name, &device.id), 0);
 	weir_port_statistics_init(&statistics, &device, &counters);
@@ -127,14 +123,13 @@ static bool has_xstat(const struct weir_port_counters *counters, const char *nam
 }
 
 // A packet that a full queue does not take is no error of the device, and is offered several times.
-static void refused_packets_are_no_errors(void **state) {
+TEST(refused_packets_are_no_errors) {
 	static const struct {
 		const char *name;
 		bool refused;
 	} cases[] = {{"net_af_xdp0", true}, {"net_tap0", true}, {"0000:01:00.0", false}};
 	struct ring_device ring;
 
-	(void)state;
 	ring_device_make("refused", 1, &ring);
 	for (unsigned int i = 0; i < RTE_DIM(cases); i++) {
 		struct weir_port_counters counters = {0};
@@ -153,10 +148,9 @@ static void refused_packets_are_no_errors(void **state) {
 	ring_device_free(&ring);
 }
 
-static void sockets_of_af_xdp_are_found(void **state) {
+TEST(sockets_of_af_xdp_are_found) {
 	int sockets[4], known, added, other;
 
-	(void)state;
 	device_lab_need_root();
 	assert_int_equal(weir_xdp_sockets(NULL, 0, sockets, 4), 0);
 	known = socket(AF_XDP, SOCK_RAW, 0);
@@ -170,15 +164,4 @@ static void sockets_of_af_xdp_are_found(void **state) {
 	close(known);
 	close(other);
 	close(added);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_a_device_counts_is_read),
-		cmocka_unit_test(all_queues_of_af_xdp_are_counted),
-		cmocka_unit_test(refused_packets_are_no_errors),
-		cmocka_unit_test(sockets_of_af_xdp_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -5,11 +5,7 @@
 
 #include <errno.h>
 #include <net/if.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,13 +16,13 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <cmocka.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
 #include <xdp/libxdp.h>
 
 #include "device_lab.h"
 #include "steer.h"
+#include "test.h"
 
 #define NOBODY 65534
 
@@ -85,7 +81,10 @@ static void check_map(int fd, const struct bpf_object *object) {
 	close(fd);
 }
 
-static void the_vip_map_of_the_attached_program_is_found(void **state) {
+TEST_GROUP(device_lab_eal);
+TEST_EACH(open_lab, close_lab);
+
+TEST(the_vip_map_of_the_attached_program_is_found) {
 	struct lab *lab = *state;
 	struct bpf_object *object;
 
@@ -96,7 +95,7 @@ static void the_vip_map_of_the_attached_program_is_found(void **state) {
 	bpf_object__close(object);
 }
 
-static void it_is_found_under_a_dispatcher_too(void **state) {
+TEST(it_is_found_under_a_dispatcher_too) {
 	struct lab *lab = *state;
 	struct xdp_program *program;
 
@@ -109,7 +108,7 @@ static void it_is_found_under_a_dispatcher_too(void **state) {
 	xdp_program__close(program);
 }
 
-static void a_program_that_was_left_behind_is_taken_off(void **state) {
+TEST(a_program_that_was_left_behind_is_taken_off) {
 	struct lab *lab = *state;
 	uint32_t id = 1;
 
@@ -122,7 +121,7 @@ static void a_program_that_was_left_behind_is_taken_off(void **state) {
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 0);
 }
 
-static void a_program_of_someone_else_stays(void **state) {
+TEST(a_program_of_someone_else_stays) {
 	const struct bpf_insn pass[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = XDP_PASS},
 		{.code = BPF_JMP | BPF_EXIT},
@@ -175,7 +174,7 @@ static void end(pid_t pid) {
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void an_interface_is_claimed_by_one_until_it_dies(void **state) {
+TEST(an_interface_is_claimed_by_one_until_it_dies) {
 	struct lab *lab = *state;
 	char pid_text[32];
 	pid_t pid;
@@ -195,7 +194,7 @@ static void an_interface_is_claimed_by_one_until_it_dies(void **state) {
 	close(fd);
 }
 
-static void a_squatter_does_not_keep_us_out(void **state) {
+TEST(a_squatter_does_not_keep_us_out) {
 	struct lab *lab = *state;
 	pid_t pid;
 	int fd;
@@ -209,7 +208,7 @@ static void a_squatter_does_not_keep_us_out(void **state) {
 }
 
 // It has the name and does not listen, so nobody can ask who it is.
-static void a_squatter_that_does_not_listen_does_not_either(void **state) {
+TEST(a_squatter_that_does_not_listen_does_not_either) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int squat, fd, length;
@@ -225,20 +224,4 @@ static void a_squatter_that_does_not_listen_does_not_either(void **state) {
 	assert_true(fd >= 0);
 	close(fd);
 	close(squat);
-}
-
-#define LAB_TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		LAB_TEST(the_vip_map_of_the_attached_program_is_found),
-		LAB_TEST(it_is_found_under_a_dispatcher_too),
-		LAB_TEST(a_program_that_was_left_behind_is_taken_off),
-		LAB_TEST(a_program_of_someone_else_stays),
-		LAB_TEST(an_interface_is_claimed_by_one_until_it_dies),
-		LAB_TEST(a_squatter_does_not_keep_us_out),
-		LAB_TEST(a_squatter_that_does_not_listen_does_not_either),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

@@ -2,18 +2,14 @@
 #include "transmit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <rte_ring.h>
 
 #include "device_lab.h"
+#include "test.h"
 
 #define WORKERS 3
 
@@ -66,10 +62,11 @@ static uint32_t on_wire(struct lab *lab, uint16_t queue) {
 	return rte_ring_count(lab->ring.from[queue]);
 }
 
-static void a_worker_with_a_queue_sends_at_once(void **state) {
+TEST_GROUP(device_lab_eal);
+
+TEST(a_worker_with_a_queue_sends_at_once) {
 	struct lab *lab = make("tx_own", 3, 1);
 
-	(void)state;
 	assert_int_equal(lab->transmit->outlets, 0);
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		assert_int_equal(send(lab, w, (uint16_t)(10 + w)), 10 + w);
@@ -81,10 +78,9 @@ static void a_worker_with_a_queue_sends_at_once(void **state) {
 	unmake(lab);
 }
 
-static void a_worker_without_a_queue_sends_through_its_owner(void **state) {
+TEST(a_worker_without_a_queue_sends_through_its_owner) {
 	struct lab *lab = make("tx_ring", 1, 2);
 
-	(void)state;
 	assert_int_equal(lab->transmit->outlets, 2);
 	assert_null(lab->transmit->path[0][2].ring);
 	for (unsigned int i = 0; i < 2; i++) {
@@ -100,11 +96,10 @@ static void a_worker_without_a_queue_sends_through_its_owner(void **state) {
 	unmake(lab);
 }
 
-static void a_full_queue_fills_the_ring_and_the_sender_learns_of_it(void **state) {
+TEST(a_full_queue_fills_the_ring_and_the_sender_learns_of_it) {
 	struct lab *lab = make("tx_full", 1, 0);
 	uint32_t sent = 0, taken = 0;
 
-	(void)state;
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(on_wire(lab, 0), DEVICE_LAB_RING - 1);
@@ -131,10 +126,9 @@ static void a_full_queue_fills_the_ring_and_the_sender_learns_of_it(void **state
 	unmake(lab);
 }
 
-static void what_waits_is_freed_at_the_end(void **state) {
+TEST(what_waits_is_freed_at_the_end) {
 	struct lab *lab = make("tx_end", 1, 0);
 
-	(void)state;
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(send(lab, 1, WEIR_BURST), WEIR_BURST);
@@ -143,12 +137,11 @@ static void what_waits_is_freed_at_the_end(void **state) {
 	unmake(lab); // looks for leaks
 }
 
-static void long_packets_are_not_admitted_and_pieces_are_joined(void **state) {
+TEST(long_packets_are_not_admitted_and_pieces_are_joined) {
 	struct weir_path path = {.frame_max = 1522, .multi_segment = false};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
 	struct rte_mbuf *tail = rte_pktmbuf_alloc(device_lab_pool());
 
-	(void)state;
 	rte_pktmbuf_append(m, 1522);
 	assert_true(weir_path_admits(&path, m));
 	rte_pktmbuf_append(m, 1);
@@ -166,16 +159,4 @@ static void long_packets_are_not_admitted_and_pieces_are_joined(void **state) {
 	assert_int_equal(*rte_pktmbuf_mtod_offset(m, uint8_t *, 999), 0x5a);
 	rte_pktmbuf_free(m);
 	assert_int_equal(device_lab_in_use(), 0);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_worker_with_a_queue_sends_at_once),
-		cmocka_unit_test(a_worker_without_a_queue_sends_through_its_owner),
-		cmocka_unit_test(a_full_queue_fills_the_ring_and_the_sender_learns_of_it),
-		cmocka_unit_test(what_waits_is_freed_at_the_end),
-		cmocka_unit_test(long_packets_are_not_admitted_and_pieces_are_joined),
-	};
-
-	return cmocka_run_group_tests(tests, device_lab_eal, NULL);
 }

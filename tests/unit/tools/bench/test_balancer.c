@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "bench_lab.h"
+#include "test.h"
 
-static void backends_are_shared_out(void **unused) {
+TEST_GROUP(bench_lab_eal);
+
+TEST(backends_are_shared_out) {
 	static const uint32_t counts[][2] = {
 		{1, 1}, {100, 1}, {100, 100}, {100, 3}, {10000, 1000}, {65535, 4096}, {7, 5}};
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
 		struct weir_bench_options options = {
 			.backends = counts[i][0], .services = counts[i][1]};
@@ -38,12 +33,11 @@ static void backends_are_shared_out(void **unused) {
 	}
 }
 
-static void everything_is_published(void **unused) {
+TEST(everything_is_published) {
 	struct bench_lab lab;
 	struct weir_reader *reader = &lab.balancer.reader;
 	const struct weir_selection_view *view;
 
-	(void)unused;
 	bench_lab_tables(&lab, "weir-bench --services 3 --backends 10 --slots 251");
 	assert_non_null(weir_reader_services(reader)->buckets);
 	for (uint16_t service = 0; service < 3; service++) {
@@ -62,8 +56,7 @@ static void everything_is_published(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void every_policy_can_be_published(void **unused) {
-	(void)unused;
+TEST(every_policy_can_be_published) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		const struct weir_selection_view *view;
 		struct bench_lab lab;
@@ -79,10 +72,9 @@ static void every_policy_can_be_published(void **unused) {
 }
 
 // A backend's way is a wire to an address of its own.
-static void ways_are_distinct(void **unused) {
+TEST(ways_are_distinct) {
 	struct weir_bench_options options = {.backends = 3000, .services = 1};
 
-	(void)unused;
 	for (unsigned int family = 4; family <= 6; family += 2) {
 		struct weir_bench_way first, other;
 
@@ -97,14 +89,13 @@ static void ways_are_distinct(void **unused) {
 	}
 }
 
-static void rounds_change_the_selection(void **unused) {
+TEST(rounds_change_the_selection) {
 	struct bench_lab lab;
 	struct weir_writer *writer = NULL;
 	struct weir_selection *one = NULL, *two = NULL;
 	struct weir_candidate *a, *b;
 	unsigned int different = 0;
 
-	(void)unused;
 	bench_lab_tables(&lab, "weir-bench");
 	assert_int_equal(weir_writer_open(lab.balancer.control, &writer), 0);
 	assert_int_equal(weir_bench_selection_build(&lab.options, writer, 0, 1, &one), 0);
@@ -123,26 +114,24 @@ static void rounds_change_the_selection(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void wrong_slots_are_refused(void **unused) {
+TEST(wrong_slots_are_refused) {
 	struct weir_bench_options options;
 	struct weir_bench_balancer balancer;
 	char why[256] = "";
 
-	(void)unused;
 	assert_int_equal(bench_lab_options("weir-bench --slots 65536", &options, why), 0);
 	assert_int_equal(
 		weir_bench_balancer_create(&options, &balancer, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "--slots: a prime"));
 }
 
-static void counters_that_do_not_add_up_are_found(void **unused) {
+TEST(counters_that_do_not_add_up_are_found) {
 	struct bench_lab lab;
 	struct weir_worker_counters *counters;
 	struct weir_share_counters *of_backend;
 	uint64_t packets;
 	char why[256];
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --flows 100 --table-flows 1000 --no-huge");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	of_backend = weir_segment_backend_counters(lab.balancer.segment, WEIR_BENCH_WORKER, 3);
@@ -164,18 +153,4 @@ static void counters_that_do_not_add_up_are_found(void **unused) {
 	of_backend->active_flows--;
 	assert_int_equal(weir_bench_counters_check(&lab.balancer, packets, why, sizeof(why)), 0);
 	bench_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(backends_are_shared_out),
-		cmocka_unit_test(everything_is_published),
-		cmocka_unit_test(every_policy_can_be_published),
-		cmocka_unit_test(ways_are_distinct),
-		cmocka_unit_test(rounds_change_the_selection),
-		cmocka_unit_test(wrong_slots_are_refused),
-		cmocka_unit_test(counters_that_do_not_add_up_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
 }

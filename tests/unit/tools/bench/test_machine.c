@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,13 +10,15 @@
 
 #include "bench_lab.h"
 #include "events.h"
+#include "test.h"
 #include "timer.h"
 
-static void timer_has_a_cost_and_goes_forward(void **unused) {
+TEST_GROUP(bench_lab_eal);
+
+TEST(timer_has_a_cost_and_goes_forward) {
 	uint32_t cost = weir_bench_timer_cost();
 	uint64_t start, end;
 
-	(void)unused;
 	assert_in_range(cost, 1, 100000);
 	start = weir_bench_timer_start();
 	usleep(1000);
@@ -32,12 +27,11 @@ static void timer_has_a_cost_and_goes_forward(void **unused) {
 }
 
 // Software events work everywhere that perf_event_open does: the same calls as for the CPU's.
-static void events_count_between_start_and_stop(void **unused) {
+TEST(events_count_between_start_and_stop) {
 	struct weir_bench_events events;
 	uint64_t before = 0, after = 0;
 	uint8_t *pages;
 
-	(void)unused;
 	for (unsigned int i = 0; i < WEIR_BENCH_EVENT_COUNT; i++) {
 		events.fd[i] = -1;
 	}
@@ -67,11 +61,10 @@ static void events_count_between_start_and_stop(void **unused) {
 	assert_false(weir_bench_events_read(&events, (enum weir_bench_event)0, &after));
 }
 
-static void what_is_not_available_is_said(void **unused) {
+TEST(what_is_not_available_is_said) {
 	struct weir_bench_events events;
 	uint64_t value = 42;
 
-	(void)unused;
 	weir_bench_events_open(&events);
 	for (unsigned int i = 0; i < WEIR_BENCH_EVENT_COUNT; i++) {
 		if (events.fd[i] < 0) {
@@ -85,12 +78,11 @@ static void what_is_not_available_is_said(void **unused) {
 	assert_false(events.any);
 }
 
-static void small_pages_are_small(void **unused) {
+TEST(small_pages_are_small) {
 	struct weir_bench_heap heap = {0};
 	char why[256] = "";
 	uint8_t *memory;
 
-	(void)unused;
 	// The shared heap of the tests has this name already.
 	memory = rte_zmalloc_socket("test", 1 << 20, 64, heap.socket);
 	rte_free(memory);
@@ -99,11 +91,10 @@ static void small_pages_are_small(void **unused) {
 	assert_true(why[0] != '\0');
 }
 
-static void heap_gives_what_it_promises(void **unused) {
+TEST(heap_gives_what_it_promises) {
 	struct bench_lab lab;
 	void *memory;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --flows 10 --table-flows 1000 --no-huge");
 	assert_int_equal(lab.heap.kind, WEIR_BENCH_PAGE_SMALL);
 	assert_int_equal(lab.heap.huge_bytes, 0);
@@ -112,16 +103,4 @@ static void heap_gives_what_it_promises(void **unused) {
 	assert_non_null(memory);
 	rte_free(memory);
 	bench_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(timer_has_a_cost_and_goes_forward),
-		cmocka_unit_test(events_count_between_start_and_stop),
-		cmocka_unit_test(what_is_not_available_is_said),
-		cmocka_unit_test(small_pages_are_small),
-		cmocka_unit_test(heap_gives_what_it_promises),
-	};
-
-	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
 }

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <jansson.h>
 #include <netinet/in.h>
@@ -15,6 +8,7 @@
 
 #include "bench_lab.h"
 #include "report.h"
+#include "test.h"
 
 #define SMALL " --no-huge --packets 6400 --runs 2 --table-flows 4000 --flows "
 
@@ -28,12 +22,13 @@ static void checked_pass(struct bench_lab *lab, uint64_t packets, bool alone) {
 	assert_int_equal(pass.packets, packets / lab->options.burst * lab->options.burst);
 }
 
-static void fill_holds_exactly_the_flows(void **unused) {
+TEST_GROUP(bench_lab_eal);
+
+TEST(fill_holds_exactly_the_flows) {
 	static const char *const lines[] = {"weir-bench" SMALL "1", "weir-bench" SMALL "65",
 		"weir-bench" SMALL "4000", "weir-bench --protocol udp" SMALL "3000",
 		"weir-bench --family 6" SMALL "900", "weir-bench --case mixed" SMALL "3000"};
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		const struct weir_worker_counters *counters;
 		struct bench_lab lab;
@@ -49,7 +44,7 @@ static void fill_holds_exactly_the_flows(void **unused) {
 	}
 }
 
-static void every_case_is_forwarded_rightly(void **unused) {
+TEST(every_case_is_forwarded_rightly) {
 	static const char *const lines[] = {"weir-bench" SMALL "4000",
 		"weir-bench --order zipf --headers cold" SMALL "4000",
 		"weir-bench --case new" SMALL "4000", "weir-bench --case syn-flood" SMALL "3000",
@@ -61,7 +56,6 @@ static void every_case_is_forwarded_rightly(void **unused) {
 		"weir-bench --new-percent 10 --policy fair-share" SMALL "2000"};
 	char why[512];
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		struct bench_lab lab;
 
@@ -74,11 +68,10 @@ static void every_case_is_forwarded_rightly(void **unused) {
 }
 
 // In case `new` the table is full, and stays so.
-static void new_flows_evict(void **unused) {
+TEST(new_flows_evict) {
 	const struct weir_worker_counters *counters;
 	struct bench_lab lab;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --case new --no-huge --flows 4000");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	assert_in_range(counters->flows, 3800, 4000);
@@ -101,10 +94,9 @@ static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t 
 }
 
 // A backend that is published wrongly: packets to it go where they should not.
-static void wrong_forwarding_is_found(void **unused) {
+TEST(wrong_forwarding_is_found) {
 	static const uint32_t places[] = {3, 9, 14 + 13, 14 + 19}; // MACs, addresses
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
 		struct weir_bench_pass pass = {.length = {.packets = 6400}};
 		struct bench_lab lab;
@@ -120,11 +112,10 @@ static void wrong_forwarding_is_found(void **unused) {
 }
 
 // A flow that was given to another backend.
-static void moved_flow_is_found(void **unused) {
+TEST(moved_flow_is_found) {
 	struct bench_lab lab;
 	char why[512] = "";
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench" SMALL "4000");
 	assert_int_equal(weir_bench_check_steady(&lab.engine, why, sizeof(why)), 0);
 	lab.engine.backends[1234] ^= 1;
@@ -134,11 +125,10 @@ static void moved_flow_is_found(void **unused) {
 }
 
 // A flow that the table has lost: a fresh pipeline knows none.
-static void lost_flow_is_found(void **unused) {
+TEST(lost_flow_is_found) {
 	struct bench_lab lab;
 	char why[512] = "";
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench" SMALL "4000");
 	assert_int_equal(weir_bench_balancer_start(&lab.balancer, &lab.heap), 0);
 	assert_int_equal(weir_bench_check_steady(&lab.engine, why, sizeof(why)), -EBADMSG);
@@ -146,14 +136,13 @@ static void lost_flow_is_found(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void timed_pass_has_a_sample_per_burst(void **unused) {
+TEST(timed_pass_has_a_sample_per_burst) {
 	struct weir_bench_samples samples = {0};
 	struct weir_bench_pass pass = {.length = {.packets = 6500}, .samples = &samples};
 	struct bench_lab lab;
 	char why[512] = "";
 	uint64_t clock;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --case syn-flood" SMALL "3000");
 	clock = lab.engine.now_ns;
 	assert_int_equal(weir_bench_pass(&lab.engine, &pass, why, sizeof(why)), 0);
@@ -183,11 +172,10 @@ static void run_one(struct bench_lab *lab, struct weir_bench_result *result) {
 	}
 }
 
-static void runs_are_summed_up(void **unused) {
+TEST(runs_are_summed_up) {
 	struct weir_bench_result result;
 	struct bench_lab lab;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench" SMALL "3000");
 	run_one(&lab, &result);
 	assert_int_equal(result.main.packets, 2 * 6400);
@@ -206,11 +194,10 @@ static void runs_are_summed_up(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void flood_has_a_base(void **unused) {
+TEST(flood_has_a_base) {
 	struct weir_bench_result result;
 	struct bench_lab lab;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --case syn-flood" SMALL "3000");
 	run_one(&lab, &result);
 	assert_true(result.has_base);
@@ -251,14 +238,13 @@ static double real_of(const json_t *object, const char *key) {
 	return json_number_value(value);
 }
 
-static void json_has_what_it_must(void **unused) {
+TEST(json_has_what_it_must) {
 	static const char *const summary[] = {"median", "mean", "min", "max", "p99", "p9999"};
 	struct weir_bench_result result;
 	struct bench_lab lab;
 	json_t *json, *cycles;
 	char *text;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --json" SMALL "3000");
 	run_one(&lab, &result);
 	text = report_of(&lab, &result);
@@ -290,7 +276,7 @@ static void json_has_what_it_must(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void text_is_for_people(void **unused) {
+TEST(text_is_for_people) {
 	static const char *const words[] = {"case        syn-flood, 3000 flows in a table for 4000",
 		"maglev, ipip, 100 backends, 1 service", "per packet", "p99.99", "alone",
 		"established flows lost: 0 of 3000",
@@ -299,7 +285,6 @@ static void text_is_for_people(void **unused) {
 	struct bench_lab lab;
 	char *text;
 
-	(void)unused;
 	bench_lab_open(&lab, "weir-bench --case syn-flood" SMALL "3000");
 	run_one(&lab, &result);
 	text = report_of(&lab, &result);
@@ -311,22 +296,4 @@ static void text_is_for_people(void **unused) {
 	free(text);
 	weir_bench_result_fini(&result);
 	bench_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fill_holds_exactly_the_flows),
-		cmocka_unit_test(every_case_is_forwarded_rightly),
-		cmocka_unit_test(new_flows_evict),
-		cmocka_unit_test(wrong_forwarding_is_found),
-		cmocka_unit_test(moved_flow_is_found),
-		cmocka_unit_test(lost_flow_is_found),
-		cmocka_unit_test(timed_pass_has_a_sample_per_burst),
-		cmocka_unit_test(runs_are_summed_up),
-		cmocka_unit_test(flood_has_a_base),
-		cmocka_unit_test(json_has_what_it_must),
-		cmocka_unit_test(text_is_for_people),
-	};
-
-	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
 }

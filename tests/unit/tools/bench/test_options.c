@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -13,12 +6,12 @@
 
 #include "bench_lab.h"
 #include "help_text.h"
+#include "test.h"
 
-static void defaults(void **unused) {
+TEST(defaults) {
 	struct weir_bench_options o;
 	char why[256] = "";
 
-	(void)unused;
 	assert_int_equal(bench_lab_options("weir-bench", &o, why), 0);
 	assert_int_equal(o.kind, WEIR_BENCH_CASE_ESTABLISHED);
 	assert_int_equal(o.order, WEIR_BENCH_ORDER_UNIFORM);
@@ -37,11 +30,10 @@ static void defaults(void **unused) {
 	assert_false(o.json);
 }
 
-static void defaults_of_each_case(void **unused) {
+TEST(defaults_of_each_case) {
 	struct weir_bench_options o;
 	char why[256] = "";
 
-	(void)unused;
 	assert_int_equal(bench_lab_options("weir-bench --case new --flows 1000", &o, why), 0);
 	assert_int_equal(o.table_flows, 1000);
 	assert_true(o.new_percent == 100);
@@ -65,11 +57,10 @@ static void defaults_of_each_case(void **unused) {
 	assert_int_equal(weir_bench_flows_per_worker(&o), 1048576);
 }
 
-static void every_option_is_read(void **unused) {
+TEST(every_option_is_read) {
 	struct weir_bench_options o;
 	char why[256] = "";
 
-	(void)unused;
 	assert_int_equal(
 		bench_lab_options("weir-bench --case mixed --flows 12k --table-flows 20000 --order "
 				  "zipf --zipf-exponent 1.25 --new-percent 0.5 --packets-per-flow "
@@ -118,11 +109,10 @@ static void every_option_is_read(void **unused) {
 	assert_int_equal(o.pages, WEIR_BENCH_PAGES_HUGE);
 }
 
-static void every_policy_has_its_name(void **unused) {
+TEST(every_policy_has_its_name) {
 	struct weir_bench_options o;
 	char why[256], line[128];
 
-	(void)unused;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		snprintf(line, sizeof(line), "weir-bench --policy %s",
 			weir_policy_name((enum weir_policy)policy));
@@ -131,7 +121,7 @@ static void every_policy_has_its_name(void **unused) {
 	}
 }
 
-static void wrong_usage_is_explained(void **unused) {
+TEST(wrong_usage_is_explained) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
@@ -181,7 +171,6 @@ static void wrong_usage_is_explained(void **unused) {
 			"--huge-pages and --no-huge exclude each other"},
 	};
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_bench_options o = {.flows = 123};
 		char why[256] = "";
@@ -194,7 +183,7 @@ static void wrong_usage_is_explained(void **unused) {
 	}
 }
 
-static void usage_names_every_option(void **unused) {
+TEST(usage_names_every_option) {
 	static const char *const names[] = {"--case", "--flows", "--table-flows", "--order",
 		"--zipf-exponent", "--new-percent", "--packets-per-flow", "--publications",
 		"--family", "--protocol", "--vlan", "--packet-bytes", "--policy", "--forwarding",
@@ -205,7 +194,6 @@ static void usage_names_every_option(void **unused) {
 	struct weir_bench_options o;
 	char why[256], help[WEIR_HELP_BYTES];
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		assert_non_null(strstr(weir_bench_help(help, sizeof(help)), names[i]));
 	}
@@ -213,17 +201,4 @@ static void usage_names_every_option(void **unused) {
 	assert_true(o.help);
 	assert_int_equal(bench_lab_options("weir-bench --version", &o, why), 0);
 	assert_true(o.version);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(defaults_of_each_case),
-		cmocka_unit_test(every_option_is_read),
-		cmocka_unit_test(every_policy_has_its_name),
-		cmocka_unit_test(wrong_usage_is_explained),
-		cmocka_unit_test(usage_names_every_option),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

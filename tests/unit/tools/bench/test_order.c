@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 
 #include "order.h"
+#include "test.h"
 
 #define DRAWS 400000u
 
@@ -28,11 +22,10 @@ static uint32_t *draw(enum weir_bench_order_kind kind, uint32_t flows, double ex
 	return count;
 }
 
-static void uniform_covers_all_evenly(void **unused) {
+TEST(uniform_covers_all_evenly) {
 	uint32_t *count = draw(WEIR_BENCH_ORDER_UNIFORM, 1000, 1);
 	double chi = 0;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 1000; i++) {
 		double off = count[i] - 400.0;
 
@@ -42,20 +35,18 @@ static void uniform_covers_all_evenly(void **unused) {
 	free(count);
 }
 
-static void one_is_always_the_first(void **unused) {
+TEST(one_is_always_the_first) {
 	uint32_t *count = draw(WEIR_BENCH_ORDER_ONE, 1000, 1);
 
-	(void)unused;
 	assert_int_equal(count[0], DRAWS);
 	free(count);
 }
 
 // Against the exact probabilities, also near exponent 1 where the formulas have a limit.
-static void zipf_has_its_frequencies(void **unused) {
+TEST(zipf_has_its_frequencies) {
 	const double exponents[] = {0.5, 0.999999999, 1, 1.2, 3};
 	const uint32_t flows = 500;
 
-	(void)unused;
 	for (unsigned int e = 0; e < sizeof(exponents) / sizeof(exponents[0]); e++) {
 		uint32_t *count = draw(WEIR_BENCH_ORDER_ZIPF, flows, exponents[e]);
 		double sum = 0, chi = 0, pooled = 0, pooled_expected = 0;
@@ -85,19 +76,17 @@ static void zipf_has_its_frequencies(void **unused) {
 	}
 }
 
-static void zipf_of_one_flow(void **unused) {
+TEST(zipf_of_one_flow) {
 	uint32_t *count = draw(WEIR_BENCH_ORDER_ZIPF, 1, 1);
 
-	(void)unused;
 	assert_int_equal(count[0], DRAWS);
 	free(count);
 }
 
-static void same_seed_same_sequence(void **unused) {
+TEST(same_seed_same_sequence) {
 	struct weir_bench_order a, b, c;
 	unsigned int same = 0;
 
-	(void)unused;
 	weir_bench_order_init(&a, WEIR_BENCH_ORDER_UNIFORM, 1u << 20, 1, 1);
 	weir_bench_order_init(&b, WEIR_BENCH_ORDER_UNIFORM, 1u << 20, 1, 1);
 	weir_bench_order_init(&c, WEIR_BENCH_ORDER_UNIFORM, 1u << 20, 1, 2);
@@ -110,11 +99,10 @@ static void same_seed_same_sequence(void **unused) {
 	assert_true(same < 10);
 }
 
-static void unit_is_above_0_and_at_most_1(void **unused) {
+TEST(unit_is_above_0_and_at_most_1) {
 	struct weir_bench_random random = {.state = 9};
 	double sum = 0;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 100000; i++) {
 		double unit = weir_bench_random_unit(&random);
 
@@ -122,17 +110,4 @@ static void unit_is_above_0_and_at_most_1(void **unused) {
 		sum += unit;
 	}
 	assert_true(fabs(sum / 100000 - 0.5) < 0.01);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(uniform_covers_all_evenly),
-		cmocka_unit_test(one_is_always_the_first),
-		cmocka_unit_test(zipf_has_its_frequencies),
-		cmocka_unit_test(zipf_of_one_flow),
-		cmocka_unit_test(same_seed_same_sequence),
-		cmocka_unit_test(unit_is_above_0_and_at_most_1),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <netinet/in.h>
 #include <string.h>
 
 #include <rte_ip.h>
 
 #include "packets.h"
+#include "test.h"
 
 static struct weir_bench_tuple tuple_of(uint8_t family, uint64_t number) {
 	struct weir_bench_tuples tuples = {3, 2, family};
@@ -69,11 +63,10 @@ static void check_frame(const struct weir_bench_packets *packets, const uint8_t 
 	}
 }
 
-static void every_frame_is_valid(void **unused) {
+TEST(every_frame_is_valid) {
 	static const uint32_t lengths[] = {78, 79, 128, 255, 1500, WEIR_BENCH_FRAME_MAX};
 	uint8_t frame[WEIR_BENCH_FRAME_MAX + 1];
 
-	(void)unused;
 	for (unsigned int i = 0; i < 6 * 2 * 2 * 2; i++) {
 		uint8_t family = i % 2 ? 4 : 6, protocol = i / 2 % 2 ? IPPROTO_TCP : IPPROTO_UDP;
 		struct weir_bench_packets packets;
@@ -95,8 +88,7 @@ static void every_frame_is_valid(void **unused) {
 	}
 }
 
-static void shortest_frames(void **unused) {
-	(void)unused;
+TEST(shortest_frames) {
 	assert_int_equal(weir_bench_frame_min(4, IPPROTO_TCP, false), 60);
 	assert_int_equal(weir_bench_frame_min(4, IPPROTO_UDP, true), 60);
 	assert_int_equal(weir_bench_frame_min(6, IPPROTO_UDP, false), 62);
@@ -105,10 +97,9 @@ static void shortest_frames(void **unused) {
 }
 
 // A frame that was used for another packet, whose first bytes were overwritten by a longer header.
-static void rewrite_equals_write(void **unused) {
+TEST(rewrite_equals_write) {
 	uint8_t used[WEIR_BENCH_FRAME_MAX], fresh[WEIR_BENCH_FRAME_MAX];
 
-	(void)unused;
 	for (unsigned int i = 0; i < 16; i++) {
 		uint8_t family = i % 2 ? 4 : 6, protocol = i / 2 % 2 ? IPPROTO_TCP : IPPROTO_UDP;
 		struct weir_bench_tuple tuple = tuple_of(family, 5), other = tuple_of(family, 6);
@@ -124,24 +115,12 @@ static void rewrite_equals_write(void **unused) {
 	}
 }
 
-static void sum_of_known_bytes(void **unused) {
+TEST(sum_of_known_bytes) {
 	// The example of RFC 1071.
 	const uint8_t bytes[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
 
-	(void)unused;
 	assert_int_equal(weir_bench_sum(bytes, 8, 0), 0xddf2);
 	assert_int_equal(weir_bench_sum(bytes, 7, 0), 0xdcfb);
 	assert_int_equal(weir_bench_sum(bytes, 0, 0), 0);
 	assert_int_equal(weir_bench_sum(bytes, 8, 0xffff), 0xddf2);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_frame_is_valid),
-		cmocka_unit_test(shortest_frames),
-		cmocka_unit_test(rewrite_equals_write),
-		cmocka_unit_test(sum_of_known_bytes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,6 +7,7 @@
 
 #include "bench_lab.h"
 #include "publisher.h"
+#include "test.h"
 
 #define DEADLINE_S 10
 
@@ -47,13 +41,12 @@ static void follow(
 	weir_reader_offline(&lab->balancer.reader);
 }
 
-static void publishes_only_when_told(void **unused) {
+TEST(publishes_only_when_told) {
 	struct weir_bench_publisher publisher = {0};
 	struct bench_lab lab;
 	weir_ref before, after;
 	uint64_t count;
 
-	(void)unused;
 	open_publisher(&lab, &publisher, "weir-bench --publications 500 --backends 8 --slots 251");
 	before = lab.balancer.segment->roots->selection[0];
 	count = weir_bench_publisher_count(&publisher);
@@ -78,12 +71,11 @@ static void publishes_only_when_told(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void services_take_turns(void **unused) {
+TEST(services_take_turns) {
 	struct weir_bench_publisher publisher = {0};
 	struct bench_lab lab;
 	weir_ref before[3];
 
-	(void)unused;
 	open_publisher(&lab, &publisher,
 		"weir-bench --publications 1000 --services 3 --backends 9 --slots 251");
 	for (unsigned int i = 0; i < 3; i++) {
@@ -99,25 +91,14 @@ static void services_take_turns(void **unused) {
 	bench_lab_close(&lab);
 }
 
-static void its_death_is_noticed(void **unused) {
+TEST(its_death_is_noticed) {
 	struct weir_bench_publisher publisher = {0};
 	struct bench_lab lab;
 
-	(void)unused;
 	open_publisher(&lab, &publisher, "weir-bench --publications 100 --backends 8 --slots 251");
 	kill(publisher.pid, SIGKILL);
 	waitid(P_PID, (id_t)publisher.pid, NULL, WEXITED | WNOWAIT);
 	assert_int_equal(weir_bench_publisher_go(&publisher), -EIO);
 	weir_bench_publisher_stop(&publisher);
 	bench_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(publishes_only_when_told),
-		cmocka_unit_test(services_take_turns),
-		cmocka_unit_test(its_death_is_noticed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
 
 #include "order.h"
 #include "statistics.h"
+#include "test.h"
 
 static bool near(double a, double b) {
 	return fabs(a - b) < 1e-6;
 }
 
-static void percentiles_are_nearest_ranks(void **unused) {
+TEST(percentiles_are_nearest_ranks) {
 	static const struct {
 		double share;
 		size_t n;
@@ -38,7 +32,6 @@ static void percentiles_are_nearest_ranks(void **unused) {
 	};
 	static double values[20000];
 
-	(void)unused;
 	for (unsigned int i = 0; i < 20000; i++) {
 		values[i] = i + 1;
 	}
@@ -48,11 +41,10 @@ static void percentiles_are_nearest_ranks(void **unused) {
 	}
 }
 
-static void summaries(void **unused) {
+TEST(summaries) {
 	double one[] = {7}, even[] = {4, 1, 3, 2}, odd[] = {100, 1, 3};
 	struct weir_bench_summary s = weir_bench_summarize(one, 1);
 
-	(void)unused;
 	assert_true(s.median == 7 && s.min == 7 && s.max == 7 && s.mean == 7 && s.p99 == 7 &&
 		    s.p9999 == 7);
 	s = weir_bench_summarize(even, 4);
@@ -62,23 +54,21 @@ static void summaries(void **unused) {
 }
 
 // The mean is over packets: a short burst counts for less.
-static void bursts_of_different_length(void **unused) {
+TEST(bursts_of_different_length) {
 	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
 	struct weir_bench_summary s;
 
-	(void)unused;
 	assert_int_equal(weir_bench_summarize_bursts(samples, 3, &s), 0);
 	assert_true(near(s.median, 700.0 / 64));
 	assert_true(near(s.min, 10) && near(s.max, 20));
 	assert_true(near(s.mean, 1360.0 / 129));
 }
 
-static void split_finds_both_costs(void **unused) {
+TEST(split_finds_both_costs) {
 	struct weir_bench_random random = {.state = 1};
 	static struct weir_bench_sample samples[5000];
 	struct weir_bench_split split;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 5000; i++) {
 		uint16_t steady = (uint16_t)weir_bench_random_below(&random, 65);
 		uint32_t noise = weir_bench_random_below(&random, 101); // 50 on average
@@ -96,11 +86,10 @@ static void split_finds_both_costs(void **unused) {
 	assert_true(fabs(split.other - 180.8) < 0.5);
 }
 
-static void split_of_one_kind_is_the_mean(void **unused) {
+TEST(split_of_one_kind_is_the_mean) {
 	struct weir_bench_sample samples[100];
 	struct weir_bench_split split;
 
-	(void)unused;
 	for (unsigned int i = 0; i < 100; i++) {
 		samples[i] = (struct weir_bench_sample){i < 50 ? 640 : 1280, 64, 64};
 	}
@@ -113,10 +102,9 @@ static void split_of_one_kind_is_the_mean(void **unused) {
 	assert_true(near(split.steady, 15) && split.other == 0);
 }
 
-static void samples_grow(void **unused) {
+TEST(samples_grow) {
 	struct weir_bench_samples samples = {0};
 
-	(void)unused;
 	weir_bench_samples_add(&samples, (struct weir_bench_sample){1, 1, 1});
 	assert_int_equal(samples.count, 0); // no room: dropped, never beyond
 	assert_int_equal(weir_bench_samples_reserve(&samples, 2), 0);
@@ -131,13 +119,12 @@ static void samples_grow(void **unused) {
 	assert_null(samples.sample);
 }
 
-static void least_is_taken_burst_by_burst(void **unused) {
+TEST(least_is_taken_burst_by_burst) {
 	struct weir_bench_sample first[] = {{640, 64, 60}, {99999, 64, 61}, {70, 7, 7}};
 	struct weir_bench_sample second[] = {{88888, 64, 60}, {650, 64, 61}, {70, 7, 7}};
 	struct weir_bench_samples samples = {first, 3, 3}, again = {second, 3, 3};
 	const struct weir_bench_sample least[] = {{640, 64, 60}, {650, 64, 61}, {70, 7, 7}};
 
-	(void)unused;
 	assert_int_equal(weir_bench_samples_least(&samples, &again), 0);
 	assert_memory_equal(first, least, sizeof(least));
 	assert_int_equal(second[0].cycles, 88888);
@@ -145,27 +132,11 @@ static void least_is_taken_burst_by_burst(void **unused) {
 	assert_int_equal(weir_bench_samples_least(&samples, &again), -EBADMSG);
 }
 
-static void share_above_a_limit(void **unused) {
+TEST(share_above_a_limit) {
 	const struct weir_bench_sample samples[] = {
 		{640, 64, 0}, {6400, 64, 0}, {6401, 64, 0}, {101, 1, 0}, {UINT32_MAX, 64, 0}};
 
-	(void)unused;
 	assert_true(weir_bench_share_above(samples, 1, 10) == 0);
 	assert_true(weir_bench_share_above(samples, 5, 100) == 3 / 5.0);
 	assert_true(weir_bench_share_above(samples, 5, 9.5) == 1);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(percentiles_are_nearest_ranks),
-		cmocka_unit_test(summaries),
-		cmocka_unit_test(bursts_of_different_length),
-		cmocka_unit_test(split_finds_both_costs),
-		cmocka_unit_test(split_of_one_kind_is_the_mean),
-		cmocka_unit_test(samples_grow),
-		cmocka_unit_test(least_is_taken_burst_by_burst),
-		cmocka_unit_test(share_above_a_limit),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

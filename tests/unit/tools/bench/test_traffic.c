@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <netinet/in.h>
 #include <string.h>
 
 #include "bench_lab.h"
 #include "packets.h"
+#include "test.h"
 #include "traffic.h"
 
 #define BURST 64u
@@ -26,12 +20,11 @@ static void begin(
 	assert_int_equal(weir_bench_traffic_init(traffic, options), 0);
 }
 
-static void established_is_steady_data(void **unused) {
+TEST(established_is_steady_data) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 	struct weir_bench_item items[BURST];
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --flows 1000");
 	for (unsigned int b = 0; b < 100; b++) {
 		weir_bench_traffic_burst(&traffic, items, BURST, false);
@@ -45,12 +38,11 @@ static void established_is_steady_data(void **unused) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-static void new_is_fresh_syns(void **unused) {
+TEST(new_is_fresh_syns) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 	struct weir_bench_item items[BURST];
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --case new --flows 1000");
 	assert_int_equal(weir_bench_traffic_flows(&traffic), 750); // the rest is half-open
 	for (uint64_t b = 0; b < 100; b++) {
@@ -65,13 +57,12 @@ static void new_is_fresh_syns(void **unused) {
 }
 
 // Half of the packets are the flood's; in a single burst it is anything from none to all.
-static void flood_differs_from_burst_to_burst(void **unused) {
+TEST(flood_differs_from_burst_to_burst) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 	struct weir_bench_item items[BURST];
 	unsigned int syns = 0, few = 0, many = 0;
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --case syn-flood --flows 1000");
 	for (unsigned int b = 0; b < BURSTS; b++) {
 		unsigned int in_burst = 0;
@@ -94,14 +85,13 @@ static void flood_differs_from_burst_to_burst(void **unused) {
 }
 
 // Each new flow: SYN, data, FIN, of one number; the shares are what was asked for.
-static void mixed_flows_begin_and_end(void **unused) {
+TEST(mixed_flows_begin_and_end) {
 	static uint32_t sent[BURST * BURSTS];
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 	struct weir_bench_item items[BURST];
 	unsigned int syns = 0, fins = 0, datagrams = 0, steady = 0;
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --case mixed --flows 1000 --packets-per-flow 4");
 	for (unsigned int b = 0; b < BURSTS; b++) {
 		weir_bench_traffic_burst(&traffic, items, BURST, false);
@@ -136,13 +126,12 @@ static void mixed_flows_begin_and_end(void **unused) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-static void share_of_new_flows(void **unused) {
+TEST(share_of_new_flows) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 	struct weir_bench_item items[BURST];
 	unsigned int syns = 0;
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --flows 1000 --new-percent 2");
 	for (unsigned int b = 0; b < BURSTS; b++) {
 		weir_bench_traffic_burst(&traffic, items, BURST, false);
@@ -154,13 +143,12 @@ static void share_of_new_flows(void **unused) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-static void restart_repeats(void **unused) {
+TEST(restart_repeats) {
 	static const char *const lines[] = {"weir-bench --flows 5000",
 		"weir-bench --case new --flows 5000", "weir-bench --case syn-flood --flows 5000",
 		"weir-bench --case mixed --flows 5000",
 		"weir-bench --flows 5000 --order zipf --seed 9"};
 
-	(void)unused;
 	for (unsigned int l = 0; l < sizeof(lines) / sizeof(lines[0]); l++) {
 		static struct weir_bench_item first[100 * BURST], second[100 * BURST];
 		struct weir_bench_options options;
@@ -185,11 +173,10 @@ static void restart_repeats(void **unused) {
 	}
 }
 
-static void moved_flows_have_another_number(void **unused) {
+TEST(moved_flows_have_another_number) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
 
-	(void)unused;
 	begin(&traffic, &options, "weir-bench --flows 100000");
 	for (uint32_t steady = 3; steady < 100000; steady += 7) {
 		assert_int_equal(weir_bench_traffic_move(&traffic, steady), 0);
@@ -211,18 +198,4 @@ static void moved_flows_have_another_number(void **unused) {
 	assert_int_equal(weir_bench_traffic_steady(&traffic, 99998, false).number,
 		WEIR_BENCH_EXTRA + 99998 / 7 + 2);
 	weir_bench_traffic_fini(&traffic);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(established_is_steady_data),
-		cmocka_unit_test(new_is_fresh_syns),
-		cmocka_unit_test(flood_differs_from_burst_to_burst),
-		cmocka_unit_test(mixed_flows_begin_and_end),
-		cmocka_unit_test(share_of_new_flows),
-		cmocka_unit_test(restart_repeats),
-		cmocka_unit_test(moved_flows_have_another_number),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

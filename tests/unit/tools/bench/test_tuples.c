@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "test.h"
 #include "traffic.h"
 #include "tuples.h"
 
@@ -40,10 +34,9 @@ static struct place place_of(const struct weir_bench_tuples *tuples, uint64_t nu
 	return place;
 }
 
-static void permute_is_one_to_one(void **unused) {
+TEST(permute_is_one_to_one) {
 	uint64_t *values = malloc(MANY * sizeof(*values));
 
-	(void)unused;
 	assert_non_null(values);
 	for (uint64_t seed = 0; seed < 3; seed++) {
 		for (uint64_t i = 0; i < MANY; i++) {
@@ -59,11 +52,10 @@ static void permute_is_one_to_one(void **unused) {
 }
 
 // Steady flows, flows that were moved and fresh ones never meet, and no two of a kind.
-static void tuples_are_distinct(void **unused) {
+TEST(tuples_are_distinct) {
 	const uint64_t begin[3] = {0, WEIR_BENCH_EXTRA, WEIR_BENCH_FRESH};
 	struct place *places = malloc(MANY * sizeof(*places));
 
-	(void)unused;
 	assert_non_null(places);
 	for (unsigned int family = 4; family <= 6; family += 2) {
 		struct weir_bench_tuples tuples = {7, 3, (uint8_t)family};
@@ -79,12 +71,11 @@ static void tuples_are_distinct(void **unused) {
 	free(places);
 }
 
-static void sources_are_clients(void **unused) {
+TEST(sources_are_clients) {
 	struct weir_bench_tuples tuples = {1, 5, 4};
 	struct weir_bench_tuple tuple;
 	uint8_t vip[16];
 
-	(void)unused;
 	for (uint64_t i = 0; i < 200000; i++) {
 		weir_bench_tuple(&tuples, i, &tuple);
 		assert_true(tuple.source[0] != 0 && tuple.source[0] != 127);
@@ -119,14 +110,13 @@ static void check_even(const uint32_t count[256], uint32_t n, uint32_t values) {
 	assert_true(chi > 255 - 6 * 22.6 - (256 - values) * 1.5);
 }
 
-static void tuples_look_random(void **unused) {
+TEST(tuples_look_random) {
 	struct weir_bench_tuples tuples = {1, 1, 4};
 	uint32_t low[256] = {0}, high[256] = {0}, port[256] = {0};
 	struct weir_bench_tuple tuple;
 	unsigned int steps = 0;
 	uint32_t last = 0;
 
-	(void)unused;
 	for (uint64_t i = 0; i < 200000; i++) {
 		uint32_t address;
 
@@ -146,11 +136,10 @@ static void tuples_look_random(void **unused) {
 	assert_in_range(steps, 98000, 102000);
 }
 
-static void seeds_give_other_tuples(void **unused) {
+TEST(seeds_give_other_tuples) {
 	struct weir_bench_tuples one = {1, 1, 4}, two = {2, 1, 4};
 	unsigned int same = 0;
 
-	(void)unused;
 	for (uint64_t i = 0; i < 1000; i++) {
 		struct place a = place_of(&one, i), b = place_of(&two, i), c = place_of(&one, i);
 
@@ -160,11 +149,10 @@ static void seeds_give_other_tuples(void **unused) {
 	assert_int_equal(same, 0);
 }
 
-static void services_have_even_shares(void **unused) {
+TEST(services_have_even_shares) {
 	struct weir_bench_tuples tuples = {1, 1000, 4};
 	static uint32_t count[1000];
 
-	(void)unused;
 	for (uint64_t i = 0; i < MANY; i++) {
 		count[weir_bench_service(&tuples, i)]++;
 	}
@@ -173,8 +161,7 @@ static void services_have_even_shares(void **unused) {
 	}
 }
 
-static void vips_are_distinct(void **unused) {
-	(void)unused;
+TEST(vips_are_distinct) {
 	for (unsigned int family = 4; family <= 6; family += 2) {
 		uint8_t first[16], other[16];
 
@@ -185,18 +172,4 @@ static void vips_are_distinct(void **unused) {
 			assert_int_equal(other[family == 4 ? 3 : 15], service & 0xff);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(permute_is_one_to_one),
-		cmocka_unit_test(tuples_are_distinct),
-		cmocka_unit_test(sources_are_clients),
-		cmocka_unit_test(tuples_look_random),
-		cmocka_unit_test(seeds_give_other_tuples),
-		cmocka_unit_test(services_have_even_shares),
-		cmocka_unit_test(vips_are_distinct),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

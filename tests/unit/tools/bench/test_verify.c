@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
 #include "bench_lab.h"
+#include "test.h"
 #include "verify.h"
 
 #define HEADROOM 128u
@@ -66,7 +60,9 @@ static int verify(const struct outcome *o, char why[256]) {
 	return weir_bench_verify(&o->lab.options, &o->expected, &o->verdict, &o->m, why, 256);
 }
 
-static void right_packets_pass(void **unused) {
+TEST_GROUP(bench_lab_eal);
+
+TEST(right_packets_pass) {
 	static const char *const lines[] = {
 		"weir-bench --flows 50 --table-flows 1000 --no-huge",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --vlan --packet-bytes 500",
@@ -77,7 +73,6 @@ static void right_packets_pass(void **unused) {
 	static struct outcome o;
 	char why[256];
 
-	(void)unused;
 	for (unsigned int i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		open_outcome(&o, lines[i]);
 		if (verify(&o, why) < 0) {
@@ -116,22 +111,19 @@ static void check_every_byte(const char *line) {
 	close_outcome(&o);
 }
 
-static void every_wrong_bit_is_found_ipv4(void **unused) {
-	(void)unused;
+TEST(every_wrong_bit_is_found_ipv4) {
 	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge");
 }
 
-static void every_wrong_bit_is_found_ipv6(void **unused) {
-	(void)unused;
+TEST(every_wrong_bit_is_found_ipv6) {
 	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge --family 6");
 }
 
-static void wrong_verdicts_are_found(void **unused) {
+TEST(wrong_verdicts_are_found) {
 	static struct outcome o;
 	struct weir_verdict right;
 	char why[256];
 
-	(void)unused;
 	open_outcome(&o, "weir-bench --flows 50 --table-flows 1000 --no-huge --services 4");
 	right = o.verdict;
 	o.verdict.action = WEIR_ACTION_DROP;
@@ -165,11 +157,10 @@ static void wrong_verdicts_are_found(void **unused) {
 	close_outcome(&o);
 }
 
-static void wrong_lengths_are_found(void **unused) {
+TEST(wrong_lengths_are_found) {
 	static struct outcome o;
 	char why[256];
 
-	(void)unused;
 	open_outcome(&o, "weir-bench --flows 50 --table-flows 1000 --no-huge");
 	o.m.pkt_len++;
 	o.m.data_len++;
@@ -184,16 +175,4 @@ static void wrong_lengths_are_found(void **unused) {
 	o.m.data_off++;
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	close_outcome(&o);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(right_packets_pass),
-		cmocka_unit_test(every_wrong_bit_is_found_ipv4),
-		cmocka_unit_test(every_wrong_bit_is_found_ipv6),
-		cmocka_unit_test(wrong_verdicts_are_found),
-		cmocka_unit_test(wrong_lengths_are_found),
-	};
-
-	return cmocka_run_group_tests(tests, bench_lab_eal, NULL);
 }

@@ -3,14 +3,8 @@
 // A configuration and frames for the tests of weir-pcap's parts.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "offline.h"
+#include "test.h"
 
 // Service "web" (198.51.100.10 tcp 80) with backends b-1 and b-2, and service "gone" (tcp 81)
 // without any; ports "wan" and "lan".

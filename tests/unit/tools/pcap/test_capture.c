@@ -1,11 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <endian.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -15,6 +8,7 @@
 #include <unistd.h>
 
 #include "capture.h"
+#include "test.h"
 
 struct bytes {
 	uint8_t data[1024];
@@ -69,8 +63,7 @@ static void remove_file(char *name) {
 	free(name);
 }
 
-static void classic_pcap_of_both_endians_and_precisions(void **unused) {
-	(void)unused;
+TEST(classic_pcap_of_both_endians_and_precisions) {
 	for (int i = 0; i < 4; i++) {
 		struct bytes b = {.big_endian = i & 1};
 		struct weir_capture_reader *reader;
@@ -101,14 +94,13 @@ static void classic_pcap_of_both_endians_and_precisions(void **unused) {
 	}
 }
 
-static void pcapng_is_read(void **unused) {
+TEST(pcapng_is_read) {
 	struct bytes b = {0};
 	struct weir_capture_reader *reader;
 	struct weir_capture_frame frame;
 	char why[256];
 	char *name;
 
-	(void)unused;
 	put32(&b, 0x0a0d0d0a); // section header
 	put32(&b, 28);
 	put32(&b, 0x1a2b3c4d);
@@ -143,7 +135,7 @@ static void pcapng_is_read(void **unused) {
 	remove_file(name);
 }
 
-static void what_is_no_ethernet_capture_is_refused(void **unused) {
+TEST(what_is_no_ethernet_capture_is_refused) {
 	static const struct {
 		uint32_t magic, link_type;
 		size_t cut;
@@ -158,7 +150,6 @@ static void what_is_no_ethernet_capture_is_refused(void **unused) {
 		{0xa1b2c3d4, 1, 0, "not a readable capture file"},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_capture_reader *reader = NULL;
 		struct bytes b = {0};
@@ -178,20 +169,18 @@ static void what_is_no_ethernet_capture_is_refused(void **unused) {
 	}
 }
 
-static void missing_files_and_directories_are_refused(void **unused) {
+TEST(missing_files_and_directories_are_refused) {
 	struct weir_capture_reader *reader;
 	char why[256];
 
-	(void)unused;
 	assert_int_equal(weir_capture_open("/nowhere/x", &reader, why, sizeof(why)), -ENOENT);
 	assert_int_equal(weir_capture_open("/", &reader, why, sizeof(why)), -EISDIR);
 }
 
 // Cut at every byte: an error or a shorter file, never a frame that is not there.
-static void truncated_files_are_errors(void **unused) {
+TEST(truncated_files_are_errors) {
 	struct bytes b = {0};
 
-	(void)unused;
 	put_head(&b, 0xa1b2c3d4, 1);
 	put_record(&b, 1, 0, 60, 60, 1);
 	put_record(&b, 2, 0, 60, 60, 2);
@@ -217,14 +206,13 @@ static void truncated_files_are_errors(void **unused) {
 	}
 }
 
-static void absurd_record_lengths_are_errors(void **unused) {
+TEST(absurd_record_lengths_are_errors) {
 	struct bytes b = {0};
 	struct weir_capture_reader *reader;
 	struct weir_capture_frame frame;
 	char why[256];
 	char *name;
 
-	(void)unused;
 	put_head(&b, 0xa1b2c3d4, 1);
 	put32(&b, 1);
 	put32(&b, 1);
@@ -237,7 +225,7 @@ static void absurd_record_lengths_are_errors(void **unused) {
 	remove_file(name);
 }
 
-static void what_is_written_is_read_back(void **unused) {
+TEST(what_is_written_is_read_back) {
 	struct bytes b = {0};
 	struct weir_capture_reader *reader;
 	struct weir_capture_writer *writer;
@@ -246,7 +234,6 @@ static void what_is_written_is_read_back(void **unused) {
 	char why[256];
 	char *name;
 
-	(void)unused;
 	put_head(&b, 0xa1b2c3d4, 1);
 	put_record(&b, 5, 7, 20, 60, 0x5a);
 	name = write_file(&b);
@@ -273,7 +260,7 @@ static void what_is_written_is_read_back(void **unused) {
 	remove_file(name);
 }
 
-static void full_disk_is_reported(void **unused) {
+TEST(full_disk_is_reported) {
 	struct bytes b = {0};
 	struct weir_capture_reader *reader;
 	struct weir_capture_writer *writer;
@@ -281,7 +268,6 @@ static void full_disk_is_reported(void **unused) {
 	char why[256];
 	char *name;
 
-	(void)unused;
 	put_head(&b, 0xa1b2c3d4, 1);
 	put_record(&b, 5, 7, 60, 60, 0x5a);
 	name = write_file(&b);
@@ -294,19 +280,4 @@ static void full_disk_is_reported(void **unused) {
 	assert_int_equal(weir_capture_finish(NULL), 0);
 	weir_capture_close(reader);
 	remove_file(name);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(classic_pcap_of_both_endians_and_precisions),
-		cmocka_unit_test(pcapng_is_read),
-		cmocka_unit_test(what_is_no_ethernet_capture_is_refused),
-		cmocka_unit_test(missing_files_and_directories_are_refused),
-		cmocka_unit_test(truncated_files_are_errors),
-		cmocka_unit_test(absurd_record_lengths_are_errors),
-		cmocka_unit_test(what_is_written_is_read_back),
-		cmocka_unit_test(full_disk_is_reported),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,14 +43,15 @@ static struct weir_pcap_change make_change(
 	return change;
 }
 
-static void flow_is_forwarded_and_sticks(void **unused) {
+TEST_GROUP(lab_start);
+
+TEST(flow_is_forwarded_and_sticks) {
 	struct weir_pcap_options options = {0};
 	struct weir_offline_result first, second;
 	struct weir_capture_frame frame;
 	struct lab lab;
 	bool ipv4;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	frame = lab_tcp(4001, 80, SYN, 0);
 	first = process(&lab, &frame);
@@ -71,13 +72,12 @@ static void flow_is_forwarded_and_sticks(void **unused) {
 	close_lab(&lab);
 }
 
-static void out_port_gives_mac_tag_and_gateway(void **unused) {
+TEST(out_port_gives_mac_tag_and_gateway) {
 	struct weir_pcap_options options = {.out_port = "lan"};
 	struct weir_capture_frame frame = lab_tcp(4001, 80, SYN, 0);
 	struct weir_offline_result result;
 	struct lab lab;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	result = process(&lab, &frame);
 	assert_string_equal(result.port, "lan");
@@ -87,11 +87,10 @@ static void out_port_gives_mac_tag_and_gateway(void **unused) {
 	close_lab(&lab);
 }
 
-static void changes_take_backends_out(void **unused) {
+TEST(changes_take_backends_out) {
 	static const enum weir_pcap_change_kind kinds[] = {
 		WEIR_PCAP_DRAIN, WEIR_PCAP_DOWN, WEIR_PCAP_WEIGHT};
 
-	(void)unused;
 	for (size_t i = 0; i < 3; i++) {
 		struct weir_pcap_options options = {.changes = 1};
 		struct lab lab;
@@ -129,10 +128,9 @@ static struct weir_config *subset_config(void) {
 }
 
 // The subset is that of a worker that exists, on the only member of group 1, with 3 workers.
-static void subset_is_that_of_the_worker(void **unused) {
+TEST(subset_is_that_of_the_worker) {
 	static const uint8_t usable[6] = {1, 1, 1, 1, 1, 1};
 
-	(void)unused;
 	for (uint32_t worker = 0; worker < 3; worker++) {
 		struct weir_subset_params subset = {
 			.algorithm = WEIR_SUBSET_DETERMINISTIC, .size = 2, .client = 3 + worker};
@@ -161,14 +159,13 @@ static void subset_is_that_of_the_worker(void **unused) {
 	}
 }
 
-static void unknown_names_are_refused(void **unused) {
+TEST(unknown_names_are_refused) {
 	struct weir_pcap_options backend = {.changes = 1}, in = {.in_port = "x"},
 				 out = {.out_port = "y"}, worker = {.worker = 1};
 	struct weir_config *config = lab_config();
 	struct weir_offline *offline = NULL;
 	char why[256];
 
-	(void)unused;
 	backend.change[0] = make_change(WEIR_PCAP_DRAIN, "web", "b-3");
 	assert_int_equal(
 		weir_offline_create(config, &backend, &offline, why, sizeof(why)), -EINVAL);
@@ -183,13 +180,12 @@ static void unknown_names_are_refused(void **unused) {
 	weir_config_free(config);
 }
 
-static void drops_name_their_reason(void **unused) {
+TEST(drops_name_their_reason) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame;
 	struct weir_offline_result result;
 	struct lab lab;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	frame = lab_tcp(1, 81, SYN, 0);
 	result = process(&lab, &frame);
@@ -209,14 +205,13 @@ static void drops_name_their_reason(void **unused) {
 
 // Headers are judged by what was captured; what is missing behind them counts as zeros and is
 // marked as missing in what is sent.
-static void cut_frames_get_a_verdict(void **unused) {
+TEST(cut_frames_get_a_verdict) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(7, 80, SYN, 1000);
 	struct weir_offline_result result;
 	uint32_t outer;
 	struct lab lab;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	frame.captured_bytes = 96;
 	result = process(&lab, &frame);
@@ -246,13 +241,12 @@ static void cut_frames_get_a_verdict(void **unused) {
 	close_lab(&lab);
 }
 
-static void long_frames_are_answered_or_dropped(void **unused) {
+TEST(long_frames_are_answered_or_dropped) {
 	struct weir_pcap_options options = {.out_port = "lan"};
 	struct weir_capture_frame frame;
 	struct weir_offline_result result;
 	struct lab lab;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	frame = lab_tcp(9, 80, ACK, 8000);
 	result = process(&lab, &frame);
@@ -275,12 +269,11 @@ static void long_frames_are_answered_or_dropped(void **unused) {
 }
 
 // Timestamps drive the flow table: half-open flows end after five seconds.
-static void timestamps_are_the_clock(void **unused) {
+TEST(timestamps_are_the_clock) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(11, 80, SYN, 0);
 	struct lab lab;
 
-	(void)unused;
 	open_lab(&lab, &options);
 	frame.time_ns = 1700000000 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
@@ -296,29 +289,11 @@ static void timestamps_are_the_clock(void **unused) {
 	close_lab(&lab);
 }
 
-static void flow_table_is_bounded(void **unused) {
+TEST(flow_table_is_bounded) {
 	struct weir_config *config = lab_config();
 
-	(void)unused;
 	assert_int_equal(weir_offline_flows(config), 4096);
 	config->flow_table.flows_per_worker = 1u << 28;
 	assert_int_equal(weir_offline_flows(config), 1048576);
 	weir_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flow_is_forwarded_and_sticks),
-		cmocka_unit_test(out_port_gives_mac_tag_and_gateway),
-		cmocka_unit_test(changes_take_backends_out),
-		cmocka_unit_test(subset_is_that_of_the_worker),
-		cmocka_unit_test(unknown_names_are_refused),
-		cmocka_unit_test(drops_name_their_reason),
-		cmocka_unit_test(cut_frames_get_a_verdict),
-		cmocka_unit_test(long_frames_are_answered_or_dropped),
-		cmocka_unit_test(timestamps_are_the_clock),
-		cmocka_unit_test(flow_table_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, lab_start, NULL);
 }

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 
 #include "options.h"
+#include "test.h"
 
 #define ARGS_MAX 24
 
@@ -26,11 +20,10 @@ static int read_line(const char *line, struct weir_pcap_options *options, char *
 	return weir_pcap_options_parse(argc, argv, options, why, 256);
 }
 
-static void every_option_is_read(void **unused) {
+TEST(every_option_is_read) {
 	struct weir_pcap_options options;
 	char why[256];
 
-	(void)unused;
 	assert_int_equal(
 		read_line("weir-pcap --json --drain web/b-1 c.json --down dns/b.2 in out "
 			  "--in-port wan --out-port lan --worker 63 --mac 02:00:5E:10:00:0a",
@@ -93,7 +86,7 @@ static void every_option_is_read(void **unused) {
 	assert_true(options.version);
 }
 
-static void wrong_usage_is_explained(void **unused) {
+TEST(wrong_usage_is_explained) {
 	static const char *const cases[][2] = {
 		{"weir-pcap", "0 arguments instead of 3; use CONFIG IN.pcap OUT.pcap"},
 		{"weir-pcap a", "1 argument instead of 3"},
@@ -139,7 +132,6 @@ static void wrong_usage_is_explained(void **unused) {
 			"SERVICE/BACKEND"},
 	};
 
-	(void)unused;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_pcap_options options = {.config = "untouched"};
 		char why[256] = "";
@@ -152,13 +144,12 @@ static void wrong_usage_is_explained(void **unused) {
 	}
 }
 
-static void too_many_changes_are_refused(void **unused) {
+TEST(too_many_changes_are_refused) {
 	static struct weir_pcap_options options;
 	char *argv[WEIR_PCAP_CHANGES_MAX + 8] = {"weir-pcap", "a", "b", "c"};
 	char why[256];
 	int argc = 4;
 
-	(void)unused;
 	while (argc < 4 + WEIR_PCAP_CHANGES_MAX) {
 		argv[argc++] = "--drain=web/b";
 	}
@@ -166,14 +157,4 @@ static void too_many_changes_are_refused(void **unused) {
 	assert_int_equal(options.changes, WEIR_PCAP_CHANGES_MAX);
 	argv[argc++] = "--drain=web/b";
 	assert_int_equal(weir_pcap_options_parse(argc, argv, &options, why, sizeof(why)), -EINVAL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_option_is_read),
-		cmocka_unit_test(wrong_usage_is_explained),
-		cmocka_unit_test(too_many_changes_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,10 +49,11 @@ static char *make_report(bool json, const char *error) {
 	return text;
 }
 
-static void lines_for_people(void **unused) {
+TEST_GROUP(lab_start);
+
+TEST(lines_for_people) {
 	char *text = make_report(false, NULL);
 
-	(void)unused;
 	assert_string_equal(text,
 		"1 forwarded service=web backend=b-1 why=new port=wan\n"
 		"2 forwarded service=web backend=b-1 why=flow port=wan "
@@ -67,13 +68,12 @@ static void lines_for_people(void **unused) {
 	free(text);
 }
 
-static void json_for_programs(void **unused) {
+TEST(json_for_programs) {
 	char *text = make_report(true, "file \"x\": broken");
 	json_error_t error;
 	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error), *packets, *totals;
 	long long n[5];
 
-	(void)unused;
 	assert_non_null(root);
 	packets = json_object_get(root, "packets");
 	totals = json_object_get(root, "totals");
@@ -110,7 +110,7 @@ static void json_for_programs(void **unused) {
 	free(text);
 }
 
-static void unwritable_output_is_reported(void **unused) {
+TEST(unwritable_output_is_reported) {
 	struct weir_pcap_options options = {0};
 	struct weir_config *config = lab_config();
 	struct weir_offline *offline;
@@ -118,7 +118,6 @@ static void unwritable_output_is_reported(void **unused) {
 	FILE *full = fopen("/dev/full", "w");
 	char why[256];
 
-	(void)unused;
 	assert_non_null(full);
 	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
 	assert_int_equal(weir_pcap_report_begin(full, true, &report), 0);
@@ -126,14 +125,4 @@ static void unwritable_output_is_reported(void **unused) {
 	fclose(full);
 	weir_offline_free(offline);
 	weir_config_free(config);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lines_for_people),
-		cmocka_unit_test(json_for_programs),
-		cmocka_unit_test(unwritable_output_is_reported),
-	};
-
-	return cmocka_run_group_tests(tests, lab_start, NULL);
 }

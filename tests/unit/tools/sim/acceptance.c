@@ -17,7 +17,7 @@
 #define SEEDS 8
 #define JOBS 2
 
-static const char *scenarios; // directory
+TEST_ARGUMENT(scenarios); // directory
 static const char *const everything[] = {NULL}; // left out: nothing
 
 static struct weir_sim_file *open_scenario(const char *name) {
@@ -102,7 +102,7 @@ static void check_bands(const struct part *part, const struct band *bands, size_
 
 // Every one of the eight seeds, not only their mean. Policies that know nothing of CPU are about as
 // uneven as round robin; those that measure it, or are told the speeds, are better.
-static void sre20_spread_and_waste_are_in_their_bands(void **state) {
+TEST(sre20_spread_and_waste_are_in_their_bands) {
 	static const struct band bands[] = {
 		{"round-robin", 1.8, 2.3},
 		{"least-loaded", 1.75, 2.2},
@@ -120,7 +120,6 @@ static void sre20_spread_and_waste_are_in_their_bands(void **state) {
 	struct weir_sim_range rr, wrr;
 	struct part part;
 
-	(void)state;
 	run_part(&part, "sre20", everything, false, SEEDS);
 	printf("[round robin 1.8 to 2.3, least-loaded 1.75 to 2.2, weighted round robin at most "
 	       "1.35]\n\n");
@@ -138,7 +137,7 @@ static void sre20_spread_and_waste_are_in_their_bands(void **state) {
 }
 
 // One cause of spread at a time, round robin and weighted round robin.
-static void causes_of_spread_are_as_large_as_elsewhere(void **state) {
+TEST(causes_of_spread_are_as_large_as_elsewhere) {
 	static const struct {
 		const char *scenario, *suffix;
 		double round_robin, weighted; // of the reference
@@ -151,7 +150,6 @@ static void causes_of_spread_are_as_large_as_elsewhere(void **state) {
 		{"skewed_clients", "-20", 1.90, 1.79, 2},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
 		char rr[64], wrr[64];
 		const char *const names[] = {rr, wrr, NULL};
@@ -169,11 +167,10 @@ static void causes_of_spread_are_as_large_as_elsewhere(void **state) {
 	}
 }
 
-static void switch_to_weighted_halves_the_spread(void **state) {
+TEST(switch_to_weighted_halves_the_spread) {
 	struct weir_sim_range before, after;
 	struct part part;
 
-	(void)state;
 	run_part(&part, "least_loaded_to_weighted", everything, false, 1);
 	before = range_of(&part, "least_loaded_to_weighted", 0, WEIR_SIM_METRIC_SPREAD);
 	after = range_of(&part, "least_loaded_to_weighted", 1, WEIR_SIM_METRIC_SPREAD);
@@ -188,7 +185,7 @@ static void switch_to_weighted_halves_the_spread(void **state) {
 // By Little's law a backend that fails after 0.5 ms gets L / (T + 0.5 ms) of a fair share, where L
 // is the others' latency (about 0.315 s) and T how long an error counts as active. An error counts
 // for 7/8 to 8/8 of the window, 15/16 on average.
-static void sinkhole_shares_follow_from_littles_law(void **state) {
+TEST(sinkhole_shares_follow_from_littles_law) {
 	static const struct {
 		const char *variant;
 		double least, most;
@@ -207,7 +204,6 @@ static void sinkhole_shares_follow_from_littles_law(void **state) {
 		"weighted-penalty-0", "weighted-penalty-3", NULL};
 	struct part part;
 
-	(void)state;
 	run_part(&part, "sinkhole", left_out, false, 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_sim_range share =
@@ -223,13 +219,12 @@ static void sinkhole_shares_follow_from_littles_law(void **state) {
 
 // A backend that answers errors at once within connections: it looks fast, until it reports them.
 // The first window begins 3 s after the failure.
-static void reported_errors_end_the_sinkhole(void **state) {
+TEST(reported_errors_end_the_sinkhole) {
 	static const char *const misled[] = {
 		"least-loaded", "power-of-two", "fair-share", "time-weighted"};
 	static const char *const left_out[] = {"round-robin", NULL};
 	struct part part;
 
-	(void)state;
 	run_part(&part, "sinkhole_established", left_out, false, 1);
 	for (size_t i = 0; i < sizeof(misled) / sizeof(misled[0]); i++) {
 		char reported[64];
@@ -249,7 +244,7 @@ static void reported_errors_end_the_sinkhole(void **state) {
 }
 
 // What weights by capability cannot see: clients that know other backends, or send more.
-static void balanced_weights_correct_what_clients_do(void **state) {
+TEST(balanced_weights_correct_what_clients_do) {
 	static const struct {
 		const char *scenario, *reported, *balanced;
 		double least;
@@ -258,7 +253,6 @@ static void balanced_weights_correct_what_clients_do(void **state) {
 		{"skewed_clients", "weighted-round-robin-20", "balanced-20", 1.5},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *const names[] = {cases[i].reported, cases[i].balanced, NULL};
 		struct part part;
@@ -273,13 +267,12 @@ static void balanced_weights_correct_what_clients_do(void **state) {
 }
 
 // One request in a hundred costs a thousand times as much: it moves the average, not the median.
-static void average_is_misled_by_rare_requests(void **state) {
+TEST(average_is_misled_by_rare_requests) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
 		"fair-share-median", "time-weighted-average", "time-weighted-median", NULL};
 	struct weir_sim_range average, median;
 	struct part part;
 
-	(void)state;
 	run_part(&part, "thousand_x_cost", names, true, 2);
 	average = range_of(&part, "fair-share-average", 0, WEIR_SIM_METRIC_SPREAD);
 	median = range_of(&part, "fair-share-median", 0, WEIR_SIM_METRIC_SPREAD);
@@ -290,7 +283,7 @@ static void average_is_misled_by_rare_requests(void **state) {
 	part_fini(&part);
 }
 
-static void clients_of_backends_are_those_of_the_book(void **state) {
+TEST(clients_of_backends_are_those_of_the_book) {
 	static const struct {
 		const char *scenario, *variant;
 		double least, most;
@@ -301,7 +294,6 @@ static void clients_of_backends_are_those_of_the_book(void **state) {
 		{"subset_deterministic", "rocksteadier", 10, 10},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *const names[] = {cases[i].variant, NULL};
 		struct part part;
@@ -319,7 +311,7 @@ static void clients_of_backends_are_those_of_the_book(void **state) {
 }
 
 // The figures of the subsetting code alone (test_subset_table), in a fleet that runs.
-static void churn_is_that_of_the_subsetting_code(void **state) {
+TEST(churn_is_that_of_the_subsetting_code) {
 	static const char *const names[] = {
 		"random", "deterministic", "deterministic-exact", "rocksteadier"};
 	static const struct {
@@ -336,7 +328,6 @@ static void churn_is_that_of_the_subsetting_code(void **state) {
 	};
 	struct part part;
 
-	(void)state;
 	run_part(&part, "churn", everything, false, 1);
 	printf("[replaced and least as in the tables of test_subset_table; random lost a backend "
 	       "of 7 clients]\n\n");
@@ -352,7 +343,7 @@ static void churn_is_that_of_the_subsetting_code(void **state) {
 	part_fini(&part);
 }
 
-static void rolling_restart_loses_nothing_when_drained(void **state) {
+TEST(rolling_restart_loses_nothing_when_drained) {
 	static const struct {
 		const char *variant;
 		double peak; // most clients of a backend meanwhile
@@ -360,7 +351,6 @@ static void rolling_restart_loses_nothing_when_drained(void **state) {
 		{"rocksteadier", 11}, {"rocksteadier-killed", 11}};
 	struct part part;
 
-	(void)state;
 	run_part(&part, "rolling_restart", everything, false, 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		const char *name = cases[i].variant;
@@ -377,25 +367,4 @@ static void rolling_restart_loses_nothing_when_drained(void **state) {
 		}
 	}
 	part_fini(&part);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sre20_spread_and_waste_are_in_their_bands),
-		cmocka_unit_test(causes_of_spread_are_as_large_as_elsewhere),
-		cmocka_unit_test(switch_to_weighted_halves_the_spread),
-		cmocka_unit_test(sinkhole_shares_follow_from_littles_law),
-		cmocka_unit_test(reported_errors_end_the_sinkhole),
-		cmocka_unit_test(balanced_weights_correct_what_clients_do),
-		cmocka_unit_test(average_is_misled_by_rare_requests),
-		cmocka_unit_test(clients_of_backends_are_those_of_the_book),
-		cmocka_unit_test(churn_is_that_of_the_subsetting_code),
-		cmocka_unit_test(rolling_restart_loses_nothing_when_drained),
-	};
-
-	if (argc != 2) {
-		return 2;
-	}
-	scenarios = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "sim_bands.h"
 #include "sim_lab.h"
 
-static const char *scenarios; // directory
+TEST_ARGUMENT(scenarios); // directory
 
 #define SPREAD WEIR_SIM_METRIC_SPREAD
 #define ERRORS WEIR_SIM_METRIC_ERRORS
@@ -22,19 +22,18 @@ static const char *scenarios; // directory
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
 // Drained for longer than its requests take, a backend loses none.
-static void lame_duck_loses_nothing(void **state) {
+TEST(lame_duck_loses_nothing) {
 	static const struct lab_band bands[] = {
 		{"killed", ERRORS, 0.4, 0.7},
 		{"drained", ERRORS, 0, 0},
 		{"drained-too-briefly", ERRORS, 0.08, 0.25},
 	};
 
-	(void)state;
 	CHECK("lame_duck", bands);
 }
 
 // Requests of 10 s are in progress at more than the limit in normal service.
-static void flow_control_rejects_what_is_merely_long(void **state) {
+TEST(flow_control_rejects_what_is_merely_long) {
 	static const struct lab_band bands[] = {
 		{"no-limit", ERRORS, 0, 0},
 		{"spill", ERRORS, 0, 0},
@@ -43,12 +42,11 @@ static void flow_control_rejects_what_is_merely_long(void **state) {
 		{"reject-short-requests", ERRORS, 0, 0},
 	};
 
-	(void)state;
 	CHECK("flow_control", bands);
 }
 
 // The limit helps a policy that does not see the queue, and no other.
-static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
+TEST(stuck_backend_needs_a_limit_with_round_robin_only) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.98, 1.02},
 		{"round-robin", P99, 10000, 25000},
@@ -62,12 +60,11 @@ static void stuck_backend_needs_a_limit_with_round_robin_only(void **state) {
 		{"weighted-round-robin-limit-100", P99, 120, 400},
 	};
 
-	(void)state;
 	CHECK("stuck_backend", bands);
 }
 
 // A third to two thirds of its share: 0.513 of that of all in the mean.
-static void slow_start_gives_each_policy_its_part(void **state) {
+TEST(slow_start_gives_each_policy_its_part) {
 	static const struct lab_band bands[] = {
 		{"none", SHARE, 0.98, 1.02},
 		{"round-robin", SHARE, 0.48, 0.53},
@@ -81,12 +78,11 @@ static void slow_start_gives_each_policy_its_part(void **state) {
 		{"prequal", SHARE, 0.45, 0.57},
 	};
 
-	(void)state;
 	CHECK("slow_start", bands);
 }
 
 // It is dead for 10 of 70 s: 0.857 of a share is its whole share of the rest.
-static void restart_is_noticed_by_load(void **state) {
+TEST(restart_is_noticed_by_load) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.84, 0.9},
 		{"round-robin", P99, 2500, 9000},
@@ -101,12 +97,11 @@ static void restart_is_noticed_by_load(void **state) {
 		{"fair-share", P99, 120, 300},
 	};
 
-	(void)state;
 	CHECK("restart", bands);
 }
 
 // Within a burst, the requests in progress matter most.
-static void bursts_are_served_best_by_load(void **state) {
+TEST(bursts_are_served_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"least-loaded", P99, 130, 210},
 		{"power-of-two", P99, 140, 220},
@@ -118,12 +113,11 @@ static void bursts_are_served_best_by_load(void **state) {
 		{"round-robin", SPREAD, 1.28, 1.45},
 	};
 
-	(void)state;
 	CHECK("bursty_clients", bands);
 }
 
 // Reports that are rare or lost cost little; late ones tell of neighbours that have gone.
-static void stale_reports_cost_by_their_age(void **state) {
+TEST(stale_reports_cost_by_their_age) {
 	static const struct lab_band bands[] = {
 		{"every-1s", WASTED, 7, 12},
 		{"every-3s", WASTED, 7, 13},
@@ -135,12 +129,11 @@ static void stale_reports_cost_by_their_age(void **state) {
 		{"late-20s-unsmoothed", WASTED, 11, 19},
 	};
 
-	(void)state;
 	CHECK("stale_reports", bands);
 }
 
 // CPU time tells fast backends from slow ones; response times, mostly waiting, do not.
-static void time_weighted_needs_the_busy_time(void **state) {
+TEST(time_weighted_needs_the_busy_time) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SPREAD, 1.65, 1.95},
 		{"time-weighted-busy", SPREAD, 1.15, 1.45},
@@ -150,25 +143,5 @@ static void time_weighted_needs_the_busy_time(void **state) {
 		{"fair-share-fleet", SPREAD, 1.4, 1.8},
 	};
 
-	(void)state;
 	CHECK("time_weighted", bands);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lame_duck_loses_nothing),
-		cmocka_unit_test(flow_control_rejects_what_is_merely_long),
-		cmocka_unit_test(stuck_backend_needs_a_limit_with_round_robin_only),
-		cmocka_unit_test(slow_start_gives_each_policy_its_part),
-		cmocka_unit_test(restart_is_noticed_by_load),
-		cmocka_unit_test(bursts_are_served_best_by_load),
-		cmocka_unit_test(stale_reports_cost_by_their_age),
-		cmocka_unit_test(time_weighted_needs_the_busy_time),
-	};
-
-	if (argc != 2) {
-		return 2;
-	}
-	scenarios = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 #include "sim_bands.h"
 #include "sim_lab.h"
 
-static const char *scenarios; // directory
+TEST_ARGUMENT(scenarios); // directory
 
 #define MEAN WEIR_SIM_METRIC_MEAN_MS
 #define P99 WEIR_SIM_METRIC_P99_MS
@@ -24,7 +24,7 @@ static const char *scenarios; // directory
 
 // With every policy, even those that do not see the queue: nobody waits for seconds or is refused.
 // With TCP what moves waits for the client, a second.
-static void steal_empties_a_stuck_backend(void **state) {
+TEST(steal_empties_a_stuck_backend) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P999, 4200, 5800},
 		{"round-robin", ERRORS, 1.3, 2},
@@ -68,12 +68,11 @@ static void steal_empties_a_stuck_backend(void **state) {
 		{"least-loaded-steal-tcp", ERRORS, 0, 0},
 	};
 
-	(void)state;
 	CHECK("steal_stuck_backend", bands);
 }
 
 // As short as least-loaded alone, which it cannot make shorter.
-static void steal_helps_in_bursts_where_the_policy_does_not(void **state) {
+TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P99, 340, 470},
 		{"round-robin", ERRORS, 0, 0.21},
@@ -117,12 +116,11 @@ static void steal_helps_in_bursts_where_the_policy_does_not(void **state) {
 		{"least-loaded-steal-tcp", ERRORS, 0, 0},
 	};
 
-	(void)state;
 	CHECK("steal_bursty_clients", bands);
 }
 
 // The expensive ones are the 99th percentile; what waits behind them is in the mean.
-static void steal_takes_what_waits_behind_expensive_requests(void **state) {
+TEST(steal_takes_what_waits_behind_expensive_requests) {
 	static const struct lab_band bands[] = {
 		{"round-robin", MEAN, 120, 180},
 		{"round-robin-steal", MEAN, 45, 67},
@@ -146,13 +144,12 @@ static void steal_takes_what_waits_behind_expensive_requests(void **state) {
 		{"least-loaded-steal-tcp", MEAN, 40, 56},
 	};
 
-	(void)state;
 	CHECK("steal_thousand_x_cost", bands);
 }
 
 // Rare plans, few requests, late and lost answers: less of it. All of them
 // lost, it costs a tenth.
-static void steal_is_as_good_as_its_messages(void **state) {
+TEST(steal_is_as_good_as_its_messages) {
 	static const struct lab_band bands[] = {
 		{"off", MEAN, 61, 73},
 		{"off", ERRORS, 1.3, 2},
@@ -207,12 +204,11 @@ static void steal_is_as_good_as_its_messages(void **state) {
 		{"dask-thresholds", SILENT, 0, 0},
 	};
 
-	(void)state;
 	CHECK("steal_limits", bands);
 }
 
 // tests/vectors/dask_stealing.json: 12 s, where 10 are ideal, and 40 without.
-static void steal_drains_as_recorded(void **state) {
+TEST(steal_drains_as_recorded) {
 	static const struct lab_band bands[] = {
 		{"off", P999, 39900, 40100},
 		{"dask", P999, 11950, 12050},
@@ -222,13 +218,12 @@ static void steal_drains_as_recorded(void **state) {
 		{"half-lost", P999, 20000, 26000},
 	};
 
-	(void)state;
 	CHECK("steal_drain", bands);
 }
 
 // After 2 s no sample of a quarter of a second is above 1.2, unless a hand-over
 // takes ten milliseconds of both workers.
-static void workers_even_out_hot_buckets_in_two_seconds(void **state) {
+TEST(workers_even_out_hot_buckets_in_two_seconds) {
 	static const struct lab_band bands[] = {
 		{"two-off", MOST, 1.8, 2},
 		{"two-off", MOVED, 0, 0},
@@ -304,12 +299,11 @@ static void workers_even_out_hot_buckets_in_two_seconds(void **state) {
 		{"four-half-late/after", ERRORS, 0, 0},
 	};
 
-	(void)state;
 	CHECK("hot_buckets", bands);
 }
 
 // At most 80 moves a second: 8 a plan, and ten plans.
-static void workers_follow_a_moving_hot_spot(void **state) {
+TEST(workers_follow_a_moving_hot_spot) {
 	static const struct lab_band bands[] = {
 		{"every-5s-off", BUSIEST, 3.2, 3.7},
 		{"every-5s-off", MOVED, 0, 0},
@@ -337,13 +331,12 @@ static void workers_follow_a_moving_hot_spot(void **state) {
 		{"any-every-200ms", MOVED, 30, 55},
 	};
 
-	(void)state;
 	CHECK("hot_spot_moves", bands);
 }
 
 // The least that is possible: 1 with a fifth of all packets, 1.6 with two fifths, and a worker at
 // its limit with three.
-static void workers_leave_an_elephant_and_move_the_rest(void **state) {
+TEST(workers_leave_an_elephant_and_move_the_rest) {
 	static const struct lab_band bands[] = {
 		{"20-percent-off", BUSIEST, 1.5, 1.7},
 		{"20-percent-off", MOVED, 0, 0},
@@ -383,25 +376,5 @@ static void workers_leave_an_elephant_and_move_the_rest(void **state) {
 		{"60-percent-control/after", MOVED, 0, 0},
 	};
 
-	(void)state;
 	CHECK("elephant", bands);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steal_empties_a_stuck_backend),
-		cmocka_unit_test(steal_helps_in_bursts_where_the_policy_does_not),
-		cmocka_unit_test(steal_takes_what_waits_behind_expensive_requests),
-		cmocka_unit_test(steal_is_as_good_as_its_messages),
-		cmocka_unit_test(steal_drains_as_recorded),
-		cmocka_unit_test(workers_even_out_hot_buckets_in_two_seconds),
-		cmocka_unit_test(workers_follow_a_moving_hot_spot),
-		cmocka_unit_test(workers_leave_an_elephant_and_move_the_rest),
-	};
-
-	if (argc != 2) {
-		return 2;
-	}
-	scenarios = argv[1];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,9 @@
 // Threads: one.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "result.h"
 #include "scenario.h"
+#include "test.h"
 
 // Parse a scenario whose quotes are written as '. Fails the test when it is wrong.
 struct weir_sim_file *lab_parse(const char *text);

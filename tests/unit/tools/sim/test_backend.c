@@ -8,13 +8,12 @@
 #define CLIENTS "'clients': {'count': 4, 'requests_per_second': 400}"
 #define TITLE "'name': 'x', 'title': '', 'duration_ms': 120000, 'warmup_ms': 30000"
 
-static void backend_cpu_goes_with_its_speed(void **state) {
+TEST(backend_cpu_goes_with_its_speed) {
 	struct weir_sim_result *result =
 		lab_try("{" TITLE ", " CLIENTS ", 'cost': {'mean_ms': 2},"
 			"'backends': {'count': 4, 'cores': 1, 'speeds': [0.5, 1, 2]}}");
 	const struct weir_sim_backend_result *backend = result->measure[0].backend;
 
-	(void)state;
 	// 100 requests a second of 2 ms each.
 	lab_near(backend[0].cpu, 0.4, 0.03);
 	lab_near(backend[1].cpu, 0.2, 0.03);
@@ -24,13 +23,12 @@ static void backend_cpu_goes_with_its_speed(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void backend_antagonists_take_the_share_they_should(void **state) {
+TEST(backend_antagonists_take_the_share_they_should) {
 	struct weir_sim_result *result =
 		lab_try("{" TITLE ", " CLIENTS ", 'cost': {'mean_ms': 2},"
 			"'antagonists': {'interval_ms': 500, 'probability': 0.25, 'slowdown': 0.5},"
 			"'backends': {'count': 4, 'cores': 1}}");
 
-	(void)state;
 	// A quarter of the time the work takes twice as long: 1.25 * 0.2.
 	lab_near(result->measure[0].cpu_mean, 0.25, 0.05);
 	weir_sim_result_free(result);
@@ -54,8 +52,7 @@ static double share_of_slow(const char *reports, const char *events) {
 	return share;
 }
 
-static void backend_reports_lead_to_shares_by_speed(void **state) {
-	(void)state;
+TEST(backend_reports_lead_to_shares_by_speed) {
 	// Of 0.5 + 1 + 1 + 1, four times.
 	lab_near(share_of_slow("'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
 	// Late or half of them lost makes no difference when nothing changes.
@@ -63,29 +60,15 @@ static void backend_reports_lead_to_shares_by_speed(void **state) {
 	lab_near(share_of_slow("'loss_percent': 50", ""), 0.5 * 4 / 3.5, 0.05);
 }
 
-static void backend_reports_that_never_come_leave_configured_weights(void **state) {
-	(void)state;
+TEST(backend_reports_that_never_come_leave_configured_weights) {
 	lab_near(share_of_slow("'loss_percent': 100", ""), 1.0, 0.01);
 	lab_near(share_of_slow("'blackout_ms': 1000000", ""), 1.0, 0.01);
 }
 
-static void backend_late_reports_are_late(void **state) {
+TEST(backend_late_reports_are_late) {
 	const char *slow = "{'event': 'slow', 'at_ms': 60000, 'speed': 0.1}";
 	double fresh = share_of_slow("'smoothing_ms': 0", slow);
 	double late = share_of_slow("'smoothing_ms': 0, 'delay_ms': 40000", slow);
 
-	(void)state;
 	assert_true(late > fresh + 0.1);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(backend_cpu_goes_with_its_speed),
-		cmocka_unit_test(backend_antagonists_take_the_share_they_should),
-		cmocka_unit_test(backend_reports_lead_to_shares_by_speed),
-		cmocka_unit_test(backend_reports_that_never_come_leave_configured_weights),
-		cmocka_unit_test(backend_late_reports_are_late),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

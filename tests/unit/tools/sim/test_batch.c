@@ -19,12 +19,11 @@ static struct weir_sim_results *run(
 	return results;
 }
 
-static void batch_results_do_not_depend_on_the_number_of_jobs(void **state) {
+TEST(batch_results_do_not_depend_on_the_number_of_jobs) {
 	struct weir_sim_file *file = lab_parse(text);
 	struct weir_sim_results *one = run(file, 1, 5, 1);
 	struct weir_sim_results *many = run(file, 1, 5, 7);
 
-	(void)state;
 	for (uint32_t i = 0; i < one->count; i++) {
 		assert_int_equal(one->result[i]->seed, i % 5 + 1);
 		assert_int_equal(one->result[i]->events, many->result[i]->events);
@@ -36,12 +35,11 @@ static void batch_results_do_not_depend_on_the_number_of_jobs(void **state) {
 	weir_sim_file_free(file);
 }
 
-static void batch_seeds_begin_where_they_are_told(void **state) {
+TEST(batch_seeds_begin_where_they_are_told) {
 	struct weir_sim_file *file = lab_parse(text);
 	struct weir_sim_results *all = run(file, 1, 3, 2);
 	struct weir_sim_results *third = run(file, 3, 1, 2);
 
-	(void)state;
 	for (uint32_t variant = 0; variant < 2; variant++) {
 		assert_int_equal(third->result[variant]->seed, 3);
 		assert_int_equal(
@@ -51,13 +49,4 @@ static void batch_seeds_begin_where_they_are_told(void **state) {
 	weir_sim_results_free(third);
 	weir_sim_file_free(file);
 	weir_sim_results_free(NULL);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(batch_results_do_not_depend_on_the_number_of_jobs),
-		cmocka_unit_test(batch_seeds_begin_where_they_are_told),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

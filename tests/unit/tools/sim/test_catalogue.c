@@ -8,16 +8,16 @@
 
 #include "sim_lab.h"
 
-static const char *scenarios, *broken; // directories
+TEST_ARGUMENT(scenarios); // directories
+TEST_ARGUMENT(broken);
 
-static void catalogue_lists_scenarios_by_name(void **state) {
+TEST(catalogue_lists_scenarios_by_name) {
 	char *text = NULL, *complaints = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 	FILE *errors = open_memstream(&complaints, &bytes);
 	const char *antagonists, *sre20;
 
-	(void)state;
 	assert_int_equal(weir_sim_catalogue_print(scenarios, stream, errors), 0);
 	fclose(stream);
 	fclose(errors);
@@ -29,13 +29,12 @@ static void catalogue_lists_scenarios_by_name(void **state) {
 	free(complaints);
 }
 
-static void catalogue_complains_of_broken_ones(void **state) {
+TEST(catalogue_complains_of_broken_ones) {
 	char *text = NULL, *complaints = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 	FILE *errors = open_memstream(&complaints, &bytes);
 
-	(void)state;
 	assert_int_equal(weir_sim_catalogue_print(broken, stream, errors), -EINVAL);
 	assert_int_equal(weir_sim_catalogue_print("/no/such/directory", stream, errors), -ENOENT);
 	fclose(stream);
@@ -46,10 +45,9 @@ static void catalogue_complains_of_broken_ones(void **state) {
 	free(complaints);
 }
 
-static void catalogue_operand_is_a_name_or_a_path(void **state) {
+TEST(catalogue_operand_is_a_name_or_a_path) {
 	char path[64];
 
-	(void)state;
 	weir_sim_catalogue_path("/dir", "sre20", path, sizeof(path));
 	assert_string_equal(path, "/dir/sre20.json");
 	weir_sim_catalogue_path("/dir", "sre20.json", path, sizeof(path));
@@ -58,11 +56,10 @@ static void catalogue_operand_is_a_name_or_a_path(void **state) {
 	assert_string_equal(path, "./sre20");
 }
 
-static void catalogue_directory_falls_back_to_the_source(void **state) {
+TEST(catalogue_directory_falls_back_to_the_source) {
 	char directory[] = "/tmp/weir-sim-test-XXXXXX";
 	char here[4096];
 
-	(void)state;
 	assert_string_equal(weir_sim_catalogue_directory("/a", "/b"), "/a");
 	assert_string_equal(weir_sim_catalogue_directory(NULL, "/tmp"), "/tmp");
 	assert_non_null(getcwd(here, sizeof(here)));
@@ -74,20 +71,4 @@ static void catalogue_directory_falls_back_to_the_source(void **state) {
 	assert_string_equal(weir_sim_catalogue_directory(NULL, "/no/such"), "/no/such");
 	assert_int_equal(chdir(here), 0);
 	assert_int_equal(rmdir(directory), 0);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(catalogue_lists_scenarios_by_name),
-		cmocka_unit_test(catalogue_complains_of_broken_ones),
-		cmocka_unit_test(catalogue_operand_is_a_name_or_a_path),
-		cmocka_unit_test(catalogue_directory_falls_back_to_the_source),
-	};
-
-	if (argc != 3) {
-		return 2;
-	}
-	scenarios = argv[1];
-	broken = argv[2];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

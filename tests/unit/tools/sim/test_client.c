@@ -21,8 +21,7 @@ static void check_rate(const char *clients, double wanted, double tolerance) {
 	weir_sim_result_free(result);
 }
 
-static void client_rates_add_up_for_every_kind_of_arrivals(void **state) {
-	(void)state;
+TEST(client_rates_add_up_for_every_kind_of_arrivals) {
 	check_rate("'arrivals': 'even'", 200000, 0.0002);
 	check_rate("'arrivals': 'poisson'", 200000, 0.01);
 	check_rate("'arrivals': 'poisson', 'rate_sigma': 1", 200000, 0.01);
@@ -52,21 +51,19 @@ static double dispersion(const char *arrivals) {
 	return variance / mean;
 }
 
-static void client_arrivals_vary_as_told(void **state) {
-	(void)state;
+TEST(client_arrivals_vary_as_told) {
 	assert_true(dispersion("even") < 0.02);
 	lab_near(dispersion("poisson"), 1.0, 0.1);
 	assert_true(dispersion("bursty") > 10);
 }
 
-static void client_rate_sigma_makes_clients_uneven(void **state) {
+TEST(client_rate_sigma_makes_clients_uneven) {
 	struct weir_sim_result *result = lab_try(
 		"{'name': 'x', 'title': '', 'duration_ms': 50000, 'backends': {'count': 40},"
 		"'cost': {'mean_ms': 1}, 'subset': {'algorithm': 'deterministic', 'size': 1},"
 		"'clients': {'count': 40, 'requests_per_second': 4000, 'rate_sigma': 0.5}}");
 	double sum = 0, squares = 0;
 
-	(void)state;
 	// One client a backend: the backends' requests are the clients' rates.
 	for (uint32_t i = 0; i < 40; i++) {
 		double rate = log((double)result->measure[0].backend[i].requests);
@@ -79,14 +76,13 @@ static void client_rate_sigma_makes_clients_uneven(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void client_subsets_are_those_of_the_policy_code(void **state) {
+TEST(client_subsets_are_those_of_the_policy_code) {
 	struct weir_sim_result *result =
 		lab_try("{'name': 'x', 'title': '', 'duration_ms': 100, 'backends': {'count': 300},"
 			"'cost': {'mean_ms': 1},"
 			"'subset': {'algorithm': 'random', 'size': 90, 'salt': 8985},"
 			"'clients': {'count': 300, 'requests_per_second': 100}}");
 
-	(void)state;
 	// The figure of the SRE book.
 	assert_int_equal(result->measure[0].clients_min, 57);
 	assert_int_equal(result->measure[0].clients_max, 109);
@@ -105,8 +101,7 @@ static void client_subsets_are_those_of_the_policy_code(void **state) {
 	" 'drain_ms': 1500, 'down_ms': 1500}]}"
 
 // Guarantees U2 and U3 of subset.h, through all the renumbering of backends, for every policy.
-static void client_subsets_are_as_before_after_a_rolling_restart(void **state) {
-	(void)state;
+TEST(client_subsets_are_as_before_after_a_rolling_restart) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		char text[2048];
 		struct weir_sim_result *result;
@@ -126,16 +121,4 @@ static void client_subsets_are_as_before_after_a_rolling_restart(void **state) {
 		assert_int_equal(result->totals.arrived, lab_accounted(result));
 		weir_sim_result_free(result);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(client_rates_add_up_for_every_kind_of_arrivals),
-		cmocka_unit_test(client_arrivals_vary_as_told),
-		cmocka_unit_test(client_rate_sigma_makes_clients_uneven),
-		cmocka_unit_test(client_subsets_are_those_of_the_policy_code),
-		cmocka_unit_test(client_subsets_are_as_before_after_a_rolling_restart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,12 +71,11 @@ static uint64_t watched(const struct weir_sim_result *result, uint32_t second) {
 	return result->sample[second - 1].totals.watched;
 }
 
-static void control_added_backend_gets_requests_from_then_on(void **state) {
+TEST(control_added_backend_gets_requests_from_then_on) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000,"
 			"'backend': 9}]}");
 
-	(void)state;
 	assert_int_equal(watched(result, 5), 0);
 	assert_in_range(watched(result, 6), 98, 102);
 	assert_in_range(watched(result, 20), 99, 101);
@@ -89,12 +88,11 @@ static void control_added_backend_gets_requests_from_then_on(void **state) {
 }
 
 // What it was given before it finishes, as in the dataplane.
-static void control_removed_backend_finishes_what_it_has(void **state) {
+TEST(control_removed_backend_finishes_what_it_has) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'wait': {'mean_ms': 1500}, 'events': ["
 			"{'event': 'remove-backends', 'at_ms': 5000, 'backend': 9}]}");
 
-	(void)state;
 	assert_in_range(watched(result, 5), 99, 101);
 	assert_int_equal(watched(result, 6), 0);
 	lab_near(result->sample[5].watched_cpu, 0.1, 0.05);
@@ -103,24 +101,22 @@ static void control_removed_backend_finishes_what_it_has(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void control_added_backend_may_be_cold(void **state) {
+TEST(control_added_backend_may_be_cold) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000,"
 			"'backend': 9, 'speed': 0.25, 'warm_ms': 5000}]}");
 
-	(void)state;
 	lab_near(result->sample[7].watched_cpu, 0.4, 0.05);
 	lab_near(result->sample[14].watched_cpu, 0.1, 0.05);
 	weir_sim_result_free(result);
 }
 
-static void control_empty_list_rejects_everything(void **state) {
+TEST(control_empty_list_rejects_everything) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'events': ["
 			"{'event': 'remove-backends', 'at_ms': 5000, 'count': 10},"
 			"{'event': 'add-backends', 'at_ms': 10000, 'count': 10}]}");
 
-	(void)state;
 	assert_int_equal(result->sample[6].totals.ended[WEIR_SIM_REJECTED], 1000);
 	assert_int_equal(result->sample[6].cpu_max, 0);
 	assert_int_equal(result->sample[11].totals.ended[WEIR_SIM_REJECTED], 0);
@@ -170,8 +166,7 @@ static void check_reload(size_t algorithm, size_t reload) {
 	weir_sim_result_free(result);
 }
 
-static void control_reloads_replace_what_the_subsetting_code_does(void **state) {
-	(void)state;
+TEST(control_reloads_replace_what_the_subsetting_code_does) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		for (size_t k = 0; k < sizeof(reloads) / sizeof(reloads[0]); k++) {
 			check_reload(i, k);
@@ -180,11 +175,10 @@ static void control_reloads_replace_what_the_subsetting_code_does(void **state) 
 }
 
 // Backend 1 is away while backend 101 is added, and belongs to subsets where it never was.
-static void control_backend_returns_to_a_list_that_has_changed(void **state) {
+TEST(control_backend_returns_to_a_list_that_has_changed) {
 	static struct fleet fleet;
 	uint8_t missing[111] = {[50] = 1};
 
-	(void)state;
 	memset(&missing[102], 1, 9);
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		struct weir_sim_result *result =
@@ -204,8 +198,7 @@ static void control_backend_returns_to_a_list_that_has_changed(void **state) {
 }
 
 // Guarantees U2 and U3 of subset.h: each backend leaves the subsets that hold it and comes back.
-static void control_rolling_restart_replaces_each_member_twice(void **state) {
-	(void)state;
+TEST(control_rolling_restart_replaces_each_member_twice) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		struct weir_sim_result *result = run_fleet(i,
 			"{'event': 'restart', 'at_ms': 3000, 'backend': 0, 'count': 50,"
@@ -224,14 +217,13 @@ static void control_rolling_restart_replaces_each_member_twice(void **state) {
 }
 
 // One by one is ten changes, each with its own price.
-static void control_backends_added_one_by_one_cost_more(void **state) {
+TEST(control_backends_added_one_by_one_cost_more) {
 	struct weir_sim_result *one =
 		run_fleet(1, "{'event': 'add-backends', 'at_ms': 5000, 'backend': 101, 'count': 10,"
 			     "'every_ms': 100}");
 	struct weir_sim_result *all = run_fleet(
 		1, "{'event': 'add-backends', 'at_ms': 5000, 'backend': 101, 'count': 10}");
 
-	(void)state;
 	assert_true(one->measure[0].totals.replaced > 4 * all->measure[0].totals.replaced);
 	assert_true(one->measure[0].totals.least_replaced > all->measure[0].totals.least_replaced);
 	weir_sim_result_free(one);
@@ -239,34 +231,17 @@ static void control_backends_added_one_by_one_cost_more(void **state) {
 }
 
 // Without subsets a new backend joins all, and nobody has to leave for it.
-static void control_without_subsets_only_losses_replace(void **state) {
+TEST(control_without_subsets_only_losses_replace) {
 	struct weir_sim_result *grown = lab_try(
 		"{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000, 'backend': 9}]}");
 	struct weir_sim_result *shrunk =
 		lab_try("{" BASE ", 'events': [{'event': 'remove-backends', 'at_ms': 5000,"
 			"'backend': 9}]}");
 
-	(void)state;
 	assert_int_equal(grown->totals.replaced, 0);
 	lab_near(grown->totals.least_replaced + 1, 1, 1e-9);
 	assert_int_equal(shrunk->totals.replaced, 1);
 	lab_near(shrunk->totals.least_replaced, 1, 1e-9);
 	weir_sim_result_free(grown);
 	weir_sim_result_free(shrunk);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(control_added_backend_gets_requests_from_then_on),
-		cmocka_unit_test(control_removed_backend_finishes_what_it_has),
-		cmocka_unit_test(control_added_backend_may_be_cold),
-		cmocka_unit_test(control_empty_list_rejects_everything),
-		cmocka_unit_test(control_reloads_replace_what_the_subsetting_code_does),
-		cmocka_unit_test(control_backend_returns_to_a_list_that_has_changed),
-		cmocka_unit_test(control_rolling_restart_replaces_each_member_twice),
-		cmocka_unit_test(control_backends_added_one_by_one_cost_more),
-		cmocka_unit_test(control_without_subsets_only_losses_replace),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

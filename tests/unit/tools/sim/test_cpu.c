@@ -22,11 +22,10 @@ static void run_out(struct weir_sim_cpu *cpu, uint64_t *end_ns) {
 	}
 }
 
-static void cpu_fifo_works_in_order_on_its_cores(void **state) {
+TEST(cpu_fifo_works_in_order_on_its_cores) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[4];
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 2, false, 1.0, BIG);
 	assert_int_equal(weir_sim_cpu_add(&cpu, 0, 0, 10 * MS), 0);
 	assert_int_equal(weir_sim_cpu_add(&cpu, 0, 1, 4 * MS), 0);
@@ -42,11 +41,10 @@ static void cpu_fifo_works_in_order_on_its_cores(void **state) {
 }
 
 // Three jobs on one core: 2, 4 and 6 ms. While n run, each gets 1/n.
-static void cpu_sharing_is_exact(void **state) {
+TEST(cpu_sharing_is_exact) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[3];
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 1, true, 1.0, BIG);
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, (double)(2 * (i + 1) * MS)), 0);
@@ -58,11 +56,10 @@ static void cpu_sharing_is_exact(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-static void cpu_sharing_gives_a_job_one_core_at_most(void **state) {
+TEST(cpu_sharing_gives_a_job_one_core_at_most) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[3];
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 2, true, 2.0, BIG);
 	assert_int_equal(weir_sim_cpu_add(&cpu, 0, 0, 8 * MS), 0);
 	assert_int_equal(weir_sim_cpu_next(&cpu), 4 * MS);
@@ -78,14 +75,13 @@ static void cpu_sharing_gives_a_job_one_core_at_most(void **state) {
 }
 
 // Against small steps of time, with jobs and changes of speed at random.
-static void cpu_sharing_agrees_with_small_steps(void **state) {
+TEST(cpu_sharing_agrees_with_small_steps) {
 	struct weir_prng prng = {.state = 11};
 	struct weir_sim_cpu cpu = {0};
 	double left[40], speed = 1.0;
 	uint64_t end_ns[40] = {0}, step_end_ns[40] = {0};
 	uint32_t jobs = 0, id;
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 3, true, speed, BIG);
 	for (uint64_t now = 0; now < 400000; now++) {
 		uint32_t running = 0;
@@ -122,11 +118,10 @@ static void cpu_sharing_agrees_with_small_steps(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-static void cpu_speed_changes_what_runs(void **state) {
+TEST(cpu_speed_changes_what_runs) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[1];
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
 	assert_int_equal(weir_sim_cpu_add(&cpu, 0, 0, 10 * MS), 0);
 	weir_sim_cpu_set_speed(&cpu, 4 * MS, 0.5);
@@ -135,10 +130,9 @@ static void cpu_speed_changes_what_runs(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-static void cpu_full_queue_refuses(void **state) {
+TEST(cpu_full_queue_refuses) {
 	struct weir_sim_cpu cpu = {0};
 
-	(void)state;
 	for (int sharing = 0; sharing < 2; sharing++) {
 		weir_sim_cpu_init(&cpu, 2, sharing == 1, 1.0, 3);
 		for (uint32_t i = 0; i < 5; i++) {
@@ -149,11 +143,10 @@ static void cpu_full_queue_refuses(void **state) {
 	}
 }
 
-static void cpu_clear_forgets_jobs_and_keeps_time_used(void **state) {
+TEST(cpu_clear_forgets_jobs_and_keeps_time_used) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[9];
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
 	for (uint32_t i = 0; i < 5; i++) {
 		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, 10 * MS), 0);
@@ -167,11 +160,10 @@ static void cpu_clear_forgets_jobs_and_keeps_time_used(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-static void cpu_gives_away_what_waits_and_nothing_else(void **state) {
+TEST(cpu_gives_away_what_waits_and_nothing_else) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[9] = {0};
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
 	for (uint32_t i = 0; i < 9; i++) { // 8 wait: the ring is full
 		assert_int_equal(weir_sim_cpu_add(&cpu, 0, i, MS), 0);
@@ -196,11 +188,10 @@ static void cpu_gives_away_what_waits_and_nothing_else(void **state) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-static void cpu_takes_nothing_before_its_time(void **state) {
+TEST(cpu_takes_nothing_before_its_time) {
 	struct weir_sim_cpu cpu = {0};
 	uint32_t id;
 
-	(void)state;
 	weir_sim_cpu_init(&cpu, 1, false, 1.0, BIG);
 	assert_false(weir_sim_cpu_take(&cpu, 5, &id));
 	assert_int_equal(weir_sim_cpu_add(&cpu, 5, 3, 10), 0);
@@ -208,20 +199,4 @@ static void cpu_takes_nothing_before_its_time(void **state) {
 	assert_true(weir_sim_cpu_take(&cpu, 15, &id));
 	assert_int_equal(id, 3);
 	weir_sim_cpu_fini(&cpu);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cpu_fifo_works_in_order_on_its_cores),
-		cmocka_unit_test(cpu_sharing_is_exact),
-		cmocka_unit_test(cpu_sharing_gives_a_job_one_core_at_most),
-		cmocka_unit_test(cpu_sharing_agrees_with_small_steps),
-		cmocka_unit_test(cpu_speed_changes_what_runs),
-		cmocka_unit_test(cpu_full_queue_refuses),
-		cmocka_unit_test(cpu_clear_forgets_jobs_and_keeps_time_used),
-		cmocka_unit_test(cpu_gives_away_what_waits_and_nothing_else),
-		cmocka_unit_test(cpu_takes_nothing_before_its_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,11 +37,10 @@ static void check_file(
 	free(text);
 }
 
-static void csv_files_have_all_results(void **state) {
+TEST(csv_files_have_all_results) {
 	struct lab_output output;
 	char why[256];
 
-	(void)state;
 	lab_output_make(&output);
 	output.results->result[0]->measure[0].backend[0].listed = false; // and had no requests
 	assert_int_equal(
@@ -54,24 +53,14 @@ static void csv_files_have_all_results(void **state) {
 	lab_output_free(&output);
 }
 
-static void csv_directory_that_is_not_there_is_named(void **state) {
+TEST(csv_directory_that_is_not_there_is_named) {
 	struct lab_output output;
 	char why[256] = "";
 
-	(void)state;
 	lab_output_make(&output);
 	assert_int_equal(weir_sim_csv_write("/no/such/directory", output.file, output.results, why,
 				 sizeof(why)),
 		-ENOENT);
 	assert_string_equal(why, "/no/such/directory/summary.csv");
 	lab_output_free(&output);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(csv_files_have_all_results),
-		cmocka_unit_test(csv_directory_that_is_not_there_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

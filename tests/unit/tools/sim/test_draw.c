@@ -20,7 +20,7 @@ static void check_mean(const struct weir_sim_distribution *distribution, double 
 	lab_near(sum / DRAWS, weir_sim_distribution_mean(distribution), tolerance);
 }
 
-static void draw_means_are_as_told(void **state) {
+TEST(draw_means_are_as_told) {
 	struct weir_sim_part parts[] = {{99, 1000}, {1, 1000000}};
 	const struct weir_sim_distribution distributions[] = {
 		{.kind = WEIR_SIM_CONSTANT, .mean_ns = 5000},
@@ -32,30 +32,27 @@ static void draw_means_are_as_told(void **state) {
 		{.kind = WEIR_SIM_MIX, .part = parts, .part_count = 2},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(distributions) / sizeof(distributions[0]); i++) {
 		check_mean(&distributions[i], 0.02);
 	}
 }
 
 // The cost of a request in the SRE book's example: 15 ms on average, up to 10 s.
-static void draw_pareto_of_the_book_has_mean_14_7_ms(void **state) {
+TEST(draw_pareto_of_the_book_has_mean_14_7_ms) {
 	const struct weir_sim_distribution cost = {.kind = WEIR_SIM_BOUNDED_PARETO,
 		.alpha = 1.5,
 		.min_ns = 5000000,
 		.max_ns = 10000000000ull};
 
-	(void)state;
 	lab_near(weir_sim_distribution_mean(&cost), 14.666e6, 0.001);
 }
 
-static void draw_pareto_stays_in_its_bounds(void **state) {
+TEST(draw_pareto_stays_in_its_bounds) {
 	const struct weir_sim_distribution cost = {
 		.kind = WEIR_SIM_BOUNDED_PARETO, .alpha = 0.3, .min_ns = 100, .max_ns = 1000};
 	struct weir_prng prng = weir_sim_stream(3, WEIR_SIM_STREAM_CLIENT, 0);
 	double least = INFINITY, most = 0;
 
-	(void)state;
 	for (int i = 0; i < DRAWS; i++) {
 		double value = weir_sim_draw(&cost, &prng);
 
@@ -66,11 +63,10 @@ static void draw_pareto_stays_in_its_bounds(void **state) {
 	assert_true(most <= 1000 + 1e-6 && most > 990);
 }
 
-static void draw_normal_has_mean_0_and_deviation_1(void **state) {
+TEST(draw_normal_has_mean_0_and_deviation_1) {
 	struct weir_prng prng = weir_sim_stream(9, WEIR_SIM_STREAM_RATES, 0);
 	double sum = 0, squares = 0;
 
-	(void)state;
 	for (int i = 0; i < DRAWS; i++) {
 		double value = weir_sim_normal(&prng);
 
@@ -81,11 +77,10 @@ static void draw_normal_has_mean_0_and_deviation_1(void **state) {
 	lab_near(squares / DRAWS, 1.0, 0.01);
 }
 
-static void draw_uniform_is_below_1_and_fills_its_range(void **state) {
+TEST(draw_uniform_is_below_1_and_fills_its_range) {
 	struct weir_prng prng = weir_sim_stream(9, WEIR_SIM_STREAM_RATES, 1);
 	uint32_t bucket[10] = {0};
 
-	(void)state;
 	for (int i = 0; i < DRAWS; i++) {
 		double value = weir_sim_uniform(&prng);
 
@@ -97,10 +92,9 @@ static void draw_uniform_is_below_1_and_fills_its_range(void **state) {
 	}
 }
 
-static void draw_streams_differ_by_seed_purpose_and_index(void **state) {
+TEST(draw_streams_differ_by_seed_purpose_and_index) {
 	uint64_t first[4];
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct weir_prng prng = weir_sim_stream(i == 1 ? 2 : 1,
 			i == 2 ? WEIR_SIM_STREAM_BACKEND : WEIR_SIM_STREAM_CLIENT, i == 3);
@@ -113,26 +107,11 @@ static void draw_streams_differ_by_seed_purpose_and_index(void **state) {
 }
 
 // N1: these numbers must never change, or no result can be repeated.
-static void draw_stream_is_the_same_everywhere(void **state) {
+TEST(draw_stream_is_the_same_everywhere) {
 	struct weir_prng prng = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);
 	struct weir_prng again = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);
 	uint64_t first = weir_prng_next(&prng);
 
-	(void)state;
 	assert_int_equal(first, weir_prng_next(&again));
 	assert_int_equal(first, UINT64_C(0xf7a96fa7e40e81b5));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(draw_means_are_as_told),
-		cmocka_unit_test(draw_pareto_of_the_book_has_mean_14_7_ms),
-		cmocka_unit_test(draw_pareto_stays_in_its_bounds),
-		cmocka_unit_test(draw_normal_has_mean_0_and_deviation_1),
-		cmocka_unit_test(draw_uniform_is_below_1_and_fills_its_range),
-		cmocka_unit_test(draw_streams_differ_by_seed_purpose_and_index),
-		cmocka_unit_test(draw_stream_is_the_same_everywhere),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,24 +6,22 @@
 #include "prng.h"
 #include "sim_lab.h"
 
-static void queue_empty_has_no_event(void **state) {
+TEST(queue_empty_has_no_event) {
 	struct weir_sim_queue queue = {0};
 	struct weir_sim_event event;
 
-	(void)state;
 	assert_false(weir_sim_queue_pop(&queue, &event));
 	weir_sim_queue_fini(&queue);
 }
 
 // Q1, times: against an array sorted by another algorithm, pushes and pops mixed.
-static void queue_events_come_out_by_time(void **state) {
+TEST(queue_events_come_out_by_time) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 5};
 	struct weir_sim_event event;
 	uint64_t last = 0;
 	size_t count = 0;
 
-	(void)state;
 	for (int i = 0; i < 200000; i++) {
 		if (weir_prng_below(&prng, 3) > 0) {
 			// Never before what came out already, as in a simulation.
@@ -48,13 +46,12 @@ static void queue_events_come_out_by_time(void **state) {
 }
 
 // Q1, equal times.
-static void queue_events_of_one_time_come_out_as_they_went_in(void **state) {
+TEST(queue_events_of_one_time_come_out_as_they_went_in) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 6};
 	uint32_t next[8] = {0}, expected[8] = {0};
 	struct weir_sim_event event;
 
-	(void)state;
 	for (int i = 0; i < 50000; i++) {
 		uint32_t time = weir_prng_below(&prng, 8);
 
@@ -68,11 +65,10 @@ static void queue_events_of_one_time_come_out_as_they_went_in(void **state) {
 	weir_sim_queue_fini(&queue);
 }
 
-static void queue_order_survives_the_end_of_sequence_numbers(void **state) {
+TEST(queue_order_survives_the_end_of_sequence_numbers) {
 	struct weir_sim_queue queue = {.sequence = UINT32_MAX - 10};
 	struct weir_sim_event event;
 
-	(void)state;
 	for (uint32_t i = 0; i < 100; i++) {
 		assert_int_equal(weir_sim_queue_push(&queue, 77, 0, i), 0);
 	}
@@ -83,11 +79,10 @@ static void queue_order_survives_the_end_of_sequence_numbers(void **state) {
 	weir_sim_queue_fini(&queue);
 }
 
-static void queue_keeps_kind_index_and_time(void **state) {
+TEST(queue_keeps_kind_index_and_time) {
 	struct weir_sim_queue queue = {0};
 	struct weir_sim_event event;
 
-	(void)state;
 	assert_int_equal(weir_sim_queue_push(&queue, UINT64_MAX - 1, WEIR_SIM_EVENT_KINDS - 1,
 				 WEIR_SIM_EVENT_INDEXES - 1),
 		0);
@@ -96,16 +91,4 @@ static void queue_keeps_kind_index_and_time(void **state) {
 	assert_int_equal(event.kind, WEIR_SIM_EVENT_KINDS - 1);
 	assert_int_equal(event.index, WEIR_SIM_EVENT_INDEXES - 1);
 	weir_sim_queue_fini(&queue);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(queue_empty_has_no_event),
-		cmocka_unit_test(queue_events_come_out_by_time),
-		cmocka_unit_test(queue_events_of_one_time_come_out_as_they_went_in),
-		cmocka_unit_test(queue_order_survives_the_end_of_sequence_numbers),
-		cmocka_unit_test(queue_keeps_kind_index_and_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

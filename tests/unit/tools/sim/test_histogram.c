@@ -12,16 +12,14 @@ static struct weir_sim_histogram *make(void) {
 	return histogram;
 }
 
-static void histogram_empty_is_0(void **state) {
+TEST(histogram_empty_is_0) {
 	struct weir_sim_histogram *histogram = make();
 
-	(void)state;
 	assert_true(weir_sim_histogram_quantile(histogram, 0.5) == 0);
 	free(histogram);
 }
 
-static void histogram_error_is_below_a_64th_for_any_size(void **state) {
-	(void)state;
+TEST(histogram_error_is_below_a_64th_for_any_size) {
 	for (uint64_t value = 1; value < UINT64_MAX / 3; value = value * 3 / 2 + 1) {
 		struct weir_sim_histogram *histogram = make();
 
@@ -31,10 +29,9 @@ static void histogram_error_is_below_a_64th_for_any_size(void **state) {
 	}
 }
 
-static void histogram_quantiles_of_a_range(void **state) {
+TEST(histogram_quantiles_of_a_range) {
 	struct weir_sim_histogram *histogram = make();
 
-	(void)state;
 	for (uint64_t i = 1; i <= 100000; i++) {
 		weir_sim_histogram_add(histogram, i * 1000);
 	}
@@ -47,24 +44,12 @@ static void histogram_quantiles_of_a_range(void **state) {
 	free(histogram);
 }
 
-static void histogram_takes_0_and_the_largest(void **state) {
+TEST(histogram_takes_0_and_the_largest) {
 	struct weir_sim_histogram *histogram = make();
 
-	(void)state;
 	weir_sim_histogram_add(histogram, 0);
 	weir_sim_histogram_add(histogram, UINT64_MAX);
 	assert_true(weir_sim_histogram_quantile(histogram, 0.5) == 0);
 	lab_near(weir_sim_histogram_quantile(histogram, 1.0), 18446744073709551615.0, 1.0 / 64);
 	free(histogram);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(histogram_empty_is_0),
-		cmocka_unit_test(histogram_error_is_below_a_64th_for_any_size),
-		cmocka_unit_test(histogram_quantiles_of_a_range),
-		cmocka_unit_test(histogram_takes_0_and_the_largest),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,12 @@
 
 #include "sim_lab.h"
 
-static void keys_print_has_path_range_default_and_meaning(void **state) {
+TEST(keys_print_has_path_range_default_and_meaning) {
 	char *text = NULL, *rest, *line;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 	uint32_t lines = 0;
 
-	(void)state;
 	weir_sim_keys_print(stream);
 	fclose(stream);
 	assert_non_null(strstr(text, "\nduration_ms\t1 to 86400000\trequired\tSimulated time.\n"));
@@ -30,12 +29,4 @@ static void keys_print_has_path_range_default_and_meaning(void **state) {
 	}
 	assert_true(lines > 80);
 	free(text);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_print_has_path_range_default_and_meaning),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,10 @@
 	"'backends': {'count': 2, 'cores': 2, 'speeds': [1, 0.5]}, 'cost': {'mean_ms': 2}," \
 	"'clients': {'count': 1, 'requests_per_second': 200, 'arrivals': 'even'}"
 
-static void metrics_spread_and_waste_by_hand(void **state) {
+TEST(metrics_spread_and_waste_by_hand) {
 	struct weir_sim_result *result = lab_try("{" TWO "}");
 	const struct weir_sim_measure *m = &result->measure[0];
 
-	(void)state;
 	lab_near(m->cpu_min, 0.1, 0.01);
 	lab_near(m->cpu_max, 0.2, 0.01);
 	lab_near(m->cpu_mean, 0.15, 0.01);
@@ -32,11 +31,10 @@ static void metrics_spread_and_waste_by_hand(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void metrics_samples_cover_the_run(void **state) {
+TEST(metrics_samples_cover_the_run) {
 	struct weir_sim_result *result = lab_try("{" TWO "}");
 	uint64_t arrived = 0;
 
-	(void)state;
 	assert_int_equal(result->samples, 30);
 	for (uint32_t i = 0; i < result->samples; i++) {
 		assert_true(result->sample[i].time_ns == (i + 1) * 1000000000ull);
@@ -49,14 +47,13 @@ static void metrics_samples_cover_the_run(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void metrics_windows_are_apart_and_may_overlap(void **state) {
+TEST(metrics_windows_are_apart_and_may_overlap) {
 	struct weir_sim_result *result =
 		lab_try("{" TWO ", 'events': [{'event': 'slow', 'at_ms': 10000, 'speed': 0.5}],"
 			"'windows': [{'name': 'a', 'from_ms': 0, 'to_ms': 10000},"
 			"{'name': 'b', 'from_ms': 10000, 'to_ms': 30000},"
 			"{'name': 'c', 'from_ms': 0, 'to_ms': 20000}]}");
 
-	(void)state;
 	assert_int_equal(result->measures, 3);
 	lab_near(result->measure[0].backend[0].cpu, 0.1, 0.02);
 	lab_near(result->measure[1].backend[0].cpu, 0.2, 0.02);
@@ -65,25 +62,13 @@ static void metrics_windows_are_apart_and_may_overlap(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void metrics_idle_backend_makes_an_infinite_spread(void **state) {
+TEST(metrics_idle_backend_makes_an_infinite_spread) {
 	struct weir_sim_result *result =
 		lab_try("{" TWO ", 'control': {'announce_ms': 0}, 'watch': 1,"
 			"'events': [{'event': 'lame-duck', 'at_ms': 0, 'backend': 1}]}");
 
-	(void)state;
 	assert_true(isinf(result->measure[0].spread));
 	assert_true(result->measure[0].share == 0);
 	assert_true(result->measure[0].lightest_percent == 0);
 	weir_sim_result_free(result);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(metrics_spread_and_waste_by_hand),
-		cmocka_unit_test(metrics_samples_cover_the_run),
-		cmocka_unit_test(metrics_windows_are_apart_and_may_overlap),
-		cmocka_unit_test(metrics_idle_backend_makes_an_infinite_spread),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

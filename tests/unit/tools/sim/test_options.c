@@ -25,11 +25,10 @@ static int read_line(const char *line, struct weir_sim_options *options, char *w
 	return weir_sim_options_parse(argc, argv, options, why, 256);
 }
 
-static void options_of_run_are_read(void **state) {
+TEST(options_of_run_are_read) {
 	struct weir_sim_options options;
 	char why[256];
 
-	(void)state;
 	assert_int_equal(read_line("run sre20 --seed 7 --seeds 3 --jobs 2 --json --out o "
 				   "--format png --quiet --dir d",
 				 &options, why),
@@ -48,7 +47,7 @@ static void options_of_run_are_read(void **state) {
 	assert_int_equal(options.command, WEIR_SIM_COMMAND_LIST);
 }
 
-static void options_wrong_ones_are_refused_with_a_reason(void **state) {
+TEST(options_wrong_ones_are_refused_with_a_reason) {
 	static const struct {
 		const char *line, *reason;
 	} cases[] = {
@@ -72,7 +71,6 @@ static void options_wrong_ones_are_refused_with_a_reason(void **state) {
 		{"keys --dir d", "--dir is not an option of keys; leave it out"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_sim_options options;
 		char why[256] = "";
@@ -82,11 +80,10 @@ static void options_wrong_ones_are_refused_with_a_reason(void **state) {
 	}
 }
 
-static void options_help_of_every_command_has_an_example(void **state) {
+TEST(options_help_of_every_command_has_an_example) {
 	struct weir_sim_options options;
 	char why[256], help[WEIR_HELP_BYTES];
 
-	(void)state;
 	for (int i = 0; i <= WEIR_SIM_COMMAND_COUNT; i++) {
 		assert_non_null(strstr(
 			weir_sim_help((enum weir_sim_command)i, help, sizeof(help)), "Example"));
@@ -96,14 +93,4 @@ static void options_help_of_every_command_has_an_example(void **state) {
 	assert_int_equal(options.command, WEIR_SIM_COMMAND_RUN);
 	assert_int_equal(read_line("--version", &options, why), 0);
 	assert_true(options.version);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(options_of_run_are_read),
-		cmocka_unit_test(options_wrong_ones_are_refused_with_a_reason),
-		cmocka_unit_test(options_help_of_every_command_has_an_example),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,12 +28,11 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 }
 
 // With the real gnuplot: a script that it does not accept would fail.
-static void plot_of_every_kind_is_drawn(void **state) {
+TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
 	char why[512] = "";
 	int r;
 
-	(void)state;
 	lab_output_make(&output);
 	r = weir_sim_plots_draw(
 		output.directory, "svg", output.file, output.results, why, sizeof(why));
@@ -48,13 +47,12 @@ static void plot_of_every_kind_is_drawn(void **state) {
 	lab_output_free(&output);
 }
 
-static void plot_without_gnuplot_leaves_the_scripts(void **state) {
+TEST(plot_without_gnuplot_leaves_the_scripts) {
 	struct lab_output output;
 	char *path = strdup(getenv("PATH"));
 	char *script;
 	char why[512] = "";
 
-	(void)state;
 	lab_output_make(&output);
 	assert_int_equal(setenv("PATH", output.directory, 1), 0);
 	assert_int_equal(weir_sim_plots_draw(output.directory, "svg", output.file, output.results,
@@ -73,25 +71,14 @@ static void plot_without_gnuplot_leaves_the_scripts(void **state) {
 	lab_output_free(&output);
 }
 
-static void plot_directory_that_is_not_there_is_named(void **state) {
+TEST(plot_directory_that_is_not_there_is_named) {
 	struct lab_output output;
 	char why[512] = "";
 
-	(void)state;
 	lab_output_make(&output);
 	assert_int_equal(weir_sim_plots_draw("/no/such/directory", "svg", output.file,
 				 output.results, why, sizeof(why)),
 		-EIO);
 	assert_non_null(strstr(why, "/no/such/directory/made-spread.gp"));
 	lab_output_free(&output);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plot_of_every_kind_is_drawn),
-		cmocka_unit_test(plot_without_gnuplot_leaves_the_scripts),
-		cmocka_unit_test(plot_directory_that_is_not_there_is_named),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,10 +16,9 @@ static uint64_t ended(const struct weir_sim_result *result, enum weir_sim_ending
 	return result->totals.ended[ending];
 }
 
-static void request_takes_its_wait_and_its_cost(void **state) {
+TEST(request_takes_its_wait_and_its_cost) {
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT("") "}");
 
-	(void)state;
 	assert_int_equal(result->totals.arrived, 100);
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 99, 100);
 	lab_near(result->measure[0].mean_ms, 32.0, 1e-9);
@@ -27,20 +26,19 @@ static void request_takes_its_wait_and_its_cost(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void request_to_a_dead_backend_is_refused(void **state) {
+TEST(request_to_a_dead_backend_is_refused) {
 	struct weir_sim_result *result =
 		lab_try("{" ONE ", " CLIENT("") ", 'control': {'detection_ms': 100000},"
 						"'events': [{'event': 'restart', 'at_ms': 5010,"
 						"'down_ms': 100000}]}");
 
-	(void)state;
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 49, 50);
 	assert_in_range(ended(result, WEIR_SIM_FAILED), 49, 51);
 	assert_int_equal(result->totals.arrived, lab_accounted(result));
 	weir_sim_result_free(result);
 }
 
-static void request_to_a_silent_backend_is_not_answered(void **state) {
+TEST(request_to_a_silent_backend_is_not_answered) {
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(
 		", 'connect_timeout_ms': 1000") ","
 						"'control': {'detection_ms': 100000}, 'events': "
@@ -48,7 +46,6 @@ static void request_to_a_silent_backend_is_not_answered(void **state) {
 						"'at_ms': 5010, 'down_ms': 100000, 'silent': "
 						"true}]}");
 
-	(void)state;
 	// The last second's are still waiting when the run ends.
 	assert_in_range(ended(result, WEIR_SIM_UNANSWERED), 38, 41);
 	assert_in_range(result->unfinished, 9, 11);
@@ -56,14 +53,13 @@ static void request_to_a_silent_backend_is_not_answered(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void request_in_progress_breaks_when_its_backend_dies(void **state) {
+TEST(request_in_progress_breaks_when_its_backend_dies) {
 	struct weir_sim_result *result =
 		lab_try("{" ONE ", 'clients': {'count': 1, 'requests_per_second': 1000,"
 			"'arrivals': 'even'},"
 			"'control': {'detection_ms': 0, 'panic_threshold_percent': 0},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 100000}]}");
 
-	(void)state;
 	// 30 wait and about 1000 * 2 ms of work queue up at twice the capacity; control knows at
 	// once, and nobody can be chosen.
 	assert_true(ended(result, WEIR_SIM_FAILED) > 2000);
@@ -72,35 +68,32 @@ static void request_in_progress_breaks_when_its_backend_dies(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void request_times_out_and_its_backend_works_on(void **state) {
+TEST(request_times_out_and_its_backend_works_on) {
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(", 'timeout_ms': 31.5") "}");
 
-	(void)state;
 	assert_int_equal(ended(result, WEIR_SIM_COMPLETED), 0);
 	assert_in_range(ended(result, WEIR_SIM_TIMED_OUT), 99, 100);
 	lab_near(result->measure[0].cpu_mean, 0.02, 0.02);
 	weir_sim_result_free(result);
 }
 
-static void request_timeouts_come_one_by_one(void **state) {
+TEST(request_timeouts_come_one_by_one) {
 	// More than one at a time is open: of 200 ms each 100 ms.
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(
 		", 'timeout_ms': 250") ","
 				       "'variants': [{'name': 'v', 'wait': {'mean_ms': 400}}]}");
 
-	(void)state;
 	assert_in_range(ended(result, WEIR_SIM_TIMED_OUT), 97, 98);
 	assert_in_range(result->unfinished, 2, 3);
 	weir_sim_result_free(result);
 }
 
-static void request_beyond_the_queue_is_refused(void **state) {
+TEST(request_beyond_the_queue_is_refused) {
 	struct weir_sim_result *result =
 		lab_try("{'name': 'x', 'title': '', 'duration_ms': 10000, 'cost': {'mean_ms': 100},"
 			"'clients': {'count': 1, 'requests_per_second': 20, 'arrivals': 'even'},"
 			"'backends': {'count': 1, 'cores': 1, 'queue': 3}}");
 
-	(void)state;
 	// Twice the capacity: half of them, but for the few in the queue.
 	assert_in_range(ended(result, WEIR_SIM_FAILED), 95, 100);
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 98, 101);
@@ -108,29 +101,13 @@ static void request_beyond_the_queue_is_refused(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void request_fails_fast(void **state) {
+TEST(request_fails_fast) {
 	struct weir_sim_result *result = lab_try(
 		"{" ONE ", 'clients': {'count': 1, 'requests_per_second': 1000},"
 		"'variants': [{'name': 'v', 'cost': {'mean_ms': 0.1}}],"
 		"'events': [{'event': 'fail-fast', 'at_ms': 0, 'percent': 30, 'latency_ms': 1}]}");
 
-	(void)state;
 	lab_near((double)ended(result, WEIR_SIM_FAILED), 3000, 0.05);
 	assert_int_equal(result->measure[0].backend[0].failed, ended(result, WEIR_SIM_FAILED));
 	weir_sim_result_free(result);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_takes_its_wait_and_its_cost),
-		cmocka_unit_test(request_to_a_dead_backend_is_refused),
-		cmocka_unit_test(request_to_a_silent_backend_is_not_answered),
-		cmocka_unit_test(request_in_progress_breaks_when_its_backend_dies),
-		cmocka_unit_test(request_times_out_and_its_backend_works_on),
-		cmocka_unit_test(request_timeouts_come_one_by_one),
-		cmocka_unit_test(request_beyond_the_queue_is_refused),
-		cmocka_unit_test(request_fails_fast),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,13 +15,13 @@
 	"'clients': {'count': 2, 'requests_per_second': 100}," \
 	"'backends': {'count': 3}, 'cost': {'mean_ms': 1}"
 
-static const char *scenarios, *broken; // directories
+TEST_ARGUMENT(scenarios); // directories
+TEST_ARGUMENT(broken);
 
-static void scenario_defaults_are_filled_in(void **state) {
+TEST(scenario_defaults_are_filled_in) {
 	struct weir_sim_file *file = lab_parse("{" SMALL "}");
 	const struct weir_sim_scenario *s = &file->variant[0];
 
-	(void)state;
 	assert_string_equal(file->name, "small");
 	assert_string_equal(file->title, "A small one");
 	assert_int_equal(file->seeds, 1);
@@ -42,13 +42,12 @@ static void scenario_defaults_are_filled_in(void **state) {
 	weir_sim_file_free(file);
 }
 
-static void scenario_variants_replace_values_deeply(void **state) {
+TEST(scenario_variants_replace_values_deeply) {
 	struct weir_sim_file *file = lab_parse("{" SMALL ", 'policy': {'window': 7},"
 					       "'variants': [{'name': 'a'},"
 					       " {'name': 'b', 'policy': {'name': 'fair-share'},"
 					       "  'clients': {'count': 9}}]}");
 
-	(void)state;
 	assert_int_equal(file->variant_count, 2);
 	assert_string_equal(file->variant[1].name, "b");
 	assert_int_equal(file->variant[0].clients.count, 2);
@@ -60,30 +59,27 @@ static void scenario_variants_replace_values_deeply(void **state) {
 	weir_sim_file_free(file);
 }
 
-static void scenario_load_is_of_nominal_capacity(void **state) {
+TEST(scenario_load_is_of_nominal_capacity) {
 	struct weir_sim_file *file =
 		lab_parse("{'name': 'x', 'title': '', 'duration_ms': 1, 'clients': {'count': 1,"
 			  "'load_percent': 50}, 'backends': {'count': 10, 'cores': 4},"
 			  "'cost': {'distribution': 'exponential', 'mean_ms': 20}}");
 
-	(void)state;
 	lab_near(weir_sim_request_rate(&file->variant[0]), 10 * 4 * 0.5 / 0.020, 1e-9);
 	weir_sim_file_free(file);
 }
 
-static void scenario_fractions_of_milliseconds_are_kept(void **state) {
+TEST(scenario_fractions_of_milliseconds_are_kept) {
 	struct weir_sim_file *file = lab_parse("{" SMALL ", 'wait': {'mean_ms': 0.0015}}");
 
-	(void)state;
 	assert_int_equal(file->variant[0].wait.mean_ns, 1500);
 	weir_sim_file_free(file);
 }
 
-static void scenario_missing_file_says_so(void **state) {
+TEST(scenario_missing_file_says_so) {
 	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 
-	(void)state;
 	assert_int_equal(weir_sim_file_read("no-such-file.json", &file, &errors), -ENOENT);
 	assert_int_equal(errors.count, 1);
 	assert_null(file);
@@ -128,8 +124,7 @@ static void check_shipped(const char *directory, const char *name) {
 	weir_config_errors_fini(&errors);
 }
 
-static void scenario_shipped_ones_are_good(void **state) {
-	(void)state;
+TEST(scenario_shipped_ones_are_good) {
 	assert_true(visit(scenarios, ".json", check_shipped) >= 15);
 }
 
@@ -166,26 +161,6 @@ static void check_broken(const char *directory, const char *name) {
 	}
 }
 
-static void scenario_broken_ones_are_refused_with_line_path_and_reason(void **state) {
-	(void)state;
+TEST(scenario_broken_ones_are_refused_with_line_path_and_reason) {
 	assert_true(visit(broken, ".json", check_broken) >= 30);
-}
-
-int main(int argc, char **argv) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(scenario_defaults_are_filled_in),
-		cmocka_unit_test(scenario_variants_replace_values_deeply),
-		cmocka_unit_test(scenario_load_is_of_nominal_capacity),
-		cmocka_unit_test(scenario_fractions_of_milliseconds_are_kept),
-		cmocka_unit_test(scenario_missing_file_says_so),
-		cmocka_unit_test(scenario_shipped_ones_are_good),
-		cmocka_unit_test(scenario_broken_ones_are_refused_with_line_path_and_reason),
-	};
-
-	if (argc != 3) {
-		return 2;
-	}
-	scenarios = argv[1];
-	broken = argv[2];
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

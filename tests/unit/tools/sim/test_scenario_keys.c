@@ -30,8 +30,7 @@ static void look_at_row(const struct weir_json_key *key) {
 		key->object != NULL);
 }
 
-static void keys_rows_are_complete(void **state) {
-	(void)state;
+TEST(keys_rows_are_complete) {
 	visit(&weir_sim_scenario_keys, look_at_row);
 	visit(&weir_sim_file_keys, look_at_row);
 }
@@ -51,30 +50,18 @@ static void look_at_default(const struct weir_json_key *key) {
 	json_decref(json);
 }
 
-static void keys_defaults_are_in_range(void **state) {
-	(void)state;
+TEST(keys_defaults_are_in_range) {
 	visit(&weir_sim_scenario_keys, look_at_default);
 	visit(&weir_sim_file_keys, look_at_default);
 }
 
 // The objects of the scenario and the file share one JSON object: no key may be in both but "name",
 // which a variant has too.
-static void keys_of_scenario_and_file_are_apart(void **state) {
-	(void)state;
+TEST(keys_of_scenario_and_file_are_apart) {
 	for (uint32_t i = 0; i < weir_sim_scenario_keys.count; i++) {
 		for (uint32_t k = 0; k < weir_sim_file_keys.count; k++) {
 			assert_string_not_equal(
 				weir_sim_scenario_keys.key[i].key, weir_sim_file_keys.key[k].key);
 		}
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_rows_are_complete),
-		cmocka_unit_test(keys_defaults_are_in_range),
-		cmocka_unit_test(keys_of_scenario_and_file_are_apart),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,11 +105,10 @@ static bool read_text(const char *text, struct outer *outer, char *found, size_t
 	return good;
 }
 
-static void reader_reads_every_kind(void **state) {
+TEST(reader_reads_every_kind) {
 	struct outer outer;
 	char found[1024];
 
-	(void)state;
 	assert_true(
 		read_text("{'whole': 4294967295, 'number': -1.5, 'time_ms': 1.25, 'flag': false,"
 			  "'name': 'a-b_1', 'numbers': [3, 4.5, 0],"
@@ -126,11 +125,10 @@ static void reader_reads_every_kind(void **state) {
 	weir_json_free(&outer_keys, &outer);
 }
 
-static void reader_fills_in_defaults(void **state) {
+TEST(reader_fills_in_defaults) {
 	struct outer outer;
 	char found[1024];
 
-	(void)state;
 	assert_true(read_text("{}", &outer, found, sizeof(found)));
 	assert_int_equal(outer.whole, 7);
 	assert_true(outer.number == 0.5 && outer.flag);
@@ -140,11 +138,10 @@ static void reader_fills_in_defaults(void **state) {
 	weir_json_free(&outer_keys, &outer);
 }
 
-static void reader_tells_every_problem_with_its_place(void **state) {
+TEST(reader_tells_every_problem_with_its_place) {
 	struct outer outer;
 	char found[1024];
 
-	(void)state;
 	assert_false(
 		read_text("{'whole': 0,\n'number': 'x',\n'time_ms': -1,\n'flag': 1,\n"
 			  "'name': 'A',\n'numbers': [1, 11],\n'list': [{'number': 1.5},\n{}],\n"
@@ -164,11 +161,10 @@ static void reader_tells_every_problem_with_its_place(void **state) {
 	weir_json_free(&outer_keys, &outer);
 }
 
-static void reader_limits_lists(void **state) {
+TEST(reader_limits_lists) {
 	struct outer outer;
 	char found[1024];
 
-	(void)state;
 	assert_false(read_text("{'list': [{'number': 1}, {'number': 1}, {'number': 1}],"
 			       "'numbers': []}",
 		&outer, found, sizeof(found)));
@@ -176,15 +172,4 @@ static void reader_limits_lists(void **state) {
 		"1: list: has 3 elements; give 0 to 2\n"
 		"1: numbers: has 0 elements; give at most 16, and one at least\n");
 	weir_json_free(&outer_keys, &outer);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reader_reads_every_kind),
-		cmocka_unit_test(reader_fills_in_defaults),
-		cmocka_unit_test(reader_tells_every_problem_with_its_place),
-		cmocka_unit_test(reader_limits_lists),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

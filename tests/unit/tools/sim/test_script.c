@@ -16,12 +16,11 @@ static uint64_t watched(const struct weir_sim_result *result, uint32_t second) {
 	return result->sample[second - 1].totals.watched;
 }
 
-static void script_lame_duck_gets_nothing_once_it_is_known(void **state) {
+TEST(script_lame_duck_gets_nothing_once_it_is_known) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'announce_ms': 500, 'recovery_ms': 0},"
 			"'events': [{'event': 'lame-duck', 'at_ms': 5000, 'for_ms': 6000}]}");
 
-	(void)state;
 	assert_in_range(watched(result, 5), 99, 101);
 	assert_in_range(watched(result, 6), 49, 52); // half a second until it is known
 	assert_int_equal(watched(result, 7), 0);
@@ -32,12 +31,11 @@ static void script_lame_duck_gets_nothing_once_it_is_known(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void script_death_costs_requests_until_it_is_detected(void **state) {
+TEST(script_death_costs_requests_until_it_is_detected) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 2000, 'recovery_ms': 1000},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 6000}]}");
 
-	(void)state;
 	assert_in_range(result->totals.ended[WEIR_SIM_FAILED], 198, 202);
 	assert_int_equal(watched(result, 8), 0);
 	assert_int_equal(watched(result, 12), 0); // back, but not known to be
@@ -45,12 +43,11 @@ static void script_death_costs_requests_until_it_is_detected(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void script_short_death_is_never_noticed(void **state) {
+TEST(script_short_death_is_never_noticed) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 2000},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 1000}]}");
 
-	(void)state;
 	assert_in_range(result->totals.ended[WEIR_SIM_FAILED], 98, 102);
 	for (uint32_t second = 1; second <= 20; second++) {
 		assert_in_range(watched(result, second), 99, 101);
@@ -58,25 +55,23 @@ static void script_short_death_is_never_noticed(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void script_restart_is_slow_until_warm(void **state) {
+TEST(script_restart_is_slow_until_warm) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 100, 'recovery_ms': 0},"
 			"'events': [{'event': 'restart', 'at_ms': 2000, 'down_ms': 1000,"
 			"'warm_ms': 4000, 'speed': 0.25}]}");
 
-	(void)state;
 	lab_near(result->sample[1].watched_cpu, 0.1, 0.05);
 	lab_near(result->sample[4].watched_cpu, 0.4, 0.05);
 	lab_near(result->sample[9].watched_cpu, 0.1, 0.05);
 	weir_sim_result_free(result);
 }
 
-static void script_slow_ends_when_it_should(void **state) {
+TEST(script_slow_ends_when_it_should) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'events': [{'event': 'slow', 'at_ms': 2000, 'for_ms': 3000,"
 			"'speed': 0.5}]}");
 
-	(void)state;
 	lab_near(result->sample[1].watched_cpu, 0.1, 0.05);
 	lab_near(result->sample[3].watched_cpu, 0.2, 0.05);
 	lab_near(result->sample[6].watched_cpu, 0.1, 0.05);
@@ -84,7 +79,7 @@ static void script_slow_ends_when_it_should(void **state) {
 }
 
 // With six of ten dead, all are used, dead or alive; lame ducks are not.
-static void script_panic_uses_all_but_lame_ducks(void **state) {
+TEST(script_panic_uses_all_but_lame_ducks) {
 	static const char text[] =
 		"{" BASE ", 'control': {'detection_ms': 0, 'announce_ms': 0,"
 		"'panic_threshold_percent': %d},"
@@ -99,7 +94,6 @@ static void script_panic_uses_all_but_lame_ducks(void **state) {
 		{0, 5, 0, 1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char filled[1024];
 		struct weir_sim_result *result;
@@ -113,13 +107,12 @@ static void script_panic_uses_all_but_lame_ducks(void **state) {
 	}
 }
 
-static void script_backends_follow_one_another(void **state) {
+TEST(script_backends_follow_one_another) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 100000},"
 			"'events': [{'event': 'restart', 'at_ms': 2000, 'count': 3,"
 			"'every_ms': 4000, 'down_ms': 1000}]}");
 
-	(void)state;
 	for (uint32_t second = 1; second <= 20; second++) {
 		uint64_t failed = result->sample[second - 1].totals.ended[WEIR_SIM_FAILED];
 		bool down = second == 3 || second == 7 || second == 11;
@@ -129,14 +122,13 @@ static void script_backends_follow_one_another(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void script_policy_changes_for_all(void **state) {
+TEST(script_policy_changes_for_all) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'policy': {'name': 'round-robin'},"
 			"'events': [{'event': 'policy', 'at_ms': 10000, 'policy':"
 			"{'name': 'random'}}]}");
 	double squares = 0;
 
-	(void)state;
 	for (uint32_t second = 1; second <= 10; second++) {
 		assert_in_range(watched(result, second), 99, 101);
 	}
@@ -147,19 +139,4 @@ static void script_policy_changes_for_all(void **state) {
 	}
 	assert_true(squares > 50); // 900 on average; below 10 by turns
 	weir_sim_result_free(result);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(script_lame_duck_gets_nothing_once_it_is_known),
-		cmocka_unit_test(script_death_costs_requests_until_it_is_detected),
-		cmocka_unit_test(script_short_death_is_never_noticed),
-		cmocka_unit_test(script_restart_is_slow_until_warm),
-		cmocka_unit_test(script_slow_ends_when_it_should),
-		cmocka_unit_test(script_panic_uses_all_but_lame_ducks),
-		cmocka_unit_test(script_backends_follow_one_another),
-		cmocka_unit_test(script_policy_changes_for_all),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,13 +39,12 @@ static void assert_same(const struct weir_sim_result *a, const struct weir_sim_r
 }
 
 // N1, on one machine.
-static void simulation_same_seed_gives_the_same_result(void **state) {
+TEST(simulation_same_seed_gives_the_same_result) {
 	struct weir_sim_file *file = lab_parse("{" BASE ", " TURMOIL "}");
 	struct weir_sim_result *first = lab_run(file, 0, 5);
 	struct weir_sim_result *second = lab_run(file, 0, 5);
 	struct weir_sim_result *other = lab_run(file, 0, 6);
 
-	(void)state;
 	assert_same(first, second);
 	assert_true(first->totals.arrived != other->totals.arrived);
 	weir_sim_result_free(first);
@@ -55,10 +54,9 @@ static void simulation_same_seed_gives_the_same_result(void **state) {
 }
 
 // N2, whatever the policy, with every kind of ending in one run.
-static void simulation_every_request_ends_exactly_once(void **state) {
+TEST(simulation_every_request_ends_exactly_once) {
 	static const char *const scheduling[] = {"fifo", "sharing"};
 
-	(void)state;
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		char text[4096];
 		struct weir_sim_result *result;
@@ -83,7 +81,7 @@ static void simulation_every_request_ends_exactly_once(void **state) {
 }
 
 // N3.
-static void simulation_workload_does_not_depend_on_the_policy(void **state) {
+TEST(simulation_workload_does_not_depend_on_the_policy) {
 	struct weir_sim_file *file =
 		lab_parse("{" BASE ", 'clients': {'count': 5, 'load_percent': 30, 'rate_sigma': 1},"
 			  "'variants': [{'name': 'a', 'policy': {'name': 'random'}},"
@@ -91,7 +89,6 @@ static void simulation_workload_does_not_depend_on_the_policy(void **state) {
 	struct weir_sim_result *a = lab_run(file, 0, 3);
 	struct weir_sim_result *b = lab_run(file, 1, 3);
 
-	(void)state;
 	assert_int_equal(a->totals.arrived, b->totals.arrived);
 	for (uint32_t i = 0; i < a->samples; i++) {
 		assert_int_equal(a->sample[i].totals.arrived, b->sample[i].totals.arrived);
@@ -104,7 +101,7 @@ static void simulation_workload_does_not_depend_on_the_policy(void **state) {
 
 // One core, Poisson arrivals: what queueing theory says exactly. T = S / (1 - load) for M/M/1, and
 // for processor sharing whatever the distribution; Pollaczek and Khinchine for M/D/1.
-static void simulation_agrees_with_queueing_theory(void **state) {
+TEST(simulation_agrees_with_queueing_theory) {
 	static const struct {
 		const char *scheduling, *cost;
 		double mean_ms;
@@ -120,7 +117,6 @@ static void simulation_agrees_with_queueing_theory(void **state) {
 		{"fifo", "{'mean_ms': 10}", 15.0},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char text[1024];
 		struct weir_sim_result *result;
@@ -137,27 +133,14 @@ static void simulation_agrees_with_queueing_theory(void **state) {
 	}
 }
 
-static void simulation_progress_adds_up_to_1000(void **state) {
+TEST(simulation_progress_adds_up_to_1000) {
 	struct weir_sim_file *file =
 		lab_parse("{" BASE ", 'clients': {'count': 5, 'load_percent': 30}}");
 	struct weir_sim_result *result = NULL;
 	atomic_ullong progress = 0;
 
-	(void)state;
 	assert_int_equal(weir_sim_run(&file->variant[0], 1, &progress, &result), 0);
 	assert_int_equal(atomic_load(&progress), 1000);
 	weir_sim_result_free(result);
 	weir_sim_file_free(file);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(simulation_same_seed_gives_the_same_result),
-		cmocka_unit_test(simulation_every_request_ends_exactly_once),
-		cmocka_unit_test(simulation_workload_does_not_depend_on_the_policy),
-		cmocka_unit_test(simulation_agrees_with_queueing_theory),
-		cmocka_unit_test(simulation_progress_adds_up_to_1000),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,10 +39,9 @@ static void check_counts(const struct weir_sim_result *result) {
 	assert_int_equal(result->unfinished, 0); // the clients have stopped long before the end
 }
 
-static void steal_is_off_unless_wanted(void **state) {
+TEST(steal_is_off_unless_wanted) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': false"));
 
-	(void)state;
 	assert_int_equal(result->totals.arrived, 40);
 	assert_int_equal(result->totals.ended[WEIR_SIM_COMPLETED], 40);
 	assert_int_equal(result->measure[0].backend[0].requests, 40);
@@ -52,10 +51,9 @@ static void steal_is_off_unless_wanted(void **state) {
 }
 
 // tests/vectors/dask_stealing.json: 12 s, where 10 are ideal, and 40 without.
-static void steal_drains_as_dask_does(void **state) {
+TEST(steal_drains_as_dask_does) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': true, 'knows_begun': false"));
 
-	(void)state;
 	assert_int_equal(result->totals.ended[WEIR_SIM_COMPLETED], 40);
 	lab_near(result->measure[0].p999_ms, 12000, 0.02);
 	assert_in_range(steals(result, WEIR_SIM_STEAL_MOVED), 25, 32);
@@ -63,11 +61,10 @@ static void steal_drains_as_dask_does(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void steal_moves_what_waits_at_a_stuck_backend(void **state) {
+TEST(steal_moves_what_waits_at_a_stuck_backend) {
 	struct weir_sim_result *off = lab_try(STUCK("", "'on': false"));
 	struct weir_sim_result *on = lab_try(STUCK("", "'on': true"));
 
-	(void)state;
 	assert_int_equal(off->totals.arrived, on->totals.arrived);
 	assert_true(off->measure[0].p99_ms > 5 * on->measure[0].p99_ms);
 	assert_true(steals(on, WEIR_SIM_STEAL_MOVED) > 100);
@@ -77,12 +74,11 @@ static void steal_moves_what_waits_at_a_stuck_backend(void **state) {
 }
 
 // A client sends its first packet again after 1, 3, 7 seconds: what moves waits for that.
-static void steal_with_tcp_waits_for_the_retransmission(void **state) {
+TEST(steal_with_tcp_waits_for_the_retransmission) {
 	struct weir_sim_result *at_once = lab_try(STUCK("", "'on': true"));
 	struct weir_sim_result *tcp =
 		lab_try(STUCK("", "'on': true, 'delivery': 'retransmission'"));
 
-	(void)state;
 	assert_true(at_once->measure[0].p999_ms < 1000);
 	assert_true(tcp->measure[0].p999_ms > 1000);
 	assert_true(tcp->measure[0].p999_ms < 3500);
@@ -92,13 +88,12 @@ static void steal_with_tcp_waits_for_the_retransmission(void **state) {
 }
 
 // All of them: nothing moves, and nothing is lost for it.
-static void steal_without_answers_moves_nothing(void **state) {
+TEST(steal_without_answers_moves_nothing) {
 	static const char *const silent[] = {
 		STUCK("", "'on': true, 'loss_percent': 100"),
 		STUCK("", "'on': true, 'latency_ms': 20, 'answer_limit_ms': 10"),
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++) {
 		struct weir_sim_result *result = lab_try(silent[i]);
 
@@ -111,11 +106,10 @@ static void steal_without_answers_moves_nothing(void **state) {
 }
 
 // What is asked for late has begun meanwhile, or has ended.
-static void steal_of_what_has_begun_is_refused(void **state) {
+TEST(steal_of_what_has_begun_is_refused) {
 	struct weir_sim_result *soon = lab_try(STUCK("", "'on': true, 'latency_ms': 0"));
 	struct weir_sim_result *late = lab_try(STUCK("", "'on': true, 'latency_ms': 100"));
 
-	(void)state;
 	assert_int_equal(steals(soon, WEIR_SIM_STEAL_REFUSED), 0);
 	assert_true(steals(late, WEIR_SIM_STEAL_REFUSED) > 10);
 	check_counts(late);
@@ -124,7 +118,7 @@ static void steal_of_what_has_begun_is_refused(void **state) {
 }
 
 // Victim and thieves die and come back while requests and answers are on their way.
-static void steal_loses_nothing_when_sides_die(void **state) {
+TEST(steal_loses_nothing_when_sides_die) {
 	struct weir_sim_result *result = lab_try(STUCK(
 		", {'event': 'restart', 'at_ms': 5000, 'down_ms': 3000},"
 		"{'event': 'restart', 'at_ms': 9000, 'backend': 1, 'count': 3, 'every_ms': 700,"
@@ -132,7 +126,6 @@ static void steal_loses_nothing_when_sides_die(void **state) {
 		"{'event': 'lame-duck', 'at_ms': 14000, 'backend': 4, 'for_ms': 2000}",
 		"'on': true, 'latency_ms': 60, 'loss_percent': 20"));
 
-	(void)state;
 	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 30);
 	assert_true(steals(result, WEIR_SIM_STEAL_SILENT) > 20);
 	assert_int_equal(result->totals.ended[WEIR_SIM_REJECTED], 0);
@@ -141,7 +134,7 @@ static void steal_loses_nothing_when_sides_die(void **state) {
 }
 
 // A client's request moves only to backends that the client uses.
-static void steal_stays_within_the_subset(void **state) {
+TEST(steal_stays_within_the_subset) {
 	struct weir_sim_result *result =
 		lab_try("{'name': 'x', 'title': '', 'duration_ms': 10000,"
 			"'clients': {'count': 1, 'load_percent': 20, 'until_ms': 5000}, "
@@ -153,7 +146,6 @@ static void steal_stays_within_the_subset(void **state) {
 			"'steal': {'on': true, 'victim_floor_ms': 20, 'pending_floor_ms': 20}}");
 	uint32_t used = 0;
 
-	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
 		used += result->measure[0].backend[i].requests > 0;
 	}
@@ -161,19 +153,4 @@ static void steal_stays_within_the_subset(void **state) {
 	assert_true(steals(result, WEIR_SIM_STEAL_MOVED) > 10);
 	check_counts(result);
 	weir_sim_result_free(result);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(steal_is_off_unless_wanted),
-		cmocka_unit_test(steal_drains_as_dask_does),
-		cmocka_unit_test(steal_moves_what_waits_at_a_stuck_backend),
-		cmocka_unit_test(steal_with_tcp_waits_for_the_retransmission),
-		cmocka_unit_test(steal_without_answers_moves_nothing),
-		cmocka_unit_test(steal_of_what_has_begun_is_refused),
-		cmocka_unit_test(steal_loses_nothing_when_sides_die),
-		cmocka_unit_test(steal_stays_within_the_subset),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

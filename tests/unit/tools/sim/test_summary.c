@@ -9,11 +9,10 @@
 #include "sim_output.h"
 #include "subset.h"
 
-static void summary_ranges_over_seeds(void **state) {
+TEST(summary_ranges_over_seeds) {
 	struct lab_output output;
 	struct weir_sim_range range;
 
-	(void)state;
 	lab_output_make(&output);
 	range = weir_sim_range_of(output.results, 1, 0, WEIR_SIM_METRIC_SPREAD);
 	assert_true(range.mean == 2.625 && range.least == 2.5 && range.most == 2.75);
@@ -24,13 +23,12 @@ static void summary_ranges_over_seeds(void **state) {
 	lab_output_free(&output);
 }
 
-static void summary_table_has_a_row_per_variant(void **state) {
+TEST(summary_table_has_a_row_per_variant) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	(void)state;
 	lab_output_make(&output);
 	weir_sim_summary_print(stream, output.file, output.results);
 	fclose(stream);
@@ -43,13 +41,12 @@ static void summary_table_has_a_row_per_variant(void **state) {
 }
 
 // Only where clients have subsets and something happened to backends.
-static void summary_churn_has_columns_of_its_own(void **state) {
+TEST(summary_churn_has_columns_of_its_own) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	(void)state;
 	lab_output_make(&output);
 	weir_sim_summary_print(stream, output.file, output.results);
 	fflush(stream);
@@ -64,14 +61,13 @@ static void summary_churn_has_columns_of_its_own(void **state) {
 	lab_output_free(&output);
 }
 
-static void summary_steals_have_columns_of_their_own(void **state) {
+TEST(summary_steals_have_columns_of_their_own) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 	uint64_t *steals;
 
-	(void)state;
 	lab_output_make(&output);
 	weir_sim_summary_print(stream, output.file, output.results);
 	fflush(stream);
@@ -90,13 +86,12 @@ static void summary_steals_have_columns_of_their_own(void **state) {
 	lab_output_free(&output);
 }
 
-static void summary_of_workers_tells_of_the_busiest(void **state) {
+TEST(summary_of_workers_tells_of_the_busiest) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	(void)state;
 	lab_output_make(&output);
 	output.file->variant[0].workers.count = 2;
 	output.results->result[0]->measure[0].busiest = 1.25;
@@ -111,13 +106,12 @@ static void summary_of_workers_tells_of_the_busiest(void **state) {
 	lab_output_free(&output);
 }
 
-static void summary_infinite_spread_is_a_dash(void **state) {
+TEST(summary_infinite_spread_is_a_dash) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	(void)state;
 	lab_output_make(&output);
 	output.results->result[0]->measure[0].spread = INFINITY;
 	weir_sim_summary_print(stream, output.file, output.results);
@@ -136,11 +130,10 @@ static double metric_value(json_t *json, size_t variant, const char *metric, con
 	return json_real_value(json_object_get(json_object_get(metrics, metric), what));
 }
 
-static void summary_json_has_every_metric_of_every_seed(void **state) {
+TEST(summary_json_has_every_metric_of_every_seed) {
 	struct lab_output output;
 	json_t *json, *values, *runs;
 
-	(void)state;
 	lab_output_make(&output);
 	output.results->result[3]->measure[0].spread = INFINITY;
 	json = weir_sim_summary_json(output.file, output.results);
@@ -167,18 +160,4 @@ static void summary_json_has_every_metric_of_every_seed(void **state) {
 	assert_true(json_is_null(json_object_get(values, "mean")));
 	json_decref(json);
 	lab_output_free(&output);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(summary_ranges_over_seeds),
-		cmocka_unit_test(summary_table_has_a_row_per_variant),
-		cmocka_unit_test(summary_churn_has_columns_of_its_own),
-		cmocka_unit_test(summary_steals_have_columns_of_their_own),
-		cmocka_unit_test(summary_of_workers_tells_of_the_busiest),
-		cmocka_unit_test(summary_infinite_spread_is_a_dash),
-		cmocka_unit_test(summary_json_has_every_metric_of_every_seed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

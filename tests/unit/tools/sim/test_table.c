@@ -38,12 +38,11 @@ static void check_shares(
 	}
 }
 
-static void table_weights_give_shares(void **state) {
+TEST(table_weights_give_shares) {
 	const double by_weight[] = {1 / 6.0, 2 / 6.0, 3 / 6.0};
 	const double equal[] = {1 / 3.0, 1 / 3.0, 1 / 3.0};
 	const double documented[] = {1 / 10.0, 3 / 10.0, 6 / 10.0};
 
-	(void)state;
 	check_shares("'name': 'weighted-round-robin'", "100, 200, 300", by_weight, 0.01);
 	check_shares("'name': 'maglev'", "100, 200, 300", by_weight, 0.02);
 	check_shares("'name': 'time-weighted-round-robin', 'measurement': 'busy'", "100, 200, 300",
@@ -59,7 +58,7 @@ static void table_weights_give_shares(void **state) {
 }
 
 // A backend of half the speed gets half the turns when CPU time is what is measured.
-static void table_estimates_reach_the_policy(void **state) {
+TEST(table_estimates_reach_the_policy) {
 	const char *form = "'policy': {'name': 'time-weighted-round-robin', 'measurement': '%s',"
 			   "'statistic': '%s'}, 'control': {'statistics': '%s'},"
 			   "'wait': {'mean_ms': 100},"
@@ -70,7 +69,6 @@ static void table_estimates_reach_the_policy(void **state) {
 	char more[512];
 	double share[3];
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		snprintf(more, sizeof(more), form, "busy", statistic[i % 2], scope[i / 2]);
 		find_shares(more, share);
@@ -99,24 +97,13 @@ static void check_limit(const char *when, uint64_t *spilled, uint64_t *rejected)
 }
 
 // 100 requests a second that take a second, 4 * 20 may be in progress: a fifth is too many.
-static void table_limit_spills_or_rejects(void **state) {
+TEST(table_limit_spills_or_rejects) {
 	uint64_t spilled, rejected;
 
-	(void)state;
 	check_limit("reject", &spilled, &rejected);
 	assert_int_equal(spilled, 0);
 	lab_near((double)rejected, 400, 0.07);
 	check_limit("spill", &spilled, &rejected);
 	assert_int_equal(rejected, 0);
 	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded for good
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(table_weights_give_shares),
-		cmocka_unit_test(table_estimates_reach_the_policy),
-		cmocka_unit_test(table_limit_spills_or_rejects),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,10 +33,9 @@ static void check_packets(const struct weir_sim_result *result) {
 	lab_near((double)result->totals.arrived, 4e6 * 8, 0.001);
 }
 
-static void workers_share_even_packets_evenly(void **state) {
+TEST(workers_share_even_packets_evenly) {
 	struct weir_sim_result *result = run("", true, "");
 
-	(void)state;
 	lab_near(result->measure[0].cpu_mean, 0.5, 0.01);
 	assert_true(result->measure[1].busiest_most < 1.02);
 	assert_int_equal(moved(result), 0);
@@ -47,10 +46,9 @@ static void workers_share_even_packets_evenly(void **state) {
 
 // 90 % of packets at one worker, 92.5 % with its part of the rest: 3.7 times the mean of four, but
 // a worker can be busy for all of its time only, twice the mean.
-static void workers_without_stealing_stay_uneven_and_drop(void **state) {
+TEST(workers_without_stealing_stay_uneven_and_drop) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
 
-	(void)state;
 	lab_near(result->measure[1].cpu_max, 1, 0.001);
 	lab_near((double)result->totals.ended[WEIR_SIM_FAILED],
 		(0.925 - 0.5) / 0.925 * 0.925 * 32e6, 0.06);
@@ -59,10 +57,9 @@ static void workers_without_stealing_stay_uneven_and_drop(void **state) {
 	weir_sim_result_free(result);
 }
 
-static void workers_that_steal_are_even_within_two_seconds(void **state) {
+TEST(workers_that_steal_are_even_within_two_seconds) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true, "");
 
-	(void)state;
 	assert_true(result->measure[1].busiest_most < 1.2);
 	assert_true(moved(result) >= 8);
 	lab_near((double)result->measure[1].totals.ended[WEIR_SIM_FAILED], 0, 0);
@@ -71,11 +68,10 @@ static void workers_that_steal_are_even_within_two_seconds(void **state) {
 }
 
 // A late confirm leaves the bucket where it is.
-static void workers_that_are_always_late_keep_their_buckets(void **state) {
+TEST(workers_that_are_always_late_keep_their_buckets) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true,
 		", 'loss_percent': 100, 'answer_limit_ms': 200");
 
-	(void)state;
 	assert_int_equal(moved(result), 0);
 	assert_true(result->totals.steals[WEIR_SIM_STEAL_SILENT] > 10);
 	check_packets(result);
@@ -83,34 +79,31 @@ static void workers_that_are_always_late_keep_their_buckets(void **state) {
 }
 
 // One bucket with more than a worker can do stays where it is; the others leave it.
-static void workers_leave_an_elephant_alone(void **state) {
+TEST(workers_leave_an_elephant_alone) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 1, 'hot_percent': 60", true, "");
 	uint64_t before = result->measure[0].totals.steals[WEIR_SIM_STEAL_MOVED];
 
-	(void)state;
 	assert_true(result->measure[1].cpu_max > 0.99);
 	assert_true(before > 0);
 	check_packets(result);
 	weir_sim_result_free(result);
 }
 
-static void workers_that_are_idle_are_left_alone(void **state) {
+TEST(workers_that_are_idle_are_left_alone) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'load_percent': 2", true, "");
 
-	(void)state;
 	assert_int_equal(result->totals.steals[WEIR_SIM_STEAL_ASKED], 0);
 	check_packets(result);
 	weir_sim_result_free(result);
 }
 
 // A worker has part in one hand-over at a time. Asked one by one, it never has to refuse.
-static void workers_in_a_handover_refuse_others(void **state) {
+TEST(workers_in_a_handover_refuse_others) {
 	const char *hot = ", 'hot_buckets': 12, 'hot_percent': 90";
 	struct weir_sim_result *at_once = run(hot, true, ", 'one_by_one': false");
 	struct weir_sim_result *one_by_one = run(hot, true, "");
 
-	(void)state;
 	assert_true(at_once->totals.steals[WEIR_SIM_STEAL_REFUSED] > 10);
 	assert_int_equal(one_by_one->totals.steals[WEIR_SIM_STEAL_REFUSED], 0);
 	assert_true(at_once->measure[0].busiest > one_by_one->measure[0].busiest);
@@ -119,22 +112,20 @@ static void workers_in_a_handover_refuse_others(void **state) {
 }
 
 // 60 ms of both of its workers, one after the other: at most two pairs at a time.
-static void workers_move_no_faster_than_they_hand_over(void **state) {
+TEST(workers_move_no_faster_than_they_hand_over) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'handover_ms': 60", true, "");
 
-	(void)state;
 	assert_in_range(moved(result), 4, 8000 / 120 * 2);
 	check_packets(result);
 	weir_sim_result_free(result);
 }
 
-static void workers_hold_no_more_than_they_may(void **state) {
+TEST(workers_hold_no_more_than_they_may) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90,"
 					     "'handover_ms': 50, 'hold_packets': 100",
 		true, "");
 
-	(void)state;
 	// 300 packets a ms are held for 100 ms and more, of which 100 packets fit.
 	assert_true(result->totals.ended[WEIR_SIM_FAILED] > moved(result) * 10000);
 	check_packets(result);
@@ -142,11 +133,10 @@ static void workers_hold_no_more_than_they_may(void **state) {
 }
 
 // What weir-control decides, with its constants: as even, and never refused.
-static void workers_of_control_are_even_within_two_seconds(void **state) {
+TEST(workers_of_control_are_even_within_two_seconds) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true, "");
 
-	(void)state;
 	assert_true(result->measure[1].busiest_most < 1.2);
 	assert_true(moved(result) >= 8);
 	assert_int_equal(result->totals.steals[WEIR_SIM_STEAL_REFUSED], 0);
@@ -157,14 +147,13 @@ static void workers_of_control_are_even_within_two_seconds(void **state) {
 
 // It learns where a bucket is from its owner, not from an answer: those that are late change
 // nothing.
-static void workers_of_control_move_when_half_is_late(void **state) {
+TEST(workers_of_control_move_when_half_is_late) {
 	struct weir_sim_result *late =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true,
 			", 'loss_percent': 50");
 	struct weir_sim_result *off =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", false, "");
 
-	(void)state;
 	assert_true(late->totals.steals[WEIR_SIM_STEAL_SILENT] > 2);
 	assert_true(late->measure[1].busiest < 1.2);
 	assert_int_equal(moved(off), 0);
@@ -173,34 +162,14 @@ static void workers_of_control_move_when_half_is_late(void **state) {
 	weir_sim_result_free(off);
 }
 
-static void workers_same_seed_gives_the_same_result(void **state) {
+TEST(workers_same_seed_gives_the_same_result) {
 	struct weir_sim_result *first =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'hot_every_ms': 1000", true, "");
 	struct weir_sim_result *second =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'hot_every_ms': 1000", true, "");
 
-	(void)state;
 	assert_memory_equal(&first->totals, &second->totals, sizeof(first->totals));
 	assert_memory_equal(first->sample, second->sample, first->samples * sizeof(*first->sample));
 	weir_sim_result_free(first);
 	weir_sim_result_free(second);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(workers_share_even_packets_evenly),
-		cmocka_unit_test(workers_without_stealing_stay_uneven_and_drop),
-		cmocka_unit_test(workers_that_steal_are_even_within_two_seconds),
-		cmocka_unit_test(workers_that_are_always_late_keep_their_buckets),
-		cmocka_unit_test(workers_leave_an_elephant_alone),
-		cmocka_unit_test(workers_that_are_idle_are_left_alone),
-		cmocka_unit_test(workers_in_a_handover_refuse_others),
-		cmocka_unit_test(workers_move_no_faster_than_they_hand_over),
-		cmocka_unit_test(workers_hold_no_more_than_they_may),
-		cmocka_unit_test(workers_of_control_are_even_within_two_seconds),
-		cmocka_unit_test(workers_of_control_move_when_half_is_late),
-		cmocka_unit_test(workers_same_seed_gives_the_same_result),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,20 +4,15 @@
 // addresses, and refuses probes that are replayed, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agents.h"
 #include "health_state.h"
 #include "replay.h"
+#include "test.h"
 
 struct lab {
 	uv_loop_t loop;
@@ -221,7 +216,9 @@ static uint64_t refused(const struct lab *lab, enum weir_agent_refusal refusal) 
 	return weir_agents_counts(lab->agents).refused[refusal];
 }
 
-static void agent_is_asked_and_heard(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(agent_is_asked_and_heard) {
 	struct lab *lab = *state;
 	struct weir_agents_status status;
 
@@ -243,7 +240,7 @@ static void agent_is_asked_and_heard(void **state) {
 }
 
 // Nothing is known after a start of weir-control: it asks at once, not after an interval.
-static void first_probe_goes_out_at_once(void **state) {
+TEST(first_probe_goes_out_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 
@@ -259,7 +256,7 @@ static void first_probe_goes_out_at_once(void **state) {
 }
 
 // At once, not with the next probe: that would come after a minute.
-static void new_word_is_taken_and_answered_at_once(void **state) {
+TEST(new_word_is_taken_and_answered_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 	unsigned int probes;
@@ -291,7 +288,7 @@ static void new_word_is_taken_and_answered_at_once(void **state) {
 }
 
 // It is told within an interval, asked again when it can have measured, and then less often again.
-static void agent_that_is_to_measure_more_is_told_soon(void **state) {
+TEST(agent_that_is_to_measure_more_is_told_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 	struct weir_agents_status status;
@@ -322,7 +319,7 @@ static void agent_that_is_to_measure_more_is_told_soon(void **state) {
 }
 
 // A probe out of turn each would be answered by the next new word: thousands of them a second.
-static void new_words_without_end_are_limited(void **state) {
+TEST(new_words_without_end_are_limited) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
@@ -345,7 +342,7 @@ static void new_words_without_end_are_limited(void **state) {
 }
 
 // The loop was busy: more came meanwhile than it reads at a time, and the answer last.
-static void answer_behind_a_flood_is_in_time(void **state) {
+TEST(answer_behind_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -371,7 +368,7 @@ static void answer_behind_a_flood_is_in_time(void **state) {
 }
 
 // But no flood hides that it is silent.
-static void silence_behind_a_flood_is_noticed(void **state) {
+TEST(silence_behind_a_flood_is_noticed) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
 
@@ -388,7 +385,7 @@ static void silence_behind_a_flood_is_noticed(void **state) {
 }
 
 // Probes come up to a sixteenth of the interval early, and the one before has ended then.
-static void silence_is_noticed_with_a_timeout_of_the_interval(void **state) {
+TEST(silence_is_noticed_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 
@@ -400,7 +397,7 @@ static void silence_is_noticed_with_a_timeout_of_the_interval(void **state) {
 }
 
 // Those that would have been asked meanwhile are not asked all at once.
-static void agents_are_spread_from_when_the_loop_is_free(void **state) {
+TEST(agents_are_spread_from_when_the_loop_is_free) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;
 
@@ -419,7 +416,7 @@ static void agents_are_spread_from_when_the_loop_is_free(void **state) {
 }
 
 // None of them is a report, and none changes what is known of the agent.
-static void hostile_answers_are_counted_and_ignored(void **state) {
+TEST(hostile_answers_are_counted_and_ignored) {
 	struct lab *lab = *state;
 	uint8_t good[WEIR_AGENT_MESSAGE_BYTES], bytes[WEIR_AGENT_MESSAGE_BYTES + 1] = {0};
 	struct weir_agent_key stranger = {.id = 12};
@@ -470,7 +467,7 @@ static void hostile_answers_are_counted_and_ignored(void **state) {
 
 // A recorded lame duck, replayed after the backend has said "ready" again, and the answer to a
 // probe that was answered already.
-static void replays_change_nothing(void **state) {
+TEST(replays_change_nothing) {
 	struct lab *lab = *state;
 	uint8_t duck[WEIR_AGENT_MESSAGE_BYTES], again[WEIR_AGENT_MESSAGE_BYTES];
 
@@ -510,7 +507,7 @@ static void replays_change_nothing(void **state) {
 
 // Sums and counts grow; a new process of the agent begins again, and reports nothing of the old
 // one.
-static void sums_become_means(void **state) {
+TEST(sums_become_means) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
@@ -538,7 +535,7 @@ static void sums_become_means(void **state) {
 	assert_int_equal(lab->report.given, 0);
 }
 
-static void silence_fails_and_is_told_once_as_gone(void **state) {
+TEST(silence_fails_and_is_told_once_as_gone) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
@@ -553,7 +550,7 @@ static void silence_fails_and_is_told_once_as_gone(void **state) {
 	assert_int_equal(lab->gone, 1);
 }
 
-static void inactive_is_asked_less_often(void **state) {
+TEST(inactive_is_asked_less_often) {
 	struct lab *lab = *state;
 	unsigned int probes;
 
@@ -572,7 +569,7 @@ static void inactive_is_asked_less_often(void **state) {
 }
 
 // Two backends of two services on one server: one agent, asked once for both.
-static void backends_share_an_agent(void **state) {
+TEST(backends_share_an_agent) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
 	struct weir_agents_status status;
@@ -597,7 +594,7 @@ static void backends_share_an_agent(void **state) {
 }
 
 // A service that a reload adds must not wait for the next time that an idle server is asked.
-static void newcomer_hears_soon_what_a_settled_agent_says(void **state) {
+TEST(newcomer_hears_soon_what_a_settled_agent_says) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
 
@@ -614,7 +611,7 @@ static void newcomer_hears_soon_what_a_settled_agent_says(void **state) {
 }
 
 // As a server of IPv4 and of IPv6 has. The agent would refuse what it takes for a replay.
-static void server_with_two_addresses_is_asked_at_each(void **state) {
+TEST(server_with_two_addresses_is_asked_at_each) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
 	struct weir_agents_status status;
@@ -628,7 +625,7 @@ static void server_with_two_addresses_is_asked_at_each(void **state) {
 	assert_true(status.answers);
 }
 
-static void backend_that_comes_back_is_asked_anew(void **state) {
+TEST(backend_that_comes_back_is_asked_anew) {
 	struct lab *lab = *state;
 
 	configure(lab, 5);
@@ -641,7 +638,7 @@ static void backend_that_comes_back_is_asked_anew(void **state) {
 	assert_int_equal(lab->silent, 0);
 }
 
-static void bad_targets_change_nothing(void **state) {
+TEST(bad_targets_change_nothing) {
 	struct lab *lab = *state;
 	struct weir_agents_target good = target_of(lab, 5), twice[2] = {good, good};
 	struct weir_agents_status status;
@@ -660,7 +657,7 @@ static void bad_targets_change_nothing(void **state) {
 	UNTIL(lab, lab->answered >= 1);
 }
 
-static void nobody_is_asked_without_keys(void **state) {
+TEST(nobody_is_asked_without_keys) {
 	struct lab *lab = *state;
 	struct weir_agent_keys none = {0};
 
@@ -671,32 +668,4 @@ static void nobody_is_asked_without_keys(void **state) {
 	weir_agents_set_keys(lab->agents, &lab->keys);
 	UNTIL(lab, lab->answered >= 1);
 	assert_int_equal(lab->probe.key_id, 7);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(agent_is_asked_and_heard),
-		TEST(first_probe_goes_out_at_once),
-		TEST(new_word_is_taken_and_answered_at_once),
-		TEST(new_words_without_end_are_limited),
-		TEST(answer_behind_a_flood_is_in_time),
-		TEST(silence_behind_a_flood_is_noticed),
-		TEST(silence_is_noticed_with_a_timeout_of_the_interval),
-		TEST(agents_are_spread_from_when_the_loop_is_free),
-		TEST(hostile_answers_are_counted_and_ignored),
-		TEST(replays_change_nothing),
-		TEST(sums_become_means),
-		TEST(silence_fails_and_is_told_once_as_gone),
-		TEST(inactive_is_asked_less_often),
-		TEST(agent_that_is_to_measure_more_is_told_soon),
-		TEST(backends_share_an_agent),
-		TEST(newcomer_hears_soon_what_a_settled_agent_says),
-		TEST(server_with_two_addresses_is_asked_at_each),
-		TEST(backend_that_comes_back_is_asked_anew),
-		TEST(bad_targets_change_nothing),
-		TEST(nobody_is_asked_without_keys),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

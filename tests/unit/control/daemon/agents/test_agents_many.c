@@ -4,19 +4,14 @@
 // for a while.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agents.h"
 #include "health_state.h"
+#include "test.h"
 
 #define MANY 800u
 #define INTERVAL_MS 800u
@@ -140,7 +135,9 @@ static void count_probes(struct lab *lab, unsigned int *quarters, uint64_t began
 	}
 }
 
-static void pause_does_not_bunch_the_probes(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(pause_does_not_bunch_the_probes) {
 	struct lab *lab = *state;
 	unsigned int missed[4] = {0}, quarters[4] = {0};
 	uint64_t began_ms;
@@ -225,7 +222,7 @@ static int own_socket(const struct lab *lab) {
 }
 
 // Those that are due at once answer at once.
-static void answers_after_a_pause_find_room(void **state) {
+TEST(answers_after_a_pause_find_room) {
 	struct lab *lab = *state;
 	int bytes = BUFFER_BYTES;
 
@@ -257,7 +254,7 @@ int __wrap_socket(int domain, int type, int protocol) {
 	return __real_socket(domain, type, protocol);
 }
 
-static void ipv6_agent_without_ipv6_keeps_no_other_from_being_asked(void **state) {
+TEST(ipv6_agent_without_ipv6_keeps_no_other_from_being_asked) {
 	struct weir_agents_target targets[2] = {
 		{.backend = 0, .address = {.bytes = {127, 0, 0, 1}, .family = 4}},
 		{.backend = 1, .address = {.bytes = {[15] = 1}, .family = 6}}};
@@ -277,15 +274,4 @@ static void ipv6_agent_without_ipv6_keeps_no_other_from_being_asked(void **state
 	count_probes(lab, quarters, uv_hrtime() / 1000000);
 	assert_true(quarters[0] > 0);
 	assert_true(lab->unknown > 0); // the other one: nothing is known of it
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(pause_does_not_bunch_the_probes),
-		TEST(answers_after_a_pause_find_room),
-		TEST(ipv6_agent_without_ipv6_keeps_no_other_from_being_asked),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

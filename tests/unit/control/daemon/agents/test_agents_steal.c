@@ -4,19 +4,14 @@
 // each ends once, with the one answer that was asked for, or with none.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "agents.h"
 #include "health_state.h"
+#include "test.h"
 
 #define AGENT UINT64_C(0xa1)
 #define CLOCK_MS 1000000 // of the agent, when it answers a probe
@@ -272,7 +267,9 @@ static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer
 
 // --- requests -----------------------------------------------------------------------------
 
-static void request_says_what_was_asked(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(request_says_what_was_asked) {
 	struct lab *lab = *state;
 	struct weir_agents_steal other = sample;
 	const uint8_t *bytes;
@@ -303,7 +300,7 @@ static void request_says_what_was_asked(void **state) {
 	assert_int_equal(counts(lab).steals, 2);
 }
 
-static void flows_of_ipv6_are_asked_for(void **state) {
+TEST(flows_of_ipv6_are_asked_for) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	const uint8_t *bytes;
@@ -317,7 +314,7 @@ static void flows_of_ipv6_are_asked_for(void **state) {
 	assert_memory_equal(lab->request.vip, steal.vip.bytes, 16);
 }
 
-static void what_cannot_be_asked_is_refused(void **state) {
+TEST(what_cannot_be_asked_is_refused) {
 	static const struct weir_agent_keys none = {0};
 	struct lab *lab = *state;
 
@@ -348,7 +345,7 @@ static void what_cannot_be_asked_is_refused(void **state) {
 	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 3);
 }
 
-static void agent_that_fell_silent_is_not_asked(void **state) {
+TEST(agent_that_fell_silent_is_not_asked) {
 	struct lab *lab = *state;
 	struct weir_agents_status status;
 
@@ -358,7 +355,7 @@ static void agent_that_fell_silent_is_not_asked(void **state) {
 	assert_int_equal(weir_agents_ask_steal(lab->agents, &sample), -EAGAIN);
 }
 
-static void table_of_requests_is_bounded(void **state) {
+TEST(table_of_requests_is_bounded) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 
@@ -378,7 +375,7 @@ static void table_of_requests_is_bounded(void **state) {
 
 // --- answers ------------------------------------------------------------------------------
 
-static void every_result_is_told_once(void **state) {
+TEST(every_result_is_told_once) {
 	struct lab *lab = *state;
 
 	hear(lab);
@@ -397,7 +394,7 @@ static void every_result_is_told_once(void **state) {
 	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 0);
 }
 
-static void silence_ends_at_the_timeout(void **state) {
+TEST(silence_ends_at_the_timeout) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 
@@ -411,7 +408,7 @@ static void silence_ends_at_the_timeout(void **state) {
 	assert_int_equal(counts(lab).steal_results[WEIR_AGENT_STEAL_NO_RESULT], 1);
 }
 
-static void late_answer_is_counted_and_ignored(void **state) {
+TEST(late_answer_is_counted_and_ignored) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	struct weir_agent_steal_answer answer;
@@ -429,7 +426,7 @@ static void late_answer_is_counted_and_ignored(void **state) {
 }
 
 // The loop was busy until after the time-out: the caller may have done something else by then.
-static void answer_that_waited_for_the_loop_is_late(void **state) {
+TEST(answer_that_waited_for_the_loop_is_late) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	struct weir_agent_steal_answer answer;
@@ -444,7 +441,7 @@ static void answer_that_waited_for_the_loop_is_late(void **state) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 }
 
-static void second_answer_is_counted_and_ignored(void **state) {
+TEST(second_answer_is_counted_and_ignored) {
 	struct lab *lab = *state;
 	struct weir_agent_steal_answer answer;
 
@@ -458,7 +455,7 @@ static void second_answer_is_counted_and_ignored(void **state) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_RUNNING);
 }
 
-static void answers_to_something_else_are_ignored(void **state) {
+TEST(answers_to_something_else_are_ignored) {
 	struct lab *lab = *state;
 	struct weir_agent_steal_answer right, wrong;
 	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
@@ -499,7 +496,7 @@ static void answers_to_something_else_are_ignored(void **state) {
 
 // --- life ---------------------------------------------------------------------------------
 
-static void callback_may_ask_again(void **state) {
+TEST(callback_may_ask_again) {
 	struct lab *lab = *state;
 	struct weir_agent_steal_answer answer;
 	uint64_t first;
@@ -518,7 +515,7 @@ static void callback_may_ask_again(void **state) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NOTHING);
 }
 
-static void request_to_an_agent_that_leaves_ends(void **state) {
+TEST(request_to_an_agent_that_leaves_ends) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	struct weir_agent_steal_answer answer;
@@ -545,7 +542,7 @@ static void request_to_an_agent_that_leaves_ends(void **state) {
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_BALANCER);
 }
 
-static void what_cannot_be_sent_ends_without_a_result(void **state) {
+TEST(what_cannot_be_sent_ends_without_a_result) {
 	static const struct weir_agent_keys none = {0};
 	struct weir_agents_steal steal = sample;
 	struct lab *lab = *state;
@@ -560,7 +557,7 @@ static void what_cannot_be_sent_ends_without_a_result(void **state) {
 	assert_int_equal(lab->asked, 0);
 }
 
-static void nobody_is_called_after_the_end(void **state) {
+TEST(nobody_is_called_after_the_end) {
 	struct lab *lab = *state;
 
 	hear(lab);
@@ -573,28 +570,4 @@ static void nobody_is_called_after_the_end(void **state) {
 							   .vip = sample.vip,
 							   .timeout_ms = 1}),
 		0); // the teardown frees both
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(request_says_what_was_asked),
-		TEST(flows_of_ipv6_are_asked_for),
-		TEST(what_cannot_be_asked_is_refused),
-		TEST(agent_that_fell_silent_is_not_asked),
-		TEST(table_of_requests_is_bounded),
-		TEST(every_result_is_told_once),
-		TEST(silence_ends_at_the_timeout),
-		TEST(late_answer_is_counted_and_ignored),
-		TEST(answer_that_waited_for_the_loop_is_late),
-		TEST(second_answer_is_counted_and_ignored),
-		TEST(answers_to_something_else_are_ignored),
-		TEST(callback_may_ask_again),
-		TEST(request_to_an_agent_that_leaves_ends),
-		TEST(what_cannot_be_sent_ends_without_a_result),
-		TEST(nobody_is_called_after_the_end),
-#undef TEST
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "test.h"
 #include "wheel.h"
 
 #define ENTRIES 2000u
@@ -27,13 +22,12 @@ static struct weir_wheel *make(uint64_t now_ms) {
 
 // Waits as long as the wheel says, over several turns of it: each comes due once, never early, and
 // at most a tick late.
-static void every_entry_comes_due_in_time(void **state) {
+TEST(every_entry_comes_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);
 	uint64_t now_ms = 1000, wait_ms;
 	uint32_t taken = 0;
 
-	(void)state;
 	assert_non_null(timed);
 	srandom(7);
 	for (uint32_t i = 0; i < ENTRIES; i++) {
@@ -58,11 +52,10 @@ static void every_entry_comes_due_in_time(void **state) {
 	free(timed);
 }
 
-static void entry_moves_and_leaves(void **state) {
+TEST(entry_moves_and_leaves) {
 	struct weir_wheel *wheel = make(0);
 	struct timed a = {0}, b = {0};
 
-	(void)state;
 	weir_wheel_clear(wheel, &a.entry);
 	assert_int_equal(weir_wheel_wait(wheel, 0), 0);
 	weir_wheel_set(wheel, &a.entry, 100);
@@ -78,11 +71,10 @@ static void entry_moves_and_leaves(void **state) {
 
 // A loop that stood for minutes finds all that came due meanwhile; what is entered in the past
 // comes due with the next tick, so that nobody takes the same entry for ever.
-static void nothing_is_lost_after_a_pause(void **state) {
+TEST(nothing_is_lost_after_a_pause) {
 	struct weir_wheel *wheel = make(0);
 	struct timed timed[3] = {0};
 
-	(void)state;
 	weir_wheel_set(wheel, &timed[0].entry, 50);
 	weir_wheel_set(wheel, &timed[1].entry, 20000);
 	weir_wheel_set(wheel, &timed[2].entry, 400000);
@@ -94,14 +86,4 @@ static void nothing_is_lost_after_a_pause(void **state) {
 	assert_ptr_equal(weir_wheel_take(wheel, 300000 + WEIR_WHEEL_TICK_MS), &timed[0].entry);
 	assert_ptr_equal(weir_wheel_take(wheel, 400000), &timed[2].entry);
 	free(wheel);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_entry_comes_due_in_time),
-		cmocka_unit_test(entry_moves_and_leaves),
-		cmocka_unit_test(nothing_is_lost_after_a_pause),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 #include "api_lab.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,7 @@ static int bound_socket(const char *path) {
 int api_lab_setup(void **state) {
 	struct server *server = calloc(1, sizeof(*server));
 
+	signal(SIGPIPE, SIG_IGN); // as the daemon does
 	strcpy(server->dir, "/tmp/weir-test-XXXXXX");
 	assert_non_null(mkdtemp(server->dir));
 	snprintf(server->path, sizeof(server->path), "%s/sock", server->dir);

@@ -8,15 +8,10 @@
 // after the loop of the test before was closed.
 #pragma once
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "api.h"
+#include "test.h"
 
 #define BIG_BYTES (8u << 20) // far beyond what a socket buffers
 #define DEADLINE_MS 10000

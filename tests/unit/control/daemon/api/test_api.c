@@ -4,7 +4,6 @@
 #include "api_lab.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,9 @@ static unsigned int read_count(const unsigned int *count) {
 	return __atomic_load_n(count, __ATOMIC_RELAXED);
 }
 
-static void a1_one_answer_per_line_in_order(void **state) {
+TEST_EACH(api_lab_setup, api_lab_teardown);
+
+TEST(a1_one_answer_per_line_in_order) {
 	int fd = client(*state);
 	static char lines[65536];
 	size_t used = 0;
@@ -35,7 +36,7 @@ static void a1_one_answer_per_line_in_order(void **state) {
 	close(fd);
 }
 
-static void a1_answer_later_keeps_the_order(void **state) {
+TEST(a1_answer_later_keeps_the_order) {
 	int fd = client(*state);
 
 	say(fd, "{\"command\": \"later\"}\n{\"command\": \"fail\"}\n{\"command\": \"echo\"}\n");
@@ -45,7 +46,7 @@ static void a1_answer_later_keeps_the_order(void **state) {
 	close(fd);
 }
 
-static void a1_line_in_single_bytes(void **state) {
+TEST(a1_line_in_single_bytes) {
 	const char *text = "{\"command\": \"echo\"}\r\n\n \n{\"command\": \"echo\"}\n";
 	int fd = client(*state);
 
@@ -57,7 +58,7 @@ static void a1_line_in_single_bytes(void **state) {
 	close(fd);
 }
 
-static void a1_last_line_without_newline_counts(void **state) {
+TEST(a1_last_line_without_newline_counts) {
 	int fd = client(*state);
 
 	say(fd, "{\"command\": \"echo\"}");
@@ -66,7 +67,7 @@ static void a1_last_line_without_newline_counts(void **state) {
 	expect_end(fd);
 }
 
-static void a1_half_closed_client_gets_all_answers(void **state) {
+TEST(a1_half_closed_client_gets_all_answers) {
 	int fd = client(*state);
 
 	say(fd, "{\"command\": \"later\"}\n{\"command\": \"big\"}\n{\"command\": \"echo\"}\n");
@@ -77,7 +78,7 @@ static void a1_half_closed_client_gets_all_answers(void **state) {
 	expect_end(fd);
 }
 
-static void a1_what_is_not_a_request_is_told_so(void **state) {
+TEST(a1_what_is_not_a_request_is_told_so) {
 	static const char *const lines[] = {"hello\n", "[]\n", "1\n", "null\n", "\"x\"\n", "{\n",
 		"{}\n", "{\"command\": 1}\n", "{\"command\": null}\n", "{\"command\":\"a\"} x\n",
 		"{\"command\": \"echo\", \"command\": \"echo\"}\n", "\xff\xfe{}\n",
@@ -96,7 +97,7 @@ static void a1_what_is_not_a_request_is_told_so(void **state) {
 	close(fd);
 }
 
-static void a1_deep_nesting_is_refused(void **state) {
+TEST(a1_deep_nesting_is_refused) {
 	char line[WEIR_API_LINE_BYTES];
 	int fd = client(*state);
 
@@ -108,7 +109,7 @@ static void a1_deep_nesting_is_refused(void **state) {
 }
 
 // What a request may have many of costs the loop much more than its bytes, if it is parsed.
-static void a7_many_values_are_refused_unparsed(void **state) {
+TEST(a7_many_values_are_refused_unparsed) {
 	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
 	char line[1024];
 	int fd = client(*state);
@@ -139,7 +140,7 @@ static void a7_many_values_are_refused_unparsed(void **state) {
 
 // More clients with requests that take long than a turn has time for: the loop turns between them,
 // and none is forgotten.
-static void a7_loop_turns_between_requests(void **state) {
+TEST(a7_loop_turns_between_requests) {
 	struct server *server = *state;
 	int fds[32];
 
@@ -155,7 +156,7 @@ static void a7_loop_turns_between_requests(void **state) {
 	assert_true(read_count(&server->most_in_turn) <= 2);
 }
 
-static void a2_longest_line_is_taken_and_a_longer_one_refused(void **state) {
+TEST(a2_longest_line_is_taken_and_a_longer_one_refused) {
 	size_t bytes = WEIR_API_LINE_BYTES;
 	char *line = malloc(bytes + 2);
 	int fd = client(*state);
@@ -174,7 +175,7 @@ static void a2_longest_line_is_taken_and_a_longer_one_refused(void **state) {
 	close(fd);
 }
 
-static void a2_long_lists_of_one_user_are_bounded(void **state) {
+TEST(a2_long_lists_of_one_user_are_bounded) {
 	enum { CLIENTS = 16 };
 	unsigned int refused = 0, done = 0;
 	int fds[CLIENTS];
@@ -203,7 +204,7 @@ static void a2_long_lists_of_one_user_are_bounded(void **state) {
 	}
 }
 
-static void a2_endless_line_gets_one_answer_and_no_memory(void **state) {
+TEST(a2_endless_line_gets_one_answer_and_no_memory) {
 	char *block = malloc(1 << 20);
 	int fd = client(*state);
 
@@ -218,7 +219,7 @@ static void a2_endless_line_gets_one_answer_and_no_memory(void **state) {
 	close(fd);
 }
 
-static void a2_newlines_alone_do_not_hold_up_others(void **state) {
+TEST(a2_newlines_alone_do_not_hold_up_others) {
 	char *block = malloc(1 << 20);
 	int fd = client(*state);
 
@@ -233,7 +234,7 @@ static void a2_newlines_alone_do_not_hold_up_others(void **state) {
 	close(fd);
 }
 
-static void a5_list_is_complete(void **state) {
+TEST(a5_list_is_complete) {
 	static const struct {
 		const char *request, *answer;
 	} cases[] = {
@@ -278,7 +279,7 @@ static void a5_list_is_complete(void **state) {
 
 #define MANY_ROWS 1000000u
 
-static void a5_long_list_does_not_hold_up_others(void **state) {
+TEST(a5_long_list_does_not_hold_up_others) {
 	struct server *server = *state;
 	int fd = client(server), second = client(server);
 
@@ -294,7 +295,7 @@ static void a5_long_list_does_not_hold_up_others(void **state) {
 	close(second);
 }
 
-static void a5_server_may_close_within_a_list(void **state) {
+TEST(a5_server_may_close_within_a_list) {
 	struct server *server = *state;
 	int fd = client(server);
 
@@ -305,7 +306,7 @@ static void a5_server_may_close_within_a_list(void **state) {
 	close(fd); // the teardown closes the server
 }
 
-static void api_knows_its_peer(void **state) {
+TEST(api_knows_its_peer) {
 	int fd = client(*state);
 	json_t *answer, *result;
 
@@ -318,7 +319,7 @@ static void api_knows_its_peer(void **state) {
 	close(fd);
 }
 
-static void api_error_text_is_always_utf8(void **state) {
+TEST(api_error_text_is_always_utf8) {
 	int fd = client(*state);
 	json_t *answer;
 
@@ -332,7 +333,7 @@ static void api_error_text_is_always_utf8(void **state) {
 
 // Random bytes, seasoned with what requests are made of. Repeatable.
 
-static void api_survives_garbage(void **state) {
+TEST(api_survives_garbage) {
 	static const char *const seasoning[] = {"{", "}", "\"command\"", ":", "\"echo\"", "\n", ",",
 		"[", "]", "\"", "\\u0000", "\xff", "1e999", "-", "true", "\r"};
 	unsigned int seed = 20260101;
@@ -367,32 +368,4 @@ static void api_survives_garbage(void **state) {
 		close(fd);
 	}
 	expect_alive_soon(*state);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, api_lab_setup, api_lab_teardown)
-	const struct CMUnitTest tests[] = {
-		T(a1_one_answer_per_line_in_order),
-		T(a1_answer_later_keeps_the_order),
-		T(a1_line_in_single_bytes),
-		T(a1_last_line_without_newline_counts),
-		T(a1_half_closed_client_gets_all_answers),
-		T(a1_what_is_not_a_request_is_told_so),
-		T(a1_deep_nesting_is_refused),
-		T(a7_loop_turns_between_requests),
-		T(a7_many_values_are_refused_unparsed),
-		T(a2_longest_line_is_taken_and_a_longer_one_refused),
-		T(a2_long_lists_of_one_user_are_bounded),
-		T(a2_endless_line_gets_one_answer_and_no_memory),
-		T(a2_newlines_alone_do_not_hold_up_others),
-		T(a5_list_is_complete),
-		T(a5_long_list_does_not_hold_up_others),
-		T(a5_server_may_close_within_a_list),
-		T(api_knows_its_peer),
-		T(api_error_text_is_always_utf8),
-		T(api_survives_garbage),
-	};
-
-	signal(SIGPIPE, SIG_IGN); // as the daemon does
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

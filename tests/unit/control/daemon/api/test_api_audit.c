@@ -53,7 +53,10 @@ static const struct row {
 		"bad-request"},
 };
 
-static void change_is_recorded_with_what_was_and_what_is(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(change_is_recorded_with_what_was_and_what_is) {
 	struct web *web = *state;
 	json_t *holder = NULL;
 
@@ -82,7 +85,7 @@ static void change_is_recorded_with_what_was_and_what_is(void **state) {
 	json_decref(holder);
 }
 
-static void requests_that_change_nothing_are_not_recorded(void **state) {
+TEST(requests_that_change_nothing_are_not_recorded) {
 	struct web *web = *state;
 	json_t *holder = NULL;
 	json_int_t before;
@@ -98,7 +101,7 @@ static void requests_that_change_nothing_are_not_recorded(void **state) {
 	json_decref(holder);
 }
 
-static void change_is_one_line_of_the_log(void **state) {
+TEST(change_is_one_line_of_the_log) {
 	struct web *web = *state;
 	char expected[192];
 
@@ -111,7 +114,7 @@ static void change_is_one_line_of_the_log(void **state) {
 	assert_true(lab_log_has(&web->lab, expected));
 }
 
-static void reload_is_recorded_with_its_changes_whoever_began_it(void **state) {
+TEST(reload_is_recorded_with_its_changes_whoever_began_it) {
 	struct web *web = *state;
 	json_t *holder = NULL;
 	const json_t *entry;
@@ -133,15 +136,4 @@ static void reload_is_recorded_with_its_changes_whoever_began_it(void **state) {
 	assert_int_equal(kill(web->lab.control, SIGHUP), 0);
 	LAB_UNTIL(strcmp(text_of(newest(web, &holder), "outcome"), "refused") == 0);
 	json_decref(holder);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(change_is_recorded_with_what_was_and_what_is),
-		cmocka_unit_test(requests_that_change_nothing_are_not_recorded),
-		cmocka_unit_test(change_is_one_line_of_the_log),
-		cmocka_unit_test(reload_is_recorded_with_its_changes_whoever_began_it),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

@@ -5,7 +5,10 @@
 
 #include <stdio.h>
 
-static void nothing_is_told_without_reports(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(nothing_is_told_without_reports) {
 	struct web *web = *state;
 	json_t *holder = NULL, *result;
 	json_t *row = lab_backend(&web->lab, &holder, "web", "w-1");
@@ -38,7 +41,7 @@ static void report(struct web *web, const char *backend, double utilization) {
 		backend, utilization));
 }
 
-static void last_report_is_shown_and_its_waste_computed(void **state) {
+TEST(last_report_is_shown_and_its_waste_computed) {
 	struct web *web = *state;
 	json_t *holder = NULL, *result, *row, *last;
 
@@ -78,7 +81,7 @@ static json_int_t number(struct web *web, const char *key) {
 	return value;
 }
 
-static void automatic_weight_is_shown_as_what_it_comes_to(void **state) {
+TEST(automatic_weight_is_shown_as_what_it_comes_to) {
 	struct web *web = *state;
 	json_t *used, *result;
 
@@ -100,14 +103,4 @@ static void automatic_weight_is_shown_as_what_it_comes_to(void **state) {
 	assert_int_equal(number(web, "auto_weight"), 240);
 	assert_int_equal(number(web, "weight"), 240);
 	assert_int_equal(number(web, "effective_weight"), 240);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_told_without_reports),
-		cmocka_unit_test(last_report_is_shown_and_its_waste_computed),
-		cmocka_unit_test(automatic_weight_is_shown_as_what_it_comes_to),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

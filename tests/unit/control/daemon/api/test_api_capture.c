@@ -133,7 +133,10 @@ static void put(struct web *web, uint32_t worker, struct weir_capture_record rec
 
 // --- answers ------------------------------------------------------------------------------------
 
-static void a_packet_is_told_with_names(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(a_packet_is_told_with_names) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -176,7 +179,7 @@ static void a_packet_is_told_with_names(void **state) {
 	close(fd);
 }
 
-static void a_packet_without_a_pipeline_has_nulls(void **state) {
+TEST(a_packet_without_a_pipeline_has_nulls) {
 	static const char *const nulls[] = {"service", "backend", "port", "out_port", "kind",
 		"event", "path", "hash", "flow_state", "bucket"};
 	struct web *web = *state;
@@ -213,7 +216,7 @@ static void a_packet_without_a_pipeline_has_nulls(void **state) {
 }
 
 // More than one answer holds, of two workers: in order, none twice, none missing.
-static void packets_of_workers_come_in_the_order_of_time(void **state) {
+TEST(packets_of_workers_come_in_the_order_of_time) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, ", \"rate\": 1000000"), count = 0, last = 0;
@@ -242,7 +245,7 @@ static void packets_of_workers_come_in_the_order_of_time(void **state) {
 	close(fd);
 }
 
-static void what_is_not_recorded_is_counted(void **state) {
+TEST(what_is_not_recorded_is_counted) {
 	struct web *web = *state;
 	struct weir_capture_ring *rings = segment_of(web)->capture_rings;
 	int fd = lab_connect(&web->lab);
@@ -269,7 +272,7 @@ static json_t *last_entry(struct web *web, json_t **holder) {
 	return json_array_get(*holder, json_array_size(*holder) - 1);
 }
 
-static void a_number_of_packets_ends_it(void **state) {
+TEST(a_number_of_packets_ends_it) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, ", \"packets\": 2, \"filter\": {\"service\": \"web\"}");
@@ -298,7 +301,7 @@ static void a_number_of_packets_ends_it(void **state) {
 	close(fd);
 }
 
-static void the_end_of_its_connection_ends_it(void **state) {
+TEST(the_end_of_its_connection_ends_it) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab), other = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -324,7 +327,7 @@ static void the_end_of_its_connection_ends_it(void **state) {
 }
 
 // Closed while a reading waits for packets.
-static void a_reader_may_leave_in_the_middle(void **state) {
+TEST(a_reader_may_leave_in_the_middle) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -337,7 +340,7 @@ static void a_reader_may_leave_in_the_middle(void **state) {
 	LAB_UNTIL(weir_capture_wanted(segment_of(web)) == 0);
 }
 
-static void the_end_of_the_dataplane_ends_it(void **state) {
+TEST(the_end_of_the_dataplane_ends_it) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -361,7 +364,7 @@ static void the_end_of_the_dataplane_ends_it(void **state) {
 }
 
 // What a control process that was killed left in force.
-static void a_new_control_process_withdraws_the_order(void **state) {
+TEST(a_new_control_process_withdraws_the_order) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 
@@ -403,7 +406,7 @@ static json_int_t id_of(struct web *web, const char *backend) {
 }
 
 // A backend is removed and another one gets its id, while a packet of the first one waits.
-static void a_name_is_that_of_the_packets_time(void **state) {
+TEST(a_name_is_that_of_the_packets_time) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, ""), id = id_of(web, "w-2");
@@ -435,7 +438,7 @@ static void a_name_is_that_of_the_packets_time(void **state) {
 
 // --- arguments ----------------------------------------------------------------------------------
 
-static void arguments_are_checked(void **state) {
+TEST(arguments_are_checked) {
 	static const struct {
 		const char *arguments, *code, *part;
 	} rows[] = {
@@ -489,7 +492,7 @@ static void arguments_are_checked(void **state) {
 	close(fd);
 }
 
-static void a_filter_becomes_terms(void **state) {
+TEST(a_filter_becomes_terms) {
 	static const uint8_t client[16] = {0x20, 0x01, 0x0d, 0xb8};
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -534,23 +537,4 @@ static void a_filter_becomes_terms(void **state) {
 	assert_true(terms.reasons == 0 && terms.actions == 0 && terms.client_family == 0);
 	stop(fd, capture, 0);
 	close(fd);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_packet_is_told_with_names),
-		cmocka_unit_test(a_packet_without_a_pipeline_has_nulls),
-		cmocka_unit_test(packets_of_workers_come_in_the_order_of_time),
-		cmocka_unit_test(what_is_not_recorded_is_counted),
-		cmocka_unit_test(a_number_of_packets_ends_it),
-		cmocka_unit_test(the_end_of_its_connection_ends_it),
-		cmocka_unit_test(a_reader_may_leave_in_the_middle),
-		cmocka_unit_test(arguments_are_checked),
-		cmocka_unit_test(a_filter_becomes_terms),
-		cmocka_unit_test(a_name_is_that_of_the_packets_time),
-		cmocka_unit_test(the_end_of_the_dataplane_ends_it),
-		cmocka_unit_test(a_new_control_process_withdraws_the_order),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

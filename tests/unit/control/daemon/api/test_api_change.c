@@ -15,7 +15,10 @@ static uint16_t id_of(struct web *web, const char *backend) {
 	return id;
 }
 
-static void drain_has_reached_the_workers_when_it_is_answered(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(drain_has_reached_the_workers_when_it_is_answered) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
 	uint32_t before;
@@ -48,7 +51,7 @@ static const char *drain_state(struct web *web, json_t **holder) {
 }
 
 // The deadline is this process's matter, and the next one's.
-static void drain_ends_at_its_deadline_also_after_a_restart(void **state) {
+TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
 		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"))
@@ -84,7 +87,7 @@ static void drain_ends_at_its_deadline_also_after_a_restart(void **state) {
 	json_decref(holder);
 }
 
-static void maintenance_takes_no_new_flows(void **state) {
+TEST(maintenance_takes_no_new_flows) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
 
@@ -96,7 +99,7 @@ static void maintenance_takes_no_new_flows(void **state) {
 		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
 }
 
-static void weight_set_changes_the_share_and_null_takes_it_back(void **state) {
+TEST(weight_set_changes_the_share_and_null_takes_it_back) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *result;
 
@@ -119,7 +122,7 @@ static void weight_set_changes_the_share_and_null_takes_it_back(void **state) {
 	json_decref(holder);
 }
 
-static void names_that_do_not_fit_are_told_apart(void **state) {
+TEST(names_that_do_not_fit_are_told_apart) {
 	struct web *web = *state;
 	json_t *answer =
 		lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-1\"}");
@@ -141,7 +144,7 @@ static void names_that_do_not_fit_are_told_apart(void **state) {
 }
 
 // S6, as far as control goes: 400 changes in a burst, each published, none lost.
-static void many_changes_at_once_all_arrive(void **state) {
+TEST(many_changes_at_once_all_arrive) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_t *holder = NULL, *one;
@@ -164,17 +167,4 @@ static void many_changes_at_once_all_arrive(void **state) {
 	json_decref(holder);
 	json_decref(lab_result(&web->lab,
 		"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": null}"));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(drain_has_reached_the_workers_when_it_is_answered),
-		cmocka_unit_test(drain_ends_at_its_deadline_also_after_a_restart),
-		cmocka_unit_test(maintenance_takes_no_new_flows),
-		cmocka_unit_test(weight_set_changes_the_share_and_null_takes_it_back),
-		cmocka_unit_test(names_that_do_not_fit_are_told_apart),
-		cmocka_unit_test(many_changes_at_once_all_arrive),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

@@ -3,7 +3,6 @@
 // Clients that are slow, many, idle, or gone, and one for whom there is no memory (A3, A4).
 #include "api_lab.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,8 +28,10 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 	return __real_calloc(count, bytes);
 }
 
+TEST_EACH(api_lab_setup, api_lab_teardown);
+
 // libuv takes no other connection while one waits to be accepted.
-static void a_client_that_found_no_memory_is_served_later(void **state) {
+TEST(a_client_that_found_no_memory_is_served_later) {
 	int fd;
 
 	__atomic_store_n(callocs_to_fail(), 2, __ATOMIC_RELAXED);
@@ -42,7 +43,7 @@ static void a_client_that_found_no_memory_is_served_later(void **state) {
 	close(fd);
 }
 
-static void a3_slow_reader_does_not_hold_up_others(void **state) {
+TEST(a3_slow_reader_does_not_hold_up_others) {
 	int slow[8];
 
 	for (int i = 0; i < 8; i++) {
@@ -59,7 +60,7 @@ static void a3_slow_reader_does_not_hold_up_others(void **state) {
 	expect_alive(*state);
 }
 
-static void a3_client_that_never_reads_is_cut_off(void **state) {
+TEST(a3_client_that_never_reads_is_cut_off) {
 	struct server *server = *state;
 	int fd = client(server);
 	struct timespec pause = {.tv_nsec = 50000000};
@@ -78,7 +79,7 @@ static void a3_client_that_never_reads_is_cut_off(void **state) {
 	close(fd);
 }
 
-static void a3_too_many_clients_are_refused_while_all_are_busy(void **state) {
+TEST(a3_too_many_clients_are_refused_while_all_are_busy) {
 	int fd[WEIR_API_CLIENTS + 4];
 
 	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
@@ -98,7 +99,7 @@ static void a3_too_many_clients_are_refused_while_all_are_busy(void **state) {
 	}
 }
 
-static void a3_who_is_idle_makes_room_for_who_asks(void **state) {
+TEST(a3_who_is_idle_makes_room_for_who_asks) {
 	int fd[WEIR_API_CLIENTS], newcomer;
 	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 100000000};
 
@@ -118,7 +119,7 @@ static void a3_who_is_idle_makes_room_for_who_asks(void **state) {
 	}
 }
 
-static void a4_client_may_die_before_its_answer(void **state) {
+TEST(a4_client_may_die_before_its_answer) {
 	for (int i = 0; i < 200; i++) {
 		int fd = client(*state);
 
@@ -129,7 +130,7 @@ static void a4_client_may_die_before_its_answer(void **state) {
 	expect_alive_soon(*state);
 }
 
-static void a4_client_may_die_in_the_middle_of_a_line(void **state) {
+TEST(a4_client_may_die_in_the_middle_of_a_line) {
 	for (int i = 0; i < 200; i++) {
 		int fd = client(*state);
 
@@ -137,20 +138,4 @@ static void a4_client_may_die_in_the_middle_of_a_line(void **state) {
 		close(fd);
 	}
 	expect_alive_soon(*state);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, api_lab_setup, api_lab_teardown)
-	const struct CMUnitTest tests[] = {
-		T(a_client_that_found_no_memory_is_served_later),
-		T(a3_slow_reader_does_not_hold_up_others),
-		T(a3_client_that_never_reads_is_cut_off),
-		T(a3_too_many_clients_are_refused_while_all_are_busy),
-		T(a3_who_is_idle_makes_room_for_who_asks),
-		T(a4_client_may_die_before_its_answer),
-		T(a4_client_may_die_in_the_middle_of_a_line),
-	};
-
-	signal(SIGPIPE, SIG_IGN); // as the daemon does
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,10 @@ static const struct row rows[] = {
 	{"{\"command\": \"service.show\", \"service\": null}", "ok", ""},
 };
 
-static void commands_bad_requests_are_told_what_is_wrong(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(commands_bad_requests_are_told_what_is_wrong) {
 	struct web *web = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -70,7 +73,7 @@ static void commands_bad_requests_are_told_what_is_wrong(void **state) {
 }
 
 // The error quotes its beginning.
-static void commands_longest_name_is_answered(void **state) {
+TEST(commands_longest_name_is_answered) {
 	struct web *web = *state;
 	size_t bytes = WEIR_API_LINE_BYTES - 64;
 	char *line = malloc(bytes + 64);
@@ -91,7 +94,7 @@ static void commands_longest_name_is_answered(void **state) {
 }
 
 // Requests in the right shape with the wrong things in them, against all handlers. Repeatable.
-static void commands_survive_random_requests(void **state) {
+TEST(commands_survive_random_requests) {
 	static const char *const names[] = {"version", "service.show", "backend.show",
 		"backend.drain", "backend.ready", "backend.maintenance", "weight.set", "flow.count",
 		"flow.lookup", "worker.show", "port.show", "stats.show", "metrics.show",
@@ -134,14 +137,4 @@ static void commands_survive_random_requests(void **state) {
 	}
 	close(fd);
 	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(commands_bad_requests_are_told_what_is_wrong),
-		cmocka_unit_test(commands_longest_name_is_answered),
-		cmocka_unit_test(commands_survive_random_requests),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

@@ -77,7 +77,10 @@ static void write_flows(struct web *web) {
 	}
 }
 
-static void flows_are_recorded_and_replayed_through_every_policy(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(flows_are_recorded_and_replayed_through_every_policy) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_t *answer, *result;
@@ -112,7 +115,7 @@ static void flows_are_recorded_and_replayed_through_every_policy(void **state) {
 	json_decref(answer);
 }
 
-static void nothing_is_recorded_without_flows(void **state) {
+TEST(nothing_is_recorded_without_flows) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab,
 		"{\"command\": \"policy.compare\", \"service\": \"dns\", \"for_ms\": 100, "
@@ -124,7 +127,7 @@ static void nothing_is_recorded_without_flows(void **state) {
 	json_decref(result);
 }
 
-static void wrong_arguments_are_refused(void **state) {
+TEST(wrong_arguments_are_refused) {
 	static const char *const wrong[] = {"\"service\": \"web\", \"for_ms\": 1",
 		"\"service\": \"web\", \"for_ms\": 1e9",
 		"\"service\": \"web\", \"durations\": \"long\""};
@@ -141,7 +144,7 @@ static void wrong_arguments_are_refused(void **state) {
 }
 
 // Neither a client that goes away nor an end of the process leaves anything behind.
-static void clients_and_dataplanes_may_go_meanwhile(void **state) {
+TEST(clients_and_dataplanes_may_go_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_t *answer;
@@ -177,15 +180,4 @@ static void clients_and_dataplanes_may_go_meanwhile(void **state) {
 					     "\"dns\", \"for_ms\": 100}"),
 			  "refused") == 0);
 	close(fd); // and the process is ended with it under way
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(flows_are_recorded_and_replayed_through_every_policy),
-		cmocka_unit_test(nothing_is_recorded_without_flows),
-		cmocka_unit_test(wrong_arguments_are_refused),
-		cmocka_unit_test(clients_and_dataplanes_may_go_meanwhile),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

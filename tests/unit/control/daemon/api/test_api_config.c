@@ -29,7 +29,11 @@ static int fresh(void **state) {
 	return 0;
 }
 
-static void diff_tells_and_changes_nothing(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+TEST_EACH(fresh);
+
+TEST(diff_tells_and_changes_nothing) {
 	struct web *web = *state;
 	json_t *result;
 
@@ -45,7 +49,7 @@ static void diff_tells_and_changes_nothing(void **state) {
 		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
 }
 
-static void reload_applies_what_differs_and_keeps_states(void **state) {
+TEST(reload_applies_what_differs_and_keeps_states) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *holder = NULL, *one, *result;
@@ -83,7 +87,7 @@ static void reload_applies_what_differs_and_keeps_states(void **state) {
 	json_decref(result);
 }
 
-static void what_needs_a_restart_is_listed_and_not_applied(void **state) {
+TEST(what_needs_a_restart_is_listed_and_not_applied) {
 	struct web *web = *state;
 
 	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
@@ -100,7 +104,7 @@ static void what_needs_a_restart_is_listed_and_not_applied(void **state) {
 		"reload: change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)"));
 }
 
-static void warnings_are_in_both_answers(void **state) {
+TEST(warnings_are_in_both_answers) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
 
@@ -118,7 +122,7 @@ static void warnings_are_in_both_answers(void **state) {
 	}
 }
 
-static void bad_file_is_refused_with_every_error(void **state) {
+TEST(bad_file_is_refused_with_every_error) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
 
@@ -141,7 +145,7 @@ static void bad_file_is_refused_with_every_error(void **state) {
 }
 
 // Right by itself, but the segment has no room for it: refused, and nothing changes.
-static void configuration_that_does_not_fit_is_refused(void **state) {
+TEST(configuration_that_does_not_fit_is_refused) {
 	struct web *web = *state;
 	size_t room = 256 * 1024, used = 0;
 	char *services = malloc(room);
@@ -169,7 +173,7 @@ static void configuration_that_does_not_fit_is_refused(void **state) {
 	json_decref(answer);
 }
 
-static void other_file_is_taken_by_absolute_path_alone(void **state) {
+TEST(other_file_is_taken_by_absolute_path_alone) {
 	struct web *web = *state;
 	char other[128];
 	json_t *version;
@@ -186,19 +190,4 @@ static void other_file_is_taken_by_absolute_path_alone(void **state) {
 	version = lab_result(&web->lab, "{\"command\": \"version\"}");
 	assert_string_equal(text_of(version, "config"), other);
 	json_decref(version);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup(name, fresh)
-	const struct CMUnitTest tests[] = {
-		T(diff_tells_and_changes_nothing),
-		T(reload_applies_what_differs_and_keeps_states),
-		T(what_needs_a_restart_is_listed_and_not_applied),
-		T(warnings_are_in_both_answers),
-		T(bad_file_is_refused_with_every_error),
-		T(configuration_that_does_not_fit_is_refused),
-		T(other_file_is_taken_by_absolute_path_alone),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

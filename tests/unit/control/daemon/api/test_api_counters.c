@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "api_counters.h"
+#include "test.h"
 
 static int setup(void **state) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
@@ -35,11 +29,12 @@ static json_int_t number(const json_t *object, const char *name) {
 	return json_integer_value(value);
 }
 
-static void counters_of_a_share_are_all_there(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(counters_of_a_share_are_all_there) {
 	struct weir_share_counters counters = {.packets = 33};
 	json_t *json = json_object();
 
-	(void)state;
 	weir_json_share(json, &counters);
 	assert_int_equal(number(json, "packets"), 33);
 #define X(field, unit, metric, text) (void)number(json, #field);
@@ -48,7 +43,7 @@ static void counters_of_a_share_are_all_there(void **state) {
 	json_decref(json);
 }
 
-static void counters_every_drop_reason_has_its_number(void **state) {
+TEST(counters_every_drop_reason_has_its_number) {
 	struct weir_segment *segment = *state;
 	json_t *drops;
 
@@ -61,7 +56,7 @@ static void counters_every_drop_reason_has_its_number(void **state) {
 	json_decref(drops);
 }
 
-static void counters_of_workers_are_all_there(void **state) {
+TEST(counters_of_workers_are_all_there) {
 	struct weir_segment *segment = *state;
 	json_t *sum;
 
@@ -73,15 +68,4 @@ static void counters_of_workers_are_all_there(void **state) {
 	WEIR_WORKER_FIGURES(X)
 #undef X
 	json_decref(sum);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(counters_of_a_share_are_all_there),
-		T(counters_every_drop_reason_has_its_number),
-		T(counters_of_workers_are_all_there),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,10 @@ static void begin_known_flow(struct web *web, char ret[32]) {
 	json_decref(found);
 }
 
-static void lookup_finds_a_known_flow(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(lookup_finds_a_known_flow) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -63,7 +66,7 @@ static void lookup_finds_a_known_flow(void **state) {
 }
 
 // Other policies choose by what they know when the flow begins: nobody can tell before.
-static void lookup_of_a_new_flow_without_slots(void **state) {
+TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -80,7 +83,7 @@ static void lookup_of_a_new_flow_without_slots(void **state) {
 					  "\"policy\": null}"));
 }
 
-static void lookup_of_a_new_flow_names_the_slot(void **state) {
+TEST(lookup_of_a_new_flow_names_the_slot) {
 	struct web *web = *state;
 	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	char expected[64];
@@ -98,7 +101,7 @@ static void lookup_of_a_new_flow_names_the_slot(void **state) {
 	json_decref(found);
 }
 
-static void lookup_of_a_drained_backends_flow_says_so(void **state) {
+TEST(lookup_of_a_drained_backends_flow_says_so) {
 	struct web *web = *state;
 	json_t *found;
 	char backend[32];
@@ -115,7 +118,7 @@ static void lookup_of_a_drained_backends_flow_says_so(void **state) {
 }
 
 // With all backends drained each gets new flows all the same.
-static void lookup_of_a_flow_in_panic_mode_says_so(void **state) {
+TEST(lookup_of_a_flow_in_panic_mode_says_so) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -143,7 +146,7 @@ static void set_on_backend_down(struct web *web, const char *value) {
 }
 
 // What the next packet of the flow will see, as on_backend_down says.
-static void lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows(void **state) {
+TEST(lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows) {
 	static const char *const cases[][2] = {
 		{"keep", "; backend in maintenance: existing TCP flows only; a new flow "},
 		{"rehash", "; backend in maintenance: the next packet moves the flow; a new flow "},
@@ -176,7 +179,7 @@ static void lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows(void **
 	set_on_backend_down(web, "keep");
 }
 
-static void lookup_of_what_nobody_owns_says_so(void **state) {
+TEST(lookup_of_what_nobody_owns_says_so) {
 	struct web *web = *state;
 	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 81);
 
@@ -187,7 +190,7 @@ static void lookup_of_what_nobody_owns_says_so(void **state) {
 	json_decref(found);
 }
 
-static void lookup_without_usable_backend_says_so(void **state) {
+TEST(lookup_without_usable_backend_says_so) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -210,7 +213,7 @@ static void lookup_without_usable_backend_says_so(void **state) {
 	}
 }
 
-static void lookup_that_no_worker_answers_times_out(void **state) {
+TEST(lookup_that_no_worker_answers_times_out) {
 	struct web *web = *state;
 	uint64_t before = lab_now_ms();
 	json_t *found;
@@ -236,7 +239,7 @@ static void lookup_that_no_worker_answers_times_out(void **state) {
 }
 
 // Who may only look takes no deletion its place, even where workers do not answer.
-static void lookups_leave_room_for_a_deletion(void **state) {
+TEST(lookups_leave_room_for_a_deletion) {
 	static const char flow[] = "\"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
 				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
 				   "\"destination_port\": 80}";
@@ -266,7 +269,7 @@ static void lookups_leave_room_for_a_deletion(void **state) {
 	lab_dataplane_hang(web->dataplane, false);
 }
 
-static void lookups_of_many_clients_do_not_mix(void **state) {
+TEST(lookups_of_many_clients_do_not_mix) {
 	struct web *web = *state;
 	int fd[24];
 	char line[256];
@@ -291,7 +294,7 @@ static void lookups_of_many_clients_do_not_mix(void **state) {
 	}
 }
 
-static void lookup_arguments_are_checked(void **state) {
+TEST(lookup_arguments_are_checked) {
 	static const char *const protocols[] = {"sctp", "tcp", "tcp", "tcp"};
 	static const char *const sources[] = {"192.0.2.1", "192.0.2", "192.0.2.1", "192.0.2.1"};
 	static const char *const destinations[] = {"192.0.2.2", "192.0.2.2", "vip", "2001:db8::1"};
@@ -386,12 +389,11 @@ static bool expect_own_choices(struct web *web, const json_t *found) {
 }
 
 // Nobody knows which worker a new flow comes to: what each of them would choose is told.
-static void lookup_with_a_subset_for_each_worker(void **unused) {
+TEST(lookup_with_a_subset_for_each_worker) {
 	uint32_t agree = 0, differ = 0;
 	struct web web;
 	json_t *found;
 
-	(void)unused;
 	start_with_subsets(&web);
 	lab_dataplane_flows(web.dataplane, "198.51.100.10", 80, 4); // waits for the tables
 	for (unsigned int port = 1; port <= 60; port++) {
@@ -439,7 +441,7 @@ static void expect_code(struct web *web, const char *arguments, const char *code
 	json_decref(answer);
 }
 
-static void filters_of_a_list_are_checked(void **state) {
+TEST(filters_of_a_list_are_checked) {
 	struct web *web = *state;
 	json_t *page;
 
@@ -460,7 +462,7 @@ static void filters_of_a_list_are_checked(void **state) {
 	json_decref(page);
 }
 
-static void deletions_are_audited(void **state) {
+TEST(deletions_are_audited) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab,
 		"{\"command\": \"flow.delete\", \"protocol\": \"tcp\", \"source\": "
@@ -479,7 +481,7 @@ static void deletions_are_audited(void **state) {
 }
 
 // With "steal" a service is counted for; without requests there is nothing to count.
-static void steals_of_a_service_are_shown(void **state) {
+TEST(steals_of_a_service_are_shown) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab, "{\"command\": \"flow.steals\"}");
 	json_t *answer;
@@ -493,7 +495,7 @@ static void steals_of_a_service_are_shown(void **state) {
 	json_decref(answer);
 }
 
-static void lookup_under_way_ends_when_the_dataplane_does(void **state) {
+TEST(lookup_under_way_ends_when_the_dataplane_does) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	const char *line = "{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": "
@@ -513,28 +515,4 @@ static void lookup_under_way_ends_when_the_dataplane_does(void **state) {
 	close(fd);
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lookup_finds_a_known_flow),
-		cmocka_unit_test(lookup_of_a_new_flow_names_the_slot),
-		cmocka_unit_test(lookup_of_a_new_flow_without_slots),
-		cmocka_unit_test(lookup_of_a_drained_backends_flow_says_so),
-		cmocka_unit_test(lookup_of_a_flow_in_panic_mode_says_so),
-		cmocka_unit_test(lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows),
-		cmocka_unit_test(lookup_of_what_nobody_owns_says_so),
-		cmocka_unit_test(lookup_without_usable_backend_says_so),
-		cmocka_unit_test(lookup_that_no_worker_answers_times_out),
-		cmocka_unit_test(lookups_leave_room_for_a_deletion),
-		cmocka_unit_test(lookups_of_many_clients_do_not_mix),
-		cmocka_unit_test(lookup_arguments_are_checked),
-		cmocka_unit_test(lookup_with_a_subset_for_each_worker),
-		cmocka_unit_test(filters_of_a_list_are_checked),
-		cmocka_unit_test(deletions_are_audited),
-		cmocka_unit_test(steals_of_a_service_are_shown),
-		cmocka_unit_test(lookup_under_way_ends_when_the_dataplane_does),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

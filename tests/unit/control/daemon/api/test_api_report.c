@@ -59,7 +59,10 @@ static void expect_list(const json_t *result, const char *member, const char *js
 	json_decref(wanted);
 }
 
-static void report_of_a_service_time_becomes_a_cost(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(setup, teardown);
+
+TEST(report_of_a_service_time_becomes_a_cost) {
 	struct own_lab *f = *state;
 	json_t *result = lab_result(
 		&f->lab, REPORT("time", ", \"service_time_ms\": 2.5, \"utilization\": 1"));
@@ -73,7 +76,7 @@ static void report_of_a_service_time_becomes_a_cost(void **state) {
 	assert_int_equal(lab_dataplane_segment(f->dataplane)->costs[3], 2500000);
 }
 
-static void report_of_load_is_used(void **state) {
+TEST(report_of_load_is_used) {
 	struct own_lab *f = *state;
 	json_t *result = lab_result(
 		&f->lab, REPORT("load", ", \"requests_per_second\": 100, \"utilization\": 0.5, "
@@ -96,7 +99,7 @@ static void expect_error(
 	json_decref(answer);
 }
 
-static void reports_that_are_refused(void **state) {
+TEST(reports_that_are_refused) {
 	struct own_lab *f = *state;
 
 	expect_error(f, REPORT("none", ", \"utilization\": 1"), "refused",
@@ -112,14 +115,4 @@ static void reports_that_are_refused(void **state) {
 	expect_error(f, REPORT("time", ", \"service_time_ms\": 1e300"), "bad-request", "86400000");
 	expect_error(f, REPORT("time", ", \"latency_ms\": 1"), "bad-request", "no argument");
 	expect_error(f, REPORT("ftp", ", \"utilization\": 1"), "not-found", "ftp");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(report_of_a_service_time_becomes_a_cost),
-		cmocka_unit_test(report_of_load_is_used),
-		cmocka_unit_test(reports_that_are_refused),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, setup, teardown) : 1;
 }

@@ -165,7 +165,10 @@ static const struct row {
 	{"{\"command\":\"capture.stop\",\"capture\":1}", false},
 };
 
-static void member_of_the_group_may_look_and_not_change(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_EACH(setup, teardown);
+
+TEST(member_of_the_group_may_look_and_not_change) {
 	struct lab *lab = *state;
 	const gid_t groups[] = {MEMBER, 0};
 	struct lab_dataplane *dataplane;
@@ -187,7 +190,7 @@ static void member_of_the_group_may_look_and_not_change(void **state) {
 	lab_dataplane_stop(dataplane);
 }
 
-static void stranger_cannot_even_look(void **state) {
+TEST(stranger_cannot_even_look) {
 	struct lab *lab = *state;
 	const gid_t groups[] = {MEMBER, ADMINS};
 
@@ -199,7 +202,7 @@ static void stranger_cannot_even_look(void **state) {
 	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[0].request), NO_ANSWER);
 }
 
-static void admins_by_either_kind_of_group_may_change(void **state) {
+TEST(admins_by_either_kind_of_group_may_change) {
 	struct lab *lab = *state;
 	gid_t groups[GROUPS_MANY] = {0};
 
@@ -220,7 +223,7 @@ static void admins_by_either_kind_of_group_may_change(void **state) {
 	assert_int_equal(ask_as(lab, 0, groups, 1, rows[20].request), DONE);
 }
 
-static void own_user_may_change_without_an_admin_group(void **state) {
+TEST(own_user_may_change_without_an_admin_group) {
 	struct lab *lab = *state;
 	const gid_t groups[] = {65534};
 
@@ -288,7 +291,7 @@ static void end_member(pid_t pid) {
 	assert_true(WIFSIGNALED(status)); // it ran until now
 }
 
-static void a6_who_may_change_gets_in_where_all_places_are_taken(void **state) {
+TEST(a6_who_may_change_gets_in_where_all_places_are_taken) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -304,7 +307,7 @@ static void a6_who_may_change_gets_in_where_all_places_are_taken(void **state) {
 	end_member(pid);
 }
 
-static void a6_flood_of_connections_holds_up_nobody(void **state) {
+TEST(a6_flood_of_connections_holds_up_nobody) {
 	struct lab *lab = *state;
 	pid_t pid[FLOOD];
 
@@ -326,18 +329,4 @@ static void a6_flood_of_connections_holds_up_nobody(void **state) {
 	for (int i = 0; i < FLOOD; i++) {
 		end_member(pid[i]);
 	}
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(member_of_the_group_may_look_and_not_change),
-		T(stranger_cannot_even_look),
-		T(admins_by_either_kind_of_group_may_change),
-		T(own_user_may_change_without_an_admin_group),
-		T(a6_who_may_change_gets_in_where_all_places_are_taken),
-		T(a6_flood_of_connections_holds_up_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, lab_own_network, NULL);
 }

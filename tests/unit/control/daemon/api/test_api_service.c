@@ -43,7 +43,10 @@ static void set_policy(const struct lab *lab, const char *policy) {
 		"{\"command\": \"service.set\", \"service\": \"web\", \"policy\": %s}", policy));
 }
 
-static void one_service_in_full(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(one_service_in_full) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one = show_web(&web->lab, &holder), *list;
 
@@ -70,7 +73,7 @@ static void one_service_in_full(void **state) {
 }
 
 // When the answer is there the table is too, and the flows are where they were (S6).
-static void s6_policy_is_changed_live(void **state) {
+TEST(s6_policy_is_changed_live) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *holder = NULL, *one;
@@ -99,7 +102,7 @@ static void s6_policy_is_changed_live(void **state) {
 	json_decref(holder);
 }
 
-static void settings_are_those_that_the_policy_uses(void **state) {
+TEST(settings_are_those_that_the_policy_uses) {
 	struct web *web = *state;
 	json_t *holder = NULL, *settings;
 
@@ -135,7 +138,7 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 }
 
 // The whole road: a worker's samples become the costs that workers read, and are shown.
-static void service_times_are_collected_while_they_are_needed(void **state) {
+TEST(service_times_are_collected_while_they_are_needed) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
@@ -168,7 +171,7 @@ static void service_times_are_collected_while_they_are_needed(void **state) {
 	json_decref(holder);
 }
 
-static void flow_control_warns(void **state) {
+TEST(flow_control_warns) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *holder = NULL, *one = show_web(&web->lab, &holder);
@@ -191,7 +194,7 @@ static void flow_control_warns(void **state) {
 	json_decref(holder);
 }
 
-static void refusals(void **state) {
+TEST(refusals) {
 	struct web *web = *state;
 
 	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
@@ -215,7 +218,7 @@ static void refusals(void **state) {
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
 
 // The file decides again when it names another policy; its settings bind the operator too.
-static void reload_with_another_policy(void **state) {
+TEST(reload_with_another_policy) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *answer;
 
@@ -239,18 +242,4 @@ static void reload_with_another_policy(void **state) {
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 	assert_string_equal(text_of(show_web(&web->lab, &holder), "policy"), "maglev");
 	json_decref(holder);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_service_in_full),
-		cmocka_unit_test(s6_policy_is_changed_live),
-		cmocka_unit_test(settings_are_those_that_the_policy_uses),
-		cmocka_unit_test(service_times_are_collected_while_they_are_needed),
-		cmocka_unit_test(flow_control_warns),
-		cmocka_unit_test(refusals),
-		cmocka_unit_test(reload_with_another_policy),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

@@ -21,7 +21,10 @@ static json_int_t number_of(const json_t *object, const char *name) {
 	return json_integer_value(value);
 }
 
-static void version_tells_who_is_attached(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(version_tells_who_is_attached) {
 	struct web *web = *state;
 	json_t *version = lab_result(&web->lab, "{\"command\": \"version\"}");
 	json_t *dataplane = json_object_get(version, "dataplane");
@@ -35,7 +38,7 @@ static void version_tells_who_is_attached(void **state) {
 	json_decref(version);
 }
 
-static void service_show_tells_what_is_configured_and_published(void **state) {
+TEST(service_show_tells_what_is_configured_and_published) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"service.show\"}");
 	json_t *one = json_array_get(list, 0);
@@ -67,7 +70,7 @@ static void service_show_tells_what_is_configured_and_published(void **state) {
 		"not-found");
 }
 
-static void backend_show_tells_shares_and_counters(void **state) {
+TEST(backend_show_tells_shares_and_counters) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one;
 	uint32_t went;
@@ -95,7 +98,7 @@ static void backend_show_tells_shares_and_counters(void **state) {
 }
 
 // As that of each of 30,000 backends.
-static void a_small_share_is_not_0(void **state) {
+TEST(a_small_share_is_not_0) {
 	static const char *const requests[] = {
 		"{\"command\": \"service.set\", \"service\": \"web\", "
 		"\"policy\": \"weighted-round-robin\"}",
@@ -126,7 +129,7 @@ static void a_small_share_is_not_0(void **state) {
 	json_decref(holder);
 }
 
-static void backend_show_selects(void **state) {
+TEST(backend_show_selects) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
 
@@ -145,7 +148,7 @@ static void backend_show_selects(void **state) {
 		"not-found");
 }
 
-static void flow_count_is_per_backend(void **state) {
+TEST(flow_count_is_per_backend) {
 	struct web *web = *state;
 	json_t *list;
 	json_int_t sum;
@@ -159,7 +162,7 @@ static void flow_count_is_per_backend(void **state) {
 	json_decref(list);
 }
 
-static void health_show_without_checks_says_none(void **state) {
+TEST(health_show_without_checks_says_none) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"health.show\"}");
 	json_t *one = json_array_get(list, 0);
@@ -172,7 +175,7 @@ static void health_show_without_checks_says_none(void **state) {
 	json_decref(list);
 }
 
-static void port_show_tells_what_the_dataplane_has(void **state) {
+TEST(port_show_tells_what_the_dataplane_has) {
 	struct web *web = *state;
 	struct weir_port_counters *counters =
 		&lab_dataplane_segment(web->dataplane)->port_counters[0];
@@ -205,19 +208,4 @@ static void port_show_tells_what_the_dataplane_has(void **state) {
 	list = lab_ask(&web->lab, "{\"command\": \"port.show\", \"port\": \"lan\"}");
 	assert_string_equal(text_of(list, "code"), "not-found");
 	json_decref(list);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(version_tells_who_is_attached),
-		cmocka_unit_test(service_show_tells_what_is_configured_and_published),
-		cmocka_unit_test(backend_show_tells_shares_and_counters),
-		cmocka_unit_test(a_small_share_is_not_0),
-		cmocka_unit_test(backend_show_selects),
-		cmocka_unit_test(flow_count_is_per_backend),
-		cmocka_unit_test(health_show_without_checks_says_none),
-		cmocka_unit_test(port_show_tells_what_the_dataplane_has),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

@@ -1,10 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +11,7 @@
 #include <unistd.h>
 
 #include "api_socket.h"
+#include "test.h"
 
 static int setup(void **state) {
 	char *dir = strdup("/tmp/weir-test-XXXXXX");
@@ -49,7 +44,9 @@ static int open_it(const char *dir, struct weir_api_socket *opened, char *why, s
 	return weir_api_socket_open(dir, opened, why, bytes);
 }
 
-static void socket_is_for_owner_and_group_alone(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(socket_is_for_owner_and_group_alone) {
 	struct weir_api_socket opened;
 	struct stat st;
 	mode_t mask = umask(0);
@@ -67,7 +64,7 @@ static void socket_is_for_owner_and_group_alone(void **state) {
 	assert_int_equal(stat(opened.pid_path, &st), -1);
 }
 
-static void socket_takes_clients_before_the_loop_runs(void **state) {
+TEST(socket_takes_clients_before_the_loop_runs) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct weir_api_socket opened;
@@ -80,7 +77,7 @@ static void socket_takes_clients_before_the_loop_runs(void **state) {
 	weir_api_socket_close(&opened);
 }
 
-static void socket_second_one_is_refused_with_the_pid(void **state) {
+TEST(socket_second_one_is_refused_with_the_pid) {
 	struct weir_api_socket first, second = {.fd = -7};
 	char why[256], expected[64];
 
@@ -95,7 +92,7 @@ static void socket_second_one_is_refused_with_the_pid(void **state) {
 	weir_api_socket_close(&second);
 }
 
-static void socket_of_a_killed_process_is_replaced(void **state) {
+TEST(socket_of_a_killed_process_is_replaced) {
 	struct weir_api_socket opened;
 	char why[256];
 	int ready[2], status;
@@ -123,7 +120,7 @@ static void socket_of_a_killed_process_is_replaced(void **state) {
 }
 
 // Somebody serves the socket who holds no lock (the pid file was removed by hand).
-static void socket_that_is_served_without_a_lock_is_left_alone(void **state) {
+TEST(socket_that_is_served_without_a_lock_is_left_alone) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct weir_api_socket opened;
@@ -141,7 +138,7 @@ static void socket_that_is_served_without_a_lock_is_left_alone(void **state) {
 	weir_api_socket_close(&opened);
 }
 
-static void socket_failures_say_why(void **state) {
+TEST(socket_failures_say_why) {
 	struct weir_api_socket opened;
 	char why[256], path[200];
 
@@ -159,18 +156,4 @@ static void socket_failures_say_why(void **state) {
 	rmdir(path);
 	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0); // the lock was let go
 	weir_api_socket_close(&opened);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(socket_is_for_owner_and_group_alone),
-		T(socket_takes_clients_before_the_loop_runs),
-		T(socket_second_one_is_refused_with_the_pid),
-		T(socket_of_a_killed_process_is_replaced),
-		T(socket_that_is_served_without_a_lock_is_left_alone),
-		T(socket_failures_say_why),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,10 @@ static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
 
-static void worker_show_tells_busy_share_and_every_counter(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+TEST(worker_show_tells_busy_share_and_every_counter) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
 
@@ -66,7 +69,7 @@ static void worker_show_tells_busy_share_and_every_counter(void **state) {
 		  is_busy_as_the_lab(busy_percent(web, 1)));
 }
 
-static void worker_that_hangs_is_not_alive(void **state) {
+TEST(worker_that_hangs_is_not_alive) {
 	struct web *web = *state;
 
 	lab_dataplane_hang(web->dataplane, true);
@@ -76,7 +79,7 @@ static void worker_that_hangs_is_not_alive(void **state) {
 	LAB_UNTIL(alive(web, 0) == 1 && alive(web, 1) == 1);
 }
 
-static void stats_show_sums_and_tells_of_the_segment(void **state) {
+TEST(stats_show_sums_and_tells_of_the_segment) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *before = lab_result(&web->lab, "{\"command\": \"stats.show\"}"), *after, *part;
@@ -117,7 +120,7 @@ static json_int_t grace_us(struct web *web) {
 }
 
 // The grace period is measured: it ends when the workers report again, and not before.
-static void grace_period_lasts_as_long_as_a_worker_is_silent(void **state) {
+TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	struct web *web = *state;
 	uint64_t began;
 
@@ -176,7 +179,7 @@ static const json_t *find_row(
 }
 
 // Everything that both have is the same in metrics.show and in backend.show.
-static void metrics_show_tells_what_backend_show_does(void **state) {
+TEST(metrics_show_tells_what_backend_show_does) {
 	static const char *const same[] = {
 		"address",
 		"admin",
@@ -214,7 +217,7 @@ static void metrics_show_tells_what_backend_show_does(void **state) {
 	json_decref(figures);
 }
 
-static void metrics_show_tells_of_both_processes(void **state) {
+TEST(metrics_show_tells_of_both_processes) {
 	struct web *web = *state;
 	json_t *figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
 	json_t *control = json_object_get(figures, "control");
@@ -241,7 +244,7 @@ static void metrics_show_tells_of_both_processes(void **state) {
 }
 
 // What only workers know is null then, not 0.
-static void metrics_show_makes_nothing_up(void **state) {
+TEST(metrics_show_makes_nothing_up) {
 	struct web *web = *state;
 	json_t *figures;
 	const json_t *row;
@@ -261,18 +264,4 @@ static void metrics_show_makes_nothing_up(void **state) {
 	json_decref(figures);
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(worker_show_tells_busy_share_and_every_counter),
-		cmocka_unit_test(worker_that_hangs_is_not_alive),
-		cmocka_unit_test(stats_show_sums_and_tells_of_the_segment),
-		cmocka_unit_test(grace_period_lasts_as_long_as_a_worker_is_silent),
-		cmocka_unit_test(metrics_show_tells_what_backend_show_does),
-		cmocka_unit_test(metrics_show_tells_of_both_processes),
-		cmocka_unit_test(metrics_show_makes_nothing_up),
-	};
-
-	return lab_own_network(NULL) == 0 ? cmocka_run_group_tests(tests, web_start, web_stop) : 1;
 }

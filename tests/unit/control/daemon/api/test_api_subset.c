@@ -77,7 +77,9 @@ static json_t *member(json_t *subset, size_t i) {
 	return json_array_get(json_object_get(subset, "members"), i);
 }
 
-static void list_tells_numbers_only(void **state) {
+TEST_GROUP(start, stop);
+
+TEST(list_tells_numbers_only) {
 	struct fleet *fleet = *state;
 	json_t *list = lab_result(&fleet->lab, "{\"command\": \"subset.show\"}"), *one;
 
@@ -116,7 +118,7 @@ static void list_tells_numbers_only(void **state) {
 }
 
 // One member goes, one that is none stands in, and all is as before when the first is back.
-static void member_is_replaced_and_comes_back(void **state) {
+TEST(member_is_replaced_and_comes_back) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web")), *backend = NULL;
 	char lost[64], stand_in[64];
@@ -152,7 +154,7 @@ static void member_is_replaced_and_comes_back(void **state) {
 	json_decref(holder);
 }
 
-static void clients_of_backends_add_up(void **state) {
+TEST(clients_of_backends_add_up) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "each"), *list, *one, *summary;
 	json_int_t sum = 0;
@@ -177,7 +179,7 @@ static void clients_of_backends_add_up(void **state) {
 }
 
 // Who is in no subset gets no new flows, and its share is 0.
-static void service_tells_of_its_subset(void **state) {
+TEST(service_tells_of_its_subset) {
 	struct fleet *fleet = *state;
 	json_t *list =
 		lab_result(&fleet->lab, "{\"command\": \"service.show\", \"service\": \"web\"}");
@@ -206,7 +208,7 @@ static void service_tells_of_its_subset(void **state) {
 }
 
 // Flows go to the subset; when that changes, those that exist stay where they are (S6).
-static void s6_flows_stay_when_the_subset_changes(void **state) {
+TEST(s6_flows_stay_when_the_subset_changes) {
 	struct fleet *fleet = *state;
 	uint32_t before[6], total = 0, backends = 0;
 	json_t *list;
@@ -243,7 +245,7 @@ static void set_admin(const struct fleet *fleet, const char *command, int backen
 }
 
 // What is told follows what was changed, dataplane or not.
-static void shown_is_of_now_without_a_dataplane(void **state) {
+TEST(shown_is_of_now_without_a_dataplane) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web"));
 	int lost = atoi(text_of(member(subset, 0), "backend") + 2);
@@ -265,7 +267,7 @@ static void shown_is_of_now_without_a_dataplane(void **state) {
 }
 
 // Panic is told, and that there are members which are none but for it.
-static void panic_is_told(void **state) {
+TEST(panic_is_told) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "web");
 	uint32_t drained = 0;
@@ -294,7 +296,7 @@ static void panic_is_told(void **state) {
 #define LARGE_SIZE 1400
 
 // More members than an answer holds are counted, and left out.
-static void answer_of_a_huge_service_is_bounded(void **unused) {
+TEST(answer_of_a_huge_service_is_bounded) {
 	size_t room = 1u << 20, used = 0, told = 0, i;
 	struct lab_dataplane *dataplane;
 	char *text = malloc(room);
@@ -302,7 +304,6 @@ static void answer_of_a_huge_service_is_bounded(void **unused) {
 	json_int_t omitted = 0;
 	struct lab lab;
 
-	(void)unused;
 	used = (size_t)snprintf(text, room,
 		"{\"name\": \"large\", \"binds\": [{\"address\": \"198.51.100.10\", "
 		"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 4099, \"subset\": "
@@ -339,7 +340,7 @@ static void answer_of_a_huge_service_is_bounded(void **unused) {
 	lab_fini(&lab);
 }
 
-static void wrong_requests_are_refused(void **state) {
+TEST(wrong_requests_are_refused) {
 	struct fleet *fleet = *state;
 
 	assert_string_equal(
@@ -350,20 +351,4 @@ static void wrong_requests_are_refused(void **state) {
 		"bad-request");
 	assert_string_equal(lab_code(&fleet->lab, "{\"command\": \"subset.show\", \"service\": 7}"),
 		"bad-request");
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(list_tells_numbers_only),
-		cmocka_unit_test(member_is_replaced_and_comes_back),
-		cmocka_unit_test(clients_of_backends_add_up),
-		cmocka_unit_test(service_tells_of_its_subset),
-		cmocka_unit_test(s6_flows_stay_when_the_subset_changes),
-		cmocka_unit_test(shown_is_of_now_without_a_dataplane),
-		cmocka_unit_test(panic_is_told),
-		cmocka_unit_test(answer_of_a_huge_service_is_bounded),
-		cmocka_unit_test(wrong_requests_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, start, stop);
 }

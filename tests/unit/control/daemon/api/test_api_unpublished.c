@@ -94,7 +94,10 @@ static void wait_a_few_ticks(void) {
 	LAB_UNTIL(lab_now_ms() - since > 350);
 }
 
-static void change_that_does_not_fit_now_is_published_later(void **state) {
+TEST_GROUP(lab_own_network);
+TEST_EACH(setup, web_stop);
+
+TEST(change_that_does_not_fit_now_is_published_later) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	int weight = fill_the_heap(web);
@@ -128,7 +131,7 @@ static void change_that_does_not_fit_now_is_published_later(void **state) {
 
 // All room was in use before: the next control process can write nowhere until a grace period is
 // over. It keeps its configuration, and says so.
-static void configuration_waits_for_the_grace_period_after_a_restart(void **state) {
+TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	weir_ref before;
@@ -163,7 +166,7 @@ static void configuration_waits_for_the_grace_period_after_a_restart(void **stat
 }
 
 // The same, and the operator takes the file back meanwhile: what is read last counts.
-static void reload_takes_the_place_of_a_configuration_that_waits(void **state) {
+TEST(reload_takes_the_place_of_a_configuration_that_waits) {
 	struct web *web = *state;
 
 	fill_the_heap(web);
@@ -209,7 +212,7 @@ static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
 
 // A table that somebody has spoilt is refused by the workers, built again by control, and logged
 // once for each worker.
-static void refused_table_is_built_again_and_logged_once(void **state) {
+TEST(refused_table_is_built_again_and_logged_once) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane), *rude;
 	weir_ref bad;
@@ -233,16 +236,4 @@ static void refused_table_is_built_again_and_logged_once(void **state) {
 	assert_int_equal(times_logged(web, "worker 0 refused the new selection of web"), 1);
 	assert_true(set_weight(web, 7));
 	weir_segment_free(rude);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, web_stop)
-	const struct CMUnitTest tests[] = {
-		T(change_that_does_not_fit_now_is_published_later),
-		T(configuration_waits_for_the_grace_period_after_a_restart),
-		T(reload_takes_the_place_of_a_configuration_that_waits),
-		T(refused_table_is_built_again_and_logged_once),
-	};
-
-	return cmocka_run_group_tests(tests, lab_own_network, NULL);
 }

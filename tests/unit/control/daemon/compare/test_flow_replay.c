@@ -2,12 +2,6 @@
 //
 // Replays of recordings that are made here: flows of a Poisson process, dealt out in turn, which
 // last an exponential time at each backend.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +9,7 @@
 
 #include "flow_replay.h"
 #include "prng.h"
+#include "test.h"
 
 #define FLOWS 40000u
 #define BACKENDS 10u
@@ -100,11 +95,10 @@ static struct outcome replay(const struct recording *recording, int policy) {
 	return replay_in(recording, policy, FLOWS);
 }
 
-static void recording_replayed_is_itself(void **state) {
+TEST(recording_replayed_is_itself) {
 	struct recording recording;
 	struct outcome outcome;
 
-	(void)state;
 	record_equal(&recording);
 	outcome = replay(&recording, WEIR_REPLAY_RECORDED);
 	assert_int_equal(outcome.result.flows, FLOWS);
@@ -116,10 +110,9 @@ static void recording_replayed_is_itself(void **state) {
 	free(recording.flows);
 }
 
-static void slices_make_no_difference(void **state) {
+TEST(slices_make_no_difference) {
 	struct recording recording;
 
-	(void)state;
 	record_slow(&recording);
 	for (int policy = WEIR_REPLAY_RECORDED; policy < WEIR_POLICY_COUNT; policy++) {
 		struct outcome whole, slices;
@@ -138,11 +131,10 @@ static void slices_make_no_difference(void **state) {
 
 // What was recorded was dealt out in turn: the replay of that policy comes near to it, if flows
 // last as long as flows do at the backend that the replay gives them.
-static void replay_of_the_policy_in_use_is_near_to_the_recording(void **state) {
+TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	struct recording recording;
 	double was, scaled, measured;
 
-	(void)state;
 	record_slow(&recording);
 	was = replay(&recording, WEIR_REPLAY_RECORDED).result.spread;
 	scaled = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
@@ -154,7 +146,7 @@ static void replay_of_the_policy_in_use_is_near_to_the_recording(void **state) {
 	free(recording.flows);
 }
 
-static void policies_that_listen_relieve_the_slow_backend(void **state) {
+TEST(policies_that_listen_relieve_the_slow_backend) {
 	static const enum weir_policy listening[] = {WEIR_POLICY_LEAST_LOADED,
 		WEIR_POLICY_POWER_OF_TWO, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
 		WEIR_POLICY_FAIR_SHARE};
@@ -162,7 +154,6 @@ static void policies_that_listen_relieve_the_slow_backend(void **state) {
 		WEIR_POLICY_ROUND_ROBIN, WEIR_POLICY_RANDOM, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	struct recording recording;
 
-	(void)state;
 	record_slow(&recording);
 	for (size_t i = 0; i < sizeof(listening) / sizeof(listening[0]); i++) {
 		assert_true(replay(&recording, (int)listening[i]).flows_of[0] < FLOWS / 20);
@@ -174,11 +165,10 @@ static void policies_that_listen_relieve_the_slow_backend(void **state) {
 	free(recording.flows);
 }
 
-static void weights_and_subsets_are_those_of_the_service(void **state) {
+TEST(weights_and_subsets_are_those_of_the_service) {
 	struct recording recording;
 	struct outcome outcome;
 
-	(void)state;
 	record_equal(&recording);
 	recording.backends[1].weight = 300;
 	recording.backends[2].weight = 0;
@@ -204,11 +194,10 @@ static void weights_and_subsets_are_those_of_the_service(void **state) {
 	free(recording.flows);
 }
 
-static void limits_spill_or_reject(void **state) {
+TEST(limits_spill_or_reject) {
 	struct recording recording;
 	struct outcome outcome;
 
-	(void)state;
 	record_slow(&recording);
 	recording.params.settings.max_active_flows = 1; // of each worker
 	outcome = replay(&recording, WEIR_POLICY_ROUND_ROBIN);
@@ -228,10 +217,9 @@ static void limits_spill_or_reject(void **state) {
 	free(recording.flows);
 }
 
-static void recordings_of_nothing_and_of_one_flow(void **state) {
+TEST(recordings_of_nothing_and_of_one_flow) {
 	struct recording recording;
 
-	(void)state;
 	record_equal(&recording);
 	for (uint32_t flows = 0; flows <= 1; flows++) {
 		recording.params.flow_count = flows;
@@ -245,30 +233,14 @@ static void recordings_of_nothing_and_of_one_flow(void **state) {
 	free(recording.flows);
 }
 
-static void policies_that_need_more_are_refused(void **state) {
+TEST(policies_that_need_more_are_refused) {
 	struct recording recording;
 	struct weir_replay *replay;
 
-	(void)state;
 	record_equal(&recording);
 	assert_int_equal(
 		weir_replay_create(&recording.params, WEIR_POLICY_COUNT, &replay), -EINVAL);
 	assert_true(weir_replay_can(WEIR_POLICY_MAGLEV));
 	assert_true(weir_replay_can(WEIR_POLICY_FAIR_SHARE));
 	free(recording.flows);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(recording_replayed_is_itself),
-		cmocka_unit_test(slices_make_no_difference),
-		cmocka_unit_test(replay_of_the_policy_in_use_is_near_to_the_recording),
-		cmocka_unit_test(policies_that_listen_relieve_the_slow_backend),
-		cmocka_unit_test(weights_and_subsets_are_those_of_the_service),
-		cmocka_unit_test(limits_spill_or_reject),
-		cmocka_unit_test(recordings_of_nothing_and_of_one_flow),
-		cmocka_unit_test(policies_that_need_more_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,7 +166,9 @@ static void expect_packet(struct lab *lab, const char *backend, const char *sour
 	assert_int_equal(packet.reset, reset);
 }
 
-static void syn_leaves_encapsulated_to_the_backend(void **state) {
+TEST_GROUP(enter);
+
+TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	static const struct {
 		const char *backend, *source, *vip;
 	} cases[] = {
@@ -194,7 +196,7 @@ static void syn_leaves_encapsulated_to_the_backend(void **state) {
 }
 
 // As weir-control does it: without a port's source the kernel's, with one that one.
-static void outer_source_is_the_one_that_was_asked_for(void **state) {
+TEST(outer_source_is_the_one_that_was_asked_for, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -207,7 +209,7 @@ static void outer_source_is_the_one_that_was_asked_for(void **state) {
 }
 
 // A host that forwards gives its VIPs such routes.
-static void unreachable_vips_are_reached(void **state) {
+TEST(unreachable_vips_are_reached, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP6);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -227,7 +229,7 @@ static void unreachable_vips_are_reached(void **state) {
 	SHELL("ip -6 route del unreachable 2001:db8:f::/64");
 }
 
-static void local_vip_is_not_the_data_path(void **state) {
+TEST(local_vip_is_not_the_data_path, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -244,7 +246,7 @@ static void local_vip_is_not_the_data_path(void **state) {
 }
 
 // What rp_filter does to a host whose VIPs have unreachable routes, or other interfaces.
-static void answers_that_would_be_dropped_are_told(void **state) {
+TEST(answers_that_would_be_dropped_are_told, setup, teardown) {
 	static const struct {
 		const char *filter, *route; // to the VIP
 		bool let_in;
@@ -281,7 +283,7 @@ static void answers_that_would_be_dropped_are_told(void **state) {
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
-static void packets_that_waited_here_are_an_excuse(void **state) {
+TEST(packets_that_waited_here_are_an_excuse, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -301,7 +303,7 @@ static void packets_that_waited_here_are_an_excuse(void **state) {
 }
 
 // Fail closed: no packet takes the default route to the VIP.
-static void nothing_leaves_while_the_device_is_down(void **state) {
+TEST(nothing_leaves_while_the_device_is_down, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -324,7 +326,7 @@ static bool is_lost(void *context) {
 	return ((struct lab *)context)->lost[0] != '\0';
 }
 
-static void deleted_device_is_told_once(void **state) {
+TEST(deleted_device_is_told_once, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow = {0};
 	struct lab *lab = *state;
@@ -340,7 +342,7 @@ static void deleted_device_is_told_once(void **state) {
 }
 
 // The socket is closed after the flow: its RST still goes to the backend.
-static void reset_of_an_ended_flow_goes_to_its_backend(void **state) {
+TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	static const uint8_t ack[] = {0x50, 0x04, 0, 0};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow, ended;
@@ -368,7 +370,7 @@ static void reset_of_an_ended_flow_goes_to_its_backend(void **state) {
 }
 
 // Any user may bind a socket to the device.
-static void packets_of_others_are_dropped(void **state) {
+TEST(packets_of_others_are_dropped, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct sockaddr_in any = {.sin_family = AF_INET}, vip = any, own = any;
 	int stranger = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -395,7 +397,7 @@ static void packets_of_others_are_dropped(void **state) {
 	close(datagram);
 }
 
-static void taken_ports_are_left_out(void **state) {
+TEST(taken_ports_are_left_out, setup, teardown) {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -428,11 +430,10 @@ static unsigned int count_lines(const char *command) {
 
 // Former processes leave their rules: they are replaced, also those of another user. A process that
 // runs keeps its own.
-static void rules_do_not_pile_up(void **state) {
+TEST(rules_do_not_pile_up) {
 	struct weir_data_path_tunnel first, second;
 	char why[256];
 
-	(void)state;
 	for (uid_t uid = 1000; uid < 1003; uid++) {
 		assert_int_equal(weir_data_path_tunnel_open(uid, &first, why, sizeof(why)), 0);
 		assert_string_equal(first.name, "weir-check");
@@ -454,24 +455,4 @@ static void rules_do_not_pile_up(void **state) {
 	weir_data_path_tunnel_close(&first);
 	weir_data_path_tunnel_close(&second);
 	assert_int_equal(count_lines("ip route show table 47770"), 1); // unreachable
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(syn_leaves_encapsulated_to_the_backend),
-		T(outer_source_is_the_one_that_was_asked_for),
-		T(unreachable_vips_are_reached),
-		T(local_vip_is_not_the_data_path),
-		T(answers_that_would_be_dropped_are_told),
-		T(packets_that_waited_here_are_an_excuse),
-		T(nothing_leaves_while_the_device_is_down),
-		T(deleted_device_is_told_once),
-		T(reset_of_an_ended_flow_goes_to_its_backend),
-		T(packets_of_others_are_dropped),
-		T(taken_ports_are_left_out),
-		cmocka_unit_test(rules_do_not_pile_up),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
 }

@@ -16,7 +16,7 @@ static const uint8_t inner6[60] = {0x60 | TOS >> 4, (TOS & 0xf) << 4, 0, 0, 0, 2
 	0xff};
 
 // docs/reference/packet-formats.md, by hand; the checksums by another implementation.
-static void outer_headers_are_those_of_the_dataplane(void **state) {
+TEST(outer_headers_are_those_of_the_dataplane) {
 #define SOURCE6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2
 #define BACKEND6 0x20, 0x01, 0x0d, 0xb8, 0, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11
 	static const struct {
@@ -41,7 +41,6 @@ static void outer_headers_are_those_of_the_dataplane(void **state) {
 			{0x6b, 0x91, 0x23, 0x45, 0, 60, 41, 64, SOURCE6, BACKEND6}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_address backend = watch_lab_address(cases[i].backend);
 		struct weir_address source = watch_lab_address(cases[i].source);
@@ -56,22 +55,20 @@ static void outer_headers_are_those_of_the_dataplane(void **state) {
 	}
 }
 
-static void outer_flow_label_is_never_zero(void **state) {
+TEST(outer_flow_label_is_never_zero) {
 	struct weir_address backend = watch_lab_address("2001:db8:a::11");
 	uint8_t header[WEIR_DATA_PATH_OUTER_BYTES];
 	struct weir_data_path_outer outer;
 
-	(void)state;
 	weir_data_path_outer_init(&outer, &backend, &backend, 0, 0xfff);
 	weir_data_path_outer_fill(&outer, inner4, sizeof(inner4), header);
 	assert_memory_equal(header, ((uint8_t[4]){0x6b, 0x90, 0, 1}), 4);
 }
 
-static void packets_are_read(void **state) {
+TEST(packets_are_read) {
 	struct weir_data_path_packet packet;
 	struct weir_address address;
 
-	(void)state;
 	assert_true(weir_data_path_packet_read(inner4, sizeof(inner4), &packet));
 	address = watch_lab_address("10.0.0.2");
 	assert_memory_equal(&packet.source, &address, sizeof(address));
@@ -97,10 +94,9 @@ static void expect_refused(const uint8_t *good, size_t bytes, size_t at, uint8_t
 	assert_false(weir_data_path_packet_read(bad, bytes, &packet));
 }
 
-static void packets_of_other_kinds_are_refused(void **state) {
+TEST(packets_of_other_kinds_are_refused) {
 	struct weir_data_path_packet packet;
 
-	(void)state;
 	for (size_t bytes = 0; bytes < sizeof(inner6); bytes++) {
 		uint8_t cut[sizeof(inner6)];
 
@@ -119,15 +115,4 @@ static void packets_of_other_kinds_are_refused(void **state) {
 	expect_refused(inner4, sizeof(inner4), 9, 17); // UDP
 	expect_refused(inner6, sizeof(inner6), 5, 21); // payload length
 	expect_refused(inner6, sizeof(inner6), 6, 44); // fragment header
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(outer_headers_are_those_of_the_dataplane),
-		cmocka_unit_test(outer_flow_label_is_never_zero),
-		cmocka_unit_test(packets_are_read),
-		cmocka_unit_test(packets_of_other_kinds_are_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "data_path_ports.h"
+#include "test.h"
 
 #define FIRST 63487
 
-static void ports_are_all_given_once_and_then_none(void **state) {
+TEST(ports_are_all_given_once_and_then_none) {
 	static bool seen[WEIR_DATA_PATH_PORTS];
 	struct weir_data_path_ports ports;
 
-	(void)state;
 	weir_data_path_ports_init(&ports, FIRST);
 	for (uint32_t i = 0; i < WEIR_DATA_PATH_PORTS; i++) {
 		int port = weir_data_path_ports_take(&ports);
@@ -32,11 +26,10 @@ static void ports_are_all_given_once_and_then_none(void **state) {
 }
 
 // What arrives late for a connection finds no new one: its port is taken again last.
-static void ports_are_taken_again_last(void **state) {
+TEST(ports_are_taken_again_last) {
 	struct weir_data_path_ports ports;
 	int first;
 
-	(void)state;
 	weir_data_path_ports_init(&ports, FIRST);
 	for (int round = 0; round < 3; round++) {
 		first = weir_data_path_ports_take(&ports);
@@ -52,7 +45,7 @@ static void ports_are_taken_again_last(void **state) {
 	}
 }
 
-static void ports_are_none_that_the_kernel_gives(void **state) {
+TEST(ports_are_none_that_the_kernel_gives) {
 	static const struct {
 		uint16_t low, high;
 		unsigned int place;
@@ -72,20 +65,9 @@ static void ports_are_none_that_the_kernel_gives(void **state) {
 		{2047, 61438, 2, -EADDRINUSE},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(
 			weir_data_path_ports_block(cases[i].low, cases[i].high, cases[i].place),
 			cases[i].first);
 	}
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ports_are_all_given_once_and_then_none),
-		cmocka_unit_test(ports_are_taken_again_last),
-		cmocka_unit_test(ports_are_none_that_the_kernel_gives),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

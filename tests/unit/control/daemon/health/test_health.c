@@ -160,11 +160,11 @@ static void rise_and_fall(struct lab *lab, const char *address) {
 	assert_int_equal(status_of(lab, 7).streak, 2);
 }
 
-static void health_rises_and_falls_over_ipv4(void **state) {
+TEST(health_rises_and_falls_over_ipv4) {
 	rise_and_fall(*state, "127.0.0.1");
 }
 
-static void health_rises_and_falls_over_ipv6(void **state) {
+TEST(health_rises_and_falls_over_ipv6) {
 	rise_and_fall(*state, "::1");
 }
 
@@ -177,7 +177,7 @@ static bool has_passed(void *context) {
 }
 
 // Two failures, then passes: a fall of 3 is not reached, and the count starts anew.
-static void health_survives_fewer_failures_than_fall(void **state) {
+TEST(health_survives_fewer_failures_than_fall) {
 	struct lab *lab = *state;
 
 	lab->check.interval_ms = 100;
@@ -207,7 +207,7 @@ static bool are_both_healthy(void *context) {
 }
 
 // Who is far from use is checked ten times less often.
-static void health_of_the_far_is_checked_at_a_slower_pace(void **state) {
+TEST(health_of_the_far_is_checked_at_a_slower_pace) {
 	struct lab *lab = *state;
 	uint64_t near, far;
 
@@ -230,7 +230,7 @@ static void health_of_the_far_is_checked_at_a_slower_pace(void **state) {
 }
 
 // A failure is followed up at once; so is a pass of one that refused.
-static void health_of_the_far_changes_at_full_speed(void **state) {
+TEST(health_of_the_far_changes_at_full_speed) {
 	struct lab *lab = *state;
 
 	add(lab, 7, "127.0.0.1");
@@ -257,7 +257,7 @@ static bool has_more_checks(void *context) {
 }
 
 // Who comes near is not left to wait for the slow pace's next check.
-static void health_of_who_comes_near_is_checked_soon(void **state) {
+TEST(health_of_who_comes_near_is_checked_soon) {
 	struct lab *lab = *state;
 	uint64_t begin;
 
@@ -273,7 +273,7 @@ static void health_of_who_comes_near_is_checked_soon(void **state) {
 	assert_true(uv_hrtime() - begin < 1000 * 1000000ull);
 }
 
-static void health_of_a_starting_backend_that_fails_is_refusing(void **state) {
+TEST(health_of_a_starting_backend_that_fails_is_refusing) {
 	struct lab *lab = *state;
 
 	close_port(lab);
@@ -289,7 +289,7 @@ static bool has_passed_ten_times(void *context) {
 }
 
 // What a restarted control process adopts is not reported again.
-static void health_begins_in_the_initial_state(void **state) {
+TEST(health_begins_in_the_initial_state) {
 	struct lab *lab = *state;
 
 	add(lab, 7, "127.0.0.1");
@@ -304,7 +304,7 @@ static bool has_ended(void *context) {
 }
 
 // Out of descriptors: that says nothing about the backend.
-static void health_failures_of_our_own_do_not_count(void **state) {
+TEST(health_failures_of_our_own_do_not_count) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
 
@@ -328,7 +328,7 @@ static void health_failures_of_our_own_do_not_count(void **state) {
 
 // --- configuring --------------------------------------------------------------------------
 
-static void health_configure_goes_on_with_what_is_the_same(void **state) {
+TEST(health_configure_goes_on_with_what_is_the_same) {
 	struct lab *lab = *state;
 	struct weir_config_health_check same = lab->check;
 	uint64_t passes;
@@ -355,7 +355,7 @@ static void health_configure_goes_on_with_what_is_the_same(void **state) {
 	assert_int_equal(lab->calls, 0);
 }
 
-static void health_configure_drops_what_is_not_listed(void **state) {
+TEST(health_configure_drops_what_is_not_listed) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
 
@@ -376,7 +376,7 @@ static void health_configure_drops_what_is_not_listed(void **state) {
 	assert_int_equal(weir_health_status(lab->health, 65535, false, &status), -ENOENT);
 }
 
-static void health_callback_may_configure(void **state) {
+TEST(health_callback_may_configure) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
 
@@ -391,7 +391,7 @@ static void health_callback_may_configure(void **state) {
 	assert_int_equal(weir_health_status(lab->health, 3, false, &status), -ENOENT);
 }
 
-static void health_configure_refuses_nonsense_as_a_whole(void **state) {
+TEST(health_configure_refuses_nonsense_as_a_whole) {
 	struct lab *lab = *state;
 	struct weir_config_health_check bad = lab->check;
 	struct weir_health_status status;
@@ -431,7 +431,7 @@ static unsigned int open_descriptors(void) {
 	return count;
 }
 
-static void health_of_many_is_bounded(void **state) {
+TEST(health_of_many_is_bounded) {
 	struct lab *lab = *state;
 	unsigned int before = open_descriptors(), most = 0;
 	struct rlimit limit;
@@ -466,7 +466,7 @@ static uint64_t all_passes(struct lab *lab) {
 
 // 3900 backends that are silent for 400 ms each, far more than can be in flight: 100 others are
 // still checked five times in two seconds.
-static void health_of_refusing_backends_delays_no_others(void **state) {
+TEST(health_of_refusing_backends_delays_no_others) {
 	struct lab *lab = *state;
 	struct rlimit limit;
 	uint64_t before;
@@ -493,7 +493,7 @@ static void health_of_refusing_backends_delays_no_others(void **state) {
 }
 
 // 1000 backends, one second: about 50 each 50 ms, also in the second round.
-static void health_of_many_is_spread_over_the_interval(void **state) {
+TEST(health_of_many_is_spread_over_the_interval) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), before = 0, most = 0;
 
@@ -514,7 +514,7 @@ static void health_of_many_is_spread_over_the_interval(void **state) {
 	assert_in_range(most, 1, 400);
 }
 
-static void health_free_in_flight_is_silent(void **state) {
+TEST(health_free_in_flight_is_silent) {
 	struct lab *lab = *state;
 
 	lab->check.timeout_ms = 100;
@@ -540,8 +540,11 @@ static int enter(void **state) {
 	return r;
 }
 
+TEST_GROUP(enter);
+TEST_EACH(setup, teardown);
+
 // Those of one configuration begin together, and do not stay together.
-static void checks_get_places_of_their_own(void **state) {
+TEST(checks_get_places_of_their_own) {
 	struct lab *lab = *state;
 	unsigned int twice = 0;
 
@@ -556,30 +559,4 @@ static void checks_get_places_of_their_own(void **state) {
 		twice += status_of(lab, i).passes >= 2;
 	}
 	assert_in_range(twice, 10, 90);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(health_rises_and_falls_over_ipv4),
-		TEST(health_rises_and_falls_over_ipv6),
-		TEST(health_survives_fewer_failures_than_fall),
-		TEST(health_of_the_far_is_checked_at_a_slower_pace),
-		TEST(health_of_the_far_changes_at_full_speed),
-		TEST(health_of_who_comes_near_is_checked_soon),
-		TEST(health_of_a_starting_backend_that_fails_is_refusing),
-		TEST(health_begins_in_the_initial_state),
-		TEST(health_failures_of_our_own_do_not_count),
-		TEST(health_configure_goes_on_with_what_is_the_same),
-		TEST(health_configure_drops_what_is_not_listed),
-		TEST(health_callback_may_configure),
-		TEST(health_configure_refuses_nonsense_as_a_whole),
-		TEST(health_of_many_is_bounded),
-		TEST(health_of_refusing_backends_delays_no_others),
-		TEST(health_of_many_is_spread_over_the_interval),
-		TEST(health_free_in_flight_is_silent),
-		cmocka_unit_test_setup_teardown(checks_get_places_of_their_own, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
 }

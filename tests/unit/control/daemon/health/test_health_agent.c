@@ -3,17 +3,13 @@
 // What agents have to do with checks: checks of type agent, which run elsewhere, and the slower
 // pace of backends that are idle.
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "health.h"
+#include "test.h"
 #include "watch_lab.h"
 
 #define PORT 8089
@@ -91,8 +87,11 @@ static struct weir_health_status status_of(const struct lab *lab) {
 	return status;
 }
 
+TEST_GROUP(watch_lab_enter);
+TEST_EACH(setup, teardown);
+
 // rise and fall are those of any check; nothing runs by itself.
-static void agent_answers_are_a_verdict(void **state) {
+TEST(agent_answers_are_a_verdict) {
 	static const struct {
 		enum weir_probe_outcome outcome;
 		unsigned int calls;
@@ -117,7 +116,7 @@ static void agent_answers_are_a_verdict(void **state) {
 }
 
 // What agents answer is no verdict where the check is another.
-static void other_checks_are_not_told(void **state) {
+TEST(other_checks_are_not_told) {
 	struct lab *lab = *state;
 
 	configure(lab, WEIR_CHECK_TCP);
@@ -134,7 +133,7 @@ static bool is_settled(void *context) {
 	return ((struct lab *)context)->verdict == WEIR_HEALTH_VERDICT_PASSING;
 }
 
-static void idle_is_checked_at_its_own_pace(void **state) {
+TEST(idle_is_checked_at_its_own_pace) {
 	struct lab *lab = *state;
 	uint64_t passes;
 
@@ -152,15 +151,4 @@ static void idle_is_checked_at_its_own_pace(void **state) {
 	watch_lab_idle(&lab->loop, 400);
 	assert_in_range(status_of(lab).passes - passes, 8, 22);
 	weir_health_set_idle(lab->health, 999, 1000); // not checked: nothing happens
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(agent_answers_are_a_verdict),
-		TEST(other_checks_are_not_told),
-		TEST(idle_is_checked_at_its_own_pace),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What HTTP probes make of answers, in parts of every size.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "health_answer.h"
 #include "health_state.h"
+#include "test.h"
 
 static struct weir_config_health_check check_of(const char *body) {
 	struct weir_config_health_check check = {
@@ -41,11 +38,10 @@ static bool has(
 	return weir_health_answer_judge(&answer, 200, detail, sizeof(detail)) == WEIR_PROBE_PASSED;
 }
 
-static void body_is_found_in_parts_of_any_size(void **state) {
+TEST(body_is_found_in_parts_of_any_size) {
 	static const char letters[] = "ab";
 	char body[12], text[24];
 
-	(void)state;
 	// Every word of up to 4 letters in texts of two letters, against strstr.
 	srandom(7);
 	for (int round = 0; round < 20000; round++) {
@@ -68,19 +64,17 @@ static void body_is_found_in_parts_of_any_size(void **state) {
 	}
 }
 
-static void body_may_contain_zeroes(void **state) {
+TEST(body_may_contain_zeroes) {
 	static const char text[] = "a\0b\0ready\0";
 	struct weir_config_health_check check = check_of("ready");
 
-	(void)state;
 	assert_true(has(&check, text, sizeof(text), 3));
 }
 
-static void body_beyond_64_kib_is_not_looked_at(void **state) {
+TEST(body_beyond_64_kib_is_not_looked_at) {
 	struct weir_config_health_check check = check_of("ready");
 	char *text = malloc(WEIR_HEALTH_BODY_BYTES + 16);
 
-	(void)state;
 	memset(text, ' ', WEIR_HEALTH_BODY_BYTES + 16);
 	memcpy(text + WEIR_HEALTH_BODY_BYTES - 5, "ready", 5);
 	assert_true(has(&check, text, WEIR_HEALTH_BODY_BYTES + 16, 4096));
@@ -92,11 +86,10 @@ static void body_beyond_64_kib_is_not_looked_at(void **state) {
 	free(text);
 }
 
-static void longest_text_is_found(void **state) {
+TEST(longest_text_is_found) {
 	struct weir_config_health_check check = check_of("");
 	char text[600];
 
-	(void)state;
 	memset(check.body, 'a', 254);
 	check.body[254] = 'b';
 	check.body[255] = '\0';
@@ -134,8 +127,7 @@ static struct weir_report report_by(struct weir_config_health_check check,
 #define REPORT(status, expected, ...) \
 	report_by(check_of("ok"), (const char *const[]){__VA_ARGS__, NULL}, status, expected)
 
-static void header_says_the_state(void **state) {
-	(void)state;
+TEST(header_says_the_state) {
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-Stat: down\r\n").word,
 		WEIR_HEALTH_WORD_NONE);
 	assert_int_equal(REPORT(503, "passed: HTTP 503, lame-duck", "HTTP/1.1 503 Gone\r\n",
@@ -159,21 +151,19 @@ static void header_says_the_state(void **state) {
 		"HTTP 503, lame-duck");
 }
 
-static void header_that_is_no_state_says_nothing(void **state) {
+TEST(header_that_is_no_state_says_nothing) {
 	static const char *const headers[] = {"X-Weir-State: nothing\r\n", "X-Weir-State:\r\n",
 		"X-Weir-State: lame\r\n", "X-Weir-State: lame-duckling\r\n", "X-Weir-State\r\n",
 		": down\r\n", "X-Weir-State : down\r\n", "\r\n", "", "HTTP/", "HTT",
 		"X-Weir-State: down down\r\n"};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
 		assert_int_equal(
 			REPORT(200, "passed: HTTP 200", headers[i]).word, WEIR_HEALTH_WORD_NONE);
 	}
 }
 
-static void header_of_an_interim_answer_does_not_count(void **state) {
-	(void)state;
+TEST(header_of_an_interim_answer_does_not_count) {
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "HTTP/1.1 103 Early Hints\r\n",
 				 "X-Weir-State: down\r\n", "\r\n", "HTTP/1.1 200 OK\r\n")
 				 .word,
@@ -187,12 +177,11 @@ static void header_of_an_interim_answer_does_not_count(void **state) {
 			  .orca = orca_}, \
 		(const char *const[]){__VA_ARGS__, NULL}, 200, expected)
 
-static void header_says_the_load(void **state) {
+TEST(header_says_the_load) {
 	struct weir_report report = LOAD(true, "passed: HTTP 200", "Server: x\r\n",
 		"endpoint-load-metrics: TEXT cpu_utilization=0.3,rps_fractional:10,eps=1\r\n",
 		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "X-Weir-State: ready\r\n");
 
-	(void)state;
 	assert_int_equal(report.given, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(REQUESTS) |
 					       WEIR_REPORT(ERRORS) | WEIR_REPORT(WEIGHT));
 	assert_true(report.utilization == 0.3);
@@ -207,14 +196,13 @@ static void header_says_the_load(void **state) {
 	assert_int_equal(report.given, 0);
 }
 
-static void load_that_cannot_be_is_refused_and_shown(void **state) {
+TEST(load_that_cannot_be_is_refused_and_shown) {
 	struct weir_config_health_check check = {
 		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
 	struct weir_health_answer answer;
 	static const char line[] = "endpoint-load-metrics: TEXT cpu_utilization=nan\r\n";
 	char detail[96];
 
-	(void)state;
 	weir_health_answer_init(&answer, &check);
 	weir_health_answer_header(&answer, line, sizeof(line) - 1);
 	assert_int_equal(
@@ -224,7 +212,7 @@ static void load_that_cannot_be_is_refused_and_shown(void **state) {
 }
 
 // No answer does harm, whatever is in it: lines of every kind, mutated.
-static void mutated_headers_do_no_harm(void **state) {
+TEST(mutated_headers_do_no_harm) {
 	static const char *const lines[] = {"X-Weir-State: lame-duck\r\n",
 		"endpoint-load-metrics: TEXT cpu_utilization=0.3, named_metrics.a=4\r\n",
 		"endpoint-load-metrics: JSON {\"cpu_utilization\": 0.3}\r\n",
@@ -235,7 +223,6 @@ static void mutated_headers_do_no_harm(void **state) {
 		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
 	int taken = 0;
 
-	(void)state;
 	strcpy(check.body, "aab");
 	srandom(11);
 	for (int round = 0; round < 100000; round++) {
@@ -261,11 +248,10 @@ static void mutated_headers_do_no_harm(void **state) {
 	assert_in_range(taken, 10000, 90000);
 }
 
-static void answer_ends_once_nothing_more_matters(void **state) {
+TEST(answer_ends_once_nothing_more_matters) {
 	struct weir_config_health_check check = check_of("ok");
 	struct weir_health_answer answer;
 
-	(void)state;
 	weir_health_answer_init(&answer, &check);
 	assert_true(weir_health_answer_body(&answer, "o", 1));
 	assert_false(weir_health_answer_body(&answer, "k", 1));
@@ -274,22 +260,4 @@ static void answer_ends_once_nothing_more_matters(void **state) {
 	weir_health_answer_init(&answer, &check);
 	assert_true(weir_health_answer_body(&answer, "anything", 8));
 	assert_false(answer.enough);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(body_is_found_in_parts_of_any_size),
-		cmocka_unit_test(body_may_contain_zeroes),
-		cmocka_unit_test(body_beyond_64_kib_is_not_looked_at),
-		cmocka_unit_test(longest_text_is_found),
-		cmocka_unit_test(header_says_the_state),
-		cmocka_unit_test(header_that_is_no_state_says_nothing),
-		cmocka_unit_test(header_of_an_interim_answer_does_not_count),
-		cmocka_unit_test(header_says_the_load),
-		cmocka_unit_test(load_that_cannot_be_is_refused_and_shown),
-		cmocka_unit_test(mutated_headers_do_no_harm),
-		cmocka_unit_test(answer_ends_once_nothing_more_matters),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

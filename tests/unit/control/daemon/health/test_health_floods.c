@@ -130,7 +130,9 @@ static struct result probe_flood(
 
 static const char too_much[] = "more than 1024 KiB were sent";
 
-static void floods_of_http_end_the_probe(void **state) {
+TEST_GROUP(watch_lab_enter);
+
+TEST(floods_of_http_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
 		.status_first = 200,
 		.status_last = 399,
@@ -140,7 +142,6 @@ static void floods_of_http_end_the_probe(void **state) {
 		.orca = true};
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-	(void)state;
 	assert_string_equal(
 		probe_flood(FLOOD(CHUNKED "0\r\n", "endpoint-load-metrics: TEXT rps=1\r\n"), &check)
 			.detail,
@@ -155,13 +156,12 @@ static void floods_of_http_end_the_probe(void **state) {
 		"HTTP 200, body without \"never\"");
 }
 
-static void floods_of_grpc_end_the_probe(void **state) {
+TEST(floods_of_grpc_end_the_probe) {
 	static const struct weir_config_health_check check = {
 		.type = WEIR_CHECK_GRPC, .timeout_ms = 3000};
 #define SETTINGS "\0\0\0\4\0\0\0\0\0"
 #define STATUS_200 "\0\0\1\1\4\0\0\0\1\x88"
 
-	(void)state;
 	assert_string_equal( // data without any
 		probe_flood(FLOOD(SETTINGS STATUS_200, "\0\0\0\0\0\0\0\0\1"), &check).detail,
 		too_much);
@@ -174,24 +174,13 @@ static void floods_of_grpc_end_the_probe(void **state) {
 }
 
 // Not even the handshake is begun.
-static void floods_of_tls_end_the_probe(void **state) {
+TEST(floods_of_tls_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTPS,
 		.status_first = 200,
 		.status_last = 399,
 		.timeout_ms = 3000,
 		.path = "/"};
 
-	(void)state;
 	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // "hello" requests
 	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // changes of the cipher
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(floods_of_http_end_the_probe),
-		cmocka_unit_test(floods_of_grpc_end_the_probe),
-		cmocka_unit_test(floods_of_tls_end_the_probe),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

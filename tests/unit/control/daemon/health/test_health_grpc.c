@@ -32,11 +32,10 @@ static void expect(const char *address, uint16_t port, const struct weir_config_
 	probe_expect(address, port, check, outcome, detail, check->grpc_service);
 }
 
-static void grpc_probe_passes_when_the_service_serves(void **state) {
+TEST(grpc_probe_passes_when_the_service_serves) {
 	static const char *const addresses[] = {"127.0.0.1", "::1"};
 	char name[256] = "long-";
 
-	(void)state;
 	memset(name + 5, 'x', 200);
 	name[205] = '\0';
 	for (int i = 0; i < 2; i++) {
@@ -50,10 +49,9 @@ static void grpc_probe_passes_when_the_service_serves(void **state) {
 	}
 }
 
-static void grpc_probe_fails_with_the_reason(void **state) {
+TEST(grpc_probe_fails_with_the_reason) {
 	struct weir_config_health_check check = check_of("not-serving");
 
-	(void)state;
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_SERVING");
 	check = check_of("absent");
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_FOUND: no such service");
@@ -67,7 +65,7 @@ static void grpc_probe_fails_with_the_reason(void **state) {
 	assert_int_equal(probe_curl("127.0.0.1", HTTP_PORT, &check, 0).outcome, WEIR_PROBE_FAILED);
 }
 
-static void grpc_probe_verifies_the_certificate(void **state) {
+TEST(grpc_probe_verifies_the_certificate) {
 	const struct lab *lab = *state;
 	struct weir_config_health_check check = check_of("serving");
 	struct result result;
@@ -95,8 +93,7 @@ static int answer(size_t n, const char *bytes) {
 	return status;
 }
 
-static void grpc_answers_of_every_form(void **state) {
-	(void)state;
+TEST(grpc_answers_of_every_form) {
 	assert_int_equal(answer(7, "\0\0\0\0\2\x08\1"), WEIR_GRPC_SERVING);
 	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // no field: UNKNOWN
 	// Fields that are not known are stepped over; of a field given twice the last one counts.
@@ -155,13 +152,4 @@ static int stop_servers(void **state) {
 	return 0;
 }
 
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grpc_probe_passes_when_the_service_serves),
-		cmocka_unit_test(grpc_probe_fails_with_the_reason),
-		cmocka_unit_test(grpc_probe_verifies_the_certificate),
-		cmocka_unit_test(grpc_answers_of_every_form),
-	};
-
-	return cmocka_run_group_tests(tests, start_servers, stop_servers);
-}
+TEST_GROUP(start_servers, stop_servers);

@@ -7,10 +7,11 @@
 
 #include "http_lab.h"
 
-static void http_probe_passes_on_a_status_in_range(void **state) {
+TEST_GROUP(http_lab_start, http_lab_stop);
+
+TEST(http_probe_passes_on_a_status_in_range) {
 	static const char *const addresses[] = {"127.0.0.1", "::1"};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct weir_config_health_check check = check_of("/healthz");
 
@@ -25,28 +26,25 @@ static void http_probe_passes_on_a_status_in_range(void **state) {
 	}
 }
 
-static void http_probe_follows_no_redirect(void **state) {
+TEST(http_probe_follows_no_redirect) {
 	struct weir_config_health_check check = check_of("/moved");
 
-	(void)state;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 301");
 	check.status_last = 299;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 301");
 }
 
-static void http_probe_sends_the_host_header(void **state) {
+TEST(http_probe_sends_the_host_header) {
 	struct weir_config_health_check check = check_of("/host");
 
-	(void)state;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 421");
 	strcpy(check.host, "web.example");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
 }
 
-static void http_probe_ignores_proxies_of_the_environment(void **state) {
+TEST(http_probe_ignores_proxies_of_the_environment) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	(void)state;
 	setenv("http_proxy", "http://127.0.0.1:9", 1);
 	setenv("all_proxy", "http://127.0.0.1:9", 1);
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
@@ -54,30 +52,27 @@ static void http_probe_ignores_proxies_of_the_environment(void **state) {
 	unsetenv("all_proxy");
 }
 
-static void http_probe_reads_little_of_a_large_body(void **state) {
+TEST(http_probe_reads_little_of_a_large_body) {
 	struct weir_config_health_check check = check_of("/large");
 	uint64_t start = uv_hrtime();
 
-	(void)state;
 	check.timeout_ms = 1000; // nginx sends it at 100 kB/s: the whole takes 80 s
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	assert_true(uv_hrtime() - start < 1500 * 1000000ull);
 }
 
-static void http_probe_fails_on_what_is_not_http(void **state) {
+TEST(http_probe_fails_on_what_is_not_http) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	(void)state;
 	check.timeout_ms = 300;
 	expect("127.0.0.1", TALKER_PORT, &check, WEIR_PROBE_FAILED, "response is not HTTP");
 	expect("127.0.0.1", CLOSER_PORT, &check, WEIR_PROBE_FAILED, "closed without a response");
 	expect("127.0.0.1", SILENT_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
 }
 
-static void http_probe_fails_on_dead_ports_and_black_holes(void **state) {
+TEST(http_probe_fails_on_dead_ports_and_black_holes) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	(void)state;
 	check.timeout_ms = 200;
 	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
 	expect("::1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
@@ -85,11 +80,10 @@ static void http_probe_fails_on_dead_ports_and_black_holes(void **state) {
 	expect("10.99.0.1", 80, &check, WEIR_PROBE_FAILED, "network is unreachable");
 }
 
-static void http_probe_passes_though_the_loop_was_busy(void **state) {
+TEST(http_probe_passes_though_the_loop_was_busy) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result;
 
-	(void)state;
 	check.timeout_ms = 200;
 	result = probe_curl("127.0.0.1", NGINX_PORT, &check, 600);
 	assert_string_equal(result.detail, "HTTP 200");
@@ -99,10 +93,9 @@ static void http_probe_passes_though_the_loop_was_busy(void **state) {
 	assert_string_equal(result.detail, "timeout after 200 ms");
 }
 
-static void http_probe_wants_text_in_the_body(void **state) {
+TEST(http_probe_wants_text_in_the_body) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	(void)state;
 	strcpy(check.body, "ok");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	strcpy(check.body, "OK");
@@ -116,10 +109,9 @@ static void http_probe_wants_text_in_the_body(void **state) {
 		"HTTP 200, body without \"not in it\"");
 }
 
-static void http_probe_uses_the_method(void **state) {
+TEST(http_probe_uses_the_method) {
 	struct weir_config_health_check check = check_of("/method");
 
-	(void)state;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 405");
 	check.method = WEIR_METHOD_HEAD;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
@@ -130,7 +122,7 @@ static void http_probe_uses_the_method(void **state) {
 // --- limits -------------------------------------------------------------------------------
 
 // Out of descriptors: that says nothing about the backend.
-static void http_probe_without_a_socket_is_unknown(void **state) {
+TEST(http_probe_without_a_socket_is_unknown) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result = {0};
 	struct weir_probe_params params = {
@@ -145,7 +137,6 @@ static void http_probe_without_a_socket_is_unknown(void **state) {
 	struct rlimit before, none;
 	uv_loop_t loop;
 
-	(void)state;
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -166,10 +157,9 @@ static void http_probe_without_a_socket_is_unknown(void **state) {
 	watch_lab_close(&loop);
 }
 
-static void http_probe_leaves_no_time_wait(void **state) {
+TEST(http_probe_leaves_no_time_wait) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	(void)state;
 	for (int i = 0; i < 30; i++) {
 		expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	}
@@ -195,14 +185,13 @@ static bool all_have_results(void *context) {
 	return true;
 }
 
-static void http_probes_run_side_by_side(void **state) {
+TEST(http_probes_run_side_by_side) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct weir_health_http *http[200];
 	struct weir_health_curl *curl;
 	struct crowd crowd = {0};
 	uv_loop_t loop;
 
-	(void)state;
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	for (int round = 0; round < 3; round++) { // the later ones use handles of the pool
@@ -225,7 +214,7 @@ static void http_probes_run_side_by_side(void **state) {
 	watch_lab_close(&loop);
 }
 
-static void http_probe_cancelled_says_nothing(void **state) {
+TEST(http_probe_cancelled_says_nothing) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result = {0};
 	struct weir_probe_params params = {
@@ -239,7 +228,6 @@ static void http_probe_cancelled_says_nothing(void **state) {
 	struct weir_health_http *http;
 	uv_loop_t loop;
 
-	(void)state;
 	check.timeout_ms = 200;
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
@@ -250,25 +238,4 @@ static void http_probe_cancelled_says_nothing(void **state) {
 	assert_int_equal(result.calls, 0);
 	weir_health_curl_free(curl);
 	watch_lab_close(&loop);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(http_probe_passes_on_a_status_in_range),
-		cmocka_unit_test(http_probe_follows_no_redirect),
-		cmocka_unit_test(http_probe_sends_the_host_header),
-		cmocka_unit_test(http_probe_ignores_proxies_of_the_environment),
-		cmocka_unit_test(http_probe_reads_little_of_a_large_body),
-		cmocka_unit_test(http_probe_fails_on_what_is_not_http),
-		cmocka_unit_test(http_probe_fails_on_dead_ports_and_black_holes),
-		cmocka_unit_test(http_probe_passes_though_the_loop_was_busy),
-		cmocka_unit_test(http_probe_wants_text_in_the_body),
-		cmocka_unit_test(http_probe_uses_the_method),
-		cmocka_unit_test(http_probe_without_a_socket_is_unknown),
-		cmocka_unit_test(http_probe_leaves_no_time_wait),
-		cmocka_unit_test(http_probes_run_side_by_side),
-		cmocka_unit_test(http_probe_cancelled_says_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, http_lab_start, http_lab_stop);
 }

@@ -17,7 +17,9 @@ static struct weir_config_health_check tls_check_of(const struct lab *lab, const
 	return check;
 }
 
-static void https_probe_verifies_the_certificate(void **state) {
+TEST_GROUP(http_lab_start, http_lab_stop);
+
+TEST(https_probe_verifies_the_certificate) {
 	static const char *const addresses[] = {"127.0.0.1", "::1"};
 
 	for (int i = 0; i < 2; i++) {
@@ -39,7 +41,7 @@ static void https_probe_verifies_the_certificate(void **state) {
 }
 
 // A group may be so large that one check takes a second of CPU.
-static void https_probe_uses_no_group_of_the_server(void **state) {
+TEST(https_probe_uses_no_group_of_the_server) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 	struct result result;
 
@@ -49,7 +51,7 @@ static void https_probe_uses_no_group_of_the_server(void **state) {
 	assert_non_null(strstr(result.detail, "handshake failure"));
 }
 
-static void https_probe_verifies_the_name(void **state) {
+TEST(https_probe_verifies_the_name) {
 	struct weir_config_health_check check = tls_check_of(*state, "/name");
 	struct result result;
 
@@ -67,7 +69,7 @@ static void https_probe_verifies_the_name(void **state) {
 		"SSL: no alternative certificate subject name matches target host name '::1'");
 }
 
-static void https_probe_fails_on_an_expired_certificate(void **state) {
+TEST(https_probe_fails_on_an_expired_certificate) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 
 	strcpy(check.server_name, "web.example");
@@ -77,7 +79,7 @@ static void https_probe_fails_on_an_expired_certificate(void **state) {
 	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
 }
 
-static void https_probe_fails_on_what_is_not_tls(void **state) {
+TEST(https_probe_fails_on_what_is_not_tls) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 	struct result result;
 
@@ -90,7 +92,7 @@ static void https_probe_fails_on_what_is_not_tls(void **state) {
 }
 
 // A file of authorities that cannot be read is no fault of the backends.
-static void https_probe_without_its_authorities_is_unknown(void **state) {
+TEST(https_probe_without_its_authorities_is_unknown) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 
 	strcpy(check.ca_file, "/nonexistent/ca.pem");
@@ -145,7 +147,7 @@ static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds
 	watch_lab_close(&loop);
 }
 
-static void https_probes_of_two_authorities_are_kept_apart(void **state) {
+TEST(https_probes_of_two_authorities_are_kept_apart) {
 	static const char stranger[] =
 		"SSL certificate problem: unable to get local issuer certificate";
 	const struct turn turns[] = {
@@ -160,7 +162,7 @@ static void https_probes_of_two_authorities_are_kept_apart(void **state) {
 }
 
 // Who does not verify needs no authorities, and leaves none behind for who does.
-static void https_probes_that_do_not_verify_are_kept_apart(void **state) {
+TEST(https_probes_that_do_not_verify_are_kept_apart) {
 	struct turn turns[] = {
 		turn_of(*state, "absent.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
 		turn_of(*state, "absent.pem", true, WEIR_PROBE_UNKNOWN, ""),
@@ -177,7 +179,7 @@ static void https_probes_that_do_not_verify_are_kept_apart(void **state) {
 }
 
 // Those of a service are not read again because another service has others.
-static void https_probes_read_authorities_once(void **state) {
+TEST(https_probes_read_authorities_once) {
 	const struct turn alone[] = {
 		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
 		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
@@ -194,20 +196,4 @@ static void https_probes_read_authorities_once(void **state) {
 	by_turns = (double)(clock() - between) / CLOCKS_PER_SEC;
 	print_message("%.3f s of CPU with one file, %.3f s with two\n", once, by_turns);
 	assert_true(by_turns < 3 * once);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(https_probe_verifies_the_certificate),
-		cmocka_unit_test(https_probe_verifies_the_name),
-		cmocka_unit_test(https_probe_uses_no_group_of_the_server),
-		cmocka_unit_test(https_probe_fails_on_an_expired_certificate),
-		cmocka_unit_test(https_probe_fails_on_what_is_not_tls),
-		cmocka_unit_test(https_probe_without_its_authorities_is_unknown),
-		cmocka_unit_test(https_probes_of_two_authorities_are_kept_apart),
-		cmocka_unit_test(https_probes_that_do_not_verify_are_kept_apart),
-		cmocka_unit_test(https_probes_read_authorities_once),
-	};
-
-	return cmocka_run_group_tests(tests, http_lab_start, http_lab_stop);
 }

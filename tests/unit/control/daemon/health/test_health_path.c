@@ -135,12 +135,15 @@ static void expect_no_result(struct lab *lab, const char *detail) {
 	assert_int_equal(lab->calls, 0);
 }
 
-static void check_without_a_data_path_has_no_result(void **state) {
+TEST_GROUP(enter);
+TEST_EACH(setup, teardown);
+
+TEST(check_without_a_data_path_has_no_result) {
 	expect_no_result(*state, "no result: weir-control runs without --data-path-checks");
 }
 
 // A server at the VIP of this host answers, or refuses: it is no backend.
-static void check_of_a_local_vip_has_no_result(void **state) {
+TEST(check_of_a_local_vip_has_no_result) {
 	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(PORT)};
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -160,7 +163,7 @@ static void check_of_a_local_vip_has_no_result(void **state) {
 	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
-static void check_of_a_silent_backend_fails(void **state) {
+TEST(check_of_a_silent_backend_fails) {
 	static const enum weir_config_check types[] = {
 		WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_HTTPS, WEIR_CHECK_GRPC};
 	struct lab *lab = *state;
@@ -179,7 +182,7 @@ static void check_of_a_silent_backend_fails(void **state) {
 
 // A route that takes all ways back: the answers of a backend would be dropped, so silence says
 // nothing.
-static void check_without_a_way_back_has_no_result(void **state) {
+TEST(check_without_a_way_back_has_no_result) {
 	struct lab *lab = *state;
 
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=2");
@@ -192,7 +195,7 @@ static void check_without_a_way_back_has_no_result(void **state) {
 }
 
 // No route to the backend: as with a check that goes straight there.
-static void check_of_an_unreachable_backend_fails(void **state) {
+TEST(check_of_an_unreachable_backend_fails) {
 	struct lab *lab = *state;
 
 	open_data_path(lab);
@@ -203,7 +206,7 @@ static void check_of_an_unreachable_backend_fails(void **state) {
 }
 
 // Checks that are cancelled give their ports back: there are 2,048.
-static void cancelled_checks_release_their_ports(void **state) {
+TEST(cancelled_checks_release_their_ports) {
 	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
 	struct weir_health_target *targets = calloc(MANY, sizeof(*targets));
 	struct lab *lab = *state;
@@ -228,18 +231,4 @@ static void cancelled_checks_release_their_ports(void **state) {
 		assert_int_equal(weir_health_configure(lab->health, NULL, 0), 0);
 	}
 	free(targets);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(check_without_a_data_path_has_no_result),
-		TEST(check_of_a_local_vip_has_no_result),
-		TEST(check_of_a_silent_backend_fails),
-		TEST(check_without_a_way_back_has_no_result),
-		TEST(check_of_an_unreachable_backend_fails),
-		TEST(cancelled_checks_release_their_ports),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
 }

@@ -58,10 +58,9 @@ static int listen_on(const char *address, uint16_t *ret_port) {
 	return fd;
 }
 
-static void tcp_probe_passes_on_a_listener(void **state) {
+TEST(tcp_probe_passes_on_a_listener) {
 	static const char *const addresses[] = {"127.0.0.1", "::1"};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		uint16_t port;
 		int fd = listen_on(addresses[i], &port);
@@ -73,10 +72,9 @@ static void tcp_probe_passes_on_a_listener(void **state) {
 	}
 }
 
-static void tcp_probe_fails_on_a_dead_port(void **state) {
+TEST(tcp_probe_fails_on_a_dead_port) {
 	static const char *const addresses[] = {"127.0.0.1", "::1"};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		struct result result = probe(addresses[i], 9);
 
@@ -85,10 +83,9 @@ static void tcp_probe_fails_on_a_dead_port(void **state) {
 	}
 }
 
-static void tcp_probe_times_out_in_a_black_hole(void **state) {
+TEST(tcp_probe_times_out_in_a_black_hole) {
 	static const char *const addresses[] = {WATCH_LAB_HOLE4, WATCH_LAB_HOLE6};
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		uint64_t start = uv_hrtime();
 		struct result result = probe(addresses[i], 80);
@@ -100,12 +97,11 @@ static void tcp_probe_times_out_in_a_black_hole(void **state) {
 	}
 }
 
-static void tcp_probe_passes_though_the_loop_was_busy(void **state) {
+TEST(tcp_probe_passes_though_the_loop_was_busy) {
 	struct result result;
 	uint16_t port;
 	int fd = listen_on("127.0.0.1", &port);
 
-	(void)state;
 	result = probe_stalled("127.0.0.1", port, 3 * check.timeout_ms);
 	assert_string_equal(result.detail, "connected");
 	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
@@ -115,10 +111,9 @@ static void tcp_probe_passes_though_the_loop_was_busy(void **state) {
 	close(fd);
 }
 
-static void tcp_probe_fails_without_a_route(void **state) {
+TEST(tcp_probe_fails_without_a_route) {
 	struct result result;
 
-	(void)state;
 	result = probe("10.99.0.1", 80);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	assert_string_equal(result.detail, "network is unreachable");
@@ -128,11 +123,10 @@ static void tcp_probe_fails_without_a_route(void **state) {
 	assert_string_equal(result.detail, "host is unreachable");
 }
 
-static void tcp_probe_leaves_no_time_wait(void **state) {
+TEST(tcp_probe_leaves_no_time_wait) {
 	uint16_t port;
 	int fd = listen_on("127.0.0.1", &port);
 
-	(void)state;
 	for (int i = 0; i < 50; i++) {
 		assert_int_equal(probe("127.0.0.1", port).outcome, WEIR_PROBE_PASSED);
 	}
@@ -140,7 +134,7 @@ static void tcp_probe_leaves_no_time_wait(void **state) {
 	SHELL("! ss -Htan state time-wait | grep -q .");
 }
 
-static void tcp_probe_cancelled_says_nothing(void **state) {
+TEST(tcp_probe_cancelled_says_nothing) {
 	struct result result = {0};
 	struct weir_probe_params params = {
 		.address = watch_lab_address(WATCH_LAB_HOLE4),
@@ -152,7 +146,6 @@ static void tcp_probe_cancelled_says_nothing(void **state) {
 	struct weir_health_tcp *tcp;
 	uv_loop_t loop;
 
-	(void)state;
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_tcp_start(&loop, &params, &tcp), 0);
 	watch_lab_idle(&loop, 20);
@@ -171,16 +164,4 @@ static int enter(void **state) {
 	return r;
 }
 
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tcp_probe_passes_on_a_listener),
-		cmocka_unit_test(tcp_probe_fails_on_a_dead_port),
-		cmocka_unit_test(tcp_probe_times_out_in_a_black_hole),
-		cmocka_unit_test(tcp_probe_passes_though_the_loop_was_busy),
-		cmocka_unit_test(tcp_probe_fails_without_a_route),
-		cmocka_unit_test(tcp_probe_leaves_no_time_wait),
-		cmocka_unit_test(tcp_probe_cancelled_says_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, enter, NULL);
-}
+TEST_GROUP(enter);

@@ -214,7 +214,10 @@ static void expect_silence(struct lab *lab, const char *text) {
 
 // --- HTTP -----------------------------------------------------------------------------------
 
-static void lame_duck_of_a_503_passes(void **state) {
+TEST_GROUP(watch_lab_enter);
+TEST_EACH(setup, teardown);
+
+TEST(lame_duck_of_a_503_passes) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("200 OK", "");
@@ -233,7 +236,7 @@ static void lame_duck_of_a_503_passes(void **state) {
 }
 
 // Bytes that are no text would leave a row of JSON out, and escapes are for no terminal.
-static void detail_of_a_rude_server_is_printable(void **state) {
+TEST(detail_of_a_rude_server_is_printable) {
 	static const char answer[] = // HTTP/2: SETTINGS, HEADERS of a whole response
 		"\0\0\0\4\0\0\0\0\0"
 		"\0\0\x26\1\5\0\0\0\1\x88"
@@ -250,7 +253,7 @@ static void detail_of_a_rude_server_is_printable(void **state) {
 	assert_string_equal(status_of(lab).detail, "UNIMPLEMENTED: no???.");
 }
 
-static void state_is_taken_back_by_an_answer_without_it(void **state) {
+TEST(state_is_taken_back_by_an_answer_without_it) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("503 Draining", "X-Weir-State: lame-duck\r\n");
@@ -277,7 +280,7 @@ static void state_is_taken_back_by_an_answer_without_it(void **state) {
 }
 
 // The words of before a reload, and of before this process.
-static void state_is_taken_back_by_another_check(void **state) {
+TEST(state_is_taken_back_by_another_check) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("200 OK", "X-Weir-State: lame-duck\r\n");
@@ -300,7 +303,7 @@ static void state_is_taken_back_by_another_check(void **state) {
 	assert_string_equal(lab->report.why, "no X-Weir-State any more");
 }
 
-static void down_is_said_again_while_checks_fail(void **state) {
+TEST(down_is_said_again_while_checks_fail) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("200 OK", "X-Weir-State: down\r\n");
@@ -313,7 +316,7 @@ static void down_is_said_again_while_checks_fail(void **state) {
 	assert_string_equal(lab->report.why, "HTTP 200, down");
 }
 
-static void load_is_asked_for_and_handed_on(void **state) {
+TEST(load_is_asked_for_and_handed_on) {
 	struct lab *lab = *state;
 
 	lab->check.orca = true;
@@ -338,7 +341,7 @@ static void use_agent_check(struct lab *lab, bool beside) {
 	configure_as(lab, beside);
 }
 
-static void agent_check_says_words_and_numbers(void **state) {
+TEST(agent_check_says_words_and_numbers) {
 	struct lab *lab = *state;
 	struct weir_report report;
 
@@ -364,7 +367,7 @@ static void agent_check_says_words_and_numbers(void **state) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-static void agent_check_without_a_whole_line_fails(void **state) {
+TEST(agent_check_without_a_whole_line_fails) {
 	struct lab *lab = *state;
 	static char endless[4096];
 
@@ -380,7 +383,7 @@ static void agent_check_without_a_whole_line_fails(void **state) {
 	assert_int_equal(lab->reports, 0);
 }
 
-static void agent_check_sends_its_line(void **state) {
+TEST(agent_check_sends_its_line) {
 	struct lab *lab = *state;
 
 	strcpy(lab->check.send, "state of web");
@@ -391,7 +394,7 @@ static void agent_check_sends_its_line(void **state) {
 	assert_string_equal(lab->heard, "state of web\n");
 }
 
-static void silent_agent_times_out(void **state) {
+TEST(silent_agent_times_out) {
 	struct lab *lab = *state;
 
 	lab->check.timeout_ms = 20;
@@ -404,7 +407,7 @@ static void silent_agent_times_out(void **state) {
 }
 
 // HAProxy: failure to connect to the agent is not an error.
-static void agent_check_beside_gives_no_verdict(void **state) {
+TEST(agent_check_beside_gives_no_verdict) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
 
@@ -419,7 +422,7 @@ static void agent_check_beside_gives_no_verdict(void **state) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-static void drain_stands_after_a_reload(void **state) {
+TEST(drain_stands_after_a_reload) {
 	struct lab *lab = *state;
 
 	lab->answer = "drain\n";
@@ -432,7 +435,7 @@ static void drain_stands_after_a_reload(void **state) {
 }
 
 // Its drain was said by a process that is gone.
-static void drain_is_forgotten_when_the_check_fails(void **state) {
+TEST(drain_is_forgotten_when_the_check_fails) {
 	struct lab *lab = *state;
 	struct weir_config_health_check http = lab->check;
 	struct weir_health_target targets[2];
@@ -462,7 +465,7 @@ static void drain_is_forgotten_when_the_check_fails(void **state) {
 }
 
 // An operator has overruled it. A word that is said again counts again.
-static void drain_is_forgotten_when_it_is_overruled(void **state) {
+TEST(drain_is_forgotten_when_it_is_overruled) {
 	struct lab *lab = *state;
 
 	lab->answer = "drain\n";
@@ -475,34 +478,4 @@ static void drain_is_forgotten_when_it_is_overruled(void **state) {
 	weir_health_forget(lab->health, BACKEND);
 	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
 	weir_health_forget(lab->health, BACKEND + 1); // nobody
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(lame_duck_of_a_503_passes, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			detail_of_a_rude_server_is_printable, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			state_is_taken_back_by_an_answer_without_it, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			state_is_taken_back_by_another_check, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			down_is_said_again_while_checks_fail, setup, teardown),
-		cmocka_unit_test_setup_teardown(load_is_asked_for_and_handed_on, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			agent_check_says_words_and_numbers, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			agent_check_without_a_whole_line_fails, setup, teardown),
-		cmocka_unit_test_setup_teardown(agent_check_sends_its_line, setup, teardown),
-		cmocka_unit_test_setup_teardown(silent_agent_times_out, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			agent_check_beside_gives_no_verdict, setup, teardown),
-		cmocka_unit_test_setup_teardown(drain_stands_after_a_reload, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			drain_is_forgotten_when_the_check_fails, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			drain_is_forgotten_when_it_is_overruled, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

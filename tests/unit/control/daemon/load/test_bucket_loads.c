@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bucket_loads.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define WORKERS 3
 
@@ -46,7 +41,9 @@ static void assert_near(double got, double expected) {
 	}
 }
 
-static void nothing_is_known_before_the_first_tick(void **state) {
+TEST_EACH(setup);
+
+TEST(nothing_is_known_before_the_first_tick) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 5;
@@ -55,7 +52,7 @@ static void nothing_is_known_before_the_first_tick(void **state) {
 	assert_near(weir_bucket_loads_base(&lab->loads, 0), 0);
 }
 
-static void busy_time_is_divided_by_packets(void **state) {
+TEST(busy_time_is_divided_by_packets) {
 	struct lab *lab = *state;
 
 	lab->look.owner[3] = 0; // since the start
@@ -78,7 +75,7 @@ static void busy_time_is_divided_by_packets(void **state) {
 }
 
 // The packets before the move made work for the old worker, the others for the new one.
-static void moved_bucket_counts_for_both_workers(void **state) {
+TEST(moved_bucket_counts_for_both_workers) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 60;
@@ -101,7 +98,7 @@ static void moved_bucket_counts_for_both_workers(void **state) {
 }
 
 // Worker 0 passes packets on; its own cost what they cost others.
-static void distributing_is_no_load_of_a_bucket(void **state) {
+TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 10;
@@ -118,7 +115,7 @@ static void distributing_is_no_load_of_a_bucket(void **state) {
 }
 
 // Every worker distributes a port: half as much as a packet of its own is the guess.
-static void all_may_distribute(void **state) {
+TEST(all_may_distribute) {
 	struct lab *lab = *state;
 
 	for (uint32_t i = 0; i < WORKERS; i++) {
@@ -133,7 +130,7 @@ static void all_may_distribute(void **state) {
 	}
 }
 
-static void worker_that_stands_still_teaches_nothing(void **state) {
+TEST(worker_that_stands_still_teaches_nothing) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 10;
@@ -144,17 +141,4 @@ static void worker_that_stands_still_teaches_nothing(void **state) {
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 0.5);
 	assert_false(lab->loads.worker[0].alive);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(nothing_is_known_before_the_first_tick, setup),
-		cmocka_unit_test_setup(busy_time_is_divided_by_packets, setup),
-		cmocka_unit_test_setup(moved_bucket_counts_for_both_workers, setup),
-		cmocka_unit_test_setup(distributing_is_no_load_of_a_bucket, setup),
-		cmocka_unit_test_setup(all_may_distribute, setup),
-		cmocka_unit_test_setup(worker_that_stands_still_teaches_nothing, setup),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
 // Bucket moves: workers simulated millisecond by millisecond, whose buckets move as asked, late, or
 // not at all.
 #include "bucket_moves.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define TICK WEIR_BUCKET_TICK_MS
 #define CYCLES 1000000.0 // of a worker in a millisecond
@@ -243,10 +238,9 @@ static double unevenness(const struct sim *sim) {
 
 // --- even loads ---------------------------------------------------------------------------
 
-static void skewed_load_is_even_within_two_seconds(void **state) {
+TEST(skewed_load_is_even_within_two_seconds) {
 	static const uint32_t workers[] = {2, 4, 16, 64};
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		for (int high = 0; high < 2; high++) {
 			struct sim *sim = sim_new(workers[i]);
@@ -273,8 +267,7 @@ static void skewed_load_is_even_within_two_seconds(void **state) {
 	}
 }
 
-static void even_load_moves_nothing(void **state) {
-	(void)state;
+TEST(even_load_moves_nothing) {
 	for (uint32_t workers = 2; workers <= 64; workers *= 2) {
 		struct sim *sim = sim_new(workers);
 
@@ -288,10 +281,9 @@ static void even_load_moves_nothing(void **state) {
 }
 
 // B1.
-static void idle_machine_moves_nothing(void **state) {
+TEST(idle_machine_moves_nothing) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 0.045, 0.9, 8);
 	assert_true(unevenness(sim) > 3);
 	sim_start(sim);
@@ -301,10 +293,9 @@ static void idle_machine_moves_nothing(void **state) {
 }
 
 // Receiving for all is work that no bucket takes away: its worker ends with fewer buckets.
-static void distributing_counts_as_work_of_its_worker(void **state) {
+TEST(distributing_counts_as_work_of_its_worker) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 2.0, 0.5, 16);
 	sim->distributor = 1;
 	sim->distributing = 0.35;
@@ -315,11 +306,10 @@ static void distributing_counts_as_work_of_its_worker(void **state) {
 }
 
 // Even with nothing but that to do, it is not taken for idle.
-static void busy_worker_without_buckets_gets_none(void **state) {
+TEST(busy_worker_without_buckets_gets_none) {
 	struct sim *sim = sim_new(2);
 	uint32_t moved;
 
-	(void)state;
 	skew(sim, 0.4, 0.9, 8);
 	sim->distributor = 0;
 	sim->distributing = 0.6;
@@ -332,10 +322,9 @@ static void busy_worker_without_buckets_gets_none(void **state) {
 	sim_free(sim);
 }
 
-static void moving_hot_spot_stays_within_the_bound(void **state) {
+TEST(moving_hot_spot_stays_within_the_bound) {
 	static const uint32_t workers[] = {2, 4, 16, 64};
 
-	(void)state;
 	for (int i = 0; i < 4; i++) {
 		struct sim *sim = sim_new(workers[i]);
 
@@ -363,12 +352,11 @@ static void moving_hot_spot_stays_within_the_bound(void **state) {
 }
 
 // B5.
-static void elephant_is_reported_and_not_bounced(void **state) {
+TEST(elephant_is_reported_and_not_bounced) {
 	struct sim *sim = sim_new(4);
 	uint32_t bucket, worker, times = 0, moved;
 	double load;
 
-	(void)state;
 	skew(sim, 0.4, 0, 1);
 	sim->load[5] = 0.8; // worker 1 has 0.9, the others 0.1
 	sim->noise = 0.3;
@@ -403,10 +391,9 @@ static void elephant_is_reported_and_not_bounced(void **state) {
 
 // --- what may go wrong --------------------------------------------------------------------
 
-static void switched_off_asks_for_nothing(void **state) {
+TEST(switched_off_asks_for_nothing) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim->stealing = false;
 	sim_start(sim);
@@ -420,11 +407,10 @@ static void switched_off_asks_for_nothing(void **state) {
 }
 
 // A refused bucket stays, the thief waits longer each time, and nothing is forgotten.
-static void refusals_are_asked_less_and_less(void **state) {
+TEST(refusals_are_asked_less_and_less) {
 	struct sim *sim = sim_new(4);
 	uint32_t first;
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim->manner = REFUSE;
 	sim_start(sim);
@@ -443,10 +429,9 @@ static void refusals_are_asked_less_and_less(void **state) {
 }
 
 // A worker that hangs with requests: they are given up, and asked again when it is back.
-static void silent_workers_are_given_up(void **state) {
+TEST(silent_workers_are_given_up) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim->manner = SILENT;
 	sim_start(sim);
@@ -460,10 +445,9 @@ static void silent_workers_are_given_up(void **state) {
 }
 
 // B4: buckets whose answers got lost have moved all the same, before or after they are given up.
-static void owners_are_the_truth_whatever_was_answered(void **state) {
+TEST(owners_are_the_truth_whatever_was_answered) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim->manner = SECRET;
 	sim_start(sim);
@@ -473,12 +457,11 @@ static void owners_are_the_truth_whatever_was_answered(void **state) {
 	sim_free(sim);
 }
 
-static void late_move_counts_for_who_has_the_bucket(void **state) {
+TEST(late_move_counts_for_who_has_the_bucket) {
 	struct sim *sim = sim_new(2);
 	struct weir_bucket_request request = {0};
 	double before;
 
-	(void)state;
 	skew(sim, 0.8, 0.9, 4);
 	sim->manner = SILENT;
 	sim_start(sim);
@@ -526,12 +509,11 @@ static struct weir_bucket_request first_request(struct sim *sim) {
 }
 
 // A bucket that goes elsewhere than asked for, as by an urgent request between workers.
-static void bucket_may_go_elsewhere_than_asked(void **state) {
+TEST(bucket_may_go_elsewhere_than_asked) {
 	struct sim *sim = sim_new(4);
 	struct weir_bucket_request request;
 	uint32_t elsewhere = 0, pending;
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim_start(sim);
 	request = first_request(sim);
@@ -552,13 +534,12 @@ static void bucket_may_go_elsewhere_than_asked(void **state) {
 }
 
 // Only the first answer to a request counts: a bucket that was confirmed is on its way.
-static void other_answers_change_nothing(void **state) {
+TEST(other_answers_change_nothing) {
 	struct sim *sim = sim_new(2);
 	struct weir_bucket_request request;
 	uint32_t pending;
 	double now, load;
 
-	(void)state;
 	skew(sim, 0.8, 0.9, 4);
 	sim_start(sim);
 	request = first_request(sim);
@@ -578,10 +559,9 @@ static void other_answers_change_nothing(void **state) {
 }
 
 // A new control process knows nothing but what the workers have counted and who owns what.
-static void new_process_goes_on_from_the_owners(void **state) {
+TEST(new_process_goes_on_from_the_owners) {
 	struct sim *sim = sim_new(16);
 
-	(void)state;
 	skew(sim, 0.7 * 16, 0.9, 64);
 	sim_start(sim);
 	for (int life = 0; life < 4; life++) {
@@ -598,10 +578,9 @@ static void new_process_goes_on_from_the_owners(void **state) {
 }
 
 // A worker that stands still neither gives nor takes, and keeps what it has.
-static void dead_worker_takes_no_part(void **state) {
+TEST(dead_worker_takes_no_part) {
 	struct sim *sim = sim_new(4);
 
-	(void)state;
 	skew(sim, 2, 0.9, 16);
 	sim->look.worker[3].alive = false;
 	sim_start(sim);
@@ -612,10 +591,9 @@ static void dead_worker_takes_no_part(void **state) {
 }
 
 // Nor does it keep the others from sharing what they have, whatever it had when it stood still.
-static void dead_worker_is_no_part_of_the_mean(void **state) {
+TEST(dead_worker_is_no_part_of_the_mean) {
 	static const double left[] = {0, 0.9}; // with the dead worker
 
-	(void)state;
 	for (uint32_t i = 0; i < 2; i++) {
 		struct sim *sim = sim_new(3);
 
@@ -638,10 +616,9 @@ static void dead_worker_is_no_part_of_the_mean(void **state) {
 	}
 }
 
-static void owner_out_of_range_is_nobodys_load(void **state) {
+TEST(owner_out_of_range_is_nobodys_load) {
 	struct sim *sim = sim_new(2);
 
-	(void)state;
 	skew(sim, 1, 0.9, 8);
 	sim_start(sim);
 	run_ms(sim, 200);
@@ -653,29 +630,4 @@ static void owner_out_of_range_is_nobodys_load(void **state) {
 		sim->look.owner[2 * i] = owner;
 	}
 	sim_free(sim);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(skewed_load_is_even_within_two_seconds),
-		cmocka_unit_test(even_load_moves_nothing),
-		cmocka_unit_test(idle_machine_moves_nothing),
-		cmocka_unit_test(distributing_counts_as_work_of_its_worker),
-		cmocka_unit_test(busy_worker_without_buckets_gets_none),
-		cmocka_unit_test(moving_hot_spot_stays_within_the_bound),
-		cmocka_unit_test(elephant_is_reported_and_not_bounced),
-		cmocka_unit_test(switched_off_asks_for_nothing),
-		cmocka_unit_test(refusals_are_asked_less_and_less),
-		cmocka_unit_test(silent_workers_are_given_up),
-		cmocka_unit_test(owners_are_the_truth_whatever_was_answered),
-		cmocka_unit_test(late_move_counts_for_who_has_the_bucket),
-		cmocka_unit_test(bucket_may_go_elsewhere_than_asked),
-		cmocka_unit_test(other_answers_change_nothing),
-		cmocka_unit_test(new_process_goes_on_from_the_owners),
-		cmocka_unit_test(dead_worker_takes_no_part),
-		cmocka_unit_test(dead_worker_is_no_part_of_the_mean),
-		cmocka_unit_test(owner_out_of_range_is_nobodys_load),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

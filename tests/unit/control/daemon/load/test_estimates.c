@@ -8,11 +8,10 @@
 #include <time.h>
 
 // Guarantee of estimates.h: for a service whose policy needs nothing, nothing is collected.
-static void nothing_is_collected_for_policies_that_need_nothing(void **state) {
+TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_RANDOM};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
 		struct weir_estimates_extent extent;
 		struct estimates_lab lab;
@@ -38,11 +37,10 @@ static void nothing_is_collected_for_policies_that_need_nothing(void **state) {
 }
 
 // Only what the policy needs: one service's costs are no reason to keep another's.
-static void only_the_services_that_need_it(void **state) {
+TEST(only_the_services_that_need_it) {
 	struct weir_estimates_extent extent;
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 3, 2);
 	lab_policy(&lab, 1, WEIR_POLICY_FAIR_SHARE);
 	lab_policy(&lab, 2, WEIR_POLICY_LEAST_LOADED); // its error window is automatic
@@ -68,10 +66,9 @@ static void only_the_services_that_need_it(void **state) {
 }
 
 // Reported times need no worker to measure.
-static void reported_times_are_not_measured(void **state) {
+TEST(reported_times_are_not_measured) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -81,10 +78,9 @@ static void reported_times_are_not_measured(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void costs_go_when_nobody_needs_them(void **state) {
+TEST(costs_go_when_nobody_needs_them) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
@@ -103,10 +99,9 @@ static void costs_go_when_nobody_needs_them(void **state) {
 }
 
 // A policy set at run time is followed as a configured one is.
-static void run_time_policy_is_followed(void **state) {
+TEST(run_time_policy_is_followed) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_apply_follow(&lab);
 	assert_int_equal(
@@ -121,10 +116,9 @@ static void run_time_policy_is_followed(void **state) {
 }
 
 // What was measured before we asked for it, or for others, is not ours.
-static void old_samples_are_skipped(void **state) {
+TEST(old_samples_are_skipped) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_sample(&lab, 1, 0, 9 * LAB_SECOND);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
@@ -137,11 +131,10 @@ static void old_samples_are_skipped(void **state) {
 
 // The id of a backend that left goes to another one: it begins without a past, and samples that
 // still wait belong to the former.
-static void new_owner_of_an_id_starts_afresh(void **state) {
+TEST(new_owner_of_an_id_starts_afresh) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 3);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
@@ -171,10 +164,9 @@ static void new_owner_of_an_id_starts_afresh(void **state) {
 
 // A restarted control process begins with the costs that it finds, until they are stale or better
 // ones come.
-static void costs_of_the_process_before_stay(void **state) {
+TEST(costs_of_the_process_before_stay) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.stale_ms = 60000;
@@ -204,10 +196,9 @@ static void costs_of_the_process_before_stay(void **state) {
 }
 
 // Costs that no policy of ours needs are of no use to the next that does.
-static void costs_of_the_process_before_go_when_unneeded(void **state) {
+TEST(costs_of_the_process_before_go_when_unneeded) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	assert_int_equal(weir_writer_reserve(weir_tables_writer(lab.lab.tables), 1, 501), 0);
 	lab.lab.control->costs[1] = 5;
@@ -219,11 +210,10 @@ static void costs_of_the_process_before_go_when_unneeded(void **state) {
 }
 
 // Estimates outlive the dataplane: the new segment gets them at once.
-static void estimates_survive_a_restart_of_the_dataplane(void **state) {
+TEST(estimates_survive_a_restart_of_the_dataplane) {
 	struct weir_segment *segment = lab_segment(NULL), *second = lab_attach(segment);
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
@@ -246,11 +236,10 @@ static void estimates_survive_a_restart_of_the_dataplane(void **state) {
 
 // Another window or statistic starts to gather anew and keeps the cost until it has; another
 // measure does not.
-static void change_of_settings(void **state) {
+TEST(change_of_settings) {
 	struct weir_config_policy *policy;
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	policy = &lab.config->services[0].policy;
@@ -278,10 +267,9 @@ static void change_of_settings(void **state) {
 
 // A service that goes on with less: samples that came in under the policy before are no reason to
 // write costs that are not kept any more.
-static void policy_that_needs_less_takes_over(void **state) {
+TEST(policy_that_needs_less_takes_over) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab_apply_follow(&lab);
@@ -303,7 +291,7 @@ static void policy_that_needs_less_takes_over(void **state) {
 }
 
 // Every policy after every other, with samples and reports at every moment.
-static void every_change_of_policy(void **state) {
+TEST(every_change_of_policy) {
 	struct estimates_lab lab;
 	struct weir_report report = {.given = WEIR_REPORT_ALL,
 		.service_time_ms = 1,
@@ -315,7 +303,6 @@ static void every_change_of_policy(void **state) {
 		.utilization = 1};
 	char why[256];
 
-	(void)state;
 	estimates_lab_open(&lab, 2, 2);
 	for (uint32_t i = 0; i < 2 * WEIR_POLICY_COUNT * WEIR_POLICY_COUNT; i++) {
 		struct weir_config_policy *policy = &lab.config->services[0].policy;
@@ -377,43 +364,19 @@ static double forget_s(uint32_t services) {
 	return (double)began / CLOCKS_PER_SEC;
 }
 
-static void forgetting_does_not_take_the_square_of_the_services(void **state) {
+TEST(forgetting_does_not_take_the_square_of_the_services) {
 	double few = forget_s(256), many = forget_s(4096);
 
-	(void)state;
 	assert_true(many < 96 * few); // 16 when linear, 256 when square
 }
 
-static void free_of_nothing(void **state) {
+TEST(free_of_nothing) {
 	struct weir_estimates *estimates;
 
-	(void)state;
 	weir_estimates_free(NULL);
 	assert_int_equal(weir_estimates_create(&estimates), 0);
 	weir_estimates_collect(estimates, 1);
 	assert_false(weir_estimates_second(estimates, 1));
 	assert_false(weir_estimates_backend(estimates, 7, 1).collected);
 	weir_estimates_free(estimates);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nothing_is_collected_for_policies_that_need_nothing),
-		cmocka_unit_test(only_the_services_that_need_it),
-		cmocka_unit_test(reported_times_are_not_measured),
-		cmocka_unit_test(costs_go_when_nobody_needs_them),
-		cmocka_unit_test(run_time_policy_is_followed),
-		cmocka_unit_test(old_samples_are_skipped),
-		cmocka_unit_test(new_owner_of_an_id_starts_afresh),
-		cmocka_unit_test(costs_of_the_process_before_stay),
-		cmocka_unit_test(costs_of_the_process_before_go_when_unneeded),
-		cmocka_unit_test(estimates_survive_a_restart_of_the_dataplane),
-		cmocka_unit_test(change_of_settings),
-		cmocka_unit_test(policy_that_needs_less_takes_over),
-		cmocka_unit_test(every_change_of_policy),
-		cmocka_unit_test(forgetting_does_not_take_the_square_of_the_services),
-		cmocka_unit_test(free_of_nothing),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

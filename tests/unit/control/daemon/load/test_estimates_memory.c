@@ -54,13 +54,12 @@ static void use(struct estimates_lab *lab) {
 	}
 }
 
-static void each_failed_allocation_is_survived(void **state) {
+TEST(each_failed_allocation_is_survived) {
 	struct weir_estimates_extent all;
 	struct estimates_lab lab;
 	long n = 0;
 	int r;
 
-	(void)state;
 	estimates_lab_open(&lab, SERVICES, BACKENDS);
 	set_policies(&lab, 0);
 	lab_follow(&lab);
@@ -79,12 +78,4 @@ static void each_failed_allocation_is_survived(void **state) {
 	} while (r < 0);
 	assert_true(n > LEAST);
 	estimates_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_failed_allocation_is_survived),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,11 +39,10 @@ static void expect_refused(
 	}
 }
 
-static void policies_without_use_for_reports(void **state) {
+TEST(policies_without_use_for_reports) {
 	struct estimates_lab lab;
 	char why[256];
 
-	(void)state;
 	estimates_lab_open(&lab, 3, 1);
 	lab_policy(&lab, 0, WEIR_POLICY_ROUND_ROBIN);
 	lab_policy(&lab, 1, WEIR_POLICY_LEAST_LOADED);
@@ -57,11 +56,10 @@ static void policies_without_use_for_reports(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void service_times(void **state) {
+TEST(service_times) {
 	struct estimates_lab lab;
 	char why[256];
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -91,11 +89,10 @@ static int give_times(struct estimates_lab *lab, uint32_t given, double ms, doub
 }
 
 // The mean of n requests weighs as much as n times of one request.
-static void means_weigh_as_their_count(void **state) {
+TEST(means_weigh_as_their_count) {
 	const uint32_t both = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -112,13 +109,12 @@ static void means_weigh_as_their_count(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void medians_and_busy_times_with_a_count(void **state) {
+TEST(medians_and_busy_times_with_a_count) {
 	const uint32_t all = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |
 			     WEIR_REPORT(SERVICE_MEDIAN) | WEIR_REPORT(BUSY_TIME) |
 			     WEIR_REPORT(BUSY_COUNT);
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_FAIR_SHARE);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -138,11 +134,10 @@ static void medians_and_busy_times_with_a_count(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void busy_times(void **state) {
+TEST(busy_times) {
 	struct estimates_lab lab;
 	char why[256];
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN);
 	lab.config->services[0].policy.service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -170,11 +165,10 @@ static void expect_errors(struct estimates_lab *lab, uint16_t id, uint32_t least
 
 // Half a second after a backend began to fail, its errors count for each of two workers; and when
 // it has stopped to report them, they are gone after the window.
-static void errors_count_as_active_flows(void **state) {
+TEST(errors_count_as_active_flows) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};
 
-	(void)state;
 	for (uint32_t p = 0; p < 2; p++) {
 		struct estimates_lab lab;
 
@@ -216,12 +210,11 @@ static void errors_count_as_active_flows(void **state) {
 
 // A backend that fails in half a millisecond is not the cheapest one, whether it is measured or
 // nothing is known of its time.
-static void errors_cost_as_much_as_the_window(void **state) {
+TEST(errors_cost_as_much_as_the_window) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_FAIR_SHARE,
 		WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
 
-	(void)state;
 	for (uint32_t p = 0; p < 3; p++) {
 		struct estimates_lab lab;
 
@@ -252,7 +245,7 @@ static void errors_cost_as_much_as_the_window(void **state) {
 }
 
 // Requests in progress and latency, errors on top; taken back when no more come.
-static void probes(void **state) {
+TEST(probes) {
 	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
 					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |
 					      WEIR_REPORT(ERRORS),
@@ -264,7 +257,6 @@ static void probes(void **state) {
 	char why[256];
 	uint64_t word;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_PREQUAL);
 	lab_apply_follow(&lab);
@@ -300,12 +292,11 @@ static void probes(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void load(void **state) {
+TEST(load) {
 	struct weir_report idle = {.given = LOAD, .utilization = 0.1};
 	struct estimates_lab lab;
 	char why[256];
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	lab.config->services[0].policy.weights = WEIR_WEIGHTS_REPORTED;
@@ -321,20 +312,4 @@ static void load(void **state) {
 	assert_int_equal(
 		weir_estimates_report(lab.estimates, 0, &idle, lab.now, why, sizeof(why)), -EINVAL);
 	estimates_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(policies_without_use_for_reports),
-		cmocka_unit_test(service_times),
-		cmocka_unit_test(means_weigh_as_their_count),
-		cmocka_unit_test(medians_and_busy_times_with_a_count),
-		cmocka_unit_test(busy_times),
-		cmocka_unit_test(errors_count_as_active_flows),
-		cmocka_unit_test(errors_cost_as_much_as_the_window),
-		cmocka_unit_test(probes),
-		cmocka_unit_test(load),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

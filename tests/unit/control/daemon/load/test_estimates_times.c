@@ -11,10 +11,9 @@ static void open_fair_share(struct estimates_lab *lab, uint32_t backends) {
 	lab_apply_follow(lab);
 }
 
-static void mean_over_all_workers(void **state) {
+TEST(mean_over_all_workers) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 2);
 	lab_sample(&lab, 0, 0, 10 * LAB_MS);
 	lab_sample(&lab, 1, 0, 20 * LAB_MS);
@@ -30,10 +29,9 @@ static void mean_over_all_workers(void **state) {
 }
 
 // A window of 386: what is older does not count.
-static void only_the_window_counts(void **state) {
+TEST(only_the_window_counts) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 1);
 	for (int i = 0; i < 1000; i++) {
 		lab_sample(&lab, 0, 0, LAB_SECOND);
@@ -47,10 +45,9 @@ static void only_the_window_counts(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void estimate_without_newer_samples_is_unknown(void **state) {
+TEST(estimate_without_newer_samples_is_unknown) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 2);
 	lab_sample(&lab, 0, 0, 10 * LAB_MS);
 	lab_sample(&lab, 0, 1, 20 * LAB_MS);
@@ -94,19 +91,17 @@ static double report_s(uint32_t n) {
 	return (double)began / CLOCKS_PER_SEC / (10 * n);
 }
 
-static void report_does_not_take_longer_with_more_backends(void **state) {
+TEST(report_does_not_take_longer_with_more_backends) {
 	double few = report_s(100), many = report_s(10000);
 
-	(void)state;
 	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
 	assert_true(many < 20 * few); // caches; 100 if each report touched all
 }
 
 // Those of whom nothing is known cost the mean of the others, also while few are known.
-static void unknown_costs_follow_the_mean(void **state) {
+TEST(unknown_costs_follow_the_mean) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 8);
 	for (uint16_t id = 0; id < 4; id++) {
 		lab_sample(&lab, 0, id, (id + 1) * 10 * LAB_MS);
@@ -130,12 +125,11 @@ static void unknown_costs_follow_the_mean(void **state) {
 }
 
 // A ring is written by the other process: whatever it says must not lead us astray.
-static void rings_are_not_trusted(void **state) {
+TEST(rings_are_not_trusted) {
 	const struct weir_ring_position *position;
 	struct weir_sample_ring *ring;
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 2);
 	ring = &lab.lab.segment->worker_boxes[0].samples;
 	position = &lab.lab.segment->control_boxes[0].samples;
@@ -161,10 +155,9 @@ static void rings_are_not_trusted(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void full_ring_is_emptied(void **state) {
+TEST(full_ring_is_emptied) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_fair_share(&lab, 1);
 	for (int i = 0; i < WEIR_SAMPLES; i++) {
 		assert_true(lab_sample(&lab, 0, 0, LAB_MS));
@@ -184,7 +177,7 @@ static uint32_t window_of(struct estimates_lab *lab) {
 }
 
 // The error window is 10 average service times, from 1 s to 30 s, in steps of half as much.
-static void error_window_follows_the_service_time(void **state) {
+TEST(error_window_follows_the_service_time) {
 	static const struct {
 		uint64_t ms;
 		uint32_t window_ms;
@@ -203,7 +196,6 @@ static void error_window_follows_the_service_time(void **state) {
 	};
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_LEAST_LOADED);
 	lab_apply_follow(&lab);
@@ -225,10 +217,9 @@ static void error_window_follows_the_service_time(void **state) {
 }
 
 // What is configured stays.
-static void configured_error_window_is_not_adjusted(void **state) {
+TEST(configured_error_window_is_not_adjusted) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_POWER_OF_TWO);
 	lab.config->services[0].policy.error_window_ms = 500;
@@ -239,20 +230,4 @@ static void configured_error_window_is_not_adjusted(void **state) {
 	assert_false(weir_estimates_second(lab.estimates, lab.now));
 	assert_int_equal(window_of(&lab), 500);
 	estimates_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(mean_over_all_workers),
-		cmocka_unit_test(only_the_window_counts),
-		cmocka_unit_test(estimate_without_newer_samples_is_unknown),
-		cmocka_unit_test(report_does_not_take_longer_with_more_backends),
-		cmocka_unit_test(unknown_costs_follow_the_mean),
-		cmocka_unit_test(rings_are_not_trusted),
-		cmocka_unit_test(full_ring_is_emptied),
-		cmocka_unit_test(error_window_follows_the_service_time),
-		cmocka_unit_test(configured_error_window_is_not_adjusted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,11 +45,10 @@ static uint32_t weight_of(struct estimates_lab *lab, uint16_t backend) {
 	return lab_state(&lab->lab, backend).effective_weight;
 }
 
-static void reported_weights_replace_the_configured_ones(void **state) {
+TEST(reported_weights_replace_the_configured_ones) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 3);
 	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // blackout
 	assert_int_equal(weight_of(&lab, 0), 100);
@@ -66,11 +65,10 @@ static void reported_weights_replace_the_configured_ones(void **state) {
 }
 
 // Any number of requests at no load: it counts as ten times the mean of the others, not as all.
-static void liar_takes_no_more_than_ten_times_its_share(void **state) {
+TEST(liar_takes_no_more_than_ten_times_its_share) {
 	static const double requests[] = {100, 100, 200};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 4);
 	for (int second = 0; second < 120; second++) {
 		report(&lab, 3, 1e12, 1e-9, 0);
@@ -82,22 +80,20 @@ static void liar_takes_no_more_than_ten_times_its_share(void **state) {
 }
 
 // A single known weight says nothing about the others.
-static void one_known_weight_is_not_enough(void **state) {
+TEST(one_known_weight_is_not_enough) {
 	static const double requests[] = {100};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 2);
 	assert_int_equal(report_for(&lab, requests, 1, 30), 0);
 	assert_int_equal(weight_of(&lab, 0), 100);
 	estimates_lab_close(&lab);
 }
 
-static void small_changes_are_not_published(void **state) {
+TEST(small_changes_are_not_published) {
 	static const double first[] = {100, 100}, small[] = {100, 102}, large[] = {100, 150};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 2);
 	assert_int_equal(report_for(&lab, first, 2, 20), 1);
 	assert_int_equal(report_for(&lab, small, 2, 60), 0);
@@ -107,10 +103,9 @@ static void small_changes_are_not_published(void **state) {
 	estimates_lab_close(&lab);
 }
 
-static void errors_make_a_backend_lighter(void **state) {
+TEST(errors_make_a_backend_lighter) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 2);
 	for (int i = 0; i < 15; i++) {
 		report(&lab, 0, 100, 0, 0.5);
@@ -124,12 +119,11 @@ static void errors_make_a_backend_lighter(void **state) {
 }
 
 // Load information expires; configured weights come back when it does.
-static void configured_weights_come_back(void **state) {
+TEST(configured_weights_come_back) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 	int changes = 0;
 
-	(void)state;
 	open_reported(&lab, 2);
 	report_for(&lab, requests, 2, 20);
 	for (int i = 0; i < 178; i++) {
@@ -154,11 +148,10 @@ static void configured_weights_come_back(void **state) {
 }
 
 // 0 is an operator's word, or the file's: no new flows. Other weights set at run time scale.
-static void weights_set_at_run_time(void **state) {
+TEST(weights_set_at_run_time) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 3);
 	report_for(&lab, requests, 3, 20);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
@@ -172,11 +165,10 @@ static void weights_set_at_run_time(void **state) {
 }
 
 // A backend that comes back is not judged by what it reported while it was away.
-static void blackout_begins_again_when_a_backend_returns(void **state) {
+TEST(blackout_begins_again_when_a_backend_returns) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 3);
 	report_for(&lab, requests, 3, 20);
 	assert_in_range(weight_of(&lab, 1), 14990, 15010);
@@ -191,11 +183,10 @@ static void blackout_begins_again_when_a_backend_returns(void **state) {
 }
 
 // Weights of the process before stay until reports come in again, or have expired.
-static void weights_survive_a_restart(void **state) {
+TEST(weights_survive_a_restart) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 
-	(void)state;
 	for (int again = 0; again < 2; again++) {
 		open_reported(&lab, 2);
 		report_for(&lab, requests, 2, 20);
@@ -248,10 +239,9 @@ static void open_balanced(struct estimates_lab *lab) {
 }
 
 // Utilizations become equal, also over a restart; without reports the configured weights are back.
-static void balanced_weights(void **state) {
+TEST(balanced_weights) {
 	struct estimates_lab lab;
 
-	(void)state;
 	open_balanced(&lab);
 	assert_int_equal(weir_estimates_wants(lab.estimates, 0),
 		WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(UTILIZATION) |
@@ -280,11 +270,10 @@ static void balanced_weights(void **state) {
 }
 
 // Back to configured weights in the file: at once, and for good.
-static void configuration_takes_reports_away(void **state) {
+TEST(configuration_takes_reports_away) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 
-	(void)state;
 	open_reported(&lab, 2);
 	report_for(&lab, requests, 2, 20);
 	lab.config->services[0].policy.weights = WEIR_WEIGHTS_CONFIGURED;
@@ -299,10 +288,9 @@ static void configuration_takes_reports_away(void **state) {
 }
 
 // The weight that the CPUs make stands in for the one of the file.
-static void balanced_weights_begin_with_automatic_ones(void **state) {
+TEST(balanced_weights_begin_with_automatic_ones) {
 	struct estimates_lab lab;
 
-	(void)state;
 	estimates_lab_open(&lab, 1, 2);
 	lab_policy(&lab, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	lab.config->services[0].policy.weights = WEIR_WEIGHTS_BALANCED;
@@ -322,23 +310,4 @@ static void balanced_weights_begin_with_automatic_ones(void **state) {
 	assert_true(lab_state(&lab.lab, 0).reported_weight > 0);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 150, 299);
 	estimates_lab_close(&lab);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reported_weights_replace_the_configured_ones),
-		cmocka_unit_test(liar_takes_no_more_than_ten_times_its_share),
-		cmocka_unit_test(one_known_weight_is_not_enough),
-		cmocka_unit_test(balanced_weights_begin_with_automatic_ones),
-		cmocka_unit_test(small_changes_are_not_published),
-		cmocka_unit_test(errors_make_a_backend_lighter),
-		cmocka_unit_test(configured_weights_come_back),
-		cmocka_unit_test(weights_set_at_run_time),
-		cmocka_unit_test(blackout_begins_again_when_a_backend_returns),
-		cmocka_unit_test(weights_survive_a_restart),
-		cmocka_unit_test(balanced_weights),
-		cmocka_unit_test(configuration_takes_reports_away),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

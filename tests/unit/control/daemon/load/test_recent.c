@@ -7,11 +7,10 @@ static void add(struct weir_segment *segment, uint32_t worker, uint16_t backend,
 	weir_segment_backend_counters(segment, worker, backend)->new_flows += flows;
 }
 
-static void new_flows_of_the_last_looks(void **state) {
+TEST(new_flows_of_the_last_looks) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
-	(void)state;
 	add(segment, 0, 1, 1000); // before we looked
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 0);
 	weir_recent_take(&recent, segment, 3, 1);
@@ -37,11 +36,10 @@ static void new_flows_of_the_last_looks(void **state) {
 
 // A backend that is there only since a later look has no past: what its id counted before was
 // another's.
-static void later_backends_have_no_past(void **state) {
+TEST(later_backends_have_no_past) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
-	(void)state;
 	weir_recent_take(&recent, segment, 1, 1);
 	add(segment, 0, 4, 50);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 4), 0);
@@ -53,11 +51,10 @@ static void later_backends_have_no_past(void **state) {
 	weir_segment_free(segment);
 }
 
-static void limited_flows_of_a_service(void **state) {
+TEST(limited_flows_of_a_service) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
-	(void)state;
 	weir_recent_take(&recent, segment, 1, 2);
 	weir_segment_service_counters(segment, 0, 1)->spilled = 3;
 	weir_segment_service_counters(segment, 1, 1)->rejected = 2;
@@ -76,11 +73,10 @@ static uint32_t sampled(const struct weir_recent *recent) {
 }
 
 // A slice looks at its part of the ids alone, and all slices at each id once.
-static void a_sample_is_taken_in_slices(void **state) {
+TEST(a_sample_is_taken_in_slices) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
-	(void)state;
 	weir_recent_take(&recent, segment, 512, 64);
 	for (uint32_t slice = 0; slice < WEIR_RECENT_SLICES; slice++) {
 		uint32_t before = sampled(&recent);
@@ -108,12 +104,11 @@ static void a_sample_is_taken_in_slices(void **state) {
 	weir_segment_free(segment);
 }
 
-static void bounds(void **state) {
+TEST(bounds) {
 	const struct lab_room room = {.max_services = 2, .max_backends = 3};
 	struct weir_segment *segment = lab_segment(&room);
 	struct weir_recent recent = {0};
 
-	(void)state;
 	weir_recent_take(&recent, segment, 65535, 65535); // more than there is room for
 	assert_int_equal(recent.backends, 3);
 	assert_int_equal(recent.services, 2);
@@ -126,16 +121,4 @@ static void bounds(void **state) {
 	weir_recent_take(&recent, segment, 0, 0);
 	weir_recent_fini(&recent);
 	weir_segment_free(segment);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(new_flows_of_the_last_looks),
-		cmocka_unit_test(later_backends_have_no_past),
-		cmocka_unit_test(limited_flows_of_a_service),
-		cmocka_unit_test(a_sample_is_taken_in_slices),
-		cmocka_unit_test(bounds),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "samples.h"
+#include "test.h"
 
 static int setup(void **state) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
@@ -35,7 +30,9 @@ static void work(struct weir_segment *segment, uint32_t worker, uint64_t busy, u
 	weir_counter_add(&segment->worker_counters[worker].idle_cycles, idle);
 }
 
-static void samples_busy_is_of_the_last_two_looks(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(samples_busy_is_of_the_last_two_looks) {
 	struct weir_segment *segment = *state;
 	struct weir_samples samples;
 
@@ -53,7 +50,7 @@ static void samples_busy_is_of_the_last_two_looks(void **state) {
 	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 75);
 }
 
-static void samples_alive_goes_by_the_heartbeat(void **state) {
+TEST(samples_alive_goes_by_the_heartbeat) {
 	struct weir_segment *segment = *state;
 	uint64_t now = 5000000000ull;
 
@@ -64,14 +61,4 @@ static void samples_alive_goes_by_the_heartbeat(void **state) {
 	assert_true(weir_worker_alive(segment, 0, now));
 	segment->worker_counters[0].heartbeat_ns = now - WEIR_WORKER_ALIVE_NS - 1;
 	assert_false(weir_worker_alive(segment, 0, now));
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(samples_busy_is_of_the_last_two_looks),
-		T(samples_alive_goes_by_the_heartbeat),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static void expect(double found, double wanted) {
 }
 
 // Of backends with weights 100, 200, 300 and service times of 1, 2 and 1 ms.
-static void effective_share_by_policy(void **state) {
+TEST(effective_share_by_policy) {
 	static const struct {
 		enum weir_policy policy;
 		double share[3];
@@ -32,7 +32,6 @@ static void effective_share_by_policy(void **state) {
 		{WEIR_POLICY_POWER_OF_TWO, {33.3, 33.3, 33.3}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(2, 3);
 		struct weir_recent recent = {0};
@@ -70,7 +69,7 @@ static void effective_share_by_policy(void **state) {
 	}
 }
 
-static void unknown_costs_count_as_the_mean(void **state) {
+TEST(unknown_costs_count_as_the_mean) {
 	struct weir_config *config = lab_config(1, 3);
 	struct weir_backend_state of;
 	struct weir_recent recent = {0};
@@ -78,7 +77,6 @@ static void unknown_costs_count_as_the_mean(void **state) {
 	struct weir_shares *shares;
 	struct lab lab;
 
-	(void)state;
 	config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
@@ -104,7 +102,7 @@ static void unknown_costs_count_as_the_mean(void **state) {
 }
 
 // Every worker has a subset of its own and gets half of the flows, whatever its members cost.
-static void costs_count_within_a_workers_subset(void **state) {
+TEST(costs_count_within_a_workers_subset) {
 	static const struct {
 		enum weir_policy policy;
 		double share[4]; // of worker 0's members, then of worker 1's
@@ -117,7 +115,6 @@ static void costs_count_within_a_workers_subset(void **state) {
 		{WEIR_POLICY_MAGLEV, {25, 25, 12.5, 37.5}},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(1, 4);
 		struct weir_subset_member member[LAB_WORKERS][4];
@@ -164,14 +161,13 @@ static void costs_count_within_a_workers_subset(void **state) {
 }
 
 // With the dataplane away nothing is known of costs: what was published last counts.
-static void shares_of_subsets_outlive_the_segment(void **state) {
+TEST(shares_of_subsets_outlive_the_segment) {
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_recent recent = {0};
 	struct weir_shares_of source = {.recent = &recent};
 	struct weir_shares *shares;
 	struct lab lab;
 
-	(void)state;
 	config->services[0].policy.name = WEIR_POLICY_FAIR_SHARE;
 	config->services[0].subset =
 		(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
@@ -192,7 +188,7 @@ static void shares_of_subsets_outlive_the_segment(void **state) {
 	lab_config_free(config);
 }
 
-static void achieved_shares(void **state) {
+TEST(achieved_shares) {
 	struct weir_config *config = lab_config(2, 2);
 	struct weir_backend_state first, second;
 	struct weir_recent recent = {0};
@@ -200,7 +196,6 @@ static void achieved_shares(void **state) {
 	struct weir_shares *shares;
 	struct lab lab;
 
-	(void)state;
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	source.tables = lab.tables;
@@ -268,13 +263,12 @@ static void assert_reused_ids(
 
 // Workers go on counting under an id; whoever gets it next begins with nothing, also for the
 // control process after this one.
-static void reused_ids_begin_with_zero_counters(void **state) {
+TEST(reused_ids_begin_with_zero_counters) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config(1, 1);
 	struct weir_config *next = lab_config(2, 2);
 	struct weir_recent recent = {0};
 	struct lab lab;
 
-	(void)state;
 	snprintf(next->services[0].backends[1].name, WEIR_NAME_BYTES, "new");
 	snprintf(next->services[1].name, WEIR_NAME_BYTES, "other");
 	lab_open(&lab, NULL);
@@ -306,17 +300,4 @@ static void reused_ids_begin_with_zero_counters(void **state) {
 	lab_config_free(config);
 	lab_config_free(less);
 	lab_config_free(next);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reused_ids_begin_with_zero_counters),
-		cmocka_unit_test(effective_share_by_policy),
-		cmocka_unit_test(unknown_costs_count_as_the_mean),
-		cmocka_unit_test(costs_count_within_a_workers_subset),
-		cmocka_unit_test(shares_of_subsets_outlive_the_segment),
-		cmocka_unit_test(achieved_shares),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

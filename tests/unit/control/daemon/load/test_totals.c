@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "test.h"
 #include "totals.h"
 
 static int setup(void **state) {
@@ -28,7 +22,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void totals_are_summed_over_workers(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(totals_are_summed_over_workers) {
 	struct weir_segment *segment = *state;
 
 	for (uint32_t worker = 0; worker < 3; worker++) {
@@ -39,21 +35,11 @@ static void totals_are_summed_over_workers(void **state) {
 	assert_int_equal(weir_sum_service(segment, 3).bytes, 300);
 }
 
-static void totals_beyond_the_segment_are_zero(void **state) {
+TEST(totals_beyond_the_segment_are_zero) {
 	struct weir_segment *segment = *state;
 
 	assert_int_equal(weir_sum_backend(segment, 16).packets, 0);
 	assert_int_equal(weir_sum_backend(segment, WEIR_BACKEND_NONE).packets, 0);
 	assert_int_equal(weir_sum_service(segment, WEIR_SERVICE_NONE).packets, 0);
 	assert_int_equal(weir_sum_service(NULL, 0).packets, 0);
-}
-
-int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(totals_are_summed_over_workers),
-		T(totals_beyond_the_segment_are_zero),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

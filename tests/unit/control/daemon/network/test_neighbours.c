@@ -174,7 +174,9 @@ static void assert_source(const struct seen *seen, const char *text) {
 
 // --- finding ------------------------------------------------------------------------------
 
-static void neighbours_on_link_are_found_on_their_port(void **state) {
+TEST_GROUP(watch_lab_enter);
+
+TEST(neighbours_on_link_are_found_on_their_port, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 
@@ -196,7 +198,7 @@ static void neighbours_on_link_are_found_on_their_port(void **state) {
 	assert_int_equal(expect(lab, "2001:db8:1::11", MAC1)->hop.port, 1);
 }
 
-static void neighbours_behind_a_gateway_have_its_mac(void **state) {
+TEST(neighbours_behind_a_gateway_have_its_mac, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 
@@ -211,7 +213,7 @@ static void neighbours_behind_a_gateway_have_its_mac(void **state) {
 	assert_int_equal(expect(lab, "2001:db8:50::1", MAC0)->hop.port, 0);
 }
 
-static void neighbours_with_a_static_gateway_need_no_entry(void **state) {
+TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	static const uint8_t gateway[6] = {2, 0, 0, 0, 0, 0x99};
 	struct lab *lab = *state;
 	struct seen *seen;
@@ -232,7 +234,7 @@ static void neighbours_with_a_static_gateway_need_no_entry(void **state) {
 	assert_non_null(strstr(expect(lab, "2001:db8:99::1", NULL)->why, "no route"));
 }
 
-static void neighbours_take_the_configured_source(void **state) {
+TEST(neighbours_take_the_configured_source, setup, teardown) {
 	struct lab *lab = *state;
 
 	lab->ports[0].source_ipv4 = watch_lab_address("192.0.2.1");
@@ -244,7 +246,7 @@ static void neighbours_take_the_configured_source(void **state) {
 	assert_source(expect(lab, "2001:db8:0::11", MAC0), "2001:db8:77::1");
 }
 
-static void neighbours_that_are_missing_are_explained(void **state) {
+TEST(neighbours_that_are_missing_are_explained, setup, teardown) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime();
 
@@ -279,7 +281,7 @@ static void neighbours_that_are_missing_are_explained(void **state) {
 
 // --- changes ------------------------------------------------------------------------------
 
-static void neighbours_follow_a_new_mac(void **state) {
+TEST(neighbours_follow_a_new_mac, setup, teardown) {
 	struct lab *lab = *state;
 
 	watch(lab, "10.0.0.11");
@@ -294,7 +296,7 @@ static void neighbours_follow_a_new_mac(void **state) {
 }
 
 // The other host changes its address by itself, and says so by gratuitous ARP.
-static void neighbours_follow_a_gratuitous_arp(void **state) {
+TEST(neighbours_follow_a_gratuitous_arp, setup, teardown) {
 	struct lab *lab = *state;
 
 	watch(lab, "10.0.0.11");
@@ -305,7 +307,7 @@ static void neighbours_follow_a_gratuitous_arp(void **state) {
 	expect(lab, "10.0.0.11", "02:00:00:00:00:cc");
 }
 
-static void neighbours_move_with_their_route(void **state) {
+TEST(neighbours_move_with_their_route, setup, teardown) {
 	struct lab *lab = *state;
 
 	SHELL("ip route add 10.50.0.0/16 via 10.0.0.11");
@@ -339,7 +341,7 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *da
 }
 
 // The kernel has no memory for a while: no event follows when it has some again.
-static void neighbours_ask_again_after_a_failed_lookup(void **state) {
+TEST(neighbours_ask_again_after_a_failed_lookup, setup, teardown) {
 	struct lab *lab = *state;
 
 	watch(lab, "10.0.0.11");
@@ -354,7 +356,7 @@ static void neighbours_ask_again_after_a_failed_lookup(void **state) {
 	assert_int_equal(*lookups_to_fail(), 0);
 }
 
-static void neighbours_survive_a_flush(void **state) {
+TEST(neighbours_survive_a_flush, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 
@@ -369,7 +371,7 @@ static void neighbours_survive_a_flush(void **state) {
 	SHELL("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
 }
 
-static void neighbours_that_are_lost_are_reported_after_the_hold(void **state) {
+TEST(neighbours_that_are_lost_are_reported_after_the_hold, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 	uint64_t start;
@@ -396,7 +398,7 @@ static bool is_confirmed(void *context) {
 }
 
 // The dataplane's packets do not pass the kernel, so nothing else keeps its entry fresh.
-static void neighbours_that_are_stale_are_refreshed(void **state) {
+TEST(neighbours_that_are_stale_are_refreshed, setup, teardown) {
 	struct lab *lab = *state;
 	struct hop *hop;
 
@@ -420,7 +422,7 @@ static bool was_called_again(void *context) {
 	return ((struct lab *)context)->calls >= 2;
 }
 
-static void neighbours_are_reported_once_per_configure(void **state) {
+TEST(neighbours_are_reported_once_per_configure, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 
@@ -444,7 +446,7 @@ static void neighbours_are_reported_once_per_configure(void **state) {
 	assert_int_equal(lab->calls, 2);
 }
 
-static void neighbours_configure_refuses_nonsense(void **state) {
+TEST(neighbours_configure_refuses_nonsense, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_address bad = {.family = 5};
 
@@ -459,7 +461,7 @@ static bool was_called(void *context) {
 	return ((struct lab *)context)->calls > 0;
 }
 
-static void neighbours_callback_may_configure(void **state) {
+TEST(neighbours_callback_may_configure, setup, teardown) {
 	struct lab *lab = *state;
 
 	lab->clear_in_callback = true;
@@ -476,7 +478,7 @@ static bool has_ten_thousand(void *context) {
 	return ((struct lab *)context)->calls >= 10000;
 }
 
-static void neighbours_of_ten_thousand_backends(void **state) {
+TEST(neighbours_of_ten_thousand_backends, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_address *addresses = calloc(10000, sizeof(*addresses));
 	uint64_t start;
@@ -498,7 +500,7 @@ static void neighbours_of_ten_thousand_backends(void **state) {
 }
 
 // weir-control has no capability left when it does this.
-static void neighbours_need_no_privilege(void **state) {
+TEST(neighbours_need_no_privilege, setup, teardown) {
 	struct lab *lab = *state;
 	int status;
 	pid_t pid;
@@ -535,7 +537,7 @@ static void neighbours_need_no_privilege(void **state) {
 // --- ports --------------------------------------------------------------------------------
 
 // This kernel may have neither VLAN nor bonding devices, so their links are given.
-static void neighbours_port_of_stacked_links(void **state) {
+TEST(neighbours_port_of_stacked_links) {
 	struct weir_link links[] = {
 		// sorted by ifindex
 		{.ifindex = 2, .name = "eth0"},
@@ -553,7 +555,6 @@ static void neighbours_port_of_stacked_links(void **state) {
 	} cases[] = {{2, 0}, {4, 1}, {5, -1}, {9, -1}, {6, 2}, {11, 3}, {12, 3}, {7, -1}, {0, -1}};
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 
-	(void)state;
 	n->links = links;
 	n->link_count = sizeof(links) / sizeof(links[0]);
 	n->port_count = 5;
@@ -577,13 +578,12 @@ static void neighbours_port_of_stacked_links(void **state) {
 #define SILENT 10000u
 
 // Far more next hops do not answer than a turn has datagrams for.
-static void neighbours_that_are_silent_keep_none_from_being_asked(void **state) {
+TEST(neighbours_that_are_silent_keep_none_from_being_asked) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));
 	uint32_t not_asked = 0, turns = 0;
 	uv_loop_t loop;
 
-	(void)state;
 	uv_loop_init(&loop);
 	n->loop = &loop;
 	n->datagram4 = -1; // nothing is sent
@@ -617,31 +617,4 @@ static void neighbours_that_are_silent_keep_none_from_being_asked(void **state) 
 	uv_loop_close(&loop);
 	free(entries);
 	free(n);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(neighbours_on_link_are_found_on_their_port),
-		TEST(neighbours_behind_a_gateway_have_its_mac),
-		TEST(neighbours_with_a_static_gateway_need_no_entry),
-		TEST(neighbours_take_the_configured_source),
-		TEST(neighbours_that_are_missing_are_explained),
-		TEST(neighbours_follow_a_new_mac),
-		TEST(neighbours_follow_a_gratuitous_arp),
-		TEST(neighbours_move_with_their_route),
-		TEST(neighbours_ask_again_after_a_failed_lookup),
-		TEST(neighbours_survive_a_flush),
-		TEST(neighbours_that_are_lost_are_reported_after_the_hold),
-		TEST(neighbours_that_are_stale_are_refreshed),
-		TEST(neighbours_are_reported_once_per_configure),
-		TEST(neighbours_configure_refuses_nonsense),
-		TEST(neighbours_callback_may_configure),
-		TEST(neighbours_of_ten_thousand_backends),
-		TEST(neighbours_need_no_privilege),
-		cmocka_unit_test(neighbours_port_of_stacked_links),
-		cmocka_unit_test(neighbours_that_are_silent_keep_none_from_being_asked),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

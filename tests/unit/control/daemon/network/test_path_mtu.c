@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "path_mtu.h"
+#include "test.h"
 
 // "Fragmentation needed" to 10.0.0.2 about an IPIP packet to 10.0.0.11, next MTU 1400.
 static const uint8_t message4[56] = {0x45, 0, 0, 56, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 0, 1, 10, 0, 0,
@@ -34,11 +29,10 @@ static void fix_checksum(uint8_t *packet, size_t bytes) {
 	packet[23] = (uint8_t)sum;
 }
 
-static void path_mtu_reads_ipv4(void **state) {
+TEST(path_mtu_reads_ipv4) {
 	struct weir_path_mtu_report report;
 	uint8_t packet[sizeof(message4)];
 
-	(void)state;
 	memcpy(packet, message4, sizeof(packet));
 	assert_false(weir_path_mtu_parse4(packet, sizeof(packet), &report)); // wrong checksum
 	fix_checksum(packet, sizeof(packet));
@@ -58,14 +52,13 @@ static void path_mtu_reads_ipv4(void **state) {
 	assert_true(weir_path_mtu_parse4(packet, sizeof(packet), &report));
 }
 
-static void path_mtu_passes_over_what_is_no_tunnel(void **state) {
+TEST(path_mtu_passes_over_what_is_no_tunnel) {
 	static const struct {
 		uint8_t at, value;
 	} changes[] = {{20, 11}, {21, 1}, {28, 0x46}, {28 + 9, 6}, {0, 0x41}};
 	struct weir_path_mtu_report report;
 	uint8_t packet[sizeof(message6)];
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
 		memcpy(packet, message4, sizeof(message4));
 		packet[changes[i].at] = changes[i].value;
@@ -80,11 +73,10 @@ static void path_mtu_passes_over_what_is_no_tunnel(void **state) {
 	assert_false(weir_path_mtu_parse6(packet, sizeof(packet), &report));
 }
 
-static void path_mtu_reads_ipv6(void **state) {
+TEST(path_mtu_reads_ipv6) {
 	struct weir_path_mtu_report report;
 	uint8_t packet[sizeof(message6)];
 
-	(void)state;
 	memcpy(packet, message6, sizeof(packet));
 	assert_true(weir_path_mtu_parse6(packet, sizeof(packet), &report));
 	assert_int_equal(report.mtu, 1400);
@@ -102,10 +94,9 @@ static void path_mtu_reads_ipv6(void **state) {
 	assert_true(weir_path_mtu_parse6(packet, sizeof(packet), &report));
 }
 
-static void path_mtu_is_bounded(void **state) {
+TEST(path_mtu_is_bounded) {
 	struct weir_path_mtu_report report = {.backend = {.family = 4}, .mtu = 1400};
 
-	(void)state;
 	assert_int_equal(weir_path_mtu_next(&report, 1600), 1400);
 	assert_int_equal(weir_path_mtu_next(&report, 1400), 1400);
 	assert_int_equal(weir_path_mtu_next(&report, 1300), 1300); // never raised
@@ -119,15 +110,4 @@ static void path_mtu_is_bounded(void **state) {
 	assert_int_equal(weir_path_mtu_next(&report, 1500), 1280);
 	report.mtu = UINT32_MAX;
 	assert_int_equal(weir_path_mtu_next(&report, 1500), 1500);
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(path_mtu_reads_ipv4),
-		cmocka_unit_test(path_mtu_passes_over_what_is_no_tunnel),
-		cmocka_unit_test(path_mtu_reads_ipv6),
-		cmocka_unit_test(path_mtu_is_bounded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,10 @@ static void assert_address(const struct weir_address *address, const char *text)
 	assert_string_equal(weir_address_format(address, buffer, sizeof(buffer)), text);
 }
 
-static void routes_lookup_on_link(void **state) {
+TEST_GROUP(watch_lab_enter);
+TEST_EACH(setup, teardown);
+
+TEST(routes_lookup_on_link) {
 	struct weir_route route = lookup(*state, "10.0.0.11");
 
 	assert_int_equal(route.error, 0);
@@ -106,7 +109,7 @@ static void routes_lookup_on_link(void **state) {
 	assert_address(&route.source, "2001:db8:a::2");
 }
 
-static void routes_lookup_behind_a_gateway(void **state) {
+TEST(routes_lookup_behind_a_gateway) {
 	struct weir_route route = lookup(*state, "10.1.2.3");
 
 	assert_address(&route.next_hop, "10.0.0.1");
@@ -119,7 +122,7 @@ static void routes_lookup_behind_a_gateway(void **state) {
 	assert_int_equal(route.error, 0);
 }
 
-static void routes_lookup_without_a_route(void **state) {
+TEST(routes_lookup_without_a_route) {
 	assert_int_equal(lookup(*state, "192.0.2.1").error, -ENETUNREACH);
 	assert_int_equal(lookup(*state, "10.3.0.1").error, -EHOSTUNREACH);
 	assert_int_not_equal(lookup(*state, "10.4.0.1").error, 0);
@@ -143,7 +146,7 @@ static void take_link(void *context, const struct weir_link *link) {
 	}
 }
 
-static void routes_links_with_their_masters(void **state) {
+TEST(routes_links_with_their_masters) {
 	struct lab *lab = *state;
 	struct link_search search = {.name = "lb0"};
 
@@ -160,14 +163,13 @@ static void routes_links_with_their_masters(void **state) {
 	SHELL("ip link del br7");
 }
 
-static void routes_parse_link_of_a_vlan(void **state) {
+TEST(routes_parse_link_of_a_vlan) {
 	char buffer[512] __attribute__((aligned(8))) = {0};
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
 	struct nlattr *info, *data;
 	struct ifinfomsg *link;
 	struct weir_link parsed;
 
-	(void)state;
 	message->nlmsg_type = RTM_NEWLINK;
 	link = mnl_nlmsg_put_extra_header(message, sizeof(*link));
 	link->ifi_index = 12;
@@ -186,7 +188,7 @@ static void routes_parse_link_of_a_vlan(void **state) {
 	assert_int_equal(parsed.lower, 5);
 }
 
-static void routes_neighbours_are_told(void **state) {
+TEST(routes_neighbours_are_told) {
 	struct lab *lab = *state;
 	bool found = false;
 
@@ -219,7 +221,7 @@ static bool has_news(void *context) {
 	return false;
 }
 
-static void routes_neighbours_have_a_limit(void **state) {
+TEST(routes_neighbours_have_a_limit) {
 	struct lab *lab = *state;
 
 	assert_true(weir_routes_neighbours_max(lab->routes, 4) > 0);
@@ -227,7 +229,7 @@ static void routes_neighbours_have_a_limit(void **state) {
 	assert_int_equal(weir_routes_neighbours_max(lab->routes, 0), 0);
 }
 
-static void routes_events_of_neighbours(void **state) {
+TEST(routes_events_of_neighbours) {
 	static const char *const addresses[] = {"10.0.0.12", "2001:db8:a::12"};
 	struct lab *lab = *state;
 
@@ -251,7 +253,7 @@ static bool has_changed(void *context) {
 	return ((struct lab *)context)->changes > 0;
 }
 
-static void routes_events_of_changes(void **state) {
+TEST(routes_events_of_changes) {
 	static const char *const commands[] = {
 		"ip route add 10.5.0.0/16 via 10.0.0.1",
 		"ip route del 10.5.0.0/16",
@@ -277,29 +279,11 @@ static bool has_lost(void *context) {
 }
 
 // More events than the socket holds, while nobody reads.
-static void routes_lost_events_are_told(void **state) {
+TEST(routes_lost_events_are_told) {
 	struct lab *lab = *state;
 
 	SHELL("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "
 	      "dev lb0; done | ip -batch -");
 	watch_lab_run(&lab->loop, has_lost, lab, 2000, "word of the loss");
 	assert_int_equal(lookup(lab, "10.7.1.1").error, 0);
-}
-
-int main(void) {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(routes_lookup_on_link),
-		TEST(routes_lookup_behind_a_gateway),
-		TEST(routes_lookup_without_a_route),
-		TEST(routes_links_with_their_masters),
-		TEST(routes_parse_link_of_a_vlan),
-		TEST(routes_neighbours_are_told),
-		TEST(routes_neighbours_have_a_limit),
-		TEST(routes_events_of_neighbours),
-		TEST(routes_events_of_changes),
-		TEST(routes_lost_events_are_told),
-	};
-
-	return cmocka_run_group_tests(tests, watch_lab_enter, NULL);
 }

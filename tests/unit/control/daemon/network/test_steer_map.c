@@ -4,10 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +13,10 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <cmocka.h>
 
 #include "steer.h"
 #include "steer_map.h"
+#include "test.h"
 
 #define BINDS_MAX 8
 
@@ -109,7 +106,9 @@ static struct weir_steer_map_changes update(struct lab *lab) {
 	return changes;
 }
 
-static void steer_map_has_the_binds_and_their_addresses(void **state) {
+TEST_EACH(setup, teardown);
+
+TEST(steer_map_has_the_binds_and_their_addresses) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
@@ -160,7 +159,7 @@ static bool steers(int fd, const char *address, uint8_t protocol, uint16_t port)
 	return false;
 }
 
-static void steer_map_wide_ranges_cover_their_ports_alone(void **state) {
+TEST(steer_map_wide_ranges_cover_their_ports_alone) {
 	static const uint16_t ranges[][2] = {{1, 65535}, {1024, 65535}, {1025, 65534}, {2000, 3024},
 		{32767, 32768 + 1024}, {1, 1025}, {64000, 65534}};
 	struct lab *lab = *state;
@@ -191,7 +190,7 @@ static void steer_map_wide_ranges_cover_their_ports_alone(void **state) {
 }
 
 // The dataplane answers for all ports of such a VIP, also for those of other services.
-static void steer_map_closed_ports_are_steered(void **state) {
+TEST(steer_map_closed_ports_are_steered) {
 	struct lab *lab = *state;
 
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
@@ -208,7 +207,7 @@ static void steer_map_closed_ports_are_steered(void **state) {
 	assert_true(steers(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 80));
 }
 
-static void steer_map_enters_wide_ranges_once(void **state) {
+TEST(steer_map_enters_wide_ranges_once) {
 	struct lab *lab = *state;
 
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 0, 65535);
@@ -223,7 +222,7 @@ static void steer_map_enters_wide_ranges_once(void **state) {
 	assert_false(holds(lab->fds[0], "198.51.100.12", IPPROTO_UDP, 3024));
 }
 
-static void steer_map_update_changes_only_what_differs(void **state) {
+TEST(steer_map_update_changes_only_what_differs) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
@@ -245,7 +244,7 @@ static void steer_map_update_changes_only_what_differs(void **state) {
 }
 
 // A new map of a restarted dataplane, or one that somebody emptied.
-static void steer_map_update_repairs_each_map_on_its_own(void **state) {
+TEST(steer_map_update_repairs_each_map_on_its_own) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
@@ -258,7 +257,7 @@ static void steer_map_update_repairs_each_map_on_its_own(void **state) {
 	assert_int_equal(count(lab->fds[0]), 2);
 }
 
-static void steer_map_without_configuration_is_emptied(void **state) {
+TEST(steer_map_without_configuration_is_emptied) {
 	struct lab *lab = *state;
 	char why[256] = "";
 
@@ -269,7 +268,7 @@ static void steer_map_without_configuration_is_emptied(void **state) {
 	assert_int_equal(count(lab->fds[2]), 0);
 }
 
-static void steer_map_too_small_returns_enospc_and_changes_nothing(void **state) {
+TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes = {.keys = 77};
 	char why[256] = "";
@@ -292,7 +291,7 @@ static void steer_map_too_small_returns_enospc_and_changes_nothing(void **state)
 	assert_false(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
 }
 
-static void steer_map_without_room_for_ports_has_blocks(void **state) {
+TEST(steer_map_without_room_for_ports_has_blocks) {
 	struct lab *lab = *state;
 
 	close(lab->fds[2]);
@@ -313,7 +312,7 @@ static void steer_map_without_room_for_ports_has_blocks(void **state) {
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 100));
 }
 
-static void steer_map_refuses_other_descriptors(void **state) {
+TEST(steer_map_refuses_other_descriptors) {
 	struct lab *lab = *state;
 	char why[256] = "";
 	int other = bpf_map_create(BPF_MAP_TYPE_HASH, "other", 4, 4, 10, NULL);
@@ -331,7 +330,7 @@ static void steer_map_refuses_other_descriptors(void **state) {
 }
 
 // weir-control has no capability left when it does this.
-static void steer_map_update_needs_no_privilege(void **state) {
+TEST(steer_map_update_needs_no_privilege) {
 	struct lab *lab = *state;
 	int status;
 	pid_t pid;
@@ -350,32 +349,4 @@ static void steer_map_update_needs_no_privilege(void **state) {
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_true(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 80));
-}
-
-int main(void) {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			steer_map_has_the_binds_and_their_addresses, setup, teardown),
-		cmocka_unit_test_setup_teardown(steer_map_enters_wide_ranges_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_wide_ranges_cover_their_ports_alone, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_closed_ports_are_steered, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_update_changes_only_what_differs, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_update_repairs_each_map_on_its_own, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_without_configuration_is_emptied, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_too_small_returns_enospc_and_changes_nothing, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_without_room_for_ports_has_blocks, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_refuses_other_descriptors, setup, teardown),
-		cmocka_unit_test_setup_teardown(
-			steer_map_update_needs_no_privilege, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests that register themselves, run by cmocka. A file of tests has
+//
+//	TEST(name) { ... }
+//	TEST(name, setup, teardown) { ... }	with a setup and teardown of its own
+//	TEST_EACH(setup, teardown);		for each TEST(name) of the file
+//	TEST_GROUP(setup, teardown);		once for the file; several nest
+//	TEST_ARGUMENT(name);			a word of the command line, static const char *name
+//
+// of which a teardown may be left out. In a test, state is what the setup left in its *state.
+//
+// A program may have many files. It runs the tests of one, in the order of its lines:
+//
+//	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c; left out when the program has one
+// file 	PROGRAM --list			each file and test
+//
+// With TEST_FILTER in the environment, only those tests that match this pattern.
+#pragma once
+
+// What cmocka.h needs before it.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum test_kind { TEST_CASE, TEST_FIXTURE, TEST_GROUP_FIXTURE, TEST_WORD };
+
+struct test {
+	enum test_kind kind;
+	const char *name, *file;
+	int line;
+	CMUnitTestFunction run;
+	const char **word;
+	struct {
+		CMFixtureFunction setup, teardown;
+	} fixture;
+	struct test *next;
+};
+
+// From constructors; test stays the program's.
+void test_add(struct test *test);
+
+#define TEST_ADD(id, ...) \
+	__attribute__((constructor)) static void test_add_##id(void) { \
+		static struct test test = { \
+			.name = #id, .file = __BASE_FILE__, .line = __LINE__, __VA_ARGS__}; \
+\
+		test_add(&test); \
+	}
+
+#define TEST(id, ...) \
+	static void id(void **state); \
+	TEST_ADD(id, .kind = TEST_CASE, .run = id, .fixture = {__VA_ARGS__}) \
+	static void id(__attribute__((unused)) void **state)
+
+#define TEST_EACH(...) \
+	TEST_ADD(each, .kind = TEST_FIXTURE, .fixture = {__VA_ARGS__}) \
+	struct test
+
+#define TEST_GROUP(s, ...) \
+	TEST_ADD(group_##s, .kind = TEST_GROUP_FIXTURE, .fixture = {s, ##__VA_ARGS__}) \
+	struct test
+
+#define TEST_ARGUMENT(id) \
+	static const char *id; \
+	TEST_ADD(id, .kind = TEST_WORD, .word = &id) \
+	struct test
