@@ -60,21 +60,22 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 }
 
 // The publication state of the daemon, separate from the result, or inside it with --json.
-static void tell_unpublished(struct weir_cli *cli, const json_t *answer) {
+static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);
-	char shown[sizeof(cli->told)];
+	char shown[sizeof(cli->printed_unpublished)];
 
 	if (text == NULL) {
-		cli->told[0] = '\0';
+		cli->printed_unpublished[0] = '\0';
 		return;
 	}
 	cli->unpublished |= json_is_false(json_object_get(answer, "published"));
 	json_object_set(json_object_get(answer, "result"), "not_published", reason);
 	weir_terminal_text(text, shown, sizeof(shown));
-	if (strcmp(shown, cli->told) != 0) { // once, however often the request is repeated
+	if (strcmp(shown, cli->printed_unpublished) !=
+		0) { // once, however often the request is repeated
 		fprintf(cli->err, "weirctl: not published yet: %s\n", shown);
-		memcpy(cli->told, shown, sizeof(shown));
+		memcpy(cli->printed_unpublished, shown, sizeof(shown));
 	}
 }
 
@@ -95,7 +96,7 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 		json_decref(answer);
 		return WEIR_CLI_REFUSED;
 	}
-	tell_unpublished(cli, answer);
+	print_unpublished(cli, answer);
 	result = json_object_get(answer, "result");
 	*ret = result != NULL ? json_incref(result) : json_null();
 	json_decref(answer);

@@ -25,8 +25,8 @@ struct weir_cli { // one run of weirctl
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // the daemon has not yet published a change of this request
-	char told[512]; // the reason that was printed last for an unpublished change; "" = all is
-			// published
+	char printed_unpublished[512]; // the reason that was printed last for an unpublished
+				       // change; "" = all is published
 };
 
 struct weir_cli_command {

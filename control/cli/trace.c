@@ -16,7 +16,7 @@ struct trace {
 	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
 	json_int_t tables; // time of `known`: requested again if the worker's version changed
-	bool said_silent;
+	bool warned_silent;
 };
 
 // The row of a show command for this name; NULL: none. On an error the view only lacks a line.
@@ -98,12 +98,12 @@ static int pass_packets(struct trace *trace) {
 				show_packet(trace, packet);
 			}
 		}
-		if (trace->shown == 0 && !trace->said_silent &&
+		if (trace->shown == 0 && !trace->warned_silent &&
 			weir_capture_session_lasts(trace->capture, SILENT_MS)) {
 			fprintf(trace->cli->err,
 				"weirctl: no packet of this flow for %d s; waiting (^C to end)\n",
 				SILENT_MS / 1000);
-			trace->said_silent = true;
+			trace->warned_silent = true;
 		}
 	} while (trace->shown < trace->most && !ferror(trace->cli->out) &&
 		 weir_capture_session_ended(trace->capture) == NULL);

@@ -15,12 +15,12 @@
 #include "daemon_options.h"
 #include "terminal.h"
 
-#define SHOWN_BYTES 128 // of a run directory, which may be as long as the address of a socket
+#define SHOWN_BYTES 128 // a run directory may be as long as a socket address
 
 struct weir_client {
 	int fd;
 	int timeout_ms;
-	char *answer; // what was received and not yet used
+	char *answer; // received but not consumed yet
 	size_t bytes, room;
 };
 
@@ -51,7 +51,7 @@ static int wait_for(int fd, short events, int64_t deadline_ms) {
 	}
 }
 
-// connect to a unix socket with a full backlog fails with EAGAIN, and cannot be polled for.
+// connect to a unix socket with a full backlog fails with EAGAIN, and poll does not support it.
 static int connect_until(int fd, const struct sockaddr_un *address, int64_t deadline_ms) {
 	while (connect(fd, (const struct sockaddr *)address, sizeof(*address)) != 0) {
 		if (errno != EAGAIN && errno != EINTR) {
@@ -187,7 +187,7 @@ static int send_request(struct weir_client *client, const json_t *request, int64
 		return -ENOMEM;
 	}
 	bytes = strlen(text);
-	text[bytes] = '\n'; // instead of the NUL: the daemon reads lines
+	text[bytes] = '\n'; // replaces the NUL: the daemon reads lines
 	r = bytes < WEIR_CLIENT_REQUEST_MAX ? send_all(client->fd, text, bytes + 1, deadline_ms)
 					    : -EMSGSIZE;
 	free(text);
@@ -213,7 +213,7 @@ static int grow(struct weir_client *client) {
 	return 0;
 }
 
-// Receive up to the end of a line. Returns its length in *ret_bytes, the line end not counted.
+// Receive up to the end of a line. Returns its length in *ret_bytes, without the line end.
 static int receive_line(struct weir_client *client, int64_t deadline_ms, size_t *ret_bytes) {
 	size_t searched = 0;
 

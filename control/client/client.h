@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Client of the control socket (docs/reference/control-api.md): one JSON object per line each way.
-// Used by weirctl and weir-metrics; never waits longer than its timeout.
+// Client of the control socket (docs/reference/control-api.md): one JSON object per line in each
+// direction. Used by weirctl and weir-metrics; no call blocks longer than its timeout.
 //
-// Threads: one client is used by one thread.
+// Threads: a client is used by one thread.
 #pragma once
 
 #include <jansson.h>
 #include <stddef.h>
 
-#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // as the daemon accepts, line end included
+#define WEIR_CLIENT_REQUEST_MAX (32u << 10) // the daemon's limit, line end included
 #define WEIR_CLIENT_ANSWER_MAX (64u << 20)
 
 struct weir_client;
@@ -19,14 +19,14 @@ struct weir_client;
 // -ENAMETOOLONG, or another negative errno.
 int weir_client_connect(
 	const char *run_dir, int timeout_ms, struct weir_client **ret, char *why, size_t why_bytes);
-void weir_client_free(struct weir_client *client); // NULL is fine
+void weir_client_free(struct weir_client *client); // NULL is allowed
 
-// How long a call may take from now on.
+// Set the timeout of further calls.
 void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
 
-// Send one request and wait for its answer, an object that has "ok" (owned by the caller).
-// Returns 0, -ETIMEDOUT, -ECONNRESET (the daemon went away), -EPROTO (an answer that is none),
+// Send one request and wait for its answer, an object with "ok" (owned by the caller). Returns 0,
+// -ETIMEDOUT, -ECONNRESET (the daemon closed the connection), -EPROTO (an invalid answer),
 // -EMSGSIZE (request too long), -EFBIG (answer too long), or another negative errno. After an error
-// the connection is of no more use.
+// the connection cannot be used any more.
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes);

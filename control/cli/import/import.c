@@ -47,7 +47,7 @@ void weir_import_fini(struct weir_import *import) {
 
 // --- notes and errors ---------------------------------------------------------------------
 
-// Text of the source, of which any byte may be anything. In JSON it is ASCII.
+// Text of the source, which may contain any byte. In JSON it becomes ASCII.
 static json_t *printable(const char *text) {
 	char copy[REASON_BYTES];
 
@@ -146,7 +146,7 @@ int weir_import_endpoint(const char *text, struct weir_address *ret, uint16_t *r
 struct numbered {
 	json_t *note;
 	json_int_t line;
-	size_t file, place; // in the order in which they came
+	size_t file, place; // in source order
 };
 
 static int by_place(const void *a, const void *b) {
@@ -155,7 +155,7 @@ static int by_place(const void *a, const void *b) {
 	if (left->file != right->file) {
 		return left->file < right->file ? -1 : 1;
 	}
-	if ((left->line == 0) != (right->line == 0)) { // the file as a whole comes last
+	if ((left->line == 0) != (right->line == 0)) { // entries without a line come last
 		return left->line == 0 ? 1 : -1;
 	}
 	if (left->line != right->line) {
@@ -164,7 +164,7 @@ static int by_place(const void *a, const void *b) {
 	return left->place < right->place ? -1 : 1;
 }
 
-// What is known only at the end of a service goes where it belongs.
+// Notes that are found only at the end of a service are sorted to their lines.
 static void sort_notes(struct weir_import *import) {
 	size_t count = json_array_size(import->notes), i;
 	struct numbered *list = calloc(count + 1, sizeof(*list));
@@ -227,7 +227,8 @@ static json_t *whole(struct weir_import *import) {
 	return config;
 }
 
-// The configuration's own reader has the last word: what it refuses, this must not print.
+// The generated configuration is validated by the daemon's own reader; a configuration with errors
+// is not printed.
 static void check(
 	struct weir_import *import, const struct weir_import_place *source, const char *text) {
 	struct weir_config_errors errors;
@@ -260,8 +261,8 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 	char *text = NULL;
 
 	if (json_array_size(import->errors) == 0 && json_array_size(import->services) == 0) {
-		weir_import_error(import, source,
-			"no virtual service in it that Weir could have; see the notes");
+		weir_import_error(
+			import, source, "no virtual service that Weir can import; see the notes");
 	}
 	if (json_array_size(import->errors) > 0) {
 		sort_notes(import);
@@ -269,8 +270,8 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 	}
 	weir_import_note(import, &(struct weir_import_place){.file = source->file},
 		WEIR_IMPORT_ADJUST, "ports",
-		"the source does not say which interface: set iface= of ports[0].device, "
-		"workers.cores and, the same on all balancers, instance.hash_seed");
+		"the source does not name an interface: set iface= of ports[0].device, "
+		"workers.cores and, equal on all balancers, instance.hash_seed");
 	sort_notes(import);
 	config = whole(import);
 	if (config != NULL) {

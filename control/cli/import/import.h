@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Import: what the readers of other load balancers' configurations (ipvs.h, keepalived.h) fill in,
-// and what becomes of it: a configuration of Weir, notes of what has no counterpart there, and
-// errors of the source. Only with an error is there no configuration.
+// Import: the common result of the readers of other load balancers' configurations (ipvs.h,
+// keepalived.h): a configuration of Weir, notes about everything without an exact counterpart, and
+// errors in the source. Only an error prevents a configuration.
 //
-// Threads: any. Pure: no files, no output. Memory: when there is none, `failed` says so.
+// Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
 #pragma once
 
 #include <jansson.h>
@@ -15,19 +15,19 @@
 
 #define WEIR_IMPORT_BINDS_MAX 256 // of a service
 #define WEIR_IMPORT_SERVICES_MAX 4096
-#define WEIR_IMPORT_ERRORS_MAX 100 // more are counted only
-#define WEIR_IMPORT_TEXT_BYTES 64 // of an address with its port, and more
+#define WEIR_IMPORT_ERRORS_MAX 100 // further errors are only counted
+#define WEIR_IMPORT_TEXT_BYTES 64 // of an address with port, and more
 
 struct weir_import_place {
 	const char *file;
-	int line; // 0 = the file as a whole
+	int line; // 0 = the whole file
 };
 
 // X(NAME, "in the report")
 #define WEIR_IMPORT_KINDS(X) \
-	X(LEFT_OUT, "left out") /* has no counterpart */ \
-	X(DIFFERS, "differs") /* has one that does not do quite the same */ \
-	X(ADJUST, "adjust") /* needs a decision of the operator's */
+	X(LEFT_OUT, "left out") /*no counterpart*/ \
+	X(DIFFERS, "differs") /*a counterpart with different behaviour*/ \
+	X(ADJUST, "adjust") /*the operator must decide*/
 
 enum weir_import_kind {
 #define X(name, text) WEIR_IMPORT_##name,
@@ -36,23 +36,23 @@ enum weir_import_kind {
 };
 
 struct weir_import { // zeroed by weir_import_init
-	json_t *instance, *timeouts; // members of the result, perhaps empty
+	json_t *instance, *timeouts; // members of the result, may be empty
 	json_t *services;
 	json_t *lines; // of the services: [{file, line}]
 	json_t *notes; // [{kind, file, line, what, why}]
 	json_t *errors; // [{file, line, reason}]
-	json_t *names, *binds; // that are used: {name: true}, {bind: "FILE:LINE"}
+	json_t *names, *binds; // names in use: {name: true}, {bind: "FILE:LINE"}
 	uint32_t backends, more_errors;
 	bool failed; // out of memory
 };
 
-int weir_import_init(struct weir_import *import); // 0 or -ENOMEM; fini is due in any case
+int weir_import_init(struct weir_import *import); // 0 or -ENOMEM; call fini in either case
 void weir_import_fini(struct weir_import *import);
 
 void weir_import_note(struct weir_import *import, const struct weir_import_place *place,
 	enum weir_import_kind kind, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-// reason: what is wrong and what to do, one line.
+// reason: one line, the error and its remedy.
 void weir_import_error(struct weir_import *import, const struct weir_import_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 
@@ -60,18 +60,18 @@ void weir_import_error(struct weir_import *import, const struct weir_import_plac
 
 struct weir_import_service {
 	struct weir_import_place place;
-	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted; what is no name of Weir's is replaced
+	char name[WEIR_IMPORT_TEXT_BYTES]; // wanted name; an invalid one is replaced
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	json_t *binds, *backends; // as in the configuration
-	json_t *by_address; // the backends again
+	json_t *by_address; // the backends, borrowed
 	uint16_t port; // of the first bind; 0 = every port
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // sh-port, mh-port
-	bool left_out; // and noted
+	bool left_out; // noted already
 	bool direct_noted, nat_noted; // weir_import_forwarding
-	bool weights_differ; // those above 0: a server of weight 0 gets no connections
+	bool weights_differ; // weights above 0: a server of weight 0 gets no connections
 	json_int_t weight; // of the first backend that has one
-	uint32_t upper, uppers; // greatest limit of connections; how many have one
+	uint32_t upper, uppers; // highest connection limit; number of backends with one
 	bool uppers_differ;
 	json_t *health_check; // NULL = none
 };
@@ -95,20 +95,20 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 // How packets are forwarded: 'g' direct routing, 'i' IP in IP, 'm' NAT. Noted once a service.
 void weir_import_forwarding(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, char method);
-// Clients were kept at one server for so many seconds.
+// Persistence: clients stayed with a server for this many seconds.
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// Each datagram of UDP was scheduled on its own.
+// One-packet scheduling: each UDP datagram was scheduled separately.
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// Add it to the result, unless there is nothing to add. Its memory goes.
+// Add the service to the result, unless it is empty. Frees it.
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);
-void weir_import_service_drop(struct weir_import_service *service); // its memory goes
+void weir_import_service_drop(struct weir_import_service *service); // frees it
 
 // --- the end ---
 
-// Refuse what the configuration's own rules refuse, with the lines of the source. Returns the text
-// of the configuration, to be freed, or NULL when there are errors or no memory.
+// Validate against the configuration's own rules; errors get the lines of the source. Returns the
+// text of the configuration, which the caller frees, or NULL on errors or without memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
 
 // --- text ---

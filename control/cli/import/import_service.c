@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One service: its names, binds, backends, and what its scheduler becomes.
+// One service: names, binds, backends, and the policy for its scheduler.
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
@@ -11,43 +11,43 @@
 
 #include "import.h"
 
-#define NAME_BYTES 56 // so that a number fits behind it
+#define NAME_BYTES 56 // so that a number can be appended
 
 struct scheduler {
 	const char *name;
 	const char *policy;
-	const char *why; // it differs; NULL = it does not
-	bool by_weight; // of the connections: with different weights another policy
+	const char *why; // the difference; NULL = none
+	bool by_weight; // counts connections: with unequal weights another policy is used
 };
 
 #define AFFINITY \
-	"chooses by addresses and ports, so the connections of one client go to several servers"
+	"chooses by addresses and ports, so connections of one client go to different servers"
 
 static const struct scheduler schedulers[] = {
 	{"rr", "round-robin", NULL, false},
 	{"wrr", "weighted-round-robin", NULL, false},
 	{"lc", "least-loaded", NULL, false},
 	{"wlc", "least-loaded", NULL, true},
-	{"sed", "least-loaded", "counts connections, without the one to come", true},
-	{"nq", "least-loaded", "counts connections, without a queue of its own", true},
+	{"sed", "least-loaded", "counts current connections only, without the next one", true},
+	{"nq", "least-loaded", "counts connections, without a per-server queue", true},
 	{"sh", "maglev", AFFINITY, false},
 	{"mh", "maglev", AFFINITY, false},
 	{"dh", "maglev", "chooses by addresses and ports, not by the destination alone", false},
 	{"lblc", "maglev", "chooses by addresses and ports, not by the destination alone", false},
 	{"lblcr", "maglev", "chooses by addresses and ports, not by the destination alone", false},
 	{"fo", "maglev",
-		"uses all servers at once: there is no failover by weight. Leave out the standbys, "
-		"or keep them in maintenance",
+		"uses all servers at once, without failover by weight. Leave out the standbys, or "
+		"keep them in maintenance",
 		false},
 	{"ovf", "least-loaded",
-		"uses all servers evenly: none is filled before the next; flow_control has limits",
+		"spreads over all servers instead of filling one first; flow_control has limits",
 		false},
 	{"twos", "power-of-two", "ignores weights, except 0", false},
 };
 
 // --- names --------------------------------------------------------------------------------
 
-// A name of Weir's that is not in `used` yet, which then has it.
+// Create a name that is not in `used` yet, and add it.
 static int take_name(json_t *used, const char *wanted, char ret[WEIR_CONFIG_NAME_BYTES]) {
 	char base[NAME_BYTES];
 	size_t bytes = 0;
@@ -117,7 +117,7 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	}
 	if (json_array_size(service->binds) >= WEIR_IMPORT_BINDS_MAX) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
-			"a service has at most %d addresses: make another one of the rest",
+			"a service has at most %d addresses: move the rest to another service",
 			WEIR_IMPORT_BINDS_MAX);
 		return;
 	}
@@ -148,7 +148,7 @@ static json_int_t weight_of(struct weir_import *import, const struct weir_import
 		return weight;
 	}
 	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
-		"its weight is above 65535, the highest: lower all weights of the service alike");
+		"its weight is above the maximum, 65535: scale all weights of the service down");
 	return UINT16_MAX;
 }
 
@@ -164,8 +164,8 @@ static void note_port(struct weir_import *import, const struct weir_import_servi
 	const struct weir_import_place *place, const char *address, uint16_t port) {
 	if (port != 0 && port != service->port) {
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, address,
-			"it serves at port %u: Weir leaves ports as they are, so the server has to "
-			"listen at that of the VIP",
+			"it listens on port %u: Weir does not translate ports, so the server must "
+			"listen on the port of the VIP",
 			port);
 	}
 }
@@ -180,14 +180,15 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 	weight = weight_of(import, place, address, backend->weight);
 	note_port(import, service, place, address, backend->port);
 	former = json_object_get(service->by_address, address);
-	if (former != NULL) { // IPVS has one for each port
+	if (former != NULL) { // IPVS has one entry for each port
 		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
 
 		json_object_set_new(
 			former, "weight", json_integer(weight_of(import, place, address, sum)));
 		service->weights_differ = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
-			"it is a server of this service already: one, with the sum of the weights");
+			"duplicate server of this service: imported once, with the sum of the "
+			"weights");
 		return;
 	}
 	former =
@@ -216,29 +217,28 @@ void weir_import_forwarding(struct weir_import *import, struct weir_import_servi
 	} else if (method == 'm' && !service->nat_noted) {
 		service->nat_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "NAT",
-			"Weir changes no address, and servers answer clients directly: each needs "
-			"the VIP on a loopback interface, decapsulation (docs/guide/backends.md), "
-			"and a "
-			"route to the clients");
+			"Weir does not translate addresses (DSR): each server needs the VIP on a "
+			"loopback interface, decapsulation (docs/guide/backends.md), and a route "
+			"to the clients");
 	}
 }
 
 void weir_import_persistence(
 	struct weir_import *import, const struct weir_import_place *place, const char *what) {
 	weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, what,
-		"no client is kept at one server beyond a connection: let servers share sessions, "
-		"or an HTTP proxy behind Weir use a cookie");
+		"Weir has no persistence beyond a connection: share sessions between the servers, "
+		"or use a cookie in an HTTP proxy behind Weir");
 }
 
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what) {
 	weir_import_note(import, place, WEIR_IMPORT_DIFFERS, what,
-		"datagrams of the same addresses and ports go to one server until "
-		"flow_table.timeout_ms.udp is over: a shorter one, such as 1000, spreads them "
+		"datagrams with the same addresses and ports go to one server until "
+		"flow_table.timeout_ms.udp expires: a shorter timeout, such as 1000, spreads them "
 		"better");
 }
 
-// The policy of a service by its scheduler.
+// Choose the policy of a service by its scheduler.
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
 	const char *name = service->scheduler;
@@ -255,7 +255,7 @@ static const char *policy_of(
 			why = "follows the weights and does not count connections; least-loaded "
 			      "counts them and ignores weights";
 		} else if (service->hashes_ports && strcmp(policy, "maglev") == 0) {
-			why = NULL; // as it did
+			why = NULL; // like the scheduler did
 		}
 		if (why != NULL) {
 			weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
@@ -264,8 +264,8 @@ static const char *policy_of(
 		return policy;
 	}
 	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, name,
-		"there is no such scheduler here: policy maglev, the default, is used; "
-		"docs/guide/policies.md has the others");
+		"unknown scheduler: using policy maglev, the default; see "
+		"docs/reference/policies.md for the others");
 	return "maglev";
 }
 
@@ -280,14 +280,14 @@ static json_t *limits_of(struct weir_import *import, const struct weir_import_se
 		return NULL;
 	}
 	weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, "upper threshold",
-		"%smax_active_flows counts for each backend and worker: divide it by the number of "
+		"%smax_active_flows applies to each backend and worker: divide it by the number of "
 		"workers",
-		service->uppers_differ ? "one limit for all backends, the greatest; " : "");
+		service->uppers_differ ? "one limit for all backends, the highest; " : "");
 	return json_pack("{s:I, s:s}", "max_active_flows", (json_int_t)service->upper,
 		"when_exhausted", "reject");
 }
 
-// Names are given last, when those that are left out have taken none.
+// Names are assigned last, so that skipped entries use none.
 static int name_backends(struct weir_import_service *service) {
 	json_t *used = json_object(), *backend;
 	char name[WEIR_CONFIG_NAME_BYTES];
@@ -315,13 +315,13 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		return;
 	}
 	import->backends += (uint32_t)json_array_size(service->backends);
-	limits = limits_of(import, service); // both make notes: in this order
+	limits = limits_of(import, service); // both add notes: keep this order
 	policy = policy_of(import, service);
 	object = json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
 		service->binds, "policy", "name", policy, "forwarding", "ipip", "flow_control",
 		limits, "health_check", service->health_check, "backends", service->backends);
 	place = json_pack("{s:s, s:i}", "file", service->place.file, "line", service->place.line);
-	if (place == NULL) { // the name of the file is not UTF-8
+	if (place == NULL) { // the file name is not UTF-8
 		place = json_pack("{s:s, s:i}", "file", "-", "line", service->place.line);
 	}
 	if (json_array_append_new(import->services, object) < 0 ||
@@ -334,16 +334,17 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 	const struct weir_import_place *place = &service->place;
 
 	if (service->left_out || import->failed || json_array_size(import->errors) > 0) {
-		// nothing more to say: with an error there is no result
+		// nothing to add: with an error there is no result
 	} else if (json_array_size(service->binds) == 0) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: no address of it is left");
+			"the service: no usable address");
 	} else if (json_array_size(service->backends) == 0) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
 			"the service: it has no real servers, and Weir needs at least one");
 	} else if (json_array_size(import->services) >= WEIR_IMPORT_SERVICES_MAX) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: there are %d already, the most", WEIR_IMPORT_SERVICES_MAX);
+			"the service: the limit of %d services is reached",
+			WEIR_IMPORT_SERVICES_MAX);
 	} else {
 		add_service(import, service);
 	}

@@ -10,12 +10,12 @@
 #define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
 
-// Options by their letter; those that have none get one that ipvsadm does not use.
+// Options by letter; long-only options get a letter that ipvsadm does not use.
 enum letter { SCTP = 1, PERSISTENCE_ENGINE, TUN_TYPE, TUN_PORT, TUN_NOCSUM, TUN_CSUM, TUN_REMCSUM };
 
 static const struct option {
 	char letter;
-	bool has_value; // -p may go without
+	bool has_value; // the argument of -p is optional
 	const char *name;
 } options[] = {
 	{'A', false, "add-service"},
@@ -28,7 +28,7 @@ static const struct option {
 	{'p', false, "persistent"},
 	{'M', true, "netmask"},
 	{'o', false, "ops"},
-	{'O', false, "one-packet"}, // its long name until 1.26
+	{'O', false, "one-packet"}, // its long name before 1.26
 	{'b', true, "sched-flags"},
 	{PERSISTENCE_ENGINE, true, "pe"},
 	{'6', false, "ipv6"},
@@ -51,19 +51,19 @@ static const struct option {
 
 struct rule { // one line
 	struct weir_import_place place;
-	const char *value[128]; // of each letter; "" = given without one, NULL = not given
+	const char *value[128]; // by letter; "" = given without a value, NULL = not given
 };
 
 struct reader {
 	struct weir_import *import;
-	struct weir_import_service *services; // in order
+	struct weir_import_service *services; // in source order
 	json_t *by_key; // {key: index}
 	size_t count, room;
 };
 
 // --- words --------------------------------------------------------------------------------
 
-// Cut a line into words. Returns how many, or -1: too many.
+// Split a line into words. Returns their number, or -1: too many.
 static int cut(char *line, char *words[WORDS_MAX]) {
 	int count = 0;
 	char *rest;
@@ -81,7 +81,7 @@ static int cut(char *line, char *words[WORDS_MAX]) {
 	return count;
 }
 
-// The option that a word is; *ret_value: what follows in the same word, or NULL.
+// The option of a word; *ret_value: its value in the same word, or NULL.
 static const struct option *find_option(const char *word, const char **ret_value) {
 	const char *equals = strchr(word, '=');
 	size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
@@ -115,7 +115,7 @@ static bool read_words(
 
 		if (option == NULL) {
 			weir_import_error(import, &rule->place,
-				"\"%s\" is no option of ipvsadm -A or -a: give the output of "
+				"\"%s\" is not an option of ipvsadm -A or -a: use the output of "
 				"ipvsadm -S -n",
 				words[i]);
 			return false;
@@ -123,13 +123,13 @@ static bool read_words(
 		if (value == NULL && option->has_value) {
 			if (i + 1 == count) {
 				weir_import_error(import, &rule->place,
-					"%s needs a value: the line is cut off", words[i]);
+					"%s needs a value: the line is truncated", words[i]);
 				return false;
 			}
 			value = words[++i];
 		} else if (value == NULL && option->letter == 'p' && i + 1 < count &&
 			   words[i + 1][0] != '-') {
-			value = words[++i]; // seconds may be left out
+			value = words[++i]; // the seconds are optional
 		}
 		rule->value[(unsigned char)option->letter] = value != NULL ? value : "";
 	}
@@ -140,7 +140,7 @@ static bool read_words(
 
 static const char service_letters[] = {'t', 'u', SCTP, 'f', '\0'};
 
-// The option that names the service of a line; 0 after an error.
+// The option that names the service in a line; 0 after an error.
 static char service_letter(struct weir_import *import, const struct rule *rule) {
 	char found = 0;
 
@@ -164,7 +164,7 @@ static char service_letter(struct weir_import *import, const struct rule *rule) 
 static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 	snprintf(key, KEY_BYTES, "%c%s", letter >= '0' ? letter : 's',
 		rule->value[(unsigned char)letter]);
-	for (char *c = key; *c != '\0'; c++) { // a key of jansson's is UTF-8
+	for (char *c = key; *c != '\0'; c++) { // keys of jansson are UTF-8
 		*c = (unsigned char)*c >= 0x7f ? '?' : *c;
 	}
 }
@@ -181,7 +181,7 @@ static bool read_address(struct weir_import *import, const struct rule *rule, co
 	return true;
 }
 
-static void tell_settings(struct weir_import *import, const struct rule *rule) {
+static void import_settings(struct weir_import *import, const struct rule *rule) {
 	const struct weir_import_place *place = &rule->place;
 	const char *seconds = rule->value['p'], *mask = rule->value['M'];
 	char what[WEIR_IMPORT_TEXT_BYTES];
@@ -192,18 +192,18 @@ static void tell_settings(struct weir_import *import, const struct rule *rule) {
 		weir_import_persistence(import, place, what);
 	} else if (mask != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "-M",
-			"the netmask of a persistence that is not there");
+			"the netmask without a persistence");
 	}
 	if (rule->value['o'] != NULL || rule->value['O'] != NULL) {
 		weir_import_one_packet(import, place, "-o");
 	}
 	if (rule->value[PERSISTENCE_ENGINE] != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "--pe",
-			"nothing within packets is looked at");
+			"Weir does not inspect payload");
 	}
 }
 
-// Its address; a service without one is left out.
+// The address of a service; a service without one is skipped.
 static void take_address(struct weir_import *import, const struct rule *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];
@@ -214,12 +214,12 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 		service->left_out = true;
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, service->name,
 			"the service: packets reach Weir before the firewall marks them. Add a "
-			"service with the addresses and ports that the rules for mark %s name",
+			"service with the addresses and ports of the rules for mark %s",
 			text);
 	} else if (letter == SCTP) {
 		service->left_out = true;
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: Weir has TCP and UDP");
+			"the service: Weir supports TCP and UDP only");
 	} else if (read_address(import, rule, text, &address, &port)) {
 		service->protocol = letter == 'u' ? IPPROTO_UDP : IPPROTO_TCP;
 		weir_import_bind(import, service, &rule->place, &address, port, port);
@@ -239,8 +239,8 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	}
 	key_of(rule, letter, key);
 	if (json_object_get(reader->by_key, key) != NULL) {
-		weir_import_error(import, &rule->place,
-			"adds a service that is there already: remove one of the two lines");
+		weir_import_error(
+			import, &rule->place, "adds a service twice: remove one of the two lines");
 		return;
 	}
 	if (reader->count == reader->room) {
@@ -271,7 +271,7 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	service->hashes_ports = flags != NULL && (strstr(flags, "sh-port") != NULL ||
 							 strstr(flags, "mh-port") != NULL);
 	take_address(import, rule, letter, service);
-	tell_settings(import, rule);
+	import_settings(import, rule);
 }
 
 // --- servers ------------------------------------------------------------------------------
@@ -289,18 +289,18 @@ static bool read_count(struct weir_import *import, const struct rule *rule, char
 	return true;
 }
 
-static void tell_method(
+static void import_method(
 	struct weir_import *import, struct weir_import_service *service, const struct rule *rule) {
 	const char *type = rule->value[TUN_TYPE];
 
 	if (rule->value['i'] != NULL) {
 		if (type != NULL && strcmp(type, "ipip") != 0) {
 			weir_import_note(import, &rule->place, WEIR_IMPORT_DIFFERS, "--tun-type",
-				"Weir's tunnels are IP in IP, not %s: the server has to "
-				"decapsulate that",
+				"Weir's tunnels are IP in IP, not %s: change the decapsulation on "
+				"the server",
 				type);
 		}
-		return; // as before
+		return; // as above
 	}
 	weir_import_forwarding(import, service, &rule->place, rule->value['m'] != NULL ? 'm' : 'g');
 }
@@ -320,8 +320,8 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	index = json_object_get(reader->by_key, key);
 	if (index == NULL || reader->services == NULL) {
 		weir_import_error(import, &rule->place,
-			"adds a server to a service that no line before it adds: put its -A line "
-			"in front");
+			"adds a server to a service that no earlier line adds: put its -A line "
+			"first");
 		return;
 	}
 	if (rule->value['r'] == NULL) {
@@ -342,10 +342,10 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	backend.weight = (json_int_t)weight;
 	backend.upper = (uint32_t)upper;
 	weir_import_backend(import, service, &rule->place, &backend);
-	tell_method(import, service, rule);
+	import_method(import, service, rule);
 	if (lower > 0) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "-y",
-			"a backend takes flows again as soon as it is below its limit");
+			"a backend gets flows again as soon as it is below its limit");
 	}
 }
 
@@ -357,7 +357,7 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 
 	if (count < 0) {
 		weir_import_error(reader->import, &rule->place,
-			"has more than %d words: give the output of ipvsadm -S -n", WORDS_MAX);
+			"has more than %d words: use the output of ipvsadm -S -n", WORDS_MAX);
 		return;
 	}
 	if (count > 0 && strcmp(words[0], "ipvsadm") == 0) {
@@ -372,8 +372,8 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 		add_server(reader, rule);
 	} else {
 		weir_import_error(reader->import, &rule->place,
-			"is neither -A, a service, nor -a, a server: give the output of ipvsadm "
-			"-S -n");
+			"is neither -A (a service) nor -a (a server): use the output of ipvsadm -S "
+			"-n");
 	}
 }
 
@@ -392,7 +392,7 @@ void weir_import_ipvs(
 
 		if (length >= sizeof(line) || memchr(text, '\0', length) != NULL) {
 			weir_import_error(import, &rule.place,
-				"is no line of ipvsadm's: give the output of ipvsadm -S -n");
+				"is not a line of ipvsadm: use the output of ipvsadm -S -n");
 		} else {
 			memcpy(line, text, length);
 			line[length] = '\0';

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads what `ipvsadm -S -n` prints, and scripts of ipvsadm's commands that add services and
+// Reads the output of `ipvsadm -S -n`, and scripts of ipvsadm commands that add services and
 // servers.
 //
 // Threads: any. Pure.
@@ -10,5 +10,5 @@
 
 #include "import.h"
 
-// file: its name, for messages. text need not end with a NUL.
+// file: its name, for messages. text needs no NUL at the end.
 void weir_import_ipvs(struct weir_import *import, const char *file, const char *text, size_t bytes);

@@ -11,10 +11,9 @@
 #define TIMEOUT_MOST_MS 86400000
 
 #define VRRP \
-	"Weir takes over no addresses: let keepalived do that, without its virtual_server " \
-	"blocks, " \
-	"or a BGP daemon announce the VIPs"
-#define MAILS "Weir sends no mail: the log and weirctl health history have what changed"
+	"Weir does not move addresses: keep keepalived for them, without its virtual_server " \
+	"blocks, or announce the VIPs by a BGP daemon"
+#define MAILS "Weir sends no mail: the log and weirctl health history have the changes"
 
 static const struct weir_keepalived_rest top[] = {
 	{"vrrp_instance", VRRP},
@@ -26,17 +25,17 @@ static const struct weir_keepalived_rest top[] = {
 	{"track_process", VRRP},
 	{"track_group", VRRP},
 	{"garp_group", VRRP},
-	{"bfd_instance", "BFD is the routing daemon's"},
-	{"static_ipaddress", "addresses are the network configuration's"},
-	{"static_routes", "routes are the network configuration's"},
-	{"static_rules", "rules are the network configuration's"},
+	{"bfd_instance", "BFD belongs to the routing daemon"},
+	{"static_ipaddress", "addresses belong to the network configuration"},
+	{"static_routes", "routes belong to the network configuration"},
+	{"static_rules", "rules belong to the network configuration"},
 	{"static_track_group", VRRP},
 	{"interface_up_down_delays", VRRP},
 	{"linkbeat_interfaces", VRRP},
 	{"net_namespace", "start Weir in the namespace: NetworkNamespacePath= of its units"},
 	{"instance", NULL},
 	{"use_pid_dir", NULL},
-	{"virtual_server_group", NULL}, // what names it has read it
+	{"virtual_server_group", NULL}, // the file is read already
 	{NULL, NULL},
 };
 
@@ -55,16 +54,15 @@ static const struct weir_keepalived_rest global[] = {
 	{"process_names", NULL},
 	{"checker_process_name", NULL},
 	{"lvs_flush", NULL},
-	{"lvs_flush_on_stop", "tables stay when weir-control ends, and packets are forwarded"},
-	{"lvs_flush_onstop", "tables stay when weir-control ends, and packets are forwarded"},
-	{"lvs_sync_daemon",
-		"balancers exchange no connections: policy maglev chooses the same backend on all "
-		"of them"},
+	{"lvs_flush_on_stop", "tables stay when weir-control ends, and forwarding continues"},
+	{"lvs_flush_onstop", "tables stay when weir-control ends, and forwarding continues"},
+	{"lvs_sync_daemon", "balancers do not synchronise connections: policy maglev chooses the "
+			    "same backend on all of them"},
 	{"lvs_netlink_cmd_rcv_bufs", NULL},
-	{"snmp_socket", "there is no SNMP"},
-	{"enable_snmp_checker", "there is no SNMP"},
-	{"enable_snmp_vrrp", "there is no SNMP"},
-	{"enable_dbus", "there is no D-Bus: the control socket has all of it"},
+	{"snmp_socket", "Weir has no SNMP"},
+	{"enable_snmp_checker", "Weir has no SNMP"},
+	{"enable_snmp_vrrp", "Weir has no SNMP"},
+	{"enable_dbus", "Weir has no D-Bus: use the control socket"},
 	{NULL, NULL},
 };
 

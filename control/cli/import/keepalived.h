@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads the virtual servers of a keepalived.conf. Everything else in it gets a note.
+// Reads the virtual servers of a keepalived.conf. All other blocks get a note.
 //
-// Threads: any. Pure: files come from the caller.
+// Threads: any. Pure: the caller reads the files.
 #pragma once
 
 #include "keepalived_tree.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checkers of keepalived: which one becomes the health check of a service, and what of it is lost.
+// Checkers of keepalived: chooses the health check of a service, and notes what is lost.
 #include <stdio.h>
 #include <string.h>
 
@@ -11,35 +11,35 @@
 
 static const struct checker {
 	const char *name;
-	const char *type; // of Weir's check; NULL = none
+	const char *type; // equivalent check of Weir; NULL = none
 	const char *why; // what is lost
 	unsigned int retries; // by default
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1},
 	{"SSL_GET", "https", NULL, 1},
 	{"TCP_CHECK", "tcp", NULL, 1},
-	{"SMTP_CHECK", "tcp", "a connection is made, nothing is said", 1},
+	{"SMTP_CHECK", "tcp", "only connects, sends nothing", 1},
 	{"MISC_CHECK", NULL,
-		"Weir runs no scripts: let weir-agent or an agent-check on the server say what the "
-		"script found",
+		"Weir runs no scripts: report the script's result by weir-agent or an agent-check "
+		"on the server",
 		0},
 	{"DNS_CHECK", NULL,
-		"there is no DNS check: where the server has TCP, too, use {\"type\": \"tcp\"}, or "
-		"weir-agent",
+		"Weir has no DNS check: use {\"type\": \"tcp\"} if the server also listens on TCP, "
+		"or weir-agent",
 		3},
-	{"UDP_CHECK", NULL, "there is no UDP check: use weir-agent", 1},
-	{"PING_CHECK", NULL, "a ping says little of a server: use {\"type\": \"tcp\"}", 1},
-	{"FILE_CHECK", NULL, "no file is followed: use weirctl weight set and backend drain", 0},
-	{"BFD_CHECK", NULL, "BFD is the routing daemon's", 0},
+	{"UDP_CHECK", NULL, "Weir has no UDP check: use weir-agent", 1},
+	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 1},
+	{"FILE_CHECK", NULL, "Weir follows no files: use weirctl weight set and backend drain", 0},
+	{"BFD_CHECK", NULL, "BFD belongs to the routing daemon", 0},
 };
 
 static const struct weir_keepalived_rest rest[] = {
 	{"bindto", "the kernel chooses the source address of checks"},
 	{"bind_if", "the kernel chooses the interface of checks"},
 	{"bind_port", "the kernel chooses the source port of checks"},
-	{"fwmark", "checks have no mark"},
-	{"connect_ip", "a check goes to the address of the backend"},
-	{"delay_before_retry", "checks that have failed are repeated at the usual interval"},
+	{"fwmark", "checks set no firewall mark"},
+	{"connect_ip", "checks are sent to the backend's address"},
+	{"delay_before_retry", "failed checks are repeated at the normal interval"},
 	{"warmup", NULL},
 	{"alpha", NULL},
 	{"no_alpha", NULL},
@@ -109,7 +109,7 @@ static void read_statuses(struct weir_import *import,
 	}
 	if (codes < most - least + 1) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "status_code",
-			"all codes from %u to %u are good", (unsigned int)least,
+			"every code from %u to %u counts as success", (unsigned int)least,
 			(unsigned int)most);
 	}
 	json_object_set_new(check, "status_first", json_integer((json_int_t)least));
@@ -138,14 +138,12 @@ static void read_url(
 			set_text(import, key, check, "host", value);
 		} else if (strcmp(keyword, "digest") == 0) {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "digest",
-				"the body is not hashed: \"body\" of the health check is a text "
-				"that "
-				"it must contain");
+				"the body is not hashed: \"body\" of the health check is a string "
+				"that it must contain");
 		} else {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, keyword,
-				"only \"body\" of the health check looks at the body: a text that "
-				"it "
-				"must contain");
+				"only \"body\" of the health check tests the body: a string that "
+				"it must contain");
 		}
 	}
 }
@@ -154,7 +152,7 @@ static void begin_http(const struct checker *checker, json_t *check) {
 	json_object_set_new(check, "path", json_string("/"));
 	json_object_set_new(check, "status_first", json_integer(200));
 	json_object_set_new(check, "status_last", json_integer(299));
-	if (strcmp(checker->type, "https") == 0) { // keepalived does not look at it
+	if (strcmp(checker->type, "https") == 0) { // keepalived ignores it
 		json_object_set_new(check, "verify", json_false());
 	}
 }
@@ -206,7 +204,7 @@ static void read_checker(struct weir_import *import, const struct checker *check
 			read_url(import, key, check);
 		} else if (strcmp(keyword, "url") == 0) {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "url",
-				"a health check asks for one: the first one");
+				"a health check requests one URL: the first one");
 		} else {
 			weir_keepalived_note(import, key, rest);
 		}
@@ -237,7 +235,7 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 		json_object_set_new(check, "port", json_integer(port));
 	} else if (port == 0 && service_port == 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
-			"the service takes every port: add a health_check with the port to check");
+			"the service covers every port: add a health_check with the port to check");
 		json_decref(check);
 		return NULL;
 	}
@@ -249,7 +247,7 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// The one that says most is used: those of HTTP before that of TCP. All must pass in keepalived.
+// The most specific checker is used: HTTP before TCP. In keepalived all must pass.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults, uint16_t service_port, uint16_t port) {
@@ -273,10 +271,9 @@ json_t *weir_keepalived_check(struct weir_import *import,
 		}
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
 			"%s",
-			checker->type == NULL
-				? checker->why
-				: "a service has one health check; another one of this "
-				  "server is used");
+			checker->type == NULL ? checker->why
+					      : "a service has one health check; another checker "
+						"of this server is used");
 	}
 	return best != NULL ? make_check(import, best_checker, best, defaults, service_port, port)
 			    : NULL;

@@ -14,13 +14,12 @@
 
 #define SCRIPTS "Weir runs no scripts: follow the log, or weirctl health history --json"
 #define SORRY \
-	"there is no server for when all others fail: with too few healthy ones, Weir uses those " \
-	"that refuse, too (panic_threshold_percent)"
+	"Weir has no sorry server: with too few healthy backends it also uses unhealthy ones " \
+	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
-	{"quorum",
-		"a VIP is not taken away when few servers are left: see panic_threshold_percent"},
-	{"hysteresis", "it belongs to quorum"},
+	{"quorum", "a VIP is not withdrawn when few servers are left: see panic_threshold_percent"},
+	{"hysteresis", "belongs to quorum"},
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
 	{"sorry_server", SORRY},
@@ -29,13 +28,13 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"omega", SCRIPTS},
 	{"alpha", NULL}, // always so
 	{"no_alpha", NULL},
-	{"inhibit_on_failure", NULL}, // on_backend_down "keep", the default, does that
+	{"inhibit_on_failure", NULL}, // like on_backend_down "keep", the default
 	{"ip_family", NULL},
 	{"warmup", NULL}, // checks are spread over the interval
-	{"delay_before_retry", "checks that have failed are repeated at the usual interval"},
-	{"ha_suspend", "checks go on without the VIP"},
+	{"delay_before_retry", "failed checks are repeated at the normal interval"},
+	{"ha_suspend", "checks run without the VIP"},
 	{"persistence_granularity", NULL}, // see persistence_timeout
-	{"persistence_engine", "nothing within packets is looked at"},
+	{"persistence_engine", "Weir does not inspect payload"},
 	{"smtp_alert", "Weir sends no mail"},
 	{"sh-fallback", NULL}, // always so
 	{"mh-fallback", NULL},
@@ -53,8 +52,8 @@ static const struct weir_keepalived_rest of_real[] = {
 	{"alpha", NULL},
 	{"no_alpha", NULL},
 	{"warmup", NULL},
-	{"delay_before_retry", "checks that have failed are repeated at the usual interval"},
-	{"lthreshold", "a backend takes flows again as soon as it is below its limit"},
+	{"delay_before_retry", "failed checks are repeated at the normal interval"},
+	{"lthreshold", "a backend gets flows again as soon as it is below its limit"},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
 	{NULL, NULL},
@@ -63,10 +62,10 @@ static const struct weir_keepalived_rest of_real[] = {
 struct virtual { // one virtual server
 	struct weir_import_service service;
 	struct weir_keepalived_defaults defaults;
-	uint32_t weight; // of servers that say none
+	uint32_t weight; // default for servers that have none
 	int check_line; // of the server whose check is used
 	bool any_without_check;
-	bool has_method; // of its own
+	bool has_method; // its own
 };
 
 // --- addresses ----------------------------------------------------------------------------
@@ -79,11 +78,12 @@ static void note_mark(struct weir_import *import, struct weir_import_service *se
 	service->left_out |= whole;
 	weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
 		"%spackets reach Weir before the firewall marks them. Add the addresses and ports "
-		"that the rules for this mark name%s",
+		"of the rules for this mark%s",
 		whole ? "the service: " : "", whole ? ", as a service of their own" : "");
 }
 
-// "192.0.2.1-10": the addresses from .1 to .10; of IPv6 the last 16 bits count, in hexadecimal.
+// "192.0.2.1-10": the addresses from .1 to .10; in IPv6 the range is in the last 16 bits, in
+// hexadecimal.
 static int read_range(const char *text, struct weir_address *ret, unsigned int *ret_count) {
 	char first[WEIR_IMPORT_TEXT_BYTES];
 	const char *dash = strchr(text, '-');
@@ -191,7 +191,8 @@ static void read_method(struct weir_import *import, struct weir_import_service *
 	} else if (strcmp(weir_keepalived_word(statement, 2), "type") == 0 &&
 		   strcmp(type, "ipip") != 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "tunnel",
-			"Weir's tunnels are IP in IP, not %s: the servers have to decapsulate that",
+			"Weir's tunnels are IP in IP, not %s: change the decapsulation on the "
+			"servers",
 			type);
 	}
 }
@@ -206,18 +207,18 @@ static bool has_method(const struct weir_keepalived_statement *block) {
 	return key != NULL;
 }
 
-// A check at the server's own port does not follow it to that of the VIP.
+// A check on the server's own port also uses that port, not the VIP's.
 static void note_check_port(struct weir_import *import,
 	const struct weir_keepalived_statement *server, const json_t *check, uint16_t port) {
 	if (port != 0 && json_integer_value(json_object_get(check, "port")) == port) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_ADJUST, "health check",
-			"it asks at port %u: leave its \"port\" out where the servers listen at "
-			"that of the VIP",
+			"it checks port %u: remove its \"port\" if the servers listen on the port "
+			"of the VIP",
 			port);
 	}
 }
 
-// The check of a real server is that of the service when it is the first one.
+// The check of a real server becomes that of the service if it is the first one.
 static void take_check(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server, json_t *check, uint16_t port) {
 	json_t *used = virtual->service.health_check;
@@ -235,7 +236,7 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 	if (!json_equal(used, check)) {
 		weir_import_note(import, &server->place, WEIR_IMPORT_DIFFERS,
 			weir_keepalived_word(server, 1),
-			"a service has one health check: that of the server in line %d is used",
+			"a service has one health check: using that of the server in line %d",
 			virtual->check_line);
 	}
 	json_decref(check);
@@ -309,7 +310,7 @@ static void read_protocol(struct weir_import *import, struct weir_import_service
 	} else if (strcasecmp(protocol, "SCTP") == 0) {
 		service->left_out = true;
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "protocol SCTP",
-			"the service: Weir has TCP and UDP");
+			"the service: Weir supports TCP and UDP only");
 	} else if (strcasecmp(protocol, "TCP") != 0) {
 		weir_import_error(import, &statement->place,
 			"protocol \"%s\": use TCP, UDP or SCTP", protocol);
@@ -340,7 +341,7 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 			virtual->weight = (uint32_t)number;
 		}
 	} else {
-		// The protocol has been read before the addresses, and servers come last.
+		// The protocol is read before the addresses, and servers last.
 		return strcmp(keyword, "protocol") == 0 || strcmp(keyword, "real_server") == 0;
 	}
 	return true;
@@ -402,7 +403,7 @@ void weir_keepalived_server(struct weir_import *import,
 	}
 	if (virtual.any_without_check && virtual.service.health_check != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "health check",
-			"that of line %d is made of the servers without one, too",
+			"that of line %d also applies to the servers without one",
 			virtual.check_line);
 	}
 	weir_import_service_end(import, &virtual.service);

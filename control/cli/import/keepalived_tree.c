@@ -7,21 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 4096 // after definitions
+#define LINE_BYTES 4096 // after expanding definitions
 #define DEPTH_MAX 16 // of blocks
-#define INCLUDES_MAX 8 // within each other
+#define INCLUDES_MAX 8 // nesting depth
 #define FILES_MAX 1000
 #define DEFINITIONS_MAX 256
 
-struct chunk { // of the tree's memory
+struct chunk { // bytes per allocation of the tree
 	struct chunk *next;
 	char data[];
 };
 
-struct level { // a block that is open
+struct level { // an open block
 	struct weir_keepalived_statement *statement; // NULL: the file
 	struct weir_keepalived_statement **tail; // of its statements
-	struct weir_keepalived_statement *last; // that a brace on the next line belongs to
+	struct weir_keepalived_statement *last; // that a "{" on the next line belongs to
 };
 
 struct definition {
@@ -34,11 +34,11 @@ struct reader {
 	struct weir_keepalived_tree *tree;
 	struct weir_import_place place;
 	struct level level[DEPTH_MAX];
-	unsigned int depth; // of the innermost level
-	unsigned int includes, opened; // open within each other; files so far
+	unsigned int depth; // of the innermost block
+	unsigned int includes, opened; // nesting depth of includes; files so far
 	struct definition definition[DEFINITIONS_MAX];
 	unsigned int definitions;
-	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the statement that is being read
+	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
 	unsigned int words;
 };
 
@@ -48,7 +48,7 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 
 // --- memory -------------------------------------------------------------------------------
 
-// Zeroed. NULL: none, and import->failed.
+// Allocate zeroed memory. NULL: none; import->failed is set.
 static void *take(struct reader *reader, size_t bytes) {
 	struct chunk *chunk = calloc(1, sizeof(*chunk) + bytes);
 
@@ -188,7 +188,7 @@ static void close_block(struct reader *reader) {
 
 // --- lines --------------------------------------------------------------------------------
 
-// Take a word with the quotes left out. Returns how long it is in the text; 0 after an error.
+// Copy a word without its quotes. Returns its length in the text; 0 after an error.
 static size_t take_word(struct reader *reader, const char *text) {
 	char word[LINE_BYTES];
 	size_t bytes = 0, at = 0;
@@ -261,7 +261,7 @@ static const char *defined(const struct reader *reader, const char *name, size_t
 	return NULL;
 }
 
-// Put the values of $NAME and ${NAME} into a line. Returns 0 or -EINVAL after an error.
+// Replace $NAME and ${NAME} in a line by their values. Returns 0, or -EINVAL after an error.
 static int expand(struct reader *reader, const char *text, char line[LINE_BYTES]) {
 	size_t used = 0;
 
@@ -283,7 +283,7 @@ static int expand(struct reader *reader, const char *text, char line[LINE_BYTES]
 			bytes = 0;
 		}
 		if (value == NULL) {
-			COMPLAIN(reader, "$%.*s is not defined in a line before: add $%.*s=...",
+			COMPLAIN(reader, "$%.*s is not defined in an earlier line: add $%.*s=...",
 				(int)bytes, text + 1 + braces, (int)bytes, text + 1 + braces);
 			return -EINVAL;
 		}
@@ -296,13 +296,14 @@ static int expand(struct reader *reader, const char *text, char line[LINE_BYTES]
 	}
 	line[used] = '\0';
 	if (*text != '\0') {
-		COMPLAIN(reader, "is longer than %d bytes with its definitions", LINE_BYTES - 1);
+		COMPLAIN(reader, "is longer than %d bytes after expanding definitions",
+			LINE_BYTES - 1);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-// "$NAME=value": returns whether the line is one.
+// "$NAME=value": returns whether the line is a definition.
 static bool define(struct reader *reader, const char *line) {
 	size_t bytes = line[0] == '$' ? name_bytes(line + 1) : 0;
 	const char *value = line + 1 + bytes;
@@ -314,7 +315,7 @@ static bool define(struct reader *reader, const char *line) {
 		return false;
 	}
 	if (reader->definitions == DEFINITIONS_MAX) {
-		COMPLAIN(reader, "is definition number %d: the most are %d", DEFINITIONS_MAX + 1,
+		COMPLAIN(reader, "is definition number %d: the limit is %d", DEFINITIONS_MAX + 1,
 			DEFINITIONS_MAX);
 		return true;
 	}
@@ -326,9 +327,8 @@ static bool define(struct reader *reader, const char *line) {
 		length--;
 	}
 	if (length > 0 && expanded[length - 1] == '\\') {
-		COMPLAIN(reader,
-			"a definition of several lines cannot be read: write its statements "
-			"where it is used");
+		COMPLAIN(reader, "a definition of several lines is not supported: write its "
+				 "statements where it is used");
 		return true;
 	}
 	definition->name = keep(reader, line + 1, bytes);
@@ -337,7 +337,7 @@ static bool define(struct reader *reader, const char *line) {
 	return true;
 }
 
-// "@id rest", "@^id rest": whether the rest counts, which *ret_line becomes.
+// "@id rest", "@^id rest": returns whether the rest applies; *ret_line is set to it.
 static bool is_meant(struct reader *reader, const char **ret_line) {
 	const char *line = *ret_line, *id = reader->files->id;
 	bool inverted = line[0] == '@' && line[1] == '^', meant;
@@ -355,7 +355,7 @@ static bool is_meant(struct reader *reader, const char **ret_line) {
 		name);
 	if (!meant && !inverted) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_LEFT_OUT, what,
-			"the line is for another host than that of --id; without --id for none");
+			"the line applies to another host than --id; without --id to none");
 	}
 	return meant;
 }
@@ -368,7 +368,7 @@ static void read_line(struct reader *reader, const char *line) {
 		return;
 	}
 	if (line[0] == '~' && (strncmp(line, "~SEQ", 4) == 0 || strncmp(line, "~LST", 4) == 0)) {
-		COMPLAIN(reader, "%.4s cannot be read: write its statements one by one", line);
+		COMPLAIN(reader, "%.4s is not supported: write its statements one by one", line);
 		return;
 	}
 	if (expand(reader, line, expanded) == 0) {
@@ -387,7 +387,8 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 
 		reader->place.line++;
 		if (length >= sizeof(line) || memchr(text, '\0', length) != NULL) {
-			COMPLAIN(reader, "is no line of a keepalived.conf: is this another file?");
+			COMPLAIN(reader,
+				"is not a line of a keepalived.conf: is this another file?");
 		} else {
 			int number = reader->place.line;
 

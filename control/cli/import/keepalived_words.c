@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Words of a statement of keepalived: numbers, seconds, what checkers go by, and notes of
-// statements that nothing reads.
+// Words of a keepalived statement: numbers, seconds, settings of checkers, and notes about
+// unhandled statements.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ void weir_keepalived_note(struct weir_import *import,
 		}
 	}
 	weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
-		"weirctl does not know this keyword of keepalived's");
+		"weirctl does not know this keyword of keepalived");
 }
 
 bool weir_keepalived_number(struct weir_import *import,

@@ -229,10 +229,10 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 3);
 	expect_note(&lab, 1, "-p");
 	expect_note(&lab, 2, "direct routing");
-	expect_note(&lab, 2, "above 65535");
+	expect_note(&lab, 2, "above the maximum");
 	expect_note(&lab, 2, "-y");
 	expect_note(&lab, 1, "max_active_flows");
-	expect_note(&lab, 3, "serves at port 81");
+	expect_note(&lab, 3, "listens on port 81");
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");
 	expect_note(&lab, 5, "not gre");
@@ -265,15 +265,15 @@ struct refusal {
 static const struct refusal of_ipvs[] = {
 	{"-A -t www.example.net:http -s rr\n", 1, "ipvsadm -S with -n"},
 	{"-A -t 192.0.2.1:80 -s\n", 1, "-s needs a value"},
-	{"-A -t 192.0.2.1:80\n-A -t 192.0.2.1:80\n", 2, "there already"},
-	{"\n-a -t 192.0.2.1:80 -r 10.0.0.1:80\n", 2, "no line before it adds"},
+	{"-A -t 192.0.2.1:80\n-A -t 192.0.2.1:80\n", 2, "adds a service twice"},
+	{"\n-a -t 192.0.2.1:80 -r 10.0.0.1:80\n", 2, "no earlier line adds"},
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80\n", 2, "names no server"},
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1 -w -1\n", 2, "-w \"-1\""},
 	{"-A -t 192.0.2.1:80 -u 192.0.2.1:80\n", 1, "names two services"},
 	{"-A -s rr\n", 1, "names no service"},
-	{"-D -t 192.0.2.1:80\n", 1, "\"-D\" is no option"},
+	{"-D -t 192.0.2.1:80\n", 1, "\"-D\" is not an option"},
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
-	{"TCP  192.0.2.1:80 wlc\n", 1, "\"TCP\" is no option"},
+	{"TCP  192.0.2.1:80 wlc\n", 1, "\"TCP\" is not an option"},
 	{"", 0, "no virtual service"},
 	// The rules of Weir's configuration have the last word.
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1\n-A -t 224.0.0.1:80\n"
@@ -402,17 +402,17 @@ TEST(checkers_become_a_health_check) {
 	assert_string_equal(text_in(check, "type"), "https");
 	assert_true(json_is_false(json_object_get(check, "verify")));
 	assert_string_equal(text_in(check, "host"), "vh");
-	expect_note(&lab, 6, "another one of this server is used");
+	expect_note(&lab, 6, "another checker of this server is used");
 	done(&lab);
 	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n DNS_CHECK {\n }");
 	assert_null(json_object_get(service(&lab, 0), "health_check"));
 	expect_note(&lab, 6, "Weir runs no scripts");
-	expect_note(&lab, 9, "there is no DNS check");
+	expect_note(&lab, 9, "Weir has no DNS check");
 	done(&lab);
 	lab = with_checker("SMTP_CHECK { }");
 	check = json_object_get(service(&lab, 0), "health_check");
 	assert_int_equal(number_in(check, "port"), 25);
-	expect_note(&lab, 6, "nothing is said");
+	expect_note(&lab, 6, "sends nothing");
 	done(&lab);
 }
 
@@ -454,8 +454,8 @@ TEST(check_at_the_port_of_the_server_is_noted) {
 			true, NULL);
 
 	assert_int_equal(json_array_size(lab.import.errors), 0);
-	expect_note(&lab, 1, "BFD is the routing daemon's");
-	expect_note(&lab, 4, "it asks at port 8080");
+	expect_note(&lab, 1, "BFD belongs to the routing daemon");
+	expect_note(&lab, 4, "it checks port 8080");
 	done(&lab);
 }
 
