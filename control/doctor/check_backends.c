@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The way to each backend: route, next hop, and echo requests (echo.h).
+// The path to each backend: route, next hop, and echo requests (echo.h).
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/neighbour.h>
@@ -15,7 +15,7 @@
 #include "kernel.h"
 #include "tree.h"
 
-#define TARGETS_MOST 1024 // backends that are probed: one address and VIP each
+#define TARGETS_MOST 1024 // backends to probe: one address and VIP each
 #define SMALL_MS 1000
 #define LARGE_MS 700
 #define SEARCH_MS 300
@@ -25,25 +25,25 @@ struct target {
 	const char *service;
 	const struct weir_config_backend *backend;
 	const struct weir_address *vip;
-	const struct weir_config_port *port; // that its packets leave by; NULL = not known
+	const struct weir_config_port *port; // egress interface of its packets; NULL = unknown
 	struct weir_kernel_route route;
 	struct weir_address source, inner_source; // of the VIP's family; family 0 = none
-	bool routed, hidden; // hidden: answers from the VIP are dropped here
-	bool direct, tunnel, through; // answered
+	bool routed, hidden; // hidden: replies from the VIP are dropped on this host
+	bool direct, tunnel, through; // got a reply
 	uint32_t want, fits,
-		least; // bytes of the outer packet: tried, known to pass, to search from
-	uint32_t advertised; // by a router
+		least; // bytes of the outer packet: tried, known to fit, start of the search
+	uint32_t advertised; // by a router's "too big" message
 };
 
 struct targets {
 	struct target *list;
 	uint32_t count;
-	bool more; // than TARGETS_MOST
+	bool more; // more backends than TARGETS_MOST
 };
 
 // --- routes -------------------------------------------------------------------------------
 
-// That of the interface, or one below it: of a bridge, a bond, or the VLAN of the port.
+// The interface itself, or one below it: of a bridge, a bond, or the port's VLAN.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
@@ -59,8 +59,8 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// The kernel's routes and interfaces are those of the packets: not with DPDK's own devices, and not
-// with a next hop of the configuration.
+// Whether the kernel's routes and interfaces apply to the port's packets: not with DPDK's own
+// drivers, and not with a next hop in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
 
@@ -163,7 +163,7 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// One round of packets of `want` bytes to those targets that have a size to try. Moves `fits`.
+// One round of packets of `want` bytes to the targets that have a size to try. Updates `fits`.
 static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes, int deadline_ms) {
 	uint32_t count = 0, at = 0;
@@ -188,13 +188,13 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 			if (probe->answered) {
 				target->fits = target->want;
 			} else {
-				target->least = target->want; // known not to pass
+				target->least = target->want; // known not to fit
 			}
 		}
 	}
 }
 
-// The largest packet that the tunnel takes, of what clients can make of it.
+// Find the largest packet that fits through the tunnel, up to the largest that clients can send.
 static void probe_large(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes) {
 	bool again = true;
@@ -220,7 +220,7 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 		target->fits = 120;
 	}
 	probe_sizes(sockets, targets, probes, LARGE_MS);
-	while (again) { // by halves, all targets at once
+	while (again) { // binary search, all targets in parallel
 		again = false;
 		for (uint32_t i = 0; i < targets->count; i++) {
 			struct target *target = &targets->list[i];
@@ -240,7 +240,8 @@ static void probe_large(const struct weir_echo_sockets *sockets, struct targets 
 
 // --- findings -----------------------------------------------------------------------------
 
-static void tell_silent(struct weir_doctor *doctor, const struct target *target, const char *name) {
+static void report_silent(
+	struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
 	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN];
 	int state = weir_kernel_neighbour(&route->next_hop, route->index);
@@ -249,28 +250,28 @@ static void tell_silent(struct weir_doctor *doctor, const struct target *target,
 	weir_address_format(&route->next_hop, hop, sizeof(hop));
 	if (state < 0 || (state & (NUD_FAILED | NUD_INCOMPLETE)) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"next hop %s does not answer on %s: the host is down, or in another VLAN",
+			"next hop %s does not answer ARP or NDP on %s: the host is down, or in "
+			"another VLAN",
 			hop, route->interface);
 		weir_findings_cure(
 			&doctor->findings, "ip neigh show %s dev %s", hop, route->interface);
 	} else if ((state & NUD_PERMANENT) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s answers no echo request; the entry of its next hop %s is permanent, "
-			"and may be wrong",
+			"%s does not answer echo requests; the permanent neighbour entry of its "
+			"next hop %s may be wrong",
 			text, hop);
 		weir_findings_cure(
 			&doctor->findings, "ip neigh del %s dev %s", hop, route->interface);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s answers no echo request, straight or through the tunnel: it is down, "
-			"or "
-			"a filter drops them",
+			"%s does not answer echo requests, directly or through the tunnel: it is "
+			"down, or a firewall drops them",
 			text);
 		weir_findings_cure(&doctor->findings, "ping -c 3 %s", text);
 	}
 }
 
-static void tell_size(struct weir_doctor *doctor, const struct target *target, const char *name) {
+static void report_size(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
 	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], via[INET6_ADDRSTRLEN + 8] = "";
 	const int bits = target->backend->address.family == 4 ? 32 : 128;
@@ -282,13 +283,13 @@ static void tell_size(struct weir_doctor *doctor, const struct target *target, c
 	}
 	if (target->advertised > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
-			"a router takes packets of at most %u bytes: weir-control learns that, and "
-			"longer packets are refused or sent in fragments",
+			"a router limits packets to %u bytes: weir-control follows that, and "
+			"longer packets are refused or fragmented",
 			target->advertised);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"packets of more than %u bytes are lost on the way to %s, and no router "
-			"tells",
+			"packets of more than %u bytes are lost on the path to %s, without an ICMP "
+			"\"too big\" message",
 			target->fits, text);
 	}
 	weir_findings_cure(&doctor->findings, "ip %sroute replace %s/%d %sdev %s mtu %u",
@@ -296,46 +297,47 @@ static void tell_size(struct weir_doctor *doctor, const struct target *target, c
 		target->advertised > 0 ? target->advertised : target->fits);
 }
 
-static void tell(struct weir_doctor *doctor, const struct target *target) {
+static void report(struct weir_doctor *doctor, const struct target *target) {
 	char name[96], text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN];
 
 	if (!target->routed) {
-		return; // told already
+		return; // reported already
 	}
 	name_of(target, name, sizeof(name));
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(target->vip, vip, sizeof(vip));
 	if (!target->direct && !target->tunnel && !target->through) {
-		tell_silent(doctor, target, name);
+		report_silent(doctor, target, name);
 	} else if (!target->tunnel && !target->through) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"%s answers, but not through the tunnel: nothing decapsulates there, or "
-			"not what comes from this balancer",
+			"%s answers, but not through the tunnel: no decapsulation there, or not "
+			"for packets from this balancer",
 			text);
 		weir_findings_cure(
 			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
 	} else if (!target->through && !target->hidden) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"decapsulates, and VIP %s does not answer: it is no address of the backend",
+			"decapsulates, but VIP %s does not answer: it is not an address of the "
+			"backend",
 			vip);
 		weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
 			target->vip->family == 4 ? "" : "-6 ", vip,
 			target->vip->family == 4 ? 32 : 128);
 	} else if (target->least > 0) {
-		tell_size(doctor, target, name);
+		report_size(doctor, target, name);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name,
-			target->through ? "%s and its VIP %s answer through the tunnel, up to %u "
-					  "bytes"
-					: "%s answers through the tunnel; VIP %s is not probed; up "
-					  "to %u bytes",
+			target->through
+				? "%s and its VIP %s answer through the tunnel, up to %u bytes"
+				: "%s answers through the tunnel; VIP %s is not probed; up "
+				  "to %u bytes",
 			text, vip, target->fits);
 	}
 }
 
 // --- targets ------------------------------------------------------------------------------
 
-// A VIP of the backend's family if there is one.
+// A VIP of the backend's address family, if there is one.
 static const struct weir_address *choose_vip(
 	const struct weir_config_service *service, const struct weir_config_backend *backend) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {
@@ -389,7 +391,7 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 	r = weir_echo_open(&sockets);
 	if (r < 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",
-			"not probed: %s; run it as root", strerror(-r));
+			"not probed: %s; run as root", strerror(-r));
 		weir_findings_cure(
 			&doctor->findings, "sudo weirctl doctor --config %s", doctor->config_path);
 		return;
@@ -398,7 +400,7 @@ static void look_at(struct weir_doctor *doctor, struct targets *targets, struct 
 	probe_large(&sockets, targets, probes);
 	weir_echo_close(&sockets);
 	for (uint32_t i = 0; i < targets->count; i++) {
-		tell(doctor, &targets->list[i]);
+		report(doctor, &targets->list[i]);
 	}
 	if (targets->more) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "backends",

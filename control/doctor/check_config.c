@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configuration: its errors and warnings, and what is legal but hardly meant where the
-// configuration alone does not know it.
+// The configuration: errors and warnings, and valid settings that are probably mistakes but that
+// the parser alone cannot detect.
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	EDIT(doctor);
 }
 
-// A client's full packet does not fit once encapsulated.
+// A full-sized packet of a client does not fit after encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
 	const struct weir_config *config = doctor->config;
 	unsigned int most = 0;
@@ -39,7 +39,7 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	}
 	if (most > 0 && port->mtu < 1500 + most) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
-			"mtu %u leaves %u bytes for a client's packet: set %u here and on the way "
+			"mtu %u leaves %u bytes for a client's packet: set %u here and on the path "
 			"to the backends, or a smaller advmss on them",
 			port->mtu, port->mtu - most, 1500 + most);
 		EDIT(doctor);
@@ -51,7 +51,7 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 
 	if (service->health_check.type == WEIR_CHECK_NONE && service->agent.port == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
-			"has neither health_check nor agent: a dead backend keeps its new flows");
+			"has neither health_check nor agent: a dead backend still gets new flows");
 		EDIT(doctor);
 	}
 	if (service->health_check.type != WEIR_CHECK_NONE && service->backend_count > 1 &&
@@ -63,14 +63,14 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	}
 }
 
-// A server with idle connections resets those that the balancer has forgotten.
+// A server with idle connections resets those that the balancer has expired.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->config->flow_table.established_ms;
 
 	if (established_ms < 60000) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "flow_table",
-			"timeout_ms.established is %u ms: connections that are idle for longer may "
-			"change their backend",
+			"timeout_ms.established is %u ms: connections idle for longer may change "
+			"their backend",
 			established_ms);
 		EDIT(doctor);
 	}

@@ -57,7 +57,7 @@ void weir_doctor_check_cores(struct weir_doctor *doctor) {
 		weir_cpus_format(&workers, text), all);
 }
 
-// Slices of systemd that everything else runs in, kept away from the CPU by AllowedCPUs=.
+// Systemd slices of all other processes, excluded from the CPU by AllowedCPUs=.
 static struct weir_cpus used_by_slices(const struct weir_doctor *doctor) {
 	const struct weir_cpus system =
 		read_cpus(doctor, "/sys/fs/cgroup/system.slice/cpuset.cpus.effective");
@@ -93,8 +93,8 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 	weir_cpus_format(&workers, all);
 	if (weir_cpus_count(&shared) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "workers.cores",
-			"CPU %s is not isolated: a worker that polls waits for whatever else runs "
-			"there, and its ring overflows",
+			"CPU %s is not isolated: other tasks there delay a polling worker, and its "
+			"ring overflows",
 			weir_cpus_format(&shared, text));
 	} else if (weir_cpus_count(&ticking) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "workers.cores",
@@ -105,7 +105,7 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 			"%s isolated, nohz_full", all);
 		return;
 	}
-	if (weir_cpus_count(&rest) == 0) { // the kernel needs one for everything else
+	if (weir_cpus_count(&rest) == 0) { // the kernel needs one CPU for everything else
 		weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		return;
 	}
@@ -115,7 +115,7 @@ void weir_doctor_check_isolation(struct weir_doctor *doctor) {
 		all, all, all);
 }
 
-// --- who else is there --------------------------------------------------------------------
+// --- other tasks on the workers' CPUs -------------------------------------------------------
 
 struct pinned {
 	uint32_t count, pid;
@@ -123,7 +123,7 @@ struct pinned {
 	struct weir_cpus allowed;
 };
 
-// A thread of user space whose CPUs somebody has chosen, one of a worker among them.
+// Whether a user-space thread has a CPU affinity of its own that includes a worker's CPU.
 static void look_at_process(const struct weir_doctor *doctor, const char *pid,
 	const struct weir_cpus *workers, const struct weir_cpus *online, struct pinned *pinned) {
 	struct weir_cpus allowed, others, elsewhere;
@@ -180,7 +180,7 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 		}
 	}
 	closedir(folder);
-	// A CPU that nothing is left beside has to be shared.
+	// The last remaining CPU must be shared.
 	if (weir_cpus_count(&workers) == 0 || weir_cpus_count(&rest) == 0) {
 		return;
 	}
@@ -192,7 +192,7 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 	snprintf(subject, sizeof(subject), "%s (pid %u)", pinned.name, pinned.pid);
 	weir_findings_add(&doctor->findings,
 		polls(doctor) ? WEIR_FINDING_WARNING : WEIR_FINDING_NOTICE, subject,
-		"is bound to CPU %s, which a worker uses; processes of that kind: %u",
+		"is bound to CPU %s, which a worker uses; processes of that name: %u",
 		weir_cpus_format(&pinned.allowed, text), pinned.count);
 	weir_findings_cure(&doctor->findings, "taskset -a -c -p %s %u",
 		weir_cpus_format(&rest, text), pinned.pid);
@@ -231,7 +231,7 @@ void weir_doctor_check_interrupts(struct weir_doctor *doctor) {
 	closedir(folder);
 	if (count > 0 && weir_cpus_count(&rest) > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "/proc/irq",
-			"interrupts that a worker's CPU serves: %u, the first one is %ld", count,
+			"interrupts served by a worker's CPU: %u, the first one is %ld", count,
 			first);
 		weir_findings_cure(&doctor->findings,
 			"for irq in /proc/irq/[0-9]*; do echo %s > $irq/smp_affinity_list; done "
@@ -262,8 +262,8 @@ void weir_doctor_check_smt(struct weir_doctor *doctor) {
 		both = weir_cpus_without(&siblings, &workers);
 		if (weir_cpus_count(&siblings) - weir_cpus_count(&both) > 1) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "workers.cores",
-				"CPUs %s are threads of one core, and several have a worker: each "
-				"gets about half of it; use one of them",
+				"CPUs %s are hardware threads of one core, and several run a "
+				"worker: each gets about half of it; use one of them",
 				weir_cpus_format(&siblings, text));
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 			return;
@@ -320,8 +320,8 @@ void weir_doctor_check_clocksource(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "clocksource",
-		"%s: to read the time costs a microsecond or more; the kernel may have found the "
-		"TSC unstable (dmesg)",
+		"%s: reading the time takes a microsecond or more; the kernel may have marked the "
+		"TSC as unstable (dmesg)",
 		current);
 	if (strstr(available, "tsc") != NULL) {
 		weir_findings_cure(&doctor->findings,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory: huge pages for the dataplane, and what makes its memory slow.
+// Memory: huge pages for the dataplane, and causes of slow memory.
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@
 
 #define MIB (UINT64_C(1) << 20)
 #define NODES "/sys/devices/system/node"
-#define SPARE (16 * MIB) // DPDK rounds up, and cannot use each gap
+#define SPARE (16 * MIB) // DPDK rounds up, and cannot use every gap
 
-// What weir-dataplane will ask for, as docs/guide/operations.md, "Memory", has it; a little more,
-// as the queues of an AF_XDP port are those of its interface and DPDK rounds up.
+// Memory needed by weir-dataplane, as in docs/guide/operations.md, "Memory"; slightly more, because
+// an AF_XDP port has as many queues as its interface and DPDK rounds up.
 static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->config;
 	const uint64_t workers = config->workers.count;
@@ -38,7 +38,7 @@ static uint64_t needed_bytes(const struct weir_doctor *doctor) {
 	return bytes;
 }
 
-// Free pages of the size that has most of them, in bytes; *ret_page its size.
+// Free bytes of the page size with most free memory; *ret_page is that size.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -58,7 +58,7 @@ static uint64_t free_bytes(
 	return most;
 }
 
-// Of the pool that vm.nr_hugepages is about: 1 GiB with default_hugepagesz=1G.
+// The pool that vm.nr_hugepages sets: 1 GiB with default_hugepagesz=1G.
 static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	char text[8192];
 	int64_t kib = -1;
@@ -69,7 +69,7 @@ static uint64_t default_page_bytes(const struct weir_doctor *doctor) {
 	return kib > 0 ? (uint64_t)kib * 1024 : 2 * MIB;
 }
 
-// Pages of a pool, besides those that others use, for so many bytes.
+// Pages of a pool for this many bytes, plus those in use by others.
 static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t unused) {
 	const int64_t used = total > unused ? total - unused : 0;
 	const uint64_t pages = (uint64_t)used + (bytes + page - 1) / page;
@@ -77,7 +77,7 @@ static uint64_t pages_for(uint64_t bytes, uint64_t page, int64_t total, int64_t 
 	return pages > (uint64_t)total ? pages : (uint64_t)total;
 }
 
-// The value of vm.nr_hugepages with which weir-dataplane gets all that it needs.
+// The value of vm.nr_hugepages that weir-dataplane needs.
 static uint64_t wanted_pages(const struct weir_doctor *doctor) {
 	const uint64_t page = default_page_bytes(doctor);
 	int64_t total = 0, unused = 0;
@@ -99,11 +99,11 @@ static void check_running(struct weir_doctor *doctor) {
 	kib = weir_tree_field(status, "HugetlbPages");
 	if (kib > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-dataplane",
-			"runs in %" PRId64 " MiB of huge pages", kib / 1024);
+			"uses %" PRId64 " MiB of huge pages", kib / 1024);
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane",
-		"runs without huge pages, which is slower: too few were free when it started");
+		"runs without huge pages, which is slower: too few were free at its start");
 	weir_findings_cure(&doctor->findings,
 		"sysctl -w vm.nr_hugepages=%" PRIu64 " && systemctl restart weir-dataplane",
 		wanted_pages(doctor));
@@ -204,8 +204,8 @@ void weir_doctor_check_transparent(struct weir_doctor *doctor) {
 	}
 	if (strstr(text, "[always]") != NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "transparent_hugepage",
-			"always: the kernel compacts memory for every process, and stops threads "
-			"for it");
+			"always: the kernel compacts memory for every process, and stalls threads "
+			"meanwhile");
 		weir_findings_cure(&doctor->findings,
 			"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 	} else {
@@ -236,7 +236,7 @@ void weir_doctor_check_swap(struct weir_doctor *doctor) {
 			swapped++;
 			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING,
 				processes[i].name,
-				"%" PRId64 " KiB of its memory were swapped out: it waits for the "
+				"%" PRId64 " KiB of its memory are swapped out: it stalls on the "
 				"disk when it needs them",
 				kib);
 			weir_findings_cure(&doctor->findings, "swapoff -a");

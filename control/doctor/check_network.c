@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the kernel is asked: control's answer, the clock, offloads, and the VIPs on this host.
+// State of live components: weir-control's answer, the clock, offloads, and the VIPs on this host.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>
@@ -14,7 +14,7 @@
 #include "kernel.h"
 #include "tree.h"
 
-static void tell_unreachable(struct weir_doctor *doctor) {
+static void report_unreachable(struct weir_doctor *doctor) {
 	const bool forbidden = doctor->error == -EACCES || doctor->error == -EPERM;
 	const bool absent = doctor->error == -ENOENT || doctor->error == -ECONNREFUSED;
 
@@ -24,23 +24,23 @@ static void tell_unreachable(struct weir_doctor *doctor) {
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
-	} else { // one that hangs is started anew; forwarding goes on
+	} else { // restart one that hangs; forwarding continues
 		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",
 			absent ? "start" : "restart");
 	}
 }
 
-// One that runs forwards with the tables that it has, and a restart would lose its flows.
-static void tell_detached(struct weir_doctor *doctor) {
+// A running one forwards with its current tables, and a restart would lose its flows.
+static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-			"is not attached to weir-dataplane (pid %d), which forwards by the tables "
-			"that it has, if any: the log of weir-control says why",
+			"is not attached to weir-dataplane (pid %d), which forwards with its last "
+			"tables, if any: see the log of weir-control",
 			(int)doctor->dataplane);
 		weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-			"has no weir-dataplane: nothing is forwarded");
+			"no weir-dataplane is running: nothing is forwarded");
 		weir_findings_cure(&doctor->findings, "systemctl start weir-dataplane");
 	}
 }
@@ -51,33 +51,34 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 
 	if (doctor->version == NULL) {
-		tell_unreachable(doctor);
+		report_unreachable(doctor);
 		return;
 	}
 	if (version != NULL && strcmp(version, doctor->own_version) != 0) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-control",
-			"is of version %s, weirctl of %s", version, doctor->own_version);
+			"has version %s, weirctl %s", version, doctor->own_version);
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
-		tell_detached(doctor);
+		report_detached(doctor);
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",
-		"answers, version %s, has the dataplane", version != NULL ? version : "unknown");
+		"responds, version %s, attached to the dataplane",
+		version != NULL ? version : "unknown");
 }
 
 void weir_doctor_check_clock(struct weir_doctor *doctor) {
 	struct timex state = {0};
-	int r = adjtimex(&state); // modes 0: only asks
+	int r = adjtimex(&state); // modes 0: read only
 
 	if (r < 0) {
 		return;
 	}
 	if (r == TIME_ERROR || (state.status & STA_UNSYNC) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "CLOCK_REALTIME",
-			"is not synchronised: times of logs and of certificates may be wrong "
-			"(forwarding does not use this clock)");
+			"is not synchronised: timestamps of logs may be wrong, and certificates "
+			"may fail (forwarding does not use this clock)");
 		weir_findings_cure(&doctor->findings, "timedatectl set-ntp true");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "CLOCK_REALTIME",
@@ -87,15 +88,16 @@ void weir_doctor_check_clock(struct weir_doctor *doctor) {
 
 // --- offloads -----------------------------------------------------------------------------
 
-static void tell_joined(struct weir_doctor *doctor, const char *interface, bool lro, int gro_hw) {
+static void report_merging(
+	struct weir_doctor *doctor, const char *interface, bool lro, int gro_hw) {
 	struct weir_findings *findings = &doctor->findings;
 	const bool fixed = !lro && gro_hw == WEIR_KERNEL_FIXED;
 
 	weir_findings_add(findings, WEIR_FINDING_WARNING, interface,
-		"%s joins packets on arrival: they are too long to forward%s",
-		lro ? "LRO" : "GRO of the hardware",
-		fixed ? "; this is not switched off here, but where the device is made: of QEMU "
-			"by guest_tso4=off,guest_tso6=off"
+		"%s merges packets on receive: the results are too long to forward%s",
+		lro ? "LRO" : "hardware GRO",
+		fixed ? "; it cannot be switched off here, only where the device is created: in "
+			"QEMU by guest_tso4=off,guest_tso6=off"
 		      : "");
 	if (!fixed) {
 		weir_findings_cure(findings, "ethtool -K %s%s%s", interface, lro ? " lro off" : "",
@@ -111,18 +113,18 @@ static void look_at_offloads(struct weir_doctor *doctor, const struct weir_docto
 
 	(void)weir_kernel_driver(interface, driver, sizeof(driver));
 	if (device->af_xdp && strcmp(driver, "virtio_net") == 0 && gro_hw == 1) {
-		gro_hw = 0; // off while there is an XDP program, and shown as on
+		gro_hw = 0; // inactive while an XDP program is attached, but shown as on
 	}
 	if (lro || gro_hw > 0) {
-		tell_joined(doctor, interface, lro, gro_hw);
+		report_merging(doctor, interface, lro, gro_hw);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"nothing joins packets on arrival");
+			"no offload merges packets on receive");
 	}
 	if (strcmp(driver, "veth") == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
-			"is a veth: packets of sockets behind it have partial checksums unless "
-			"\"tx\" is off at its other end, which cannot be seen from here");
+			"is a veth: packets of local sockets behind it have partial checksums "
+			"unless \"tx\" is off at its peer, which cannot be checked from here");
 		weir_findings_cure(&doctor->findings, "ethtool -K PEER tx off");
 	}
 }
@@ -142,7 +144,7 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Does an earlier bind have the address of this one?
+// Whether an earlier bind has the address of this one.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 
@@ -159,7 +161,7 @@ static bool is_again(const struct weir_config *config, uint32_t service, uint32_
 	return false;
 }
 
-// Each VIP once.
+// Call once for each VIP.
 static void each_vip(struct weir_doctor *doctor, vip_fn look) {
 	const struct weir_config *config = doctor->config;
 
@@ -195,20 +197,20 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
 			"is an address of this host: the kernel answers for it");
-		// With the prefix length that it has there: no other one is deleted.
+		// With its current prefix length, so that no other address is deleted.
 		weir_findings_cure(findings,
 			"ip %saddr del $(ip -o addr show to %s | awk '{print $4, \"dev\", $2; "
 			"exit}')",
 			six, text);
 	} else if (r == 0 && route.type == RTN_UNICAST && forwards(doctor, vip)) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, text,
-			"this host forwards, and has a route to it by %s: what Weir leaves to the "
-			"kernel goes round until its TTL ends",
+			"this host forwards, and has a route to it via %s: packets that Weir "
+			"passes to the kernel loop until their TTL expires",
 			route.interface);
 		weir_findings_cure(findings, "ip %sroute add unreachable %s/%d", six, text, bits);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, text,
-			"no address of this host, and not sent back to a router");
+			"not an address of this host, and not routed back to a router");
 	}
 }
 
@@ -258,12 +260,12 @@ static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_addr
 		weir_address_format(vip, text, sizeof(text));
 		if (!weir_doctor_answers_dropped(doctor->root, vip, device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
-				"answers from it get in at %s", device.interface);
+				"replies from it are accepted on %s", device.interface);
 			continue;
 		}
 		weir_findings_add(&doctor->findings,
 			checks_data_path(doctor) ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE, text,
-			"rp_filter drops answers from it at %s: checks via the data path have no "
+			"rp_filter drops replies from it on %s: checks via the data path get no "
 			"result, and its backends cannot be probed here",
 			device.interface);
 		weir_findings_cure(&doctor->findings,

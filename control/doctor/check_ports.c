@@ -15,7 +15,7 @@
 typedef void (*port_fn)(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device);
 
-// Ports whose interface belongs to the kernel, and is there.
+// Iterates over ports whose interface belongs to the kernel, and exists.
 static void each_interface(struct weir_doctor *doctor, port_fn look) {
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->port_count; i++) {
 		const struct weir_config_port *port = &doctor->config->ports[i];
@@ -43,7 +43,8 @@ static void look_at_state(struct weir_doctor *doctor, const struct weir_config_p
 		weir_findings_cure(&doctor->findings, "ip link set %s up", device->interface);
 	} else if (strcmp(state, "down") == 0 || strcmp(state, "lowerlayerdown") == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
-			"interface of port %s has no carrier: cable, transceiver, or the other end",
+			"interface of port %s has no carrier: check the cable, the transceiver and "
+			"the link partner",
 			port->name);
 		weir_findings_cure(&doctor->findings, "ethtool %s", device->interface);
 	} else {
@@ -59,15 +60,15 @@ void weir_doctor_check_interface(struct weir_doctor *doctor) {
 		if (device.interface[0] &&
 			!weir_tree_has(doctor->root, NET "/%s", device.interface)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.interface,
-				"port %s names it, and there is no such interface: name one of "
-				"\"ip -br link\", then restart weir-dataplane",
+				"interface of port %s does not exist: name one of \"ip -br link\", "
+				"then restart weir-dataplane",
 				port->name);
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		} else if (device.pci[0] &&
 			   !weir_tree_has(doctor->root, "/sys/bus/pci/devices/%s", device.pci)) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device.pci,
-				"port %s names it, and there is no such PCI device; "
-				"\"dpdk-devbind.py -s\" lists them",
+				"PCI device of port %s does not exist; \"dpdk-devbind.py -s\" "
+				"lists them",
 				port->name);
 			weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
 		}
@@ -111,8 +112,8 @@ static uint32_t count_queues(const struct weir_doctor *doctor, const char *inter
 	return count;
 }
 
-// A change of queues needs a stop: the kernel refuses to take away one that AF_XDP uses, and VIP
-// packets on one that is added go to the kernel, until weir-dataplane starts again.
+// A change of queues needs a stop of weir-dataplane: the kernel refuses to remove a queue that
+// AF_XDP uses, and VIP packets on an added queue go to the kernel until weir-dataplane restarts.
 static void cure_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const bool runs = doctor->dataplane != 0;
 
@@ -121,8 +122,8 @@ static void cure_queues(struct weir_doctor *doctor, const char *interface, uint3
 		runs ? "; systemctl start weir-dataplane" : "");
 }
 
-// Queues of the hardware and workers are not as many.
-static void tell_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
+// The numbers of hardware queues and workers differ.
+static void report_queues(struct weir_doctor *doctor, const char *interface, uint32_t queues) {
 	const uint32_t workers = doctor->config->workers.count;
 	const int most = doctor->root[0] == '\0' ? weir_kernel_queues_most(interface) : -1;
 	const bool all = most > 0 && queues >= (uint32_t)most;
@@ -135,13 +136,13 @@ static void tell_queues(struct weir_doctor *doctor, const char *interface, uint3
 	} else if (queues == 1) { // the distributor
 		weir_findings_add(&doctor->findings, all ? WEIR_FINDING_OK : WEIR_FINDING_NOTICE,
 			interface,
-			"queues: 1%s, workers: %u: one worker receives all packets, and passes on "
-			"those of the others",
-			all ? ", and it has no more" : "", workers);
+			"queues: 1%s, workers: %u: one worker receives all packets, and "
+			"distributes them to the others",
+			all ? ", the maximum of the device" : "", workers);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
 			"queues: %u%s, workers: %u: some workers get no packets from it", queues,
-			all ? ", and it has no more" : "", workers);
+			all ? ", the maximum of the device" : "", workers);
 	}
 	if (queues < workers && !all) {
 		cure_queues(doctor, interface,
@@ -155,7 +156,7 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 	const struct weir_doctor_device *device) {
 	const uint32_t queues = count_queues(doctor, device->interface);
 	const uint32_t workers = doctor->config->workers.count;
-	// veth and other devices without hardware count their queues apart.
+	// veth and other virtual devices have separate receive and transmit queues.
 	const bool hardware = weir_tree_has(doctor->root, NET "/%s/device", device->interface);
 
 	if (!device->af_xdp || queues == 0) {
@@ -163,7 +164,8 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 	}
 	if (!hardware && queues > 1) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, device->interface,
-			"has %u receive queues that are no pairs: AF_XDP cannot use them", queues);
+			"has %u receive queues without a transmit queue: AF_XDP cannot use them",
+			queues);
 		weir_findings_cure(&doctor->findings, "ethtool -L %s rx 1", device->interface);
 	} else if (hardware && port->queues > 0 && port->queues < queues) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, device->interface,
@@ -172,7 +174,7 @@ static void look_at_queues(struct weir_doctor *doctor, const struct weir_config_
 			queues, port->name, port->queues);
 		cure_queues(doctor, device->interface, port->queues);
 	} else if (hardware && port->queues == 0 && queues != workers) {
-		tell_queues(doctor, device->interface, queues);
+		report_queues(doctor, device->interface, queues);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
 			"queues: %u, workers: %u", queues, workers);
@@ -199,11 +201,11 @@ static void look_at_node(struct weir_doctor *doctor, const char *subject, int64_
 	far = weir_cpus_without(&workers, &near);
 	if (weir_cpus_count(&far) == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
-			"on node %" PRId64 ", as the workers", node);
+			"on node %" PRId64 ", like the workers", node);
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-		"is on node %" PRId64 " (CPU %s), worker CPU %s is not: each packet crosses the "
+		"is on node %" PRId64 " (CPU %s), worker CPU %s is not: each packet crosses NUMA "
 		"nodes; change workers.cores",
 		node, text, weir_cpus_format(&far, list));
 	weir_findings_cure(&doctor->findings, "editor %s", doctor->config_path);
@@ -227,7 +229,8 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 	}
 }
 
-// Adds " net.ipvN.conf.IF.KEY=0" to the list if the kernel accepts it there.
+// Append " net.ipvN.conf.IF.KEY=0" to the list if the kernel accepts redirects or advertisements
+// there.
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {
 	const size_t used = strlen(list);
@@ -247,7 +250,8 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 	char list[256] = "";
 
 	(void)port;
-	// IPv4: a host takes them when "all" or the interface says so. IPv6: its own counts.
+	// IPv4: a host accepts redirects if either "all" or the interface allows it. IPv6: the
+	// interface's own setting counts.
 	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));
@@ -258,7 +262,7 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, device->interface,
-		"accepts them: whoever is on the link can divert packets to the backends");
+		"accepts them: any host on the link can divert packets to the backends");
 	weir_findings_cure(&doctor->findings, "sysctl -w%s", list);
 }
 

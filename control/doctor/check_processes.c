@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel's abilities, and the processes of Weir that run.
+// Required kernel features, and the running processes of Weir.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>
@@ -15,7 +15,7 @@
 #include "doctor.h"
 #include "tree.h"
 
-#define AGENT_KEYS "/etc/weir/agent.keys" // of weir-agent, unless it is told another one
+#define AGENT_KEYS "/etc/weir/agent.keys" // default of weir-agent
 
 void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
@@ -32,11 +32,11 @@ void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	if (weir_tree_text(doctor->root, protocols, sizeof(protocols), "/proc/net/protocols") > 0 &&
 		strstr(protocols, "\nXDP ") == NULL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "AF_XDP",
-			"the kernel has no CONFIG_XDP_SOCKETS: use net_af_packet or a NIC bound to "
+			"the kernel lacks CONFIG_XDP_SOCKETS: use net_af_packet or a NIC bound to "
 			"DPDK");
 		weir_findings_cure(findings, "editor %s", doctor->config_path);
 	} else {
-		weir_findings_add(findings, WEIR_FINDING_OK, "AF_XDP", "the kernel has it");
+		weir_findings_add(findings, WEIR_FINDING_OK, "AF_XDP", "supported by the kernel");
 	}
 	if (weir_tree_number(doctor->root, &jit, "/proc/sys/net/core/bpf_jit_enable") == 0) {
 		weir_findings_add(findings, jit > 0 ? WEIR_FINDING_OK : WEIR_FINDING_WARNING,
@@ -54,7 +54,7 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// How many addresses of a family the backends have: a server may be one of several services.
+// Number of backend addresses of a family: a server may be a backend of several services.
 static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family) {
 	const struct weir_config *config = doctor->config;
 	struct weir_address *list;
@@ -102,7 +102,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
 			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
-			": the kernel forgets next hops while they are in use",
+			": the kernel drops next hops while they are in use",
 			most, backends);
 		weir_findings_cure(&doctor->findings,
 			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
@@ -113,7 +113,7 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Reports what others may do with a path. Returns whether it is there.
+// Check the access rights of other users to a path. Returns whether it exists.
 static bool check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
 	char full[WEIR_TREE_PATH_BYTES];
 	struct stat status;
@@ -128,7 +128,7 @@ static bool check_mode(struct weir_doctor *doctor, const char *path, mode_t want
 		return true;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, path,
-		"mode %04o lets others in: use at most %04o", mode, wanted);
+		"mode %04o is too permissive: use at most %04o", mode, wanted);
 	weir_findings_cure(&doctor->findings, "chmod %04o %s", mode & wanted, path);
 	return true;
 }
@@ -142,7 +142,7 @@ static void check_directory(struct weir_doctor *doctor) {
 	}
 	if ((status.st_mode & 0022) != 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, doctor->run_dir,
-			"mode %04o: others can put sockets of their own there",
+			"mode %04o: other users can replace the sockets in it",
 			status.st_mode & 07777);
 		weir_findings_cure(&doctor->findings, "chmod go-w %s", doctor->run_dir);
 	} else {
@@ -151,7 +151,7 @@ static void check_directory(struct weir_doctor *doctor) {
 	}
 }
 
-// A backend that is asked for reports of its agent; NULL = none is.
+// A backend whose service uses agents; NULL = none.
 static const struct weir_config_backend *find_agent(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -163,15 +163,15 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// The key is the one that agents have. weir-agent, which makes the first one, need not be installed
-// on the balancer.
+// The agents have the same key. weir-agent, which generates the first one, need not be installed on
+// the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN];
 
 	if (!check_mode(doctor, file, 0640) && errno == ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file,
-			"is not there: the agents of the backends get no probes");
+			"does not exist: the agents of the backends get no probes");
 		weir_findings_cure(&doctor->findings,
 			"(umask 027 && ssh %s 'cat " AGENT_KEYS
 			" || weir-agent key generate' > %s) && chgrp weir %s",
@@ -197,7 +197,7 @@ void weir_doctor_check_access(struct weir_doctor *doctor) {
 
 // --- processes ----------------------------------------------------------------------------
 
-// A soft limit of /proc/PID/limits; INT64_MAX: none; -1: not told.
+// A soft limit of /proc/PID/limits; INT64_MAX: none; -1: unknown.
 static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const char *name) {
 	char text[4096], *at;
 
@@ -225,8 +225,8 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (locked >= 0 && locked < INT64_MAX) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-dataplane",
-			"may lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more where the "
-			"process has no CAP_IPC_LOCK",
+			"may lock %" PRId64 " bytes of memory: AF_XDP and VFIO need more unless "
+			"the process has CAP_IPC_LOCK",
 			locked);
 		weir_findings_cure(&doctor->findings, "prlimit --pid %d --memlock=unlimited",
 			(int)doctor->dataplane);
@@ -236,7 +236,7 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 	if (files >= 0 && files < need) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-control",
-			"may open %" PRId64 " files, and checks of all backends need %" PRId64,
+			"may open %" PRId64 " files, but checks of all backends need %" PRId64,
 			files, need);
 		weir_findings_cure(&doctor->findings, "prlimit --pid %d --nofile=%" PRId64,
 			(int)doctor->control, need * 2);
@@ -260,7 +260,7 @@ static void check_program(struct weir_doctor *doctor, const char *name, pid_t pi
 	target[length] = '\0';
 	if (strstr(target, " (deleted)") != NULL) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
-			"runs the version from before its program file was replaced");
+			"runs an old version: its program file was replaced");
 		weir_findings_cure(&doctor->findings, "systemctl restart %s", name);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, name, "runs %s", target);
@@ -287,7 +287,7 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 	if (length <= 0) {
 		return;
 	}
-	while (at < length) { // NUL after each
+	while (at < length) { // each ends with NUL
 		if (strncmp(environment + at, "WATCHDOG_USEC=", strlen("WATCHDOG_USEC=")) == 0) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK,
 				"weir-dataplane.service", "watchdog after %s us",
@@ -297,7 +297,7 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 		at += (int)strlen(environment + at) + 1;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane.service",
-		"has no watchdog: a worker that stalls is not restarted");
+		"has no watchdog: systemd does not restart it when a worker stalls");
 	weir_findings_cure(&doctor->findings,
 		"systemctl revert weir-dataplane && systemctl restart weir-dataplane");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: what ports[].device says, as far as the kernel knows of it.
+// Device: the value of ports[].device, and the kernel interface behind it.
 //
 // Threads: any.
 #pragma once
@@ -19,9 +19,9 @@ struct weir_doctor_device {
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
 
-// Bytes that a packet to the backend grows by.
+// Bytes that encapsulation adds to a packet for the backend.
 unsigned int weir_doctor_overhead(const struct weir_address *backend);
 
-// Whether the reverse path filter of an interface drops what comes from a VIP; asks the kernel.
+// Whether the reverse path filter of an interface drops packets from a VIP; queries the kernel.
 bool weir_doctor_answers_dropped(
 	const char *root, const struct weir_address *vip, const char *interface);

@@ -22,7 +22,7 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// Another balancer of this machine lives in another network namespace. A copy has no namespaces.
+// Another balancer on this machine runs in another network namespace. A copy has no namespaces.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Doctor: looks at everything on the balancer's machine that has to be right for Weir, and names
-// the command that cures what is not. Changes nothing. One row a check: from it come what runs, and
-// the table of docs/reference/doctor.md, which a test compares with this list.
+// Doctor: checks the settings of the balancer's machine that Weir needs, and prints the command
+// that fixes each problem. Changes nothing. One row per check: the code and the table of
+// docs/reference/doctor.md come from it, and a test compares them.
 //
 // Called by weirctl. Threads: one; blocks, for the time of the probes of backends (echo.h).
 #pragma once
@@ -14,27 +14,26 @@
 #include "config.h"
 #include "findings.h"
 
-// Function, name, what it looks at. Of this machine, and of a copy of its files, too:
+// Function, name, what it checks. Also on a copy of a machine's files:
 #define WEIR_DOCTOR_CHECKS(X) \
-	X(config, "config", \
-		"the configuration: errors, warnings, and what is legal but hardly meant") \
+	X(config, "config", "the configuration: errors, warnings, and probable mistakes") \
 	X(cores, "cores", "CPUs of workers.cores exist") \
 	X(isolation, "isolation", \
 		"with idle poll: nothing else is scheduled on the workers' CPUs") \
-	X(pinned, "pinned-threads", "other processes that are bound to the workers' CPUs") \
-	X(interrupts, "interrupts", "with idle poll: interrupts that the workers' CPUs serve") \
+	X(pinned, "pinned-threads", "other processes bound to the workers' CPUs") \
+	X(interrupts, "interrupts", "with idle poll: interrupts served by the workers' CPUs") \
 	X(smt, "smt", "workers that share a core as SMT siblings") \
 	X(governor, "governor", "with idle poll: governor of the CPU frequency") \
 	X(clocksource, "clocksource", "clock source of the kernel") \
 	X(huge_pages, "huge-pages", "free huge pages against what the configuration needs") \
 	X(huge_nodes, "huge-page-nodes", "huge pages on the NUMA nodes of the workers") \
 	X(transparent, "transparent-huge-pages", "transparent huge pages while workers poll") \
-	X(swap, "swap", "memory of the running processes that was swapped out") \
+	X(swap, "swap", "memory of the running processes that is swapped out") \
 	X(interface, "interface", "interfaces of the ports exist and are up") \
 	X(mtu, "port-mtu", "MTU of the interfaces against ports[].mtu") \
 	X(queues, "queues", "AF_XDP: queues of the interface against the workers") \
 	X(numa, "numa", "NUMA node of each NIC against those of the workers") \
-	X(kernel, "kernel", "AF_XDP and the BPF compiler of the kernel") \
+	X(kernel, "kernel", "kernel support for AF_XDP and the BPF JIT compiler") \
 	X(redirects, "redirects", \
 		"ICMP redirects and router advertisements that the host accepts") \
 	X(neighbour_table, "neighbour-table", \
@@ -43,14 +42,15 @@
 	X(limits, "limits", "locked memory and open files of the running processes") \
 	X(program, "program", "running processes whose program file was replaced") \
 	X(watchdog, "watchdog", "the watchdog of systemd")
-// Of this machine alone, since the kernel is asked:
+// On this machine only, because they query the kernel:
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
 	X(control, "control", \
-		"weir-control answers, has the dataplane, and is of the version of weirctl") \
+		"weir-control responds, has the dataplane, and matches weirctl's version") \
 	X(clock, "clock", "the clock is synchronised") \
-	X(offloads, "offloads", "receive offloads that join packets; checksums of veth") \
-	X(vips, "vips", "VIPs are no addresses of this host, and are not sent back to the router") \
-	X(rp_filter, "rp-filter", "reverse path filter against answers from the VIPs") \
+	X(offloads, "offloads", "receive offloads that merge packets; checksums of veth") \
+	X(vips, "vips", \
+		"VIPs are not addresses of this host, and are not routed back to a router") \
+	X(rp_filter, "rp-filter", "reverse path filter against replies from the VIPs") \
 	X(backends, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")
 
 struct weir_doctor {
@@ -59,15 +59,15 @@ struct weir_doctor {
 	const struct weir_config *config; // NULL: it could not be read
 	const struct weir_config_errors *errors;
 	const char *run_dir;
-	const json_t *version; // what weir-control said to "version"; NULL: it did not answer
-	const char *unreachable; // why not
+	const json_t *version; // weir-control's answer to "version"; NULL: no answer
+	const char *unreachable; // the error
 	int error; // negative errno of that
 	const char *own_version; // of weirctl
-	pid_t dataplane, control; // processes; 0: it does not run
+	pid_t dataplane, control; // process ids; 0: not running
 	struct weir_findings findings;
 };
 
-// Run every check. Fills in dataplane and control.
+// Run every check. Sets dataplane and control.
 void weir_doctor_run(struct weir_doctor *doctor);
 
 #define X(function, name, text) void weir_doctor_check_##function(struct weir_doctor *doctor);

@@ -24,7 +24,7 @@
 #define IPV4_BYTES 20
 #define IPV6_BYTES 40
 #define ICMP_BYTES 8
-#define RECEIVED_MOST 256 // datagrams between two looks at the clock
+#define RECEIVED_MOST 256 // datagrams between two checks of the deadline
 
 static void put16(uint8_t *at, uint32_t value) {
 	at[0] = (uint8_t)(value >> 8);
@@ -94,13 +94,13 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 	put16(at + 2, fold(sum(at, bytes, start)));
 }
 
-// Of both headers: what a router quotes begins with them. The kernel replaces an identification of
-// 0; the outer flow label stays 0, since it can choose the way.
+// The identification of both headers: a router quotes the headers first. The kernel replaces an
+// IPv4 identification of 0; the outer flow label stays 0, because it can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
 
-// Returns its length.
+// Returns the length.
 static size_t write_packet(
 	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
@@ -149,7 +149,7 @@ static void send_probe(
 			       : 0;
 }
 
-// --- answers ------------------------------------------------------------------------------
+// --- replies --------------------------------------------------------------------------------
 
 struct taking {
 	const uint8_t *token;
@@ -172,8 +172,8 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 	probe->answered |= memcmp(wanted, from, sizeof(*from)) == 0;
 }
 
-// Whether an error quotes this packet, but for what routers change of its header. IPv4 routers may
-// quote no more than 8 bytes behind that.
+// Whether an error quotes this packet, except for the header fields that routers change. IPv4
+// routers may quote only 8 bytes after the header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
@@ -192,7 +192,7 @@ static bool is_quoted(
 	return memcmp(packet, quote, quote_bytes < probe->bytes ? quote_bytes : probe->bytes) == 0;
 }
 
-// A router's "too big" about a packet to a backend.
+// A router's "too big" message about a packet to a backend.
 static void take_error(
 	const struct taking *taking, uint8_t family, uint8_t *quote, size_t bytes, uint32_t mtu) {
 	uint8_t packet[PACKET_MOST];
@@ -240,7 +240,7 @@ static void take6(
 	}
 }
 
-// No more than some of them: who sends faster than they are read does not hold up the round.
+// A limited number: a sender faster than this loop must not block the round.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};
@@ -308,7 +308,7 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// The requests of others do not push answers out of the buffers.
+// Filters keep other hosts' requests from displacing replies in the buffers.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Findings: what `weirctl doctor` and `weir-agent doctor` have to say, as a table or as JSON.
+// Findings: the results of `weirctl doctor` and `weir-agent doctor`, as a table or as JSON.
 //
-// Threads: one list is used by one thread. No logging.
+// Threads: a list is used by one thread. No logging.
 #pragma once
 
 #include <jansson.h>
@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Name, and the text of both outputs. The worst one makes the exit status.
+// Name, and text of both outputs. The worst level sets the exit status.
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \
@@ -27,24 +27,24 @@ enum weir_finding_level {
 struct weir_finding {
 	enum weir_finding_level level;
 	const char *check; // borrowed: its name in the table of checks
-	char subject[96]; // what was looked at
+	char subject[96]; // what was checked
 	char found[320];
-	char cure[320]; // a command for the shell; "" = none
+	char cure[320]; // a shell command; "" = none
 };
 
 struct weir_findings { // zeroed at first
 	struct weir_finding *list;
 	uint32_t count, room;
-	const char *check; // of what is added next
-	bool out_of_memory; // something is missing
+	const char *check; // for findings added from now on
+	bool out_of_memory; // out of memory: the list is incomplete
 };
 
 void weir_findings_fini(struct weir_findings *findings);
 
-// Add one, without a cure.
+// Add a finding without a remedy.
 void weir_findings_add(struct weir_findings *findings, enum weir_finding_level level,
 	const char *subject, const char *format, ...) __attribute__((format(printf, 4, 5)));
-// The command that cures the finding that was added last.
+// The command that fixes the finding added last.
 void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -52,7 +52,8 @@ enum weir_finding_level weir_findings_worst(const struct weir_findings *findings
 // 0 nothing above notice, 1 warnings, 2 faults.
 int weir_findings_exit(const struct weir_findings *findings);
 
-// The table; a cure is a line of its own that begins with "$ ".
+// Print the table; a command is a line of its own that begins with "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
-// {worst, findings: [{level, check, subject, found, cure}]}; the caller's. NULL = out of memory.
+// {worst, findings: [{level, check, subject, found, cure}]}; owned by the caller. NULL = out of
+// memory.
 json_t *weir_findings_json(const struct weir_findings *findings);

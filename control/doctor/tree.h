@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tree: files of /proc, /sys and /run below a root, which is "" for this machine, or the folder of
-// a copy of another machine's; and sets of CPUs as these files write them.
+// Tree: files of /proc, /sys and /run below a root, which is "" for this machine, or the directory
+// with a copy of another machine's files; and CPU lists as in these files.
 //
 // Threads: any. No logging.
 #pragma once
@@ -14,35 +14,35 @@
 #define WEIR_CPUS_MOST 1024
 #define WEIR_CPUS_TEXT_BYTES 256
 
-// The first bytes of a file, without the line end behind them. Returns their number or negative
-// errno, with text empty.
+// Read the start of a file, without the final line end. Returns the length, or negative errno with
+// text empty.
 int weir_tree_text(const char *root, char *text, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-// A file that holds a number. Returns 0 or negative errno; *ret is untouched then.
+// Read a file that holds a number. Returns 0 or negative errno; *ret is untouched then.
 int weir_tree_number(const char *root, int64_t *ret, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 bool weir_tree_has(const char *root, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// ROOT and path. Returns buffer, of WEIR_TREE_PATH_BYTES.
+// ROOT and path joined. Returns buffer, of WEIR_TREE_PATH_BYTES.
 const char *weir_tree_path(const char *root, const char *path, char *buffer);
 
 #define WEIR_SYSCTL_NAME_BYTES 64
-// An interface in a key of sysctl(8), where dots are between the parts: eth0/20 is eth0.20. Returns
-// buffer, of WEIR_SYSCTL_NAME_BYTES.
+// An interface as part of a sysctl(8) key, where dots separate the parts: eth0/20 is eth0.20.
+// Returns buffer, of WEIR_SYSCTL_NAME_BYTES.
 const char *weir_sysctl_name(const char *interface, char *buffer);
 
-// The number behind "Key:" in a text of lines such as /proc/meminfo. Returns -1 without one.
+// The number after "Key:" in a text with lines like /proc/meminfo. Returns -1 without one.
 int64_t weir_tree_field(const char *text, const char *key);
 
 struct weir_cpus {
 	uint64_t bits[WEIR_CPUS_MOST / 64];
 };
 
-// "0-3,8"; "" is none. Returns 0, or -EINVAL with *ret untouched.
+// Parse "0-3,8"; "" is none. Returns 0, or -EINVAL with *ret untouched.
 int weir_cpus_parse(const char *text, struct weir_cpus *ret);
 bool weir_cpus_has(const struct weir_cpus *cpus, uint32_t cpu);
 void weir_cpus_add(struct weir_cpus *cpus, uint32_t cpu);
 uint32_t weir_cpus_count(const struct weir_cpus *cpus);
-// Those of a that are not in b.
+// The CPUs of a that are not in b.
 struct weir_cpus weir_cpus_without(const struct weir_cpus *a, const struct weir_cpus *b);
-// As weir_cpus_parse reads it, cut to WEIR_CPUS_TEXT_BYTES. Returns buffer.
+// Format for weir_cpus_parse, truncated to WEIR_CPUS_TEXT_BYTES. Returns buffer.
 const char *weir_cpus_format(const struct weir_cpus *cpus, char *buffer);
