@@ -19,7 +19,7 @@
 
 #define AGE_MIN_MS 1000
 #define AGE_FAILED_MAX_MS 10000 // without an answer
-#define AGE_PER_REPLY 10 // of the time that the reply took
+#define AGE_PER_REPLY 10 // as a multiple of the reply time
 #define WHY_BYTES 320
 
 struct weir_documents {
@@ -27,17 +27,17 @@ struct weir_documents {
 	unsigned int timeout_ms;
 	bool ipvs_names;
 	struct weir_log *log;
-	pthread_mutex_t lock; // of all below
+	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no answer
 	uint64_t asked_ms, took_ms; // asked_ms 0 = never
-	double timestamp; // of the day, seconds
-	uint64_t number; // of the reply
-	char why[WHY_BYTES]; // why there is none; "" = there is
+	double timestamp; // time of day, seconds
+	uint64_t number; // duration until the reply
+	char why[WHY_BYTES]; // the error; "" = none
 	struct weir_history history;
 	struct kept {
 		struct weir_document *document;
-		uint64_t number; // of the reply that it is made from
+		uint64_t number; // of the reply that it was made from
 	} kept[WEIR_DOCUMENT_KINDS];
 };
 
@@ -74,8 +74,9 @@ static json_t *ask_once(struct weir_documents *documents, const json_t *request,
 	return answer;
 }
 
-// A connection that was idle may have been closed for another client, or by a restart; and a list
-// breaks off when weir-dataplane comes or goes. So what fails is tried twice, unless time is over.
+// An idle connection may have been closed in favour of another client, or by a restart, and a list
+// breaks off when weir-dataplane starts or ends. So a failed request is tried once more if time is
+// left.
 static json_t *ask(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = now_ms(CLOCK_MONOTONIC) + documents->timeout_ms;
@@ -118,7 +119,7 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-// control: what it said, NULL = nothing, and then why.
+// control: weir-control's answer; NULL = none, see why.
 static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
@@ -262,8 +263,8 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// When there is no answer, whoever asks next need not wait for one, too: who scrapes has no time
-// for two. Without weir-dataplane the answer is an error.
+// After a failure, a client that asks soon after gets the same error without waiting: a scraper has
+// no time for two timeouts. Without weir-dataplane the answer is an error.
 static json_t *ask_workers(struct weir_documents *documents) {
 	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
 	double timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
@@ -284,7 +285,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
-		!is_fresh(documents)) { // else there was no answer just now
+		!is_fresh(documents)) { // otherwise the last attempt just failed
 		workers = ask_workers(documents);
 	}
 	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Documents: what the server sends, made from weir-control's replies. It is asked at most once a
-// second and for at most a tenth of the time, however many clients there are: what is younger is
-// sent again. One document of a kind is kept; clients that still receive an older one keep that.
+// Documents: the bodies that the server sends, made from weir-control's replies. weir-control is
+// queried at most once a second and for at most a tenth of the time, independent of the number of
+// clients: a younger document is sent again. One document of each kind is cached; clients still
+// receiving an older one keep a reference to it.
 //
-// Threads: any. Whoever needs a new document asks for it, and the others wait for that, no longer
-// than the timeout of weir-control.
+// Threads: any. A thread that needs a new document requests it; other threads wait for it, no
+// longer than the timeout of weir-control.
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 #include "log.h"
 
 enum weir_document_kind {
-	WEIR_DOCUMENT_TEXT, // metrics, in the older format
+	WEIR_DOCUMENT_TEXT, // metrics in the Prometheus text format
 	WEIR_DOCUMENT_OPENMETRICS,
 	WEIR_DOCUMENT_STATUS, // JSON for the page
 	WEIR_DOCUMENT_KINDS,
@@ -31,9 +32,10 @@ struct weir_documents;
 // run_dir, log: borrowed. Returns 0 or -ENOMEM.
 int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipvs_names,
 	struct weir_log *log, struct weir_documents **ret);
-void weir_documents_free(struct weir_documents *documents); // NULL is fine
+void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 
-// Returns 0 or -ENOMEM. That weir-control does not answer is no error: the document says so.
+// Returns 0 or -ENOMEM. A failure to reach weir-control is not an error here: the document reports
+// it.
 int weir_documents_get(
 	struct weir_documents *documents, enum weir_document_kind kind, struct weir_document **ret);
 void weir_document_release(struct weir_document *document);

@@ -6,10 +6,10 @@
 #include "families_ipvs.h"
 #include "family_text.h"
 
-// Rows of a scope: objects, or, with columns, lists of values.
+// The rows of a scope: objects, or, with columns, arrays of values.
 struct rows {
 	const json_t **row;
-	struct weir_text *labels; // of each row, up to those of the family
+	struct weir_text *labels; // labels of each row, before those of the family
 	size_t count;
 	const char *kind; // NULL: rows are objects
 };
@@ -18,13 +18,13 @@ struct output {
 	struct weir_text *text;
 	const struct weir_figures *figures;
 	struct rows rows[WEIR_SCOPE_COUNT];
-	double tsc_hz; // 0 = not known
+	double tsc_hz; // 0 = unknown
 	bool openmetrics;
 };
 
 // --- lines ----------------------------------------------------------------------------------
 
-// One series: its name and labels, up to the value.
+// Start of a series: its name and labels, up to the value.
 static void begin_series(struct output *output, const struct weir_family *family,
 	const struct weir_text *labels, const char *label, const char *value) {
 	struct weir_text *text = output->text;
@@ -149,7 +149,7 @@ static void write_family(struct output *output, const struct weir_family *family
 		write_row(output, family, rows, i, column);
 	}
 	if (text->bytes == begun) {
-		text->bytes = before; // there is nothing of it
+		text->bytes = before; // absent in the reply
 	}
 }
 
@@ -175,7 +175,7 @@ static int add_object(struct output *output, enum weir_family_scope scope, const
 	return 0;
 }
 
-// Objects of a list; key: member that is the label.
+// Objects of a list; key: the member that becomes the label.
 static int add_objects(struct output *output, enum weir_family_scope scope, const json_t *list,
 	const char *label, const char *key) {
 	struct rows *rows = &output->rows[scope];
@@ -202,15 +202,16 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Whether no row had these labels before. While a list is sent a name may come to another id, and a
-// backend that leaves may have the name of a new one; a series that comes twice makes all invalid.
+// Whether a row is the first with these labels. Between two parts of a list a name may move to
+// another id, and a leaving backend may have the name of a new one; a duplicate series would make
+// the whole scrape invalid.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// Rows of a kind that leave, or those that do not.
+// The rows of a kind that are leaving, or the others.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

@@ -12,7 +12,7 @@ struct ipvs { // columns of rows
 	int of, address, selected, open, active, weight; // of backends
 };
 
-// Of workers or ports; a weir-dataplane of a former version tells nothing of its ports.
+// Sum over workers or ports; older versions of weir-dataplane report nothing about ports.
 static void write_sum(struct weir_text *text, const struct weir_family *family,
 	const json_t *control, bool openmetrics) {
 	const json_t *rows =
@@ -36,8 +36,8 @@ static void write_sum(struct weir_text *text, const struct weir_family *family,
 	weir_text_add(text, "\n", 1);
 }
 
-// "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in parts, within a copy. A range of ports and
-// every port are "0".
+// Split "tcp 198.51.100.10:80" or "udp [2001:db8::1]:53" in a copy. A range of ports and every port
+// become "0".
 static void split_bind(char *bind, const char **protocol, const char **address, const char **port) {
 	char *space = strchr(bind, ' '), *colon = strrchr(bind, ':');
 
@@ -73,7 +73,7 @@ static void write_labels(
 	weir_family_label(text, "local_address", local, true);
 	weir_family_label(text, "local_port", port, false);
 	weir_family_label(text, "remote_address", remote != NULL ? remote : "", false);
-	weir_family_label(text, "remote_port", port, false); // as with direct routing of IPVS
+	weir_family_label(text, "remote_port", port, false); // as in IPVS direct routing
 	weir_family_label(text, "proto", protocol, false);
 	weir_family_label(text, "local_mark", mark != NULL ? mark : "", false);
 	free(copy);
@@ -83,7 +83,7 @@ static json_int_t integer(const json_t *row, int column) {
 	return column < 0 ? 0 : json_integer_value(json_array_get(row, (size_t)column));
 }
 
-// The value of a backend. Returns false when it is not known.
+// The value of a backend. Returns false if it is unknown.
 static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, const json_t *row,
 	json_int_t *ret) {
 	if (strcmp(family->key, "effective_weight") == 0) {
@@ -102,7 +102,7 @@ static bool value_of(const struct weir_family *family, const struct ipvs *ipvs, 
 	return true;
 }
 
-// Labels must not come twice: sums of those that have the same, as node_exporter does.
+// A duplicate series is invalid: series with equal labels are summed, as in node_exporter.
 static void collect(
 	const struct weir_family *family, const struct ipvs *ipvs, json_t *binds, json_t *sums) {
 	const json_t *rows = json_object_get(ipvs->control, "rows");

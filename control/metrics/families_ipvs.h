@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The families of node_exporter's IPVS collector, for dashboards and alerts that know those. What
-// a virtual service is there, a bind is here; a service with several binds is what IPVS groups by a
-// firewall mark. What backends send past the balancer, nobody here has seen: there are no
-// node_ipvs_outgoing_*.
+// The families of node_exporter's IPVS collector, for existing dashboards and alerts. A bind
+// corresponds to a virtual service; a service with several binds corresponds to a firewall mark in
+// IPVS. With DSR, traffic from the backends does not pass the balancer, so there are no
+// node_ipvs_outgoing_* families.
 //
-// Threads: one text is used by one thread.
+// Threads: a text is used by one thread.
 #pragma once
 
 #include <jansson.h>

@@ -60,61 +60,66 @@ const struct weir_family weir_families[] = {
 	// weir-metrics
 	GAUGE(METRICS, "weir_build_info", "", "version", "1; the version of weir-metrics.", INFO),
 	GAUGE(METRICS, "weir_control_up", "", "control_up",
-		"Whether weir-control answered. 0: the families of all others are left out.",
+		"1 if weir-control answered the last query; if 0, the families of other processes "
+		"are absent.",
 		PLAIN),
 	GAUGE(METRICS, "weir_dataplane_up", "", "dataplane_up",
-		"Whether weir-control is attached to weir-dataplane. 0: what workers and devices "
-		"count is left out.",
+		"1 if weir-control is attached to weir-dataplane; if 0, the counters of workers "
+		"and devices are absent.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_timestamp_seconds", "seconds", "timestamp_seconds",
-		"When weir-control was asked: at most once a second, and not for more than a "
-		"tenth of the time.",
+		"Unix time of the last query to weir-control, which is made at most once a second "
+		"and for at most a tenth of the time.",
 		PLAIN),
 	GAUGE(METRICS, "weir_metrics_reply_seconds", "seconds", "reply_seconds",
-		"Time until its reply was there.", PLAIN),
+		"Time until weir-control's reply.", PLAIN),
 	COUNTER(METRICS, "weir_metrics_cpu_seconds", "seconds", "cpu_seconds",
-		"CPU time of weir-metrics.", PLAIN),
+		"CPU time used by weir-metrics.", PLAIN),
 	GAUGE(METRICS, "weir_metrics_resident_memory_bytes", "bytes", "resident_bytes",
-		"Memory of weir-metrics.", PLAIN),
+		"Resident memory of weir-metrics.", PLAIN),
 
 	// weir-control
 	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
 	COUNTER(CONTROL, "weir_control_cpu_seconds", "seconds", "cpu_us",
-		"CPU time of weir-control.", US),
+		"CPU time used by weir-control.", US),
 	GAUGE(CONTROL, "weir_control_published", "", "published",
-		"Whether all is published that should be.", PLAIN),
+		"1 if all tables are published to weir-dataplane.", PLAIN),
 	COUNTER(CONTROL, "weir_control_publication_seconds", "seconds", "publish_us",
-		"Time that publications took.", US),
+		"Time spent in publications.", US),
 	COUNTER(CONTROL, "weir_control_grace_periods", "", "grace_periods",
 		"Grace periods measured after a publication.", PLAIN),
 	COUNTER(CONTROL, "weir_control_grace_seconds", "seconds", "grace_us",
-		"Time until every worker had seen these publications.", US),
+		"Total duration of these grace periods, until every worker has left the old "
+		"tables.",
+		US),
 	COUNTER(SEGMENT, "weir_segment_publications", "", "publications",
-		"Publications to this weir-dataplane.", PLAIN),
+		"Publications to this weir-dataplane process.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_heap_bytes", "bytes", "heap_bytes",
-		"Room for tables in the segment.", PLAIN),
-	GAUGE(SEGMENT, "weir_segment_used_bytes", "bytes", "used_bytes", "Of it, used by tables.",
-		PLAIN),
+		"Size of the segment's heap for tables.", PLAIN),
+	GAUGE(SEGMENT, "weir_segment_used_bytes", "bytes", "used_bytes",
+		"Part of the heap used by tables.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_retired_bytes", "bytes", "retired_bytes",
-		"Of it, used by replaced tables that a worker may still read.", PLAIN),
+		"Part of the heap used by replaced tables that a worker may still read.", PLAIN),
 	GAUGE(SEGMENT, "weir_segment_backed_bytes", "bytes", "backed_bytes",
-		"Of it, with memory behind it.", PLAIN),
-	GAUGE(AGENTS, "weir_agents", "", "configured", "weir-agents that are asked.", PLAIN),
+		"Part of the heap backed by memory.", PLAIN),
+	GAUGE(AGENTS, "weir_agents", "", "configured", "weir-agents in the configuration.", PLAIN),
 	COUNTER(AGENTS, "weir_agent_probes", "", "probes", "Probes sent to weir-agents.", PLAIN),
-	COUNTER(AGENTS, "weir_agent_answers", "", "answers", "Answers of weir-agents.", PLAIN),
-	COUNTER(AGENTS, "weir_agent_silent_probes", "", "silent",
-		"Probes without an answer in time.", PLAIN),
+	COUNTER(AGENTS, "weir_agent_answers", "", "answers", "Answers from weir-agents.", PLAIN),
+	COUNTER(AGENTS, "weir_agent_silent_probes", "", "silent", "Probes without a timely answer.",
+		PLAIN),
 	COUNTER(AGENTS, "weir_agent_refused_messages", "", "refused",
-		"Messages that were not taken, by reason.", MAP_OF("reason")),
+		"Messages refused, by reason.", MAP_OF("reason")),
 	COUNTER(AGENTS, "weir_agent_steal_requests", "", "steals",
-		"Requests to weir-agents to let a connection go.", PLAIN),
+		"Steal requests to weir-agents: to release a connection that is not established.",
+		PLAIN),
 	COUNTER(AGENTS, "weir_agent_steal_answers", "", "steal_results",
-		"Answers to these requests, by result.", MAP_OF("result")),
+		"Answers to steal requests, by result.", MAP_OF("result")),
 
 	// workers
-	GAUGE(WORKER, "weir_worker_up", "", "alive", "Whether the worker is alive.", PLAIN),
+	GAUGE(WORKER, "weir_worker_up", "", "alive", "1 if the worker is alive.", PLAIN),
 	GAUGE(WORKER, "weir_worker_busy_ratio", "ratio", "busy_percent",
-		"Share of the last one or two seconds that it spent in iterations with packets.",
+		"Share of the last one or two seconds that the worker spent in iterations with "
+		"packets.",
 		PERCENT),
 #define X(field, unit, metric, text) \
 	LISTED("weir_worker_", WEIR_FAMILY_COUNTER, WORKER, field, unit, metric, text)
@@ -129,20 +134,19 @@ const struct weir_family weir_families[] = {
 				"weir_worker_dropped_packets_total.",
 				MAP_OF("reason")),
 	GAUGE(WORKER, "weir_worker_stealing", "", "stealing",
-		"Whether workers take buckets of flows from each other.", STATE_OF(switch_states)),
+		"1 if workers take buckets of flows from each other.", STATE_OF(switch_states)),
 	GAUGE(WORKER, "weir_worker_buckets", "buckets", "buckets",
-		"Buckets of flows that the worker has.", PLAIN),
+		"Buckets of flows owned by the worker.", PLAIN),
 #define X(field, unit, metric, text) \
 	LISTED("weir_worker_", WEIR_FAMILY_COUNTER, WORKER, field, unit, metric, text)
 	WEIR_STEAL_COUNTERS(X)
 #undef X
 		COUNTER(WORKER, "weir_worker_refused_steals", "", "refused",
-			"Requests for buckets that the worker refused, by reason.",
-			MAP_OF("reason")),
+			"Requests for buckets refused by the worker, by reason.", MAP_OF("reason")),
 	GAUGE(WORKER, "weir_worker_hottest_bucket_ratio", "ratio", "hottest_percent",
-		"Share of its time that its bucket with most packets takes.", PERCENT),
+		"Share of the worker's time used by its bucket with most packets.", PERCENT),
 	GAUGE(WORKER, "weir_worker_elephant_buckets", "buckets", "elephants",
-		"Buckets that take, or lately took, more than half of a worker's time.", PLAIN),
+		"Buckets that use, or recently used, more than half of a worker's time.", PLAIN),
 
 // ports
 #define X(field, unit, metric, text) \
@@ -150,7 +154,7 @@ const struct weir_family weir_families[] = {
 	WEIR_PORT_COUNTERS(X)
 #undef X
 		COUNTER(PORT, "weir_port_lost_packets", "packets", "lost",
-			"Packets that the device received and no worker saw.", PLAIN),
+			"Packets received by the device but dropped before a worker.", PLAIN),
 	GAUGE(PORT, "weir_port_mtu_bytes", "bytes", "mtu", "MTU of the port.", PLAIN),
 	{.name = "weir_port_device_statistic",
 		.type = WEIR_FAMILY_UNKNOWN,
@@ -159,18 +163,16 @@ const struct weir_family weir_families[] = {
 		.unit = "",
 		.key = "xstats",
 		.label = "statistic",
-		.help = "Extended statistics of the device above 0, by the names of its driver."},
+		.help = "Nonzero extended statistics of the device, by the driver's names."},
 
 	// services
 	GAUGE(SERVICE, "weir_service_info", "", "policy forwarding",
-		"1; how the service chooses backends and reaches them.", INFO),
+		"1; selection policy and forwarding of the service.", INFO),
 	GAUGE(SERVICE, "weir_service_backends", "", "backends", "Backends of the service.", PLAIN),
 	GAUGE(SERVICE, "weir_service_eligible_backends", "", "eligible",
-		"Backends that are ready, healthy, and have a weight above 0.", PLAIN),
+		"Eligible backends: ready, healthy, and with a weight above 0.", PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
-		"Whether backends are used regardless of their health, because too few are "
-		"healthy.",
-		PLAIN),
+		"1 in panic mode: too few backends are healthy, so all are used.", PLAIN),
 #define X(field, unit, metric, text) \
 	LISTED("weir_service_", WEIR_FAMILY_COUNTER, SERVICE, field, unit, metric, text)
 	WEIR_SHARE_COUNTERS(X)
@@ -180,53 +182,52 @@ const struct weir_family weir_families[] = {
 		WEIR_SHARE_GAUGES(X)
 #undef X
 			GAUGE(STEAL, "weir_service_steal_saturated", "", "saturated",
-				"Whether any backend was to be relieved in the last round.", PLAIN),
+				"1 if the last steal round found a busy backend.", PLAIN),
 	COUNTER(STEAL, "weir_service_steal_requests", "", "asked",
 		"Requests to move a connection away from a busy backend.", PLAIN),
-	COUNTER(STEAL, "weir_service_stolen_flows", "flows", "moved", "Flows that were moved so.",
-		PLAIN),
+	COUNTER(STEAL, "weir_service_stolen_flows", "flows", "moved",
+		"Flows moved by steal requests.", PLAIN),
 	COUNTER(STEAL, "weir_service_silent_steals", "", "silent",
-		"Such requests that the agent did not answer in time.", PLAIN),
+		"Steal requests that the agent did not answer in time.", PLAIN),
 	COUNTER(STEAL, "weir_service_refused_steals", "", "refused",
-		"Such requests that ended otherwise, by reason.", MAP_OF("reason")),
+		"Steal requests with another outcome, by reason.", MAP_OF("reason")),
 
 	// backends
 	GAUGE(BACKEND, "weir_backend_info", "", "address", "1; the address of the backend.", INFO),
 	GAUGE(BACKEND, "weir_backend_health", "", "health", "Health state.",
 		STATE_OF(health_states)),
 	GAUGE(BACKEND, "weir_backend_health_age_seconds", "seconds", "since_ms",
-		"Time since this state began.", MS),
+		"Time since the last change of the health state.", MS),
 	GAUGE(BACKEND, "weir_backend_admin", "", "admin", "Administrative state.",
 		STATE_OF(admin_states)),
 	GAUGE(BACKEND, "weir_backend_in_selection", "", "in_selection",
-		"Whether the backend gets new flows.", PLAIN),
+		"1 if the backend gets new flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_leaving", "", "leaving",
-		"Whether the backend is removed from the configuration, and still has flows.",
-		PLAIN),
+		"1 if the backend is removed from the configuration but still has flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_next_hop_known", "", "resolved",
-		"Whether the next hop to the backend is known.", PLAIN),
+		"1 if the next hop to the backend is resolved.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",
-		"Whether the backend has told that its accept queue is full.", PLAIN),
+		"1 if the backend reports a full accept queue.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_ejected", "", "ejected",
-		"Whether the backend is ejected because its connections fail.", PLAIN),
+		"1 if the backend is ejected because its connections fail.", PLAIN),
 	COUNTER(BACKEND, "weir_backend_ejections", "", "ejections",
-		"Ejections since weir-control was started.", PLAIN),
+		"Ejections since the start of weir-control.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_configured_weight", "", "weight", "Configured weight.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_reported_weight", "", "reported_weight",
-		"Weight that follows from load reports.", PLAIN),
+		"Weight derived from load reports.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_effective_weight", "", "effective_weight", "Weight in use.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_target_share_ratio", "ratio", "share_percent",
-		"Target share of the new flows of the service.", PERCENT),
+		"Target share of the service's new flows.", PERCENT),
 	GAUGE(BACKEND, "weir_backend_report_age_seconds", "seconds", "report_age_ms",
-		"Time since the last report of the backend.", MS),
+		"Time since the backend's last report.", MS),
 	GAUGE(BACKEND, "weir_backend_utilization_ratio", "ratio", "utilization",
-		"Utilization that the backend has reported.", PLAIN),
+		"Utilization reported by the backend.", PLAIN),
 	COUNTER(BACKEND, "weir_backend_passed_checks", "", "passes", "Health checks passed.",
 		PLAIN),
 	COUNTER(BACKEND, "weir_backend_failed_checks", "", "fails", "Health checks failed.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_check_duration_seconds", "seconds", "check_ms",
-		"How long the last health check took.", MS),
+		"Duration of the last health check.", MS),
 #define X(field, unit, metric, text) \
 	LISTED("weir_backend_", WEIR_FAMILY_COUNTER, BACKEND, field, unit, metric, text)
 	WEIR_SHARE_COUNTERS(X)
@@ -238,8 +239,8 @@ const struct weir_family weir_families[] = {
 };
 const size_t weir_family_count = COUNT(weir_families);
 
-// Names and labels as node_exporter has them. scope: METRICS is a sum over all workers of `key`,
-// PORT one over all ports.
+// Names and labels as in node_exporter. scope: METRICS is a sum over all workers of `key`, PORT one
+// over all ports.
 const struct weir_family weir_ipvs_families[] = {
 	COUNTER(METRICS, "node_ipvs_connections", "", "flow_new",
 		"New flows (weir_worker_new_flows_total).", PLAIN),
@@ -250,7 +251,7 @@ const struct weir_family weir_ipvs_families[] = {
 	GAUGE(BACKEND, "node_ipvs_backend_connections_active", "", "open_flows",
 		"Flows without FIN or RST.", PLAIN),
 	GAUGE(BACKEND, "node_ipvs_backend_connections_inactive", "", "active_flows",
-		"Flows with FIN or RST that are not ended yet.", PLAIN),
+		"Flows with FIN or RST that have not expired yet.", PLAIN),
 	GAUGE(BACKEND, "node_ipvs_backend_weight", "", "effective_weight",
 		"Weight in use; 0 without new flows.", PLAIN),
 };

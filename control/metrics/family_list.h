@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of families of metrics: their names, types, units, labels and help, and the members of
-// the reply to metrics.show that they are read from. The table in docs/reference/metrics.md comes
-// from it.
+// The list of metric families: names, types, units, labels and help, and the members of the reply
+// to metrics.show that they are read from. The table in docs/reference/metrics.md is generated from
+// it.
 //
 // Threads: any; constant.
 #pragma once
@@ -11,8 +11,8 @@
 
 #include "text.h"
 
-// What a family has one series of, and where its rows are in the reply.
-// X(NAME, "labels")
+// A scope: a family has one series for each of its rows, found in this part of the reply. X(NAME,
+// "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
 	X(CONTROL, "") /* control */ \
@@ -38,11 +38,11 @@ enum weir_family_type {
 };
 
 enum weir_family_kind {
-	WEIR_FAMILY_VALUE, // a number or a boolean, times scale
+	WEIR_FAMILY_VALUE, // a number or a boolean, multiplied by scale
 	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles
-	WEIR_FAMILY_STATE, // one of some words: 1 for that, 0 for the others
+	WEIR_FAMILY_STATE, // one of several words: 1 for the current one, 0 for the others
 	WEIR_FAMILY_MAP, // an object {label: number}
-	WEIR_FAMILY_INFO, // 1, with words as labels
+	WEIR_FAMILY_INFO, // 1, with texts as labels
 };
 
 struct weir_family {
@@ -50,11 +50,11 @@ struct weir_family {
 	enum weir_family_type type;
 	enum weir_family_kind kind;
 	enum weir_family_scope scope;
-	const char *unit; // that the name ends in; "" = none
-	const char
-		*key; // member of the row; of INFO: members, apart by spaces, which are the labels
+	const char *unit; // suffix of the name; "" = none
+	const char *key; // member of the row; of INFO: the members that become labels, separated by
+			 // spaces
 	const char *label; // of STATE and MAP
-	const char *const *states; // of STATE, NULL ends them
+	const char *const *states; // of STATE, terminated by NULL
 	double scale; // of VALUE; 0 = 1
 	const char *help;
 };
@@ -71,5 +71,5 @@ extern const size_t weir_ipvs_family_count;
 const char *weir_family_type_name(enum weir_family_type type); // "counter"
 // The labels of all its series: "worker, reason".
 void weir_family_labels(const struct weir_family *family, struct weir_text *text);
-// All of them as a table in Markdown.
+// All families as a table in Markdown.
 void weir_families_markdown(struct weir_text *text);

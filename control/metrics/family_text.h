@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts of the lines of families, and values of rows of the reply to metrics.show.
+// Building blocks of metric lines, and values from rows of the reply to metrics.show.
 //
-// Threads: one text is used by one thread.
+// Threads: a text is used by one thread.
 #pragma once
 
 #include <jansson.h>
@@ -11,15 +11,15 @@
 #include "family_list.h"
 #include "text.h"
 
-// # HELP, # TYPE and, if there is a unit, # UNIT.
+// # HELP, # TYPE and, if the family has a unit, # UNIT.
 void weir_family_head(struct weir_text *text, const struct weir_family *family, bool openmetrics);
 // The name of a series, with _total if it is a counter.
 void weir_family_name(struct weir_text *text, const struct weir_family *family);
-// name="value", behind a comma if there is something in front of it.
+// name="value", after a comma unless it is the first label.
 void weir_family_label(struct weir_text *text, const char *name, const char *value, bool first);
-// A number or a boolean, times scale (0 = 1).
+// A number or a boolean, multiplied by scale (0 = 1).
 void weir_family_number(struct weir_text *text, const json_t *value, double scale);
 
-// Where the member of a row is, by the columns of a kind of rows; -1 = nowhere.
+// The position of a member, by the columns of a kind of rows; -1 = absent.
 int weir_column(const json_t *control, const char *kind, const char *name);
 bool weir_row_is(const json_t *row, const char *kind);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// History: sums of what workers count, once every WEIR_HISTORY_MS, for the plots of a page that was
-// just opened.
+// History: sums of the workers' counters, every WEIR_HISTORY_MS, so that a newly opened page has
+// plots.
 //
-// Threads: one, or under a lock. No clock of its own.
+// Threads: one, or under a lock. Uses no clock.
 #pragma once
 
 #include <jansson.h>
@@ -12,13 +12,13 @@
 #define WEIR_HISTORY_MS 5000
 #define WEIR_HISTORY_SAMPLES 120 // ten minutes
 
-// X(member of worker.show). rx_packets are without those that another worker has received and
-// handed over: what came.
+// X(member of worker.show). rx_packets excludes packets that another worker received and handed
+// over, so each packet counts once.
 #define WEIR_HISTORY_FIGURES(X) X(rx_packets) X(forwarded) X(dropped) X(flow_new) X(flows)
 
 struct weir_history_sample {
-	uint64_t time_ms; // of the day
-	int known; // 0 = there was no answer: a gap
+	uint64_t time_ms; // time of day
+	int known; // 0 = no answer: a gap
 #define X(field) int64_t field;
 	WEIR_HISTORY_FIGURES(X)
 #undef X
@@ -31,5 +31,5 @@ struct weir_history {
 
 // workers: result of worker.show, or NULL.
 void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers);
-// {columns: [...], samples: [[time_ms, ...], ...]}, the oldest first; a gap has its time alone.
+// {columns: [...], samples: [[time_ms, ...], ...]}, oldest first; a gap has only its time.
 json_t *weir_history_json(const struct weir_history *history);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-metrics: metrics of weir-control and weir-dataplane over HTTP, and a page that shows them.
+// weir-metrics: serves metrics of weir-control and weir-dataplane over HTTP, and a page that
+// displays them.
 #include <errno.h>
 #include <grp.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 		bind(fd, address, options->listen.bytes) < 0 || listen(fd, BACKLOG) < 0) {
 		int r = -errno;
 
-		weir_log_write(log, WEIR_LOG_ERROR, "cannot listen at %s: %s", options->listen_text,
+		weir_log_write(log, WEIR_LOG_ERROR, "cannot listen on %s: %s", options->listen_text,
 			strerror(-r));
 		if (fd >= 0) {
 			close(fd);
@@ -44,8 +45,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// Who serves HTTP has no powers: as root we become somebody who may only look. Changing the user
-// takes all capabilities away.
+// An HTTP server needs no privileges: when started as root, switch to a user that may only read.
+// The switch drops all capabilities.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;
@@ -64,7 +65,7 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 		}
 		if (r == 0 && (uid == (uid_t)-1 || uid == 0 || gid == (gid_t)-1)) {
 			snprintf(why, sizeof(why),
-				"does not run as root: name another --user, and the --group of "
+				"does not run as root: choose another --user, and the --group of "
 				"weir-control");
 			r = -EINVAL;
 		}
@@ -93,7 +94,7 @@ static time_t now_s(void) {
 	return now.tv_sec;
 }
 
-// Until a signal comes.
+// Returns on a signal.
 static void wait_for_end(
 	struct weir_server *server, struct weir_documents *documents, const sigset_t *signals) {
 	const struct timespec second = {.tv_sec = 1};
@@ -157,7 +158,7 @@ int main(int argc, char **argv) {
 	int fd, r;
 
 	weir_log_claim_descriptors();
-	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
+	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
 	if (weir_metrics_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-metrics: %s\nTry: weir-metrics --help\n", why);
 		return EXIT_USAGE;
@@ -176,7 +177,7 @@ int main(int argc, char **argv) {
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
-	sigprocmask(SIG_BLOCK, &signals, NULL); // before there are threads
+	sigprocmask(SIG_BLOCK, &signals, NULL); // before threads are started
 	fd = open_socket(&options, &log);
 	r = fd < 0 ? fd : drop_privileges(&options, &log);
 	if (r == 0) {

@@ -81,16 +81,16 @@ static const struct weir_option rows[] = {
 	{.name = "listen",
 		.kind = WEIR_OPTION_CUSTOM,
 		.value = "ADDRESS:PORT",
-		.help = "where to serve HTTP, without authentication or TLS: whoever can connect "
-			"may read",
+		.help = "address and port for HTTP, without authentication or TLS: every client "
+			"that can connect may read",
 		.fallback = WEIR_METRICS_LISTEN_DEFAULT,
 		.take = take_listen},
 	{.name = "host",
 		.kind = WEIR_OPTION_CUSTOM,
 		.repeatable = true,
 		.value = "NAME",
-		.help = "a name under which clients may ask, besides localhost and addresses; "
-			"others are refused, so that no web page elsewhere can read along",
+		.help = "host name that requests may use, in addition to localhost and addresses; "
+			"others are refused, so that a foreign web page cannot read the metrics",
 		.take = take_host},
 	{.name = "ipvs-names",
 		.kind = WEIR_OPTION_FLAG,
@@ -107,7 +107,7 @@ static const struct weir_option rows[] = {
 	{.name = "timeout",
 		.kind = WEIR_OPTION_NUMBER,
 		.value = "MS",
-		.help = "how long to wait for weir-control",
+		.help = "time to wait for weir-control",
 		.fallback = "5000",
 		.min = 1,
 		.max = 3600000,
@@ -115,17 +115,18 @@ static const struct weir_option rows[] = {
 	{.name = "user",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "USER",
-		.help = "user to run as; started as root: weir-metrics if it exists, otherwise "
-			"nobody",
+		.help = "user to run as; when started as root: weir-metrics if it exists, "
+			"otherwise nobody",
 		FIELD(user)},
 	{.name = "group",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "GROUP",
-		.help = "group to run as, which may look with weirctl; started as root: weir",
+		.help = "group to run as, with read access to weir-control; when started as root: "
+			"weir",
 		FIELD(group)},
 	{.name = "families",
 		.kind = WEIR_OPTION_FLAG,
-		.help = "print the table of all families, and end",
+		.help = "print the table of all families, and exit",
 		FIELD(families)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
@@ -137,10 +138,9 @@ static const struct weir_help help = {
 	.usage = "weir-metrics [OPTION]...",
 	.about = "Serve metrics of weir-control and weir-dataplane to Prometheus, and a page that "
 		 "shows them: http://" WEIR_METRICS_LISTEN_DEFAULT "/metrics and /.",
-	.notes =
-		"It is a client of the control socket that only looks, and may be started, stopped "
-		"and killed at any time.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 "
-		"runtime failure, 2 invalid usage.",
+	.notes = "A read-only client of the control socket, which can be started, stopped and "
+		 "killed at any time.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 runtime "
+		 "failure, 2 invalid usage.",
 	.examples = "weir-metrics\n"
 		    "weir-metrics --listen 192.0.2.7:9479 --host lb-0.example.net --ipvs-names",
 };

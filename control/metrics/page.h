@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The files of the page (page/), as embed.py puts them into the program. Not terminated.
+// The files of the page (page/), embedded by embed.py. Not NUL-terminated.
 //
 // Threads: any; constant.
 #pragma once

@@ -25,7 +25,7 @@ struct connection { // a slot
 struct weir_server {
 	struct weir_server_params params;
 	struct MHD_Daemon *daemon;
-	pthread_mutex_t lock; // of connections
+	pthread_mutex_t lock; // of the connection array
 	struct connection connections[WEIR_SERVER_CONNECTIONS];
 };
 
@@ -165,14 +165,15 @@ static bool is_refused(struct weir_server *server, struct MHD_Connection *connec
 	}
 	if (seen.hosts != 1 || seen.host == NULL || seen.body) {
 		*ret = refuse(connection, MHD_HTTP_BAD_REQUEST,
-			seen.body ? "no body, please\n" : "exactly one Host header, please\n");
+			seen.body ? "requests must have no body\n"
+				  : "exactly one Host header is required\n");
 		return true;
 	}
 	if (!weir_request_host_allowed(
 		    seen.host, server->params.hosts, server->params.host_count)) {
 		snprintf(why, sizeof(why),
-			"not served under this name: ask by address, as localhost, or start "
-			"weir-metrics with --host NAME\n");
+			"host name not allowed: use an address or localhost, or start weir-metrics "
+			"with --host NAME\n");
 		*ret = refuse(connection, MHD_HTTP_FORBIDDEN, why);
 		return true;
 	}
@@ -204,13 +205,13 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 					 MHD_create_response_from_buffer(*resource->bytes,
 						 (void *)resource->data, MHD_RESPMEM_PERSISTENT));
 	}
-	return refuse(connection, MHD_HTTP_NOT_FOUND, "there are / and /metrics\n");
+	return refuse(connection, MHD_HTTP_NOT_FOUND, "not found; there are / and /metrics\n");
 }
 
 // --- connections ------------------------------------------------------------------------------
 
-// *slot_of: ours, of each connection. Its end is told before its descriptor is closed, so that no
-// other one is shut down by mistake.
+// *slot_of: our slot of each connection. The slot is released before its descriptor is closed, so
+// that no other connection is shut down by mistake.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
 	enum MHD_ConnectionNotificationCode code) {
 	const union MHD_ConnectionInfo *info =
@@ -242,13 +243,13 @@ void weir_server_second(struct weir_server *server) {
 		const struct connection *slot = &server->connections[i];
 
 		if (slot->fd >= 0 && now - slot->since_ms > WEIR_SERVER_CONNECTION_MS) {
-			shutdown(slot->fd, SHUT_RDWR); // the other thread sees that, and closes it
+			shutdown(slot->fd, SHUT_RDWR); // makes the other thread close it
 		}
 	}
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Paths stay as they were sent: none that is served has an escape.
+// Paths are compared unescaped: no served path needs an escape.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;
@@ -299,7 +300,7 @@ void weir_server_free(struct weir_server *server) {
 	if (server == NULL) {
 		return;
 	}
-	MHD_stop_daemon(server->daemon); // closes the listening socket, too
+	MHD_stop_daemon(server->daemon); // also closes the listening socket
 	pthread_mutex_destroy(&server->lock);
 	free(server);
 }

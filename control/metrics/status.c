@@ -12,7 +12,7 @@ static json_t *last_of(const json_t *list) {
 	return last;
 }
 
-// A reference to it, or null.
+// A new reference to it, or null.
 static json_t *or_null(const json_t *value) {
 	return value != NULL ? json_incref((json_t *)value) : json_null();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the page shows, as one JSON object.
+// The data of the page, as one JSON object.
 //
-// Threads: one, or under a lock; what is given is not changed.
+// Threads: one, or under a lock; the inputs are read only.
 #pragma once
 
 #include "families.h"
@@ -16,7 +16,7 @@ struct weir_status {
 	const struct weir_history *history;
 	const json_t *events; // result of health.history, or NULL
 	const json_t *steals; // result of flow.steals, or NULL
-	const char *why; // weir-control did not answer; "" = it did
+	const char *why; // no answer from weir-control; "" = it answered
 };
 
 void weir_status_write(struct weir_text *text, const struct weir_status *status);

@@ -76,7 +76,7 @@ def check_rows(browser):
 def check_silence(lab, browser):
     """While weir-metrics hangs the page does not look as if all were well."""
     lab.programs["metrics"].signal(signal.SIGSTOP)
-    wait_for("the page to say so", lambda: "does not answer" in text_of(browser, "problem"), 60, 0.5)
+    wait_for("the page to say so", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
     lab.programs["metrics"].signal(signal.SIGCONT)
     wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Asks /status.json every two seconds and shows it. Rates of tables are differences between the
-// last two replies of weir-control; plots are of the samples that weir-metrics has taken. What comes
-// from the network becomes text, never markup.
+// Requests /status.json every two seconds and shows it. Rates in tables are differences between the
+// last two replies of weir-control; plots show the samples of weir-metrics. Received text is
+// inserted as text, never as markup.
 "use strict";
 
 const PERIOD_MS = 2000;
-const PATIENCE_MS = 30000; // weir-metrics ends a connection then, too
+const PATIENCE_MS = 30000; // the timeout of weir-metrics, too
 const ROWS_MAX = 2000; // of a table
 const PLOTS = [
 	{title: "Packets", unit: "/s", lines: [["rx_packets", "received"], ["forwarded", "forwarded"]]},
@@ -16,10 +16,10 @@ const PLOTS = [
 ];
 
 const byId = (id) => document.getElementById(id);
-let before = null; // the reply before: {time, workers, drops, service, backend}
-let shown = null; // the same of the last one
+let before = null; // the previous reply: {time, workers, drops, service, backend}
+let shown = null; // the latest reply
 let status = null;
-let waiting = null; // timer of the next update; null while there is one
+let waiting = null; // timer of the next update; null while a request runs
 
 // --- numbers --------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ function duration(ms) {
 		: s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
 }
 
-// A second's worth of a counter; null when it is not known, or began anew.
+// Rate per second of a counter; null if it is unknown or was reset.
 function rate(now, then) {
 	const seconds = before && shown ? (shown.time - before.time) / 1000 : 0;
 	return seconds > 0 && Number.isFinite(now) && Number.isFinite(then) && now >= then
@@ -61,7 +61,7 @@ function rate(now, then) {
 
 // --- tables ---------------------------------------------------------------------------------------
 
-// cells: [text, class, share]. Elements are used again, and changed only where the text changes.
+// cells: [text, class, share]. Elements are reused, and updated only if the text changes.
 function fill(id, titles, rows, select) {
 	const table = byId(id);
 	if (!table.tHead) {
@@ -201,8 +201,8 @@ function drawPlot(plot, history) {
 
 // --- sections -------------------------------------------------------------------------------------
 
-// {what tells it from all others: row as an object} of a kind of rows. A backend that comes back at
-// another address has the name of the one that leaves.
+// {key of the row: row as an object} of a kind of rows. A backend that returns at another address
+// has the same name as the one that is being removed.
 function rowsOf(control, kind) {
 	const columns = control.columns[kind], rows = new Map();
 	for (const values of control.rows) {
@@ -298,7 +298,7 @@ function achieved() {
 	return sums;
 }
 
-// "web/" is all of the service, and not of "new-web", too.
+// "web/" matches all of the service, but not "new-web".
 function isWanted(name, text) {
 	return text.endsWith("/") ? name.startsWith(text) : name.includes(text);
 }
@@ -357,7 +357,7 @@ function showHead() {
 	badge("control", own.control_up ? "control up" : "control down", own.control_up ? "good" : "bad");
 	badge("dataplane", !own.control_up ? "" : own.dataplane_up ? "dataplane up" : "dataplane down",
 		own.dataplane_up ? "good" : "bad");
-	badge("published", control && !control.control.published ? "not all is published" : "", "warn");
+	badge("published", control && !control.control.published ? "changes not published" : "", "warn");
 	byId("age").textContent = `version ${own.version}, `
 		+ new Date(own.timestamp_seconds * 1000).toLocaleTimeString();
 	problem(own.control_up ? "" : status.why);
@@ -372,7 +372,7 @@ function show() {
 	showHead();
 	PLOTS.forEach((plot) => drawPlot(plot, status.history));
 	if (!status.control) {
-		return; // what was known last stays
+		return; // keep the last known values
 	}
 	if (!shown || status.control.time_ms !== shown.time) {
 		before = shown;
@@ -385,12 +385,12 @@ function show() {
 	showEvents();
 }
 
-// What the page shows is old, and may not look as if it were not.
+// Stale values must be marked as stale.
 function noAnswer(error) {
 	for (const id of ["control", "dataplane", "published"]) {
 		badge(id, "", "");
 	}
-	problem(`weir-metrics does not answer (${error.message}); what is shown is old; trying again`);
+	problem(`no response from weir-metrics (${error.message}); the values shown are old; retrying`);
 }
 
 async function update() {
@@ -413,7 +413,7 @@ async function update() {
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", () => shown && showBackends());
 document.addEventListener("visibilitychange", () => {
-	if (!document.hidden && waiting !== null) { // what it shows may be a minute old
+	if (!document.hidden && waiting !== null) { // the page may show values that are a minute old
 		clearTimeout(waiting);
 		update();
 	}
