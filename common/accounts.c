@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// The highest number means "leave it" to the kernel, and none to our callers.
+// The highest number means "unchanged" to the kernel, and "none" to callers.
 bool weir_account_number(const char *text, uint32_t *ret) {
 	unsigned long number;
 	char *end;

@@ -32,9 +32,9 @@ struct parser {
 	size_t why_bytes;
 };
 
-// --- finding ------------------------------------------------------------------------------
+// --- lookup -------------------------------------------------------------------------------
 
-// Rows are numbered through: those of the list, then the standard ones.
+// Rows are numbered consecutively: the program's list, then the standard ones.
 static uint32_t rows(const struct parser *parser) {
 	return parser->list->count + WEIR_OPTIONS_STANDARD;
 }
@@ -44,7 +44,7 @@ static const struct weir_option *row(const struct parser *parser, uint32_t i) {
 				       : &weir_options_standard[i - parser->list->count];
 }
 
-// Number of the row with a name of some bytes, or with a letter; rows() = there is none.
+// Index of the row with this name (of a length), or this letter; rows() = none.
 static uint32_t find(const struct parser *parser, const char *name, size_t bytes, char letter) {
 	uint32_t i;
 
@@ -69,7 +69,7 @@ static bool is_first(const struct parser *parser, uint32_t i) {
 	return find(parser, name, strlen(name), 0) == i;
 }
 
-// The known name nearest to a word, or the only one that begins with it; NULL = neither.
+// The known name nearest to a word, or the only one that starts with it; NULL = neither.
 static const char *near_name(const struct parser *parser, const char *name) {
 	const char *names[WEIR_OPTIONS_MAX + WEIR_OPTIONS_STANDARD], *begins = NULL;
 	uint32_t count = 0, beginning = 0;
@@ -88,7 +88,7 @@ static const char *near_name(const struct parser *parser, const char *name) {
 	return beginning == 1 ? begins : weir_nearest(name, names, count);
 }
 
-// word: as given, with the dashes. name: the same without dashes and value.
+// word: as given, with dashes. name: without dashes and value.
 static int refuse_unknown(struct parser *parser, const char *word, const char *name) {
 	const char *near = near_name(parser, name);
 	char shown[SHOWN_BYTES];
@@ -100,7 +100,7 @@ static int refuse_unknown(struct parser *parser, const char *word, const char *n
 	return -EINVAL;
 }
 
-// --- one word -----------------------------------------------------------------------------
+// --- parsing one word ---------------------------------------------------------------------
 
 static int set(struct parser *parser, uint32_t number, const char *value) {
 	const struct weir_option *option = row(parser, number);
@@ -146,7 +146,7 @@ static int take_letters(struct parser *parser, const char *word) {
 		uint32_t number = find(parser, NULL, 0, *letter);
 
 		if (number == rows(parser)) {
-			// "-json": one dash is missing.
+			// "-json": suggest a second dash.
 			return refuse_unknown(parser, word, word[2] != '\0' ? word + 1 : "");
 		}
 		if (weir_option_has_value(row(parser, number))) {
@@ -183,7 +183,7 @@ static int check_required(struct parser *parser) {
 	return 0;
 }
 
-// --- all words ----------------------------------------------------------------------------
+// --- parsing all words --------------------------------------------------------------------
 
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes) {

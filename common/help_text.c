@@ -6,14 +6,14 @@
 #include <string.h>
 
 #define WIDTH 80
-#define LABEL_MAX 26 // longer labels stand on a line of their own
+#define LABEL_MAX 26 // longer labels get a line of their own
 #define LABEL_BYTES 96
 #define WORDS_BYTES 512
 
 struct text {
 	char *buffer;
 	size_t bytes, used;
-	size_t column; // of the line begun
+	size_t column; // of the current line
 };
 
 // Text without line ends.
@@ -27,7 +27,7 @@ __attribute__((format(printf, 2, 3))) static void add(struct text *text, const c
 	va_end(args);
 	if (n > 0) {
 		text->used += (size_t)n < room ? (size_t)n : room - 1;
-		text->column += (size_t)n; // also of what had no room
+		text->column += (size_t)n; // also counts truncated text
 	}
 }
 
@@ -36,7 +36,7 @@ static void end_line(struct text *text) {
 	text->column = 0;
 }
 
-// Spaces up to a column of the same line, or of the next one.
+// Spaces up to a column, on this line or the next.
 static void go_to(struct text *text, size_t column) {
 	if (text->column > column) {
 		end_line(text);
@@ -44,7 +44,7 @@ static void go_to(struct text *text, size_t column) {
 	add(text, "%*s", (int)(column - text->column), "");
 }
 
-// Words of one paragraph, from a column on; the line has text up to it.
+// Wrap the words of a paragraph from a column on; the line has text up to it.
 static void add_wrapped(struct text *text, size_t column, const char *words, size_t bytes) {
 	const char *end = words + bytes;
 
@@ -106,7 +106,7 @@ static void add_word_lines(struct text *text, const struct weir_option_word *wor
 	}
 }
 
-// What follows an option's help: its words, its default, whether it may be repeated.
+// The end of an option's help: its words, its default, whether it may be repeated.
 static void add_option(struct text *text, const struct weir_option *option, size_t column) {
 	bool has_lines = option->words != NULL && option->words[0].help != NULL;
 	char words[WORDS_BYTES], help[1024], name[LABEL_BYTES];
@@ -142,7 +142,7 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// Where help begins: behind the longest label that is not too long.
+// The column of the help texts: after the longest label that is not too long.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;
@@ -180,7 +180,7 @@ static void add_options(struct text *text, const struct weir_option_list *list, 
 
 // --- the whole text -----------------------------------------------------------------------
 
-// "title: line", and further lines below the first one.
+// Print "title: line", with further lines below the first.
 static void add_lines(struct text *text, const char *title, const char *lines) {
 	size_t column = strlen(title);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The text of --help, from the table that the command line is parsed with (option.h). Lines are at
-// most 80 characters long, but for usage, examples and options' names, which are not broken.
+// The text of --help, from the table that parses the command line (option.h). Lines have at most 80
+// characters, except usage, examples and option names, which are not wrapped.
 //
-// Threads: any. Pure: writes to the caller's buffer, cut to its size.
+// Threads: any. Pure: writes to the caller's buffer, truncated to its size.
 #pragma once
 
 #include "command_line.h"
@@ -12,17 +12,17 @@
 
 struct weir_help {
 	const char *usage; // after "Usage: ", '\n' between lines
-	const char *about; // what it does; is wrapped
-	const struct weir_option_word *commands; // with help; NULL = has none
-	const char *notes; // below the options, '\n' between paragraphs; NULL = none; is wrapped
+	const char *about; // purpose; wrapped
+	const struct weir_option_word *commands; // with help; NULL = none
+	const char *notes; // below the options, '\n' between paragraphs; NULL = none; wrapped
 	const char *examples; // '\n' between lines
-	uint32_t groups; // options of these groups; those of all commands are shown, too
+	uint32_t groups; // options of these groups, and those of all commands
 };
 
-// All of it. Returns buffer.
+// The whole text. Returns buffer.
 const char *weir_help_text(const struct weir_option_list *list, const struct weir_help *help,
 	char *buffer, size_t bytes);
 
-// The options alone, with --help and --version. Returns buffer.
+// Only the options, with --help and --version. Returns buffer.
 const char *weir_help_options(
 	const struct weir_option_list *list, uint32_t groups, char *buffer, size_t bytes);

@@ -19,8 +19,8 @@
 
 // --- sinks --------------------------------------------------------------------------------
 
-// Whether systemd has connected the descriptor to the journal: it names the socket's device and
-// inode in the environment, which a descriptor that was redirected since does not have.
+// Whether systemd has connected the descriptor to the journal: systemd puts the socket's device and
+// inode into the environment; they differ if the descriptor was redirected since.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -34,7 +34,7 @@ void weir_log_open(struct weir_log *log, enum weir_log_format format) {
 	log->journal = -1;
 	log->sink = format == WEIR_LOG_FORMAT_JSON ? WEIR_LOG_JSON : WEIR_LOG_TEXT;
 	if (format == WEIR_LOG_FORMAT_AUTO && is_journal(log->fd)) {
-		// Not by sd_journal_sendv, which waits when journald is behind.
+		// Not sd_journal_sendv, which blocks while journald is behind.
 		log->journal = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		log->sink = log->journal >= 0 ? WEIR_LOG_JOURNAL : WEIR_LOG_TEXT;
 	}
@@ -54,8 +54,8 @@ static bool has_room(int fd) {
 	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
 }
 
-// One write, so that lines of two processes on one terminal do not mix. Returns whether it was
-// written.
+// A single write, so that lines of two processes on one terminal do not mix. Returns whether it
+// succeeded.
 static bool write_bytes(int fd, const char *bytes, size_t count) {
 	size_t done = 0;
 
@@ -66,7 +66,7 @@ static bool write_bytes(int fd, const char *bytes, size_t count) {
 			return false;
 		}
 		wrote = write(fd, bytes + done, count - done);
-		// A log that cannot be written must not stop packets.
+		// A log that cannot be written must not stop forwarding.
 		if (wrote < 0 && errno != EINTR) {
 			return false;
 		}
@@ -75,7 +75,7 @@ static bool write_bytes(int fd, const char *bytes, size_t count) {
 	return true;
 }
 
-// Returns 0 or negative errno. The socket is not connected: journald may be started again.
+// Returns 0 or negative errno. The socket is not connected, because journald may restart.
 static int send_journal(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *message) {
 	const char *path = log->journal_path != NULL ? log->journal_path : JOURNAL_PATH;
@@ -91,7 +91,7 @@ static int send_journal(const struct weir_log *log, enum weir_log_level level,
 		       : 0;
 }
 
-// Returns whether it was written.
+// Returns whether it succeeded.
 static bool write_record(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *message) {
 	char line[WEIR_LOG_LINE_BYTES];
@@ -105,7 +105,7 @@ static bool write_record(const struct weir_log *log, enum weir_log_level level,
 		if (r == 0 || r == -EAGAIN) {
 			return r == 0;
 		}
-		// It is gone, or out of our reach: its stream takes text.
+		// The journal's socket is gone or inaccessible: write text to its stream.
 	}
 	return write_bytes(log->fd, line, weir_log_text_line(level, message, line));
 }
@@ -119,7 +119,7 @@ static void emit_cleaned(const struct weir_log *log, enum weir_log_level level,
 	char missing[64];
 
 	if (lost > 0) {
-		snprintf(missing, sizeof(missing), "log: %u line%s left out, no room for them",
+		snprintf(missing, sizeof(missing), "log: %u line%s dropped: the reader is too slow",
 			lost, lost == 1 ? "" : "s");
 		lost = write_record(log, WEIR_LOG_WARN, NULL, missing) ? 0 : lost;
 	}
@@ -176,7 +176,7 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	va_end(args);
 }
 
-void weir_log_tell(const struct weir_log *log, const char *format, ...) {
+void weir_log_plain(const struct weir_log *log, const char *format, ...) {
 	char message[WEIR_LOG_LINE_BYTES];
 	va_list args;
 
@@ -193,7 +193,7 @@ void weir_log_tell(const struct weir_log *log, const char *format, ...) {
 void weir_log_claim_descriptors(void) {
 	int fd;
 
-	do { // the lowest that is free
+	do { // the lowest free number
 		fd = open("/dev/null", O_RDWR);
 	} while (fd >= 0 && fd <= STDERR_FILENO);
 	if (fd >= 0) {

@@ -4,13 +4,12 @@
 //   text     `2026-01-01T00:00:00.000Z info  port wan: up`, a line on a descriptor (stderr)
 //   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, likewise
 //   journal  a datagram to systemd-journald with MESSAGE=, PRIORITY= and WEIR_PORT=
-// Names and reasons in a message may come from others: whatever could forge a record or confuse a
-// terminal is replaced (log_line.h).
+// Names and reasons in a message may come from untrusted sources: characters that could forge a
+// record or confuse a terminal are replaced (log_line.h).
 //
-// A record that its reader has no room for now (a full pipe, a stopped terminal, a journald that is
-// behind) is left out, and counted: whoever writes here also feeds the watchdog and answers the
-// other process, and must not wait. The next one that can be written is preceded by the number of
-// those that are missing.
+// A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
+// and counted: the writing thread also feeds the watchdog and answers the other process, and must
+// not block. The next successful record is preceded by the number of dropped ones.
 //
 // Threads: any but a worker (S1). A record is one write. No globals.
 #pragma once
@@ -27,24 +26,24 @@ enum weir_log_level {
 #undef X
 };
 
-// What a record is about, besides its message. X(member and key in JSON, field in the journal)
+// The objects that a record is about. X(member and key in JSON, field in the journal)
 #define WEIR_LOG_FIELDS(X) \
 	X(service, "WEIR_SERVICE") \
 	X(backend, "WEIR_BACKEND") \
 	X(port, "WEIR_PORT") \
 	X(worker, "WEIR_WORKER") \
-	X(state, "WEIR_STATE") /* what it is from now on */ \
+	X(state, "WEIR_STATE") /*the new state*/ \
 	X(reason, "WEIR_REASON") \
-	X(command, "WEIR_COMMAND") /* of the control socket */ \
-	X(object, "WEIR_OBJECT") /* of the command */ \
+	X(command, "WEIR_COMMAND") /*client of the control socket*/ \
+	X(object, "WEIR_OBJECT") /*of the client's command*/ \
 	X(before, "WEIR_BEFORE") \
 	X(after, "WEIR_AFTER") \
 	X(outcome, "WEIR_OUTCOME") \
-	X(peer_uid, "WEIR_PEER_UID") /* who gave it */ \
+	X(peer_uid, "WEIR_PEER_UID") /*user of the client*/ \
 	X(peer_gid, "WEIR_PEER_GID") \
 	X(peer_pid, "WEIR_PEER_PID")
 
-struct weir_log_fields { // NULL or "" = not about that
+struct weir_log_fields { // NULL or "" = none
 #define X(name, key) const char *name;
 	WEIR_LOG_FIELDS(X)
 #undef X
@@ -54,9 +53,9 @@ struct weir_log_fields { // NULL or "" = not about that
 #define WEIR_LOG_FORMATS(X) \
 	X(AUTO, "auto", "to the journal if stderr is connected to it, else text") \
 	X(TEXT, "text", "time, level and message") \
-	X(JSON, "json", "an object per line")
+	X(JSON, "a JSON object per line", "an object per line")
 
-enum weir_log_format { // that was asked for
+enum weir_log_format { // as configured
 #define X(name, key, text) WEIR_LOG_FORMAT_##name,
 	WEIR_LOG_FORMATS(X)
 #undef X
@@ -65,35 +64,36 @@ enum weir_log_format { // that was asked for
 enum weir_log_sink { WEIR_LOG_TEXT, WEIR_LOG_JSON, WEIR_LOG_JOURNAL };
 
 struct weir_log {
-	int fd; // the caller's
-	enum weir_log_level level; // less urgent records are not written
+	int fd; // owned by the caller
+	enum weir_log_level level; // less severe records are not written
 	enum weir_log_sink sink;
 	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
-	const char *journal_path; // of journald's socket; NULL = where it is
-	unsigned int *lost; // records left out and not told yet; the caller's; NULL = do not tell
+	const char *journal_path; // path of journald's socket; NULL = the default
+	unsigned int *lost; // dropped records not reported yet; owned by the caller; NULL = do not
+			    // report them
 	// Returns whether to write a record. NULL = write all.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);
 	void *filter_context;
 };
 
-// Choose the sink of a log whose fd is set. Without a socket for the journal it is text.
+// Choose the sink of a log whose fd is set. Without a journal socket it is text.
 void weir_log_open(struct weir_log *log, enum weir_log_format format);
-void weir_log_close(struct weir_log *log); // what weir_log_open has opened
+void weir_log_close(struct weir_log *log); // close what weir_log_open has opened
 
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// The same about something. fields: NULL = nothing.
+// Like weir_log_write, about some objects. fields: NULL = none.
 void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-// Write a record whatever the level and the filter say.
+// Write a record regardless of level and filter.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
-// An error for people who have just typed the command: as text it is the bare line.
-void weir_log_tell(const struct weir_log *log, const char *format, ...)
+// An error for the user who has just typed the command: in text format without time and level.
+void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-// Give descriptors 0 to 2 that the process was started without to /dev/null: else the next file or
-// socket would be one of them, and get the log. First of all in main().
+// Open missing descriptors 0 to 2 as /dev/null: otherwise the next file or socket would get such a
+// number, and the log would go there. Call it first in main().
 void weir_log_claim_descriptors(void);

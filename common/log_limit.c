@@ -11,18 +11,18 @@
 #define REPEATS 64 // lines remembered, a power of two
 #define REPEAT_TEXT_BYTES 160
 
-struct repeat { // one line seen lately
+struct repeat { // a line seen recently
 	uint64_t hash; // 0 = free
 	uint64_t since_ms;
 	unsigned int seen;
 	enum weir_log_level level;
-	char text[REPEAT_TEXT_BYTES]; // its beginning, for the line that gives the number
+	char text[REPEAT_TEXT_BYTES]; // its beginning, for the summary
 };
 
 struct weir_log_limit {
 	struct weir_log *log;
 	uint64_t (*clock_ms)(void);
-	pthread_mutex_t lock; // of what follows
+	pthread_mutex_t lock; // of the entries below
 	struct repeat repeat[REPEATS];
 };
 

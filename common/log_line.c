@@ -35,8 +35,7 @@ static const int priorities[] = {
 
 // --- characters ---------------------------------------------------------------------------
 
-// The character at the beginning of a text: returns how many bytes it has, 0 if these are not
-// UTF-8 (RFC 3629).
+// The length of the first character of a text in bytes, 0 if it is not UTF-8 (RFC 3629).
 static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t bytes = text[0] < 0x80                      ? 1
@@ -47,7 +46,7 @@ static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	uint32_t character = bytes == 1 ? text[0] : text[0] & (0x7fu >> bytes);
 
 	for (size_t i = 1; i < bytes; i++) {
-		if ((text[i] & 0xc0) != 0x80) { // the final NUL as well
+		if ((text[i] & 0xc0) != 0x80) { // rejects the final NUL, too
 			return 0;
 		}
 		character = character << 6 | (text[i] & 0x3f);
@@ -60,7 +59,7 @@ static size_t take_character(const unsigned char *text, uint32_t *ret) {
 	return bytes;
 }
 
-// Controls; line and paragraph separators; marks that change the direction of what follows.
+// Control characters; line and paragraph separators; marks that change the text direction.
 static bool is_unwanted(uint32_t c) {
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
@@ -86,7 +85,7 @@ void weir_log_clean(char *text) {
 	}
 }
 
-// The text of a field, cleaned. Returns buffer, or NULL if it is not given.
+// The sanitized text of a field. Returns buffer, or NULL if it is not set.
 static const char *field_text(const struct weir_log_fields *fields, const struct field *field,
 	char buffer[WEIR_LOG_FIELD_BYTES]) {
 	const char *text = NULL;
@@ -131,12 +130,12 @@ size_t weir_log_text_line(
 
 // --- JSON ---------------------------------------------------------------------------------
 
-// `,"key":"text"`, as much of the text as fits before the limit.
+// `,"key":"text"`, truncated to the limit.
 static size_t add_json(char *buffer, size_t used, size_t limit, const char *key, const char *text) {
 	int n = snprintf(buffer + used, limit - used, "%s\"%s\":\"", used > 1 ? "," : "", key);
 
 	if (n < 0 || used + (size_t)n + 1 >= limit) {
-		return used; // not even begun
+		return used; // no room for the key
 	}
 	used += (size_t)n;
 	while (*text != '\0') {
@@ -160,7 +159,7 @@ static size_t add_json(char *buffer, size_t used, size_t limit, const char *key,
 
 size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_fields *fields,
 	const char *message, char buffer[WEIR_LOG_LINE_BYTES]) {
-	const size_t end = WEIR_LOG_LINE_BYTES - 2; // of what is in front of "}\n"
+	const size_t end = WEIR_LOG_LINE_BYTES - 2; // of the text before "}\n"
 	char time[STAMP_BYTES], text[WEIR_LOG_FIELD_BYTES];
 	size_t used = 1;
 
@@ -180,7 +179,7 @@ size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_field
 
 // --- the journal --------------------------------------------------------------------------
 
-// "KEY=text\n". A cleaned text has no line end, so it cannot begin another field.
+// "KEY=text\n". Sanitized text has no line end, so it cannot start another field.
 static size_t add_datagram(char *buffer, size_t used, const char *key, const char *text) {
 	int n = snprintf(buffer + used, WEIR_LOG_DATAGRAM_BYTES - used, "%s=%s\n", key, text);
 

@@ -49,7 +49,7 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 			nearest = candidates[i];
 		}
 	}
-	// Within a third of the word, or two letters of a short one ("nmae").
+	// Within a third of the word, or two letters of a short word ("nmae").
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

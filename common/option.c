@@ -106,12 +106,12 @@ static void store(const struct weir_option *option, void *options, uint64_t numb
 }
 
 struct unit {
-	const char *name; // behind the digits; NULL ends a list
+	const char *name; // suffix; NULL ends a list
 	double times;
 };
 
 static const struct unit plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {NULL, 0}};
-static const struct unit durations[] = { // to milliseconds
+static const struct unit durations[] = { // in milliseconds
 	{"", 1e3}, {"ms", 1}, {"s", 1e3}, {"m", 60e3}, {"h", 3600e3}, {NULL, 0}};
 
 // Decimal digits with at most one point, and a unit.
@@ -125,7 +125,8 @@ static int read_real(const char *text, const struct unit *units, double *ret) {
 	}
 	value = strtod(text, &end);
 	if (end != text + digits) {
-		return -EINVAL; // "1.2.3", "."; also "1e3" and "0x10", which strtod takes
+		return -EINVAL; // excludes "1.2.3" and ".", and "1e3" and "0x10", which strtod
+				// accepts
 	}
 	for (; units->name != NULL; units++) {
 		if (strcmp(units->name, end) == 0) {

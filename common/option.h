@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One option of a command line: a row of a table. From the rows come parsing (command_line.h),
-// error messages and the text of --help (help_text.h).
+// An option of a command line: a row of a table. Parsing (command_line.h), error messages and the
+// text of --help (help_text.h) use the rows.
 //
-// Threads: any. Nothing is printed, nothing is allocated.
+// Threads: any. Prints nothing, allocates nothing.
 #pragma once
 
 #include <stdbool.h>
@@ -15,25 +15,26 @@ enum weir_option_kind {
 	WEIR_OPTION_CONSTANT, // no value: sets an integer or enum to .constant
 	WEIR_OPTION_TEXT, // const char *, points into argv; .min to .max bytes long, .max 0 = any
 	WEIR_OPTION_NUMBER, // whole number from .min to .max
-	WEIR_OPTION_SCALED, // the same, and k or M for thousands or millions: 1.5M
-	WEIR_OPTION_REAL, // double from .least to .most, and k or M
+	WEIR_OPTION_SCALED, // a whole number with an optional k or M for thousands or
+			    // millions: 1.5M
+	WEIR_OPTION_REAL, // double from .least to .most, with an optional k or M
 	WEIR_OPTION_SECONDS, // seconds with a fraction, or 500ms, 60s, 2m, 1h; stored as
 			     // milliseconds, .min to .max
 	WEIR_OPTION_WORD, // integer or enum: the .number of one of .words
-	WEIR_OPTION_CUSTOM, // .take stores it
-	WEIR_OPTION_HEADING, // no option: a line above the following rows of --help
+	WEIR_OPTION_CUSTOM, // stored by .take
+	WEIR_OPTION_HEADING, // not an option: a line above the following rows of --help
 };
 
 struct weir_option_word {
 	const char *name; // NULL ends a list
 	int number;
-	const char *help; // NULL, or what the word means: each word gets a line in --help
+	const char *help; // NULL, or the meaning of the word: each word gets a line in --help
 };
 
 struct weir_option;
 
-// Store a value in the program's options. Returns 0, or -EINVAL with one line in why that goes on
-// after `--name: "value" `: "is not a prefix; use one like 10.0.0.0/24".
+// Store a value in the program's options. Returns 0, or -EINVAL with one line in why that continues
+// `--name: "value" `: "is not a prefix; use one like 10.0.0.0/24".
 typedef int (*weir_option_take)(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
 
@@ -42,10 +43,10 @@ struct weir_option {
 	char letter; // -h; 0 = none
 	enum weir_option_kind kind;
 	bool required;
-	bool repeatable; // for --help; otherwise the last one counts
-	const char *value; // what the value is called: "FILE"
-	const char *help; // without full stop
-	const char *fallback; // value when it is not given, for --help; NULL = not shown
+	bool repeatable; // for --help; without it the last one counts
+	const char *value; // name of the value: "FILE"
+	const char *help; // without a full stop
+	const char *fallback; // default value, for --help; NULL = not shown
 	uint16_t field; // offset in the program's options
 	uint16_t field_bytes; // of an integer or enum: 1, 2, 4 or 8
 	uint64_t min, max;
@@ -56,13 +57,13 @@ struct weir_option {
 	uint32_t groups; // bits: commands that take it; 0 = all
 };
 
-// Where the value goes: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
+// Offset of the value: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
 bool weir_option_has_value(const struct weir_option *option);
 
-// Store a value, NULL for an option that has none. Returns 0, or -EINVAL with one line in why;
+// Store a value, NULL for an option without one. Returns 0, or -EINVAL with one line in why;
 // options are unchanged then.
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);

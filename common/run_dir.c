@@ -34,8 +34,8 @@ static int make_parents(const char *path) {
 	return 0;
 }
 
-// Make a directory unless there is one, and open it: what is done to it then is done to that one,
-// whatever has its name meanwhile. Returns the descriptor or negative errno.
+// Make a directory unless it exists, and open it: later changes then apply to this directory, even
+// if its name is replaced. Returns the descriptor or negative errno.
 static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat) {
 	bool made = mkdir(path, 0700) == 0;
 	int fd;
@@ -44,7 +44,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 		return -errno;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	// Somebody else's may not even be open to us, and is found wanting by its owner.
+	// A directory of another user may not even be readable; its owner is checked below.
 	if (fd < 0 && errno == EACCES) {
 		fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
@@ -61,7 +61,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 	return fd;
 }
 
-// Whatever the umask left of the mode.
+// Set the mode that the umask has reduced.
 static int give(int fd, uid_t user, gid_t gid) {
 	return fchmod(fd, MODE) < 0 || fchown(fd, user, gid) < 0 ? -errno : 0;
 }
@@ -77,23 +77,23 @@ static int check_existing(int fd, const struct stat *st, const char *run_dir, ui
 	if (!is_trusted(st->st_uid, user)) {
 		snprintf(why, why_bytes,
 			"run directory %s belongs to user %u, who could replace the sockets in it: "
-			"remove it, or make it root's (chown root %s; chmod 750 %s)",
+			"remove it, or give it to root (chown root %s; chmod 750 %s)",
 			run_dir, (unsigned int)st->st_uid, run_dir, run_dir);
 		return -EPERM;
 	}
 	if ((mode & OTHERS_WRITE) == 0) {
 		return 0;
 	}
-	if ((mode & S_ISVTX) != 0) { // as /tmp: it is meant for others
+	if ((mode & S_ISVTX) != 0) { // like /tmp: meant for all users
 		snprintf(why, why_bytes,
-			"run directory %s is shared with all users (mode %04o): name one of its "
-			"own, which is made",
+			"run directory %s is shared with all users (mode %04o): choose a directory "
+			"of its own, which is created",
 			run_dir, (unsigned int)mode);
 		return -EPERM;
 	}
 	if (fchmod(fd, mode & ~(mode_t)OTHERS_WRITE) < 0) {
 		snprintf(why, why_bytes,
-			"run directory %s can be written by others than its owner, who could "
+			"run directory %s is writable by users other than its owner, who could "
 			"replace the sockets in it: chmod 750 %s",
 			run_dir, run_dir);
 		return -EPERM;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Foreign text in messages for people.
+// Untrusted text in messages for a terminal.
 //
 // Threads: any.
 #pragma once
 
 #include <stddef.h>
 
-// Text that is safe on a terminal: what is not printable ASCII becomes \xNN, a backslash \\.
-// Cut with "..." when the buffer is too small. Returns buffer.
+// Make text safe for a terminal: a byte that is not printable ASCII becomes \xNN, a backslash \\.
+// Truncated with "..." if the buffer is too small. Returns buffer.
 const char *weir_terminal_text(const char *text, char *buffer, size_t bytes);

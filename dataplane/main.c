@@ -406,11 +406,11 @@ static void print_errors(const struct weir_log *log, const char *file, int error
 	char line[LINE_BYTES];
 
 	for (uint32_t i = 0; i < errors->count; i++) {
-		weir_log_tell(log, "%s",
+		weir_log_plain(log, "%s",
 			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
 	}
 	if (errors->count == 0) {
-		weir_log_tell(log, "%s: %s", file, strerror(-error));
+		weir_log_plain(log, "%s: %s", file, strerror(-error));
 	}
 }
 
@@ -463,7 +463,7 @@ int main(int argc, char **argv) {
 	}
 	weir_log_open(&log, options.log_format);
 	if (resolve(&options, &handover, why, sizeof(why)) < 0) {
-		weir_log_tell(&log, "weir-dataplane: %s", why);
+		weir_log_plain(&log, "weir-dataplane: %s", why);
 		return EXIT_USAGE;
 	}
 	r = weir_config_read(options.config, &config, &errors);

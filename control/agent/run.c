@@ -229,7 +229,7 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
 	weir_log_open(&log, options->log_format);
 	if (weir_log_limit_create(&log, NULL, &limit) < 0) {
-		weir_log_tell(&log, "weir-agent: out of memory");
+		weir_log_plain(&log, "weir-agent: out of memory");
 	} else {
 		status = weir_service_run(options, &log, limit);
 		weir_log_limit_free(limit);

@@ -34,11 +34,11 @@ static void print_errors(const struct weir_log *log, const char *file, int error
 	char line[LINE_BYTES];
 
 	for (uint32_t i = 0; i < errors->count; i++) {
-		weir_log_tell(log, "%s",
+		weir_log_plain(log, "%s",
 			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
 	}
 	if (errors->count == 0) {
-		weir_log_tell(log, "%s: %s", file, strerror(-error));
+		weir_log_plain(log, "%s: %s", file, strerror(-error));
 	}
 }
 
@@ -265,7 +265,7 @@ int main(int argc, char **argv) {
 	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0 ||
 		weir_account_group("admin-group", options.admin_group, WEIR_ADMIN_GROUP_DEFAULT,
 			&admin_group, why, sizeof(why)) < 0) {
-		weir_log_tell(&log, "weir-control: %s", why);
+		weir_log_plain(&log, "weir-control: %s", why);
 		return EXIT_USAGE;
 	}
 	r = weir_reload_create(options.config, options.data_path_checks, &reload, &errors);

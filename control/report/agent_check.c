@@ -36,7 +36,7 @@ static const struct known {
 struct line {
 	struct weir_agent_check *check;
 	struct weir_report *report;
-	const struct known *said[2]; // last word of each class
+	const struct known *said[2]; // the last word of each class
 	char *complaint;
 };
 
@@ -57,7 +57,7 @@ __attribute__((format(printf, 2, 3))) static void complain(
 	}
 }
 
-// What follows the prefix, or NULL.
+// The rest after the prefix, or NULL.
 static const char *after(const struct word *word, const char *prefix) {
 	size_t bytes = strlen(prefix);
 
@@ -66,8 +66,8 @@ static const char *after(const struct word *word, const char *prefix) {
 		       : NULL;
 }
 
-// The digits of a number up to `end`, to which *rest points then if nothing else follows. Numbers
-// above every limit do not overflow.
+// The digits of a number up to `end`, which *rest is set to if nothing else follows. Numbers above
+// every limit do not overflow.
 static double read_digits(const char *digits, const char *end, const char **rest) {
 	double value = 0;
 
@@ -78,7 +78,7 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// N%, or N: the last one of both counts, even if it is no number.
+// N%, or N: the last of both forms counts, even if its number is invalid.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
 	double value = read_digits(digits, end, &rest);
@@ -138,7 +138,7 @@ static bool is_separator(char c) {
 	return c == ' ' || c == '\t' || c == ',';
 }
 
-// Returns where the description begins, or `end`.
+// Returns the start of the description, or `end`.
 static const char *read_words(struct line *line, const char *at, const char *end) {
 	while (at < end && *at != '#') {
 		struct word word = {.text = at};
@@ -157,7 +157,7 @@ static const char *read_words(struct line *line, const char *at, const char *end
 	return at < end ? at + 1 : end;
 }
 
-// Down counts more than lame duck, and that more than ready.
+// Down takes precedence over lame duck, and that over ready.
 static void conclude(struct line *line, const char *description, const char *end) {
 	struct weir_agent_check *check = line->check;
 	const struct known *health = line->said[HEALTH],

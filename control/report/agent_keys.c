@@ -27,7 +27,7 @@ int weir_agent_crypto_start(void) {
 	return sodium_init() < 0 ? -ENOSYS : 0;
 }
 
-// Says what is wrong with the line. Returns -EINVAL.
+// Write the error of the line into why. Returns -EINVAL.
 __attribute__((format(printf, 2, 3))) static int complain(
 	const struct reader *reader, const char *format, ...) {
 	char text[160];
@@ -40,7 +40,7 @@ __attribute__((format(printf, 2, 3))) static int complain(
 	return -EINVAL;
 }
 
-// The id that a line begins with, or 0. *rest is what follows it.
+// The id at the start of a line, or 0. *rest is set after it.
 static uint32_t read_id(const char *line, const char **rest) {
 	uint32_t id = 0;
 
@@ -86,8 +86,8 @@ static int read_line(struct reader *reader, const char *line) {
 	}
 	for (uint32_t i = 0; i < keys->count; i++) {
 		if (keys->key[i].id == id) {
-			return complain(
-				reader, "key id %u is on line %u already", id, reader->lines[i]);
+			return complain(reader, "key id %u is used on line %u already", id,
+				reader->lines[i]);
 		}
 	}
 	if (keys->count == WEIR_AGENT_KEYS_MOST) {
@@ -111,12 +111,13 @@ static int read_lines(struct reader *reader, char *text, size_t bytes) {
 
 		reader->line++;
 		*next = '\0';
-		r = strlen(text) == (size_t)(next - text) ? read_line(reader, text)
-							  : complain(reader, "a NUL character");
+		r = strlen(text) == (size_t)(next - text)
+			    ? read_line(reader, text)
+			    : complain(reader, "contains a NUL character");
 		text = next + 1;
 	}
 	if (r == 0 && reader->keys.count == 0) {
-		snprintf(reader->why, reader->why_bytes, "%s: there is no key in it", reader->file);
+		snprintf(reader->why, reader->why_bytes, "%s: contains no key", reader->file);
 		r = -EINVAL;
 	}
 	return r;
@@ -144,7 +145,7 @@ static int check_file(const struct reader *reader, int fd, uid_t user) {
 	}
 	if ((status.st_mode & 07777 & ~MODE_MOST) != 0) {
 		snprintf(reader->why, reader->why_bytes,
-			"%s: mode %04o lets too many in: chmod %04o %s", file,
+			"%s: mode %04o is too permissive: chmod %04o %s", file,
 			status.st_mode & 07777, MODE_MOST, file);
 		return -EPERM;
 	}
@@ -181,7 +182,8 @@ static ssize_t read_bytes(const struct reader *reader, int fd, char *text) {
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes) {
 	struct reader reader = {.file = file, .why = why, .why_bytes = why_bytes};
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe must not make us wait
+	int fd = open(
+		file, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a named pipe must not block
 	char text[FILE_BYTES_MOST + 1];
 	ssize_t bytes;
 	int r;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys that weir-control and weir-agent share, from a file that both have a copy of:
+// Keys shared by weir-control and weir-agent, from a file that both have a copy of:
 //
 //   # comment
 //   ID HEX64          ID: 1 to 65535; HEX64: 32 bytes in hexadecimal digits
 //
-// The first key is used for sending by weir-control, all of them for checking; an agent answers
-// under the key that it was asked with. So a key is replaced in three steps: append the new one on
-// all machines, move it to the front at weir-control, remove the old one.
+// weir-control sends with the first key, and all keys are accepted; an agent answers with the key
+// of the request. So a key is replaced in three steps: append the new one on all machines, move it
+// to the front on the balancers, remove the old one.
 //
 // Threads: any; a set of keys does not change after it was read.
 #pragma once
@@ -30,14 +30,15 @@ struct weir_agent_keys {
 	struct weir_agent_key key[WEIR_AGENT_KEYS_MOST]; // in the order of the file
 };
 
-// Once a process, before any function of agent_keys.h and agent_message.h. Returns 0 or -ENOSYS.
+// Call once per process, before any function of agent_keys.h and agent_message.h. Returns 0 or
+// -ENOSYS.
 int weir_agent_crypto_start(void);
 
 // Read a file. It must be a regular file (or a link to one) of root or of `user`, neither readable
-// nor writable by others, and not writable by its group: mode 0640 or less.
-// Returns 0 or negative errno with one line in why, which names the file, and the line if it is
-// one's fault: -EPERM (owner, mode), -EINVAL (contents), or that of opening and reading. The old
-// contents of *ret stay then. No secret gets into why.
+// nor writable by others, and not writable by its group: mode 0640 or less. Returns 0 or negative
+// errno with one line in why, which names the file, and the line of an error in it: -EPERM (owner,
+// mode), -EINVAL (contents), or that of opening and reading. *ret keeps its old contents then.
+// Secrets never appear in why.
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 
@@ -47,5 +48,5 @@ const struct weir_agent_key *weir_agent_keys_find(const struct weir_agent_keys *
 // A line for the file, with a new random secret.
 void weir_agent_key_generate(uint16_t id, char line[WEIR_AGENT_KEY_LINE_BYTES]);
 
-// Overwrite the secrets before the memory is given back.
+// Overwrite the secrets before the memory is freed.
 void weir_agent_keys_wipe(struct weir_agent_keys *keys);

@@ -66,7 +66,7 @@ static uint64_t get_number(const uint8_t **at, size_t bytes) {
 	return value;
 }
 
-// Only up to the first NUL: what lies behind it in the caller's memory goes nowhere.
+// Only up to the first NUL: the caller's memory after it must not leak.
 static void put_text(uint8_t **at, const char *text) {
 	memcpy(*at, text, strnlen(text, WEIR_AGENT_WHY_BYTES - 1));
 	*at += WEIR_AGENT_WHY_BYTES;
@@ -182,7 +182,7 @@ static bool is_zero(const uint8_t *from, const uint8_t *to) {
 	return from == to;
 }
 
-// Printable up to a NUL, and NULs from there on.
+// Printable up to a NUL, then only NULs.
 static bool is_text(const char *text, size_t bytes) {
 	size_t i = 0;
 
@@ -207,7 +207,7 @@ static bool is_port(uint32_t port) {
 	return port >= 1 && port <= UINT16_MAX;
 }
 
-// Of a client and a VIP: TCP, ports, and addresses of one family.
+// Of a client and a VIP: TCP, ports, and addresses of the same family.
 static bool is_possible_flow(const struct weir_agent_steal_answer *flow) {
 	const uint8_t *bytes;
 

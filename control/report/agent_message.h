@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: the datagrams between weir-control and weir-agent. A probe asks, an answer says
-// how the backend is. A steal request asks for a TCP flow that the backend may not have let in yet,
-// a steal answer says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that
-// nobody gets more bytes out of an agent than he sent, and authenticated; none is encrypted.
+// Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, an
+// answer contains it. A steal request names a TCP flow that may not be established on the backend
+// yet, a steal answer says whether it may be moved. All are WEIR_AGENT_MESSAGE_BYTES long, so that
+// an agent cannot be used for amplification, and authenticated; none is encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
@@ -14,23 +14,22 @@
 //   ...            zero up to 224
 //   224     32     HMAC-SHA-512-256 (libsodium's crypto_auth) of all before it, under that key
 //
-// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the same, and a
-// test compares them. A change that an older program would misread is another version.
+// Numbers are integers in network byte order. docs/reference/agent-protocol.md has the same list,
+// and a test compares them. A change that an older program would misinterpret needs a new version.
 //
-// A change of the backend's word (starting, ready, lame duck, down) is told at once: the agent
-// sends each balancer that it knows an answer that nobody asked for, with the challenge of its
-// newest probe, and repeats it until a probe says that serial was heard; weir-control, which hears
-// a new serial, probes back at once.
+// A change of the backend's state (starting, ready, lame duck, down) is announced at once: the
+// agent sends each known balancer an unsolicited answer, with the challenge of its newest probe,
+// and repeats it until a probe acknowledges its serial; weir-control sends a probe as soon as it
+// receives a new serial.
 //
-// A probe names the address that it is sent to: an agent answers no probe to another one, whose
-// answer could be passed off as that other one's. A steal request does, too.
+// A probe contains its destination address: an agent ignores probes for another address, because
+// its answer could be passed off as the other agent's. The same holds for steal requests.
 //
-// A steal request is done once: an agent answers the same request again as it did the first time,
-// refuses one with a known id about another flow, and does nothing after the deadline, which is in
-// its own clock. So a request that was recorded does nothing when it is replayed. No answer means
-// no.
+// A steal request is executed once: an agent repeats its first answer to the same request, refuses
+// a known id with another flow, and does nothing after the deadline, which is in the agent's own
+// clock. So a replayed request has no effect. No answer means no.
 //
-// Threads: pure functions; weir_agent_crypto_start() comes first.
+// Threads: pure functions; call weir_agent_crypto_start() first.
 #pragma once
 
 #include <stdbool.h>
@@ -48,11 +47,10 @@
 #define WEIR_AGENT_CHALLENGE_BYTES 16
 #define WEIR_AGENT_RECIPIENT_BYTES 16
 #define WEIR_AGENT_WHY_BYTES 32
-#define WEIR_AGENT_PORT 4777 // of the agent, unless configured otherwise
+#define WEIR_AGENT_PORT 4777 // default UDP port of the agent
 #define WEIR_AGENT_INTERVAL_MOST_MS 3600000
-#define WEIR_AGENT_STEAL_AHEAD_MS 5000 // most time between an agent's clock and a deadline
-#define WEIR_AGENT_SILENT_PROBES \
-	4 // an agent forgets a balancer that is silent for so many intervals
+#define WEIR_AGENT_STEAL_AHEAD_MS 5000 // maximum time from an agent's clock to a deadline
+#define WEIR_AGENT_SILENT_PROBES 4 // an agent removes a balancer after this many silent intervals
 
 enum weir_agent_kind {
 	WEIR_AGENT_PROBE = 1,
@@ -61,36 +59,36 @@ enum weir_agent_kind {
 	WEIR_AGENT_STEAL_ANSWER
 };
 
-// Why a datagram is not taken; each is counted. X(NAME, "name", "meaning")
-// From REPLAY on, found by those who know more than the datagram.
+// Reasons to refuse a datagram; each is counted. X(NAME, "name", "meaning") REPLAY and those after
+// it are found by callers, which have state beyond the datagram.
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "taken") \
 	X(LENGTH, "length", "not 256 bytes long") \
 	X(MAGIC, "magic", "does not begin with WEIR") \
 	X(VERSION, "version", "of another version") \
-	X(KIND, "kind", "not of the kind that the receiver takes") \
-	X(KEY, "key", "under a key id that is not in the receiver's key file") \
+	X(KIND, "kind", "not of the kind that the receiver accepts") \
+	X(KEY, "key", "its key id is not in the receiver's key file") \
 	X(MAC, "mac", "forged or damaged: the authentication code is wrong") \
-	X(REST, "rest", "not zero where it must be") \
-	X(VALUE, "value", "a field is out of its range") \
+	X(REST, "rest", "not zero where required") \
+	X(VALUE, "value", "a field is out of range") \
 	X(REPLAY, "replay", "its sequence number, or a higher one, was seen before") \
 	X(RECIPIENT, "recipient", \
-		"a probe or a steal request to another address or port than it came to") \
-	X(FULL, "full", "from one balancer more than an agent knows at a time") \
+		"a probe or a steal request for another address or port than it arrived at") \
+	X(FULL, "full", "from a new balancer, and the agent's limit of balancers is reached") \
 	X(SENDER, "sender", "not from the address and port of a backend with an agent") \
 	X(BALANCER, "balancer", \
-		"an answer to another balancer, to an earlier process, or to what was asked at " \
+		"an answer to another balancer, to an earlier process, or to a request to " \
 		"another address") \
-	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a second one to the same") \
-	X(SERIAL, "serial", "unasked, but its word is not newer than the last one heard") \
-	X(OFTEN, "often", "unasked, with a new word sooner than another one is taken") \
+	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a duplicate") \
+	X(SERIAL, "serial", "unasked, but its word is not newer than the last one received") \
+	X(OFTEN, "often", "unasked, with a new word too soon after the previous one") \
 	X(AGENT, "agent", "a steal request to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with the id of another flow, or a steal answer about another " \
-		"flow " \
-		"than was asked for") \
-	X(RATE, "rate", "a steal request that comes sooner than another one is looked at") \
-	X(STEAL, "steal", "a steal answer to no request in flight: late, a second one, or to none")
+		"flow than requested") \
+	X(RATE, "rate", "steal requests exceed the agent's rate limit") \
+	X(STEAL, "steal", \
+		"a steal answer to no request in flight: late, a duplicate, or unsolicited")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -104,23 +102,24 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 // The fields in their order, without gaps. X(bits, field, "meaning"); U8 to U64 are numbers, BYTES
 // arrays.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
-	X(U64, balancer, "number of who asks, not 0: random for each address that a process asks") \
-	X(U64, sequence, "one more with each probe to this agent") \
-	X(BYTES, challenge, "random; the answer has it as well") \
-	X(U64, agent, "the agent's number that `heard` belongs to, 0 = none was heard") \
-	X(U64, clock_ms, "milliseconds since the start of the asking process") \
-	X(U32, interval_ms, "the next probe comes after at most so long, 1 to 3600000") \
-	X(U32, heard, "serial of the newest word that was taken, 0 = none") \
+	X(U64, balancer, \
+		"number of the sender, not 0: random for each local address of a process") \
+	X(U64, sequence, "increases by one with each probe to this agent") \
+	X(BYTES, challenge, "random; returned in the answer") \
+	X(U64, agent, "number of the agent that `heard` refers to, 0 = none") \
+	X(U64, clock_ms, "milliseconds since the start of the sending process") \
+	X(U32, interval_ms, "maximum time until the next probe, 1 to 3600000") \
+	X(U32, heard, "serial of the newest word that was received, 0 = none") \
 	X(U32, wants, "fields (bits as in `given`) that a policy uses; unknown bits are ignored") \
-	X(BYTES, recipient, "address that it is sent to; IPv4 as ::ffff:a.b.c.d") \
-	X(U32, recipient_port, "port that it is sent to")
+	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
+	X(U32, recipient_port, "destination port")
 
 #define WEIR_AGENT_ANSWER_FIELDS(X) \
 	X(U64, agent, "number of the answering process, random at its start, not 0") \
 	X(U64, balancer, "of the probe") \
 	X(BYTES, challenge, "of the newest probe of that balancer") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, serial, "one more with each change of the word, from 1") \
+	X(U32, serial, "increases by one with each change of the word, from 1") \
 	X(U32, given, "which of the fields below are valid, one bit each") \
 	X(U64, service_sum_us, "sum of service times, since the agent's start") \
 	X(U64, service_count, "requests in that sum") \
@@ -131,22 +130,24 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U32, service_median_us, "median of recent service times") \
 	X(U32, utilization_ppm, "1000000 = fully used") \
 	X(U32, active, "requests in progress") \
-	X(U32, accept_queue, "connections that wait to be accepted") \
-	X(U32, accept_queue_limit, "connections that may wait") \
-	X(U32, cpu_milli, "CPUs that the service may use, 1000 = one") \
+	X(U32, accept_queue, "connections in the accept queue") \
+	X(U32, accept_queue_limit, "limit of the accept queue") \
+	X(U32, cpu_milli, "CPUs available to the service, 1000 = one") \
 	X(U32, cpu_mhz, "their speed") \
-	X(U32, max_active_flows, "limit of the application, of all balancers together") \
+	X(U32, max_active_flows, "limit of the application, over all balancers") \
 	X(U8, word, "0 = nothing, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
-	X(U8, unasked, "1 = a new word, or its repetition; 0 = the answer to a probe") \
-	X(TEXT, why, "printable ASCII, filled up with at least one zero")
+	X(U8, unasked, \
+		"1 = unsolicited: a new word, or its repetition; 0 = the answer to a probe") \
+	X(TEXT, why, "printable ASCII, padded with at least one zero")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
-	X(U64, balancer, "number of who asks, as in its probes") \
-	X(U64, id, "one more with each steal request to this agent, not 0") \
-	X(U64, agent, "the agent's number, not 0; another process of the agent refuses") \
-	X(U64, deadline_ms, "nothing is done from then on, by `clock_ms` of the agent") \
-	X(BYTES, recipient, "address that it is sent to; IPv4 as ::ffff:a.b.c.d") \
-	X(U32, recipient_port, "port that it is sent to") \
+	X(U64, balancer, "number of the sender, as in its probes") \
+	X(U64, id, "increases by one with each steal request to this agent, not 0") \
+	X(U64, agent, \
+		"the agent's number, not 0; another process of the agent refuses the request") \
+	X(U64, deadline_ms, "after that time, by `clock_ms` of the agent, nothing is done") \
+	X(BYTES, recipient, "destination address; IPv4 as ::ffff:a.b.c.d") \
+	X(U32, recipient_port, "destination port") \
 	X(BYTES, client, "address of the client, of the same family as `vip`") \
 	X(BYTES, vip, "address that the client connects to") \
 	X(U32, client_port, "port of the client, 1 to 65535") \
@@ -163,24 +164,24 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U32, client_port, "of the request") \
 	X(U32, vip_port, "of the request") \
 	X(U8, protocol, "of the request") \
-	X(U8, result, "what the agent found, 1 to 9")
+	X(U8, result, "result of the lookup, 1 to 9")
 
-// What an agent found. Only the first two say that the flow may be moved. X(NAME, "name",
+// Result of an agent's lookup. Only the first two permit moving the flow. X(NAME, "name",
 // "meaning")
 #define WEIR_AGENT_STEAL_RESULTS(X) \
-	X(NOTHING, "nothing-here", \
-		"a socket listens there, and none has the flow: it may be moved") \
+	X(NOTHING, "nothing-here", "no socket of the flow, and a listener: it may be moved") \
 	X(REMOVED, "removed", \
-		"the handshake had begun; it was removed without a reset: the flow may be moved") \
+		"a handshake in progress was removed without a reset: the flow may be moved") \
 	X(RUNNING, "running", \
-		"the connection is there, in the application or waiting to be accepted") \
+		"the connection is established, in the application or the accept queue") \
 	X(UNSETTLED, "unsettled", \
-		"a SYN+ACK was sent a moment ago, and the client's ACK may be under way") \
-	X(COOKIES, "cookies", "SYN cookies are in use: a connection may begin without a socket") \
-	X(NO_LISTENER, "no-listener", "no socket listens there, in the agent's network namespace") \
+		"a SYN+ACK was just sent, and the client's ACK may be in flight") \
+	X(COOKIES, "cookies", \
+		"SYN cookies are in use: a connection may be established without a socket") \
+	X(NO_LISTENER, "no-listener", "no listener in the agent's network namespace") \
 	X(CANNOT_TELL, "cannot-tell", "the kernel did not answer, or could not remove it") \
-	X(LATE, "late", "the deadline was over") \
-	X(OFF, "off", "this agent may not, or not at this port")
+	X(LATE, "late", "the deadline has passed") \
+	X(OFF, "off", "not permitted on this agent, or on this port")
 
 enum weir_agent_steal_result {
 	WEIR_AGENT_STEAL_NO_RESULT,
@@ -205,7 +206,7 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
-	uint16_t key_id; // that it came under; encoding ignores it
+	uint16_t key_id; // received with; ignored by encoding
 	WEIR_AGENT_PROBE_FIELDS(X)
 };
 
@@ -233,8 +234,8 @@ struct weir_agent_steal_answer {
 // The fields of a report that an answer can have in `given`.
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
-// Write a datagram under a key. The caller keeps the fields in their ranges (weir_agent_*_decode
-// refuses others); why is cut at its first NUL.
+// Write a datagram with a key. The caller keeps the fields in their ranges (weir_agent_*_decode
+// refuses others); why is truncated at its first NUL.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -244,14 +245,13 @@ void weir_agent_steal_encode(const struct weir_agent_steal *steal, const struct 
 void weir_agent_steal_answer_encode(const struct weir_agent_steal_answer *answer,
 	const struct weir_agent_key *key, uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 
-// What a datagram says that it is, before anything was checked; 0 = it is too short to say. It
-// decides which of the functions below is to judge it.
+// The kind that a datagram claims, before any check; 0 = too short. It selects the decode function.
 uint8_t weir_agent_message_kind(const uint8_t *bytes, size_t count);
 
-// Check and read a datagram of any length. Nothing but the header is looked at before the
-// authentication code is found right. Returns WEIR_AGENT_REFUSAL_NONE, or why it is refused, up to
-// VALUE; *ret is written only with NONE. The windows of sequence numbers (replay.h), challenges and
-// serials are the caller's.
+// Check and read a datagram of any length. Only the header is read before the authentication code
+// is verified. Returns WEIR_AGENT_REFUSAL_NONE, or the reason to refuse it, up to VALUE; *ret is
+// written only with NONE. Windows of sequence numbers (replay.h), challenges and serials are
+// checked by the caller.
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_probe *ret);
 enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t count,
@@ -261,18 +261,18 @@ enum weir_agent_refusal weir_agent_steal_decode(const uint8_t *bytes, size_t cou
 enum weir_agent_refusal weir_agent_steal_answer_decode(const uint8_t *bytes, size_t count,
 	const struct weir_agent_keys *keys, struct weir_agent_steal_answer *ret);
 
-// The answer to a request, without a result: all that it repeats of it.
+// The answer to a request, without a result: copies the fields that it repeats.
 void weir_agent_steal_answer_begin(
 	const struct weir_agent_steal *steal, struct weir_agent_steal_answer *ret);
 // Whether an answer is about the flow of a request.
 bool weir_agent_steal_is_same_flow(
 	const struct weir_agent_steal *steal, const struct weir_agent_steal_answer *answer);
 
-// An address as datagrams have it. family: 4 or 6; bytes: of that family.
+// Convert an address to the format of datagrams. family: 4 or 6; bytes: of that family.
 void weir_agent_recipient(
 	uint8_t family, const void *bytes, uint8_t recipient[WEIR_AGENT_RECIPIENT_BYTES]);
 
-// The family of such an address: 4 or 6. *ret_bytes: where its bytes are.
+// The family of such an address: 4 or 6. *ret_bytes: the start of its bytes.
 uint8_t weir_agent_address_family(
 	const uint8_t address[WEIR_AGENT_RECIPIENT_BYTES], const uint8_t **ret_bytes);
 
@@ -280,8 +280,8 @@ uint8_t weir_agent_address_family(
 void weir_agent_random_challenge(uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES]);
 uint64_t weir_agent_random_number(void);
 
-// What an answer reports. Times are those of the requests since `before`, the last answer that was
-// taken from that backend: none if it is NULL, of another process of the agent or not older, or if
+// Convert an answer to a report. Times are those of the requests since `before`, the last accepted
+// answer of that backend; none if it is NULL, of another process of the agent or not older, or if
 // there was no request.
 void weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

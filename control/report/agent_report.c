@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// From an agent's answer to a report.
+// Converts an agent's answer to a report.
 #include <string.h>
 
 #include "agent_message.h"
 
-struct sum { // of times, since the agent's start
+struct sum { // sums of times since the agent's start
 	uint64_t us;
 	uint64_t count;
 };
 
-// What came on top between two answers, as a mean and how many it is of.
+// The increase between two answers, as a mean and its number of requests.
 static void report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
@@ -18,7 +18,7 @@ static void report_times(const struct sum *now, const struct sum *before,
 	if (now->count <= before->count || now->us < before->us) {
 		return;
 	}
-	// Both or none: a mean without its count would be that of one request.
+	// Both or none: a mean without its count would count as one request.
 	if ((double)requests <= weir_report_field_largest(count) &&
 		weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA (Open Request Cost Aggregation): load in the headers of an HTTP response, or in a body of
-// JSON, as a report. docs/reference/agent-protocol.md says which of its fields mean what to Weir.
+// ORCA (Open Request Cost Aggregation): converts load in HTTP response headers, or in a JSON body,
+// to a report. docs/reference/agent-protocol.md describes the fields that Weir uses.
 //
 //   endpoint-load-metrics: TEXT cpu_utilization=0.3, rps_fractional=10, named_metrics.queue=4
 //   endpoint-load-metrics: JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 4}}
@@ -9,8 +9,8 @@
 //   endpoint-load-metrics-bin: <the same>
 //   X-Load-Balancing-Endpoint-Weight: 0 to 1000      Google Cloud's, and kube-proxy's
 //
-// All or nothing: numbers that are not finite, that are negative or too large where Weir uses them,
-// unknown or repeated or empty names, and broken syntax refuse the whole value.
+// All or nothing: a value is refused as a whole if a number is not finite, negative or too large
+// for Weir, a name is unknown, repeated or empty, or the syntax is broken.
 //
 // Threads: pure functions.
 #pragma once
@@ -21,15 +21,15 @@
 
 #define WEIR_ORCA_BYTES_MOST 16384 // of a value, or a body
 #define WEIR_ORCA_NAMES_MOST 64 // named metrics, costs and utilizations
-#define WEIR_ORCA_WHY_BYTES 96 // as long as it ever gets
+#define WEIR_ORCA_WHY_BYTES 96 // enough for every reason
 
-// Both add what they read to *ret, instead of what it has of the same fields.
+// Both functions add what they read to *ret, replacing values of the same fields.
 
-// A header of an HTTP response, with or without the end of its line; the name in any case. Returns
-// 1 if it was read, 0 if it is another header, or -EINVAL with one line in why: *ret is unchanged.
+// Read a header of an HTTP response, with or without its line end; the name in any case. Returns 1
+// if it was read, 0 if it is another header, or -EINVAL with one line in why: *ret is unchanged.
 int weir_orca_header(
 	const char *line, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);
 
-// A body that is an ORCA message in JSON. Returns 0, or -EINVAL as above.
+// Read a body that is an ORCA message in JSON. Returns 0, or -EINVAL as above.
 int weir_orca_json(
 	const char *text, size_t bytes, struct weir_report *ret, char why[WEIR_ORCA_WHY_BYTES]);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA as a protocol buffer: as much of a reader for proto3 as that message needs. Fields that the
-// message does not have are skipped, as they may be of a later version; groups are refused.
+// ORCA as a protocol buffer: a minimal proto3 reader for this message. Unknown fields are skipped,
+// because later versions may add some; groups are refused.
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -94,7 +94,7 @@ static double as_double(const struct field *field) {
 	return value;
 }
 
-// An entry of a map is a message of a key (1) and a value (2); an absent one is "" or 0.
+// A map entry is a message of a key (1) and a value (2); an absent one is "" or 0.
 static int read_entry(struct orca *orca, enum orca_field map, struct reader entry) {
 	struct orca_name name = {.text = ""};
 	bool has_name = false, has_value = false;

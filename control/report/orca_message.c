@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// An ORCA message, whatever form it came in: its values, and the report that they make.
+// An ORCA message in any format: its values, and their conversion to a report.
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -44,7 +44,7 @@ bool orca_same(struct orca_name a, struct orca_name b) {
 	return a.bytes == b.bytes && memcmp(a.text, b.text, a.bytes) == 0;
 }
 
-// cpu_utilization, or cpuUtilization, which protocol buffers write in JSON.
+// cpu_utilization, or cpuUtilization, its form in JSON of protocol buffers.
 static bool is_called(struct orca_name name, const char *text) {
 	size_t i = 0;
 	bool snake = strlen(text) == name.bytes && memcmp(text, name.text, name.bytes) == 0;
@@ -128,10 +128,9 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 	return 0;
 }
 
-// --- from the message to the report ---
+// --- conversion to a report ---
 
-// The field of a report that a named metric of the same name stands for: only those that ORCA has
-// no field for.
+// The report field of a named metric with the same name: only fields that ORCA lacks.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

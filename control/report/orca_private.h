@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the three forms of ORCA share: a message that is being read, field by field.
+// Shared by the three formats of ORCA: a message that is read field by field.
 //
 // Threads: pure functions.
 #pragma once
@@ -27,7 +27,7 @@ enum orca_field { // those of the protocol buffer
 #define X(number, name, text) ORCA_##name = number,
 	ORCA_NUMBERS(X) ORCA_MAPS(X)
 #undef X
-		ORCA_FIELDS = ORCA_APPLICATION_UTILIZATION + 1 // above the highest
+		ORCA_FIELDS = ORCA_APPLICATION_UTILIZATION + 1 // above the highest field number
 };
 
 struct orca_name { // not terminated; borrowed from the text
@@ -36,7 +36,7 @@ struct orca_name { // not terminated; borrowed from the text
 };
 
 struct orca {
-	uint32_t seen; // bit of each number
+	uint32_t seen; // one bit for each number
 	double number[ORCA_FIELDS];
 	uint32_t names;
 	struct {
@@ -47,28 +47,28 @@ struct orca {
 	char *why;
 };
 
-// One line about what is wrong. Returns -EINVAL.
+// Write an error into why. Returns -EINVAL.
 int orca_complain(struct orca *orca, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Take a value. Returns 0 or -EINVAL.
+// Store a value. Returns 0 or -EINVAL.
 int orca_take_number(struct orca *orca, enum orca_field field, double value);
 int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name name, double value);
 
-// The field with that name, as it is or in camel case, or 0.
+// The field with that name, in snake or camel case, or 0.
 enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
 
-// A decimal number without anything around it. Returns 0 or -EINVAL.
+// Read a decimal number that fills the text. Returns 0 or -EINVAL.
 int orca_read_decimal(const char *text, size_t bytes, double *ret);
 
 bool orca_same(struct orca_name a, struct orca_name b);
 
-// Add what the message says to *ret. Returns 0, or -EINVAL: *ret is unchanged.
+// Add the values of the message to *ret. Returns 0, or -EINVAL: *ret is unchanged.
 int orca_report(struct orca *orca, struct weir_report *ret);
 
-// The three forms. The names in *orca borrow from the text, or from *ret_json, which the caller
-// gives back with json_decref, also after an error.
+// The three formats. The names in *orca borrow from the text, or from *ret_json, which the caller
+// releases with json_decref, also after an error.
 int orca_read_text(struct orca *orca, const char *text, size_t bytes);
 struct json_t;
 int orca_read_json(struct orca *orca, const char *text, size_t bytes, struct json_t **ret_json);

@@ -19,8 +19,8 @@ static const char *skip_digits(const char *at, const char *end) {
 	return at;
 }
 
-// Where a number ends, or NULL if there is none: not what strtod takes as well, such as "0x1p3",
-// "nan" and "infinity".
+// The end of a number, or NULL if there is none. Excludes other forms that strtod accepts, such as
+// "0x1p3", "nan" and "infinity".
 static const char *skip_number(const char *at, const char *end) {
 	const char *digits = at + (at < end && (*at == '-' || *at == '+'));
 
@@ -51,7 +51,7 @@ int orca_read_decimal(const char *text, size_t bytes, double *ret) {
 	}
 	memcpy(copy, text, bytes);
 	copy[bytes] = '\0';
-	*ret = strtod(copy, NULL); // too large a number is not finite, which the caller refuses
+	*ret = strtod(copy, NULL); // a number too large is not finite, and refused by the caller
 	return 0;
 }
 
@@ -67,7 +67,7 @@ static struct orca_name trim(const char *at, const char *end) {
 	return (struct orca_name){at, (size_t)(end - at)};
 }
 
-// NAME, or MAP.NAME.
+// Read NAME or MAP.NAME.
 static int take_pair(struct orca *orca, struct orca_name name, struct orca_name digits) {
 	const char *dot = memchr(name.text, '.', name.bytes);
 	enum orca_field field = orca_number_field(name);
@@ -122,7 +122,7 @@ int orca_read_text(struct orca *orca, const char *text, size_t bytes) {
 
 // --- JSON ---
 
-// Numbers may be strings: that is how protocol buffers write integers of 64 bits.
+// Numbers may be strings: protocol buffers write 64-bit integers so.
 static int json_double(const json_t *value, double *ret) {
 	if (json_is_string(value)) {
 		return orca_read_decimal(json_string_value(value), json_string_length(value), ret);
@@ -141,7 +141,7 @@ static int take_map(struct orca *orca, enum orca_field map, json_t *object) {
 	int r = 0;
 
 	if (!json_is_object(object)) {
-		return orca_complain(orca, "%s is no object", orca_field_name(map));
+		return orca_complain(orca, "%s is not an object", orca_field_name(map));
 	}
 	json_object_foreach (object, key, member) {
 		if (json_double(member, &value) != 0) {
@@ -180,7 +180,8 @@ int orca_read_json(struct orca *orca, const char *text, size_t bytes, json_t **r
 
 	*ret_json = root;
 	if (!json_is_object(root)) {
-		return orca_complain(orca, "bad JSON: %s", root == NULL ? error.text : "no object");
+		return orca_complain(
+			orca, "bad JSON: %s", root == NULL ? error.text : "not an object");
 	}
 	json_object_foreach (root, key, member) {
 		r = take_member(orca, key, member);

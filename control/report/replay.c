@@ -4,8 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The sender's window, else one that may be used for it (free, or the one silent for longest), else
-// NULL.
+// The sender's window, else a reusable one (free, or the one silent for longest), else NULL.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;
@@ -58,7 +57,7 @@ enum weir_replay_verdict weir_replay_take(struct weir_replay *replay, uint64_t i
 	} else {
 		verdict = take(sender, sequence);
 	}
-	// A replayed datagram keeps nobody alive.
+	// A replayed datagram does not extend the lifetime.
 	if (verdict != WEIR_REPLAY_SEEN) {
 		sender->until_ms = now_ms + keep_ms > 0 ? now_ms + keep_ms : 1;
 	}

@@ -157,7 +157,7 @@ TEST(log_does_not_wait_for_its_reader) {
 	for (ssize_t n, kept = 0;
 		(n = read(fds[0], buffer + kept, sizeof(buffer) - 1 - kept)) > 0;) {
 		buffer[kept + n] = '\0';
-		at = strstr(buffer, "warn  log: 2 lines left out");
+		at = strstr(buffer, "warn  log: 2 lines dropped");
 		if (at != NULL && strstr(at, "there is room") != NULL) {
 			close(fds[0]);
 			return;

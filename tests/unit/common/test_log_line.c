@@ -233,7 +233,7 @@ TEST(journal_that_is_behind_is_not_waited_for, setup, teardown) {
 	weir_log_write(&journal->log, WEIR_LOG_INFO, "there is room");
 	assert_int_equal(journal->lost, 0);
 	while (received(journal)[0] != '\0') {
-		told = told || strstr(journal->text, "MESSAGE=log: 1 line left out") != NULL;
+		told = told || strstr(journal->text, "MESSAGE=log: 1 line dropped") != NULL;
 	}
 	assert_true(told);
 }

@@ -107,15 +107,16 @@ TEST(broken_lines_are_named) {
 		expect_refused(
 			lab, bad_keys[i], ":1: expected 64 hexadecimal digits after the key id");
 	}
-	expect_refused(lab, "", ": there is no key in it");
-	expect_refused(lab, "# 1 " A "\n", ": there is no key in it");
-	expect_refused(lab, "\n\n7 " A "\n# x\n07 " B "\n", ":5: key id 7 is on line 3 already");
+	expect_refused(lab, "", ": contains no key");
+	expect_refused(lab, "# 1 " A "\n", ": contains no key");
+	expect_refused(
+		lab, "\n\n7 " A "\n# x\n07 " B "\n", ":5: key id 7 is used on line 3 already");
 	expect_refused(lab, "7 " A "\n8 " ZEROS "\n", ":2: the key is all zeros");
 	write_file(lab, "7 " A "\n8 \0" B, 4 + 2 * sizeof(A));
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, getuid(), &lab->keys, lab->why, sizeof(lab->why)),
 		-EINVAL);
-	assert_non_null(strstr(lab->why, ":2: a NUL character"));
+	assert_non_null(strstr(lab->why, ":2: contains a NUL character"));
 }
 
 TEST(number_and_size_are_bounded) {
@@ -161,7 +162,7 @@ TEST(mode_is_at_most_0640) {
 		assert_int_equal(weir_agent_keys_read(lab->file, getuid(), &lab->keys, lab->why,
 					 sizeof(lab->why)),
 			-EPERM);
-		snprintf(reason, sizeof(reason), "%s: mode %04o lets too many in: chmod 0640 %s",
+		snprintf(reason, sizeof(reason), "%s: mode %04o is too permissive: chmod 0640 %s",
 			lab->file, mode, lab->file);
 		assert_string_equal(lab->why, reason);
 	}

@@ -193,7 +193,7 @@ TEST(broken_json_is_refused) {
 	} cases[] = {
 		{"", "bad JSON: "},
 		{"{", "bad JSON: "},
-		{"[1]", "bad JSON: no object"},
+		{"[1]", "bad JSON: not an object"},
 		{"{\"rps\": 1} x", "bad JSON: "},
 		{"{\"rps\": 1, \"rps\": 1}", "bad JSON: duplicate object key"},
 		{"{\"rps\": NaN}", "bad JSON: "},
@@ -208,7 +208,7 @@ TEST(broken_json_is_refused) {
 		{"{\"Rps\": 1}", "unsupported Rps"},
 		{"{\"cpu_Utilization\": 1}", "unsupported cpu_Utilization"},
 		{"{\"\": 1}", "unsupported "},
-		{"{\"named_metrics\": 1}", "named_metrics is no object"},
+		{"{\"named_metrics\": 1}", "named_metrics is not an object"},
 		{"{\"named_metrics\": {\"\": 1}}", "empty name in named_metrics"},
 		{"{\"named_metrics\": {\"a\": []}}", "bad number named_metrics.a"},
 		{"{\"named_metrics\": {\"a\": 1, \"a\": 1}}", "bad JSON: duplicate object key"},
