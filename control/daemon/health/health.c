@@ -245,12 +245,13 @@ static void apply(struct weir_health *health, const struct weir_health_target *t
 	}
 }
 
-// Checks in flight at most. The limit of descriptors may have been changed.
-static unsigned int running_max(void) {
+// What all checks may take at most. The limit may have been changed.
+static unsigned int descriptors_max(void) {
+	const unsigned int most = WEIR_HEALTH_CONCURRENT * WEIR_HEALTH_RELAY_DESCRIPTORS;
 	struct rlimit limit;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 >= WEIR_HEALTH_CONCURRENT) {
-		return WEIR_HEALTH_CONCURRENT;
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 >= most) {
+		return most;
 	}
 	return limit.rlim_cur < 16 ? 8 : (unsigned int)limit.rlim_cur / 2;
 }
@@ -272,7 +273,7 @@ int weir_health_configure(
 		return -ENOMEM;
 	}
 	health->generation++;
-	health->running_max = running_max();
+	health->descriptors_max = descriptors_max();
 	uv_update_time(health->loop);
 	apply(health, targets, n, memory);
 	for (uint32_t slot = 0; slot < health->slots; slot++) {

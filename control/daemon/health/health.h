@@ -7,9 +7,9 @@
 // no redirect, use no proxy, keep no connection. Starts are spread over the
 // interval, with a jitter of a tenth of it, and at most
 // WEIR_HEALTH_CONCURRENT checks are in flight, and no more than half of the descriptors that the
-// process may have (https and grpc take three each); the others are queued. Backends with a FAILING
-// verdict, whose checks mostly last until their timeout, have an eighth to a half of that: many of
-// them do not delay the others.
+// process may have (http, https and grpc take three each); the others are queued. Backends with a
+// FAILING verdict, whose checks mostly last until their timeout, have an eighth to a half of that:
+// many of them do not delay the others.
 //
 // What the loop spends on other work (a large table, a long list for weirctl) is not taken off a
 // check's timeout: an answer that came meanwhile counts.

@@ -18,6 +18,7 @@ struct weir_health_agent_check {
 	unsigned int open_handles;
 	bool connected;
 	bool ended;
+	int reset; // negative errno: the connection was already reset when it was found to be made
 	char question[256 + 1]; // with a line end
 	char line[WEIR_AGENT_CHECK_LINE_BYTES];
 	size_t bytes; // of line
@@ -106,6 +107,17 @@ static void allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 		probe->line + probe->bytes, (unsigned int)(sizeof(probe->line) - probe->bytes));
 }
 
+static void end_line(struct weir_health_agent_check *probe, ssize_t reported) {
+	int error =
+		probe->reset != 0 ? probe->reset : weir_health_read_error(&probe->socket, reported);
+
+	if (error == 0) {
+		finish(probe, WEIR_PROBE_FAILED, "closed without a whole line", NULL);
+	} else {
+		fail(probe, error);
+	}
+}
+
 static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) {
 	struct weir_health_agent_check *probe = stream->data;
 
@@ -113,10 +125,8 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	if (probe->ended || bytes == 0) {
 		return;
 	}
-	if (bytes == UV_EOF) {
-		finish(probe, WEIR_PROBE_FAILED, "closed without a whole line", NULL);
-	} else if (bytes < 0) {
-		fail(probe, (int)bytes);
+	if (bytes < 0) {
+		end_line(probe, bytes);
 	} else {
 		probe->bytes += (size_t)bytes;
 		if (!take_line(probe) && probe->bytes == sizeof(probe->line)) {
@@ -138,11 +148,12 @@ static void on_connect(uv_connect_t *connect, int status) {
 	if (probe->ended) {
 		return; // closing the socket cancelled the request
 	}
-	if (status < 0) {
+	if (!weir_health_was_connected(status)) {
 		fail(probe, status);
 		return;
 	}
 	probe->connected = true;
+	probe->reset = status;
 	r = uv_read_start((uv_stream_t *)&probe->socket, allocate, on_read);
 	if (!r && question.len > 0) {
 		r = uv_write(

@@ -51,6 +51,7 @@ void weir_health_answer_init(
 	answer->enough = false;
 	answer->matched = 0;
 	answer->found = check->body[0] == '\0';
+	answer->status = 0;
 	begin_report(answer);
 	prepare(answer);
 }
@@ -94,14 +95,34 @@ static bool is_space(char c) {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-void weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes) {
+// "HTTP/1.1 200 OK", "HTTP/2 200"
+static int read_status(const char *line, size_t bytes) {
+	const char *digit = memchr(line, ' ', bytes), *end = line + bytes;
+	int status = 0;
+
+	for (int i = 0; digit != NULL && i < 3; i++) {
+		digit++;
+		if (digit == end || *digit < '0' || *digit > '9') {
+			return 0;
+		}
+		status = status * 10 + (*digit - '0');
+	}
+	return status;
+}
+
+// The headers are whole. They decide, unless a text is searched in the body of a good answer, or
+// the answer is in it (gRPC). Interim responses (1xx) are followed by another one.
+static bool is_decided(const struct weir_health_answer *answer) {
+	const struct weir_config_health_check *check = answer->check;
+	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
+
+	return check->type != WEIR_CHECK_GRPC && answer->status >= 200 && (answer->found || !good);
+}
+
+static void take_field(struct weir_health_answer *answer, const char *line, size_t bytes) {
 	const char *colon = memchr(line, ':', bytes), *value, *end = line + bytes;
 	size_t name_bytes;
 
-	if (bytes >= 5 && memcmp(line, "HTTP/", 5) == 0) {
-		begin_report(answer);
-		return;
-	}
 	if (colon == NULL) {
 		return;
 	}
@@ -123,6 +144,18 @@ void weir_health_answer_header(struct weir_health_answer *answer, const char *li
 	} else if (answer->check->orca) {
 		take_load(answer, line, bytes);
 	}
+}
+
+bool weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes) {
+	if (bytes >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+		begin_report(answer);
+		answer->status = read_status(line, bytes);
+	} else if (bytes > 0 && (line[0] == '\r' || line[0] == '\n')) {
+		answer->enough |= is_decided(answer);
+	} else {
+		take_field(answer, line, bytes);
+	}
+	return !answer->enough;
 }
 
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes) {

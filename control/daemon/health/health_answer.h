@@ -26,6 +26,7 @@ struct weir_health_answer {
 	bool enough; // nothing that follows could change the judgement
 	uint8_t matched; // first bytes of check->body that the body so far ends with
 	bool found; // check->body
+	int status; // of the last status line; 0 = not read
 	struct weir_report report; // from the headers
 	char complaint[WEIR_ORCA_WHY_BYTES]; // of the first load that was refused; "" = none was
 	int grpc_status; // -1 = none was sent
@@ -38,8 +39,9 @@ struct weir_health_answer {
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check);
 
-// A header with its end of line, or a status line: what follows belongs to another answer.
-void weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes);
+// A header with its end of line, a status line (what follows belongs to another answer), or the
+// empty line at the end of the headers. Returns whether more of the answer is wanted.
+bool weir_health_answer_header(struct weir_health_answer *answer, const char *line, size_t bytes);
 
 // The next bytes of the body. Returns whether more of it is wanted.
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes);

@@ -4,10 +4,35 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <uv.h>
 
 #include "health_probe.h"
+
+// Whether a connection was made, given the result of connecting. A backend that accepts, answers
+// and resets before the loop looks leaves ECONNRESET or EPIPE: what it sent is still to be read. A
+// refused connection is ECONNREFUSED.
+static inline bool weir_health_was_connected(int status) {
+	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
+}
+
+// Why reading a connection ended, given what libuv reports: negative errno, 0 = closed. libuv
+// reports the end, and leaves the error to be asked for, where data came before a reset.
+static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reported) {
+	socklen_t bytes = sizeof(int);
+	int error = 0, fd = -1;
+
+	if (reported != UV_EOF) {
+		return (int)reported;
+	}
+	if (uv_fileno((const uv_handle_t *)socket, &fd) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0) {
+		return -error;
+	}
+	return 0;
+}
 
 // The socket of a flow, which is the caller's from here on, or -1: it was taken already.
 static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {

@@ -11,14 +11,12 @@
 #include "health_connect.h"
 #include "health_http.h"
 #include "health_relay.h"
-#include "received.h"
 
 #define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it long before
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
 #define CA_CACHE_S 60L // parsing the system's authorities takes 10 ms
 // Without Diffie-Hellman in groups that the server chooses: one of 10,000 bits takes a second.
 #define CIPHERS "DEFAULT:!DH" // of TLS 1.2
-#define RECEIVE_BUFFER_BYTES 65536 // what has come is read soon
 
 struct weir_health_http {
 	struct weir_health_transfer transfer; // first
@@ -27,11 +25,10 @@ struct weir_health_http {
 	struct weir_probe_params params;
 	struct weir_probe_deadline deadline;
 	uv_timer_t timer;
-	struct weir_health_relay *relay; // of a probe with TLS or HTTP/2
+	struct weir_health_relay *relay;
 	struct weir_health_answer answer;
 	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // of type grpc
-	int no_socket; // negative errno: this host had no socket for it; 0 = it had
-	int fd; // curl's
+	int no_socket; // negative errno: this host had no socket for libcurl; 0 = it had
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
 };
@@ -39,8 +36,7 @@ struct weir_health_http {
 static size_t take_header(char *data, size_t size, size_t n, void *context) {
 	struct weir_health_http *http = context;
 
-	weir_health_answer_header(&http->answer, data, size * n);
-	return size * n;
+	return weir_health_answer_header(&http->answer, data, size * n) ? size * n : 0;
 }
 
 static size_t take_body(char *data, size_t size, size_t n, void *context) {
@@ -53,40 +49,11 @@ static size_t take_body(char *data, size_t size, size_t n, void *context) {
 static curl_socket_t open_socket(
 	void *context, curlsocktype purpose, struct curl_sockaddr *address) {
 	struct weir_health_http *http = context;
-	struct weir_data_path_flow *flow = http->relay == NULL ? http->params.flow : NULL;
-	int fd = flow != NULL ? weir_health_take_socket(flow)
-			      : socket(address->family, address->socktype | SOCK_CLOEXEC,
-					address->protocol);
+	int fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 
 	(void)purpose;
-	http->no_socket = fd >= 0 ? 0 : flow != NULL ? -EADDRNOTAVAIL : -errno;
-	http->fd = fd;
+	http->no_socket = fd >= 0 ? 0 : -errno;
 	return fd < 0 ? CURL_SOCKET_BAD : fd;
-}
-
-// Sockets end with a reset: no TIME_WAIT, neither here nor at the backend.
-static int set_socket(void *context, curl_socket_t socket, curlsocktype purpose) {
-	struct linger linger = {.l_onoff = 1};
-	int bytes = RECEIVE_BUFFER_BYTES;
-
-	(void)context;
-	(void)purpose;
-	setsockopt(socket, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-	setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
-	return CURL_SOCKOPT_OK;
-}
-
-// While there is more to read curl does not return, but comes by here. It skips trailers and
-// extensions of chunks, of which there may be no end.
-static int on_progress(void *context, curl_off_t total, curl_off_t now, curl_off_t upload_total,
-	curl_off_t upload_now) {
-	const struct weir_health_http *http = context;
-
-	(void)total;
-	(void)now;
-	(void)upload_total;
-	(void)upload_now;
-	return weir_received(http->fd) > WEIR_HEALTH_RECEIVED_MOST;
 }
 
 static void free_probe(uv_handle_t *handle) {
@@ -130,7 +97,7 @@ static enum weir_probe_outcome judge_memory(
 
 static enum weir_probe_outcome judge_error(
 	const struct weir_health_http *http, CURLcode code, char *detail, size_t bytes) {
-	int broken = http->relay != NULL ? weir_health_relay_error(http->relay) : 0;
+	int broken = weir_health_relay_error(http->relay);
 	long os_error = 0;
 
 	if (broken != 0) {
@@ -150,14 +117,9 @@ static enum weir_probe_outcome judge_error(
 			return weir_probe_outcome_of(-(int)os_error);
 		}
 		break;
-	case CURLE_UNRECOVERABLE_POLL: // curl looks for errors before it reads
-		snprintf(detail, bytes, "connection reset by peer");
-		return WEIR_PROBE_FAILED;
 	case CURLE_GOT_NOTHING:
 		snprintf(detail, bytes, "closed without a response");
 		return WEIR_PROBE_FAILED;
-	case CURLE_ABORTED_BY_CALLBACK:
-		return judge_excess(detail, bytes);
 	case CURLE_OUT_OF_MEMORY:
 		return judge_memory(http, detail, bytes);
 	case CURLE_UNSUPPORTED_PROTOCOL: // HTTP/0.9
@@ -177,9 +139,15 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// Nothing failed, or the probe ended the transfer itself.
+// The probe ended the transfer itself, or nothing failed. libcurl takes headers, and a body of no
+// given length, for whole when the connection ends: not so when it was reset.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
-	return code == CURLE_OK || (code == CURLE_WRITE_ERROR && http->answer.enough);
+	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
+
+	if (http->answer.enough) {
+		return code == CURLE_OK || code == CURLE_WRITE_ERROR;
+	}
+	return code == CURLE_OK && (is_grpc || weir_health_relay_error(http->relay) == 0);
 }
 
 // End a probe that is out of the engine. Nothing of it is touched after done.
@@ -370,10 +338,6 @@ static void set_callbacks(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http->error);
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, http);
-	curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, set_socket);
-	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
-	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, on_progress);
-	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, http);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, http);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
@@ -460,9 +424,6 @@ static int start(struct weir_health_http *http) {
 	if (set_options(http)) {
 		return -ENOMEM;
 	}
-	if (!has_tls(params->check) && params->check->type != WEIR_CHECK_GRPC) {
-		return start_transfer(http);
-	}
 	return weir_health_relay_start(
 		http->timer.loop, params, on_relay_connected, on_relay_failed, http, &http->relay);
 }
@@ -477,7 +438,6 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 	}
 	http->params = *params;
 	http->no_socket = 0;
-	http->fd = -1;
 	weir_health_answer_init(&http->answer, params->check);
 	r = start(http);
 	if (r) {

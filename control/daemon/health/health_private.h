@@ -37,6 +37,7 @@ struct weir_health_check {
 	struct weir_health_params *params;
 	enum weir_health_phase phase;
 	bool refused; // while QUEUED or RUNNING: in the share of failing backends
+	unsigned int cost; // while RUNNING, of WEIR_HEALTH_CONCURRENT
 	enum weir_health_verdict verdict;
 	bool far;
 	uint32_t idle_intervals; // between two checks of a backend that is told to be idle; 0 = not
@@ -74,8 +75,8 @@ struct weir_health {
 	uint64_t random; // state of the jitter
 	STAILQ_HEAD(weir_health_queue, weir_health_check)
 	queue, refused; // the latter of failing backends
-	unsigned int running, running_refused; // in descriptors; the former counts all
-	unsigned int running_max;
+	unsigned int running, running_refused; // of WEIR_HEALTH_CONCURRENT; the former counts all
+	unsigned int descriptors_max;
 };
 
 // A check's timer: it is due.

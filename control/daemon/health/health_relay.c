@@ -127,7 +127,7 @@ static void pass_on(struct direction *direction, size_t bytes) {
 // What libcurl still writes is read and dropped: closing would be an error to it, which it looks
 // for before it reads.
 static void end_server(struct weir_health_relay *relay, int error) {
-	relay->error = error;
+	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;
 	if (uv_shutdown(&relay->shutdown, relay->in.to, NULL) < 0) {
 		close_client(relay);
@@ -146,7 +146,7 @@ static void on_read(uv_stream_t *from, ssize_t bytes, const uv_buf_t *buffer) {
 	if (bytes < 0) {
 		uv_read_stop(from);
 		if (direction == &relay->in) {
-			end_server(relay, bytes != UV_EOF ? (int)bytes : 0);
+			end_server(relay, weir_health_read_error(&relay->server, bytes));
 		}
 		return;
 	}
@@ -240,8 +240,9 @@ static void on_connect(uv_connect_t *connect, int status) {
 	if (relay->is_over) {
 		return; // closing the socket cancelled the request
 	}
-	relay->is_connected = status == 0;
-	if (status == 0) {
+	relay->is_connected = weir_health_was_connected(status);
+	if (relay->is_connected) {
+		relay->error = status;
 		status = listen_for_client(relay, name, sizeof(name));
 	}
 	if (status < 0) {

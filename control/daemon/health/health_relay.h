@@ -2,10 +2,12 @@
 //
 // Relay: a connection of a probe, handed to libcurl bit by bit.
 //
-// With TLS or HTTP/2 libcurl returns only when a socket has nothing more to read: a server that
-// sends messages without data (updates of keys, empty frames), faster than they are read, would
-// keep the loop for as long as it likes. So libcurl connects to the relay, over a unix socket of
-// which each read leaves a few kilobytes at most, and what is sent in all is bounded.
+// libcurl fails when it finds that a connection was reset, or that its request cannot be sent, even
+// if a whole answer is there to be read. With TLS or HTTP/2 it returns only when a socket has
+// nothing more to read: a server that sends messages without data (updates of keys, empty frames),
+// faster than they are read, would keep the loop for as long as it likes. So libcurl connects to
+// the relay, over a unix socket of which each read leaves a few kilobytes at most, and what is sent
+// in all is bounded.
 //
 // Threads: that of the loop.
 #pragma once

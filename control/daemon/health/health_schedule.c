@@ -173,18 +173,28 @@ static void keep_detail(struct weir_health_check *check, struct news *news) {
 static unsigned int descriptors(const struct weir_health_check *check) {
 	enum weir_config_check type = check->params->check.type;
 
-	return type == WEIR_CHECK_HTTPS || type == WEIR_CHECK_GRPC ? WEIR_HEALTH_RELAY_DESCRIPTORS
-								   : 1;
+	return type == WEIR_CHECK_TCP || type == WEIR_CHECK_AGENT_CHECK
+		       ? 1
+		       : WEIR_HEALTH_RELAY_DESCRIPTORS;
+}
+
+// What a check takes of WEIR_HEALTH_CONCURRENT: 1, and more where descriptors are scarce.
+static unsigned int cost_of(const struct weir_health_check *check) {
+	unsigned int max = check->health->descriptors_max;
+	unsigned int cost = (descriptors(check) * WEIR_HEALTH_CONCURRENT + max - 1) / max;
+
+	return cost > 1 ? cost : 1;
 }
 
 static void count_start(struct weir_health_check *check) {
-	check->health->running += descriptors(check);
-	check->health->running_refused += check->refused ? descriptors(check) : 0;
+	check->cost = cost_of(check);
+	check->health->running += check->cost;
+	check->health->running_refused += check->refused ? check->cost : 0;
 }
 
 static void count_end(struct weir_health_check *check) {
-	check->health->running -= descriptors(check);
-	check->health->running_refused -= check->refused ? descriptors(check) : 0;
+	check->health->running -= check->cost;
+	check->health->running_refused -= check->refused ? check->cost : 0;
 }
 
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
@@ -272,7 +282,7 @@ static struct weir_health_queue *queue_of(struct weir_health *health, bool refus
 
 // The queue whose turn it is, or NULL: what waits has to wait.
 static struct weir_health_queue *next_queue(struct weir_health *health) {
-	unsigned int max = health->running_max, refused = health->running_refused;
+	unsigned int max = WEIR_HEALTH_CONCURRENT, refused = health->running_refused;
 	bool waiting = !STAILQ_EMPTY(&health->refused);
 
 	if (health->running >= max) {

@@ -63,7 +63,7 @@ static void on_connect(uv_connect_t *connect, int status) {
 	if (tcp->ended) {
 		return; // closing the socket cancelled the request
 	}
-	if (status < 0) {
+	if (!weir_health_was_connected(status)) {
 		finish(tcp, weir_probe_outcome_of(status), uv_strerror(status));
 		return;
 	}

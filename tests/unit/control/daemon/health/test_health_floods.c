@@ -96,7 +96,7 @@ static void give_up(int signal) {
 	_exit(1);
 }
 
-static struct result probe_flood(
+static struct result run_flood(
 	const struct flood *flood, const struct weir_config_health_check *check) {
 	struct result result = {0};
 	struct weir_probe_params params = {.address = watch_lab_address("127.0.0.1"),
@@ -124,6 +124,13 @@ static struct result probe_flood(
 	watch_lab_close(&loop);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
+	return result;
+}
+
+static struct result probe_flood(
+	const struct flood *flood, const struct weir_config_health_check *check) {
+	struct result result = run_flood(flood, check);
+
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
 	return result;
 }
@@ -154,6 +161,38 @@ TEST(floods_of_http_end_the_probe) {
 		"a header is too long");
 	assert_string_equal(probe_flood(FLOOD(CHUNKED, "1\r\na\r\n"), &check).detail,
 		"HTTP 200, body without \"never\"");
+}
+
+// The headers decide: no body is waited for, whether it is slow, endless or larger than what is
+// read.
+TEST(body_that_never_ends_decides_nothing) {
+	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
+		.status_first = 200,
+		.status_last = 399,
+		.timeout_ms = 3000,
+		.path = "/"};
+	const struct flood *const floods[] = {
+		FLOOD("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc", ""),
+		FLOOD("HTTP/1.1 200 OK\r\n\r\n", "abc"),
+		FLOOD("HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n", "abc"),
+		FLOOD(CHUNKED "1\r\na\r\n", ""),
+		FLOOD(CHUNKED "1;", "an extension "),
+	};
+
+	for (size_t i = 0; i < sizeof(floods) / sizeof(floods[0]); i++) {
+		struct result result = run_flood(floods[i], &check);
+
+		assert_string_equal(result.detail, "HTTP 200");
+		assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
+	}
+	strcpy(check.body, "never");
+	check.timeout_ms = 300;
+	assert_string_equal(probe_flood(floods[0], &check).detail, "timeout after 300 ms");
+	assert_string_equal(
+		probe_flood(floods[1], &check).detail, "HTTP 200, body without \"never\"");
+	// The status alone refuses it.
+	assert_string_equal(
+		probe_flood(FLOOD("HTTP/1.1 503 No\r\n\r\n", ""), &check).detail, "HTTP 503");
 }
 
 TEST(floods_of_grpc_end_the_probe) {
