@@ -10,6 +10,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 
+#include "ipv6_chain.h"
 #include "packet.h"
 #include "steer.h"
 
@@ -18,10 +19,9 @@
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETERPROB 12
+#define ICMP_BYTES 8 // of its header, and of no transport header less
 
-#define EXTENSIONS_MAX 8
 #define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
-#define IPV6_FRAGMENT bpf_htons(0xfff9)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
@@ -81,12 +81,14 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
 		       type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETERPROB;
 	}
-	return type == ICMPV6_ECHO_REQUEST || type < 128;
+	return type == ICMPV6_ECHO_REQUEST ||
+	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// Is a packet with this transport header at `at` ours? key holds the destination.
+// Is a packet with this transport header at `at` ours? key holds the destination. portless: a
+// fragment, or too short for any transport header.
 static __always_inline int is_ours(
-	struct weir_vip_key *key, __u8 protocol, int fragment, void *at, void *end) {
+	struct weir_vip_key *key, __u8 protocol, int portless, void *at, void *end) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 	__be16 *ports = at;
 	__u8 *type = at;
@@ -94,11 +96,11 @@ static __always_inline int is_ours(
 	if (protocol != IPPROTO_TCP && protocol != IPPROTO_UDP && protocol != icmp) {
 		return 0;
 	}
-	if (fragment) {
+	if (portless) {
 		return is_vip(key, 0, 0);
 	}
 	if (protocol == icmp) {
-		if ((void *)(type + 1) <= end && !is_icmp_for_us(protocol, *type)) {
+		if ((void *)(type + ICMP_BYTES) <= end && !is_icmp_for_us(protocol, *type)) {
 			return 0;
 		}
 		return is_vip(key, 0, 0);
@@ -127,14 +129,13 @@ static __always_inline int steer_ipv4(void *at, void *end) {
 	return is_ours(&key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end);
 }
 
-static __always_inline int is_extension(__u8 next) {
-	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS ||
-	       next == IPPROTO_FRAGMENT || next == IPPROTO_AH;
-}
-
+// Walks as weir_parse_ipv6_chain does, up to a fragment header: the dataplane gets all fragments to
+// a VIP, whatever they say that they are part of. It also gets, to drop and to count, packets that
+// end inside their chain and packets whose chain it refuses.
 static __always_inline int steer_ipv6(void *at, void *end) {
 	struct weir_vip_key key = {.family = 6};
 	struct ipv6hdr *ip = at;
+	__u32 left;
 	__u8 next;
 
 	if ((void *)(ip + 1) > end) {
@@ -145,31 +146,34 @@ static __always_inline int steer_ipv6(void *at, void *end) {
 		return is_vip(&key, 0, 0);
 	}
 	next = ip->nexthdr;
+	left = bpf_ntohs(ip->payload_len); // padding may follow in the frame
 	at = ip + 1;
 #pragma unroll
-	for (int i = 0; i < EXTENSIONS_MAX; i++) {
+	for (int i = 0; i < WEIR_IPV6_EXTENSIONS_MAX; i++) {
 		__u8 *extension = at;
+		__u32 bytes;
 
-		if (!is_extension(next)) {
-			return is_ours(&key, next, 0, at, end);
+		if (!weir_ipv6_is_extension(next)) {
+			return is_ours(&key, next, left < ICMP_BYTES, at, end);
 		}
-		if ((void *)(extension + 8) > end) {
+		if ((void *)(extension + WEIR_IPV6_EXTENSION_MIN) > end ||
+			!weir_ipv6_extension_may_be(next, i)) {
 			return is_vip(&key, 0, 0);
 		}
-		if (next == IPPROTO_FRAGMENT) {
-			// What follows a later piece's fragment header is data: look no further.
-			if (*(__be16 *)(extension + 2) & IPV6_FRAGMENT) {
-				return is_ours(&key, extension[0], 1, at, end);
-			}
-			at += 8;
-		} else if (next == IPPROTO_AH) {
-			at += (extension[1] + 2) * 4;
-		} else {
-			at += (extension[1] + 1) * 8;
+		if (next == WEIR_IPV6_FRAGMENT &&
+			*(__be16 *)(extension + 2) & bpf_htons(WEIR_IPV6_FRAGMENT_PART)) {
+			return is_vip(&key, 0, 0);
+		}
+		bytes = weir_ipv6_extension_bytes(next, extension[1]);
+		if (bytes > left) {
+			return is_vip(&key, 0, 0);
 		}
 		next = extension[0];
+		left -= bytes;
+		at += bytes;
 	}
-	return is_extension(next) ? is_vip(&key, 0, 0) : is_ours(&key, next, 0, at, end);
+	return weir_ipv6_is_extension(next) ? is_vip(&key, 0, 0)
+					    : is_ours(&key, next, left < ICMP_BYTES, at, end);
 }
 
 SEC("xdp")

@@ -50,7 +50,7 @@
 	X(CLOSED_PORT, "closed_port", "to a port of a VIP that no bind names (closed_ports)") \
 	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or lies behind the end") \
 	X(FRAGMENT_TINY, "fragment_tiny", "fragment without a whole TCP or UDP header, or of no valid length") \
-	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not come, or too long ago") \
+	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not come, was refused, or came too long ago") \
 	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes") \
 	X(BACKEND_DOWN, "backend_down", "the backend is down; RST sent to the client") \
 	X(RESET_RATE, "reset_rate", "RST suppressed by the rate limit")

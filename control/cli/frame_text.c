@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ipv6_chain.h"
+
 #define ETHERNET_BYTES 14u
 #define VLAN_BYTES 4u
 #define IPV4 0x0800 // EtherTypes
@@ -14,7 +16,6 @@
 #define IPV6_BYTES 40u
 #define TCP_BYTES 20u
 #define UDP_BYTES 8u
-#define EXTENSIONS_MAX 8
 
 // The unparsed rest of a frame.
 struct rest {
@@ -60,18 +61,6 @@ static bool read_ipv4(struct rest *rest, struct ip *ip) {
 	return (header[0] & 15u) * 4u >= IPV4_BYTES && skip(rest, (header[0] & 15u) * 4u);
 }
 
-static bool is_extension(uint8_t protocol) {
-	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
-	       protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_AH ||
-	       protocol == IPPROTO_DSTOPTS;
-}
-
-static size_t extension_bytes(uint8_t protocol, const uint8_t *header) {
-	return protocol == IPPROTO_FRAGMENT ? 8
-	       : protocol == IPPROTO_AH     ? (header[1] + 2u) * 4u
-					    : (header[1] + 1u) * 8u;
-}
-
 static bool read_ipv6(struct rest *rest, struct ip *ip) {
 	if (rest->bytes < IPV6_BYTES) {
 		return false;
@@ -81,18 +70,18 @@ static bool read_ipv6(struct rest *rest, struct ip *ip) {
 	if (!skip(rest, IPV6_BYTES)) {
 		return false;
 	}
-	for (int i = 0; i < EXTENSIONS_MAX && !ip->later; i++) {
+	for (int i = 0; i < WEIR_IPV6_EXTENSIONS_MAX && !ip->later; i++) {
 		const uint8_t *header = rest->data;
-		const size_t header_bytes =
-			rest->bytes < 8 ? 0 : extension_bytes(ip->protocol, header);
 
-		if (!is_extension(ip->protocol)) {
+		if (!weir_ipv6_is_extension(ip->protocol)) {
 			break;
 		}
-		if (header_bytes == 0 || !skip(rest, header_bytes)) {
+		if (rest->bytes < WEIR_IPV6_EXTENSION_MIN ||
+			!skip(rest, weir_ipv6_extension_bytes(ip->protocol, header[1]))) {
 			return false;
 		}
-		ip->later = ip->protocol == IPPROTO_FRAGMENT && (u16(header + 2) & 0xfff8) != 0;
+		ip->later = ip->protocol == WEIR_IPV6_FRAGMENT &&
+			    (u16(header + 2) & WEIR_IPV6_FRAGMENT_OFFSET) != 0;
 		ip->protocol = header[0];
 	}
 	return true;
@@ -133,7 +122,9 @@ static void write_tcp(struct rest *rest, char *buffer, size_t bytes) {
 static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_t bytes) {
 	char text[48];
 
-	if (ip->later) {
+	if (ip->later && weir_ipv6_is_extension(ip->protocol)) { // the first one says of what
+		snprintf(buffer, bytes, "%s, later fragment", ip->name);
+	} else if (ip->later) {
 		snprintf(
 			buffer, bytes, "%s, later fragment of protocol %u", ip->name, ip->protocol);
 	} else if (ip->protocol == IPPROTO_TCP) {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "ipv6_chain.h"
 #include "offer.h"
 #include "slow_path.h"
 
@@ -85,6 +86,17 @@ static enum weir_drop_reason reason_of(int error) {
 	return error == -ENOSPC ? WEIR_DROP_FRAGMENT_TABLE : WEIR_DROP_FRAGMENT_OVERLAP;
 }
 
+// Why a later fragment is dropped that follows no first one. Where its Next Header is an extension
+// header, the protocol is not known.
+static enum weir_drop_reason reason_alone(const struct weir_descriptor *d) {
+	uint8_t protocol = d->key.protocol;
+
+	return protocol == WEIR_PROTOCOL_TCP || protocol == WEIR_PROTOCOL_UDP ||
+			       weir_ipv6_is_extension(protocol)
+		       ? WEIR_DROP_FRAGMENT_FIRST_MISSING
+		       : WEIR_DROP_FRAGMENT;
+}
+
 static bool is_for_us(const struct weir_services_view *services, const struct weir_descriptor *d) {
 	return services->buckets != NULL &&
 	       weir_service_is_vip(services, d->key.destination, d->key.family);
@@ -145,7 +157,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 	}
 	piece = read_piece(b->pkts[i], d);
 	if (!is_sound(d, &piece, &reason)) {
-		suspect(d, reason);
+		suspect(d, reason_alone(d) == WEIR_DROP_FRAGMENT ? WEIR_DROP_FRAGMENT : reason);
 		return;
 	}
 	*fragment = (struct weir_fragment){
@@ -205,10 +217,10 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 	int r = entry == NULL ? -ENOENT : weir_fragment_cover(entry, &fragment->part);
 
 	if (r < 0) {
-		weir_burst_drop(
-			b, d, r == -ENOENT ? WEIR_DROP_FRAGMENT_FIRST_MISSING : reason_of(r));
+		weir_burst_drop(b, d, r == -ENOENT ? reason_alone(d) : reason_of(r));
 		return;
 	}
+	d->key.protocol = entry->protocol;
 	switch ((enum weir_fragment_fate)entry->fate) {
 	case WEIR_FRAGMENT_FORWARD:
 		memcpy(&d->key.source_port, &entry->ports, 4); // both
@@ -287,6 +299,7 @@ uint64_t weir_fragment_hash(
 	// A first one has ports, whatever another one of its identification had: its worker enters
 	// a flow with them.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
+		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);
 	}
 	return weir_parse_hash(&d->key, pipeline->hash_keys.seed);

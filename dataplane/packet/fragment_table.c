@@ -57,10 +57,16 @@ void weir_fragment_table_free(struct weir_fragment_table *table) {
 
 // --- lookup -------------------------------------------------------------------------------
 
+// The protocol as far as it tells datagrams apart: in IPv4 (RFC 791), not in IPv6, where only the
+// first fragment has it (RFC 8200, 4.5).
+static uint8_t protocol_of(const struct weir_flow_key *key) {
+	return (key->family & 0x0f) == 6 ? 0 : key->protocol;
+}
+
 static struct weir_fragment_entry *bucket_of(
 	struct weir_fragment_table *table, const struct weir_flow_key *key, uint32_t id) {
 	uint64_t hash = weir_hash_mix(table->secret ^ id,
-		0x9e3779b97f4a7c15ull ^ (uint64_t)key->protocol << 8 ^ key->family);
+		0x9e3779b97f4a7c15ull ^ (uint64_t)protocol_of(key) << 8 ^ key->family);
 
 	for (unsigned int i = 0; i < 16; i += 8) {
 		hash = weir_hash_mix(hash ^ weir_load64(key->source + i), table->secret | 1);
@@ -81,7 +87,8 @@ static bool is_alive(const struct weir_fragment_table *table,
 static bool is_of(
 	const struct weir_fragment_entry *entry, const struct weir_flow_key *key, uint32_t id) {
 	return entry->id == id && entry->family == key->family &&
-	       entry->protocol == key->protocol && memcmp(entry->source, key->source, 16) == 0 &&
+	       ((key->family & 0x0f) == 6 || entry->protocol == key->protocol) &&
+	       memcmp(entry->source, key->source, 16) == 0 &&
 	       memcmp(entry->destination, key->destination, 16) == 0;
 }
 

@@ -37,7 +37,7 @@ struct weir_fragment_entry { // one cache line
 	uint8_t destination[16];
 	uint32_t id;
 	uint8_t family; // 0 = free
-	uint8_t protocol;
+	uint8_t protocol; // of the first fragment
 	uint8_t fate; // enum weir_fragment_fate
 	uint8_t reason; // enum weir_drop_reason of WEIR_FRAGMENT_DROP
 	uint32_t ports; // both, as in the packet
@@ -59,7 +59,8 @@ int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t s
 void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is fine
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
-// The entry of a datagram: of addresses, protocol and family of the key, and its identification.
+// The entry of a datagram: of addresses and family of the key, in IPv4 of its protocol, and its
+// identification.
 // NULL: its first fragment has not come, or too long ago. Valid until the next call of _enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);

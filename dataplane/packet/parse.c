@@ -2,9 +2,9 @@
 #include "parse.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 
-#define EXTENSIONS_MAX 8 // headers in a chain
+#include "ipv6_chain.h"
+
 #define VLAN_TAGS_MAX 2
 
 #define NO WEIR_TCP_INVALID
@@ -174,10 +174,14 @@ static void parse_l4(
 	}
 }
 
-// A fragment. Without ports, there is a way for the others of TCP and UDP only.
+// A fragment. Only flows of TCP and UDP have a first one that others can follow. A later one of
+// IPv6 does not say what it is part of: its protocol is that of whichever header the first one
+// begins with.
 static void parse_fragment(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
-	if (d->key.protocol != WEIR_PROTOCOL_TCP && d->key.protocol != WEIR_PROTOCOL_UDP) {
+	if (!first && d->key.family == 6) {
+		d->kind = WEIR_PACKET_FRAGMENT;
+	} else if (d->key.protocol != WEIR_PROTOCOL_TCP && d->key.protocol != WEIR_PROTOCOL_UDP) {
 		suspect(d, WEIR_DROP_FRAGMENT);
 	} else if (first) {
 		parse_l4(d, ip, seed, true);
@@ -276,42 +280,30 @@ static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t rea
 	}
 }
 
-static bool is_extension(uint8_t protocol) {
-	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
-	       protocol == IPPROTO_DSTOPTS || protocol == IPPROTO_AH ||
-	       protocol == IPPROTO_FRAGMENT;
-}
-
 int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_chain *ret) {
 	struct weir_ipv6_chain chain = {.protocol = ip[6], .offset = WEIR_IPV6_BYTES};
 	uint32_t offset = WEIR_IPV6_BYTES;
 
-	for (unsigned int n = 0; is_extension(chain.protocol); n++) {
+	for (unsigned int n = 0; weir_ipv6_is_extension(chain.protocol); n++) {
 		const uint8_t *header = ip + offset;
-		uint32_t header_bytes;
+		uint32_t left = bytes - offset, header_bytes, part;
 
-		if (n == EXTENSIONS_MAX || bytes - offset < 8 ||
-			(chain.protocol == IPPROTO_HOPOPTS && n > 0)) {
+		if (n == WEIR_IPV6_EXTENSIONS_MAX || left < WEIR_IPV6_EXTENSION_MIN ||
+			!weir_ipv6_extension_may_be(chain.protocol, n)) {
 			return -EPROTO;
 		}
-		if (chain.protocol == IPPROTO_FRAGMENT) {
-			// A single fragment with offset 0 is the whole packet (RFC 6946).
-			if ((weir_load16(header + 2) & RTE_BE16(0xfff9)) != 0) {
-				if (chain.fragment) {
-					return -EPROTO;
-				}
-				chain.fragment = true;
-				chain.fragment_offset = (uint16_t)offset;
-				chain.later = (weir_load16(header + 2) & RTE_BE16(0xfff8)) != 0;
+		header_bytes = weir_ipv6_extension_bytes(chain.protocol, header[1]);
+		if (header_bytes > left) {
+			return -EPROTO;
+		}
+		part = rte_be_to_cpu_16(weir_load16(header + 2));
+		if (chain.protocol == WEIR_IPV6_FRAGMENT && (part & WEIR_IPV6_FRAGMENT_PART) != 0) {
+			if (chain.fragment) {
+				return -EPROTO;
 			}
-			header_bytes = WEIR_FRAGMENT_BYTES;
-		} else if (chain.protocol == IPPROTO_AH) {
-			header_bytes = ((uint32_t)header[1] + 2) * 4;
-		} else {
-			header_bytes = ((uint32_t)header[1] + 1) * 8;
-		}
-		if (header_bytes > bytes - offset) {
-			return -EPROTO;
+			chain.fragment = true;
+			chain.fragment_offset = (uint16_t)offset;
+			chain.later = (part & WEIR_IPV6_FRAGMENT_OFFSET) != 0;
 		}
 		chain.protocol = header[0];
 		offset += header_bytes;

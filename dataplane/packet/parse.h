@@ -91,7 +91,8 @@ void weir_parse_gather(struct rte_mbuf *m);
 // Walk IPv6 extension headers. ip: at the IPv6 header, of which `bytes` may be read.
 // Returns 0, -EPROTO (chain truncated, out of order, too long).
 struct weir_ipv6_chain {
-	uint8_t protocol; // first header that is none of the chain's
+	uint8_t protocol; // first header that is none of the chain's; of a later fragment: its Next
+			  // Header, which may be one and says nothing about the first fragment
 	bool fragment; // of a packet in several pieces
 	bool later; // not the first of them: the chain ends at the fragment header, data follows
 	uint16_t fragment_offset; // of its fragment header, from the IPv6 header

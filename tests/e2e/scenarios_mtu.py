@@ -11,6 +11,7 @@ import clients
 from lab import VIP4, VIP6, echo, make_random_file, upload, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_ports import start_with_tap
 
 NARROW = 1400
 ONE = {"web-1": 100}
@@ -226,3 +227,65 @@ def narrow_tunnel_path_ipv6(lab):
     narrow_path(lab)
     lab.start()
     go_through(lab, 6)
+
+
+# --- IPv6 fragments that begin with an extension header -------------------------------------
+
+def pieces_behind(header, payload, port):
+    """A datagram of the client whose fragmentable part begins with an extension header, in fragments of
+    a size that fits everywhere. The kernel puts such headers in front of the fragment header."""
+    from scapy.all import IPv6, IPv6ExtHdrFragment, Raw, UDP, fragment6
+    whole = (IPv6(src="2001:db8:c::2", dst=VIP6) / IPv6ExtHdrFragment(id=port) / header
+             / UDP(sport=port, dport=9000) / Raw(payload))
+    return [bytes(piece) for piece in fragment6(whole, 1280)]
+
+
+def forwarded(lab):
+    return sum(w["forwarded"] for w in lab.api("worker.show"))
+
+
+def answered(raw, receiver, header, size):
+    """Whether a datagram in such fragments comes back."""
+    payload = os.urandom(size)
+    for piece in pieces_behind(header, payload, receiver.getsockname()[1]):
+        raw.sendto(piece, (VIP6, 0, 0, 0))
+    with contextlib.suppress(TimeoutError):
+        return receiver.recv(1 << 17) == b"web-1 " + payload
+    return False
+
+
+def fragments_follow_the_first(lab):
+    from scapy.all import AH, IPv6ExtHdrDestOpt, IPv6ExtHdrRouting, PadN
+    options = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
+    with lab.client.inside():
+        raw = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        receiver = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    with contextlib.closing(raw), contextlib.closing(receiver):
+        receiver.bind(("2001:db8:c::2", 4000))
+        receiver.settimeout(1)
+        for header in (options, IPv6ExtHdrRouting(type=2, segleft=0) / options):
+            # The path MTU of the backend's answer is learnt by the first one.
+            wait_for("fragments answered", lambda h=header: answered(raw, receiver, h, 5000), 15)
+        # A backend answers these only if it has the security association.
+        before = forwarded(lab)
+        header = AH(nh=17, payloadlen=4, spi=7, seq=1, icv=b"0" * 12)
+        pieces = pieces_behind(header, os.urandom(5000), 4001)
+        for piece in pieces:
+            raw.sendto(piece, (VIP6, 0, 0, 0))
+    wait_for(f"all {len(pieces)} fragments with an authentication header forwarded",
+             lambda: forwarded(lab) >= before + len(pieces), 5)
+    wrong = {k: v for k, v in lab.drops().items() if k.startswith("fragment") or k == "ipv6_extension"}
+    assert not wrong, wrong
+
+
+@scenario(services=[echo(backends=ONE)])
+def ipv6_fragments_with_options(lab):
+    """IPv6 fragments whose data begins with an extension header go where the first one went (AF_XDP)"""
+    fragments_follow_the_first(lab)
+
+
+@scenario(start=False, lb_mtu=1500, services=[echo(backends=ONE)])
+def ipv6_fragments_with_options_tap(lab):
+    """The same with a tap device, which has no steer program"""
+    start_with_tap(lab)
+    fragments_follow_the_first(lab)

@@ -26,9 +26,11 @@ void datagrams_clear(struct datagrams *datagrams) {
 
 // --- table ------------------------------------------------------------------------------------
 
+// IPv4: source, destination, protocol and identification (RFC 791, 3.2). IPv6: without the protocol
+// (RFC 8200, 4.5).
 static bool same(const struct datagram *datagram, const struct key *key, uint32_t id) {
 	return datagram->id == id && datagram->key.family == key->family &&
-	       datagram->key.protocol == key->protocol &&
+	       (key->family == 6 || datagram->key.protocol == key->protocol) &&
 	       memcmp(datagram->key.source, key->source, 32) == 0;
 }
 
@@ -38,6 +40,7 @@ static struct datagram *slot_of(struct datagram *slots, const struct key *key, u
 	uint32_t i;
 
 	memset(portless.ports, 0, sizeof(portless.ports));
+	portless.protocol = key->family == 6 ? 0 : key->protocol;
 	hash = key_hash(&portless) ^ id * 0x9e3779b97f4a7c15ull;
 	i = (uint32_t)(hash >> 32 ^ hash) & (DATAGRAMS_MAX - 1);
 	while (slots[i].used && !same(&slots[i], key, id)) {

@@ -13,13 +13,14 @@
 enum datagram_fate { DATAGRAM_UNDECIDED, DATAGRAM_FORWARD, DATAGRAM_KERNEL, DATAGRAM_DROP };
 
 struct datagram {
-	struct key key; // that of its first fragment, with ports
+	struct key key; // that of its first fragment, with protocol and ports
 	uint32_t id;
 	uint64_t born_ms;
 	enum datagram_fate fate;
 	uint16_t backend; // of FORWARD
 	uint64_t reasons; // of DROP
 	uint8_t ports[DATAGRAM_PORTS][4]; // of the last first fragments; where entries are evicted
+	uint8_t protocols[DATAGRAM_PORTS];
 	uint32_t firsts; // how many there were
 	uint32_t end; // 0 = not known
 	uint32_t parts;

@@ -341,6 +341,7 @@ static void note_first(struct judge *judge, struct seen *seen) {
 	if (judge->plan->fragments_evicted) { // its entry may be gone, or another one
 		reasons = reason & FRAGMENT_REASONS;
 		datagram->born_ms = ms;
+		datagram->protocols[datagram->firsts % DATAGRAM_PORTS] = seen->view.key.protocol;
 		memcpy(datagram->ports[datagram->firsts++ % DATAGRAM_PORTS], seen->view.key.ports,
 			4);
 	}
@@ -395,6 +396,7 @@ static void predict_evicted(
 	predict_kernel(trial);
 	for (uint32_t i = 0; i < n && backend != WEIR_BACKEND_NONE && !trial->matched; i++) {
 		memcpy(seen->view.key.ports, datagram->ports[i], 4);
+		seen->view.key.protocol = datagram->protocols[i];
 		seen->hash = key_hash(&seen->view.key);
 		service = plan_service_of(trial->plan, &seen->view.key);
 		if (backend / PLAN_PER_SERVICE != service || !judge_is_sent(trial->plan, seen)) {
@@ -411,12 +413,13 @@ static bool judge_later(struct judge *judge, const struct judged_burst *burst, u
 	struct trial trial = trial_of(judge, burst, i);
 	struct datagram *datagram = datagrams_find(
 		&judge->datagrams, judge->plan, &seen->view, judge->now_ns / 1000000);
-	uint64_t reasons = REASON(FRAGMENT_FIRST_MISSING);
+	uint64_t reasons = seen->view.alone;
 	bool evicted = judge->plan->fragments_evicted;
 
 	if (datagram != NULL) {
 		reasons = datagram_cover(datagram, &seen->view);
 		memcpy(seen->view.key.ports, datagram->key.ports, 4);
+		seen->view.key.protocol = datagram->key.protocol;
 		seen->hash = key_hash(&seen->view.key);
 	}
 	if (evicted && datagram != NULL) {

@@ -140,14 +140,25 @@ static void view_icmp(struct view *view, uint32_t readable) {
 	}
 }
 
+static bool is_extension(uint8_t next) {
+	return next == 0 || next == 43 || next == 44 || next == 51 || next == 60;
+}
+
 // --- fragments --------------------------------------------------------------------------------
 
-// A fragment of `bytes` of data at `offset` units of 8 bytes.
+// A fragment of `bytes` of data at `offset` units of 8 bytes. The Next Header of a later one of
+// IPv6 does not say which protocol its datagram is of: it names the first header of the
+// fragmentable part, and only that of the fragment at offset 0 counts (RFC 8200, 4.5).
 static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
+	bool nameless = view->key.family == 6 && offset > 0;
+	bool flow = view->key.protocol == 6 || view->key.protocol == 17;
+
 	view->whole = false;
 	view->from = offset;
 	view->to = offset + (bytes + 7) / 8;
-	if (view->key.protocol != 6 && view->key.protocol != 17) {
+	view->alone = flow || is_extension(view->key.protocol) ? REASON(FRAGMENT_FIRST_MISSING)
+							       : REASON(FRAGMENT);
+	if (!flow && !nameless) {
 		suspect(view, REASON(FRAGMENT));
 		return;
 	}
@@ -157,6 +168,9 @@ static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	}
 	if (view->to > 8192) {
 		suspect(view, REASON(FRAGMENT_OVERLAP));
+	}
+	if (view->reasons != 0) {
+		view->reasons |= view->alone & REASON(FRAGMENT);
 	}
 }
 
@@ -248,7 +262,7 @@ static uint32_t chain(
 	uint8_t next = ip[6];
 
 	*ret_fragment = 0;
-	while (next == 0 || next == 43 || next == 44 || next == 51 || next == 60) {
+	while (is_extension(next)) {
 		uint32_t size;
 
 		if (n == CHAIN_MAX || at + 8 > bytes || (next == 0 && n > 0)) {

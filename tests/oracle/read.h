@@ -53,6 +53,7 @@ struct view {
 	bool whole; // not a fragment
 	// Of a fragment, in units of 8 bytes.
 	uint32_t id, from, to;
+	uint64_t alone; // the reason to drop a later one whose first one is not known
 	bool last;
 	bool to_vip; // an own MAC address and a VIP
 	int vip; // index, or -1

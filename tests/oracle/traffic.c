@@ -165,6 +165,7 @@ static uint32_t put_extension(struct random *r, uint8_t *to, uint8_t type, uint8
 struct fragment_field {
 	bool present, more;
 	uint32_t id, offset; // in units of 8 bytes
+	uint8_t next; // IPv6: the first header of the fragmentable part
 };
 
 static uint32_t put_ipv4(struct random *r, uint8_t *ip, const struct tuple *tuple,
@@ -213,7 +214,7 @@ static uint32_t put_ipv6(struct random *r, uint8_t *ip, const struct tuple *tupl
 					    : tuple->protocol);
 	}
 	if (fragment->present) {
-		ip[at] = tuple->protocol;
+		ip[at] = fragment->next;
 		ip[at + 1] = 0;
 		put16(ip + at + 2, fragment->offset << 3 | fragment->more);
 		put32(ip + at + 4, fragment->id);
@@ -366,6 +367,7 @@ static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 }
 
 static struct sent_datagram *pick_datagram(struct traffic *traffic) {
+	static const uint8_t types[] = {43, 51, 60};
 	struct random *r = &traffic->random;
 	struct sent_datagram *sent = &traffic->sent[random_below(r, DATAGRAMS_SENT)];
 
@@ -383,8 +385,40 @@ static struct sent_datagram *pick_datagram(struct traffic *traffic) {
 			sent->piece = 3;
 		}
 		sent->next = 0;
+		sent->chained = sent->tuple.family == 6 && chance(r, 50)
+					? (uint8_t)(1 + random_below(r, 2))
+					: 0;
+		for (uint32_t i = 0; i < sent->chained; i++) {
+			sent->chain[i] = chance(r, 3) ? 44 : types[random_below(r, 3)];
+		}
 	}
 	return sent;
+}
+
+// The Next Header of a fragment: the same in all of a datagram, as senders do, or any in the later
+// ones, as RFC 8200 permits.
+static uint8_t next_header(struct random *r, const struct sent_datagram *sent, uint32_t from) {
+	static const uint8_t any[] = {6, 17, 58, 59, 60, 43, 0, 44, 51, 50, 255};
+
+	if (from > 0 && chance(r, 10)) {
+		return any[random_below(r, sizeof(any))];
+	}
+	return sent->chained > 0 ? sent->chain[0] : sent->tuple.protocol;
+}
+
+// The beginning of the data of a first fragment. Returns its length.
+static uint32_t put_first_data(struct random *r, uint8_t *to, const struct sent_datagram *sent) {
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < sent->chained; i++) {
+		at += put_extension(r, to + at, sent->chain[i],
+			i + 1u < sent->chained ? sent->chain[i + 1] : sent->tuple.protocol);
+	}
+	put_l4(r, to + at, &sent->tuple, 0);
+	if (sent->tuple.protocol == 17) {
+		put16(to + at + 4, sent->units * 8u - at);
+	}
+	return at + 64;
 }
 
 static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
@@ -400,6 +434,7 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 		to = from + 1 + random_below(r, sent->piece);
 	}
 	fragment.offset = from;
+	fragment.next = next_header(r, sent, from);
 	fragment.more = to < sent->units;
 	bytes = (fragment.more ? to - from : sent->units > from ? sent->units - from : 1) * 8;
 	if (!fragment.more || chance(r, 3)) {
@@ -410,14 +445,12 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 	header = put_ip(r, ip, &sent->tuple, &fragment);
 	if (from == 0) {
 		uint8_t whole[128];
+		uint32_t first;
 
 		fill(r, whole, sizeof(whole));
-		put_l4(r, whole, &sent->tuple, 0);
-		if (sent->tuple.protocol == 17) {
-			put16(whole + 4, sent->units * 8u);
-		}
+		first = put_first_data(r, whole, sent);
 		fill(r, ip + header, bytes);
-		memcpy(ip + header, whole, bytes < 64 ? bytes : 64);
+		memcpy(ip + header, whole, bytes < first ? bytes : first);
 	} else {
 		fill(r, ip + header, bytes);
 	}

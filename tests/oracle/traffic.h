@@ -25,6 +25,8 @@ struct sent_datagram { // that is being sent in fragments
 	uint16_t units; // of 8 bytes
 	uint16_t piece; // units of a fragment
 	uint16_t next; // unit
+	uint8_t chain[2]; // IPv6: extension headers at the beginning of the fragmentable part
+	uint8_t chained; // how many
 };
 
 struct traffic {

@@ -3,11 +3,16 @@
 import struct
 
 from scapy.all import (
+    AH,
     ICMP,
     IP,
     IPOption,
     IPv6,
+    IPv6ExtHdrDestOpt,
     IPv6ExtHdrFragment,
+    IPv6ExtHdrHopByHop,
+    IPv6ExtHdrRouting,
+    PadN,
     Raw,
     TCP,
     UDP,
@@ -226,7 +231,7 @@ def test_fragments_without_their_first_are_dropped(lab):
 
 
 def test_datagrams_are_told_apart(lab):
-    """By identification, addresses and protocol: what differs in one of them has no first one."""
+    """By identification, addresses and, in IPv4, protocol: what differs has no first one."""
     first, second = pieces4(2000, 7)[:2]
     for key, value in (("id", 8), ("src", "203.0.113.8"), ("proto", 6)):
         other = second.copy()
@@ -237,6 +242,66 @@ def test_datagrams_are_told_apart(lab):
     first, second = pieces6(2000, 7)[:2]
     second[IPv6ExtHdrFragment].id = 8
     check_dropped(lab.run(config(), [first, second])[1], "fragment_first_missing")
+
+
+OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
+
+
+def test_ipv6_fragments_that_begin_with_another_header(lab):
+    """The fragment header names the first header of the fragmentable part, which only the first
+    fragment has; the protocol comes behind it."""
+    made = config(service(backends=MANY, policy={"name": "round-robin"}))
+    tcp = TCP(sport=9, dport=80, flags="A")
+    chains = [
+        (None, OPTIONS / UDP(sport=9, dport=80)),
+        (None, AH(nh=17, payloadlen=4, spi=1, seq=1, icv=b"0" * 12) / UDP(sport=9, dport=80)),
+        (None, AH(nh=6, payloadlen=4, spi=1, seq=1, icv=b"0" * 12) / tcp),
+        (None, IPv6ExtHdrRouting() / OPTIONS / UDP(sport=9, dport=80)),
+        (OPTIONS, OPTIONS / UDP(sport=9, dport=80)),
+        (IPv6ExtHdrHopByHop(), AH(nh=60, payloadlen=1, spi=1, seq=1) / OPTIONS / tcp),
+    ]
+    for before, behind in chains:
+        head = IPv6(src=CLIENT6, dst=VIP6)
+        head = head / before.copy() if before else head
+        whole = head / IPv6ExtHdrFragment(id=7) / behind / Raw(pattern(4000))
+        first, *others = fragment6(whole, 1280)
+        for order in (others, others[::-1]):
+            run = lab.run(made, [first, *order, head / behind / b"short"])
+            for verdict in run:
+                check_forwarded(verdict, MANY[int(run[0].backend[1:])])
+        run = lab.run(made, [others[0], first, *others])
+        check_dropped(run[0], "fragment_first_missing")
+        expect_equal(run.totals["forwarded"], 1 + len(others), "forwarded")
+
+
+def test_the_next_header_of_later_ipv6_fragments_does_not_count(lab):
+    """Only that of the first one does (RFC 8200, 4.5)."""
+    first, *others = pieces6(9000)
+    for piece, nh in zip(others, (6, 58, 59, 60, 0, 44, 50, 255)):
+        piece[IPv6ExtHdrFragment].nh = nh
+    run = lab.run(config(), [first, *others])
+    for verdict in run:
+        check_forwarded(verdict, BACKEND4)
+    for verdict, reason in zip(
+        lab.run(config(), others), ("first_missing", None, None, *["first_missing"] * 3)
+    ):
+        check_dropped(verdict, f"fragment_{reason}" if reason else "fragment")
+
+
+def test_a_first_ipv6_fragment_has_its_whole_chain(lab):
+    """RFC 7112: else the protocol and the ports could be in any of them."""
+    head = IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(id=7, m=1, nh=60)
+    long = bytes(IPv6ExtHdrDestOpt(nh=17, options=[PadN(optdata=b"\0" * 60)]))
+    later = raw6(64, pattern(64), False, 7, 60)
+    for data, reason in (
+        (long[:8], "ipv6_extension"),
+        (long[:56], "ipv6_extension"),
+        (bytes(IPv6ExtHdrDestOpt(nh=17)), "fragment_tiny"),
+        (bytes(IPv6ExtHdrDestOpt(nh=58)) + bytes(56), "fragment"),
+    ):
+        run = lab.run(config(), [head / Raw(data), later])
+        check_dropped(run[0], reason)
+        check_dropped(run[1], "fragment_first_missing")
 
 
 def raw4(offset, data, more=True, number=5, proto=17):

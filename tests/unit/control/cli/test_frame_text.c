@@ -53,6 +53,11 @@ static const struct {
 	CASE(MACS "\x86\xdd" IPV6("\0\x08", "\x3c") "\6\xff\1\4\0\0\0\0", "IPv6, truncated", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\6\0\0\x09\0\0\0\1",
 		"IPv6, later fragment of protocol 6", 6),
+	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\x3c\0\0\x09\0\0\0\1", "IPv6, later fragment",
+		6), // of options, and of what follows them in the first one
+	CASE(MACS "\x86\xdd" IPV6("\0\x24", "\x2c") "\x3c\0\0\1\0\0\0\1"
+						    "\6\0\1\4\0\0\0\0" TCP("\2"),
+		"TCP SYN seq 77, no data", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x08", "\x3a") "\x80\0", "ICMPv6 type 128 code 0", 6),
 #undef CASE
 };

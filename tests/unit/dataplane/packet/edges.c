@@ -63,6 +63,25 @@ CHAIN(fragment_first, 6, 6, 0, 0, 1, 0, 0, 0, 9);
 CHAIN(fragment_later, 6, 6, 0, 0, 8, 0, 0, 0, 9);
 CHAIN(fragment_middle, 6, 6, 0, 5, 1, 0, 0, 0, 8);
 CHAIN(hop_fragment, 6, 44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 1, 0, 0, 0, 9);
+// The fragmentable part begins with another extension header.
+#define FRAGMENT(next, offset, id) (next), 0, (offset) >> 8, (offset) & 255, 0, 0, 0, (id)
+CHAIN(first_options, 6, FRAGMENT(60, 1, 31), 6, 0, 1, 4, 0, 0, 0, 0);
+CHAIN(first_auth, 6, FRAGMENT(51, 1, 32), 6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7,
+	8, 9, 10, 11, 12);
+CHAIN(first_routing_options, 17, FRAGMENT(43, 1, 33), 60, 0, 0, 0, 0, 0, 0, 0, 17, 0, 1, 4, 0, 0, 0,
+	0);
+CHAIN(first_options_icmp, 58, FRAGMENT(60, 1, 34), 58, 0, 1, 4, 0, 0, 0, 0);
+CHAIN(first_options_cut, 6, FRAGMENT(60, 1, 35), 6, 9, 1, 4, 0, 0, 0, 0);
+CHAIN(first_first, 6, FRAGMENT(44, 1, 36), FRAGMENT(6, 1, 37));
+CHAIN(first_hop, 6, FRAGMENT(0, 1, 38), 6, 0, 1, 4, 0, 0, 0, 0);
+CHAIN(options_first_options, 6, 44, 0, 1, 4, 0, 0, 0, 0, FRAGMENT(60, 1, 39), 6, 0, 1, 4, 0, 0, 0,
+	0);
+CHAIN(later_options, 60, FRAGMENT(60, 0x101, 40));
+CHAIN(later_auth, 51, FRAGMENT(51, 0x101, 41));
+CHAIN(later_fragment, 44, FRAGMENT(44, 0x101, 42));
+CHAIN(later_hop, 0, FRAGMENT(0, 0x101, 43));
+CHAIN(later_icmp, 58, FRAGMENT(58, 0x101, 44));
+CHAIN(later_esp, 50, FRAGMENT(50, 0x101, 45));
 CHAIN(hop_huge, 6, 6, 255, 1, 4, 0, 0, 0, 0);
 CHAIN(hop_none, 59, 59, 0, 1, 4, 0, 0, 0, 0);
 CHAIN(hop_esp, 50, 50, 0, 1, 4, 0, 0, 0, 0);
@@ -322,6 +341,34 @@ const struct edge edges[] = {
 	{"IPv6 later fragment", {TCP6, EXT(44, fragment_later)}, DROP(FRAGMENT_TINY)},
 	{"IPv6 middle fragment", {TCP6, .payload = 4, EXT(44, fragment_middle)},
 		DROP(FRAGMENT_FIRST_MISSING)},
+	{"first fragment of options and TCP", {TCP6, .payload = 4, EXT(44, first_options)},
+		FORWARD},
+	{"first fragment of authentication and TCP", {TCP6, .payload = 4, EXT(44, first_auth)},
+		FORWARD},
+	{"first fragment of two headers and UDP",
+		{UDP6, .payload = 16, EXT(44, first_routing_options)}, FORWARD},
+	{"options around a fragment header", {TCP6, .payload = 4, EXT(60, options_first_options)},
+		FORWARD},
+	{"first fragment of options and ICMPv6", {ECHO6, EXT(44, first_options_icmp)},
+		DROP(FRAGMENT)},
+	{"first fragment that ends in options", {TCP6, .payload = 4, EXT(44, first_options_cut)},
+		DROP(IPV6_EXTENSION)},
+	{"fragment of a fragment", {TCP6, .payload = 4, EXT(44, first_first)},
+		DROP(IPV6_EXTENSION)},
+	{"first fragment of hop-by-hop options", {TCP6, .payload = 4, EXT(44, first_hop)},
+		DROP(IPV6_EXTENSION)},
+	{"later fragment of options", {TCP6, .payload = 4, EXT(44, later_options)},
+		DROP(FRAGMENT_FIRST_MISSING)},
+	{"later fragment of authentication", {TCP6, .payload = 4, EXT(44, later_auth)},
+		DROP(FRAGMENT_FIRST_MISSING)},
+	{"later fragment of a fragment", {TCP6, .payload = 4, EXT(44, later_fragment)},
+		DROP(FRAGMENT_FIRST_MISSING)},
+	{"later fragment of hop-by-hop options", {TCP6, .payload = 4, EXT(44, later_hop)},
+		DROP(FRAGMENT_FIRST_MISSING)},
+	{"later fragment of ICMPv6", {TCP6, .payload = 4, EXT(44, later_icmp)}, DROP(FRAGMENT)},
+	{"later fragment of ESP", {TCP6, .payload = 4, EXT(44, later_esp)}, DROP(FRAGMENT)},
+	{"later fragment of ESP, not for us",
+		{TCP6, .payload = 4, EXT(44, later_esp), .destination = frame_stranger6}, KERNEL},
 	{"hop-by-hop, then a fragment", {TCP6, EXT(0, hop_fragment)}, DROP(FRAGMENT_TINY)},
 	{"IPv6 fragment, not for us",
 		{TCP6, EXT(44, fragment_first), .destination = frame_stranger6}, KERNEL},
