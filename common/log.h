@@ -32,14 +32,14 @@ enum weir_log_level {
 	X(backend, "WEIR_BACKEND") \
 	X(port, "WEIR_PORT") \
 	X(worker, "WEIR_WORKER") \
-	X(state, "WEIR_STATE") /*the new state*/ \
+	X(state, "WEIR_STATE") /* the new state */ \
 	X(reason, "WEIR_REASON") \
-	X(command, "WEIR_COMMAND") /*client of the control socket*/ \
-	X(object, "WEIR_OBJECT") /*of the client's command*/ \
+	X(command, "WEIR_COMMAND") /* client of the control socket */ \
+	X(object, "WEIR_OBJECT") /* of the client's command */ \
 	X(before, "WEIR_BEFORE") \
 	X(after, "WEIR_AFTER") \
 	X(outcome, "WEIR_OUTCOME") \
-	X(peer_uid, "WEIR_PEER_UID") /*user of the client*/ \
+	X(peer_uid, "WEIR_PEER_UID") /* user of the client */ \
 	X(peer_gid, "WEIR_PEER_GID") \
 	X(peer_pid, "WEIR_PEER_PID")
 
@@ -53,7 +53,7 @@ struct weir_log_fields { // NULL or "" = none
 #define WEIR_LOG_FORMATS(X) \
 	X(AUTO, "auto", "to the journal if stderr is connected to it, else text") \
 	X(TEXT, "text", "time, level and message") \
-	X(JSON, "a JSON object per line", "an object per line")
+	X(JSON, "json", "an object per line")
 
 enum weir_log_format { // as configured
 #define X(name, key, text) WEIR_LOG_FORMAT_##name,

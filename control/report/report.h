@@ -17,15 +17,15 @@
 	X(SERVICE_MEDIAN, service_median_ms, 86400000.0) \
 	X(BUSY_TIME, busy_time_ms, 86400000.0) /* mean of busy_count requests */ \
 	X(BUSY_COUNT, busy_count, 1e15) /* of busy_time_ms; absent = 1 */ \
-	X(REQUESTS, requests_per_second, 1e12) /*all requests, including failed ones*/ \
+	X(REQUESTS, requests_per_second, 1e12) /* all requests, including failed ones */ \
 	X(ERRORS, errors_per_second, 1e12) \
 	X(UTILIZATION, utilization, 1e6) /* 1 = fully used */ \
 	X(ACTIVE, active_requests, 1e9) /* requests in progress */ \
-	X(QUEUE, accept_queue, 1e9) /*connections in the accept queue*/ \
+	X(QUEUE, accept_queue, 1e9) /* connections in the accept queue */ \
 	X(QUEUE_LIMIT, accept_queue_limit, 1e9) \
-	X(CPUS, cpus, 1e6) /*CPUs available to it; 0.5 = half of one*/ \
+	X(CPUS, cpus, 1e6) /* CPUs available to it; 0.5 = half of one */ \
 	X(CPU_MHZ, cpu_mhz, 1e6) \
-	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /*over all balancers; 0 = none*/ \
+	X(MAX_ACTIVE, max_active_flows, 4294967295.0) /* over all balancers; 0 = none */ \
 	X(WEIGHT_PERCENT, weight_percent, 1e6) /* of the configured weight */ \
 	X(WEIGHT, weight, 1e6) /* instead of the configured weight */
 

@@ -25,9 +25,9 @@ struct weir_import_place {
 
 // X(NAME, "in the report")
 #define WEIR_IMPORT_KINDS(X) \
-	X(LEFT_OUT, "left out") /*no counterpart*/ \
-	X(DIFFERS, "differs") /*a counterpart with different behaviour*/ \
-	X(ADJUST, "adjust") /*the operator must decide*/
+	X(LEFT_OUT, "left out") /* no counterpart */ \
+	X(DIFFERS, "differs") /* a counterpart with different behaviour */ \
+	X(ADJUST, "adjust") /* the operator must decide */
 
 enum weir_import_kind {
 #define X(name, text) WEIR_IMPORT_##name,
