@@ -20,17 +20,15 @@
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	const char *file = doctor->options->key_file;
-	struct weir_agent_user user = {.uid = (uid_t)-1};
+	struct weir_run_as run_as = {.uid = geteuid()};
 	struct weir_agent_keys keys = {0};
 	char why[256] = "";
 	int r;
 
-	(void)weir_agent_user_find(NULL, &user, why, sizeof(why));
+	(void)weir_privileges_resolve(NULL, NULL, NULL, &run_as, why, sizeof(why));
 	why[0] = '\0';
 	r = weir_agent_crypto_start();
-	r = r ? r
-	      : weir_agent_keys_read(file, user.uid != (uid_t)-1 ? user.uid : geteuid(), &keys, why,
-			sizeof(why));
+	r = r ? r : weir_agent_keys_read(file, run_as.uid, &keys, why, sizeof(why));
 	weir_agent_keys_wipe(&keys);
 	if (r == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, file, "is valid");

@@ -2,13 +2,12 @@
 #include "meter_helper.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/capability.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "helper_process.h"
 #include "privileges.h"
 
 struct message { // from the helper; a loaded program comes with its descriptor
@@ -36,11 +35,14 @@ static int send_answer(int fd, const struct message *message, int passed) {
 	return sendmsg(fd, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-// The child's loop: one byte per request, one message per answer.
-static void serve(int fd, const struct weir_meter_params *params) {
+// The child: one byte asks, one message answers.
+static void serve(int fd, const void *params) {
+	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 	struct weir_meter_program *program = NULL;
 	char request;
 
+	// A capability that cannot be kept was not there; the error of loading says so.
+	(void)weir_privileges_keep(kept, 2);
 	while (read(fd, &request, 1) == 1) {
 		struct message message = {0};
 
@@ -59,45 +61,8 @@ static void serve(int fd, const struct weir_meter_params *params) {
 	weir_meter_unload(program);
 }
 
-static void be_helper(int fd, const struct weir_meter_params *params) {
-	prctl(PR_SET_NAME, "weir-agent-bpf");
-	signal(SIGTERM,
-		SIG_IGN); // sent to the whole process group; the parent decides when the helper
-			  // ends
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
-	// A failure needs no report here: the privilege was absent, or loading reports the error.
-	(void)weir_agent_privileges_keep_bpf();
-	serve(fd, params);
-}
-
 int weir_meter_helper_start(const struct weir_meter_params *params, int *ret) {
-	int fds[2], r;
-	pid_t child;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
-		return -errno;
-	}
-	child = fork();
-	if (child < 0) {
-		r = -errno;
-		close(fds[0]);
-		close(fds[1]);
-		return r;
-	}
-	if (child == 0) {
-		close(fds[0]);
-		be_helper(fds[1], params);
-		_exit(0);
-	}
-	close(fds[1]);
-	if (fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
-		r = -errno;
-		close(fds[0]);
-		return r;
-	}
-	*ret = fds[0];
-	return 0;
+	return weir_helper_start("weir-agent-bpf", serve, params, ret);
 }
 
 int weir_meter_helper_ask(int fd, bool load) {

@@ -259,7 +259,7 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 	const struct weir_steal_helper_params params = {
 		.ports = service->options->ports,
 		.port_count = service->options->port_count,
-		.user = &service->user,
+		.user = &service->run_as,
 		.parents = service->meter.helper,
 	};
 	int r;
@@ -267,7 +267,7 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 	if (!service->options->allow_steal) {
 		return 0;
 	}
-	if (!weir_agent_privileges_has_net_admin()) {
+	if (!weir_privileges_has(CAP_NET_ADMIN)) {
 		snprintf(why, why_bytes,
 			"--allow-steal needs CAP_NET_ADMIN; run as root, or with "
 			"config/systemd/weir-agent-steal.conf");
@@ -284,7 +284,8 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 // All steps that need root, then drop privileges.
 static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
-	int r = weir_agent_user_find(options->user, &service->user, why, why_bytes);
+	int r = weir_privileges_resolve(
+		options->user, NULL, NULL, &service->run_as, why, why_bytes);
 
 	if (r == 0) { // before sockets and keys exist: the helpers must not inherit them, or hold
 		      // the port
@@ -294,9 +295,8 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 		r = start_steal_helper(service, why, why_bytes);
 	}
 	if (r == 0) {
-		uid_t owner = service->user.uid != (uid_t)-1 ? service->user.uid : geteuid();
-
-		r = weir_agent_keys_read(options->key_file, owner, &service->keys, why, why_bytes);
+		r = weir_agent_keys_read(
+			options->key_file, service->run_as.uid, &service->keys, why, why_bytes);
 		if (r == -ENOENT) {
 			snprintf(why, why_bytes,
 				"--key-file: %s does not exist; copy it from the balancers, or "
@@ -308,7 +308,7 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 		r = open_sockets(service, why, why_bytes);
 	}
 	if (r == 0) {
-		r = weir_agent_privileges_drop(&service->user);
+		r = weir_privileges_drop(&service->run_as);
 		if (r) {
 			snprintf(why, why_bytes, "cannot drop privileges: %s", strerror(-r));
 		}

@@ -73,7 +73,7 @@ struct weir_service {
 	const struct weir_agent_options *options;
 	struct weir_log *log;
 	struct weir_log_limit *log_limit; // its filter
-	struct weir_agent_user user;
+	struct weir_run_as run_as;
 	struct weir_agent_keys keys;
 	struct weir_datagrams datagrams;
 	struct weir_cpu_source cpu;

@@ -2,13 +2,14 @@
 #include "steal_helper.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/capability.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "helper_process.h"
+#include "privileges.h"
 
 static uint64_t now_ms(void) {
 	struct timespec now;
@@ -56,20 +57,16 @@ static void serve(
 	}
 }
 
-static void be_helper(int fd, const struct weir_steal_helper_params *params) {
+static void be_helper(int fd, const void *context) {
+	static const cap_value_t kept[] = {CAP_NET_ADMIN};
+	const struct weir_steal_helper_params *params = context;
 	struct weir_steal_helper_answer failed = {.step = WEIR_STEAL_HELPER_PRIVILEGES};
 	struct weir_handshakes handshakes;
 
-	prctl(PR_SET_NAME, "weir-agent-net");
-	signal(SIGTERM,
-		SIG_IGN); // sent to the whole process group; the parent decides when the helper
-			  // ends
-	signal(SIGINT, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
 	if (params->parents >= 0) {
 		close(params->parents);
 	}
-	failed.error = weir_agent_privileges_keep_net_admin(params->user);
+	failed.error = weir_privileges_become(params->user, kept, 1);
 	if (failed.error == 0) {
 		failed.step = WEIR_STEAL_HELPER_SOCKET;
 		failed.error = weir_handshakes_open(&handshakes);
@@ -82,32 +79,7 @@ static void be_helper(int fd, const struct weir_steal_helper_params *params) {
 }
 
 int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *ret) {
-	int fds[2], r;
-	pid_t child;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
-		return -errno;
-	}
-	child = fork();
-	if (child < 0) {
-		r = -errno;
-		close(fds[0]);
-		close(fds[1]);
-		return r;
-	}
-	if (child == 0) {
-		close(fds[0]);
-		be_helper(fds[1], params);
-		_exit(0);
-	}
-	close(fds[1]);
-	if (fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
-		r = -errno;
-		close(fds[0]);
-		return r;
-	}
-	*ret = fds[0];
-	return 0;
+	return weir_helper_start("weir-agent-net", be_helper, params, ret);
 }
 
 int weir_steal_helper_ask(int fd, const struct weir_steal_helper_request *request) {

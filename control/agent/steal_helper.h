@@ -16,7 +16,7 @@
 struct weir_steal_helper_params {
 	const uint16_t *ports; // VIP ports, host order; others are refused
 	uint32_t port_count;
-	const struct weir_agent_user *user; // user to switch to
+	const struct weir_run_as *user; // user to switch to
 	int parents; // a descriptor of the parent that the helper must close, or -1
 };
 

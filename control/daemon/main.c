@@ -262,7 +262,8 @@ int main(int argc, char **argv) {
 		return check_dataplane(options.run_dir);
 	}
 	weir_log_open(&log, options.log_format);
-	if (weir_privileges_resolve(options.user, options.group, &run_as, why, sizeof(why)) < 0 ||
+	if (weir_privileges_resolve(options.user, options.group, WEIR_GROUP_DEFAULT, &run_as, why,
+		    sizeof(why)) < 0 ||
 		weir_account_group("admin-group", options.admin_group, WEIR_ADMIN_GROUP_DEFAULT,
 			&admin_group, why, sizeof(why)) < 0) {
 		weir_log_plain(&log, "weir-control: %s", why);

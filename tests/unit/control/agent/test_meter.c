@@ -341,13 +341,13 @@ static struct weir_meter_answer answer_of(int helper) {
 
 // As weir-agent does it: the helper loads, and a process without any capability reads.
 static void read_as_nobody(const struct weir_meter_params *params) {
-	struct weir_agent_user nobody = {.uid = 65534, .gid = 65534};
+	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
 	struct weir_meter_answer answer;
 	int helper;
 
 	assert_int_equal(weir_meter_helper_start(params, &helper), 0);
-	assert_int_equal(weir_agent_privileges_drop(&nobody), 0);
+	assert_int_equal(weir_privileges_drop(&nobody), 0);
 	assert_int_equal(setuid(0), -1);
 	assert_int_equal(weir_meter_helper_ask(helper, true), 0);
 	answer = answer_of(helper);

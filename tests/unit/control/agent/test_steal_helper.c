@@ -31,7 +31,7 @@ static int take(int fd, struct weir_steal_helper_answer *ret) {
 
 static int start(int *ret) {
 	static const uint16_t ports[] = {80};
-	static const struct weir_agent_user user = {.uid = NOBODY, .gid = NOBODY};
+	static const struct weir_run_as user = {.uid = NOBODY, .gid = NOBODY, .change = true};
 	const struct weir_steal_helper_params params = {
 		.ports = ports, .port_count = 1, .user = &user, .parents = -1};
 

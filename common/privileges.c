@@ -30,10 +30,11 @@ static const struct group *find_group(const char *name) {
 	return entry == NULL && weir_account_number(name, &gid) ? getgrgid(gid) : entry;
 }
 
-static int resolve_as_root(const char *user, const char *group, struct weir_run_as *run_as,
-	char *why, size_t why_bytes) {
+static int resolve_as_root(const char *user, const char *group, const char *default_group,
+	struct weir_run_as *run_as, char *why, size_t why_bytes) {
 	const struct passwd *entry = find_user(user != NULL ? user : WEIR_USER_DEFAULT);
 	const struct group *members;
+	const char *group_name;
 
 	if (entry == NULL && user == NULL) {
 		entry = find_user(FALLBACK_USER);
@@ -46,7 +47,8 @@ static int resolve_as_root(const char *user, const char *group, struct weir_run_
 	run_as->uid = entry->pw_uid;
 	run_as->gid = entry->pw_gid;
 	snprintf(run_as->user, sizeof(run_as->user), "%s", entry->pw_name);
-	members = find_group(group != NULL ? group : WEIR_GROUP_DEFAULT);
+	group_name = group != NULL ? group : default_group;
+	members = group_name != NULL ? find_group(group_name) : NULL;
 	if (members == NULL && group != NULL) {
 		snprintf(why, why_bytes, "--group %s: no such group", group);
 		return -ENOENT;
@@ -74,7 +76,7 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 	}
 	if ((entry != NULL && entry->pw_uid != run_as->uid) ||
 		(members != NULL && members->gr_gid != run_as->gid)) {
-		snprintf(why, why_bytes, "--user and --group need root");
+		snprintf(why, why_bytes, "--%s needs root", user != NULL ? "user" : "group");
 		return -EPERM;
 	}
 	entry = getpwuid(run_as->uid);
@@ -84,11 +86,12 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 	return 0;
 }
 
-int weir_privileges_resolve(
-	const char *user, const char *group, struct weir_run_as *ret, char *why, size_t why_bytes) {
+int weir_privileges_resolve(const char *user, const char *group, const char *default_group,
+	struct weir_run_as *ret, char *why, size_t why_bytes) {
 	struct weir_run_as run_as = {0};
-	int r = geteuid() == 0 ? resolve_as_root(user, group, &run_as, why, why_bytes)
-			       : resolve_as_user(user, group, &run_as, why, why_bytes);
+	int r = geteuid() == 0
+			? resolve_as_root(user, group, default_group, &run_as, why, why_bytes)
+			: resolve_as_user(user, group, &run_as, why, why_bytes);
 
 	if (r == 0) {
 		*ret = run_as;
@@ -96,29 +99,58 @@ int weir_privileges_resolve(
 	return r;
 }
 
-static int drop_capabilities(void) {
-	cap_t none = cap_init();
+// The capabilities kept, and no others, for good.
+static int set_capabilities(const cap_value_t *kept, int count) {
+	cap_t set = cap_init();
 	int r = 0;
 
-	if (none == NULL) {
+	if (set == NULL) {
 		return -ENOMEM;
 	}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
-		cap_set_proc(none) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+	if (count > 0 && (cap_set_flag(set, CAP_PERMITTED, count, kept, CAP_SET) ||
+				 cap_set_flag(set, CAP_EFFECTIVE, count, kept, CAP_SET))) {
 		r = -errno;
 	}
-	cap_free(none);
+	if (r == 0 &&
+		(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+			cap_set_proc(set) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)) {
+		r = -errno;
+	}
+	cap_free(set);
 	return r;
 }
 
-int weir_privileges_drop(const struct weir_run_as *run_as) {
-	if (run_as->change) {
-		if (setgroups(0, NULL) < 0 ||
-			setresgid(run_as->gid, run_as->gid, run_as->gid) < 0 ||
-			setresuid(run_as->uid, run_as->uid, run_as->uid) < 0) {
-			return -errno;
-		}
+int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *kept, int count) {
+	if (count > 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0) {
+		return -errno;
+	}
+	if (run_as->change &&
+		(setgroups(0, NULL) < 0 || setresgid(run_as->gid, run_as->gid, run_as->gid) < 0 ||
+			setresuid(run_as->uid, run_as->uid, run_as->uid) < 0)) {
+		return -errno;
 	}
 	// Asked for --user root: that is still without root's capabilities.
-	return drop_capabilities();
+	return set_capabilities(kept, count);
+}
+
+int weir_privileges_keep(const cap_value_t *kept, int count) {
+	return set_capabilities(kept, count);
+}
+
+int weir_privileges_drop(const struct weir_run_as *run_as) {
+	return weir_privileges_become(run_as, NULL, 0);
+}
+
+bool weir_privileges_has(cap_value_t capability) {
+	cap_flag_value_t value = CAP_CLEAR;
+	cap_t set = cap_get_proc();
+
+	if (set == NULL) {
+		return false;
+	}
+	if (cap_get_flag(set, capability, CAP_PERMITTED, &value) < 0) {
+		value = CAP_CLEAR;
+	}
+	cap_free(set);
+	return value == CAP_SET;
 }

@@ -69,8 +69,8 @@ TEST(privileges_are_dropped_for_good) {
 	struct weir_run_as run_as;
 	char why[256];
 
-	assert_int_equal(weir_privileges_resolve(
-				 geteuid() == 0 ? "nobody" : NULL, NULL, &run_as, why, sizeof(why)),
+	assert_int_equal(weir_privileges_resolve(geteuid() == 0 ? "nobody" : NULL, NULL, NULL,
+				 &run_as, why, sizeof(why)),
 		0);
 	assert_int_equal(run_as.change, geteuid() == 0);
 	assert_int_equal(in_child(&run_as), 0);
@@ -82,11 +82,13 @@ TEST(privileges_root_by_name_keeps_no_capability) {
 
 	if (geteuid() != 0) {
 		assert_int_equal(
-			weir_privileges_resolve("root", NULL, &run_as, why, sizeof(why)), -EPERM);
-		assert_non_null(strstr(why, "need root"));
+			weir_privileges_resolve("root", NULL, NULL, &run_as, why, sizeof(why)),
+			-EPERM);
+		assert_non_null(strstr(why, "needs root"));
 		return;
 	}
-	assert_int_equal(weir_privileges_resolve("root", "root", &run_as, why, sizeof(why)), 0);
+	assert_int_equal(
+		weir_privileges_resolve("root", "root", NULL, &run_as, why, sizeof(why)), 0);
 	assert_int_equal(run_as.uid, 0);
 	assert_int_equal(in_child(&run_as), 0);
 }
@@ -96,7 +98,7 @@ TEST(privileges_default_is_weir_else_nobody) {
 	struct weir_run_as run_as;
 	char why[256];
 
-	assert_int_equal(weir_privileges_resolve(NULL, NULL, &run_as, why, sizeof(why)), 0);
+	assert_int_equal(weir_privileges_resolve(NULL, NULL, "weir", &run_as, why, sizeof(why)), 0);
 	if (geteuid() != 0) {
 		assert_int_equal(run_as.uid, geteuid());
 		return;
@@ -115,14 +117,18 @@ TEST(privileges_unknown_names_are_refused) {
 	char why[256];
 
 	assert_int_equal(
-		weir_privileges_resolve("no-such-user", NULL, &run_as, why, sizeof(why)), -ENOENT);
+		weir_privileges_resolve("no-such-user", NULL, NULL, &run_as, why, sizeof(why)),
+		-ENOENT);
 	assert_string_equal(why, "--user no-such-user: no such user");
 	assert_int_equal(
-		weir_privileges_resolve(NULL, "no-such-group", &run_as, why, sizeof(why)), -ENOENT);
+		weir_privileges_resolve(NULL, "no-such-group", NULL, &run_as, why, sizeof(why)),
+		-ENOENT);
 	assert_string_equal(why, "--group no-such-group: no such group");
 	// Beyond what an account can have: not that of the lower 32 bits, which is root.
 	assert_int_equal(
-		weir_privileges_resolve("4294967296", NULL, &run_as, why, sizeof(why)), -ENOENT);
+		weir_privileges_resolve("4294967296", NULL, NULL, &run_as, why, sizeof(why)),
+		-ENOENT);
 	assert_int_equal(
-		weir_privileges_resolve(NULL, "4294967296", &run_as, why, sizeof(why)), -ENOENT);
+		weir_privileges_resolve(NULL, "4294967296", NULL, &run_as, why, sizeof(why)),
+		-ENOENT);
 }
