@@ -4,20 +4,20 @@ from collections import Counter
 
 from scapy.all import IP, IPv6, TCP, UDP
 
-from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, service
+from lab import (CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, service,
+                 tcp_frames)
 from outer import check_forwarded
 
 SECOND = 10**9
 FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
 
 
-def flows(count, flags="S", first=0):
-    """TCP packets of `count` different flows."""
-    return [
-        IP(src=f"203.0.{n >> 8 & 255}.{n & 255}", dst=VIP4)
-        / TCP(sport=1024 + n % 60000, dport=80, flags=flags)
-        for n in range(first, first + count)
-    ]
+def flows(count, flags="S", first=0, data=b""):
+    """Frames of TCP packets of `count` different flows."""
+    return tcp_frames(
+        IP(src=CLIENT4, dst=VIP4) / TCP(sport=1, dport=80, flags=flags) / data,
+        [(f"203.0.{n >> 8 & 255}.{n & 255}", 1024 + n % 60000) for n in range(first, first + count)],
+    )
 
 
 def shares(run):

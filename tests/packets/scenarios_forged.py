@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Forged packets: what they take from the flow table, and what clients notice of them."""
-from scapy.all import IP, IPv6, TCP, UDP, Raw
+from scapy.all import IP, IPv6, TCP, UDP
 
 from lab import VIP4, VIP6, config, expect, expect_equal, service
 from scenarios_choose import FOUR, SECOND, flows
@@ -13,7 +13,7 @@ def round_robin(**more):
 
 
 def data(count, first=0):
-    return [packet / Raw(b"GET /") for packet in flows(count, "PA", first)]
+    return flows(count, "PA", first, b"GET /")
 
 
 def datagrams(count, first=0):

@@ -25,6 +25,7 @@ from lab import (
     expect,
     expect_equal,
     service,
+    tcp_frames,
 )
 from outer import check_forwarded, check_reset
 
@@ -297,8 +298,8 @@ def test_resets_are_limited(lab):
     """10,000 a second; what exceeds them is dropped, and its flow gets one later."""
     made = of(on_backend_down="reset")
     count = 15000
-    ports = range(1024, 1024 + count)
-    packets = [tcp("S", n) for n in ports] + [tcp("A", n) for n in ports]
+    sources = [(CLIENT4, 1024 + n) for n in range(count)]
+    packets = tcp_frames(tcp("S"), sources) + tcp_frames(tcp("A"), sources)
     down = [word for n in range(3) for word in ("--maintenance", f"web/b{n}@{2 * count + 1}")]
     run = lab.run(made, packets + packets[count:], down, step_ns=1000)
     last = run[2 * count :]
