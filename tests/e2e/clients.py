@@ -235,11 +235,20 @@ class Udp:
         self.sock.close()
 
 
-class Download:
-    """One curl that downloads a file and hashes it, in the background."""
+HELD_AFTER = 8 << 20  # bytes
 
-    def __init__(self, namespace, host, path, timeout=300):
-        self.head = tempfile.NamedTemporaryFile()
+
+class Download:
+    """One curl that downloads a file and hashes it, in the background.
+
+    One that is held reads 8 MB, and the rest in finish(): of a file of 24 MB much is still with the
+    server until then, however long that takes.
+    """
+
+    def __init__(self, namespace, host, path, timeout=300, held=False):
+        self.head, self.go_on = tempfile.NamedTemporaryFile(), threading.Event()
+        if not held:
+            self.go_on.set()
         self.timeout, self.sha256, self.size, self.exit = timeout, "", 0, None
         with namespace.inside():
             self.process = subprocess.Popen(
@@ -254,6 +263,8 @@ class Download:
         while block := self.process.stdout.read(1 << 20):
             digest.update(block)
             self.size += len(block)
+            if self.size >= HELD_AFTER:
+                self.go_on.wait()
         self.sha256 = digest.hexdigest()
         self.exit = self.process.wait()
 
@@ -269,10 +280,12 @@ class Download:
 
     def finish(self):
         """Wait for the end. Returns (curl's exit status, bytes, sha256)."""
+        self.go_on.set()
         self.thread.join(self.timeout)
         return self.exit, self.size, self.sha256
 
     def stop(self):
+        self.go_on.set()
         if self.process.poll() is None:
             self.process.kill()
         self.thread.join()

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--list] [NAME...]
+"""Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--short] [--list] [NAME...]
 
 Each function of scenarios_*.py marked @scenario is one test with a lab of its own, several run at
 once. NAME may be a prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n> failed"; exit 0 when none
@@ -169,15 +169,16 @@ class Running:
 
 
 def run_all(chosen, build, jobs):
-    """Run scenarios, `jobs` at once; those marked alone one by one afterwards. Yields each that has
-    ended. Whatever ends this ends the scenarios first."""
-    waiting = [item for item in chosen if not item.alone], [item for item in chosen if item.alone]
+    """Run scenarios, `jobs` at once; afterwards those that run in pairs, then those that run alone.
+    Yields each that has ended. Whatever ends this ends the scenarios first."""
     running = []
     try:
-        for items, at_once in zip(waiting, (jobs, 1)):
+        for at_once in (None, 2, 1):
+            items = [item for item in chosen if item.at_once == at_once]
+            most = min(at_once or jobs, jobs)
             while items or running:
-                while items and len(running) < at_once:
-                    place = min(set(range(at_once)) - {each.place for each in running})
+                while items and len(running) < most:
+                    place = min(set(range(most)) - {each.place for each in running})
                     running.append(Running(items.pop(0), build, place))
                 for each in [each for each in running if each.ended()]:
                     running.remove(each)
@@ -196,10 +197,11 @@ def main():
     parser.add_argument("--build", default="build", help="meson build directory (build)")
     parser.add_argument("--jobs", type=int, default=JOBS, metavar="N",
                         help=f"scenarios at once, but those that measure time ({JOBS})")
+    parser.add_argument("--short", action="store_true", help="those of the short form of scripts/test")
     parser.add_argument("--list", action="store_true", help="name the scenarios and end")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenario, prefix or pattern")
     options = parser.parse_args()
-    chosen = select(options.names)
+    chosen = [item for item in select(options.names) if item.short or not options.short]
     if options.list:
         for item in chosen:
             print(f"{item.name:44} {item.summary}")

@@ -44,7 +44,7 @@ def address(packet):
             ".".join(map(str, frame[30:34])), int.from_bytes(frame[l4 + 2:l4 + 4], "big"))
 
 
-@scenario(services=[web(), lines(policy={"name": "round-robin"})])
+@scenario(short=True, services=[web(), lines(policy={"name": "round-robin"})])
 def capture_follows_a_connection(lab):
     """each packet of one connection, as it came, with the backend that answers"""
     with clients.Load(lab.client, VIP4) as load:  # other packets, which are not asked for

@@ -16,7 +16,7 @@ from netns import sh, wait_for
 from scenario import scenario
 
 
-@scenario(services=[web(), lines()])
+@scenario(short=True, services=[web(), lines()])
 def s3_control_killed_20_times_under_load(lab):
     """Control dies by SIGKILL 20 times at random moments: 0 failed requests, 0 moved flows"""
     lab.weirctl("backend", "drain", "web/web-4")
@@ -48,7 +48,7 @@ def s3_control_killed_20_times_under_load(lab):
     assert ids == {(b["service"], b["name"]): b["id"] for b in lab.backends()}
 
 
-@scenario(services=[web(), lines(), echo()])
+@scenario(short=True, services=[web(), lines(), echo()])
 def s4_dataplane_restarts(lab):
     """The dataplane dies by SIGKILL and comes back: service returns, control is not touched"""
     pid = lab.programs["control"].pid
@@ -123,7 +123,7 @@ def second_dataplane_is_refused(lab):
     assert clients.curl_batch(lab.client, VIP4, 20).ok == 20
 
 
-@scenario(services=[web()])
+@scenario(short=True, services=[web()])
 def both_end_on_sigterm(lab):
     """SIGTERM ends both with status 0; sockets and the XDP program are gone"""
     def xdp():

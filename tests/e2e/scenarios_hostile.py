@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Forged packets beside flows and clients that are real.
 
-WEIR_FLOOD_SECONDS sets how long each flood lasts (default 3).
+WEIR_FLOOD_SECONDS sets how long each flood lasts (default 2).
 """
 import contextlib
 import os
@@ -12,7 +12,7 @@ from lab import VIP4, echo, web
 from netns import sh, wait_for
 from scenario import scenario
 
-SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "3"))
+SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "2"))
 FLOWS = 100_000
 CHUNK = 1_000
 CONNECTIONS = 16  # of wrk

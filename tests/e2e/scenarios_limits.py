@@ -40,7 +40,7 @@ def worker_sum(lab, counter):
     return sum(w[counter] for w in lab.api("worker.show"))
 
 
-@scenario(services=[lines(), web()], config=SMALL_TABLE)
+@scenario(short=True, services=[lines(), web()], config=SMALL_TABLE)
 def syn_flood_evicts_no_established_flow(lab):
     """20,000 SYNs from nowhere into a table of 1,024 flows: open connections stay, new ones work"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
@@ -75,7 +75,7 @@ def full_table_refuses_nobody(lab):
             line.close()
 
 
-@scenario(services=[lines()])
+@scenario(short=True, services=[lines()])
 def broken_packets_are_counted_drops(lab):
     """Invalid flags, bad lengths, lone fragments are dropped and counted by reason; service continues"""
     line = clients.Line(lab.client, VIP4)

@@ -14,7 +14,7 @@ from scenario import scenario
 from scenarios_metrics import http
 
 
-@scenario(vlan=True, services=[web(), upload()])
+@scenario(short=True, vlan=True, services=[web(), upload()])
 def vlan_tagged_port(lab):
     """A port in VLAN 100, static gateway: requests and an upload, IPv4 and IPv6"""
     for vip in (VIP4, VIP6):
@@ -35,7 +35,7 @@ def ask_for_whole_upload(lab, size=16 << 20):
         assert (received, seen) == (size, digest), f"{name} got {received} bytes, {seen}"
 
 
-@scenario(two_armed=True, services=[web(), upload()])
+@scenario(short=True, two_armed=True, services=[web(), upload()])
 def two_armed(lab):
     """Clients behind one port, backends behind another"""
     for vip in (VIP4, VIP6):
@@ -61,7 +61,7 @@ def check_received_once(lab):
     wait_for("a sample", lambda: came <= plotted() < came + 100, 20, 0.5)
 
 
-@scenario(workers={"cores": [0, 1, 1]}, services=[web(), lines()])
+@scenario(short=True, workers={"cores": [0, 1, 1]}, services=[web(), lines()])
 def several_workers_by_distributor(lab):
     """One queue, three workers: the software distributor spreads flows and keeps them in place"""
     result = clients.curl_batch(lab.client, VIP4, 300)

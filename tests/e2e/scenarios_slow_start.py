@@ -72,7 +72,7 @@ def check_ramp(load, since, name):
     print(f"{name}: {text}; ", end="", flush=True)
 
 
-@scenario(services=[ramped(OTHERS)], alone=True, start=False)
+@scenario(services=[ramped(OTHERS)], pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
     """A backend that a reload adds gets the part of its share that the ramp says, each second"""
     start(lab)
@@ -83,7 +83,7 @@ def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
         check_ramp(load, healthy_since(lab), "weighted-round-robin")
 
 
-@scenario(services=[ramped(BACKENDS)], config=QUICK, alone=True, start=False)
+@scenario(services=[ramped(BACKENDS)], config=QUICK, pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_returns(lab):
     """The same with a backend that refused for a while, by weights, load and service times"""
     servers = start(lab)

@@ -47,7 +47,7 @@ def subset_replaces_a_member_and_keeps_flows(lab):
     dead, *others = before
     downloads = {}
     for _ in range(100):
-        download = clients.Download(lab.client, VIP4, "/slow/long")
+        download = clients.Download(lab.client, VIP4, "/files/long", held=True)
         name = download.backend()
         if name in others and name not in downloads:
             downloads[name] = download

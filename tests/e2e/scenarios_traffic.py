@@ -16,7 +16,7 @@ def all_served(result, count, backends=BACKENDS):
     assert set(result.served) == set(backends), f"served by {dict(result.served)}"
 
 
-@scenario()
+@scenario(short=True)
 def http_over_ipv4(lab):
     """200 requests with curl to the IPv4 VIP, every backend serves some"""
     all_served(clients.curl_batch(lab.client, VIP4, 200), 200)
@@ -30,7 +30,7 @@ def http_over_ipv6(lab):
     all_served(clients.curl_batch(lab.client, VIP6, 200), 200)
 
 
-@scenario()
+@scenario(short=True)
 def backends_see_address_and_port_of_the_client(lab):
     """Each backend logs the client's own address and port, IPv4 and IPv6: no PROXY, no TOA"""
     for vip, client in ((VIP4, "192.0.2.2"), (VIP6, "2001:db8:c::2")):
@@ -43,7 +43,7 @@ def backends_see_address_and_port_of_the_client(lab):
             asked.add(name)
 
 
-@scenario(services=[web(backends=[
+@scenario(short=True, services=[web(backends=[
     {"name": "web-1", "address": backend_address(1, 4)},
     {"name": "web-2", "address": backend_address(2, 6)},
     {"name": "web-3", "address": backend_address(3, 4)},
@@ -54,7 +54,7 @@ def ipip_all_four_mixes(lab):
         all_served(clients.curl_batch(lab.client, vip, 100), 100)
 
 
-@scenario(services=[echo()])
+@scenario(short=True, services=[echo()])
 def udp_flow_stays_on_its_backend(lab):
     """80 UDP sessions of 20 datagrams: each stays where it began, every backend has some"""
     for vip in (VIP4, VIP6):
@@ -69,7 +69,7 @@ def udp_flow_stays_on_its_backend(lab):
         assert seen == set(BACKENDS), seen
 
 
-@scenario()
+@scenario(short=True)
 def download_1mb(lab):
     """1 MB downloads from every backend arrive intact, IPv4 and IPv6"""
     digest = lab.make_file("1mb", 1 << 20)
@@ -107,14 +107,14 @@ def upload_256mb(lab):
 
 
 @scenario(alone=True)
-def wrk_200_connections_for_30_s(lab):
-    """200 concurrent connections with wrk for 30 s, 0 errors"""
+def wrk_200_connections(lab):
+    """200 concurrent connections with wrk for 10 s, 0 errors"""
     with lab.client.inside():
-        out = sh("wrk", "-t", "2", "-c", "200", "-d", "30s", "--timeout", "5s", "--latency",
+        out = sh("wrk", "-t", "2", "-c", "200", "-d", "10s", "--timeout", "5s", "--latency",
                  f"http://{VIP4}/")
     assert "Socket errors" not in out and "Non-2xx" not in out, out
     done = int(re.search(r"(\d+) requests in", out).group(1))
-    assert done > 10000, out
+    assert done > 1000, out
     assert not lab.drops(), lab.drops()
 
 
@@ -132,7 +132,7 @@ def wrk_new_connections(lab):
     assert int(re.search(r"(\d+) requests in", out).group(1)) > 500, out
 
 
-@scenario()
+@scenario(short=True)
 def echo_request_to_vip_is_answered(lab):
     """ping to the VIPs: the balancer answers; another address gets no reply from it"""
     for vip in (VIP4, VIP6):
@@ -142,7 +142,7 @@ def echo_request_to_vip_is_answered(lab):
              lambda: sum(w["replied"] for w in lab.api("worker.show")) == 10, 2)
 
 
-@scenario(lb_mtu=1500, services=[upload(), web()])
+@scenario(short=True, lb_mtu=1500, services=[upload(), web()])
 def too_big_packet_is_reported(lab):
     """No room for the outer header: an ICMP error, and the upload continues with smaller packets"""
     path = lab.dir + "/upload"

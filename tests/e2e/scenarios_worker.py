@@ -133,7 +133,7 @@ def end_under_strace(lab, strace):
     assert len(strace.calls()) > before, "strace saw no system call of a worker that ends"
 
 
-@scenario(alone=True, start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
+@scenario(short=True, alone=True, start=False, lb_mtu=1500, workers=POLL, services=[web(), lines(), echo()],
           config=SHORT_FLOWS)
 def s1_no_system_call(lab):
     """strace on a worker that polls a memif port, under load: no system call (S1)"""
