@@ -10,6 +10,7 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "checks.h"
 #include "daemon_private.h"
 
 #define TICK_MS WEIR_BUCKET_TICK_MS
@@ -92,7 +93,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 			"weir-dataplane restarted: its new settings are active");
 	}
 	if (adopting) {
-		weir_watch_forget(daemon->watch); // what is checked goes by ids: they may be others
+		// What is checked goes by ids: they may be others.
+		weir_health_configure(daemon->health, NULL, 0);
+		weir_asked_agents_forget(daemon->asked_agents);
 		weir_flow_steals_forget(daemon->flow_steals);
 	}
 	daemon->segment = segment;
@@ -226,8 +229,9 @@ static void on_second(uv_timer_t *timer) {
 	weir_log_limit_tick(daemon->log_limit);
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	daemon->dirty |= weir_outliers_second(daemon->outliers, weir_daemon_now_ns() / NS_PER_MS);
-	weir_watch_pace(daemon->watch);
-	weir_watch_second(daemon->watch);
+	weir_checks_pace(daemon->health, daemon->tables);
+	weir_asked_agents_second(daemon->asked_agents);
+	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due) {
@@ -307,27 +311,42 @@ static void start_handles(struct weir_daemon *daemon) {
 	uv_signal_start(&daemon->interrupt, on_stop, SIGINT);
 }
 
-static int ask_steal(void *context, const struct weir_agents_steal *steal) {
+static void on_health(
+	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail) {
 	struct weir_daemon *daemon = context;
 
-	return weir_watch_ask_steal(daemon->watch, steal);
+	weir_states_judge(daemon->states, backend, verdict, detail);
 }
 
-static void on_steal_ended(void *context, uint64_t token, enum weir_agent_steal_result result) {
+static void on_report(
+	void *context, uint16_t backend, const struct weir_report *report, const char *source) {
 	struct weir_daemon *daemon = context;
 
-	weir_flow_steals_answer(daemon->flow_steals, token, result);
+	weir_reports_take(daemon->reports, backend, report, source);
 }
 
-static int create_steals(struct weir_daemon *daemon) {
-	const struct weir_flow_steals_agents agents = {.ask = ask_steal, .context = daemon};
-	int r = weir_flow_steals_create(&daemon->loop, daemon->log, &daemon->mailboxes,
-		weir_watch_reports(daemon->watch), &agents, &daemon->flow_steals);
+// What is known of backends, and where it comes from.
+static int create_backends(struct weir_daemon *daemon) {
+	uv_loop_t *loop = &daemon->loop;
+	int r = weir_states_create(daemon->log, on_changed, daemon, &daemon->states);
 
 	if (r == 0) {
-		weir_watch_tell_steals(daemon->watch, on_steal_ended, daemon);
+		r = weir_reports_create(
+			daemon->states, daemon->estimates, on_changed, daemon, &daemon->reports);
 	}
-	return r;
+	if (r == 0) {
+		r = weir_health_create(loop, on_health, on_report, daemon, &daemon->health);
+	}
+	if (r == 0) {
+		r = weir_asked_agents_create(
+			loop, daemon->log, daemon->health, daemon->reports, &daemon->asked_agents);
+	}
+	if (r < 0) {
+		return r;
+	}
+	daemon->agents = weir_asked_agents_of(daemon->asked_agents);
+	return weir_next_hops_create(loop, daemon->log, daemon->states, daemon->health, on_changed,
+		daemon, &daemon->next_hops);
 }
 
 // What asks workers for a client of the control socket.
@@ -374,13 +393,12 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "health checks, agents and neighbours";
-	r = weir_watch_create(
-		&daemon->loop, log, daemon->estimates, on_changed, daemon, &daemon->watch);
+	r = create_backends(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
 	failed = "outliers";
-	r = weir_outliers_create(log, weir_watch_states(daemon->watch), &daemon->outliers);
+	r = weir_outliers_create(log, daemon->states, &daemon->outliers);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -395,7 +413,8 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "steals of flows";
-	r = create_steals(daemon);
+	r = weir_flow_steals_create(&daemon->loop, log, &daemon->mailboxes, daemon->reports,
+		daemon->agents, &daemon->flow_steals);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -410,6 +429,19 @@ close_loop:
 log_failure:
 	weir_log_write(log, WEIR_LOG_ERROR, "cannot start: %s: %s", failed, strerror(-r));
 	return r;
+}
+
+static void on_data_path_lost(void *context, const char *device) {
+	struct weir_daemon *daemon = context;
+
+	weir_log_write(daemon->log, WEIR_LOG_ERROR,
+		"device %s is gone: health checks via the data path have no result until "
+		"weir-control is restarted",
+		device);
+}
+
+int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel) {
+	return weir_health_set_data_path(daemon->health, tunnel, on_data_path_lost);
 }
 
 void weir_daemon_run(struct weir_daemon *daemon) {
@@ -434,7 +466,11 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_flow_lists_free(daemon->flow_lists);
 	weir_captures_free(daemon->captures);
 	weir_steals_free(daemon->steals);
-	weir_watch_free(daemon->watch);
+	weir_next_hops_free(daemon->next_hops);
+	weir_asked_agents_free(daemon->asked_agents);
+	weir_health_free(daemon->health);
+	weir_reports_free(daemon->reports);
+	weir_states_free(daemon->states);
 	weir_flow_steals_free(daemon->flow_steals);
 	for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
 		uv_close(handles[i], NULL);

@@ -2,9 +2,9 @@
 //
 // Daemon: connects the parts of weir-control on one loop. Data flow:
 //
-//   dataplane_link --segment--> tables <--changes-- watch (health, agents, next hops), api_*,
+//   dataplane_link --segment--> tables <--changes-- states, reports, next hops, api_*,
 //                                                  estimates
-//   signals, api_config --> reload --> tables, watch        api_* --questions--> all
+//   signals, api_config --> reload --> tables, checks       api_* --questions--> all
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //   workers --counters, owners of buckets--> steals --requests--> workers
 //
@@ -15,6 +15,7 @@
 
 #include <uv.h>
 
+#include "asked_agents.h"
 #include "audit.h"
 #include "captures.h"
 #include "comparison.h"
@@ -24,15 +25,18 @@
 #include "flow_lists.h"
 #include "flow_lookup.h"
 #include "flow_steals.h"
+#include "health.h"
 #include "log_limit.h"
 #include "mailboxes.h"
+#include "next_hops.h"
 #include "outliers.h"
 #include "recent.h"
 #include "reload.h"
+#include "reports.h"
 #include "samples.h"
+#include "states.h"
 #include "steals.h"
 #include "tables.h"
-#include "watch.h"
 
 struct weir_daemon {
 	uv_loop_t loop;
@@ -42,7 +46,12 @@ struct weir_daemon {
 	const char *user; // who we run as, for messages
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;
-	struct weir_watch *watch;
+	struct weir_states *states;
+	struct weir_reports *reports;
+	struct weir_health *health;
+	struct weir_asked_agents *asked_agents;
+	struct weir_agents *agents; // of asked_agents
+	struct weir_next_hops *next_hops;
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;
 	struct weir_flow_lists *flow_lists;
@@ -66,6 +75,7 @@ struct weir_daemon {
 	char config_why[320]; // why it could not; "" = it is applied
 	char publish_why[128]; // why the last publication failed; "" = it did not
 	bool steer_due; // the VIP maps are to be looked at again
+	char steer_why[272]; // why they were not updated, as logged; "" = they were
 	uint64_t last_publish_us; // how long the last publication took
 	uint64_t published_ns; // when it was over
 	uint64_t last_grace_us; // from it until every worker had seen it
@@ -84,6 +94,9 @@ struct weir_daemon {
 // 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
+// Send health checks via the data path by this tunnel, which is the daemon's from here on. Returns
+// 0 or negative errno.
+int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
 // Run until SIGTERM or SIGINT. Tells systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);

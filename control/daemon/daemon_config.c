@@ -4,16 +4,50 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "checks.h"
 #include "daemon_private.h"
+#include "steer_map.h"
 
 #define COLLECT_MS 50
 #define RETRY_NS 1000000000ull // without memory
 #define REASON_BYTES 320
 
+// Returns 0 or negative errno (logged; to be tried again).
+static int steer(struct weir_daemon *daemon) {
+	const struct weir_handover *handover = daemon->handover;
+	struct weir_steer_map_changes changes;
+	char why[256] = "", text[sizeof(daemon->steer_why)];
+	int r;
+
+	if (handover->vip_maps == 0) {
+		daemon->steer_why[0] = '\0';
+		return 0;
+	}
+	r = weir_steer_map_update(handover->vip_map_fd, handover->vip_maps,
+		weir_reload_config(daemon->reload), &changes, why, sizeof(why));
+	if (r < 0) {
+		if (why[0] == '\0') {
+			snprintf(why, sizeof(why), "%s", strerror(-r));
+		}
+		snprintf(text, sizeof(text), "XDP VIP maps: %s", why);
+		if (strcmp(text, daemon->steer_why) != 0) {
+			weir_log_write(daemon->log, WEIR_LOG_ERROR, "%s", text);
+		}
+		memcpy(daemon->steer_why, text, sizeof(text));
+		return r;
+	}
+	daemon->steer_why[0] = '\0';
+	if (changes.added + changes.deleted > 0) {
+		weir_log_write(daemon->log, WEIR_LOG_INFO,
+			"XDP VIP maps: %u added, %u deleted, %u in total", changes.added,
+			changes.deleted, changes.keys);
+	}
+	return 0;
+}
+
 void weir_daemon_steer(struct weir_daemon *daemon) {
 	if (daemon->handover != NULL) {
-		daemon->steer_due = weir_watch_steer(daemon->watch, daemon->handover,
-					    weir_reload_config(daemon->reload)) < 0;
+		daemon->steer_due = steer(daemon) < 0;
 	}
 }
 
@@ -33,7 +67,7 @@ static int follow(struct weir_daemon *daemon, const struct weir_config *config) 
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"out of memory: service times and weights of some backends are unknown");
 	}
-	weir_watch_follow(daemon->watch);
+	weir_asked_agents_follow(daemon->asked_agents);
 	if (daemon->segment == NULL || !weir_estimates_measures(daemon->estimates)) {
 		uv_timer_stop(&daemon->collect);
 	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {
@@ -52,10 +86,41 @@ static bool may_pass(int error) {
 	       error == -EAGAIN;
 }
 
+// In this order: each goes by what those before it have noted. Returns 0 or negative errno.
+static int configure_checks(struct weir_daemon *daemon, const struct weir_config *config) {
+	int r = weir_states_configure(daemon->states, daemon->tables, config);
+
+	if (r == 0) {
+		r = weir_reports_configure(daemon->reports, daemon->tables, config);
+	}
+	if (r == 0) {
+		r = weir_checks_configure(daemon->health, daemon->states, daemon->tables, config);
+	}
+	return r < 0 ? r
+		     : weir_asked_agents_configure(daemon->asked_agents, daemon->tables, config);
+}
+
+// Returns 0 or negative errno (logged).
+static int configure_backends(struct weir_daemon *daemon, const struct weir_config *config) {
+	int checks = configure_checks(daemon, config);
+	int next_hops = weir_next_hops_configure(daemon->next_hops, daemon->tables, config);
+
+	daemon->steer_why[0] = '\0'; // to be logged again
+	if (checks < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "cannot update the health checks: %s",
+			strerror(-checks));
+	}
+	if (next_hops < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR, "cannot update the next hops: %s",
+			strerror(-next_hops));
+	}
+	return checks < 0 ? checks : next_hops;
+}
+
 // All that goes by the configuration beside the tables. Where one fails the others follow, and all
 // are tried again.
 static void follow_all(struct weir_daemon *daemon, const struct weir_config *config) {
-	bool again = may_pass(weir_watch_configure(daemon->watch, daemon->tables, config));
+	bool again = may_pass(configure_backends(daemon, config));
 	int r;
 
 	weir_steals_configure(daemon->steals, config->workers.steal);

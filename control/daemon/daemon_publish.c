@@ -4,6 +4,7 @@
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
+#include "checks.h"
 #include "daemon_private.h"
 
 #define GRACE_LOOK_MS 1
@@ -81,7 +82,8 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 	}
 	return daemon->config_why[0] != '\0'    ? daemon->config_why
 	       : daemon->publish_why[0] != '\0' ? daemon->publish_why
-						: weir_watch_unsteered(daemon->watch);
+	       : daemon->steer_why[0] != '\0'   ? daemon->steer_why
+						: NULL;
 }
 
 static void note_failure(struct weir_daemon *daemon, int error) {
@@ -116,7 +118,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	if (daemon->segment == NULL) {
 		// Everything is published again once a dataplane is attached.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
-		weir_watch_pace(daemon->watch);
+		weir_checks_pace(daemon->health, daemon->tables);
 		return -ENOTCONN;
 	}
 	r = weir_tables_publish(daemon->tables);
@@ -130,7 +132,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 		weir_daemon_note_publication(daemon, started);
 	}
 	// The set of backends in use may have changed.
-	weir_watch_pace(daemon->watch);
+	weir_checks_pace(daemon->health, daemon->tables);
 	return weir_tables_config(daemon->tables) != NULL ? 0 : -EAGAIN;
 }
 

@@ -126,12 +126,12 @@ static void close_sockets(struct sockets *sockets) {
 }
 
 // Give them to who uses them.
-static int hand_over(struct sockets *sockets, struct weir_watch *watch, struct weir_log *log) {
+static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct weir_log *log) {
 	int r = 0;
 
-	weir_watch_listen(watch, &sockets->path_mtu);
+	weir_next_hops_listen(daemon->next_hops, &sockets->path_mtu);
 	if (sockets->tunnel.device >= 0) {
-		r = weir_watch_set_data_path(watch, &sockets->tunnel);
+		r = weir_daemon_set_data_path(daemon, &sockets->tunnel);
 	}
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR,
@@ -195,7 +195,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		goto close_api_socket;
 	}
-	r = hand_over(&sockets, daemon.watch, log);
+	r = hand_over(&sockets, &daemon, log);
 	if (r == 0) {
 		r = serve(&daemon, &socket, admin_group, log);
 	}

@@ -53,6 +53,11 @@ struct weir_agents_steal { // whether this TCP flow may leave this backend
 	uint64_t token; // the caller's: comes back as it is
 };
 
+// How a request has ended. steal: as it was asked, valid during the call. result: the agent's, or
+// WEIR_AGENT_STEAL_NO_RESULT (no answer in time, which means no).
+typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
+	enum weir_agent_steal_result result, uint32_t duration_ms);
+
 // None of them may configure or free.
 struct weir_agents_events {
 	// An answer was taken, asked for or not.
@@ -62,11 +67,6 @@ struct weir_agents_events {
 		const char *detail, uint32_t duration_ms);
 	// WEIR_AGENT_SILENT_PROBES in a row were not answered, after one that was.
 	void (*gone)(void *context, uint16_t backend);
-	// Once for each request that weir_agents_ask_steal took. steal: as it was asked, valid
-	// during the call. result: the agent's, or WEIR_AGENT_STEAL_NO_RESULT (no answer in time,
-	// which means no). May ask again. NULL if nobody asks.
-	void (*steal_ended)(void *context, const struct weir_agents_steal *steal,
-		enum weir_agent_steal_result result, uint32_t duration_ms);
 	void *context;
 };
 
@@ -128,11 +128,15 @@ void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool a
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
 
 // Ask the agent of a backend whether a flow may be moved; copied. It is sent in the next turn of
-// the loop, and steal_ended comes once, after timeout_ms at the latest (later if the loop is busy).
-// Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT (no agent), -ENOKEY (no keys), -EAGAIN
-// (the agent did not answer the last probe, or was not heard for WEIR_AGENTS_STEAL_HEARD_MS),
-// -EALREADY (it is asked about this flow), -EBUSY (WEIR_AGENTS_STEALS_MAX are in flight).
+// the loop, and weir_agents_steal_ended comes once, after timeout_ms at the latest (later if the
+// loop is busy). Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT (no agent), -ENOKEY (no
+// keys), -EAGAIN (the agent did not answer the last probe, or was not heard for
+// WEIR_AGENTS_STEAL_HEARD_MS), -EALREADY (it is asked about this flow), -EBUSY
+// (WEIR_AGENTS_STEALS_MAX are in flight).
 int weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
+// Who is called at the end of each request that was taken. May ask again. Before the first request.
+void weir_agents_on_steal_ended(
+	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents);
 
 // Returns 0, -ENOENT (no agent).

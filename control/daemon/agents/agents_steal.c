@@ -24,6 +24,8 @@ struct steal {
 
 struct weir_agents_steals {
 	struct weir_agents *agents;
+	weir_agents_steal_ended ended;
+	void *context; // of it
 	uv_timer_t timer;
 	uint32_t in_flight;
 	struct steal steal[WEIR_AGENTS_STEALS_MAX];
@@ -41,9 +43,7 @@ static void end(struct weir_agents_steals *steals, struct steal *steal,
 	*steal = (struct steal){0};
 	steals->in_flight--;
 	agents->counts.steal_results[result]++;
-	if (agents->events.steal_ended != NULL) {
-		agents->events.steal_ended(agents->events.context, &asked, result, duration_ms);
-	}
+	steals->ended(steals->context, &asked, result, duration_ms);
 }
 
 static struct steal *find(struct weir_agents_steals *steals, const struct agent *agent,
@@ -265,6 +265,12 @@ int weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_s
 	agents->counts.steals++;
 	arm(agents->steals);
 	return 0;
+}
+
+void weir_agents_on_steal_ended(
+	struct weir_agents *agents, weir_agents_steal_ended ended, void *context) {
+	agents->steals->ended = ended;
+	agents->steals->context = context;
 }
 
 uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents) {

@@ -31,10 +31,9 @@ void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	struct weir_states_status known = {.why = ""};
 	struct weir_reports_status report;
-	bool reports =
-		weir_reports_status(weir_watch_reports(daemon->watch), state->id, &report) == 0;
+	bool reports = weir_reports_status(daemon->reports, state->id, &report) == 0;
 
-	if (weir_states_status(weir_watch_states(daemon->watch), state->id, &known) == 0) {
+	if (weir_states_status(daemon->states, state->id, &known) == 0) {
 		json_object_set_new(object, "since_ms", json_integer((json_int_t)known.since_ms));
 		json_object_set_new(object, "verdict",
 			json_string(weir_health_verdict_name(
@@ -79,7 +78,7 @@ static struct used used_of(
 	struct used used = {.known = false};
 
 	memcpy(used.name, state->name, sizeof(used.name));
-	if (weir_reports_status(weir_watch_reports(daemon->watch), state->id, &status) == 0 &&
+	if (weir_reports_status(daemon->reports, state->id, &status) == 0 &&
 		(status.report->given & WEIR_REPORT(UTILIZATION)) != 0) {
 		used.known = true;
 		used.utilization = status.report->utilization;
@@ -149,7 +148,7 @@ void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (service < 0) {
 		return;
 	}
-	again_ms = weir_watch_look(daemon->watch, (uint16_t)service);
+	again_ms = weir_asked_agents_look(daemon->asked_agents, (uint16_t)service);
 	waste = calloc(1, sizeof(*waste));
 	if (waste == NULL || collect(daemon, (uint16_t)service, waste) < 0) {
 		free(waste);

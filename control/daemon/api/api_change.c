@@ -35,7 +35,10 @@ static void set_admin(
 		return;
 	}
 	if (admin == WEIR_ADMIN_READY) {
-		weir_watch_overrule(daemon->watch, (uint16_t)id, "weirctl backend ready");
+		// What it reports of itself from now on counts again.
+		weir_health_forget(daemon->health, (uint16_t)id);
+		weir_states_say(daemon->states, (uint16_t)id, WEIR_HEALTH_WORD_NONE, "operator",
+			"weirctl backend ready");
 		weir_outliers_pardon(daemon->outliers, (uint16_t)id);
 	}
 	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);

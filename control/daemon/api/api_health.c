@@ -19,7 +19,7 @@ static bool is_wanted(const char *wanted, const char *name) {
 
 // The oldest first. Backends that are gone have a history, too: their names are not checked.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_states *states = weir_watch_states(daemon->watch);
+	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");
 	const char *backend = weir_api_text(call, "backend");
 	struct weir_states_change change;

@@ -81,10 +81,9 @@ struct condition { // what other modules know of a backend
 static void learn(const struct weir_daemon *daemon, uint16_t id, struct condition *ret) {
 	uint64_t now_ms = weir_daemon_now_ns() / 1000000;
 
-	ret->known = weir_states_status(weir_watch_states(daemon->watch), id, &ret->states) == 0;
-	ret->reported =
-		weir_reports_status(weir_watch_reports(daemon->watch), id, &ret->reports) == 0;
-	ret->checked = weir_watch_health(daemon->watch, id, false, &ret->check) == 0;
+	ret->known = weir_states_status(daemon->states, id, &ret->states) == 0;
+	ret->reported = weir_reports_status(daemon->reports, id, &ret->reports) == 0;
+	ret->checked = weir_health_status(daemon->health, id, false, &ret->check) == 0;
 	ret->ejectable = weir_outliers_status(daemon->outliers, id, now_ms, &ret->outliers) == 0;
 }
 

@@ -42,7 +42,7 @@ static json_t *json_fields(uint32_t set) {
 void weir_api_backend_report(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_report report = {0};
 	struct weir_backend_state state;
-	struct weir_reports *reports = weir_watch_reports(daemon->watch);
+	struct weir_reports *reports = daemon->reports;
 	uint32_t used;
 	int id;
 

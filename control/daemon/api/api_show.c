@@ -331,7 +331,7 @@ static json_t *json_last(const struct weir_health_status *status) {
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 
-	if (weir_watch_health(daemon->watch, backend, true, &status) < 0) {
+	if (weir_health_status(daemon->health, backend, true, &status) < 0) {
 		return json_null();
 	}
 	return json_pack("{s:o, s:I, s:I}", "last", json_last(&status), "passes",
@@ -356,9 +356,9 @@ static json_t *health_row(const struct backend_list *list, const struct weir_bac
 	struct weir_health_status status;
 	json_t *row = json_pack("{s:s, s:s, s:s}", "service", state->service, "backend",
 		state->name, "health", weir_api_health_name(state->health));
-	bool checked = weir_watch_health(daemon->watch, state->id, false, &status) == 0;
+	bool checked = weir_health_status(daemon->health, state->id, false, &status) == 0;
 
-	if (weir_states_status(weir_watch_states(daemon->watch), state->id, &known) == 0) {
+	if (weir_states_status(daemon->states, state->id, &known) == 0) {
 		json_object_set_new(row, "since_ms", json_integer((json_int_t)known.since_ms));
 		json_object_set_new(row, "word",
 			json_string(

@@ -38,7 +38,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 
 // What weir-agents were asked, and what was not taken of what they said.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
-	struct weir_agents_counts counts = weir_agents_counts(weir_watch_agents(daemon->watch));
+	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();
 
 	for (int i = WEIR_AGENT_REFUSAL_NONE + 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "configured.h"
 #include "ejection.h"
 
 struct member { // of a service, beside its struct weir_ejection_backend
@@ -118,6 +119,7 @@ static uint32_t find_member(
 // Returns 0 or -ENOMEM; what has no id yet is left out.
 static int fill(struct watched *watched, const struct weir_tables *tables,
 	const struct weir_config_service *config, const struct watched *former) {
+	struct weir_configured of = weir_configured_of(tables, config);
 	uint32_t next = 0;
 
 	snprintf(watched->name, sizeof(watched->name), "%s", config->name);
@@ -130,22 +132,19 @@ static int fill(struct watched *watched, const struct weir_tables *tables,
 	if (watched->backends == NULL || watched->members == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < config->backend_count; i++) {
-		int id = weir_tables_backend_find(tables, config->name, config->backends[i].name);
+	while (weir_configured_next(&of)) {
 		struct member *member = &watched->members[watched->count];
-		struct weir_backend_state state;
 		uint32_t at;
 
-		if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0) {
-			continue;
-		}
-		*member = (struct member){
-			.identity = state.identity, .address = state.address, .id = (uint16_t)id};
+		*member = (struct member){.identity = of.backend.identity,
+			.address = of.backend.address,
+			.id = of.backend.id};
 		at = former != NULL ? find_member(former, member, &next) : 0;
 		if (former != NULL && at < former->count) {
 			watched->backends[watched->count] = former->backends[at];
 			member->ejections = former->members[at].ejections;
-			watched->backends[watched->count].known &= former->members[at].id == id;
+			watched->backends[watched->count].known &=
+				former->members[at].id == member->id;
 		}
 		watched->count++;
 	}

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "configured.h"
+
 #define SILENT_INTERVALS 4u // as long as an agent may be
 #define WEIGHT_MOST 65535.0 // as in the configuration
 #define WEIGHT_OF_GHZ 10.0 // of one CPU, automatic: 8 CPUs of 3 GHz have a weight of 240
@@ -382,7 +384,9 @@ static uint32_t all_workers(const struct weir_tables *tables, const struct weir_
 
 int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
 	const struct weir_config *config) {
-	uint32_t workers = all_workers(tables, config);
+	struct weir_configured of = weir_configured_begin(tables, config);
+	const struct weir_config_service *service = NULL;
+	uint32_t workers = all_workers(tables, config), wants = 0;
 	int r = grow(reports, weir_tables_backend_ids(tables));
 
 	if (r < 0) {
@@ -390,19 +394,12 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	}
 	reports->tables = tables;
 	reports->generation++;
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
-		uint32_t wants = wants_of(service);
-
-		for (uint32_t k = 0; k < service->backend_count; k++) {
-			struct weir_backend_state state;
-			int id = weir_tables_backend_find(
-				tables, service->name, service->backends[k].name);
-
-			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
-				configure_backend(reports, service, wants, workers, &state);
-			}
+	while (weir_configured_next(&of)) {
+		if (of.service != service) {
+			service = of.service;
+			wants = wants_of(service);
 		}
+		configure_backend(reports, service, wants, workers, &of.backend);
 	}
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		reports->entries[id].known &=

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "configured.h"
+
 #define NS_PER_MS 1000000ull
 
 struct entry { // of one backend id
@@ -220,6 +222,7 @@ static void configure_backend(
 
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config) {
+	struct weir_configured of = weir_configured_begin(tables, config);
 	int r = grow(states, weir_tables_backend_ids(tables));
 
 	if (r < 0) {
@@ -227,19 +230,9 @@ int weir_states_configure(
 	}
 	states->tables = tables;
 	states->generation++;
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
-		bool checked = service->health_check.type != WEIR_CHECK_NONE;
-
-		for (uint32_t k = 0; k < service->backend_count; k++) {
-			struct weir_backend_state backend;
-			int id = weir_tables_backend_find(
-				tables, service->name, service->backends[k].name);
-
-			if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &backend) == 0) {
-				configure_backend(states, &backend, checked);
-			}
-		}
+	while (weir_configured_next(&of)) {
+		configure_backend(
+			states, &of.backend, of.service->health_check.type != WEIR_CHECK_NONE);
 	}
 	for (uint32_t id = 0; id < states->ids; id++) {
 		states->entries[id].known &= states->entries[id].generation == states->generation;

@@ -33,7 +33,7 @@ struct weir_flow_steals {
 	struct weir_mailboxes *mailboxes;
 	const struct weir_reports *reports;
 	struct weir_tables *tables; // NULL until the first configure
-	struct weir_flow_steals_agents agents;
+	struct weir_agents *agents;
 	struct weir_flow_scan scan;
 	enum phase phase;
 	uint64_t scanned_ns; // when the scan began
@@ -158,10 +158,13 @@ static void ask_worker(struct weir_flow_steals *steals, struct request *request)
 
 // --- the agent ----------------------------------------------------------------------------
 
-void weir_flow_steals_answer(
-	struct weir_flow_steals *steals, uint64_t token, enum weir_agent_steal_result result) {
-	struct request *request = find(steals, REQUEST_ASKED, token);
+// The end of a request that was given up changes nothing.
+static void on_answer(void *context, const struct weir_agents_steal *asked,
+	enum weir_agent_steal_result result, uint32_t duration_ms) {
+	struct weir_flow_steals *steals = context;
+	struct request *request = find(steals, REQUEST_ASKED, asked->token);
 
+	(void)duration_ms;
 	if (request == NULL) {
 		return;
 	}
@@ -189,7 +192,7 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 	// The agent's own time-out comes first.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
-	r = steals->agents.ask(steals->agents.context, &question);
+	r = weir_agents_ask_steal(steals->agents, &question);
 	if (r == -EALREADY || r == -EBUSY) {
 		// A request that a reload has abandoned still waits for its answer: no fault of the
 		// agent's.
@@ -457,7 +460,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 // --- life ---------------------------------------------------------------------------------
 
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
-	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
+	const struct weir_reports *reports, struct weir_agents *agents,
 	struct weir_flow_steals **ret) {
 	struct weir_flow_steals *steals = calloc(1, sizeof(*steals));
 
@@ -468,7 +471,8 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 	steals->log = log;
 	steals->mailboxes = mailboxes;
 	steals->reports = reports;
-	steals->agents = *agents;
+	steals->agents = agents;
+	weir_agents_on_steal_ended(agents, on_answer, steals);
 	uv_timer_init(loop, &steals->timer);
 	steals->timer.data = steals;
 	weir_flow_scan_init(&steals->scan, mailboxes);

@@ -80,12 +80,6 @@ const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason);
 
 struct weir_flow_steals;
 
-struct weir_flow_steals_agents { // who asks the agents
-	// As weir_agents_ask_steal; weir_flow_steals_answer is called once if it returns 0.
-	int (*ask)(void *context, const struct weir_agents_steal *steal);
-	void *context;
-};
-
 struct weir_flow_steals_service { // since the start of this process
 	const char *name;
 	bool enabled;
@@ -111,9 +105,10 @@ struct weir_flow_steals_event { // a request that has ended
 	enum weir_flow_steal_outcome outcome;
 };
 
-// log, mailboxes, reports: borrowed. agents: copied. Returns 0 or -ENOMEM.
+// log, mailboxes, reports: borrowed. agents: borrowed, and not used by weir_flow_steals_free.
+// Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
-	const struct weir_reports *reports, const struct weir_flow_steals_agents *agents,
+	const struct weir_reports *reports, struct weir_agents *agents,
 	struct weir_flow_steals **ret);
 // Memory is released by the loop's next iterations. NULL is fine.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
@@ -127,11 +122,6 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
 // The ids of the tables are others than they were: nobody steals until the next configure.
 void weir_flow_steals_forget(struct weir_flow_steals *steals);
-
-// How a request to an agent has ended (weir_agents_events.steal_ended). A token of no request that
-// is waited for changes nothing.
-void weir_flow_steals_answer(
-	struct weir_flow_steals *steals, uint64_t token, enum weir_agent_steal_result result);
 
 // --- to look at ---
 

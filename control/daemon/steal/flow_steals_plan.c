@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "configured.h"
+
 #define QUEUE 16.0 // connections that a full accept queue counts as
 #define REPORT_FRESH_MS 5000u // of a thief, however often its agent is asked
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
@@ -67,6 +69,7 @@ static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_config_service *config, uint32_t syn_seen_ms) {
+	struct weir_configured of = weir_configured_of(tables, config);
 	int id = weir_tables_service_find(tables, config->name);
 
 	*service = (struct steal_service){.id = id >= 0 ? (uint16_t)id : WEIR_SERVICE_NONE,
@@ -89,13 +92,8 @@ int weir_steal_service_init(struct steal_service *service, const struct weir_tab
 		service->places == NULL) {
 		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < config->backend_count; i++) {
-		int backend =
-			weir_tables_backend_find(tables, config->name, config->backends[i].name);
-
-		if (backend >= 0) {
-			service->members[service->count++].id = (uint16_t)backend;
-		}
+	while (weir_configured_next(&of)) {
+		service->members[service->count++].id = of.backend.id;
 	}
 	if (service->count == 0) {
 		service->enabled = false;

@@ -180,16 +180,14 @@ static void configure(struct lab *lab) {
 
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
-	const struct weir_agents_events events = {.report = on_report,
-		.probed = on_probed,
-		.gone = on_gone,
-		.steal_ended = on_steal_ended,
-		.context = lab};
+	const struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
 	uint16_t port;
 
 	assert_non_null(lab);
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
 	assert_int_equal(weir_agents_create(&lab->loop, &events, &lab->agents), 0);
+	weir_agents_on_steal_ended(lab->agents, on_steal_ended, lab);
 	lab->keys = (struct weir_agent_keys){.count = 2, .key = {{.id = 7}, {.id = 9}}};
 	memset(lab->keys.key[0].secret, 0x11, WEIR_AGENT_KEY_BYTES);
 	weir_agents_set_keys(lab->agents, &lab->keys);

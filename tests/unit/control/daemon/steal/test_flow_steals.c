@@ -219,6 +219,12 @@ TEST(steals_take_silence_for_a_no) {
 }
 
 // The second answer to a request, and one to none, move nothing.
+static void answer(struct own *own, uint64_t token) {
+	const struct weir_agents_steal asked = {.token = token};
+
+	own->answer(own->answer_context, &asked, WEIR_AGENT_STEAL_NOTHING, 1);
+}
+
 TEST(steals_take_one_answer) {
 	struct own *own = *state;
 
@@ -226,9 +232,9 @@ TEST(steals_take_one_answer) {
 	begin_flows(own, 6);
 	run_until_ended(own, 6);
 	for (uint64_t token = 0; token < 1000; token++) {
-		weir_flow_steals_answer(own->steals, token, WEIR_AGENT_STEAL_NOTHING);
+		answer(own, token);
 	}
-	weir_flow_steals_answer(own->steals, own->asked[5].token + 1, WEIR_AGENT_STEAL_NOTHING);
+	answer(own, own->asked[5].token + 1);
 	run_for(own, 300);
 	assert_int_equal(ended(own), 6);
 	for (uint32_t n = 0; n < own->flows; n++) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "watch_agents.h"
+#include "asked_agents.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "configured.h"
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
@@ -23,7 +24,7 @@ struct backend { // one backend id
 	uint64_t known_ms; // and is known by then, if the agent answers
 };
 
-struct weir_watch_agents {
+struct weir_asked_agents {
 	struct weir_log *log;
 	struct weir_health *health;
 	struct weir_reports *reports;
@@ -32,8 +33,6 @@ struct weir_watch_agents {
 	struct backend *backends; // by id
 	uint32_t ids;
 	bool has_keys;
-	weir_watch_steal_ended steal_ended; // NULL = nobody asks
-	void *steal_context;
 };
 
 // --- callbacks ----------------------------------------------------------------------------
@@ -41,81 +40,60 @@ struct weir_watch_agents {
 static const char source[] = "agent";
 
 static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
-	struct weir_watch_agents *watch = context;
+	struct weir_asked_agents *asked = context;
 
-	weir_reports_take(watch->reports, backend, report, source);
+	weir_reports_take(asked->reports, backend, report, source);
 }
 
 static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 	const char *detail, uint32_t duration_ms) {
-	struct weir_watch_agents *watch = context;
+	struct weir_asked_agents *asked = context;
 	enum weir_probe_outcome probe = outcome == WEIR_AGENTS_ANSWERED ? WEIR_PROBE_PASSED
 					: outcome == WEIR_AGENTS_SILENT ? WEIR_PROBE_FAILED
 									: WEIR_PROBE_UNKNOWN;
 
 	if (outcome != WEIR_AGENTS_ANSWERED) {
-		weir_health_set_idle(watch->health, backend, 0);
+		weir_health_set_idle(asked->health, backend, 0);
 	}
-	weir_health_tell(watch->health, backend, probe, detail, duration_ms);
+	weir_health_tell(asked->health, backend, probe, detail, duration_ms);
 }
 
 static void on_gone(void *context, uint16_t backend) {
-	struct weir_watch_agents *watch = context;
+	struct weir_asked_agents *asked = context;
 
-	weir_reports_gone(watch->reports, backend, source);
-}
-
-static void on_steal_ended(void *context, const struct weir_agents_steal *steal,
-	enum weir_agent_steal_result result, uint32_t duration_ms) {
-	const struct weir_watch_agents *watch = context;
-
-	(void)duration_ms;
-	if (watch->steal_ended != NULL) {
-		watch->steal_ended(watch->steal_context, steal->token, result);
-	}
-}
-
-void weir_watch_agents_tell_steals(
-	struct weir_watch_agents *watch, weir_watch_steal_ended ended, void *context) {
-	watch->steal_ended = ended;
-	watch->steal_context = context;
-}
-
-int weir_watch_agents_ask_steal(
-	struct weir_watch_agents *watch, const struct weir_agents_steal *steal) {
-	return weir_agents_ask_steal(watch->agents, steal);
+	weir_reports_gone(asked->reports, backend, source);
 }
 
 // --- configuring --------------------------------------------------------------------------
 
-static void read_keys(struct weir_watch_agents *watch, const char *file) {
+static void read_keys(struct weir_asked_agents *asked, const char *file) {
 	struct weir_agent_keys keys;
 	char why[256];
 	int r = weir_agent_keys_read(file, getuid(), &keys, why, sizeof(why));
 
 	if (r < 0) {
-		weir_log_write(watch->log, WEIR_LOG_ERROR, "keys of agents: %s; %s", why,
-			watch->has_keys ? "the former ones stay in use" : "no agent is asked");
+		weir_log_write(asked->log, WEIR_LOG_ERROR, "keys of agents: %s; %s", why,
+			asked->has_keys ? "the former ones stay in use" : "no agent is asked");
 		return;
 	}
-	weir_agents_set_keys(watch->agents, &keys);
+	weir_agents_set_keys(asked->agents, &keys);
 	weir_agent_keys_wipe(&keys);
-	watch->has_keys = true;
+	asked->has_keys = true;
 }
 
-static int grow(struct weir_watch_agents *watch, uint32_t ids) {
+static int grow(struct weir_asked_agents *asked, uint32_t ids) {
 	struct backend *backends;
 
-	if (ids <= watch->ids) {
+	if (ids <= asked->ids) {
 		return 0;
 	}
-	backends = realloc(watch->backends, ids * sizeof(*backends));
+	backends = realloc(asked->backends, ids * sizeof(*backends));
 	if (backends == NULL) {
 		return -ENOMEM;
 	}
-	memset(backends + watch->ids, 0, (ids - watch->ids) * sizeof(*backends));
-	watch->backends = backends;
-	watch->ids = ids;
+	memset(backends + asked->ids, 0, (ids - asked->ids) * sizeof(*backends));
+	asked->backends = backends;
+	asked->ids = ids;
 	return 0;
 }
 
@@ -134,9 +112,9 @@ static uint32_t wants_of(const struct backend *backend) {
 	return backend->wants | (backend->looked_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
 }
 
-static void add_target(struct weir_watch_agents *watch, const struct weir_config_service *service,
+static void add_target(struct weir_asked_agents *asked, const struct weir_config_service *service,
 	const struct weir_backend_state *state, struct weir_agents_target *ret) {
-	struct backend *backend = &watch->backends[state->id];
+	struct backend *backend = &asked->backends[state->id];
 
 	if (backend->identity != state->identity) {
 		*backend = (struct backend){.identity = state->identity};
@@ -144,7 +122,7 @@ static void add_target(struct weir_watch_agents *watch, const struct weir_config
 	backend->asked = true;
 	backend->interval_ms = service->agent.interval_ms;
 	backend->inactive_interval_ms = service->agent.inactive_interval_ms;
-	backend->wants = weir_reports_wants(watch->reports, state->id);
+	backend->wants = weir_reports_wants(asked->reports, state->id);
 	*ret = (struct weir_agents_target){.backend = state->id,
 		.port = service->agent.port,
 		.address = state->address,
@@ -155,35 +133,27 @@ static void add_target(struct weir_watch_agents *watch, const struct weir_config
 		.wants = wants_of(backend)};
 }
 
-static uint32_t list_targets(struct weir_watch_agents *watch, const struct weir_config *config,
+static uint32_t list_targets(struct weir_asked_agents *asked, const struct weir_config *config,
 	struct weir_agents_target *targets) {
+	struct weir_configured of = weir_configured_begin(asked->tables, config);
 	uint32_t n = 0;
 
-	for (uint32_t id = 0; id < watch->ids; id++) {
-		watch->backends[id].asked = false;
+	for (uint32_t id = 0; id < asked->ids; id++) {
+		asked->backends[id].asked = false;
 	}
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
-
-		for (uint32_t j = 0; service->agent.port != 0 && j < service->backend_count; j++) {
-			struct weir_backend_state state;
-			int id = weir_tables_backend_find(
-				watch->tables, service->name, service->backends[j].name);
-
-			if (id >= 0 &&
-				weir_tables_backend(watch->tables, (uint16_t)id, &state) == 0) {
-				add_target(watch, service, &state, &targets[n++]);
-			}
+	while (weir_configured_next(&of)) {
+		if (of.service->agent.port != 0) {
+			add_target(asked, of.service, &of.backend, &targets[n++]);
 		}
 	}
 	return n;
 }
 
-int weir_watch_agents_configure(struct weir_watch_agents *watch, struct weir_tables *tables,
+int weir_asked_agents_configure(struct weir_asked_agents *asked, struct weir_tables *tables,
 	const struct weir_config *config) {
 	struct weir_agents_target *targets;
 	uint32_t room = 0;
-	int r = grow(watch, weir_tables_backend_ids(tables));
+	int r = grow(asked, weir_tables_backend_ids(tables));
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		room += config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;
@@ -195,47 +165,47 @@ int weir_watch_agents_configure(struct weir_watch_agents *watch, struct weir_tab
 	if (targets == NULL) {
 		return -ENOMEM;
 	}
-	watch->tables = tables;
+	asked->tables = tables;
 	if (room > 0) {
-		read_keys(watch, config->agents.key_file);
+		read_keys(asked, config->agents.key_file);
 	}
-	r = weir_agents_configure(watch->agents, targets, list_targets(watch, config, targets));
+	r = weir_agents_configure(asked->agents, targets, list_targets(asked, config, targets));
 	free(targets);
 	return r;
 }
 
-void weir_watch_agents_forget(struct weir_watch_agents *watch) {
-	weir_agents_configure(watch->agents, NULL, 0);
-	for (uint32_t id = 0; id < watch->ids; id++) {
-		watch->backends[id].asked = false;
+void weir_asked_agents_forget(struct weir_asked_agents *asked) {
+	weir_agents_configure(asked->agents, NULL, 0);
+	for (uint32_t id = 0; id < asked->ids; id++) {
+		asked->backends[id].asked = false;
 	}
 }
 
-void weir_watch_agents_follow(struct weir_watch_agents *watch) {
-	for (uint32_t id = 0; id < watch->ids; id++) {
-		struct backend *backend = &watch->backends[id];
-		uint32_t wants = backend->asked ? weir_reports_wants(watch->reports, (uint16_t)id)
+void weir_asked_agents_follow(struct weir_asked_agents *asked) {
+	for (uint32_t id = 0; id < asked->ids; id++) {
+		struct backend *backend = &asked->backends[id];
+		uint32_t wants = backend->asked ? weir_reports_wants(asked->reports, (uint16_t)id)
 						: backend->wants;
 
 		if (wants != backend->wants) {
 			backend->wants = wants;
-			weir_agents_set_wants(watch->agents, (uint16_t)id, wants_of(backend));
+			weir_agents_set_wants(asked->agents, (uint16_t)id, wants_of(backend));
 		}
 	}
 }
 
 // --- who looks ---
 
-uint32_t weir_watch_agents_look(struct weir_watch_agents *watch, uint16_t service) {
+uint32_t weir_asked_agents_look(struct weir_asked_agents *asked, uint16_t service) {
 	uint64_t now_ms = uv_hrtime() / 1000000, known_ms = now_ms;
 
-	for (uint32_t id = 0; watch->tables != NULL && id < watch->ids; id++) {
-		struct backend *backend = &watch->backends[id];
+	for (uint32_t id = 0; asked->tables != NULL && id < asked->ids; id++) {
+		struct backend *backend = &asked->backends[id];
 		struct weir_backend_state state;
 		bool began = backend->looked_until_ms > 0;
 
 		if (!backend->asked || (backend->wants & WEIR_REPORT(UTILIZATION)) != 0 ||
-			weir_tables_backend(watch->tables, (uint16_t)id, &state) < 0 ||
+			weir_tables_backend(asked->tables, (uint16_t)id, &state) < 0 ||
 			state.service_id != service) {
 			continue;
 		}
@@ -243,28 +213,28 @@ uint32_t weir_watch_agents_look(struct weir_watch_agents *watch, uint16_t servic
 		if (!began) {
 			backend->known_ms =
 				now_ms + 2 * (uint64_t)backend->interval_ms + MEASURE_MS;
-			weir_agents_set_wants(watch->agents, (uint16_t)id, wants_of(backend));
+			weir_agents_set_wants(asked->agents, (uint16_t)id, wants_of(backend));
 		}
 		known_ms = backend->known_ms > known_ms ? backend->known_ms : known_ms;
 	}
 	return (uint32_t)(known_ms - now_ms);
 }
 
-static void look_away(struct weir_watch_agents *watch, uint16_t id, uint64_t now_ms) {
-	struct backend *backend = &watch->backends[id];
+static void look_away(struct weir_asked_agents *asked, uint16_t id, uint64_t now_ms) {
+	struct backend *backend = &asked->backends[id];
 
 	if (backend->looked_until_ms > 0 && now_ms >= backend->looked_until_ms) {
 		backend->looked_until_ms = 0;
-		weir_agents_set_wants(watch->agents, id, wants_of(backend));
+		weir_agents_set_wants(asked->agents, id, wants_of(backend));
 	}
 }
 
 // --- who has flows ------------------------------------------------------------------------
 
 // Flows that it has, or has had since the last look.
-static bool has_flows(const struct weir_watch_agents *watch, uint16_t id) {
-	const struct weir_segment *segment = weir_tables_segment(watch->tables);
-	struct backend *backend = &watch->backends[id];
+static bool has_flows(const struct weir_asked_agents *asked, uint16_t id) {
+	const struct weir_segment *segment = weir_tables_segment(asked->tables);
+	struct backend *backend = &asked->backends[id];
 	uint64_t active = 0, new = 0;
 
 	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
@@ -281,11 +251,11 @@ static bool has_flows(const struct weir_watch_agents *watch, uint16_t id) {
 	return active > 0;
 }
 
-void weir_watch_agents_second(struct weir_watch_agents *watch) {
+void weir_asked_agents_second(struct weir_asked_agents *asked) {
 	uint64_t now_ms = uv_hrtime() / 1000000;
 
-	for (uint32_t i = 0; watch->tables != NULL && i < watch->ids; i++) {
-		struct backend *backend = &watch->backends[i];
+	for (uint32_t i = 0; asked->tables != NULL && i < asked->ids; i++) {
+		struct backend *backend = &asked->backends[i];
 		struct weir_agents_status status;
 		uint16_t id = (uint16_t)i;
 		bool active;
@@ -293,58 +263,55 @@ void weir_watch_agents_second(struct weir_watch_agents *watch) {
 		if (!backend->asked) {
 			continue;
 		}
-		look_away(watch, id, now_ms);
-		if (has_flows(watch, id)) {
+		look_away(asked, id, now_ms);
+		if (has_flows(asked, id)) {
 			backend->flows_ms = now_ms;
 		}
 		active = backend->flows_ms != 0 &&
 			 now_ms - backend->flows_ms < backend->inactive_interval_ms;
-		weir_agents_set_active(watch->agents, id, active);
-		if (weir_agents_status(watch->agents, id, &status) == 0) {
+		weir_agents_set_active(asked->agents, id, active);
+		if (weir_agents_status(asked->agents, id, &status) == 0) {
 			bool idle = !active && status.answers && status.streak >= SETTLED_LEAST;
 
 			weir_health_set_idle(
-				watch->health, id, idle ? backend->inactive_interval_ms : 0);
+				asked->health, id, idle ? backend->inactive_interval_ms : 0);
 		}
 	}
 }
 
 // --- the rest -----------------------------------------------------------------------------
 
-const struct weir_agents *weir_watch_agents_of(const struct weir_watch_agents *watch) {
-	return watch->agents;
+struct weir_agents *weir_asked_agents_of(const struct weir_asked_agents *asked) {
+	return asked->agents;
 }
 
-int weir_watch_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
-	struct weir_reports *reports, struct weir_watch_agents **ret) {
-	struct weir_watch_agents *watch = calloc(1, sizeof(*watch));
-	struct weir_agents_events events = {.report = on_report,
-		.probed = on_probed,
-		.gone = on_gone,
-		.steal_ended = on_steal_ended,
-		.context = watch};
+int weir_asked_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
+	struct weir_reports *reports, struct weir_asked_agents **ret) {
+	struct weir_asked_agents *asked = calloc(1, sizeof(*asked));
+	struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .gone = on_gone, .context = asked};
 	int r;
 
-	if (watch == NULL) {
+	if (asked == NULL) {
 		return -ENOMEM;
 	}
-	watch->log = log;
-	watch->health = health;
-	watch->reports = reports;
-	r = weir_agents_create(loop, &events, &watch->agents);
+	asked->log = log;
+	asked->health = health;
+	asked->reports = reports;
+	r = weir_agents_create(loop, &events, &asked->agents);
 	if (r < 0) {
-		free(watch);
+		free(asked);
 		return r;
 	}
-	*ret = watch;
+	*ret = asked;
 	return 0;
 }
 
-void weir_watch_agents_free(struct weir_watch_agents *watch) {
-	if (watch == NULL) {
+void weir_asked_agents_free(struct weir_asked_agents *asked) {
+	if (asked == NULL) {
 		return;
 	}
-	weir_agents_free(watch->agents);
-	free(watch->backends);
-	free(watch);
+	weir_agents_free(asked->agents);
+	free(asked->backends);
+	free(asked);
 }

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "checks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "configured.h"
+
+static uint32_t count_backends(const struct weir_config *config) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += config->services[i].backend_count;
+	}
+	return count;
+}
+
+// The agent-check is asked whatever the check beside it, if there is one, says.
+static void add_agent_check(const struct weir_config_service *service,
+	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_health_check *check = &service->agent_check;
+
+	if (check->type != WEIR_CHECK_NONE) {
+		targets[(*n)++] = (struct weir_health_target){
+			.backend = backend->id,
+			.port = check->port,
+			.address = backend->address,
+			.check = check,
+			.beside = true,
+			.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
+		};
+	}
+}
+
+// What an answer without X-Weir-State takes back: but for what agents say.
+static enum weir_health_word said_in_answers(
+	const struct weir_config_service *service, struct weir_health_facts facts) {
+	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
+		       ? (enum weir_health_word)facts.word
+		       : WEIR_HEALTH_WORD_NONE;
+}
+
+// A new check goes on from what is known already.
+static void add_target(const struct weir_states *states, const struct weir_config_service *service,
+	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
+	struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_config_bind *bind = weir_config_checked_bind(service);
+	struct weir_states_status status;
+
+	if (check->type == WEIR_CHECK_NONE ||
+		weir_states_status(states, backend->id, &status) < 0) {
+		return;
+	}
+	targets[*n] = (struct weir_health_target){
+		.backend = backend->id,
+		.port = check->port != 0 ? check->port : bind->port_first,
+		.address = backend->address,
+		.check = check,
+		.initial = (enum weir_health_verdict)status.facts.verdict,
+		.word = said_in_answers(service, status.facts),
+	};
+	if (check->via == WEIR_VIA_DATA_PATH) {
+		targets[*n].vip = bind->address;
+	}
+	(*n)++;
+}
+
+// A check by the agent has the agent's port and pace.
+static struct weir_config_health_check check_of(const struct weir_config_service *service) {
+	struct weir_config_health_check check = service->health_check;
+
+	if (check.type == WEIR_CHECK_AGENT) {
+		check.port = service->agent.port;
+		check.interval_ms = service->agent.interval_ms;
+		check.timeout_ms = service->agent.timeout_ms;
+	}
+	return check;
+}
+
+int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
+	const struct weir_tables *tables, const struct weir_config *config) {
+	struct weir_configured of = weir_configured_begin(tables, config);
+	struct weir_health_target *targets =
+		calloc(2 * count_backends(config) + 1, sizeof(targets[0]));
+	struct weir_config_health_check *checks =
+		calloc(config->service_count + 1, sizeof(checks[0]));
+	uint32_t n = 0;
+	int r = -ENOMEM;
+
+	if (targets == NULL || checks == NULL) {
+		goto free_lists;
+	}
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		checks[i] = check_of(&config->services[i]);
+	}
+	while (weir_configured_next(&of)) {
+		const struct weir_config_health_check *check =
+			&checks[of.service - config->services];
+
+		add_target(states, of.service, check, &of.backend, targets, &n);
+		add_agent_check(of.service, &of.backend, targets, &n);
+	}
+	r = weir_health_configure(health, targets, n);
+free_lists:
+	free(checks);
+	free(targets);
+	return r;
+}
+
+void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables) {
+	uint32_t ids = tables != NULL ? weir_tables_backend_ids(tables) : 0;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		weir_health_set_far(
+			health, (uint16_t)id, weir_tables_backend_is_far(tables, (uint16_t)id));
+	}
+}

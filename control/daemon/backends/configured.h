@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The backends of a configuration that have an id in the tables, in its order:
+//
+//   struct weir_configured of = weir_configured_begin(tables, config);
+//   while (weir_configured_next(&of)) { ... of.service, of.backend ... }
+#pragma once
+
+#include "config.h"
+#include "tables.h"
+
+struct weir_configured {
+	const struct weir_tables *tables;
+	const struct weir_config_service *services;
+	uint32_t service_count;
+	uint32_t at_service, at_backend; // the next one
+	// The present one.
+	const struct weir_config_service *service;
+	struct weir_backend_state backend;
+};
+
+static inline struct weir_configured weir_configured_begin(
+	const struct weir_tables *tables, const struct weir_config *config) {
+	return (struct weir_configured){.tables = tables,
+		.services = config->services,
+		.service_count = config->service_count};
+}
+
+// Those of one service.
+static inline struct weir_configured weir_configured_of(
+	const struct weir_tables *tables, const struct weir_config_service *service) {
+	return (struct weir_configured){.tables = tables, .services = service, .service_count = 1};
+}
+
+static inline bool weir_configured_next(struct weir_configured *of) {
+	for (; of->at_service < of->service_count; of->at_service++, of->at_backend = 0) {
+		of->service = &of->services[of->at_service];
+		while (of->at_backend < of->service->backend_count) {
+			int id = weir_tables_backend_find(of->tables, of->service->name,
+				of->service->backends[of->at_backend++].name);
+
+			if (id >= 0 &&
+				weir_tables_backend(of->tables, (uint16_t)id, &of->backend) == 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "next_hops.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "neighbours.h"
+#include "segment.h"
+
+struct owner { // which backend has an address
+	struct weir_address address;
+	uint16_t backend;
+};
+
+struct weir_next_hops {
+	struct weir_log *log;
+	struct weir_states *states;
+	struct weir_health *health;
+	void (*changed)(void *context);
+	void *context;
+	struct weir_neighbours *neighbours;
+	struct weir_tables *tables; // NULL until the first configure
+	struct owner *owners; // sorted by address
+	uint32_t owner_count;
+	struct weir_neighbour_port ports[WEIR_PORTS_MAX]; // as last configured
+	uint32_t port_count;
+};
+
+// --- changes of next hops -----------------------------------------------------------------
+
+static int order_by_address(const void *a, const void *b) {
+	const struct owner *left = a, *right = b;
+
+	if (left->address.family != right->address.family) {
+		return left->address.family < right->address.family ? -1 : 1;
+	}
+	return memcmp(left->address.bytes, right->address.bytes, sizeof(left->address.bytes));
+}
+
+// The first owner of an address, or owner_count.
+static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir_address *address) {
+	struct owner key = {.address = *address};
+	uint32_t low = 0, high = hops->owner_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (order_by_address(&hops->owners[middle], &key) < 0) {
+			low = middle + 1;
+		} else {
+			high = middle;
+		}
+	}
+	return low;
+}
+
+static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_state *backend,
+	const struct weir_next_hop *hop, const char *why) {
+	const struct weir_log_fields fields = {
+		.service = backend->service, .backend = backend->name, .reason = why};
+	char address[INET6_ADDRSTRLEN];
+
+	weir_address_format(&backend->address, address, sizeof(address));
+	if (!hop->resolved) {
+		weir_log_event(hops->log, WEIR_LOG_WARN, &fields,
+			"backend %s/%s: next hop for %s unresolved: %s", backend->service,
+			backend->name, address, why);
+	} else {
+		weir_log_event(hops->log, backend->resolved ? WEIR_LOG_DEBUG : WEIR_LOG_INFO,
+			&fields,
+			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
+			backend->service, backend->name, address, hop->port, hop->mac[0],
+			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
+		if (hop->mtu != 0) {
+			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
+				"backend %s/%s: path MTU to %s is %u", backend->service,
+				backend->name, address, hop->mtu);
+		} else if (backend->path_mtu != 0) {
+			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
+				"backend %s/%s: path MTU to %s is that of the port again",
+				backend->service, backend->name, address);
+		}
+	}
+}
+
+static void on_next_hop(void *context, const struct weir_address *address,
+	const struct weir_next_hop *hop, const char *why) {
+	struct weir_next_hops *hops = context;
+	struct owner key = {.address = *address};
+
+	for (uint32_t i = first_owner(hops, address);
+		i < hops->owner_count && order_by_address(&hops->owners[i], &key) == 0; i++) {
+		struct weir_backend_state backend;
+		uint16_t id = hops->owners[i].backend;
+
+		// The id may have been given to another since the owners were listed.
+		if (weir_tables_backend(hops->tables, id, &backend) < 0 ||
+			backend.address.family != address->family ||
+			memcmp(backend.address.bytes, address->bytes, sizeof(address->bytes)) !=
+				0) {
+			continue;
+		}
+		log_next_hop(hops, &backend, hop, why);
+		weir_states_next_hop(hops->states, id, hop->resolved, why);
+		weir_health_set_source(hops->health, id, &hop->source, hop->source_bits);
+		weir_tables_set_next_hop(hops->tables, id, hop);
+		hops->changed(hops->context);
+	}
+}
+
+// --- configuring --------------------------------------------------------------------------
+
+// Backends that leave are watched too: flows still go there.
+static int list_owners(struct weir_next_hops *hops) {
+	uint32_t ids = weir_tables_backend_ids(hops->tables), n = 0;
+	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));
+
+	if (owners == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state backend;
+
+		if (weir_tables_backend(hops->tables, (uint16_t)id, &backend) == 0) {
+			owners[n].address = backend.address;
+			owners[n++].backend = backend.id;
+		}
+	}
+	qsort(owners, n, sizeof(owners[0]), order_by_address);
+	free(hops->owners);
+	hops->owners = owners;
+	hops->owner_count = n;
+	return 0;
+}
+
+// Ports are those of the segment; their configuration is found by name.
+static void list_ports(struct weir_next_hops *hops, const struct weir_config *config) {
+	const struct weir_segment *segment = weir_tables_segment(hops->tables);
+
+	if (segment != NULL) {
+		hops->port_count = segment->ports;
+	}
+	for (uint32_t i = 0; i < hops->port_count; i++) {
+		struct weir_neighbour_port *port = &hops->ports[i];
+
+		if (segment != NULL) {
+			*port = (struct weir_neighbour_port){.info = segment->header->port[i]};
+			port->info.name[sizeof(port->info.name) - 1] = '\0';
+			port->info.kernel_interface[sizeof(port->info.kernel_interface) - 1] = '\0';
+		}
+		for (uint32_t j = 0; j < config->port_count; j++) {
+			const struct weir_config_port *wanted = &config->ports[j];
+
+			if (strcmp(wanted->name, port->info.name) == 0) {
+				port->has_gateway_mac = wanted->has_gateway_mac;
+				memcpy(port->gateway_mac, wanted->gateway_mac,
+					sizeof(port->gateway_mac));
+				port->source_ipv4 = wanted->source_ipv4;
+				port->source_ipv4_bits = wanted->source_ipv4_bits;
+				port->source_ipv6 = wanted->source_ipv6;
+			}
+		}
+	}
+}
+
+int weir_next_hops_configure(
+	struct weir_next_hops *hops, struct weir_tables *tables, const struct weir_config *config) {
+	struct weir_address *addresses;
+	int r;
+
+	hops->tables = tables;
+	r = list_owners(hops);
+	if (r < 0) {
+		return r;
+	}
+	list_ports(hops, config);
+	addresses = calloc(hops->owner_count > 0 ? hops->owner_count : 1, sizeof(addresses[0]));
+	if (addresses == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < hops->owner_count; i++) {
+		addresses[i] = hops->owners[i].address;
+	}
+	r = weir_neighbours_configure(
+		hops->neighbours, hops->ports, hops->port_count, addresses, hops->owner_count);
+	free(addresses);
+	return r;
+}
+
+// --- life ---------------------------------------------------------------------------------
+
+int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_states *states,
+	struct weir_health *health, void (*changed)(void *context), void *context,
+	struct weir_next_hops **ret) {
+	struct weir_next_hops *hops = calloc(1, sizeof(*hops));
+	int r;
+
+	if (hops == NULL) {
+		return -ENOMEM;
+	}
+	hops->log = log;
+	hops->states = states;
+	hops->health = health;
+	hops->changed = changed;
+	hops->context = context;
+	r = weir_neighbours_create(loop, on_next_hop, hops, &hops->neighbours);
+	if (r < 0) {
+		free(hops);
+		return r;
+	}
+	*ret = hops;
+	return 0;
+}
+
+void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_path_mtu_sockets *sockets) {
+	weir_neighbours_listen(hops->neighbours, sockets);
+}
+
+void weir_next_hops_free(struct weir_next_hops *hops) {
+	if (hops == NULL) {
+		return;
+	}
+	weir_neighbours_free(hops->neighbours);
+	free(hops->owners);
+	free(hops);
+}
