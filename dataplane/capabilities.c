@@ -17,13 +17,14 @@
 #include <unistd.h>
 
 #define WAIT_S 5
-#define ASK (SIGRTMAX - 1) // no library of ours uses it
+#define REQUEST (SIGRTMAX - 1) // not used by any library of the process
 
 int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Calls of the kernel alone, so that a signal's handler may use it. Inheritable ones go, too.
+// Makes system calls only, so that it may run in a signal handler. Clears inheritable capabilities,
+// too.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -48,32 +49,33 @@ int weir_capabilities_drop(bool keep_net_admin) {
 
 // --- other threads ------------------------------------------------------------------------
 
-// What a thread is asked to do, by a signal: a handler gets no argument. Of one call of
-// weir_capabilities_drop_everywhere at a time.
+// The request that a signal delivers: its handler gets no argument. One call of
+// weir_capabilities_drop_everywhere uses it at a time.
 static struct {
 	bool keep_net_admin;
 	sem_t done;
-} asked;
+} request;
 
-static void on_ask(int signal) {
+static void on_request(int signal) {
 	int saved = errno;
 
 	(void)signal;
-	(void)drop(asked.keep_net_admin); // the status of the thread says whether it could
-	sem_post(&asked.done);
+	(void)drop(request.keep_net_admin); // the status of the thread says whether it could
+	sem_post(&request.done);
 	errno = saved;
 }
 
-// Returns 0 when the thread has done it or has ended, -ETIMEDOUT, or negative errno.
-static int ask(pid_t thread) {
+// Returns 0 when the thread has dropped its capabilities or has ended, -ETIMEDOUT, or negative
+// errno.
+static int send_request(pid_t thread) {
 	struct timespec deadline;
 
-	if (tgkill(getpid(), thread, ASK) < 0) {
+	if (tgkill(getpid(), thread, REQUEST) < 0) {
 		return errno == ESRCH ? 0 : -errno;
 	}
 	clock_gettime(CLOCK_REALTIME, &deadline);
 	deadline.tv_sec += WAIT_S;
-	while (sem_timedwait(&asked.done, &deadline) < 0) {
+	while (sem_timedwait(&request.done, &deadline) < 0) {
 		if (errno != EINTR) {
 			return -errno;
 		}
@@ -101,9 +103,9 @@ static uint64_t capabilities_of(const char *thread) {
 	return capabilities;
 }
 
-// Ask all threads that have more than is allowed, or only look. Returns how many do, or negative
-// errno.
-static int look_at_threads(bool keep_net_admin, bool then_ask) {
+// Signal all threads that have more than the allowed capabilities, or only count them. Returns
+// their number, or negative errno.
+static int check_threads(bool keep_net_admin, bool send) {
 	uint64_t allowed = keep_net_admin ? UINT64_C(1) << CAP_NET_ADMIN : 0;
 	DIR *folder = opendir("/proc/self/task");
 	struct dirent *entry;
@@ -117,8 +119,8 @@ static int look_at_threads(bool keep_net_admin, bool then_ask) {
 			continue;
 		}
 		found++;
-		if (then_ask) {
-			r = ask((pid_t)atoi(entry->d_name));
+		if (send) {
+			r = send_request((pid_t)atoi(entry->d_name));
 		}
 	}
 	closedir(folder);
@@ -126,27 +128,27 @@ static int look_at_threads(bool keep_net_admin, bool then_ask) {
 }
 
 int weir_capabilities_drop_everywhere(bool keep_net_admin) {
-	struct sigaction action = {.sa_handler = on_ask, .sa_flags = SA_RESTART}, before;
+	struct sigaction action = {.sa_handler = on_request, .sa_flags = SA_RESTART}, before;
 	int r = drop(keep_net_admin);
 
 	if (r < 0) {
 		return r;
 	}
-	asked.keep_net_admin = keep_net_admin;
-	sem_init(&asked.done, 0, 0);
-	if (sigaction(ASK, &action, &before) < 0) {
+	request.keep_net_admin = keep_net_admin;
+	sem_init(&request.done, 0, 0);
+	if (sigaction(REQUEST, &action, &before) < 0) {
 		r = -errno;
 		goto destroy;
 	}
-	r = look_at_threads(keep_net_admin, true);
+	r = check_threads(keep_net_admin, true);
 	if (r > 0) {
-		r = look_at_threads(keep_net_admin, false);
+		r = check_threads(keep_net_admin, false);
 	}
 	if (r == -ETIMEDOUT) { // that thread may yet run the handler
 		return r;
 	}
-	sigaction(ASK, &before, NULL);
+	sigaction(REQUEST, &before, NULL);
 destroy:
-	sem_destroy(&asked.done);
+	sem_destroy(&request.done);
 	return r > 0 ? -EPERM : r;
 }

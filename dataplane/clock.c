@@ -22,13 +22,13 @@ void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz) {
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles) {
 	uint64_t now_ns = monotonic_ns();
 	uint64_t elapsed = cycles - clock->base_cycles;
-	uint64_t told_ns = clock->base_ns;
+	uint64_t last_ns = clock->base_ns;
 
-	// The time returned last is at most a period after the base.
+	// The last time that was returned is at most a period after the base.
 	if (elapsed > clock->period_cycles) {
 		elapsed = clock->period_cycles;
 	}
-	told_ns += (elapsed * clock->ns_per_cycle) >> 32;
-	clock->base_ns = now_ns > told_ns ? now_ns : told_ns;
+	last_ns += (elapsed * clock->ns_per_cycle) >> 32;
+	clock->base_ns = now_ns > last_ns ? now_ns : last_ns;
 	clock->base_cycles = cycles;
 }

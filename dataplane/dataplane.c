@@ -80,8 +80,8 @@ static void keep_tags(struct weir_dataplane *dataplane, const char *interface) {
 	}
 }
 
-// Call before the driver opens the interface: claims it for this process, and detaches the program
-// that a killed dataplane may have left there.
+// Call before the driver opens the interface: claims it for this process, and detaches the XDP
+// program that a killed dataplane may have left.
 static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	const struct weir_device_plan *plan = &dataplane->plan->device[d];
 	char program[WEIR_DEVARGS_BYTES];
@@ -94,7 +94,7 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	}
 	ifindex = if_nametoindex(plan->interface);
 	if (ifindex == 0) {
-		return 0; // the device says it better
+		return 0; // opening the device reports it in more detail
 	}
 	r = weir_steer_claim(ifindex, plan->interface, why, sizeof(why));
 	if (r >= 0) {
@@ -182,8 +182,8 @@ static void find_vip_map(struct weir_dataplane *dataplane, uint32_t p) {
 	fd = weir_steer_map(wire->ifindex);
 	if (fd < 0) {
 		weir_log_write(dataplane->log, WEIR_LOG_WARN,
-			"port %s: its XDP program has no VIP map: it redirects all packets to the "
-			"dataplane, the kernel gets none",
+			"port %s: its XDP program has no VIP map: all packets are redirected to "
+			"the dataplane, none reach the kernel",
 			dataplane->info[p].name);
 		return;
 	}
@@ -364,7 +364,8 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// Where a NIC spreads flows and buckets cannot follow, only asking finds the worker that knows one.
+// Where a NIC spreads flows and flows are not in buckets, the worker that has a flow is found by
+// offering packets of unknown flows from worker to worker (offer.h).
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;
@@ -413,9 +414,9 @@ static void describe_idle(const struct weir_dataplane *dataplane) {
 		if (dataplane->config->workers.idle == WEIR_IDLE_SLEEP) {
 			weir_log_write(dataplane->log, WEIR_LOG_INFO, "worker %u: %s", w,
 				weir_worker_is_woken(dataplane->worker[w])
-					? "packets wake it"
-					: "sleeps as with idle yield: a device without receive "
-					  "interrupts, or another worker, passes it packets");
+					? "woken by packets"
+					: "sleeps as with idle yield: receives packets from a "
+					  "device without receive interrupts or another worker");
 		}
 	}
 }
@@ -568,13 +569,13 @@ void weir_dataplane_follow(struct weir_dataplane *dataplane) {
 
 	if (short_of_memory && !dataplane->short_of_memory) {
 		weir_log_write(dataplane->log, WEIR_LOG_ERROR,
-			"no memory for the counters of further backends: tables published from now "
-			"on wait until there is");
+			"out of memory for the counters of further backends: tables published from "
+			"now on are not adopted until memory is free");
 	}
 	dataplane->short_of_memory = short_of_memory;
 }
 
-void weir_dataplane_lead_queues(struct weir_dataplane *dataplane, uint64_t now_ns) {
+void weir_dataplane_update_queue_tables(struct weir_dataplane *dataplane, uint64_t now_ns) {
 	weir_queue_tables_turn(dataplane->queue_tables, now_ns);
 }
 

@@ -27,16 +27,17 @@ int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative err
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended
 
 const struct weir_segment *weir_dataplane_segment(const struct weir_dataplane *dataplane);
-// What a control process receives. The dataplane keeps the descriptors.
+// What a control process receives when it attaches. The dataplane keeps the descriptors.
 const struct weir_handover *weir_dataplane_offer(const struct weir_dataplane *dataplane);
-// Follow what control uses of the segment (weir_segment_follow), and log it when memory is short.
+// Provide memory for what control uses of the segment (weir_segment_follow), and log when there is
+// too little.
 void weir_dataplane_follow(struct weir_dataplane *dataplane);
-// Have devices that spread flows lead them to the workers that have their buckets now
-// (queue_tables.h). now_ns: CLOCK_MONOTONIC.
-void weir_dataplane_lead_queues(struct weir_dataplane *dataplane, uint64_t now_ns);
+// Update the RSS redirection tables (RETA) of devices, so that packets reach the workers that own
+// their buckets now (queue_tables.h). now_ns: CLOCK_MONOTONIC.
+void weir_dataplane_update_queue_tables(struct weir_dataplane *dataplane, uint64_t now_ns);
 // Log which ports have gained or lost their link, or their interface, since the last call.
-// Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now. Only a
-// new process can open that one, because this one has dropped the capabilities.
+// Returns 0, or -ENODEV (logged): an interface was removed and another one has its name now.
+// Opening that one needs capabilities that this process has dropped: it must be restarted.
 int weir_dataplane_watch_links(struct weir_dataplane *dataplane);
 // Read the devices' statistics into the segment. now_ns: CLOCK_MONOTONIC.
 void weir_dataplane_read_ports(struct weir_dataplane *dataplane, uint64_t now_ns);

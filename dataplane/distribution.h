@@ -4,8 +4,9 @@
 // workers when all ports have one.
 //
 // A port whose device spreads flows by RSS has a distributor for each of its queues, if packets
-// carry the hash and the device's table of queues can be set: the table gives each bucket to a
-// queue of the worker that has it at first, and the distributors pass on what has moved since.
+// carry the hash and the device's RSS redirection table (RETA) can be set: the RETA leads each
+// bucket to a queue of its first worker, and the distributors pass on packets of buckets that have
+// moved since.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -19,13 +20,13 @@
 
 struct weir_distributed_port {
 	bool distributed; // the software distributor spreads its packets, not its device
-	bool by_queue; // its device does, and moves can follow; else `why`
+	bool by_queue; // its device does, with a RETA that can be set; else `why`
 	enum weir_bucketing
-		why; // UNKNOWN: its device spreads flows, and that is all there is to say
+		why; // UNKNOWN: its device spreads flows, without a more specific reason
 	uint32_t owner; // the worker that has its first queue; the next ones have the others
-	uint16_t queues; // that its device spreads packets over
-	uint16_t table_entries; // of the device
-	bool table_stays; // it cannot be changed while packets come
+	uint16_t queues; // over which its device spreads packets
+	uint16_t table_entries; // of the device's RETA
+	bool table_stays; // the RETA cannot be changed while the device runs
 	const struct weir_rss_key *key; // of the device; borrowed
 	int socket; // NUMA node of the device
 };
@@ -33,8 +34,8 @@ struct weir_distributed_port {
 struct weir_distribution {
 	uint32_t ports;
 	uint32_t distributors;
-	// First one of each port (NULL = not needed), then those of further queues. Each has its
-	// place as number.
+	// First one of each port (NULL = not needed), then those of further queues. The number of
+	// each is its index.
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	uint32_t further[WEIR_PORTS_MAX]; // where those of a port's further queues begin
 	struct weir_moves *moves; // NULL = flows are not in buckets
@@ -48,12 +49,12 @@ enum weir_bucketing weir_distribution_bucketing(
 const struct weir_rss_key *weir_distribution_key(
 	const struct weir_distributed_port *port, uint32_t ports);
 
-// The worker that has a bucket before any is moved: the same for all buckets of one entry of any
-// device's table.
+// The worker that owns a bucket before any is moved: the same for all buckets of an entry of any
+// device's RETA.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// The queue of a port that an entry of its device's table is to lead to: one that this worker
-// receives, if there is any.
+// The queue to set in an entry of the RETA of a port's device: one that this worker receives, if
+// there is any.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // The worker that receives a queue of a port.
@@ -70,7 +71,7 @@ int weir_distribution_create(const struct weir_segment *segment,
 // Make the rings of a port's distributors sources of the workers. Returns 0, -ENOMEM.
 int weir_distribution_connect(const struct weir_distribution *distribution, uint32_t port,
 	uint16_t queues, struct weir_worker *const *worker, uint32_t workers);
-// Before the buffers of packets are: it frees packets that are under way.
+// Call it before the packet buffers are freed: it frees the packets in rings.
 void weir_distribution_free(struct weir_distribution *distribution);
 
 // The distributor of a queue, or NULL. Where a port has one for all of its queues: that one.

@@ -73,8 +73,9 @@ static void append(char *text, size_t bytes, const char *format, ...) {
 	va_end(args);
 }
 
-// Whether a thread of ours may run on a CPU. It need not be one that we were started on: systemd
-// starts nothing on those that the kernel isolates (isolcpus), and those are for workers.
+// True if a thread of this process may run on a CPU. The CPU may be outside the affinity that the
+// process has: systemd leaves out CPUs that the kernel isolates (isolcpus), which are meant for
+// workers.
 static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	cpu_set_t one;
 	bool may;
@@ -262,6 +263,6 @@ void weir_eal_fini(void) {
 	snprintf(directory, sizeof(directory), "%s", rte_eal_get_runtime_dir());
 	rte_eal_cleanup();
 	snprintf(socket, sizeof(socket), "%s/" WEIR_TELEMETRY_SOCKET, directory);
-	unlink(socket); // DPDK would, but later
+	unlink(socket); // DPDK does so only when the process exits
 	rmdir(directory);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hold: packets that wait for their bucket, in order, until it is there or its former packets are.
+// Hold queue: packets of a bucket that is moving to this worker or shifting to its queue, in order,
+// until its part of the flow table has arrived and its earlier packets have been processed.
 //
 // Threads: one worker's.
 #pragma once
@@ -24,7 +25,7 @@ struct weir_held {
 struct weir_hold {
 	uint32_t first;
 	uint32_t next;
-	uint32_t seen; // `next` in the last turn in which packets were due
+	uint32_t seen; // `next` in the last turn that processed held packets
 	struct weir_held held[WEIR_HOLD_PACKETS];
 };
 
@@ -46,13 +47,13 @@ static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
 	return hold->first == hold->next;
 }
 
-// Packets are due from here on.
+// From now on held packets are processed, as many in a turn as weir_hold_due says.
 static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }
 
-// How many to process in this turn, at most: as many as have come since the last one and a burst,
-// so that the queue runs empty whatever comes. Once per turn.
+// How many to process in this turn, at most: as many as have been added since the last turn plus a
+// burst, so that the queue drains at any arrival rate. Once per turn.
 static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	uint32_t came = hold->next - hold->seen;
 
@@ -60,7 +61,7 @@ static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	return RTE_MIN(came + WEIR_BURST, hold->next - hold->first);
 }
 
-// The next packets, from one port; at most max. 0: there is none.
+// Take the next packets, all from one port, at most max. 0: there is none.
 static inline uint16_t weir_hold_take(
 	struct weir_hold *hold, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
 	uint16_t n = 0;

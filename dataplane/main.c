@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-dataplane: forwards packets of the VIPs to backends, as told by weir-control.
+// weir-dataplane: forwards packets for VIPs to backends, using the tables that weir-control
+// publishes.
 //
 // The main thread sets everything up, then serves the hand-over socket, watches the workers and
-// waits for signals; packets are the workers' alone.
+// waits for signals; only workers process packets.
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -44,7 +45,7 @@
 #define PORTS_MS 500 // between two readings of the ports' statistics
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
-#define REFUSALS_LOG_MS 60000 // at most one line in this time
+#define REFUSALS_LOG_MS 60000 // between two lines about refused processes
 
 struct context {
 	const struct weir_dataplane_options *options;
@@ -57,7 +58,7 @@ struct context {
 	struct weir_handover_params handover;
 	int signals; // signalfd
 	int control_pid; // attached, 0 = none
-	int serve_error; // of the last look at the server: negative errno, or 0
+	int serve_error; // of the last weir_handover_serve: negative errno, or 0
 	uint64_t refusals_logged_ms; // 0 = never
 };
 
@@ -93,7 +94,7 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Anybody who can connect may try as often as he likes: one line for many.
+// Any local process may try to attach, any number of times: one line sums up a minute.
 static void log_refusals(struct context *context) {
 	uint64_t now = now_ms();
 	struct weir_handover_refusals refusals;
@@ -148,43 +149,43 @@ static void wait_for_event(const struct context *context) {
 	for (int i = 0; i < n; i++) {
 		fds[1 + i] = (struct pollfd){.fd = server[i], .events = POLLIN};
 	}
-	// A connection that cannot be accepted stays readable: try again in the next turn only.
+	// A connection that cannot be accepted stays readable: poll would return at once.
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}
-	// Check everything, whatever poll returns.
+	// All are checked, whatever poll returns.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
-// Returns 0 after a signal, or negative errno (logged): only a new process can go on.
+// Returns 0 after a signal, or negative errno (logged): the process must be restarted.
 static int main_loop(struct context *context, struct weir_dataplane *dataplane) {
 	struct weir_watchdog watchdog;
 	uint64_t watchdog_us = 0;
-	uint64_t fed_ms = now_ms();
-	uint64_t looked_ms = fed_ms;
+	uint64_t notified_ms = now_ms();
+	uint64_t checked_ms = notified_ms;
 	uint64_t ports_ms = 0;
 	int r = 0;
 
-	weir_watchdog_init(&watchdog, weir_dataplane_segment(dataplane), context->log, fed_ms);
+	weir_watchdog_init(&watchdog, weir_dataplane_segment(dataplane), context->log, notified_ms);
 	(void)sd_watchdog_enabled(0, &watchdog_us);
 	while (r == 0 && !take_signal(context)) {
 		uint64_t now;
-		bool turning;
+		bool running;
 
 		wait_for_event(context);
 		serve_control(context, weir_dataplane_offer(dataplane));
 		now = now_ms();
-		if (now - looked_ms < TURN_MS) {
+		if (now - checked_ms < TURN_MS) {
 			continue;
 		}
-		looked_ms = now;
-		turning = weir_watchdog_check(&watchdog, now);
-		if (turning && watchdog_us != 0 && (now - fed_ms) * 1000 >= watchdog_us / 4) {
+		checked_ms = now;
+		running = weir_watchdog_check(&watchdog, now);
+		if (running && watchdog_us != 0 && (now - notified_ms) * 1000 >= watchdog_us / 4) {
 			sd_notify(0, "WATCHDOG=1");
-			fed_ms = now;
+			notified_ms = now;
 		}
 		weir_dataplane_follow(dataplane);
-		weir_dataplane_lead_queues(dataplane, now * 1000000);
+		weir_dataplane_update_queue_tables(dataplane, now * 1000000);
 		if (now - ports_ms >= PORTS_MS) {
 			weir_dataplane_read_ports(dataplane, now * 1000000);
 			weir_log_limit_tick(context->log_limit);
@@ -197,7 +198,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 
 // --- set-up -------------------------------------------------------------------------------
 
-// Taps and AF_XDP are the kernel's; see capabilities.h.
+// Devices that belong to the kernel; see capabilities.h.
 static bool has_kernel_devices(const struct weir_plan *plan) {
 	for (uint32_t d = 0; d < plan->devices; d++) {
 		const struct weir_devargs *devargs = &plan->device[d].devargs;
@@ -249,8 +250,8 @@ close_dataplane:
 	return r;
 }
 
-// Where DPDK's socket is: the last part of the directory is the file prefix.
-static void tell_telemetry(const struct context *context) {
+// Log how to reach DPDK's socket: the last part of the directory is the file prefix.
+static void log_telemetry(const struct context *context) {
 	const char *directory = rte_eal_get_runtime_dir();
 	const char *slash = strrchr(directory, '/');
 
@@ -291,7 +292,7 @@ static int run_eal(struct context *context) {
 		(void)fail(context, r, why);
 	} else {
 		if (params.telemetry) {
-			tell_telemetry(context);
+			log_telemetry(context);
 		}
 		r = run_open(context);
 		weir_eal_fini();
@@ -321,8 +322,8 @@ static int plan(struct context *context) {
 	return 0;
 }
 
-// A dataplane that was just killed holds the socket until the kernel has freed its memory.
-static int listen_patiently(
+// A killed dataplane keeps the socket until the kernel has freed its memory: retry.
+static int listen_with_retries(
 	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
 	int r = weir_handover_listen(params, ret);
@@ -334,7 +335,7 @@ static int listen_patiently(
 	return r;
 }
 
-// Open the handover socket first: it fails if another dataplane runs here.
+// Open the hand-over socket first: that fails if another dataplane uses this run directory.
 static int listen_for_control(struct context *context) {
 	struct weir_handover_params params = context->handover;
 	const char *run_dir = params.run_dir;
@@ -342,13 +343,13 @@ static int listen_for_control(struct context *context) {
 	int r = weir_run_dir_make(
 		run_dir, params.control_user, params.group, context->log, why, sizeof(why));
 
-	// A weir-control that is not started as root cannot make its directory in root's.
+	// A weir-control that is not started as root cannot create its directory in one of root's.
 	if (r == 0 && geteuid() == 0 && params.control_user != (uid_t)-1) {
 		r = weir_run_dir_make_control(
 			run_dir, params.control_user, params.group, why, sizeof(why));
 	}
 	if (r == 0) {
-		r = listen_patiently(&params, &context->server);
+		r = listen_with_retries(&params, &context->server);
 		snprintf(why, sizeof(why), "%s/" WEIR_HANDOVER_SOCKET ": %s", run_dir,
 			r == -EADDRINUSE ? "another weir-dataplane is running in this run directory"
 					 : strerror(-r));
@@ -363,7 +364,8 @@ static int open_signals(struct context *context) {
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
-	// Before any thread exists: all inherit it, and signals come to the main loop alone.
+	// Before any thread exists, so that all inherit the mask and only the main loop gets
+	// signals.
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
 		return -errno;
 	}
@@ -400,7 +402,7 @@ close_signals:
 	return r;
 }
 
-// For people, and for editors that jump to FILE:LINE:COL.
+// Without timestamps, as FILE:LINE:COL, which editors can jump to.
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
@@ -424,7 +426,7 @@ static void log_warnings(
 	}
 }
 
-// Who may attach, and who may look into the run directory.
+// Resolve the user that may attach and the group that may read the run directory.
 static int resolve(const struct weir_dataplane_options *options, struct weir_handover_params *ret,
 	char *why, size_t why_bytes) {
 	int r = weir_account_group(
@@ -450,7 +452,7 @@ int main(int argc, char **argv) {
 	int r;
 
 	weir_log_claim_descriptors();
-	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away: packets must not stop
+	signal(SIGPIPE, SIG_IGN); // forwarding goes on when the reader of the log exits
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;

@@ -120,7 +120,7 @@ static int take(const struct rte_memseg_list *list, const struct rte_memseg *seg
 
 	(void)list;
 	if (madvise(segment->addr, bytes, MADV_POPULATE_WRITE) < 0 && errno != EINVAL) {
-		*error = -ENOMEM; // EINVAL: an older kernel takes it page by page
+		*error = -ENOMEM; // EINVAL: an older kernel populates pages on first use
 		return 1;
 	}
 	return 0;

@@ -13,9 +13,9 @@
 #include "plan.h"
 
 struct weir_memory_facts { // what the machine has
-	uint64_t page_bytes; // size of the huge pages that are worth asking for, 0 = none
+	uint64_t page_bytes; // the size of huge page with most free memory, 0 = none
 	uint64_t huge_free_bytes; // free ones of that size
-	uint64_t available_bytes; // ordinary memory that can be had without swapping
+	uint64_t available_bytes; // ordinary memory available without swapping
 };
 
 struct weir_memory {
@@ -31,7 +31,6 @@ int weir_memory_facts(struct weir_memory_facts *ret);
 int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_facts *facts,
 	struct weir_memory *ret, char *why, size_t why_bytes);
 
-// Take all of DPDK's memory from the machine now, so that neither a worker waits for a page nor the
-// machine runs out of them later. After rte_eal_init; does nothing with huge pages.
-// Returns 0 or -ENOMEM.
+// Populate all of DPDK's memory now, so that no worker waits for a page fault and none fails for
+// lack of memory later. After rte_eal_init; does nothing with huge pages. Returns 0 or -ENOMEM.
 int weir_memory_take(void);

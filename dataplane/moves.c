@@ -83,12 +83,12 @@ static bool owns(const struct weir_mover *mover, uint32_t bucket) {
 	return __atomic_load_n(&mover->moves->owner[bucket], __ATOMIC_RELAXED) == mover->worker;
 }
 
-// Begin: from here on the thief holds what reaches it of the bucket. False when it takes another
-// one.
+// Begin: from here on the thief holds packets of the bucket that reach it. False: it is taking
+// another bucket.
 static bool claim(const struct weir_mover *mover, uint32_t thief) {
-	uint64_t nobody = 0;
+	uint64_t none = 0;
 
-	return __atomic_compare_exchange_n(&mover->moves->mover[thief].taking, &nobody,
+	return __atomic_compare_exchange_n(&mover->moves->mover[thief].taking, &none,
 		mover->worker + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -116,7 +116,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 		(mover->shift_holds && weir_shift_has(&moves->shift, bucket))) {
 		return WEIR_BUCKET_BUSY;
 	}
-	// The thief reads them when it sees the claim.
+	// The thief reads both after it has seen the claim.
 	move->bucket = bucket;
 	move->thief = thief;
 	if (!claim(mover, thief)) {
@@ -233,8 +233,8 @@ bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket) {
 	__atomic_store_n(&mover->crowded, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(
 		&mover->moves->owner[move->bucket], (uint8_t)mover->worker, __ATOMIC_RELAXED);
-	// Cleared first: the victim may begin the next move as soon as it is told, and another one
-	// may take this worker as its thief at once.
+	// Cleared before the state is set: the victim may begin its next move as soon as it sees
+	// the state, and another victim may claim this worker at once.
 	__atomic_store_n(&mover->taking, 0, __ATOMIC_RELEASE);
 	set_state(move, WEIR_MOVING_ADOPTED);
 	return true;
@@ -286,13 +286,13 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 	uint32_t thief, bucket;
 
 	if (n < 2) {
-		return; // no bucket has at most half of one packet
+		return; // with one packet, its bucket has more than half of them
 	}
 	if (now_ns - distributor->pressed_ns < WEIR_URGENT_NS ||
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {
 		return;
 	}
-	// Also when nothing is found: the search for every burst would slow this worker down.
+	// Set even if the search finds nothing: one for every burst would slow this worker down.
 	distributor->looked_ns[victim] = now_ns;
 	thief = shortest(distributor, victim);
 	if (thief == victim || !busiest(pkts, n, &bucket)) {

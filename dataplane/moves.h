@@ -8,20 +8,20 @@
 //
 //   1. weir_mover_request: the victim refuses, or confirms and begins. *Begin*: it writes itself
 //      into the thief's `taking`; from then on the thief holds packets of the bucket.
-//   2. It asks every distributor for the switch. A distributor does that between two bursts: it
+//   2. It requests a switch from every distributor. A distributor switches between two bursts: it
 //      notes the *end*, how many packets it ever put into the victim's ring, and puts all further
 //      ones of the bucket into the thief's.
 //   3. When the victim has taken as many packets from each ring as its end says, none of the bucket
-//      is left there: it releases the part in slices, waits until what it has processed cannot be
-//      overtaken on its way out any more, and hands the part to the thief.
+//      is left there: it releases the part in slices, waits until packets that it
+//      has processed can no longer be overtaken on their way out, and hands the part to the thief.
 //   4. The thief adopts the part in slices, then processes what it holds, in order, and publishes
 //      itself as owner.
-//   5. The victim takes the bucket's flows out of its gauges: it goes last, so that the sum over
-//      workers is never too low, by which control frees backends.
+//   5. The victim subtracts the bucket's flows from its gauges. This comes last, so that the sum
+//      over workers is never too low: control frees backends by it.
 //
-// Both markers are places in the order of packets, no times: whoever is slow delays the bucket and
-// nothing else. Control only asks. A worker is the victim of one move at a time, and the thief of
-// one at a time; it may be both.
+// Both markers are positions in the packet stream, not times: a slow worker delays only this
+// bucket. Control only requests moves. A worker is the victim of one move at a time, and the thief
+// of one at a time; it may be both.
 //
 // tests/models/moves.pml is a model of this, and of distributor.h: M1 to M4 hold in all its
 // executions.
@@ -49,7 +49,7 @@ struct rte_mbuf;
 struct weir_flow_parcel;
 
 enum weir_moving {
-	WEIR_MOVING_NOTHING, // [thief] to [victim]: it may begin another one
+	WEIR_MOVING_NOTHING, // the victim may begin a move
 	WEIR_MOVING_SWITCHING, // distributors switch, the victim's rings run empty
 	WEIR_MOVING_RELEASING, // the victim takes the part out of its table
 	WEIR_MOVING_RELEASED, // the thief's, to adopt
@@ -61,7 +61,7 @@ struct weir_move {
 	uint32_t state; // enum weir_moving: [victim], while RELEASED [thief]
 	uint32_t bucket; // [victim], while NOTHING
 	uint32_t thief; // [victim], while NOTHING
-	struct weir_flow_parcel *parcel; // of whoever writes the state; borrowed
+	struct weir_flow_parcel *parcel; // for the side that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
 // One worker's part in moves.
@@ -127,7 +127,7 @@ enum weir_giving {
 	WEIR_GIVING_SETTLE, // a slice of what the gauges still have; then weir_mover_settled
 };
 
-// What there is to do with mover->move, between bursts.
+// The next step of mover->move, between bursts.
 enum weir_giving weir_mover_give_slow(struct weir_mover *mover);
 
 static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
@@ -138,7 +138,7 @@ static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
 		       : weir_mover_give_slow(mover);
 }
 
-// Does the thief hold so many packets that it may soon have to drop some?
+// True if the thief holds so many packets that it may soon have to drop some.
 static inline bool weir_mover_thief_is_crowded(const struct weir_mover *mover) {
 	return __atomic_load_n(&mover->moves->mover[mover->move.thief].crowded, __ATOMIC_RELAXED) !=
 	       0;
@@ -149,19 +149,19 @@ void weir_mover_settled(struct weir_mover *mover);
 
 // --- the thief --------------------------------------------------------------------------------
 
-// Does this worker take a bucket? Ask after packets were taken from a ring, before they are
-// processed.
+// True if this worker is taking a bucket. Check it after packets were taken from a ring, before
+// they are processed.
 static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
 // Hold the packets, of at most WEIR_BURST, of the bucket that it takes; the others stay in pkts, in
-// order. Returns how many stay. *ret_refused: packets of the bucket that found the queue full lie
-// at the end of pkts, so many; they are the caller's, to be dropped.
+// order. Returns how many stay. *ret_refused: how many packets of the bucket did not fit the queue;
+// they are at the end of pkts, and the caller drops them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
-// The move whose parcel is there to be adopted, a slice at a time, or NULL. After the last slice:
+// The move whose parcel is ready to be adopted, a slice at a time, or NULL. After the last slice:
 // weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
@@ -180,16 +180,15 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // --- back pressure ------------------------------------------------------------------------------
 
-// Ask a worker, whose ring is nearly full, to give the bucket with most of these packets to the
-// worker with the shortest ring of this distributor, if that is at most a quarter full. A bucket
-// with more than half of them is not asked for: its flow would fill the next ring. Packets carry
-// their bucket (distributor.h). Looks once per WEIR_URGENT_NS and crowded worker, whether or not
-// there is a bucket to ask for. [worker of the distributor]
+// Request that a worker whose ring is nearly full gives the bucket with most of these packets to
+// the worker with the shortest ring of this distributor, if that is at most a quarter full. A
+// bucket with more than half of them is left out: it would fill the next ring, too. Packets carry
+// their bucket (distributor.h). Searches once per WEIR_URGENT_NS and crowded worker, whether or not
+// it finds a bucket. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 
-// The request of a distributor to this worker, if there is one: to be answered by
-// weir_mover_request.
+// Take the request of a distributor to this worker, if there is one, for weir_mover_request.
 static inline bool weir_mover_pressed(
 	struct weir_mover *mover, uint32_t *ret_bucket, uint32_t *ret_thief) {
 	uint64_t urgent = __atomic_load_n(&mover->urgent, __ATOMIC_RELAXED);

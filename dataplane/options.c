@@ -33,13 +33,13 @@ static const struct weir_option rows[] = {
 	{.name = "group",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "GROUP",
-		.help = "group that may look into the run directory",
+		.help = "group that may read the run directory",
 		.fallback = WEIR_GROUP_DEFAULT ", if it exists",
 		FIELD(group)},
 	{.name = "control-user",
 		.kind = WEIR_OPTION_TEXT,
 		.value = "USER",
-		.help = "user of weir-control, who alone may attach besides root",
+		.help = "user of weir-control; only this user and root may attach",
 		.fallback = WEIR_USER_DEFAULT ", if it exists",
 		FIELD(control_user)},
 	{.name = "eal",
@@ -58,7 +58,7 @@ static const struct weir_option rows[] = {
 	{.name = "telemetry",
 		.kind = WEIR_OPTION_FLAG,
 		.help = "serve DPDK's telemetry socket, for dpdk-telemetry.py: /weir/workers and "
-			"others; root's alone",
+			"others; only root may connect",
 		FIELD(telemetry)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, FIELD(log_format)},
@@ -78,7 +78,7 @@ const char *weir_dataplane_help(char *buffer, size_t bytes) {
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
-// DPDK's device arguments, of which it becomes one, are separated by commas.
+// The path becomes one of DPDK's device arguments, which commas separate.
 static bool is_steer_object(const char *path) {
 	return path[0] != '\0' && strchr(path, ',') == NULL;
 }

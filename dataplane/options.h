@@ -17,7 +17,7 @@ struct weir_dataplane_options {
 	const char *run_dir;
 	const char *group; // NULL = weir where there is such a group
 	const char *control_user; // NULL = weir where there is such a user
-	const char *eal; // more arguments for DPDK, "" = none
+	const char *eal; // additional arguments for DPDK, "" = none
 	const char *steer_object;
 	bool telemetry; // DPDK's socket
 	enum weir_log_level log_level;

@@ -2,8 +2,8 @@
 //
 // Pipelines: those of all workers, and the flow memory behind them. Where distributors
 // spread all ports, the dataplane is *bucketed*: the workers share one flow memory in parts, so
-// that a part can go from one worker to another (pipeline_parts.h). Else each has a flow table of
-// its own.
+// that a part can move from one worker to another (pipeline_parts.h). Otherwise each has a flow
+// table of its own.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -33,7 +33,8 @@ struct weir_pipelines {
 	uint32_t workers;
 	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
-	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX]; // if bucketed: for parts that it gives
+	struct weir_flow_parcel
+		*parcel[WEIR_WORKERS_MAX]; // if bucketed: for parts that a worker gives
 };
 
 // Whether the workers of this configuration can share a flow memory, if the distributor spreads all

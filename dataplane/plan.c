@@ -82,12 +82,12 @@ static int af_xdp_queues_wrong(const struct weir_config_port *port,
 		plan->interface, strerror(-error));
 }
 
-// All of the interface's queues, unless told otherwise: VIP packets on others go to the kernel.
+// All queues of the interface, unless configured otherwise: VIP packets on others go to the kernel.
 static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_device_plan *plan,
 	char *why, size_t why_bytes) {
 	int present = weir_netdev_queues(plan->interface);
 	int queues = present;
-	bool told = false;
+	bool given = false;
 	char value[16];
 
 	if (present < 0) {
@@ -96,7 +96,7 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	plan->spreads = present == 1 || weir_netdev_spreads(plan->interface);
 	if (weir_devargs_get(&plan->devargs, "queue_count", value, sizeof(value))) {
 		queues = atoi(value);
-		told = true;
+		given = true;
 	} else if (port->queues > 0) {
 		queues = port->queues;
 	} else if (weir_devargs_get(&plan->devargs, "start_queue", value, sizeof(value))) {
@@ -116,7 +116,7 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 			WEIR_QUEUES_MAX);
 	}
 	plan->queues = (uint16_t)queues;
-	if (told) {
+	if (given) {
 		return 0;
 	}
 	snprintf(value, sizeof(value), "%d", queues);
@@ -209,7 +209,7 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 	       (weir_devargs_is(&device->devargs, "net_af_xdp") ? XDP_QUEUE_BUFFERS : 0);
 }
 
-// Buffers that can be somewhere else than in a device's receive queue, whatever their size.
+// Buffers that can be outside of a device's receive queue, whatever their size.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
 	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
 			   WEIR_HOLD_PACKETS; // of a shift
@@ -223,8 +223,8 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += plan->workers *
 				   MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS); // never both
 		}
-		// Also where a device spreads flows and each of its queues has rings to all
-		// workers: there most packets come to the right worker.
+		// The same where a device spreads flows and each of its queues has rings to all
+		// workers: most packets reach the right worker without a ring.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Plan: what the dataplane is going to open and how much memory that takes, worked out from the
-// configuration before DPDK starts, because DPDK wants to know how much memory it may take.
+// configuration before DPDK starts, because DPDK gets its memory limit at start.
 //
 // Threads: one, before the workers exist.
 #pragma once

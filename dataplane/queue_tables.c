@@ -6,12 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#define GRACE_NS 1000000 // in which a device stores what is on its way to a queue
+#define GRACE_NS 1000000 // in which a device stores packets that are on their way to a queue
 #define STEP_NS 50000
-#define STEPS 60 // to wait for workers, and then go on with other things
-#define SHIFTS 8 // of one turn
+#define STEPS 60 // of waiting for workers before the main loop continues
+#define SHIFTS 8 // per turn
 
-// Whether the table of a port's device is to follow buckets.
+// True if the RETA of a port's device is updated when buckets move.
 static bool follows(const struct weir_distributed_port *port) {
 	return port->by_queue && !port->table_stays;
 }
@@ -41,8 +41,9 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 		weir_spreading_first_queues(spreading, p, tables->table[p].queue);
 		if (spreading->port[p].by_queue && spreading->port[p].table_stays) {
 			weir_log_write(log, WEIR_LOG_INFO,
-				"port %s: its device would restart if its table of queues changed: "
-				"packets of buckets that have moved are passed on between workers",
+				"port %s: changing the RSS redirection table (RETA) would restart "
+				"the device: packets of moved buckets are passed on between "
+				"workers",
 				tables->table[p].port);
 		}
 	}
@@ -60,7 +61,7 @@ static uint32_t mask_of(const struct weir_distributed_port *port) {
 	return RTE_MIN((uint32_t)port->table_entries, WEIR_BUCKETS) - 1;
 }
 
-// 1 + the worker that has all buckets of an entry, or 0.
+// 1 + the worker that owns all buckets of an entry, or 0.
 static uint8_t worker_of(const struct weir_queue_tables *tables, uint32_t p, uint32_t entry) {
 	const struct weir_moves *moves = tables->distribution->moves;
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
@@ -88,7 +89,7 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// The queue that an entry is to lead to. False: it may stay.
+// The queue to set in an entry. False: the entry may stay.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -106,7 +107,7 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
 }
 
-// The next entry that is to be changed, from the one behind the last one on; of all ports in turn.
+// The next entry to change, after the last one; ports take turns.
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 
@@ -152,23 +153,23 @@ static void ask(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// The device could not, or does not say what it has done.
+// The device has failed to change its table, or its table is unknown.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
 	tables->refusals++;
 	table->ready_ns = now_ns + tables->retry_ns;
 	table->read_ns = 0;
-	if (!table->told) {
+	if (!table->failed) {
 		weir_log_write(tables->log, WEIR_LOG_WARN,
-			"port %s: its device does not change its table of queues: %s: packets of "
-			"buckets that have moved are passed on between workers",
+			"port %s: cannot update the RSS redirection table (RETA): %s: packets of "
+			"moved buckets are passed on between workers",
 			table->port, strerror(-error));
-		table->told = true;
+		table->failed = true;
 	}
 }
 
-// The owner holds: change the table.
+// The owner holds packets of the buckets: change the table.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	uint32_t p = tables->asked_port, e = tables->asked_entry;
@@ -186,14 +187,14 @@ static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 		refused(tables, p, r, now_ns);
 	} else {
 		table->queue[e] = queue[e];
-		table->told = false;
+		table->failed = false;
 		tables->shifts++;
 	}
 	pause_ns(GRACE_NS);
 	weir_shift_drain(tables->distribution->moves);
 }
 
-// Go on with the shift that was asked for. False: it has not ended.
+// Continue the requested shift. False: it has not ended.
 static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 	for (unsigned int step = 0; step < STEPS; step++) {
 		switch (weir_shift_state(tables->distribution->moves)) {
@@ -212,7 +213,7 @@ static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 	return false;
 }
 
-static void tell_of_others(
+static void log_differences(
 	struct weir_queue_tables *tables, uint32_t p, const uint16_t *found, uint32_t entries) {
 	struct weir_queue_table *table = &tables->table[p];
 	uint32_t others = 0;
@@ -220,18 +221,17 @@ static void tell_of_others(
 	for (uint32_t e = 0; e < entries; e++) {
 		others += found[e] != table->queue[e];
 	}
-	// Of a device that has refused a change nobody knows what it did.
-	if (others > 0 && !table->changed && !table->told) {
+	// After a failed change, differences are expected.
+	if (others > 0 && !table->changed && !table->failed) {
 		weir_log_write(tables->log, WEIR_LOG_WARN,
-			"port %s: %u of the %u entries of its device's table of queues are not as "
-			"set: somebody else changes it, or the device was reset: they are set "
-			"again",
+			"port %s: %u of %u entries of the RSS redirection table (RETA) were "
+			"changed externally or by a device reset; restoring entries",
 			table->port, others, entries);
 	}
 	table->changed = others > 0;
 }
 
-// Somebody else may have changed it, or the device was reset.
+// Read the device's table: it may have been changed externally, or by a reset of the device.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	struct weir_queue_table *table = &tables->table[p];
@@ -243,7 +243,7 @@ static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t no
 	}
 	table->read_ns = now_ns;
 	if (weir_rss_read(spreading->device[p]->id, (uint16_t)entries, found) == 0) {
-		tell_of_others(tables, p, found, entries);
+		log_differences(tables, p, found, entries);
 		memcpy(table->queue, found, entries * sizeof(found[0]));
 	}
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Queue tables: keeps the tables of devices that spread flows (rss.h) to where the buckets are.
-// When all buckets of an entry have had one worker for a while, which receives a queue of the
-// device, the entry is changed by a shift (shift.h). An entry whose buckets have several workers
-// stays: packets of some of them go through a ring.
+// Queue tables: updates the RSS redirection tables (RETA) of devices that spread flows (rss.h) when
+// buckets move. When all buckets of an entry have been owned for a while by one worker that
+// receives a queue of the device, a shift (shift.h) sets the entry to that queue. An entry whose
+// buckets have several owners stays: packets of some of them go through a ring.
 //
 // Threads: main. It waits for devices, and a few milliseconds for workers.
 #pragma once
@@ -12,19 +12,19 @@
 #include "log.h"
 #include "spreading.h"
 
-#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // so long the buckets have not changed hands
-#define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // after a device has refused
-#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // between two looks at what devices really have
+#define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull // since the last move of the entry's buckets
+#define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // after a failed change
+#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // between two readings of a device's table
 
 struct weir_queue_table {
 	const char *port; // for the log
-	bool told; // that the device refuses
-	bool changed; // by others, when it was read last
-	uint64_t ready_ns; // no change before
+	bool failed; // the last change; logged
+	bool changed; // externally, when it was read last
+	uint64_t ready_ns; // earliest time of the next change
 	uint64_t read_ns; // when the table was read
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // as set or read
 	uint8_t worker[WEIR_RSS_ENTRIES_MAX]; // 1 + that of all buckets of the entry, 0 = several
-	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // when `worker` was seen first
+	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // since when `worker` has its value
 };
 
 struct weir_queue_tables {
@@ -46,6 +46,6 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_log *log, struct weir_queue_tables **ret);
 void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is fine
 
-// Change what is to be changed, for some milliseconds at most. Call it a few times per second. NULL
+// Update entries, for some milliseconds at most. Call it a few times per second. NULL
 // is fine.
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);

@@ -32,7 +32,7 @@ void weir_shift_ask(struct weir_moves *moves, uint32_t mask, uint32_t low,
 void weir_shift_drain(struct weir_moves *moves) {
 	struct weir_shift *shift = &moves->shift;
 
-	// Before the state: the owner must not take the answers to earlier requests for these.
+	// Before the state is set: the owner must not mistake earlier drains for these.
 	for (uint32_t i = 0; i < shift->others; i++) {
 		weir_distributor_drain(shift->other[i], shift->into->owner);
 	}
@@ -41,7 +41,7 @@ void weir_shift_drain(struct weir_moves *moves) {
 
 // --- the owner ------------------------------------------------------------------------------
 
-// It has all of the buckets, and gives none of them away.
+// True if this worker owns all of the buckets and gives none of them away.
 static bool has_all(const struct weir_mover *mover) {
 	const struct weir_moves *moves = mover->moves;
 	const struct weir_shift *shift = &moves->shift;
@@ -66,12 +66,12 @@ static void answer(struct weir_mover *mover) {
 		set_state(shift, WEIR_SHIFT_HOLDING);
 		return;
 	}
-	// First: main may ask again as soon as it sees the state.
+	// Before the state is set: main may request the next shift as soon as it sees it.
 	__atomic_store_n(&mover->shifting, 0, __ATOMIC_RELAXED);
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }
 
-// All packets that other queues had were processed, or are in this worker's hands.
+// True if this worker has taken all packets that other queues had received.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_shift *shift = &mover->moves->shift;
 

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shift: after buckets have moved, the table of a device that spreads flows (rss.h) is changed, so
-// that their packets come to the queue of the worker that has them now, without a reordered packet.
-// Until then, and where a device refuses, the distributor of their former queue passes them on by
-// its ring: a shift makes that cheap, no more.
+// Shift: after buckets have moved, updates the RSS redirection table (RETA) of a device that
+// spreads flows (rss.h), so that their packets arrive at the queue of the worker that owns them
+// now, without a reordered packet. Until then, and where an update fails, the distributor of their
+// former queue passes them on through its ring: a shift only makes that cheaper.
 //
-// An entry of the table has all buckets with the same low bits. Their worker, the *owner*, receives
-// the new queue; those that receive the other queues of the port are the *senders*: which of them
-// had the buckets until now need not be known.
+// An entry of the RETA has all buckets with the same low bits. Their worker, the *owner*, receives
+// the new queue; the workers that receive the other queues of the port are the *senders*. It does
+// not matter which of them received the buckets' packets until now.
 //
-//   1. weir_shift_ask [main]: the owner refuses if it has not all of the buckets, or one of them is
-//      leaving. Else it *holds*: packets of the buckets that come from the new queue wait; those
-//      that come by the sender's ring are processed. It gives none of the buckets away.
-//   2. main has the device change its table, and gives it time to store what is on its way to the
-//      former queue.
+//   1. weir_shift_ask [main]: the owner refuses if it does not own all of the buckets, or one of
+//      them is leaving. Otherwise it *holds* packets of the buckets that arrive at the new queue,
+//      and processes those that arrive through the senders' rings. It gives none of the buckets
+//      away.
+//   2. main updates the RETA, and gives the device time to store packets that are on their way to
+//      the former queue.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
 //   received
-//      more than a device can store, and notes the *end*: how many packets it ever put into the
-//      owner's ring.
-//   4. When the owner has taken as many from these rings, it processes what it holds, in order.
-//   Then the
-//      shift has ended.
+//      more packets than a device can store, and notes the *end*: how many packets it ever put into
+//      the owner's ring.
+//   4. When the owner has taken as many from these rings, it processes the held packets, in order,
+//      and the shift has ended.
 //
-// Whoever is slow delays the shift, and its packets on hold, and nothing else. There is one shift
-// at a time. A table that others change costs the order of packets that are on their way at that
-// moment, and from then on a ring: no packet is lost, and distributors need not know of it.
+// A slow worker delays the shift and the held packets, nothing else. There is one shift at a time.
+// If a RETA is changed externally, packets in flight at that moment may be reordered, and later
+// ones take the way through a ring; none is lost, and distributors need no notice.
 //
 // tests/models/shift.pml is a model of this together with moves of buckets (moves.h): M1 to M4 hold
 // in all its executions.
@@ -41,21 +41,21 @@
 #define WEIR_SHIFT_OTHERS_MAX 63
 
 enum weir_shift_state {
-	WEIR_SHIFT_NOTHING, // [main]'s: it may ask
-	WEIR_SHIFT_ASKED, // the owner's
-	WEIR_SHIFT_REFUSED, // [main]'s: it may ask
-	WEIR_SHIFT_HOLDING, // [main]'s: the device may change its table
-	WEIR_SHIFT_DRAINING, // the owner's, when the senders have noted their ends
+	WEIR_SHIFT_NOTHING, // [main] may request one
+	WEIR_SHIFT_ASKED, // the owner answers
+	WEIR_SHIFT_REFUSED, // [main] may request one
+	WEIR_SHIFT_HOLDING, // [main] may update the RETA
+	WEIR_SHIFT_DRAINING, // the owner ends it when the senders have noted their ends
 };
 
 struct weir_shift {
-	uint32_t state; // enum weir_shift_state: written by whose it is
+	uint32_t state; // enum weir_shift_state: written by main or the owner, see there
 	// [main], before ASKED
-	const struct weir_distributor *into; // that of the new queue: its owner is the buckets'
+	const struct weir_distributor *into; // of the new queue; its owner owns the buckets
 	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX]; // those of the port's other queues
 	uint32_t others;
 	uint32_t mask; // of a bucket's number
-	uint32_t low; // what the buckets of the entry have there
+	uint32_t low; // the bits under the mask that the entry's buckets share
 } __attribute__((aligned(64)));
 
 struct weir_hold;
@@ -70,14 +70,15 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 // --- main -------------------------------------------------------------------------------------
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
-// Ask for a shift of the buckets with this number under the mask to a queue, whose worker is to
-// have them, from wherever they are. other: the distributors of the port's other queues, at most
-// WEIR_SHIFT_OTHERS_MAX. The state is NOTHING or REFUSED; it will be HOLDING or REFUSED.
+// Request a shift of the buckets with these bits under the mask, from whichever queues, to the
+// queue of a distributor, whose owner owns them. other: the distributors of the port's other
+// queues, at most WEIR_SHIFT_OTHERS_MAX. The state is NOTHING or REFUSED; it will be HOLDING or
+// REFUSED.
 void weir_shift_ask(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
-// The device has changed its table, or refused: whatever it does now, it has stored all packets
-// that it had before. The state is HOLDING; it will be NOTHING.
+// The update of the RETA has succeeded or failed, and the device has stored all packets that it had
+// received before. The state is HOLDING; it will be NOTHING.
 void weir_shift_drain(struct weir_moves *moves);
 
 // --- the owner --------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Spreading: which ports the software distributor spreads over the workers and which their devices,
-// whether flows are in buckets, and which worker has each bucket at first. Tells devices to which
-// queue each bucket goes.
+// whether flows are in buckets, and which worker has each bucket at first. Sets the RSS redirection
+// tables (RETA) of devices accordingly.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -16,16 +16,16 @@ struct weir_spreading {
 	struct weir_distributed_port port[WEIR_PORTS_MAX];
 	const struct weir_device *device[WEIR_PORTS_MAX]; // of each port; borrowed
 	enum weir_bucketing bucketing;
-	uint8_t first_worker[WEIR_BUCKETS]; // that has the bucket at first
+	uint8_t first_worker[WEIR_BUCKETS]; // that owns the bucket at first
 };
 
 // device: [ports], opened. may_share: the workers can share a flow memory.
-// Sets the tables of devices that spread flows, if flows are in buckets.
+// Sets the RETA of devices that spread flows, if flows are in buckets.
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,
 	bool may_share, struct weir_spreading *ret);
-// The queue that each entry of the table of a port's device leads to at first, for a port that its
-// device spreads; ret_queue: [entries].
+// The first queue of each entry of the RETA of a port's device, for a port that its device spreads;
+// ret_queue: [entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
-// The key that gives the buckets of flows, or NULL: the flow hash does.
+// The key of the hash that assigns flows to buckets, or NULL: the flow hash does.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

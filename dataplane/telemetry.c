@@ -25,7 +25,7 @@
 // DPDK passes no context to a command. main writes, DPDK's threads read, under the lock.
 static struct {
 	pthread_mutex_t lock;
-	const struct weir_segment *segment; // NULL = nothing to tell
+	const struct weir_segment *segment; // NULL = not available
 	const struct weir_config *config;
 } source = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Telemetry: Weir's commands behind DPDK's telemetry socket, for dpdk-telemetry.py and what reads
-// it (--telemetry). DPDK serves the socket with threads of its own; it is root's, in the run-time
+// it (--telemetry). DPDK serves the socket with threads of its own; root owns it, in the run-time
 // directory of DPDK's file prefix.
 //
 //   /weir/workers    per worker: core, busy and idle cycles, packets, flows
@@ -10,7 +10,7 @@
 //   /weir/drops      packets dropped, by reason
 //
 // And, from DPDK 23.03 on, /eal/lcore/usage and /eal/lcore/info: the cycles in which a worker had
-// packets, of all that it polled for. A poll loop keeps its CPU at 100 % whatever it does.
+// packets, of all that it polled for. (A poll loop always uses 100 % of its CPU.)
 //
 // Threads: main. The commands run in DPDK's threads, and only read counters in the segment.
 #pragma once
@@ -19,7 +19,7 @@
 #include "segment.h"
 
 // Register the commands, before rte_eal_init: its list of commands is complete when the socket
-// appears. They answer nothing until weir_telemetry_begin. Returns 0 or negative errno.
+// appears. They fail until weir_telemetry_begin. Returns 0 or negative errno.
 int weir_telemetry_register(void);
 
 // The segment and the configuration are borrowed until weir_telemetry_end, which waits for answers

@@ -17,7 +17,7 @@ struct weir_watchdog {
 	const struct weir_segment *segment;
 	const struct weir_log *log;
 	uint64_t heartbeat_ns[WEIR_WORKERS_MAX]; // as last seen
-	uint64_t changed_ms[WEIR_WORKERS_MAX]; // our time when it last changed
+	uint64_t changed_ms[WEIR_WORKERS_MAX]; // when it was seen to change
 	bool stuck[WEIR_WORKERS_MAX];
 };
 

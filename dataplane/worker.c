@@ -48,7 +48,7 @@ static void hand_over(struct weir_worker *worker, struct weir_distributor *distr
 	batch->count = 0;
 }
 
-// Sort a burst by worker, process this worker's packets and hand the others over.
+// Sort a burst by worker, process packets of this worker and hand over the others.
 static void distribute(struct weir_worker *worker, const struct weir_source *source,
 	struct rte_mbuf **pkts, uint16_t n) {
 	struct weir_distributor *distributor = source->distributor;
@@ -198,11 +198,11 @@ static void respond(struct weir_worker *worker) {
 	} else {
 		weir_flow_query_respond(worker->pipeline, &message, worker->now_ns);
 	}
-	// If control does not collect its responses, they are lost.
+	// A response is lost if control does not take earlier ones.
 	(void)weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
-static void tell_time(struct weir_worker *worker, uint64_t cycles) {
+static void update_time(struct weir_worker *worker, uint64_t cycles) {
 	if (unlikely(weir_clock_due(&worker->clock, cycles))) {
 		weir_clock_correct(&worker->clock, cycles);
 		__atomic_store_n(
@@ -214,7 +214,7 @@ static void tell_time(struct weir_worker *worker, uint64_t cycles) {
 uint32_t weir_worker_turn(struct weir_worker *worker) {
 	uint32_t moved = 0;
 
-	tell_time(worker, rte_rdtsc());
+	update_time(worker, rte_rdtsc());
 	for (uint16_t i = 0; i < worker->sources; i++) {
 		moved += poll_source(worker, &worker->source[i]);
 	}
@@ -224,9 +224,9 @@ uint32_t weir_worker_turn(struct weir_worker *worker) {
 	respond(worker);
 	weir_worker_move_buckets(worker);
 	if (unlikely(weir_pipeline_maintain(worker->pipeline, worker->now_ns))) {
-		worker->idle.turns = 0; // a great table: no sleep until expiry has caught up
+		worker->idle.turns = 0; // a large table: no sleep until expiry has caught up
 	}
-	// No pointer into a table survives a turn.
+	// A worker keeps no pointer into a table beyond a turn.
 	weir_pipeline_quiescent(worker->pipeline);
 	return moved;
 }
@@ -236,7 +236,7 @@ int weir_worker_run(void *context) {
 	struct weir_worker_counters *counters = worker->counters;
 	uint64_t before = rte_rdtsc();
 
-	// The kernel would add 50 us to each pause.
+	// The default timer slack would add 50 us to each pause.
 	prctl(PR_SET_TIMERSLACK, 1000);
 	weir_pipeline_online(worker->pipeline);
 	while (!__atomic_load_n(&worker->stop, __ATOMIC_RELAXED)) {
@@ -302,7 +302,8 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 	if (worker->sources == WEIR_SOURCES_MAX) {
 		return -ENOSPC;
 	}
-	worker->idle.deaf |= source->ring != NULL; // who puts packets there wakes nobody (S1)
+	worker->idle.not_woken |=
+		source->ring != NULL; // a ring's producer makes no system call to wake it (S1)
 	worker->source[worker->sources++] = *source;
 	return 0;
 }

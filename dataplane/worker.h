@@ -5,7 +5,7 @@
 //
 // A turn: every source once; packets of other workers into queues that this one owns; one request
 // of the mailbox; a step of the moves of buckets from or to this worker (moves.h); expiry; a
-// quiescent report; then, when there was nothing to do, a pause.
+// quiescent report; then a pause if there was nothing to do.
 //
 // Threads: made by main, then used by its lcore alone, until weir_worker_stop's caller has waited
 // for the lcore. S1: no lock, no allocation, no log; system calls only in drivers that need them,
@@ -32,8 +32,8 @@ enum weir_source_kind {
 	WEIR_SOURCE_QUEUE, // a port's receive queue: for this worker's pipeline
 	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
 	WEIR_SOURCE_HANDED, // ring from the worker that owns such a queue
-	WEIR_SOURCE_OFFERED, // ring from another worker, which does not know their flows
-	WEIR_SOURCE_KERNEL, // an exception device: what the kernel sends, for the port
+	WEIR_SOURCE_OFFERED, // ring from another worker, for packets of flows that it lacks
+	WEIR_SOURCE_KERNEL, // an exception device: packets from the kernel to send on the port
 };
 
 struct weir_source {
@@ -48,8 +48,8 @@ struct weir_source {
 // Where packets of a port go. Read-only for workers.
 struct weir_port {
 	uint8_t wire; // index of its device
-	uint8_t exception; // index of its way to the kernel, or WEIR_NO_DEVICE
-	bool kernel_has_copy; // the kernel saw the packet already
+	uint8_t exception; // index of its exception device, or WEIR_NO_DEVICE
+	bool kernel_has_copy; // the kernel receives the packet as well
 };
 
 struct weir_worker_params {
@@ -70,16 +70,16 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is fine
 // Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// In idle mode `sleep`: a packet in this queue of a device, which the worker polls, wakes it, if
-// the device can do that. [set-up]
+// In idle mode `sleep`: have packets in this queue of a device, which the worker polls, wake it, if
+// the device supports that. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
-// Does every queue that it polls wake it, and does it poll nothing else? [set-up]
+// True if every queue that it polls wakes it, and it polls nothing else. [set-up]
 bool weir_worker_is_woken(const struct weir_worker *worker);
 int weir_worker_add_outlet(struct weir_worker *worker, struct weir_outlet *outlet);
-// Offer packets of unknown flows to the next worker by this ring. [set-up]
+// Offer packets of unknown flows to the next worker through this ring. [set-up]
 void weir_worker_offer_to(struct weir_worker *worker, struct rte_ring *next);
-// Give buckets away and take them, in a segment that says so (bucketing). moves is borrowed.
+// Take part in moves of buckets, in a bucketed segment. moves is borrowed.
 // [set-up]
 void weir_worker_join_moves(struct weir_worker *worker, struct weir_moves *moves);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The only exception from S1: a worker in idle mode `yield` or `sleep` gives its CPU away after
-// turns that had nothing to do. No packet waits for it then.
+// The only exception from S1: a worker in idle mode `yield` or `sleep` gives up its CPU after turns
+// without work. No packet is waiting at that time.
 //
-// With `yield` it looks for packets every tenth of a millisecond at the latest. With `sleep` it
-// waits in epoll until a queue has a packet. What else may come, requests of control and tables to
-// adopt, has a millisecond: grace periods wait for each worker.
+// With `yield` it polls every tenth of a millisecond at least. With `sleep` it waits in epoll until
+// a queue has a packet, for a millisecond at most: requests and tables of control have no event,
+// and a grace period waits for each worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -20,7 +20,7 @@
 
 // Turns without packets before the pause becomes longer.
 #define SPIN_TURNS 32 // a pause instruction each
-#define YIELD_TURNS 64 // a sched_yield each: nothing is lost when no one else wants the CPU
+#define YIELD_TURNS 64 // a sched_yield each: costs nothing when no other thread needs the CPU
 #define SLEEP_TURNS 16 // short sleeps, of about a millisecond together; with `yield` without end
 #define SLEEP_FIRST_NS 8000
 #define SLEEP_LAST_NS 100000
@@ -40,8 +40,8 @@ void weir_idle_fini(struct weir_idle *idle) {
 
 // --- what wakes a worker --------------------------------------------------------------------
 
-// AF_XDP: the driver has no interrupts, but its sockets can be polled. Which of them is the queue's
-// it does not tell: a packet in another one wakes the worker for nothing.
+// AF_XDP: the driver has no interrupts, but its sockets can be polled. Which socket belongs to the
+// queue is unknown, so all are polled: packets of other queues wake the worker needlessly.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 
@@ -71,24 +71,24 @@ void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue) {
 	struct weir_idle *idle = &worker->idle;
 
-	if (idle->mode != WEIR_IDLE_SLEEP || idle->deaf) {
+	if (idle->mode != WEIR_IDLE_SLEEP || idle->not_woken) {
 		return;
 	}
 	if (idle->epoll < 0) {
 		idle->epoll = epoll_create1(EPOLL_CLOEXEC);
 	}
-	idle->deaf = idle->epoll < 0 ||
-		     (!watch_sockets(idle, device) && !watch_interrupt(idle, device, queue));
+	idle->not_woken = idle->epoll < 0 ||
+			  (!watch_sockets(idle, device) && !watch_interrupt(idle, device, queue));
 }
 
 bool weir_worker_is_woken(const struct weir_worker *worker) {
-	return worker->idle.epoll >= 0 && !worker->idle.deaf;
+	return worker->idle.epoll >= 0 && !worker->idle.not_woken;
 }
 
 // --- pauses ---------------------------------------------------------------------------------
 
-// An interrupt tells only of packets that come after it was switched on: the next turn looks once
-// more before the worker waits.
+// Interrupts are raised only for packets that arrive after they were enabled: the next turn polls
+// once more before the worker waits.
 static void arm(struct weir_idle *idle) {
 	idle->armed = true;
 	for (uint16_t i = 0; i < idle->interrupts; i++) {
@@ -128,7 +128,7 @@ void weir_idle_pause(struct weir_idle *idle) {
 		return;
 	}
 	turns -= SPIN_TURNS + YIELD_TURNS;
-	if (turns >= SLEEP_TURNS && idle->epoll >= 0 && !idle->deaf) {
+	if (turns >= SLEEP_TURNS && idle->epoll >= 0 && !idle->not_woken) {
 		wait_for_packets(idle);
 		return;
 	}

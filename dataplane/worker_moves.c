@@ -4,18 +4,18 @@
 #include "departure.h"
 #include "pipeline_parts.h"
 
-// A move waits for a device no longer than that: a stuck one holds up no bucket.
+// The longest that a move waits for a device, so that a stuck one does not block the bucket.
 #define STUCK_NS 100000000ull
 
-// Nor for what a device has in a transmit queue: many drivers do not tell, or not of the last
-// packets of an idle queue.
+// The longest that a move waits for packets in a transmit queue to depart: many drivers do not
+// report that, or not for the last packets of an idle queue.
 #define DEPARTURE_NS 1000000ull
-// In so much time it sends the packets of which a driver does not tell: at 10 Gbit/s 41 of 1,500
-// bytes.
-#define UNTOLD_NS 50000ull
+// Time in which a device sends the packets that its driver does not report: 41 of 1,500 bytes at 10
+// Gbit/s.
+#define UNREPORTED_NS 50000ull
 
-// Packets that were on hold are processed while so much of each transmit ring is free: the rest is
-// for packets that do not wait.
+// Held packets are processed while so much of each transmit ring is free: the rest is for other
+// packets.
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
 
@@ -53,9 +53,9 @@ enum weir_bucket_answer weir_worker_give(
 
 // --- waiting for devices ----------------------------------------------------------------------
 
-// Go on without waiting for a device: it has sent nothing since a move stopped waiting for it, or
-// this one has waited long enough for a device that takes nothing. A worker that does not get on is
-// waited for, as everywhere in a move.
+// True if a move does not wait for a device any longer: it has sent nothing since an earlier move
+// stopped waiting for it, or this move has waited long enough and the device accepts no packet. A
+// move always waits for a worker that makes no progress.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 
@@ -70,7 +70,7 @@ static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t u
 	return true;
 }
 
-// until_ns: then packets on hold wait for no transmit ring any more.
+// until_ns: from then on held packets do not wait for space in transmit rings.
 static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
 		if (!weir_path_has_room(weir_worker_path(worker, (uint8_t)d), ROOM) &&
@@ -83,7 +83,7 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 
 // --- the thief --------------------------------------------------------------------------------
 
-// A little in each turn, so that neither the worker's sources nor its transmit rings overflow.
+// A few in each turn, so that neither the worker's sources nor its transmit rings overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint32_t due = weir_hold_due(hold);
@@ -98,7 +98,7 @@ static void process_held(struct weir_worker *worker, struct weir_hold *hold, uin
 	}
 }
 
-// A part has come, or comes: adopt it, then process what was held for it.
+// A part is arriving: adopt it, then process the packets held for it.
 static __rte_noinline void take_bucket(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
 	const struct weir_move *move = weir_mover_adopt(mover);
@@ -166,7 +166,7 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-// Does the thief send behind what this worker has given to the device?
+// True if the thief sends by the queue that has this worker's packets, so behind them.
 static bool keeps_queue(const struct weir_worker *worker, uint32_t device) {
 	const struct weir_path *paths = worker->transmit->path[device];
 
@@ -183,7 +183,7 @@ static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {
 		leaving->departed = true;
-		leaving->until_ns = RTE_MIN(leaving->until_ns, worker->now_ns + UNTOLD_NS);
+		leaving->until_ns = RTE_MIN(leaving->until_ns, worker->now_ns + UNREPORTED_NS);
 	}
 	return worker->now_ns > leaving->until_ns || weir_mover_thief_is_crowded(worker->mover);
 }

@@ -24,9 +24,9 @@ struct batch {
 // How a worker pauses.
 struct weir_idle {
 	enum weir_config_idle mode;
-	uint32_t turns; // since it has last had something to do
-	int epoll; // of idle mode `sleep`: wakes the worker for each of its queues; -1 = none
-	bool deaf; // something that it polls wakes nobody
+	uint32_t turns; // since the last one with work
+	int epoll; // of idle mode `sleep`: has the events of its queues; -1 = none
+	bool not_woken; // it polls something that does not wake it
 	bool armed; // the interrupts of its queues are on
 	uint16_t interrupts;
 	struct {
@@ -39,8 +39,8 @@ struct weir_idle {
 struct leaving {
 	uint64_t put; // into the path, before
 	bool given; // to the device
-	bool departed; // from it, as its driver says
-	uint64_t until_ns; // what has not departed by then is not waited for
+	bool departed; // from it, as its driver reports
+	uint64_t until_ns; // the end of waiting for departure
 };
 
 struct weir_worker {
@@ -70,11 +70,11 @@ struct weir_worker {
 	// The part that is being released.
 	struct {
 		bool begun, done;
-		uint64_t until_ns; // what has not left its ring by then is not waited for
+		uint64_t until_ns; // the end of waiting for packets in rings
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
-	uint64_t held_until_ns; // then packets on hold wait for no transmit ring any more
-	uint64_t shift_until_ns; // the same of those whose buckets shift
+	uint64_t held_until_ns; // the end of waiting for space in transmit rings, of held packets
+	uint64_t shift_until_ns; // the same for buckets that shift
 	// 1 + how many packets of its path a device had sent when a move stopped waiting for it; 0
 	// = none has.
 	uint64_t given_up[WEIR_DEVICES_MAX];
@@ -91,12 +91,12 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-// Whether packets are captured now. Looked at once for each burst.
+// True if packets are captured now. Checked once per burst.
 static inline bool weir_worker_captures(const struct weir_worker *worker) {
 	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
 }
 
-// Packets that came from port `port`, or WEIR_PROBE_NO_PORT. They are the caller's still.
+// Packets that came from port `port`, or WEIR_PROBE_NO_PORT. The caller keeps them.
 static inline void weir_worker_count_dropped(struct weir_worker *worker,
 	enum weir_drop_reason reason, struct rte_mbuf *const *pkts, uint32_t packets,
 	uint8_t port) {
@@ -161,8 +161,8 @@ static inline void weir_idle_end(struct weir_idle *idle) {
 uint16_t weir_worker_hold_slow(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port);
 
-// Packets were taken from a ring, or are this worker's own: those of a bucket that is moving here
-// wait. Returns how many may be processed now.
+// For packets taken from a ring, or this worker's own: hold those of a bucket that is moving here.
+// Returns how many may be processed now.
 static inline uint16_t weir_worker_hold(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
@@ -175,8 +175,8 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port);
 
-// Packets for this worker were received from a distributor's queue: those of buckets that shift to
-// that queue wait. Returns how many may be processed now.
+// For packets of this worker received from a distributor's queue: hold those of buckets that shift
+// to that queue. Returns how many may be processed now.
 static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port) {

@@ -15,7 +15,7 @@ static void undelivered(struct weir_worker *worker, struct rte_mbuf *m,
 	rte_pktmbuf_free(m);
 }
 
-// Send a batch. All its packets are of one kind: a device is either a port or a way to the kernel.
+// Send a batch. All its packets are of one kind: a device is either a port or an exception device.
 static void flush(struct weir_worker *worker, uint8_t device) {
 	struct batch *batch = &worker->to_device[device];
 	bool kernel = batch->verdict[0]->action == WEIR_ACTION_KERNEL;
@@ -53,7 +53,7 @@ static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	undelivered(worker, m, verdict, WEIR_DROP_NO_EXCEPTION_PORT);
 }
 
-// Free a packet, or give it to the next worker, which may know its flow.
+// Free a packet, or give it to the next worker, which may have its flow.
 static void drop_or_offer(
 	struct weir_worker *worker, struct rte_mbuf *m, const struct weir_verdict *verdict) {
 	_Static_assert(WEIR_ACTION_OFFER == WEIR_ACTION_DROP + 1, "the last two");
@@ -163,7 +163,7 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// In runs from the same port.
+// In runs of packets from the same port.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

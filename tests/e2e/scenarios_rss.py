@@ -273,7 +273,7 @@ def rss_table_that_is_refused(lab):
     before = nic["updates"]
     with skewed_traffic(lab, flows, PER_SECOND):
         wait_for("a bucket to move", lambda: total(lab, "buckets_taken") > 0, 30)
-        wait_for("the log", lambda: "does not change its table of queues"
+        wait_for("the log", lambda: "cannot update the RSS redirection table"
                  in lab.programs["dataplane"].output(), 30)
         handed = total(lab, "handed_over")
         wait_for("packets passed on", lambda: total(lab, "handed_over") > handed + PER_SECOND, 30)

@@ -187,7 +187,7 @@ def sleeps_and_is_woken(lab):
 @scenario(workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_af_xdp(lab):
     """Idle mode sleep: no traffic, few turns; a packet in an AF_XDP socket ends the sleep"""
-    assert "worker 0: packets wake it" in lab.programs["dataplane"].output()
+    assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
     sleeps_and_is_woken(lab)
 
@@ -196,7 +196,7 @@ def sleeping_worker_is_woken_by_af_xdp(lab):
 def sleeping_worker_is_woken_by_a_tap(lab):
     """The same with the receive interrupts of a DPDK driver"""
     start_with_tap(lab)
-    assert "worker 0: packets wake it" in lab.programs["dataplane"].output()
+    assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
     sleeps_and_is_woken(lab)
 
@@ -205,6 +205,6 @@ def sleeping_worker_is_woken_by_a_tap(lab):
 def worker_that_nobody_wakes_is_told(lab):
     """Idle mode sleep with two workers and a distributor: the one that is passed packets polls on"""
     output = lab.programs["dataplane"].output()
-    assert "worker 0: packets wake it" in output, output
+    assert "worker 0: woken by packets" in output, output
     assert "worker 1: sleeps as with idle yield" in output, output
     requests_and_upload(lab)

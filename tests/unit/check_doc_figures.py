@@ -152,7 +152,7 @@ FIGURES = (
     ("docs/design/architecture.md", "nothing in the last {} turns", "dataplane/port/transmit.h",
      "WEIR_STUCK_TURNS", 1),
     ("docs/design/architecture.md", "the victim waits for another {} µs", "dataplane/worker_moves.c",
-     "UNTOLD_NS", 1e-3),
+     "UNREPORTED_NS", 1e-3),
     ("docs/design/architecture.md", "In all it waits at most {} ms", "dataplane/worker_moves.c",
      "DEPARTURE_NS", 1e-6),
     ("docs/design/architecture.md", "all had one worker, the *owner*, for {} s", "dataplane/queue_tables.h",

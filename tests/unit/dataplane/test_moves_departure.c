@@ -13,7 +13,7 @@
 #include "worker_private.h"
 
 #define WAIT_NS 1000000u // what a move waits for a device at most
-#define UNTOLD_NS 50000u // and when it says that all has departed
+#define UNREPORTED_NS 50000u // and when it says that all has departed
 #define OF_OWNER 2u // which has queue 0
 #define OF_FIRST 0u // which has queue 1
 
@@ -101,7 +101,7 @@ static void check_goes_on(struct rig *rig, const struct moving *moving, uint32_t
 	moves_rig_receive_all(rig);
 	assert_int_equal(rig->received, rig->sent - 1);
 	check_waits(rig, moving, thief);
-	pass(rig, UNTOLD_NS);
+	pass(rig, UNREPORTED_NS);
 	check_waits(rig, moving, thief);
 	pass(rig, 1);
 	moves_rig_turn_all(rig, 20);
@@ -115,7 +115,7 @@ static void check_order(unsigned int number, uint16_t queues, uint32_t thief) {
 	struct moving moving = begin(rig, thief);
 
 	check_waits(rig, &moving, thief);
-	pass(rig, WAIT_NS - UNTOLD_NS - 1);
+	pass(rig, WAIT_NS - UNREPORTED_NS - 1);
 	check_waits(rig, &moving, thief);
 	check_goes_on(rig, &moving, thief);
 	moves_rig_unmake(rig);
@@ -146,7 +146,7 @@ TEST(newer_packets_are_not_waited_for) {
 	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 2);
 	moves_rig_receive(rig, moving.queue, 1);
 	check_waits(rig, &moving, OF_OWNER);
-	pass(rig, UNTOLD_NS + 1);
+	pass(rig, UNREPORTED_NS + 1);
 	moves_rig_turn_all(rig, 20);
 	assert_true(has_moved(rig, &moving, OF_OWNER));
 	assert_int_equal(rte_ring_count(rig->ring[OUT].from[moving.queue]), 1);

@@ -262,7 +262,7 @@ TEST(a_device_that_would_restart_keeps_its_table) {
 	struct tables *lab = make(2, true);
 
 	assert_int_equal(lab->lines, 1);
-	assert_non_null(strstr(lab->last_line, "wan: its device would restart"));
+	assert_non_null(strstr(lab->last_line, "wan: changing the RSS redirection table"));
 	give(lab, 4, 1);
 	run(lab, START);
 	assert_int_equal(device.updates, 0);
@@ -270,7 +270,7 @@ TEST(a_device_that_would_restart_keeps_its_table) {
 	unmake(lab);
 }
 
-// What a reset, or somebody else, has changed is set again within a minute or so, and the log says
+// Entries changed externally or by a reset are restored within a minute or so, and the log says
 // it once.
 TEST(tables_that_others_change_are_set_again) {
 	struct tables *lab = make(2, false);
@@ -284,7 +284,7 @@ TEST(tables_that_others_change_are_set_again) {
 		run(lab, now_ns += SECOND);
 	}
 	assert_int_equal(lab->lines, 1);
-	assert_non_null(strstr(lab->last_line, "wan: 64 of the 128 entries"));
+	assert_non_null(strstr(lab->last_line, "wan: 64 of 128 entries"));
 	for (uint32_t i = 0; i < 65; i++) { // until it was read once more
 		run(lab, now_ns += SECOND);
 	}
@@ -300,7 +300,7 @@ TEST(tables_that_others_change_are_set_again) {
 		run(lab, now_ns += SECOND);
 	}
 	assert_int_equal(lab->lines, 2);
-	assert_non_null(strstr(lab->last_line, "wan: 1 of the 128 entries"));
+	assert_non_null(strstr(lab->last_line, "wan: 1 of 128 entries"));
 	assert_in_range(device.updates, 65, 64 + 5);
 	unmake(lab);
 }
