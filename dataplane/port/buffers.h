@@ -21,8 +21,8 @@ struct weir_buffers {
 void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // after all devices are closed
-// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first), made when first
-// asked for. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
+// The pool for buffers with this data room on a node (SOCKET_ID_ANY: the first), created on first
+// use. Returns 0, -ENOMEM, -EINVAL (a room that was not planned).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 

@@ -13,9 +13,9 @@ static bool is_free(const struct weir_path *path, uint64_t offset) {
 // the last offset. A packet takes one descriptor at least: as many packets before the newest one,
 // there is the last descriptor in question, or one that is newer.
 //
-// Not all drivers keep to that. mlx5 and bnxt say of the first n offsets that they are full when n
-// packets wait. Those of Intel look at the next descriptor that has the device report, up to
-// WEIR_DEPARTURE_STEP away: beyond the newest one that is one of the oldest, which is free.
+// Some drivers deviate. mlx5 and bnxt report the first n offsets as full when n packets wait.
+// Intel's check the next descriptor for which the device writes a status, up to WEIR_DEPARTURE_STEP
+// away: beyond the newest one, that is one of the oldest, which is free.
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put) {
 	uint64_t since = path->put - put;
 	uint64_t last;

@@ -33,7 +33,7 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// True if the device keeps a flow on one queue. Virtual devices do not: net_tap announces RSS, but
+// True if the device keeps a flow on one queue. Virtual devices do not: net_tap reports RSS, but
 // the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
@@ -52,7 +52,7 @@ static void choose_queues(const struct weir_device_plan *plan, const struct rte_
 		device->spreads = device->rx_queues > 1;
 		return;
 	}
-	// Several virtual drivers need pairs of queues.
+	// Several virtual drivers need as many transmit as receive queues.
 	device->rx_queues = MIN(device->rx_queues, info->max_tx_queues);
 	device->tx_queues = device->rx_queues;
 }
@@ -71,8 +71,8 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// net_af_packet states the frame of a standard Ethernet, but takes what fits its own frames and the
-// interface; its MTU cannot be set through DPDK beyond the former.
+// net_af_packet reports the longest standard Ethernet frame, but accepts what fits its framesz and
+// the interface; DPDK refuses to set a larger MTU on it.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";
@@ -117,8 +117,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 	return 0;
 }
 
-// Interrupts and a key of one's own are wishes: not all drivers have them. The key goes first,
-// since devices that refuse it may well have one key in common.
+// Interrupts and a key are optional: not all drivers support them. The key is given up first, since
+// devices that refuse it may have the same default key.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -209,8 +209,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 
 // --- what the kernel knows ----------------------------------------------------------------
 
-// The kernel's interface of the device. The interface of net_tap is at the other end of the wire
-// when net_tap is used as a port, so it does not count then.
+// The kernel's interface of the device. That of a net_tap that is a port is the other end of its
+// link, so it is left out.
 static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device) {
 	char name[IF_NAMESIZE];
@@ -242,7 +242,7 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 		return refuse(why, why_bytes, -ENODEV, "device %s: no such interface: %s",
 			device->name, plan->interface);
 	}
-	// DPDK probed PCI devices when it started. Probe the others now.
+	// DPDK has probed PCI devices at start. Probe the others now.
 	if (!plan->devargs.pci && rte_eth_dev_get_port_by_name(device->name, &device->id) < 0) {
 		r = rte_dev_probe(plan->devargs.text);
 	}
@@ -260,8 +260,8 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// The address of a device. net_pcap makes one up: its own is that of the interface that it opens. A
-// capture file and net_null have none, nor has net_ring: whatever they hold was sent to them.
+// The MAC address of a device. net_pcap invents one; the right one is that of the interface that it
+// opens. Capture files, net_null and net_ring have none: all their frames count as sent to them.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");
@@ -368,7 +368,7 @@ int weir_device_pair(
 	if (r == -ENOTSUP) {
 		r = rte_eth_promiscuous_enable(port->id);
 	}
-	// A virtual device without a filter receives everything in any case.
+	// A virtual device without a filter receives all frames anyway.
 	if (r < 0 && r != -ENOTSUP) {
 		return refuse(why, why_bytes, r,
 			"device %s: cannot receive multicast, which IPv6 neighbour discovery "

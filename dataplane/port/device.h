@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device: one DPDK Ethernet device, opened as planned: a port, or its way to the kernel.
+// Device: one DPDK Ethernet device, opened as planned: a port, or the exception device of one.
 //
 // Threads: open and close by main, while no worker runs; the struct is read-only for workers.
 #pragma once
@@ -21,16 +21,16 @@ struct weir_device {
 	bool spreads; // a flow stays on one receive queue: no distributor needed
 	struct weir_rss rss; // if it spreads
 	bool multi_segment; // sends packets that lie in several buffers
-	bool any_mac; // its MAC address is not one that frames would be sent to
-	bool kernel_has_copy; // the kernel gets what this device receives, too
+	bool any_mac; // takes frames to any MAC address: it has none of its own
+	bool kernel_has_copy; // the kernel receives the same packets
 	uint16_t rx_queues;
 	uint16_t tx_queues;
 	uint16_t tx_descriptors; // of each of them
 	uint16_t mtu;
 	uint32_t frame_max; // longest frame to send, bytes
 	uint8_t mac[6];
-	char interface[WEIR_INTERFACE_BYTES]; // "" = the kernel does not know it
-	uint32_t ifindex; // 0 = the same
+	char interface[WEIR_INTERFACE_BYTES]; // of the kernel, "" = none
+	uint32_t ifindex; // 0 = none
 	char name[WEIR_DEVICE_NAME_BYTES];
 	uint32_t xdp_sockets;
 	int xdp_socket[WEIR_QUEUES_MAX]; // of AF_XDP; the driver's
@@ -42,18 +42,18 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
 void weir_device_close(struct weir_device *device); // fine when it is not open
 
-// Make an exception device a twin of its port: the same MAC address, so that the kernel answers
-// for it; the port then takes multicast, too. Returns 0 or negative errno with one line in why:
-// usable, but the kernel will not get all it should.
+// Give an exception device the MAC address of its port, so that the kernel answers for it, and have
+// the port receive multicast. Returns 0 or negative errno with one line in why: usable, but the
+// kernel does not receive all packets meant for it.
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 
 // True if the link is up, as the driver and the kernel see it.
 bool weir_device_link(const struct weir_device *device);
 
-// What became of the interface of the kernel that a device was opened on. Drivers do not notice.
+// State of the kernel's interface that a device was opened on. Drivers do not detect a change.
 enum weir_device_interface {
-	WEIR_INTERFACE_PRESENT, // or the kernel does not know the device
+	WEIR_INTERFACE_PRESENT, // or the device has no interface of the kernel
 	WEIR_INTERFACE_REMOVED,
 	WEIR_INTERFACE_REPLACED, // removed, and another one has its name now
 };

@@ -22,16 +22,16 @@
 struct weir_device_plan {
 	struct weir_devargs devargs;
 	uint8_t port; // index in the configuration
-	bool exception; // the port's way to the kernel, not the port itself
+	bool exception; // the port's exception device, not the port itself
 	bool spreads; // a flow stays on one of its queues; for PCI known only when it is open
-	bool interrupts; // to be asked for: workers sleep until packets come
+	bool interrupts; // enable them: workers sleep until packets arrive
 	uint16_t queues; // to receive on; PCI: at most
 	uint16_t descriptors; // per queue
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
 	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
-	// Of RSS, the same for all devices, and known to nobody: who knows it can choose flows that
-	// meet in one queue. Where a driver refuses it, its own is used.
+	// Of RSS, the same for all devices, and secret: with the key one can choose flows that all
+	// go to one queue. Where a driver refuses it, the driver's own key is used.
 	uint8_t rss_key[WEIR_RSS_KEY_ROOM];
 };
 

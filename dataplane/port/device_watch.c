@@ -40,8 +40,8 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 	watch->mac_changed = changed;
 }
 
-// Who sets up interfaces may do it again at any time. Nothing counts what does not fit any more:
-// the kernel drops it behind the socket, and the switch before the interface.
+// The MTU of an interface can be changed at any time. Longer packets are then lost without a
+// counter of ours: sent ones in the kernel, received ones in front of the interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
@@ -64,7 +64,8 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	watch->mtu_lowered = lowered;
 }
 
-// A removed interface never comes back to its sockets. The other ports go on until a restart helps.
+// Sockets stay bound to a removed interface, and do not use a new one of its name. The other ports
+// continue until that exists and a restart can open it.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	enum weir_device_interface state = weir_device_interface(device);

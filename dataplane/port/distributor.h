@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Distributor: spreads the packets of a receive queue over the workers: those of a port that cannot
-// do it itself, or, where the device spreads flows by RSS, those that it gave to another worker
-// than the one that has their bucket.
+// Distributor: spreads the packets of a receive queue over the workers: all packets of a port whose
+// device does not spread flows or, with RSS, those whose bucket another worker owns.
 //
 // One worker, the queue's owner, receives. It finds the bucket of each packet's flow
 // (weir_pipeline_distribute), and passes the packet to the bucket's worker by a single-producer,
@@ -10,9 +9,9 @@
 // One producer and one ring per target: packets of a flow stay in order and on one worker.
 //
 // A bucket can be switched from its worker, the victim, to another one, the thief (moves.h). The
-// victim asks; the owner answers between two bursts. From then on packets of the bucket go to the
-// thief. The answer is how many packets were put into the victim's ring so far: when it has taken
-// as many, none of the bucket is left there.
+// victim requests it; the owner switches between two bursts, and from then on puts packets of the
+// bucket into the thief's ring. Its answer is how many packets it has put into the victim's ring so
+// far: when the victim has taken as many, none of the bucket is left there.
 //
 // Threads: the owner calls what is marked [owner] and puts into rings; worker w takes from ring[w].
 // The rest is set-up.
@@ -41,7 +40,7 @@ struct weir_switch {
 	uint64_t end; // [owner], while the bit is set: packets ever put into the victim's ring
 } __attribute__((aligned(64)));
 
-// A request to say what a queue had until now (shift.h).
+// A request to report the packets that a queue has received so far (shift.h).
 struct weir_drain {
 	uint32_t target; // [main], while `draining` is clear
 	bool begun; // [owner]: it has seen the request before it polled the queue
@@ -72,7 +71,7 @@ int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, i
 	struct weir_distributor **ret);
 void weir_distributor_free(struct weir_distributor *distributor); // and what is in rings; NULL ok
 
-// The worker that has a bucket before any is moved.
+// The worker that owns a bucket before any is moved.
 static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {
 	return bucket % workers;
 }
@@ -94,22 +93,22 @@ static inline uint32_t weir_distributor_bucket_of(const struct rte_mbuf *m) {
 
 // --- switches -----------------------------------------------------------------------------------
 
-// Ask for the switch of a bucket, that the victim owns, to the thief. One at a time per victim.
+// Request the switch of a bucket of the victim to the thief. One at a time per victim.
 // [victim]
 void weir_distributor_ask(
 	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief);
-// Has the owner switched the bucket of the last request, and has the victim, which has taken so
-// many packets from its ring ever, taken the last one of the bucket? [victim]
+// True if the owner has switched the bucket of the last request, and the victim has taken the last
+// packet of the bucket. taken: packets that the victim ever took from its ring. [victim]
 bool weir_distributor_switched(
 	const struct weir_distributor *distributor, uint32_t victim, uint64_t taken);
 
-// Ask how many packets were put into the target's ring when what the queue has now was received.
-// One request at a time. [main]
+// Request the number of packets put into the target's ring once all packets that are in the queue
+// now have been received. One request at a time. [main]
 void weir_distributor_drain(struct weir_distributor *distributor, uint32_t target);
-// The answer to the last request, once it is there: false before. [target]
+// The answer to the last request; false while there is none. [target]
 bool weir_distributor_drained(const struct weir_distributor *distributor, uint64_t *ret_end);
 
-// Do what victims and main have asked for. Between two bursts. [owner]
+// Carry out requests of victims and main. Between two bursts. [owner]
 void weir_distributor_switch_slow(struct weir_distributor *distributor);
 
 static inline void weir_distributor_switch(struct weir_distributor *distributor) {
@@ -121,7 +120,7 @@ static inline void weir_distributor_switch(struct weir_distributor *distributor)
 	}
 }
 
-// So many packets were received since the last weir_distributor_switch, perhaps none. They are
+// Note how many packets were received since the last weir_distributor_switch, possibly 0. They are
 // distributed before the next one. [owner]
 static inline void weir_distributor_received(struct weir_distributor *distributor, uint16_t n) {
 	struct weir_drain *drain = &distributor->drain;

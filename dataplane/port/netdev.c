@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 // Returns 0 or negative errno.
-static int ask(const char *interface, unsigned long request, struct ifreq *ifr) {
+static int query(const char *interface, unsigned long request, struct ifreq *ifr) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r = 0;
 
@@ -30,7 +30,7 @@ static int ask(const char *interface, unsigned long request, struct ifreq *ifr) 
 int weir_netdev_queues(const char *interface) {
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
 	struct ifreq ifr = {.ifr_data = (void *)&channels};
-	int r = ask(interface, SIOCETHTOOL, &ifr);
+	int r = query(interface, SIOCETHTOOL, &ifr);
 
 	if (r == 0 && channels.max_combined == 0 && channels.rx_count > 1) {
 		return -EMLINK;
@@ -45,13 +45,13 @@ bool weir_netdev_spreads(const char *interface) {
 	struct ethtool_rxfh_indir indir = {.cmd = ETHTOOL_GRXFHINDIR, .size = 0};
 	struct ifreq ifr = {.ifr_data = (void *)&indir};
 
-	return ask(interface, SIOCETHTOOL, &ifr) == 0 && indir.size > 0;
+	return query(interface, SIOCETHTOOL, &ifr) == 0 && indir.size > 0;
 }
 
 int weir_netdev_keep_tags(const char *interface) {
 	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
 	struct ifreq ifr = {.ifr_data = (void *)&flags};
-	int r = ask(interface, SIOCETHTOOL, &ifr);
+	int r = query(interface, SIOCETHTOOL, &ifr);
 
 	if (r == -EOPNOTSUPP || (r == 0 && (flags.data & ETH_FLAG_RXVLAN) == 0)) {
 		return 0;
@@ -61,17 +61,17 @@ int weir_netdev_keep_tags(const char *interface) {
 	}
 	flags.cmd = ETHTOOL_SFLAGS;
 	flags.data &= ~(uint32_t)ETH_FLAG_RXVLAN;
-	r = ask(interface, SIOCETHTOOL, &ifr);
+	r = query(interface, SIOCETHTOOL, &ifr);
 	if (r == 0) {
 		flags.cmd = ETHTOOL_GFLAGS; // some drivers ignore it
-		r = ask(interface, SIOCETHTOOL, &ifr);
+		r = query(interface, SIOCETHTOOL, &ifr);
 	}
 	return r < 0 ? r : (flags.data & ETH_FLAG_RXVLAN) == 0 ? 1 : -EOPNOTSUPP;
 }
 
 int weir_netdev_mac(const char *interface, uint8_t ret[6]) {
 	struct ifreq ifr = {0};
-	int r = ask(interface, SIOCGIFHWADDR, &ifr);
+	int r = query(interface, SIOCGIFHWADDR, &ifr);
 
 	if (r < 0) {
 		return r;
@@ -82,7 +82,7 @@ int weir_netdev_mac(const char *interface, uint8_t ret[6]) {
 
 int weir_netdev_mtu(const char *interface) {
 	struct ifreq ifr = {0};
-	int r = ask(interface, SIOCGIFMTU, &ifr);
+	int r = query(interface, SIOCGIFMTU, &ifr);
 
 	return r < 0 ? r : ifr.ifr_mtu;
 }
@@ -90,18 +90,18 @@ int weir_netdev_mtu(const char *interface) {
 int weir_netdev_set_mtu(const char *interface, uint16_t mtu) {
 	struct ifreq ifr = {.ifr_mtu = mtu};
 
-	return ask(interface, SIOCSIFMTU, &ifr);
+	return query(interface, SIOCSIFMTU, &ifr);
 }
 
 bool weir_netdev_has_carrier(const char *interface) {
 	struct ifreq ifr = {0};
 
-	return ask(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0 &&
+	return query(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0 &&
 	       (ifr.ifr_flags & IFF_RUNNING) != 0;
 }
 
 bool weir_netdev_is_up(const char *interface) {
 	struct ifreq ifr = {0};
 
-	return ask(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0;
+	return query(interface, SIOCGIFFLAGS, &ifr) == 0 && (ifr.ifr_flags & IFF_UP) != 0;
 }

@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Pairs of queues that the interface uses now (ethtool -l), 1 where it cannot tell. AF_XDP takes
-// pairs only: one that counts its receive queues apart, such as veth, must have one.
+// Pairs of queues that the interface uses now (ethtool -l), 1 if it does not report them. AF_XDP
+// uses pairs only: an interface that counts receive queues separately, such as veth, must have one.
 // Returns the number or negative errno: -ENODEV no such interface, -EMLINK several receive queues
-// that are no pairs.
+// that are not in pairs.
 int weir_netdev_queues(const char *interface);
 // True if the hardware spreads flows over these queues (ethtool -x): then a flow stays on one
 // queue.
 bool weir_netdev_spreads(const char *interface);
-// Let the NIC leave VLAN tags in the frames: AF_XDP gets nothing of a tag that was taken off.
-// Returns 1 (it took them off until now), 0 (it did not), or negative errno.
+// Have the NIC leave VLAN tags in the frames: AF_XDP does not pass on a tag that was stripped.
+// Returns 1 (stripping was on), 0 (it was off), or negative errno.
 int weir_netdev_keep_tags(const char *interface);
 int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative errno
 // MTU, or negative errno.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Peers: a ring from each worker to the next one, for packets that one offers to the others
+// Peers: a ring from each worker to the next one, for packets of flows that a worker lacks
 // (offer.h).
 //
 // Threads: worker w puts into ring[(w + 1) % workers] and takes from ring[w]. The rest is set-up.

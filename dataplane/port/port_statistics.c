@@ -13,8 +13,8 @@
 
 #define XSTATS_READ_MAX 4096
 
-// net_af_xdp of DPDK 22.11 counts every queue in arrays that have room for 16. With more it writes
-// into the next array, of which nothing is used here, and with more than 32 behind the struct.
+// net_af_xdp of DPDK 22.11 counts every queue in arrays of 16. Further queues are written into the
+// next array, which is not used here, and those above 32 behind the struct.
 #define XDP_QUEUES_FIT (2u * RTE_ETHDEV_QUEUE_STAT_CNTRS)
 union roomy_stats {
 	struct rte_eth_stats stats;
@@ -30,16 +30,16 @@ static bool is_xdp_socket(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_XDP;
 }
 
-static bool is_known(const int *known, uint32_t n, int fd) {
+static bool is_listed(const int *listed, uint32_t n, int fd) {
 	for (uint32_t i = 0; i < n; i++) {
-		if (known[i] == fd) {
+		if (listed[i] == fd) {
 			return true;
 		}
 	}
 	return false;
 }
 
-uint32_t weir_xdp_sockets(const int *known, uint32_t n, int *ret, uint32_t room) {
+uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room) {
 	DIR *folder = opendir("/proc/self/fd");
 	const struct dirent *entry;
 	uint32_t found = 0;
@@ -48,7 +48,7 @@ uint32_t weir_xdp_sockets(const int *known, uint32_t n, int *ret, uint32_t room)
 		int fd = atoi(entry->d_name);
 
 		if (isdigit((unsigned char)entry->d_name[0]) && is_xdp_socket(fd) &&
-			!is_known(known, n, fd)) {
+			!is_listed(listed, n, fd)) {
 			ret[found++] = fd;
 		}
 	}
@@ -137,7 +137,8 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
 	statistics->counts_refused =
 		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
-	// To read these, DPDK passes the driver a struct of its own. They would repeat the others.
+	// DPDK has the driver fill a struct of its own for these, see above. They would only repeat
+	// the others.
 	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}
@@ -147,7 +148,7 @@ static void set(uint64_t *counter, uint64_t value) {
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-// Sums of several reads may step back by what came between them: a counter never does.
+// A sum of several reads may be lower than the last one: a counter never decreases.
 static void raise(uint64_t *counter, uint64_t value) {
 	if (value > *counter) {
 		set(counter, value);
@@ -167,7 +168,7 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 		now.obytes = read.stats.obytes;
 		now.imissed = read.stats.imissed;
 		now.ierrors = read.stats.ierrors;
-		// Of refused packets the worker drops some, as tx_full.
+		// The worker retries refused packets, and counts those that it drops as tx_full.
 		now.oerrors = statistics->counts_refused ? 0 : read.stats.oerrors;
 		now.rx_nombuf = read.stats.rx_nombuf;
 	}

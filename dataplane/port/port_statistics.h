@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Port statistics: what a device, and the kernel behind AF_XDP, count of packets that no worker
-// saw.
+// Port statistics: counters of a device, and of the kernel for AF_XDP, of packets that no worker
+// received.
 //
 // Threads: main. Reading takes system calls, with some drivers milliseconds: never a worker.
 #pragma once
@@ -9,13 +9,13 @@
 #include "device.h"
 #include "layout.h"
 
-// The AF_XDP sockets of this process that are not in known[0..n). Returns how many of them were put
-// into ret, at most `room`.
-uint32_t weir_xdp_sockets(const int *known, uint32_t n, int *ret, uint32_t room);
+// The AF_XDP sockets of this process that are not in listed[0..n). Returns how many of them were
+// put into ret, at most `room`.
+uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room);
 
 struct weir_port_statistics {
 	uint16_t device; // DPDK's port id
-	bool counts_refused; // as errors: packets that it did not take, at each try
+	bool counts_refused; // as errors: packets that did not fit its queue, at each try
 	uint32_t sockets; // of AF_XDP
 	int socket[WEIR_QUEUES_MAX]; // the driver's
 	uint32_t xstats;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ring fill: how many packets wait in a ring between two workers. DPDK's rte_ring_count reads the
-// places that both write as if nobody did.
+// Ring fill: how many packets wait in a ring between two workers. DPDK's rte_ring_count does not
+// use atomic loads for the indices that both workers write.
 //
-// Threads: any; the answer is one of a moment ago.
+// Threads: any; the number may be outdated at once.
 #pragma once
 
 #include <stdint.h>

@@ -23,7 +23,7 @@ void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte
 	}
 }
 
-// A driver that does not know the key may leave it as it was: no hash could be computed of zeroes.
+// A driver without a readable key may leave the buffer unchanged: an all-zero key gives no hash.
 static bool is_told(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
 	static const uint8_t zeroes[WEIR_RSS_KEY_BYTES];
 
@@ -62,13 +62,13 @@ int weir_rss_read(uint16_t device, uint16_t entries, uint16_t *ret_queue) {
 	return r;
 }
 
-// mlx5 stops and starts the device: packets are lost, and queues that are polled go away.
+// mlx5 stops and starts the device: packets are lost, and queues that workers poll are freed.
 static bool restarts(const struct rte_eth_dev_info *info) {
 	return info->driver_name != NULL && strncmp(info->driver_name, "mlx5", 4) == 0;
 }
 
-// The size of the table. mlx5 begins with an entry for each queue where these are a power of two,
-// and has a whole table from its first change on.
+// The size of the table. mlx5 has one entry for each queue, if these are a power of two, until its
+// table is changed first.
 static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues) {
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 
@@ -85,10 +85,10 @@ static uint16_t find_table(uint16_t device, const struct rte_eth_dev_info *info,
 }
 
 struct weir_rss weir_rss_find(
-	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool tells) {
+	uint16_t device, const struct rte_eth_dev_info *info, uint16_t queues, bool reports) {
 	struct weir_rss rss = {.why = WEIR_BUCKETING_RSS_HASH, .restarts = restarts(info)};
 
-	if (!tells || !find_key(device, info, &rss.key)) {
+	if (!reports || !find_key(device, info, &rss.key)) {
 		return rss;
 	}
 	rss.why = WEIR_BUCKETING_RSS_TABLE;

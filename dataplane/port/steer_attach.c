@@ -76,7 +76,7 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	if (fd < 0) {
 		return -errno;
 	}
-	// Credentials are those of the time when the holder began to listen.
+	// The credentials are those that the holder had when it began to listen.
 	if (connect(fd, (const struct sockaddr *)address, bytes) < 0 ||
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &length) < 0) {
 		r = -errno;
@@ -85,7 +85,7 @@ static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struc
 	return r;
 }
 
-// A dataplane listens at once after it has the name.
+// A dataplane listens right after it has bound the name.
 static int find_holder_patiently(
 	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
 	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};
@@ -115,7 +115,7 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 	if (r == -EADDRINUSE) {
 		r = find_holder_patiently(&address, bytes, &holder);
 		if (r == -ECONNREFUSED || (r == 0 && holder.uid != 0 && holder.uid != geteuid())) {
-			return fd; // a squatter's
+			return fd; // of a user without rights
 		}
 		snprintf(why, why_bytes, "interface %s is used by weir-dataplane, pid %d",
 			interface, (int)holder.pid);
@@ -172,7 +172,7 @@ static int map_of_id(uint32_t id) {
 	return r;
 }
 
-// Look at the programs that libxdp's dispatcher calls.
+// Search the programs that libxdp's dispatcher calls.
 static int map_under_dispatcher(uint32_t ifindex) {
 	struct xdp_multiprog *programs = xdp_multiprog__get_from_ifindex((int)ifindex);
 	struct xdp_program *program = NULL;

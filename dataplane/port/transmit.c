@@ -12,8 +12,8 @@
 #include "departure.h"
 #include "ring_fill.h"
 
-// A full queue of a NIC at line rate has room again after less than that; a device that is stuck
-// must not hold up the others.
+// A full queue of a NIC at line rate has room again sooner; a stuck device must not delay the
+// others.
 #define TRIES 8
 
 static uint16_t send_now(uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n) {
