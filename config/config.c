@@ -8,7 +8,7 @@
 #include "config_keys.h"
 #include "text_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) // far above the largest configuration the limits allow
+#define FILE_BYTES_MAX (64u << 20) // far above the size of the largest allowed configuration
 
 static void syntax_error(
 	struct weir_json_reader *reader, const json_error_t *error, const char *text) {
@@ -38,7 +38,7 @@ static void syntax_error(
 	}
 }
 
-// jansson passes over a NUL byte behind a number.
+// jansson accepts a NUL byte after a number.
 static bool has_nul(struct weir_json_reader *reader, const char *text, size_t bytes) {
 	const char *nul = memchr(text, '\0', bytes);
 	const char *line = text;
@@ -71,7 +71,7 @@ static int read_document(struct weir_json_reader *reader, const struct weir_json
 	}
 	json = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
 	if (json == NULL) {
-		// jansson leaves the text empty when it is its own memory that is missing.
+		// jansson leaves the text empty when its own allocation fails.
 		if (json_error_code(&error) == json_error_out_of_memory || error.text[0] == '\0') {
 			return -ENOMEM;
 		}

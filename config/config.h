@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The configuration: one JSON file, read by every program of Weir. docs/reference/configuration.md
-// is its documentation; the build makes weir.schema.json of that and of config_keys.c.
+// documents it; the build generates weir.schema.json from that and config_keys.c.
 //
-// Parsing is all or nothing. Every error of a file is reported, each with line, JSON path and
-// reason, and what to do. Unknown keys and repeated keys are errors. A file without errors may have
-// warnings, in the same form.
+// Parsing is all or nothing. Every error of a file is reported, each with line, JSON path, reason
+// and remedy. Unknown keys and repeated keys are errors. A file without errors may have warnings,
+// in the same form.
 //
 // Threads: any. A configuration is immutable after it was read. No globals, no logging.
 #pragma once
@@ -30,9 +30,9 @@ struct weir_address {
 
 struct weir_config_instance {
 	char name[WEIR_CONFIG_NAME_BYTES];
-	uint32_t client_id; // of the group of instances that share VIPs, among the groups
+	uint32_t client_id; // index of the group of instances that share VIPs
 	uint32_t clients; // number of groups
-	uint32_t member; // of this instance in its group
+	uint32_t member; // index of this instance in its group
 	uint32_t members; // instances of each group
 	uint64_t hash_seed; // the same on all instances that share VIPs
 };
@@ -41,13 +41,15 @@ struct weir_config_port {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	char device[WEIR_CONFIG_DEVICE_BYTES]; // DPDK devargs: "net_af_xdp0,iface=lb0",
 					       // "0000:01:00.0"
-	char exception[WEIR_CONFIG_DEVICE_BYTES]; // devargs of the way to the kernel, "" = none
+	char exception[WEIR_CONFIG_DEVICE_BYTES]; // devargs of the exception port to the kernel, ""
+						  // = none
 	uint16_t mtu; // bytes of IP packet, 1280..9216, default 1500
 	uint16_t vlan; // 1..4094, 0 = untagged (null)
 	bool has_gateway_mac;
-	uint8_t gateway_mac[6]; // next hop of every backend behind this port; else the kernel's
-	struct weir_address source_ipv4; // outer source; not set = the kernel's choice
-	uint8_t source_ipv4_bits; // low bits of it that are each flow's own; 0 = one address
+	uint8_t gateway_mac[6]; // next hop of every backend behind this port; not set = the
+				// kernel's
+	struct weir_address source_ipv4; // outer source; not set = chosen by the kernel
+	uint8_t source_ipv4_bits; // number of low bits that vary by flow; 0 = one address
 	struct weir_address source_ipv6;
 	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
 };
@@ -55,7 +57,7 @@ struct weir_config_port {
 enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD, WEIR_IDLE_SLEEP };
 
 struct weir_config_workers {
-	uint16_t cores[WEIR_CONFIG_CORES_MAX]; // CPU numbers, default [0]; one may be named twice
+	uint16_t cores[WEIR_CONFIG_CORES_MAX]; // CPU numbers, default [0]; duplicates are allowed
 					       // (tests)
 	uint32_t count;
 	enum weir_config_idle idle; // default yield
@@ -64,20 +66,20 @@ struct weir_config_workers {
 
 struct weir_config_flow_table {
 	uint32_t flows_per_worker; // 1024 .. 2^28, default 1048576
-	uint32_t half_open_percent; // 1..100, default 25: share that half-open flows may take
-	uint32_t ipv6_percent; // 1..100, default 25: IPv6 flows on top, of flows_per_worker
+	uint32_t half_open_percent; // 1..100, default 25: maximum share of half-open flows
+	uint32_t ipv6_percent; // 1..100, default 25: additional IPv6 flows, of flows_per_worker
 	uint32_t syn_seen_ms, established_ms, closing_ms, udp_ms, young_ms, udp_seen_ms;
 };
 
-// Replies of each worker; 0 = none.
+// Rate limits of replies, per worker; 0 = none.
 struct weir_config_icmp {
-	uint32_t echo_per_second; // 0..1000000, default 1000, as the others
+	uint32_t echo_per_second; // 0..1000000, default 1000, like the others
 	uint32_t too_big_per_second;
 	uint32_t unreachable_per_second; // port unreachable, and RST to closed ports
 };
 
 struct weir_config_fragments {
-	uint32_t entries; // 0..1048576, default 4096, of each worker; 0 = fragments are dropped
+	uint32_t entries; // 0..1048576, default 4096, per worker; 0 = fragments are dropped
 	uint32_t timeout_ms; // default 5000
 };
 
@@ -94,7 +96,7 @@ struct weir_config_bind {
 	uint16_t port_first, port_last; // 0..65535 = every port ("port": 0)
 };
 
-// Settings of a policy. Those that have no meaning for a policy hold their default.
+// Settings of a policy. Those that the policy does not use keep their default.
 enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED, WEIR_WEIGHTS_BALANCED };
 enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
 enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
@@ -104,37 +106,38 @@ enum weir_config_rounds { WEIR_ROUNDS_INCREMENTAL, WEIR_ROUNDS_DOCUMENTED };
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
 	enum weir_config_weights weights; // weighted-round-robin
-	enum weir_config_statistic statistic; // these down to stale_ms: policies that need costs
+	enum weir_config_statistic statistic; // from here to stale_ms: policies that need costs
 	enum weir_config_measurement measurement;
 	enum weir_config_service_time service_time;
 	uint32_t window; // samples, 1..65535, default 386
-	uint32_t stale_ms; // an estimate without a newer sample is unknown after that
+	uint32_t stale_ms; // an estimate expires without a newer sample
 	enum weir_config_rounds rounds; // interleaved-weighted-round-robin
 	uint32_t error_window_ms; // policies that need errors; 0 = automatic
-	uint32_t given; // keys that the file has: bits of config_keys.h
+	uint32_t given; // keys present in the file: bits of config_keys.h
 };
 
-// What one flow carries. Requests: a connection or session is one request and short.
+// What a flow carries. Requests: each connection or session is one short request.
 enum weir_config_workload { WEIR_WORKLOAD_CONNECTIONS, WEIR_WORKLOAD_REQUESTS };
 
 struct weir_config_flow_control {
-	uint32_t max_active_flows; // of one backend and worker; 0 = off; default by the workload
+	uint32_t max_active_flows; // per backend and worker; 0 = off; default depends on the
+				   // workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is in the file
-	uint32_t accept_queue_percent; // of its limit; 0 = never, default 75
+	uint32_t accept_queue_percent; // of the queue's limit; 0 = never, default 75
 };
-#define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows, workload requests
+#define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
 
-// Which of the backends an instance or worker uses (subset.h).
+// Subset of the backends that an instance or worker uses (subset.h).
 struct weir_config_subset {
-	enum weir_subset_algorithm algorithm; // default none: all of them
+	enum weir_subset_algorithm algorithm; // default none: all backends
 	enum weir_subset_mode mode;
 	enum weir_subset_client client;
 	uint32_t size; // 0 = not given
 	uint32_t salt;
 };
 
-// What becomes of packets to ports of a VIP that no bind names.
+// What happens to packets to ports of a VIP without a bind.
 enum weir_config_closed_ports {
 	WEIR_CONFIG_CLOSED_KERNEL,
 	WEIR_CONFIG_CLOSED_DROP,
@@ -151,8 +154,8 @@ enum weir_config_check {
 	WEIR_CHECK_AGENT,
 	WEIR_CHECK_AGENT_CHECK,
 };
-// Which way the packets of a check take: straight to the backend's address, or to the service's
-// VIP, encapsulated as the dataplane does it.
+// The path of a check's packets: directly to the backend's address, or to the service's VIP,
+// encapsulated as by the dataplane.
 enum weir_config_via { WEIR_VIA_DIRECT, WEIR_VIA_DATA_PATH };
 enum weir_config_method { WEIR_METHOD_GET, WEIR_METHOD_HEAD, WEIR_METHOD_OPTIONS };
 
@@ -160,23 +163,24 @@ struct weir_config_health_check {
 	enum weir_config_check type; // default none: backends count as healthy
 	enum weir_config_via via; // tcp, http, https, grpc
 	char path[256]; // http, https: default "/"
-	char host[256]; // Host header, default server_name, else the backend's address
-	char body[256]; // what the body must contain, "" = anything
-	char ca_file[256]; // https: whom to trust, "" = those that the system trusts
-	char server_name[256]; // https: SNI, and the name to verify; "" = host, else the address
+	char host[256]; // Host header; default server_name, otherwise the backend's address
+	char body[256]; // text that the body must contain, "" = any
+	char ca_file[256]; // https: file of trusted CAs, "" = those of the system
+	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
+			       // address
 	char grpc_service[256]; // grpc: "" = the server as a whole
 	char send[256]; // agent-check: the line to send, "" = none
 	enum weir_config_method method; // http, https
 	bool tls; // grpc
-	bool verify; // https, grpc with tls: the certificate
-	bool orca; // http, https: ask for load in the headers, and take it
-	uint16_t port; // 0 = that of weir_config_checked_bind
+	bool verify; // https, grpc with tls: verify the certificate
+	bool orca; // http, https: request and use load reports in the headers
+	uint16_t port; // 0 = the port of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
 	uint32_t rise, fall; // default 2, 3
 };
 
-// Slow start of backends that have become healthy (slow_start.h).
+// Slow start of backends that became healthy (slow_start.h).
 struct weir_config_slow_start {
 	uint32_t window_ms; // default 0: none
 	double aggression; // 0.1..10, default 1
@@ -192,40 +196,40 @@ struct weir_config_agent {
 struct weir_config_backend {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_address address;
-	uint32_t weight; // 0..65535, default 100; that too if it is automatic
-	bool weight_auto; // "auto": follows from the CPUs that the backend reports
-	int line; // where it is in the file
+	uint32_t weight; // 0..65535, default 100; also while it is automatic
+	bool weight_auto; // "auto": derived from the CPUs that the backend reports
+	int line; // position in the file
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
 
-// Backends whose connections fail take no new flows for a while (ejection.h).
+// Backends whose connections fail get no new flows for a while (ejection.h).
 struct weir_config_outlier_ejection {
 	bool enabled; // default: the object is in the file
 	uint32_t interval_ms, base_ejection_ms, max_ejection_ms; // default 10000, 30000, 300000
-	uint32_t max_ejection_percent; // 0..100, default 10; one may always be ejected
+	uint32_t max_ejection_percent; // 0..100, default 10; one backend may always be ejected
 	uint32_t failure_percent; // 0..100, default 85
 	uint32_t minimum_flows; // default 50
 	uint32_t consecutive_failures; // default 5; 0 = do not count
 };
 
-// A backend that has not reported for so long gets no connections of others.
+// A backend without a report for this long gets no stolen connections.
 #define WEIR_CONFIG_STEAL_REPORT_MOST_MS 60000u
 
-// Connections that wait at a backend that does not let them in go to another one.
+// Connections that are not established because their backend accepts none move to another one.
 struct weir_config_steal {
 	bool enabled; // default: the object is in the file
 	uint32_t after_ms; // since the client's last packet, 100..60000, default 500
-	uint32_t per_second; // most agents are asked for, 1..10000, default 200
+	uint32_t per_second; // maximum rate of requests to agents, 1..10000, default 200
 };
 
-// What becomes of the TCP flows of a backend that is refusing, in maintenance or removed.
+// What happens to the TCP flows of a backend that is refusing, in maintenance or removed.
 enum weir_config_on_backend_down {
 	WEIR_ON_BACKEND_DOWN_KEEP,
 	WEIR_ON_BACKEND_DOWN_REHASH,
 	WEIR_ON_BACKEND_DOWN_RESET,
 };
 
-// What becomes of the flows that are left when the deadline of a drain has come.
+// What happens to the remaining flows at the deadline of a drain.
 enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
@@ -241,12 +245,12 @@ struct weir_config_service {
 	struct weir_config_flow_control flow_control;
 	struct weir_config_subset subset;
 	enum weir_config_closed_ports closed_ports;
-	bool has_closed_ports; // it is in the file
+	bool has_closed_ports; // present in the file
 	enum weir_config_forwarding forwarding;
 	uint32_t table_size; // prime, default 65537
 	struct weir_config_agent agent;
 	struct weir_config_health_check
-		agent_check; // beside health_check; type none = there is none
+		agent_check; // in addition to health_check; type none = there is none
 	struct weir_config_health_check health_check;
 	struct weir_config_outlier_ejection outlier_ejection;
 	struct weir_config_slow_start slow_start;
@@ -277,22 +281,22 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-// Read a file, or text already in memory (NUL-terminated; name is for messages).
-// Returns 0 and a configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative
-// errno of reading the file (also described as an error). errors is always initialised; release
-// it with weir_config_errors_fini, whatever was returned: a good file has warnings there.
+// Read a file, or text already in memory (NUL-terminated; name is for messages). Returns 0 and a
+// configuration, or -EINVAL with at least one error, or -ENOMEM, or the negative errno of reading
+// the file (also described as an error). errors is always initialised; release it with
+// weir_config_errors_fini in every case: a valid file may have warnings there.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
-void weir_config_free(struct weir_config *config); // NULL is fine
+void weir_config_free(struct weir_config *config); // NULL is allowed
 
-// The service of that name, or NULL: there is none, or config is NULL.
+// The service of that name, or NULL: none, or config is NULL.
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// The bind that the health check of a service is about: its address is the VIP of a check via the
-// data path, its first port that of a check without a port. The first one; via the data path the
-// first one of TCP, if there is one.
+// The bind used by the health check of a service: its address is the VIP of a check via the data
+// path, its first port the default port of a check. The first bind; via the data path the first TCP
+// bind, if there is one.
 const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
 
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
@@ -320,7 +324,7 @@ const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down wh
 const char *weir_config_at_deadline_name(enum weir_config_at_deadline at_deadline);
 const char *weir_config_when_exhausted_name(enum weir_when_exhausted when_exhausted);
 
-// A key that the file gives to `settings` and that has no meaning for the policy `name`, or NULL:
-// then the file could name that policy just as well.
+// A key in the file's `settings` that has no meaning for the policy `name`, or NULL: then the file
+// could name that policy as well.
 const char *weir_config_policy_misfit(
 	const struct weir_config_policy *settings, enum weir_policy name);

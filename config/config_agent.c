@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of the keys of weir-agent that the table of keys cannot express.
+// Checks of weir-agent's keys that the table of keys cannot express.
 #include "config_keys.h"
 
 void weir_config_check_agent(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -54,7 +54,7 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	}
 }
 
-// Of the first such backend: what mends one mends all.
+// Reported for the first such backend only: one fix covers all.
 static void check_weights(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
@@ -64,9 +64,9 @@ static void check_weights(struct weir_json_reader *reader, const struct weir_jso
 
 		if (service->backends[i].weight_auto) {
 			weir_json_error_at(reader, &at, "weight",
-				"\"auto\" follows from the CPUs that weir-agent reports, but the "
-				"service has no agents; add \"agent\": {} to the service, or use a "
-				"number");
+				"\"auto\" is derived from the CPUs that weir-agent reports, but "
+				"the service has no agents; add \"agent\": {} to the service, or "
+				"use a number");
 			return;
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of the configuration that are one of several words: their words, and their names.
+// Settings of the configuration that are one of several words: the words, and their lookup.
 #include <netinet/in.h>
 
 #include "config_keys.h"

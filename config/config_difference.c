@@ -17,7 +17,7 @@ struct collector {
 	bool failed; // out of memory
 };
 
-// Where a value is: what the change calls it, and both structs that hold it.
+// Position of a value: its name in a change, and both structs that contain it.
 struct pair {
 	const char *what;
 	const char *from, *to;
@@ -26,7 +26,7 @@ struct pair {
 static void compare_objects(struct collector *collector, const struct weir_json_object *object,
 	const struct pair *pair);
 
-// from or to NULL: there is none.
+// from or to NULL: absent.
 static void note(struct collector *collector, enum weir_change_kind kind, bool needs_restart,
 	const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
@@ -82,7 +82,7 @@ struct list {
 	const char *at; // first element
 	uint32_t count;
 	size_t bytes; // of an element
-	struct element *sorted; // 10,000 backends are not compared with 10,000 others
+	struct element *sorted; // avoids comparing 10,000 backends with 10,000 others
 };
 
 static int order_elements(const void *a, const void *b) {
@@ -118,7 +118,7 @@ static const char *find_element(const struct list *list, const struct element *w
 	return found != NULL ? found->at : NULL;
 }
 
-// "service web", of the element with an identity.
+// Name of an element by its identity: "service web".
 static void name_element(char what[WHAT_BYTES], const char *of,
 	const struct weir_json_object *object, const char *identity) {
 	char name[TEXT_BYTES];
@@ -142,7 +142,7 @@ static void note_element(struct collector *collector, const struct weir_json_key
 		kind == WEIR_CHANGE_ADD ? described : NULL);
 }
 
-// Lists of another length have elements that were noted already.
+// If the length differs, added and removed elements were noted already.
 static void compare_order(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	char before[WEIR_JSON_IDENTITY_BYTES], after[WEIR_JSON_IDENTITY_BYTES];
@@ -305,7 +305,7 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 
 // --- what runs ----------------------------------------------------------------------------
 
-// Copy the values that need a restart, or those that do not; lists are left out.
+// Copy the values that need a restart, or those that do not; without lists.
 static void copy_values(
 	const struct weir_json_object *object, char *to, const char *from, bool restart) {
 	for (uint32_t i = 0; i < object->count; i++) {
@@ -321,7 +321,7 @@ static void copy_values(
 	}
 }
 
-// The tests see to it that an element of such a list has no list inside.
+// Tests ensure that an element of such a list contains no list.
 static int take_list(const struct weir_json_key *key, char *to, const char *from) {
 	const struct weir_json_object *object = key->object;
 	struct list wanted = get_list(key, to), running = get_list(key, from);
@@ -352,7 +352,7 @@ static int take_list(const struct weir_json_key *key, char *to, const char *from
 
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running) {
-	// There is one such list, so that nothing was changed yet when it fails.
+	// There is one such list, so nothing has changed yet when it fails.
 	for (uint32_t i = 0; i < keys->count; i++) {
 		const struct weir_json_key *key = &keys->key[i];
 

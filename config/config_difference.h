@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Difference between two configurations, as a list of changes: what a
-// reload would do, or did. It follows the table of keys, in the order of the table; elements of
-// lists are matched by what identifies them, in the order of the file.
+// Difference between two configurations, as a list of changes: what a reload would do, or did. It
+// follows the table of keys, in the table's order; list elements are matched by their identity, in
+// the file's order.
 //
 // Threads: any. Pure.
 #pragma once
@@ -27,7 +27,7 @@ enum weir_change_kind {
 
 struct weir_change {
 	enum weir_change_kind kind;
-	bool needs_restart; // read by the dataplane when it starts: not applied by a reload
+	bool needs_restart; // read by the dataplane at its start: not applied by a reload
 	char *what; // "service web backend web-5 weight"
 	char *from; // NULL with WEIR_CHANGE_ADD
 	char *to; // NULL with WEIR_CHANGE_REMOVE
@@ -38,22 +38,22 @@ struct weir_difference {
 	uint32_t count;
 };
 
-// The configuration's own table, or another one and two structs that were read by it. Returns 0 or
-// -ENOMEM.
+// Compare by the configuration's own table, or by another one with two structs read by it. Returns
+// 0 or -ENOMEM.
 int weir_config_compare(
 	const struct weir_config *from, const struct weir_config *to, struct weir_difference *ret);
 int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
 	struct weir_difference *ret);
-void weir_difference_fini(struct weir_difference *difference); // zeroed is fine
+void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 
 // Array of {kind, what, from?, to?, note?}. NULL: out of memory.
 json_t *weir_difference_json(const struct weir_difference *difference);
-// "change service web backend web-1 weight: 100 -> 50". Cut to bytes. Returns buffer.
+// "change service web backend web-1 weight: 100 -> 50". Truncated to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// Put into `to` whatever needs a restart, as it is in `running`; what needs none stays. Of a list
-// that needs a restart the elements are those of `running`, and keep what needs no restart when
-// `to` had them. Returns 0 or -ENOMEM (to is unchanged).
+// Copy everything that needs a restart from `running` into `to`; the rest stays. A list that needs
+// a restart gets the elements of `running`; an element that `to` has, too, keeps its values that
+// need no restart. Returns 0 or -ENOMEM (to is unchanged).
 int weir_config_keep_running(struct weir_config *to, const struct weir_config *running);
 int weir_difference_keep_running(
 	const struct weir_json_object *keys, void *to, const void *running);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is wrong with a JSON file: the configuration, or a scenario of the simulator. A file with an
-// error is refused; a warning names what is allowed and hardly meant.
+// Errors and warnings of a JSON file: the configuration, or a scenario of the simulator. A file
+// with an error is refused; a warning reports a valid setting that is probably a mistake.
 //
 // Threads: any.
 #pragma once
@@ -11,23 +11,23 @@
 #include <stdint.h>
 
 struct weir_config_error {
-	int line; // 1-based; 0 = the file as a whole
+	int line; // 1-based; 0 = the whole file
 	int column; // 1-based; 0 = unknown
 	char path[192]; // JSON path: services[2].backends[0].address
-	char reason[320]; // what is wrong and what to do, one line
+	char reason[320]; // the error and its remedy, one line
 };
 
 struct weir_config_errors { // zeroed at first
 	struct weir_config_error *error;
 	uint32_t count;
-	struct weir_config_error *warning; // of a file without errors
+	struct weir_config_error *warning; // of a valid file
 	uint32_t warning_count;
 };
 
 void weir_config_errors_fini(struct weir_config_errors *errors);
 
-// "FILE:LINE:COL: PATH: reason", in the form that editors can jump to; without line, column and
-// path where the error has none. Cut to bytes. Returns buffer.
+// "FILE:LINE:COL: PATH: reason", a form that editors can jump to; line, column and path are left
+// out if unknown. Truncated to bytes. Returns buffer.
 const char *weir_config_error_format(
 	const char *file, const struct weir_config_error *error, char *buffer, size_t bytes);
 

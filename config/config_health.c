@@ -11,11 +11,11 @@
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
-// Types that a key has a meaning for, and what else it needs.
+// Types that a key applies to, and what else it needs.
 static const struct {
 	const char *key;
 	uint32_t types;
-	const char *use; // what to use it with
+	const char *use; // what to use the key with
 } limited_keys[] = {
 	{"via", SERVER_TYPES, "\"tcp\", \"http\", \"https\" or \"grpc\""},
 	{"path", HTTP_TYPES, "\"http\" or \"https\""},
@@ -54,7 +54,7 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
 	} else if (weir_json_valid(read, "path") && strchr(check->path, '#') != NULL) {
 		weir_json_error_at(reader, place, "path",
-			"contains a \"#\", and what follows is not requested; write it as "
+			"contains a \"#\", and the part after it is not requested; write it as "
 			"\"%%23\"");
 	}
 	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
@@ -93,7 +93,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] !=
 			'\0') {
 		weir_json_error_at(reader, place, "server_name",
-			"is no host name; use letters, digits, \"-\" and \".\", without a port");
+			"is not a host name; use letters, digits, \"-\" and \".\", without a port");
 	}
 	if (weir_json_valid(read, "ca_file") && check->ca_file[0] != '\0' &&
 		check->ca_file[0] != '/') {
@@ -163,7 +163,7 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 			"has no port, and no bind is of protocol \"tcp\"; add \"port\"");
 	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
 		weir_json_error_at(reader, place, "health_check",
-			"has no port, and the first bind%s takes every port; add \"port\"",
+			"has no port, and the first bind%s covers every port; add \"port\"",
 			data_path ? " of protocol \"tcp\"" : "");
 	}
 }

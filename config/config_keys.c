@@ -4,15 +4,16 @@
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
-// Who reads a key, and what a change of it needs. The dataplane reads its keys when it starts.
+// Which program reads a key, and what a change of it needs. The dataplane reads its keys at its
+// start.
 #define DATAPLANE .read_by = WEIR_CONFIG_DATAPLANE, .needs = WEIR_JSON_NEEDS_RESTART
 #define BOTH .read_by = WEIR_CONFIG_DATAPLANE | WEIR_CONFIG_CONTROL, \
 	.needs = WEIR_JSON_NEEDS_RESTART
 #define CONTROL .read_by = WEIR_CONFIG_CONTROL // applied by a reload
 #define TABLES .read_by = WEIR_CONFIG_CONTROL, .needs = WEIR_JSON_NEEDS_REBUILD
 #define UNIT(of) .unit = of
-#define POLICIES(needed) .belongs_to = needed // policies that have one of these needs
-// The last arguments are any other fields of the row.
+#define POLICIES(needed) .belongs_to = needed // policies with one of these needs
+// Further arguments are other fields of the row.
 #define INTEGER(name, of, field, least, most, preset, ...) \
 	{.key = name, .type = &weir_json_type_integer, FIELD(of, field), .min = least, \
 	 .max = most, .fallback = preset, __VA_ARGS__}
@@ -65,7 +66,7 @@ static const struct weir_json_key port_keys[] = {
 	INTEGER("queues", PORT, queues, 0, WEIR_CONFIG_CORES_MAX, "0", DATAPLANE),
 	COMMENT,
 };
-// The number of a port is part of the segment: the same ports in another order are other ports.
+// The index of a port is part of the segment: reordered ports are different ports.
 static const struct weir_json_object port_object = {.name = "port", ROWS(port_keys),
 	.bytes = sizeof(struct PORT), .check = weir_config_check_port, .ordered = true,
 	.identify = weir_config_identify_port, .describe = weir_config_describe_port};
@@ -140,7 +141,7 @@ static const struct weir_json_key segment_keys[] = {
 static const struct weir_json_object segment_object = {.name = "segment", ROWS(segment_keys),
 	.check = weir_config_check_segment};
 
-// "port" fills port_first; weir_config_check_bind makes a range of it.
+// "port" fills port_first; weir_config_check_bind turns it into a range.
 #define BIND weir_config_bind
 static const struct weir_json_key bind_keys[] = {
 	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
@@ -177,7 +178,7 @@ static const struct weir_json_key policy_keys[] = {
 const struct weir_json_object weir_config_policy_keys = {.name = "policy", ROWS(policy_keys),
 	.check = weir_config_check_policy};
 
-// max_active_flows has its default from "workload": weir_config_check_service.
+// The default of max_active_flows depends on "workload": weir_config_check_service.
 #define FLOW_CONTROL weir_config_flow_control
 static const struct weir_json_key flow_control_keys[] = {
 	INTEGER("max_active_flows", FLOW_CONTROL, max_active_flows, 0, 1 << 28, NULL, TABLES),
@@ -190,7 +191,7 @@ static const struct weir_json_key flow_control_keys[] = {
 static const struct weir_json_object flow_control_object = {.name = "flow_control",
 	ROWS(flow_control_keys), .check = weir_config_check_flow_control};
 
-// "size" has no default: a good one depends on the fleet.
+// "size" has no default: a suitable one depends on the fleet.
 #define SUBSET weir_config_subset
 static const struct weir_json_key subset_keys[] = {
 	CHOICE("algorithm", SUBSET, algorithm, weir_config_subset_algorithms, NULL,

@@ -1,39 +1,38 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of the configuration: one row each with type, range and default.
-// Internal to config/; the tests compare schema and documentation with it.
+// The keys of the configuration: one row each with type, range and default. Internal to config/;
+// tests compare the schema and the documentation with it.
 #pragma once
 
 #include "config.h"
 #include "config_types.h"
 #include "json_reader.h"
 
-// Largest values. The segment's are the same numbers (segment/layout.h); tests compare them.
+// Maximum values. The segment has the same limits (segment/layout.h); tests compare them.
 #define WEIR_CONFIG_PORTS_MAX 16
 #define WEIR_CONFIG_SERVICES_MAX 4096
 #define WEIR_CONFIG_BACKENDS_MAX 65535
-#define WEIR_CONFIG_BINDS_MAX 256 // of one service
+#define WEIR_CONFIG_BINDS_MAX 256 // per service
 #define WEIR_CONFIG_TABLE_SIZE_MAX 16777213
-#define WEIR_CONFIG_MEMBERS_MAX 1024 // instances of one group
+#define WEIR_CONFIG_MEMBERS_MAX 1024 // instances per group
 
 #define WEIR_CONFIG_HASH_SEED "0x5765697253656564" // default of hash_seed
 
-// Who reads a key: bits of read_by. What the dataplane reads needs its restart.
+// Which program reads a key: bits of read_by. A key of the dataplane needs its restart.
 #define WEIR_CONFIG_DATAPLANE 0x01u
 #define WEIR_CONFIG_CONTROL 0x02u
-// belongs_to of a key of a policy: the needs of the policies that it is for (WEIR_NEEDS_*); 0 =
-// all. Bit i of weir_config_policy.given stands for the i-th key.
+// belongs_to of a policy's key: the needs of the policies that use it (WEIR_NEEDS_*); 0 = all. Bit
+// i of weir_config_policy.given stands for the i-th key.
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
 
-// Read by another table than weir_config_keys: one that has the same rows, and more. *ret has the
-// size of that table, and begins with struct weir_config.
+// Read by another table than weir_config_keys, with the same rows and additional ones. *ret has the
+// size of that table, and starts with struct weir_config.
 int weir_config_parse_keys(const struct weir_json_object *keys, const char *text, size_t bytes,
 	struct weir_config **ret, struct weir_config_errors *errors);
 
-// Words of the settings that are one of several; each list ends with a NULL name
-// (config_choices.c).
+// Words of settings with a choice; each list ends with a NULL name (config_choices.c).
 extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[],
 	weir_config_forwardings[], weir_config_checks[], weir_config_vias[], weir_config_methods[],
 	weir_config_policies[], weir_config_weights[], weir_config_statistics[],
@@ -52,7 +51,7 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
 	weir_config_check_subset, weir_config_check_root;
 
-// What elements of lists are called in a difference.
+// Names of list elements in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);
 void weir_config_identify_bind(const void *element, char *text, size_t bytes);
@@ -61,11 +60,11 @@ void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
 
-// A key of the table that the file gives and that has no meaning for a policy, or NULL.
+// A key of the table that is in the file and has no meaning for a policy, or NULL.
 const char *weir_config_unfit_key(const struct weir_json_object *keys,
 	const struct weir_config_policy *policy, enum weir_policy name);
 
-// Warnings of a configuration without errors.
+// Add the warnings of a valid configuration.
 void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a policy: which of them have a meaning for which policy.
+// The settings of a policy: which policies use which settings.
 #include <stdio.h>
 
 #include "config_keys.h"
@@ -10,7 +10,7 @@ static bool weights_fit(const struct weir_config_policy *policy, enum weir_polic
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
 }
 
-// Whether the i-th key of the table, when the file has it, has a meaning for a policy.
+// Whether a policy uses the i-th key of the table.
 static bool key_fits(const struct weir_json_object *keys, const struct weir_config_policy *policy,
 	uint32_t i, enum weir_policy name) {
 	uint8_t needs = keys->key[i].belongs_to;

@@ -54,7 +54,7 @@ void weir_config_check_port(struct weir_json_reader *reader, const struct weir_j
 			"is a multicast or broadcast address; give the MAC address of one router");
 	} else if (port->has_gateway_mac && memcmp(port->gateway_mac, zero, sizeof(zero)) == 0) {
 		weir_json_error_at(reader, place, "gateway_mac",
-			"is all zeros; give the MAC address of the router, or null");
+			"is all zeros; use the MAC address of the router, or null");
 	}
 	check_source(reader, place, "source_ipv4", &port->source_ipv4);
 	check_source(reader, place, "source_ipv6", &port->source_ipv6);

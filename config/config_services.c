@@ -8,7 +8,7 @@
 
 #include "config_keys.h"
 
-// Why an address can be neither VIP nor backend, or NULL.
+// Why an address cannot be a VIP or backend, or NULL.
 static const char *address_fault(const struct weir_address *address) {
 	static const uint8_t none[16], loopback[16] = {[15] = 1};
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -92,8 +92,8 @@ static uint32_t next_prime(uint32_t n) {
 	return n;
 }
 
-// The largest table size is a prime, so there is always a next one. Checked whatever the policy is:
-// it may be changed at run time.
+// The largest table size is a prime, so a next one always exists. Checked for every policy, because
+// the policy can change at run time.
 static void check_table_size(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!is_prime(service->table_size)) {
@@ -127,7 +127,7 @@ static int compare_service_names(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// The numbers 0..n-1 in the order of `compare`; NULL = no memory.
+// The numbers 0..n-1 in the order of `compare`; NULL = out of memory.
 static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	int (*compare)(const void *, const void *, void *)) {
 	uint32_t *order = calloc(n ? n : 1, sizeof(*order));
@@ -143,8 +143,8 @@ static uint32_t *sorted(struct weir_json_reader *reader, uint32_t n, void *list,
 	return order;
 }
 
-// Whether a connection may leave its backend only the backend's agent can tell, and that its accept
-// queue is full.
+// Only the backend's agent can detect that a connection may leave, and that the accept queue is
+// full.
 static void check_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	if (!service->steal.enabled) {
@@ -156,7 +156,7 @@ static void check_steal(struct weir_json_reader *reader, const struct weir_json_
 			"\"steal\"");
 	} else if (service->flow_control.accept_queue_percent == 0) {
 		weir_json_error_at(reader, place, "steal",
-			"needs to know when an accept queue is full, but "
+			"needs reports of full accept queues, but "
 			"flow_control.accept_queue_percent is 0; use 75");
 	}
 }
@@ -174,8 +174,8 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	if (!weir_json_present(read, "steal")) {
 		service->steal.enabled = false;
 	}
-	// A plain TCP connection may be idle for hours: a limit would turn users away from healthy
-	// backends. Of requests, so many at once mean trouble.
+	// A TCP connection may be idle for hours: a limit would turn users away from healthy
+	// backends. So many concurrent requests indicate an overload.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}
@@ -223,7 +223,7 @@ static void check_service_names(struct weir_json_reader *reader,
 	free(order);
 }
 
-struct bind_number { // a bind and where it stands
+struct bind_number { // a bind and its position
 	struct weir_config_bind bind;
 	uint32_t service, number;
 };
@@ -269,10 +269,10 @@ static void complain_bind(struct weir_json_reader *reader, const struct weir_jso
 		      : "overlaps a range of the same width,",
 		earlier->service, earlier->number,
 		equal ? "remove one of the two"
-		      : "change a range: the narrower of two wins, equal ones are ambiguous");
+		      : "change a range: the narrower of two wins, equal widths are ambiguous");
 }
 
-// Memory for an element of so many bytes for each bind; NULL: none, and the reader knows.
+// Allocate one element of this size for each bind; NULL: out of memory, noted in the reader.
 static void *for_each_bind(
 	struct weir_json_reader *reader, const struct weir_config *config, size_t bytes) {
 	size_t count = 0;
@@ -286,7 +286,7 @@ static void *for_each_bind(
 	return elements;
 }
 
-// Of binds that overlap the narrower wins; of equally wide ones neither can.
+// Of overlapping binds the narrower one wins; equally wide ones are ambiguous.
 static void check_binds(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct bind_number *all = for_each_bind(reader, config, sizeof(*all));
@@ -322,7 +322,7 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// A backend with the address of a VIP would get its packets sent to the balancer again, for ever.
+// A backend with the address of a VIP would get its packets sent to the balancer again, in a loop.
 static void check_loops(struct weir_json_reader *reader, const struct weir_json_place *services,
 	const struct weir_config *config) {
 	struct weir_address *vip = for_each_bind(reader, config, sizeof(*vip));
@@ -371,7 +371,7 @@ static int compare_vips(const void *a, const void *b) {
 	return order ? order : (x->service > y->service) - (x->service < y->service);
 }
 
-// Services that share a VIP share what becomes of its other ports: the first one decides.
+// Services that share a VIP share the setting for its other ports: the first service decides.
 static void check_closed_ports(struct weir_json_reader *reader,
 	const struct weir_json_place *services, const struct weir_config *config) {
 	struct vip *vip = for_each_bind(reader, config, sizeof(*vip));
@@ -405,8 +405,8 @@ static void check_closed_ports(struct weir_json_reader *reader,
 		}
 		at = weir_json_place_element(services, vip[i].service);
 		weir_json_error_at(reader, &at, "closed_ports",
-			"is \"%s\", but services[%u] has the same VIP and says \"%s\"%s; the "
-			"first service of a VIP decides",
+			"is \"%s\", but services[%u] has the same VIP and sets \"%s\"%s; the first "
+			"service of a VIP decides",
 			weir_config_closed_ports_name(later->closed_ports), first->service,
 			weir_config_closed_ports_name(decides->closed_ports),
 			decides->has_closed_ports ? "" : ", the default");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The settings of a subset: what belongs together.
+// The settings of a subset: dependencies between keys.
 #include "config_keys.h"
 
-// With "none" the other keys may stay: it is how subsetting is switched off for a while.
+// With "none" the other keys are allowed, to switch subsetting off temporarily.
 void weir_config_check_subset(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_subset *subset = into;
@@ -13,8 +13,8 @@ void weir_config_check_subset(struct weir_json_reader *reader, const struct weir
 	}
 	if (!weir_json_present(read, "size")) {
 		weir_json_error(reader, place,
-			"algorithm \"%s\" needs \"size\": how many backends a subset has, such as "
-			"20",
+			"algorithm \"%s\" needs \"size\": the number of backends in a subset, such "
+			"as 20",
 			weir_subset_name(subset->algorithm));
 	}
 	if (weir_json_present(read, "mode") && subset->algorithm != WEIR_SUBSET_DETERMINISTIC) {

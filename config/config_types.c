@@ -98,7 +98,7 @@ static bool refuse_prefix4(
 	return false;
 }
 
-// "192.0.2.64/28": the address, and how many of its low bits a flow may set. Without a length none.
+// "192.0.2.64/28": the address, and how many of its low bits a flow may set; without a length none.
 static bool read_prefix4(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const char *text = weir_json_string(reader, place, key, json);

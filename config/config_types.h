@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Types of values that only the configuration has. Internal to config/.
+// Value types that only the configuration has. Internal to config/.
 #pragma once
 
 #include "json_reader.h"

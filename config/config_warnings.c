@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Warnings: what is allowed and hardly meant.
+// Warnings: valid settings that are probably mistakes.
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "config_keys.h"
 
-// Whoever knows the seed can choose ports so that all flows get the same backend.
+// An attacker who knows the seed can choose ports so that all flows get the same backend.
 static void warn_seed(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place instance = weir_json_place_member(root, "instance");
@@ -37,7 +37,8 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// It is asked at the port of the VIP then, where the server listens and no agent does.
+// Without a port, the check connects to the port of the VIP, where the server listens instead of
+// the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
@@ -45,9 +46,8 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 
 	if (check->type == WEIR_CHECK_AGENT_CHECK && check->port == 0) {
 		weir_json_warning(reader, &at,
-			"has type \"agent-check\" and no port: agents are asked at port %u, that "
-			"of "
-			"the service; add \"port\"",
+			"has type \"agent-check\" and no port: it connects to port %u, that of the "
+			"service; add \"port\"",
 			weir_config_checked_bind(service)->port_first);
 	}
 }
@@ -61,8 +61,8 @@ static bool has_tcp(const struct weir_config_service *service) {
 	return found;
 }
 
-// Nothing can be moved: there are no connections, or nobody to have them, or the flow table has
-// forgotten a flow before it has waited long enough.
+// Steal cannot work: there are no connections, no other backend, or flows expire from the flow
+// table before they may move.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");
@@ -82,16 +82,15 @@ static void warn_steal(struct weir_json_reader *reader, const struct weir_json_p
 	} else if (steal->enabled && steal->after_ms >= flows->syn_seen_ms) {
 		weir_json_warning(reader, &at,
 			"%" PRIu32 " ms is not below flow_table.timeout_ms.syn_seen (%" PRIu32
-			" ms), when such connections are forgotten: none is moved; use less, or a "
+			" ms), the timeout of such connections: none is moved; use less, or a "
 			"longer timeout",
 			steal->after_ms, flows->syn_seen_ms);
 	}
 	if (steal->enabled &&
 		service->agent.inactive_interval_ms > WEIR_CONFIG_STEAL_REPORT_MOST_MS) {
 		weir_json_warning(reader, &interval,
-			"%" PRIu32
-			" ms is above %u ms: backends without flows report too seldom to "
-			"get connections that wait at others; use less",
+			"%" PRIu32 " ms is above %u ms: backends without flows report too rarely "
+			"to get stolen connections; use less",
 			service->agent.inactive_interval_ms, WEIR_CONFIG_STEAL_REPORT_MOST_MS);
 	}
 }
@@ -104,7 +103,7 @@ static int compare_addresses(const void *a, const void *b, void *list) {
 	return order ? order : (x > y) - (x < y);
 }
 
-// Names of backends are unique in a service: the same address has two of them.
+// Backend names are unique in a service: here one address has two of them.
 static void warn_addresses(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place backends = weir_json_place_member(place, "backends");
@@ -147,7 +146,7 @@ static bool is_source(const struct weir_config_port *port, const struct weir_add
 	       differ >> port->source_ipv4_bits == 0;
 }
 
-// An address of a backend that is an outer source of the port, or NULL; *ret_what: what it is.
+// A backend's address that is an outer source of the port, or NULL; *ret_what: what it is.
 static const struct weir_address *find_source(const struct weir_config *config,
 	const struct weir_config_port *port, const char **ret_what) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -169,7 +168,7 @@ static const struct weir_address *find_source(const struct weir_config *config,
 	return NULL;
 }
 
-// A kernel drops what seems to come from itself before its tunnel device sees it.
+// A kernel drops packets from one of its own addresses before its tunnel device gets them.
 static void warn_source(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config, uint32_t number) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -182,8 +181,8 @@ static void warn_source(struct weir_json_reader *reader, const struct weir_json_
 	address = find_source(config, &config->ports[number], &what);
 	if (address != NULL) {
 		weir_json_warning(reader, &place,
-			"%s is the address of %s: backends drop packets that come from an address "
-			"of their own; use addresses that no backend has",
+			"%s is the address of %s: backends drop packets from an address of their "
+			"own; use addresses that no backend has",
 			weir_address_format(address, text, sizeof(text)), what);
 	}
 }

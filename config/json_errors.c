@@ -6,7 +6,7 @@
 
 #include "json_reader.h"
 
-#define KEY_SHOWN 64 // bytes of an unknown key repeated in a path
+#define KEY_SHOWN 64 // maximum bytes of an unknown key in a path
 
 struct list { // of errors, or of warnings
 	struct weir_config_error **error;
@@ -26,7 +26,7 @@ static bool is_known(const struct list *list, const struct weir_config_error *er
 	return false;
 }
 
-// Values that several overlays have from the root would be reported once for each.
+// Values that several overlays inherit from the root would be reported once for each.
 static void add(struct weir_json_reader *reader, const struct list *list,
 	struct weir_config_error *error, const char *format, va_list arguments) {
 	char text[sizeof(error->reason)];
@@ -71,7 +71,7 @@ static void write_path(const struct weir_json_place *place, char *path, size_t b
 	}
 }
 
-// The node of a place, when the root of the place is the node `base`.
+// The node of a place, if the root of the place is the node `base`.
 static uint32_t find_node(
 	const struct weir_json_reader *reader, const struct weir_json_place *place, uint32_t base) {
 	uint32_t parent;
@@ -87,7 +87,7 @@ static uint32_t find_node(
 				  : weir_json_element(reader->positions, parent, place->index);
 }
 
-// The node of a place; what is not in the file stands where its parent does. *overlaid: it is in
+// The node of a place; a value that is not in the file has its parent's node. *overlaid: it is in
 // the overlay.
 static uint32_t find_position(const struct weir_json_reader *reader,
 	const struct weir_json_place *place, bool *overlaid) {
@@ -134,8 +134,8 @@ static void set_place(const struct weir_json_reader *reader, struct weir_config_
 	error->column = (int)(at_key ? node->key_column : node->column);
 }
 
-// Whether one more is only counted. To find the place of each of 65,000 elements takes seconds.
-// What overlays have from the root must be compared with those before it.
+// Whether a further error is only counted, because finding the places of 65,000 elements takes
+// seconds. Values that overlays inherit from the root must be compared with earlier ones.
 static bool only_count(const struct weir_json_reader *reader, const struct list *list) {
 	if (reader->overlay_path || *list->count < WEIR_JSON_ERRORS_MAX) {
 		return false;
@@ -144,7 +144,7 @@ static bool only_count(const struct weir_json_reader *reader, const struct list 
 	return true;
 }
 
-// place: NULL = the file as a whole, at a line and column that *error has.
+// place: NULL = the whole file, at the line and column in *error.
 static void add_error(struct weir_json_reader *reader, struct weir_config_error *error,
 	const struct weir_json_place *place, bool at_key, const char *format, va_list arguments) {
 	const struct list list = {

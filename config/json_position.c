@@ -66,7 +66,7 @@ static int add_node(struct scanner *s, const struct weir_json_node *node) {
 	return 0;
 }
 
-// The key in front of a member of an object, and its colon.
+// The key before a member of an object, and its colon.
 static int scan_key(struct scanner *s, struct weir_json_node *node) {
 	if (s->at >= s->bytes || s->text[s->at] != '"') {
 		return -EINVAL;
@@ -87,8 +87,8 @@ static int scan_key(struct scanner *s, struct weir_json_node *node) {
 	return 0;
 }
 
-// A value, its key in front of it when it is a member. *open is the container that it is in, and
-// becomes the value itself when that is a container.
+// A value, with its key if it is a member. *open is the enclosing container, and becomes the value
+// itself if that is a container.
 static int scan_value(struct scanner *s, uint32_t *open) {
 	struct weir_json_node node = {.next = *open};
 	size_t start;
@@ -124,7 +124,7 @@ static int scan_value(struct scanner *s, uint32_t *open) {
 	return s->at > start ? 0 : -EINVAL;
 }
 
-// While a container is open, its `next` holds the number of the container around it.
+// While a container is open, its `next` holds the index of the enclosing container.
 static int scan(struct scanner *s) {
 	uint32_t open = WEIR_JSON_NO_NODE;
 

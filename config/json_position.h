@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Positions in a JSON text: where each value and key of an already parsed text stands, so that
-// errors found later can name line and column. jansson keeps no positions.
-// Filled once per text by config.c and the simulator, looked up by json_reader.c and json_errors.c.
+// Positions in a JSON text: line and column of each value and key of an already parsed text, for
+// later errors. jansson keeps no positions. Filled once per text by config.c and the simulator,
+// used by json_reader.c and json_errors.c.
 //
 // Values are numbered in document order: 0 is the root, a container is followed by its members.
-// jansson keeps members in document order too, so both can be walked side by side.
+// jansson also keeps members in document order, so both can be walked in parallel.
 //
 // Threads: any; an index is immutable after it was made.
 #pragma once
@@ -19,9 +19,9 @@ struct weir_json_node {
 	uint32_t at; // offset of the value
 	uint32_t line, column; // of the value, 1-based; columns count bytes
 	uint32_t key_line, key_column; // of its key, 0 outside of objects
-	uint32_t key; // offset of the key's text, behind the quote
+	uint32_t key; // offset of the key's text, after the quote
 	uint32_t key_bytes; // as written, escapes not resolved
-	uint32_t next; // number of the value behind this one and its members
+	uint32_t next; // index of the value after this one and its members
 };
 
 struct weir_json_index {
@@ -30,18 +30,18 @@ struct weir_json_index {
 	uint32_t count;
 };
 
-// text must have been accepted by a JSON parser; it must outlive the index.
-// Returns 0, -EINVAL (not JSON after all, or above 2 GiB), -ENOMEM.
+// text must have been accepted by a JSON parser; it must outlive the index. Returns 0, -EINVAL
+// (invalid JSON, or above 2 GiB), -ENOMEM.
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 
-// First member of a container, the sibling behind a member; WEIR_JSON_NO_NODE when there is none.
-// A node of WEIR_JSON_NO_NODE is allowed and gives the same.
+// First member of a container; next sibling of a member; WEIR_JSON_NO_NODE if there is none. The
+// node WEIR_JSON_NO_NODE is allowed and gives the same.
 uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 
 // Member of an object by key, element of an array by index, a value by JSON path
-// ("services[2].backends[0].address", "" = the root); WEIR_JSON_NO_NODE when there is none.
+// ("services[2].backends[0].address", "" = the root); WEIR_JSON_NO_NODE if there is none.
 uint32_t weir_json_member(const struct weir_json_index *index, uint32_t object, const char *key);
 uint32_t weir_json_element(const struct weir_json_index *index, uint32_t array, uint32_t number);
 uint32_t weir_json_find(const struct weir_json_index *index, const char *path);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: fills structs from JSON by tables of keys. A row of a table says all about one key: its
-// type, range, unit, default, and what a change of its value needs. The reader knows no key: the
-// configuration (config_keys.c) and the scenarios of the simulator (scenario_keys.c) are tables
-// that it is given, and so are the types that only one of them has.
+// Reader: fills structs from JSON by tables of keys. A row defines all of a key: its type, range,
+// unit, default, and what a change of its value needs. The reader itself has no keys: the
+// configuration (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their tables,
+// and the types that only one of them has.
 //
-// Errors name line, JSON path and reason, and say what to do. All errors of a file are found, not
-// only the first one.
+// Errors name line, JSON path, reason and remedy. All errors of a file are found, not only the
+// first one.
 //
-// Threads: one reader is used by one thread. Tables are immutable.
+// Threads: a reader is used by one thread. Tables are immutable.
 #pragma once
 
 #include <jansson.h>
@@ -19,34 +19,34 @@
 #include "config_error.h"
 #include "json_position.h"
 
-#define WEIR_JSON_ERRORS_MAX 1000 // one more says how many were left out
-#define WEIR_JSON_KEYS_MAX 64 // of one object
+#define WEIR_JSON_ERRORS_MAX 1000 // one more entry gives the number of omitted ones
+#define WEIR_JSON_KEYS_MAX 64 // of an object
 #define WEIR_JSON_IDENTITY_BYTES 96
 
 struct weir_json_key;
 struct weir_json_object;
 struct weir_json_reader;
 
-// Where in the document a value stands: a chain from the value to the root.
+// Position of a value in the document: a chain from the value to the root.
 struct weir_json_place {
 	const struct weir_json_place *parent; // NULL = the root
 	const char *key; // NULL = an element of an array
 	uint32_t index;
-	uint32_t node; // json_position.h; WEIR_JSON_NO_NODE = looked up when it is needed
+	uint32_t node; // json_position.h; WEIR_JSON_NO_NODE = looked up on demand
 };
 
-// What a value looks like in JSON and in memory.
+// The JSON and memory form of a value.
 struct weir_json_type {
 	const char *name; // for messages to programs: "integer"
-	// Read a value into the struct `into`. Returns whether it was good; errors are added.
+	// Read a value into the struct `into`. Returns whether it is valid; adds errors.
 	bool (*read)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		const struct weir_json_key *key, json_t *json, char *into);
-	// Write the value of the struct `from` as text. NULL: it is not one value.
+	// Write the value of the struct `from` as text. NULL: not a single value.
 	void (*format)(const struct weir_json_key *key, const char *from, char *text, size_t bytes);
 	uint16_t bytes2; // size of the field at offset2
 };
 
-// Types that every table can use.
+// Types for all tables.
 extern const struct weir_json_type weir_json_type_integer; // min..max; field of 1, 2, 4 or 8 bytes
 extern const struct weir_json_type weir_json_type_boolean; // bool
 extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
@@ -54,25 +54,26 @@ extern const struct weir_json_type weir_json_type_choice; // one of choices; fie
 extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
 extern const struct weir_json_type weir_json_type_list; // min..max objects: a pointer, allocated,
 							// and at offset2 a uint32_t count
-extern const struct weir_json_type weir_json_type_ignored; // text for people and editors; no field
+extern const struct weir_json_type
+	weir_json_type_ignored; // text for people and editors; has no field
 
 struct weir_json_choice {
 	const char *name; // NULL ends the list
 	uint32_t value;
 };
 
-// What a change of a value needs before the new value is in use.
+// What makes a changed value effective.
 enum weir_json_needs {
 	WEIR_JSON_NEEDS_NOTHING, // a reload applies it
-	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and builds tables again
-	WEIR_JSON_NEEDS_RESTART, // of the program that reads it
+	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and rebuilds tables
+	WEIR_JSON_NEEDS_RESTART, // a restart of the program that reads it
 };
 
 struct weir_json_key {
 	const char *key;
 	const struct weir_json_type *type;
 	bool required, nullable;
-	bool versioned; // other choices come with later versions
+	bool versioned; // later versions have other choices
 	uint16_t bytes; // size of the field
 	size_t offset, offset2; // of the field, and of the second one, in the struct
 	double min, max; // whole numbers of up to 53 bits are exact
@@ -80,19 +81,19 @@ struct weir_json_key {
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
 	const struct weir_json_object *object; // of a struct or list
-	const char *meaning; // one sentence; NULL = it is in the documentation only
+	const char *meaning; // one sentence; NULL = only in the documentation
 
 	enum weir_json_needs needs; // of a list: to add and to remove an element
-	bool names_object; // a difference names the object alone, without this key
-	// Not looked at by the reader; bits that the owner of the table gives a meaning.
+	bool names_object; // in a difference, the object stands for it
+	// Ignored by the reader; bits with a meaning for the table's owner.
 	uint8_t read_by, belongs_to;
 };
 
-// What was read of one object: bit i is the i-th key of its table.
+// Which keys of an object were read: bit i is the i-th key of its table.
 struct weir_json_keys_read {
 	const struct weir_json_object *object;
 	uint64_t present; // the key is in the file
-	uint64_t valid; // the field holds a good value, be it the default
+	uint64_t valid; // the field holds a valid value, or the default
 	bool good; // no error in the object so far
 };
 
@@ -101,55 +102,56 @@ struct weir_json_object {
 	const struct weir_json_key *key;
 	uint32_t count; // at most WEIR_JSON_KEYS_MAX
 	size_t bytes; // size of the struct
-	const char *const *later; // keys that are not in this version; NULL-terminated or NULL
-	const struct weir_json_object *beside; // its keys stand in the same JSON object; or NULL
-	bool open; // unknown keys are no error
+	const char *const *later; // names of keys that this version lacks; NULL-terminated or NULL
+	const struct weir_json_object *beside; // its keys are in the same JSON object; or NULL
+	bool open; // unknown keys are allowed
 	bool has_line;
 	size_t line_offset; // of `int line`
-	// What the table cannot say. Called after all keys were read.
+	// Rules that the table cannot express. Called after all keys were read.
 	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		void *into, const struct weir_json_keys_read *read);
 
-	// Of an element of a list: what makes two elements the same one, in text; what it is like
-	// (NULL: a difference says nothing of it). WEIR_JSON_IDENTITY_BYTES are enough.
+	// For list elements: the text that identifies an element; a description for differences
+	// (NULL: none). WEIR_JSON_IDENTITY_BYTES is enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
 	void (*describe)(const void *element, char *text, size_t bytes);
-	bool ordered; // the same elements in another order are a difference
+	bool ordered; // a changed order of the same elements is a difference
 };
 
 struct weir_json_reader {
 	const struct weir_json_index *positions; // NULL while there are none
 	struct weir_config_errors *errors;
-	bool at_keys; // errors stand at the key of a value, rather than at the value
+	bool at_keys; // text before the name of an object in a list of known keys; NULL: the keys
+		      // are listed
 	const char *help; // "... names those of", before an object's name; NULL: keys are listed
 
-	// A document whose values come from two places of the file: first from the object
-	// `overlay_path` (node `overlay`), then from the root. NULL = from the root only.
+	// A document with values from two places of the file: first from the object `overlay_path`
+	// (node `overlay`), then from the root. NULL = only from the root.
 	const char *overlay_path;
 	uint32_t overlay;
 
 	uint32_t left_out, warnings_left_out; // beyond WEIR_JSON_ERRORS_MAX
-	uint32_t found; // errors, with those left out and those found again
+	uint32_t found; // errors, including omitted and repeated ones
 	bool out_of_memory;
 };
 
-// Read an object into `into`, which is zeroed. Errors are added to the reader. Returns whether
-// there were none. Release `into` with weir_json_free in any case.
+// Read an object into `into`, which must be zeroed. Errors are added to the reader. Returns whether
+// there were none. Release `into` with weir_json_free in every case.
 bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *object, json_t *json, void *into);
 
 // Release what reading allocated inside of a struct.
 void weir_json_free(const struct weir_json_object *object, void *from);
 
-// Whether a key was in the file; whether its field can be used.
+// Whether a key was in the file; whether its field is valid.
 bool weir_json_present(const struct weir_json_keys_read *read, const char *key);
 bool weir_json_valid(const struct weir_json_keys_read *read, const char *key);
 
-// The name of a value; "unknown" when there is none.
+// The name of a value; "unknown" if there is none.
 const char *weir_json_choice_name(const struct weir_json_choice *choices, uint32_t value);
 
-// Add an error at a place; at the key of a place; at one of its members, or at the place itself
-// when it is not there; at the file as a whole. `line` 0 in the last = none.
+// Add an error at a place; at the key of a place; at one of its members, or at the place itself if
+// the member is absent; for the whole file. `line` 0 in the last = none.
 void weir_json_error(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
 void weir_json_error_key(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -161,7 +163,7 @@ void weir_json_error_file(struct weir_json_reader *reader, int line, int column,
 // Add a warning at a place.
 void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
-// Order errors and warnings by position and say how many were left out.
+// Sort errors and warnings by position, and add the number of omitted ones.
 void weir_json_finish(struct weir_json_reader *reader);
 
 // The place of a member or element of a place.
@@ -182,6 +184,6 @@ const char *weir_json_string(struct weir_json_reader *reader, const struct weir_
 void weir_json_store(void *field, size_t bytes, uint64_t value);
 uint64_t weir_json_load(const void *field, size_t bytes);
 
-// Text of the file in a form that is safe in a message: printable ASCII, at most bytes - 1.
-#define WEIR_JSON_SHOWN 48 // bytes of a text value that a message repeats
+// Text of the file, made safe for a message: printable ASCII, at most bytes - 1.
+#define WEIR_JSON_SHOWN 48 // maximum bytes of a text value in a message
 const char *weir_printable(const char *text, char *buffer, size_t bytes);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The types that every table of keys can use, but objects and lists.
+// The types for all tables of keys, except objects and lists.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "json_reader.h"
 
-#define CHOICES_BYTES 192 // of the choices that a message lists
+#define CHOICES_BYTES 192 // number of choices listed in a message
 
 static const char *article(const json_t *json) {
 	switch (json_typeof(json)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parser's table of keys as JSON: what make_schema.py makes weir.schema.json of. A build tool;
-// no part of the programs.
+// Prints the parser's table of keys as JSON: the input of make_schema.py for weir.schema.json. A
+// build tool, not part of the programs.
 #pragma once
 
 #include <stdio.h>

@@ -8,7 +8,7 @@
 
 #define ROOM_BYTES ((size_t)64 << 10) // at first
 
-// Returns 1 at the end of the file, 0 when more may follow, or negative errno.
+// Returns 1 at the end of the file, 0 if more may follow, or negative errno.
 static int read_some(int fd, char *text, size_t room, size_t *bytes) {
 	ssize_t n = read(fd, text + *bytes, room - *bytes);
 

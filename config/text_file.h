@@ -7,6 +7,6 @@
 
 #include <stddef.h>
 
-// Read a file or pipe to its end, at most `most` bytes. *ret is NUL-terminated and the caller's to
-// free. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
+// Read a file or pipe to its end, at most `most` bytes. *ret is NUL-terminated; the caller frees
+// it. Returns 0, -EFBIG, -ENOMEM, or the negative errno of opening or reading.
 int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_bytes);

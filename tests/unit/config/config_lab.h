@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the tests of the configuration share: a small good configuration with holes to fill, and
-// one call that says what is wrong with a text.
+// Shared by the tests of the configuration: a small valid configuration with placeholders, and a
+// call that returns the errors of a text.
 #pragma once
 
 #include <stdio.h>

@@ -127,7 +127,7 @@ TEST(instance_client_id_is_below_clients) {
 	assert_int_equal(config->instance.clients, 4);
 	assert_int_equal(config->instance.hash_seed, 0xff);
 	weir_config_free(config);
-	// 1 instance unless it says otherwise.
+	// 1 instance unless configured.
 	expect_one_error(CONFIG("\"instance\": {\"client_id\": 1},", ""), "instance.client_id",
 		"not below clients (1)");
 	// One error is enough: what is out of range is not compared.

@@ -23,7 +23,7 @@ struct expected {
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
 
 #define OWN_ADDRESS \
-	"backends drop packets that come from an address of their own; use addresses that no " \
+	"backends drop packets from an address of their own; use addresses that no " \
 	"backend has\n"
 // A port with this outer source, and a service whose only backend has this address.
 #define SOURCE(source, address) \
@@ -36,7 +36,7 @@ struct expected {
 #define STEALS_AFTER(ms) "\n\"agent\": {}, \"steal\": {\"after_ms\": " ms "},"
 #define NEVER_MOVED(ms) \
 	"ms is not below flow_table.timeout_ms.syn_seen (" ms \
-	" ms), when such connections are forgotten: none is moved; use less, or a longer " \
+	" ms), the timeout of such connections: none is moved; use less, or a longer " \
 	"timeout\n"
 
 static const struct expected cases[] = {
@@ -81,13 +81,13 @@ static const struct expected cases[] = {
 	{SOURCE("10.0.0.0/24", "a00:1::"), ""}, // begins with the bytes of 10.0.0.1
 	// An agent-check at the port of the VIP, where the server listens.
 	{CONFIG(SEED, SERVICE("\n\"health_check\": {\"type\": \"agent-check\"},", BIND, BACKEND)),
-		"2:17: services[0].health_check: has type \"agent-check\" and no port: agents are "
-		"asked at port 80, that of the service; add \"port\"\n"},
+		"2:17: services[0].health_check: has type \"agent-check\" and no port: it "
+		"connects to port 80, that of the service; add \"port\"\n"},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"agent-check\", \"port\": 9777},",
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
-	// Connections may be moved when the flow table has forgotten them.
+	// Connections expire from the flow table before they may be moved.
 	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
 	{CONFIG(SEED, SERVICE(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
@@ -115,7 +115,7 @@ static const struct expected cases[] = {
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
 		"backends "
-		"without flows report too seldom to get connections that wait at others; use "
+		"without flows report too rarely to get stolen connections; use "
 		"less\n"},
 	{CONFIG(SEED, SERVICE("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},", BIND,
 			      TWO_BACKENDS)),

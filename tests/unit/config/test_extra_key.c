@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A key that is added to the table is one row: everything that follows the table has it. What
-// check_extra_key.py says of it is the test config_schema_extra_key.
+// A key added to the table is one row: all code that follows the table handles it. The test
+// config_schema_extra_key checks the output of check_extra_key.py.
 #include "config_difference.h"
 #include "config_lab.h"
 #include "extra_key.h"
