@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Signal: what control knows of a backend and the policy of its service uses, in one word of 64
-// bits, so that it is read and written whole. Which of its meanings it has is part of the word:
-// while a service changes its policy, a worker may read one that is meant for another policy.
+// Signal: control's data about a backend for the policy of its service, in one word of 64 bits, so
+// that it is read and written atomically. The word contains its kind: while a service changes its
+// policy, a worker may read a word meant for the other policy.
 //
-//   cost     what a flow is predicted to cost, ns; 0 = unknown
-//   errors   errors that the backend reports, as so many active flows of each worker
-//   probe    requests in progress, latency, and when the backend reported them
+//   cost     predicted cost of a flow, ns; 0 = unknown
+//   errors   errors reported by the backend, as a number of active flows per worker
+//   probe    requests in progress, latency, and the time of the backend's report
 //
 // Threads: control writes, workers read; relaxed accesses of whole words.
 #pragma once
@@ -14,12 +14,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_SIGNAL_SHIFT 62 // the kind is above
+#define WEIR_SIGNAL_SHIFT 62 // the kind is in the bits above
 #define WEIR_SIGNAL_COST UINT64_C(0)
 #define WEIR_SIGNAL_PROBE UINT64_C(1)
 #define WEIR_SIGNAL_ERRORS UINT64_C(2)
 
-// A cost, or 0 if the word means something else.
+// The cost, or 0 if the word is of another kind.
 static inline uint64_t weir_signal_cost(uint64_t word) {
 	return word >> WEIR_SIGNAL_SHIFT == WEIR_SIGNAL_COST ? word : 0;
 }

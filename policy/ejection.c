@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "ejection.h"
 
-#define WORSE_BY 0.1 // share of the connections
+#define WORSE_BY 0.1 // minimum difference, as a share of the connections
 #define DEVIATIONS_OF_CHANCE 4.0
 #define DEVIATIONS_OF_RATES 1.9 // below the mean of the success rates
 
@@ -13,8 +13,8 @@ static double failed_share(struct weir_ejection_count count) {
 	return (double)count.failed / (double)results(count);
 }
 
-// Whether a backend does worse than the others together, and not by chance: shares of failures own
-// and theirs, compared by a test of two proportions.
+// Whether a backend fails significantly more than the others together: shares of failures own and
+// theirs, compared by a test of two proportions.
 static bool is_worse(struct weir_ejection_count own, struct weir_ejection_count others) {
 	double n = (double)results(own), m = (double)results(others), pooled, difference;
 
@@ -45,7 +45,7 @@ static void forget(struct weir_ejection_backend *backend) {
 	backend->run = 0;
 }
 
-// What is new since the last look.
+// Counts since the last look.
 static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = {0};
 
@@ -60,8 +60,8 @@ static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	return news;
 }
 
-// In one look the failures may have come before the connection that was established, or after it:
-// they count as before.
+// Within one look, failures before and after an established connection cannot be distinguished:
+// they count as before it.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = take(backend);
 
@@ -160,7 +160,7 @@ static void judge_rates(const struct weir_ejection_settings *settings,
 	}
 }
 
-// An interval without an ejection takes one back from those that count.
+// An interval without an ejection decrements the number of ejections in a row.
 static void end_interval(struct weir_ejection_backend *backend) {
 	if (!weir_ejection_is(backend) && backend->reason == WEIR_EJECTION_NONE &&
 		backend->times > 0 &&
@@ -176,7 +176,7 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection_count all = {0};
 	bool is_end = now_ms >= service->interval_end_ms && service->interval_end_ms != 0;
 
-	// Or it has got shorter settings since it began.
+	// Or its settings were shortened meanwhile.
 	if (is_end || service->interval_end_ms > now_ms + settings->interval_ms ||
 		service->interval_end_ms == 0) {
 		service->interval_end_ms = now_ms + settings->interval_ms;
@@ -231,7 +231,8 @@ uint64_t weir_ejection_begin(const struct weir_ejection_settings *settings,
 	uint64_t most = settings->max_ms > settings->base_ms ? settings->max_ms : settings->base_ms;
 	uint64_t length_ms;
 
-	// Not more than are needed for the longest: a recovery of days takes no days to forget.
+	// Limited to the number needed for the maximum duration, so that a recovery after days does
+	// not take days.
 	if (backend->times == 0 || settings->base_ms * backend->times < most) {
 		backend->times++;
 	}

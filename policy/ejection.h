@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ejection: which backends of a service take no new flows for a while, because more of their
-// connections fail than those of the others. Judged by what workers count: connections that were
-// established, and those that were not (WEIR_OUTCOME_REFUSED, _UNANSWERED).
+// Ejection: which backends of a service get no new flows for a while, because more of their
+// connections fail than those of the others. Decided by the workers' counters: connections that
+// were established, and those that were not (WEIR_OUTCOME_REFUSED, _UNANSWERED).
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
-// failures; how long an ejection lasts, and how many there are. One rule is added: whoever is
-// ejected must do worse than the others together, by a tenth of the connections at least, and by
-// more than chance brings (four standard deviations of the difference of two shares). SYNs that
-// nobody completes, as in a flood, fail at all backends alike, so they eject none.
+// failures, and the duration and number of ejections. One rule is added: an ejected backend must do
+// worse than the others together, by at least a tenth of the connections and by more than chance
+// (four standard deviations of the difference of two shares). Forged SYNs, as in a flood, fail on
+// all backends alike, so they eject none.
 //
-// Threads: pure functions over what the caller owns. No clock (time is an argument), no allocation.
+// Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
 
 #include <stdbool.h>
@@ -28,16 +28,16 @@ enum weir_ejection_reason {
 #undef X
 };
 
-#define WEIR_EJECTION_RATE_BACKENDS 5u // fewer with enough connections have no success rates
+#define WEIR_EJECTION_RATE_BACKENDS 5u // backends with enough connections that success rates need
 #define WEIR_EJECTION_RATE_FLOWS 2u // times minimum_flows: connections for a success rate
 
 struct weir_ejection_settings {
 	uint64_t interval_ms; // of success rates and failure percentages; above 0
 	uint64_t base_ms; // length of the first ejection; the n-th in a row lasts n times as long
-	uint64_t max_ms; // but no longer than this, or base_ms if that is more
+	uint64_t max_ms; // maximum length, or base_ms if that is more
 	uint32_t max_percent; // of the backends; one may always be ejected
 	uint32_t failure_percent; // above: ejected. 100 = never for this
-	uint32_t minimum_flows; // connections in an interval for a failure percentage
+	uint32_t minimum_flows; // connections per interval that a failure percentage needs
 	uint32_t consecutive_failures; // 0 = never ejected for these
 };
 
@@ -47,42 +47,43 @@ struct weir_ejection_count {
 
 struct weir_ejection_backend { // zeroed at first
 	// Set by the caller before each look.
-	struct weir_ejection_count count; // since any time; smaller than before: counted anew
-	bool candidate; // new flows go there
-	// Told by a look.
+	struct weir_ejection_count count; // cumulative; a decrease counts as a restart from 0
+	bool candidate; // it gets new flows
+	// Set by a look.
 	uint8_t reason; // enum weir_ejection_reason: why it is to be ejected
-	struct weir_ejection_count judged; // the connections that tell so
-	// Of this module alone.
+	struct weir_ejection_count judged; // number of connections behind the decision
+	// Private to this module.
 	bool known;
 	uint32_t times; // ejections in a row
 	uint64_t until_ms; // 0 = not ejected
 	struct weir_ejection_count last; // count at the last look
 	struct weir_ejection_count interval; // in this interval
 	uint64_t run; // failures since the last connection that was established
-	struct weir_ejection_count others; // of the others when the run began
+	struct weir_ejection_count others; // failures of the others when the run began
 };
 
 struct weir_ejection { // of one service; zeroed at first
-	uint64_t interval_end_ms; // 0 = none has begun
+	uint64_t interval_end_ms; // start of the interval; 0 = none
 	struct weir_ejection_count total; // of all backends, since the beginning
 };
 
-// Look at the counts of a service's backends, about once a second. Sets the reason of each that is
-// to be ejected; whether it is, is up to weir_ejection_allowed and the caller. Cost: O(count).
+// Evaluate the counters of a service's backends, about once a second. Sets the reason of each
+// backend that should be ejected; weir_ejection_allowed and the caller decide whether it is. Cost:
+// O(count).
 void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection *service, struct weir_ejection_backend *backends, uint32_t count,
 	uint64_t now_ms);
 
-// Whether one more of these backends may be ejected: the share is of the candidates and of those
-// that are ejected, and one of them is always left.
+// Whether one more of these backends may be ejected: the limit is a share of candidates plus
+// ejected ones, and one candidate always remains.
 bool weir_ejection_allowed(const struct weir_ejection_settings *settings,
 	const struct weir_ejection_backend *backends, uint32_t count);
 
-// Eject a backend. Returns for how long, ms.
+// Eject a backend. Returns the duration, ms.
 uint64_t weir_ejection_begin(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint64_t now_ms);
 
-// Whether the ejection of a backend is over now. True once.
+// Whether the ejection of a backend has just ended. True once.
 bool weir_ejection_over(struct weir_ejection_backend *backend, uint64_t now_ms);
 
 static inline bool weir_ejection_is(const struct weir_ejection_backend *backend) {

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fair share: the candidate that is predicted to end first. Of each backend the predicted end V of
-// all that it was given is known; a choice takes the least max(now, V), in turn among equals, and a
-// flow that begins makes it max(now, V) + its predicted cost. (poolifier charges at the end of a
-// task: a burst goes to one worker then.)
+// Fair share: the candidate that is predicted to finish first. V of a backend is the predicted end
+// of all flows given to it; a choice takes the least max(now, V), in turn among equals, and a new
+// flow sets it to max(now, V) + its predicted cost. (poolifier charges at the end of a task, so
+// that a burst goes to one worker.)
 //
-// Keys are V - base in units of 1,024 ns, 32 bits: V runs ahead of the clock without bound when
-// backends serve many flows at a time, so they do not count from now. base is moved on, and all
-// keys are worked out again, when the least key or the clock has gone half of the 73 minutes.
+// Keys are V - base in units of 1,024 ns, 32 bits. They are not relative to now, because V runs
+// ahead of the clock without bound when backends serve many flows concurrently. base is advanced,
+// and all keys are recomputed, when the least key or the clock has passed half of the 73 minutes.
 //
-// A backend that enters a table among others that are far ahead of the clock would get all flows
-// for a long time: it starts where the others are. With more candidates than places, those outside
-// the window are behind by what the others got meanwhile, at most one lap of the window over all
-// candidates. One that is further behind when it enters the window is new, and starts there.
+// A backend that enters a table whose others are far ahead of the clock would get all flows for a
+// long time: so it starts at their level. With more candidates than places, those outside the
+// window are behind by the others' charges meanwhile, at most one lap of the window over all
+// candidates. A backend that is further behind when it enters the window is new, and starts at that
+// level.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -20,7 +21,7 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// base stays behind the least V, so that candidates outside the window may have a lesser one.
+// base stays below the least V, so that candidates outside the window may have a lower one.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
@@ -33,7 +34,7 @@ static uint32_t key(struct weir_policy_client *client, struct weir_policy_backen
 	return units < KEY_MAX ? (uint32_t)units : KEY_MAX;
 }
 
-// Place base anew, by those that can be chosen.
+// Recompute base from the candidates that can be chosen.
 static void rebase(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t least = UINT64_MAX;
@@ -50,7 +51,7 @@ static void rebase(
 	weir_window_reload(worker, client, &weir_fair_share_ops);
 }
 
-// Nobody starts before least_ns. index < table->count.
+// Raise V to at least least_ns. index < table->count.
 static void level(struct weir_policy_worker *worker, const struct weir_policy_table *table,
 	uint32_t index, uint64_t least_ns) {
 	uint16_t id = weir_policy_id(table, index);
@@ -61,12 +62,12 @@ static void level(struct weir_policy_worker *worker, const struct weir_policy_ta
 	}
 }
 
-// Where those begin that are about to enter the window, when there are more candidates than places.
+// The start level of backends about to enter the window, if there are more candidates than places.
 static void level_window(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	uint32_t index = weir_policy_cursor(client, table);
 
-	if (client->lap_ns == 0) { // there were no laps before
+	if (client->lap_ns == 0) { // no lap has completed yet
 		client->lap_ns = client->former_lap_ns = client->virtual_ns;
 	}
 	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
@@ -75,7 +76,7 @@ static void level_window(struct weir_policy_worker *worker, struct weir_policy_c
 	}
 }
 
-// The same of the one that enters with this choice.
+// The same for the backend that enters with this choice.
 static void level_next(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	uint32_t index = client->window_next < table->count ? client->window_next : 0;
@@ -101,7 +102,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// A backend that is predicted to be idle has a turn as any other one, whatever it was charged.
+// A backend that is predicted to be idle takes its turn like any other, whatever its earlier
+// charges.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
 	(void)table;
@@ -143,7 +145,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t sharers = client->settings.sharers;
 	uint64_t cost = weir_policy_cost(worker, id);
 
-	// Each of them sees only its own part of the flows.
+	// Each instance sees only its own share of the flows.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow control: what happens to a new flow when its policy met nobody below the limit of active
-// flows. Looks for one that is, in blocks of WEIR_POLICY_WINDOW candidates, at most
+// Flow control: what happens to a new flow when its policy found no backend below the limit of
+// active flows. Searches for one in blocks of WEIR_POLICY_WINDOW candidates, at most
 // WEIR_POLICY_SEARCH for one flow.
 //
-// Whoever was at its limit stays so until one of its flows has ended, or another table comes. So a
-// search goes on where the last one has stopped (spill_cursor, spill_full), and backends where
-// flows have ended meanwhile are remembered (spill_room): of those that were looked at, only they
-// need to be looked at again. When all were, the client remembers that (exhausted), and neither
-// policy nor flow control searches until a flow has ended.
+// A backend at its limit stays there until one of its flows ends, or a new table arrives. So a
+// search continues where the previous one stopped (spill_cursor, spill_full), and backends where
+// flows have ended meanwhile are recorded (spill_room): of the candidates already searched, only
+// those need another look. When all have been searched, the client records that (exhausted), and
+// neither the policy nor flow control searches until a flow ends.
 #include "recent_errors.h"
 
 // What is minimised: at the limit, load, order.
@@ -24,15 +24,14 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		backend->reported = 0; // of another time
+		backend->reported = 0; // of another moment
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
 	return rank | (weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT);
 }
 
-// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX when none of them is a
-// backend.
+// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if none is a backend.
 static uint64_t search_block(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at, uint32_t steps, uint16_t *ret_id) {
 	uint64_t least = UINT64_MAX;
@@ -61,12 +60,12 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 	if (count < WEIR_POLICY_ROOM) {
 		client->spill_room[client->spill_room_count++] = id;
 	} else {
-		client->spill_full = 0; // too many to remember, but the search finds one soon
+		client->spill_full = 0; // list full, but a search finds such a backend soon
 	}
 }
 
-// One of those where flows have ended, or WEIR_POLICY_NONE. It may not be a candidate any more, or
-// have no room again.
+// A backend where flows have ended, or WEIR_POLICY_NONE. It may no longer be a candidate, or be
+// full again.
 static uint32_t find_remembered(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
@@ -82,7 +81,7 @@ static uint32_t find_remembered(const struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// Of few candidates: equals take turns.
+// For few candidates: equals take turns.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
@@ -96,7 +95,7 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 	return least;
 }
 
-// Of many: the first block where somebody has room, else the last one that was looked at.
+// For many: the first block with a backend that has room, otherwise the last block searched.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;

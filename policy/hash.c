@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "hash.h"
 
-// Little endian whatever the host, so that all instances agree.
+// Little-endian on every host, so that all instances agree.
 static uint64_t word_at(const uint8_t *bytes, size_t n) {
 	uint64_t word = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hashes: one for flows on the packet path, one for names. The same on every machine, so that
-// instances agree. Little-endian and 64 bit; no tables.
+// Hashes: one for flows on the packet path, one for names. Identical on every machine, so that
+// instances agree. Little-endian, 64 bits, no tables.
 #pragma once
 
 #include <stddef.h>
@@ -15,14 +15,14 @@ static inline uint64_t weir_hash_mix(uint64_t a, uint64_t b) {
 	return (uint64_t)(product >> 64 ^ product);
 }
 
-// A seed, and what flow hashes make of it: the same for every packet.
+// A seed, and the value derived from it for flow hashes: the same for every packet.
 struct weir_hash_keys {
 	uint64_t seed;
 	uint64_t source[2], destination[2];
 };
 
 static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
-	// A product is 0 when one factor is: without the seed in both, an address could be chosen
+	// A product is 0 if one factor is: without the seed in both, an address could be chosen
 	// that cancels the other half.
 	uint64_t turned = seed << 32 | seed >> 32;
 
@@ -52,15 +52,15 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 	memcpy(to_words, destination, sizeof(to_words));
 	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
 	       (from_words[1] ^ keys->source[1]);
-	// The ports go in twice. Only here, an address that differs in the same bits would give the
-	// same hash; only in the last step, they would be mixed too little.
+	// The ports are mixed in twice. Only in this step, an address with the same bits flipped
+	// would give the same hash; only in the last step, they would be mixed too little.
 	to = (unsigned __int128)(to_words[0] ^ keys->destination[0]) *
 	     (to_words[1] ^ keys->destination[1] ^ rest);
 	return weir_hash_mix((uint64_t)from ^ (uint64_t)(to >> 64),
 		(uint64_t)(from >> 64) ^ (uint64_t)to ^ 0xa0761d6478bd642full ^ rest);
 }
 
-// The same of addresses and ports one by one, in network order.
+// The same for separate addresses and ports, in network order.
 static inline uint64_t weir_hash_ipv4(uint32_t source, uint32_t destination, uint16_t source_port,
 	uint16_t destination_port, uint8_t protocol, uint64_t seed) {
 	struct weir_hash_keys keys = weir_hash_keys_of(seed);
@@ -77,5 +77,5 @@ static inline uint64_t weir_hash_ipv6(const uint8_t *source, const uint8_t *dest
 		protocol, &keys);
 }
 
-// Hash of any bytes, for identities (service and backend names). Never on the packet path.
+// Hash of arbitrary bytes, for identities (service and backend names). Never on the packet path.
 uint64_t weir_hash_bytes(const void *data, size_t bytes, uint64_t seed);

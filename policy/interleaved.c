@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Interleaved weighted round robin: in the round of weight R every candidate of at least that
-// weight is served until its flows are predicted to have used the round's quota of service time,
-// in milliseconds. The quota is R less the weight of the round before, so that a candidate's
-// quotas add up to its weight. With documented_rounds it is R itself, as the literature has it:
-// heavy candidates get more than their weight then.
+// Interleaved weighted round robin: in the round of weight R every candidate with at least that
+// weight is served until its flows are predicted to have used the round's quota of service time, in
+// milliseconds. The quota is R minus the weight of the previous round, so that a candidate's quotas
+// add up to its weight. With documented_rounds it is R itself, as in the literature: heavy
+// candidates then get more than their weight.
 #include "interleaved.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static uint32_t weight_of(const struct weir_policy_table *table, uint32_t round)
 	return __atomic_load_n(&table->rounds[round].weight, __ATOMIC_RELAXED);
 }
 
-// The round whose weight is nearest to one. 0 when there are no rounds. They ascend.
+// The round with the nearest weight. 0 if there are no rounds. They are ascending.
 static uint32_t nearest_round(const struct weir_policy_table *table, uint32_t weight) {
 	uint32_t low = 0, high = table->round_count;
 
@@ -86,8 +86,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->spent_ns = 0;
 }
 
-// Other weights do not begin the schedule anew: changes that come faster than a schedule lasts
-// would starve the heavy candidates, whose rounds are the last ones.
+// A change of weights does not restart the schedule: changes more frequent than a schedule's length
+// would starve the heavy candidates, whose rounds are last.
 static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
 	(void)worker;
@@ -98,7 +98,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	}
 }
 
-// What a round lets each of its candidates use, and the least weight that takes part.
+// The quota of a round for each of its candidates, and its minimum weight.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
 	uint32_t weight = weight_of(table, round);
@@ -112,8 +112,8 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 }
 
 // The candidate after `at`; after the last one the first of the next round. While no service time
-// is known, that is the first round again: a turn is two flows then, and in the other rounds the
-// heavy candidates alone would have turns.
+// is known, that is again the first round: a turn is two flows then, and in the other rounds only
+// the heavy candidates would have turns.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Interleaved weighted round robin: the rounds of its schedule.
+// Interleaved weighted round robin: the rounds of the schedule.
 //
 // Threads: any; control and simulator.
 #pragma once
@@ -8,7 +8,7 @@
 #include "policy.h"
 
 // The distinct weights of the candidates, ascending, each with the first candidate that takes part.
-// rounds has room for n. Returns how many there are. Meant for candidates sorted by weight, right
+// rounds has room for n. Returns their number. Efficient for candidates sorted by weight, correct
 // for any order.
 uint32_t weir_interleaved_rounds(
 	const struct weir_candidate *candidates, uint32_t n, struct weir_round *rounds);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Least loaded: the candidate with the fewest active flows and recent errors, in turn among equals.
-// Errors count so that a backend that fails at once does not look idle.
+// Errors count so that a backend that fails fast does not look idle.
 #include "recent_errors.h"
 #include "window.h"
 

@@ -3,31 +3,31 @@
 
 #include <string.h>
 
-// A table is built by claims, one for each slot. Whose turn it is follows from the weights alone;
-// where the claim falls, from the slots that are free by then.
+// A table is built by claims, one per slot. The order of turns follows from the weights alone; the
+// slot of a claim, from the slots that are free at that time.
 //
-// Turns. The accumulator method says: in every sweep over the backends, in order, each one gains
-// its weight; one that has gained the largest weight W pays it and claims a slot. Sweeps are done
-// as they are said, unless that takes more than SWEEP_COST steps per claim: walking all backends in
-// every sweep costs n * slots * W / sum(weights) steps, which is slots * n when one weight
-// outweighs the rest. Then claims are scheduled: a backend that has `gained` g after a claim claims
-// again after ceil((W - g) / weight) sweeps. The schedule handles a window of sweeps at a time: the
-// claims of a window are sorted by sweep, in two passes over the backends, which also keeps them in
-// backend order within a sweep. The window is as long as about n claims take.
+// Turns. The accumulator method: in every sweep over the backends, in order, each one gains its
+// weight; when it has gained the largest weight W, it pays W and claims a slot. Sweeps are executed
+// literally, unless that takes more than SWEEP_COST steps per claim: visiting all backends in every
+// sweep costs n * slots * W / sum(weights) steps, which is slots * n if one weight outweighs the
+// rest. Then claims are scheduled: a backend that has `gained` g after a claim claims again after
+// ceil((W - g) / weight) sweeps. The schedule processes a window of sweeps at a time: the claims of
+// a window are sorted by sweep, in two passes over the backends, which also keeps the backend order
+// within a sweep. The window is as long as about n claims take.
 //
-// Slots. A claim takes the first free slot of the backend's permutation. All claims together look
-// at about slots * ln(slots) slots, most of them taken. One look at a time, each claim ends with a
-// branch that nobody can predict. So a backend looks at many positions together, without branches,
-// and keeps those that were free. This changes nothing: a slot that is taken stays taken, so what
-// is dropped early would have been passed over later; and a slot that was kept is looked at again
-// before it is claimed. The last slots cost slots / left looks each: they are sought from the other
-// end, by which of them the permutation reaches first.
+// Slots. A claim takes the first free slot of the backend's permutation. All claims together
+// inspect about slots * ln(slots) slots, most of them taken; inspected one by one, each claim would
+// end with an unpredictable branch. So a backend inspects many positions at once, without branches,
+// and keeps the free ones. The result is the same: a taken slot stays taken, so a position dropped
+// early would be skipped later; a kept position is checked again before it is claimed. The last
+// slots cost slots / left inspections each: they are found in reverse, by which free slot the
+// permutation reaches first.
 
 #define SWEEP_COST 4u
-#define AHEAD_FEW 32u // positions looked at together by few backends: as many as a mask has bits
-#define AHEAD_MANY 8u // by many: others take the slots too soon
+#define AHEAD_FEW 32u // positions inspected at once with few backends: the bits of a mask
+#define AHEAD_MANY 8u // with many backends: others take the slots too soon
 #define MANY 1000u
-#define LAST_SHARE 256u // about sqrt(65,537): there, both ways cost the same
+#define LAST_SHARE 256u // about sqrt(65,537): where both ways cost the same
 #define LAST_MAX 1024u
 
 struct build {
@@ -37,11 +37,11 @@ struct build {
 	uint16_t *table;
 	uint32_t heaviest;
 	bool scheduled;
-	bool alike; // no weights but 0 and the heaviest: all sweeps are the same
+	bool alike; // only weight 0 and the maximum: all sweeps are equal
 	uint32_t window; // sweeps, 1 .. n
-	uint32_t ahead; // positions looked at together, a multiple of LOOK
-	uint32_t *positions; // [n * ahead] the last ones looked at
-	uint32_t *kept; // [n] bit i: position i was free and is not behind
+	uint32_t ahead; // positions inspected at once, a multiple of LOOK
+	uint32_t *positions; // [n * ahead] the last positions inspected
+	uint32_t *kept; // [n] bit i: position i was free and is not passed yet
 	uint32_t *gained; // [n] after the last scheduled claim, < weight; or after the last sweep
 	uint32_t *next; // [n] sweeps from the window's start to the next claim
 	uint32_t *first; // [n + 1] by sweep of the window: its first claim
@@ -92,7 +92,7 @@ static void schedule_init(struct build *b, uint64_t sum) {
 	}
 }
 
-// From the claim that stands in next/gained to the one after it. Returns its distance in sweeps.
+// Move from the claim in next/gained to the following one. Returns its distance in sweeps.
 static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *gained) {
 	uint32_t missing = b->heaviest - *gained;
 	uint32_t sweeps = missing <= weight ? 1 : (missing - 1) / weight + 1;
@@ -101,7 +101,7 @@ static uint32_t schedule_step(const struct build *b, uint32_t weight, uint32_t *
 	return sweeps;
 }
 
-// Sort the claims of the next window into claims[]. Returns how many there are.
+// Sort the claims of the next window into claims[]. Returns their number.
 static uint32_t schedule_window(struct build *b) {
 	uint32_t total = 0;
 
@@ -140,7 +140,7 @@ static uint32_t schedule_window(struct build *b) {
 
 // --- turns: sweeps ------------------------------------------------------------------------
 
-// Weights stand in next[]: without the gaps of backends[], four are handled at once.
+// Weights are copied to next[]: without the gaps of backends[], four are processed at once.
 static void sweep_init(struct build *b) {
 	for (uint32_t i = 0; i < b->n; i++) {
 		b->gained[i] = 0;
@@ -148,14 +148,14 @@ static void sweep_init(struct build *b) {
 	}
 }
 
-// Put the claims of the next sweep into claims[]. Returns how many there are.
+// Put the claims of the next sweep into claims[]. Returns their number.
 static uint32_t sweep(struct build *b) {
 	uint32_t n = b->n, heaviest = b->heaviest, total = 0;
 	const uint32_t *restrict weights = b->next;
 	uint32_t *restrict gained = b->gained;
 	uint32_t *restrict due = b->first;
 
-	for (uint32_t i = 0; i < n; i++) { // sums in 32 bits: what is paid makes up for a carry
+	for (uint32_t i = 0; i < n; i++) { // 32-bit sums: paying W compensates for a carry
 		due[i] = gained[i] >= heaviest - weights[i];
 		gained[i] += weights[i] - (heaviest & -due[i]);
 	}
@@ -186,7 +186,7 @@ static void init_turns(struct build *b) {
 	}
 }
 
-// The next claims, `most` at most. Returns how many, and where they stand.
+// The next claims, at most `most`. Returns their number and position.
 static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret) {
 	uint32_t n;
 
@@ -205,7 +205,7 @@ static uint32_t take_claims(struct build *b, uint32_t most, const uint16_t **ret
 
 // --- slots --------------------------------------------------------------------------------
 
-// a + b modulo slots, both < slots. When the sum is below slots, subtracting wraps around.
+// a + b modulo slots, both < slots. If the sum is below slots, the subtraction wraps around.
 static inline uint32_t add(uint32_t a, uint32_t b, uint32_t slots) {
 	uint32_t sum = a + b;
 	uint32_t reduced = sum - slots;
@@ -223,11 +223,11 @@ static void init_positions(struct build *b) {
 	}
 }
 
-#define LANES 4u // next to each other in a register
+#define LANES 4u // adjacent in a register
 #define LOOK (2 * LANES)
 _Static_assert(WEIR_MAGLEV_EMPTY == 0xffff, "the largest value");
 
-// Look at the next positions of a backend. Returns the bits of those that are free.
+// Inspect the next positions of a backend. Returns the bits of the free ones.
 static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *positions) {
 	uint32_t slots = b->slots, ahead = b->ahead;
 	uint32_t skip = b->backends[backend].skip;
@@ -255,7 +255,7 @@ static uint32_t look_ahead(const struct build *b, uint16_t backend, uint32_t *po
 		const uint32_t *at = &positions[base];
 		uint32_t bits = 0;
 
-		for (uint32_t i = LOOK; i-- > 0;) { // adding 1 carries when the slot is empty
+		for (uint32_t i = LOOK; i-- > 0;) { // adding 1 carries if the slot is empty
 			bits = 2 * bits + ((table[at[i]] + 1u) >> 16);
 		}
 		kept |= bits << base;
@@ -286,7 +286,7 @@ static void claim_slots(struct build *b, const uint16_t *claims, uint32_t n) {
 
 // --- the last slots -----------------------------------------------------------------------
 
-// Returns how many are free; there is room for all.
+// Returns the number of free slots; there is room for all.
 static uint32_t collect_free(const struct build *b, uint32_t *slots) {
 	const uint32_t step = 32;
 	uint32_t n = 0;
@@ -325,7 +325,7 @@ static uint32_t inverse(uint32_t a, uint32_t slots) {
 	return (uint32_t)(x < 0 ? x + slots : x);
 }
 
-// How many steps of a backend's permutation lead from slot `from` to the first of `free`.
+// The number of steps in a backend's permutation from slot `from` to the first slot of `free`.
 //
 // Steps to a slot are (slot - from) / skip modulo slots. The division is a product with skip's
 // inverse; it is reduced by Shoup's method: with r = floor(inverse * 2^32 / slots), and

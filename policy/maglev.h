@@ -4,8 +4,8 @@
 // when the backends change.
 //
 // Source: Eisenbud et al., "Maglev" (NSDI 2016), section 3.4; weights by the accumulator method:
-// per sweep each backend gains its weight and claims one slot when it has gained the largest
-// weight. Any ratio of weights is honoured to within one turn.
+// per sweep each backend gains its weight, and claims one slot when it has gained the largest
+// weight. Ratios of weights are exact to within one turn.
 //
 // Threads: pure functions; memory is the caller's.
 #pragma once
@@ -14,11 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR_MAGLEV_EMPTY 0xffffu // value of every slot when there is no backend
+#define WEIR_MAGLEV_EMPTY 0xffffu // value of every slot if there is no backend
 
 struct weir_maglev_backend {
 	uint32_t offset; // first slot of its permutation, < slots
-	uint32_t skip; // step, 1 .. slots - 1
+	uint32_t skip; // step of its permutation, 1 .. slots - 1
 	uint32_t weight; // 0 = claims nothing
 };
 
@@ -29,10 +29,9 @@ void weir_maglev_permutation(
 // Bytes of scratch that weir_maglev_build needs for n backends.
 size_t weir_maglev_scratch_bytes(uint32_t n);
 
-// Fill table[slots] with indexes into backends[n]. slots is prime and below 2^31, n <= 65534 and
-// n <= slots. scratch: weir_maglev_scratch_bytes(n), 8-aligned; 4 KiB of stack besides.
-// Cost: O(slots log slots) expected; 65,537 slots in about 0.8 ms with 100 backends, 1.5 ms with
-// 10,000.
+// Fill table[slots] with indexes into backends[n]. slots is prime and below 2^31, n <= 65534 and n
+// <= slots. scratch: weir_maglev_scratch_bytes(n), 8-aligned; also needs 4 KiB of stack. Cost:
+// O(slots log slots) expected; 65,537 slots in about 0.8 ms with 100 backends, 1.5 ms with 10,000.
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 

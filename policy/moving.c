@@ -11,14 +11,13 @@ struct weir_moving {
 	uint64_t most_ns;
 	uint64_t last_ns;
 	uint64_t window_sum_ns;
-	uint64_t *sorted; // the samples of the window in ascending order; NULL without median
-	uint32_t
-		*length; // [window] of the runs in ring: how many equal samples each one stands for
+	uint64_t *sorted; // the window's samples in ascending order; NULL without median
+	uint32_t *length; // [window] of the runs in ring: number of equal samples in each
 	uint32_t window;
 	uint32_t window_count; // samples
 	uint32_t oldest; // run
 	uint32_t runs;
-	uint64_t ring[]; // one sample a run
+	uint64_t ring[]; // one sample per run
 };
 
 struct weir_moving *weir_moving_create(uint32_t window, bool median) {
@@ -54,7 +53,7 @@ void weir_moving_reset(struct weir_moving *moving) {
 	moving->window = window;
 }
 
-// First place whose sample is not less.
+// First place whose sample is not smaller.
 static uint32_t find(const struct weir_moving *moving, uint64_t sample) {
 	uint32_t low = 0, high = moving->window_count;
 
@@ -91,7 +90,7 @@ static uint32_t wrap(const struct weir_moving *moving, uint32_t run) {
 	return run < moving->window ? run : run - moving->window;
 }
 
-// Drop the oldest samples until there is room for n, at most the window.
+// Drop the oldest samples until n fit, at most the window.
 static void make_room(struct weir_moving *moving, uint32_t n) {
 	while (moving->window_count > moving->window - n) {
 		uint32_t excess = moving->window_count - (moving->window - n);
@@ -190,7 +189,7 @@ uint64_t weir_moving_estimate_ns(
 	const struct weir_moving *moving, uint64_t now_ns, uint64_t ttl_ns) {
 	uint64_t estimate;
 
-	// The newest sample may bear a later time than the caller's: another thread's clock.
+	// The newest sample may have a later time than the caller's, from another thread's clock.
 	if (moving->count == 0 ||
 		(now_ns > moving->last_ns && now_ns - moving->last_ns >= ttl_ns)) {
 		return 0;

@@ -49,14 +49,14 @@ uint8_t weir_policy_needs(enum weir_policy policy) {
 	return (unsigned int)policy < WEIR_POLICY_COUNT ? needs_of[policy] : 0;
 }
 
-// A client's settings come from adopt, which lets no other policy in.
+// Only adopt changes a client's settings, and it rejects unknown policies.
 static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
 	return ops_of[client->settings.policy];
 }
 
-// Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of where it
-// was. Without it, its index is the backend that followed it, as long as no other one has come or
-// gone.
+// Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of its old
+// index. If it is gone, the old index is the backend after it, as long as no other backend was
+// added or removed.
 static bool find_cursor(
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
 	uint32_t at = index < table->count ? index : 0;
@@ -65,8 +65,8 @@ static bool find_cursor(
 		client->cursor = at;
 		return true;
 	}
-	// It has moved by about as many places as others have come or gone: those around are worth
-	// a look, but not all of them, in the middle of a burst.
+	// It has moved by about the number of added or removed backends: search nearby, but not
+	// everywhere, because this may happen in a burst of traffic.
 	for (uint32_t i = 1; i <= WEIR_POLICY_WINDOW && i < table->count; i++) {
 		uint32_t after = at + i < table->count ? at + i : at + i - table->count;
 		uint32_t before = at >= i ? at - i : at + table->count - i;
@@ -84,8 +84,8 @@ static bool find_cursor(
 	return false;
 }
 
-// Cursors that could not be spread when there were few candidates, or that were spread over a part
-// of what there is now, would let the workers march in step.
+// Cursors that were set when there were few candidates, or spread over only a part of the current
+// ones, would make the workers choose in lockstep.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&
@@ -98,13 +98,13 @@ static void seed(struct weir_policy_worker *worker) {
 	}
 }
 
-// Whether there is any limit, and what follows from that.
+// Compute whether any limit exists, and the values derived from that.
 static void set_limits(struct weir_policy_client *client) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
 	client->limits = client->limit != UINT32_MAX || client->limited > 0;
-	// A key that is made of what a flow was charged stays when the flow ends, unless it was at
-	// the limit.
+	// A key based on a flow's charge stays when the flow ends, unless the backend was at its
+	// limit.
 	client->reacts_to_end = (client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
 				(ops->key != NULL && (ops->charge == NULL || client->limits != 0));
 	client->exhausted = 0;
@@ -124,7 +124,7 @@ void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy
 	client->limited += (withheld != 0) - (backend->withheld != 0);
 	backend->withheld = withheld;
 	if (client->started == 0) {
-		return; // the first table will see to the rest
+		return; // the first table sets the rest
 	}
 	set_limits(client);
 	if (ops->key != NULL) {
@@ -175,7 +175,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->count = table->count;
 }
 
-// Errors grow old, and others are reported: see to it that the scan notices.
+// Errors expire, and new ones are reported: update the keys of the scan.
 static void tick(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -217,7 +217,7 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-#define PART_LEAST 64u // of WEIR_POLICY_PART_ONE; keeps costs over it far from wrapping
+#define PART_LEAST 64u // in WEIR_POLICY_PART_ONE; keeps costs divided by it far from wrapping
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, struct weir_policy_share share) {
@@ -234,7 +234,7 @@ void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy
 		share.part = PART_LEAST;
 	}
 	backend->share = share;
-	client->exhausted = 0; // its limit is another one
+	client->exhausted = 0; // its limit changes
 	client->spill_full = 0;
 	if (client->started != 0) {
 		weir_policy_react_resumed(worker, client, id);
@@ -278,7 +278,7 @@ void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_poli
 	}
 }
 
-// --- flows that go to another worker ---
+// --- flows that move to another worker ---
 
 void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t active, uint32_t half_open) {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Policies: who gets the next new flow of a service. One implementation for workers, simulator and
-// tests. Each policy lives in a file of its own (policy_private.h is what they share); this header
-// is all that their users see.
+// Policies: which backend gets the next new flow of a service. One implementation for workers,
+// simulator and tests. Each policy has its own file (policy_private.h is shared by them); users
+// include only this header.
 //
 //   table     what control published for a service: its candidates, and the policy's settings
-//   worker    what one worker knows of all backends, by backend id: flows, errors, charges
+//   worker    a worker's state of all backends, by backend id: flows, errors, charges
 //   client    one worker's state for one service: cursors and the window of a scan. The "client
 //             task" of the SRE book, chapter 20.
 //
 // Life of a flow: choose -> started -> ended. A flow that was chosen but not entered into the flow
-// table is never started: it moves the cursor and counts as no load. A flow may be half-open when
-// it starts: it is load, but does not count towards the limit until it is established.
+// table is never started: it moves the cursor and does not count as load. A flow may be half-open
+// when it starts: it is load, but does not count towards the limit until it is established.
 //
-// Cost: O(1), or a scan without branches of at most WEIR_POLICY_WINDOW candidates, for which the
-// least of each block of them is kept. With more candidates than that, a scanning policy works on a
-// window that slides on over all of them. Flow control looks at more, but at each candidate once
-// until flows have ended (flow_control.c).
+// Cost: O(1), or a branch-free scan of at most WEIR_POLICY_WINDOW candidates, with a cached minimum
+// for each block. With more candidates, a scanning policy works on a window that slides over all of
+// them. Flow control searches further, but each candidate only once until flows have ended
+// (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by another one
 // (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
@@ -26,13 +26,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_POLICY_WINDOW 128u // most candidates that one choice looks at
-#define WEIR_POLICY_SEARCH 4096u // most that a choice looks at when nobody had room so far
-#define WEIR_POLICY_ROOM 32u // backends that are remembered to have room again
-#define WEIR_POLICY_BLOCK 16u // places of the window whose least key is kept
+#define WEIR_POLICY_WINDOW 128u // maximum number of candidates per choice
+#define WEIR_POLICY_SEARCH 4096u // maximum number per choice if none had room so far
+#define WEIR_POLICY_ROOM 32u // list of backends that have room again
+#define WEIR_POLICY_BLOCK 16u // places per block with a cached minimum
 #define WEIR_POLICY_KEY_NONE UINT32_MAX
-#define WEIR_POLICY_PROBES 16u // prequal: most probes of a client
-#define WEIR_POLICY_ERROR_SLOTS 8u // recent errors are counted in this many slots of time
+#define WEIR_POLICY_PROBES 16u // prequal: maximum number of probes of a client
+#define WEIR_POLICY_ERROR_SLOTS 8u // time slots for counting recent errors
 
 // X(NAME, "name", needs)
 #define WEIR_POLICIES(X) \
@@ -48,13 +48,13 @@
 	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS) \
 	X(PREQUAL, "prequal", WEIR_NEEDS_PROBES)
 
-// What a policy needs to be told or given. Nothing else is collected for it.
+// The inputs of a policy. Only these are collected for it.
 #define WEIR_NEEDS_SLOTS 0x01u // to choose by a weighted Maglev table
 #define WEIR_NEEDS_ROUNDS 0x02u // the rounds of the interleaved schedule
 #define WEIR_NEEDS_ERRORS 0x04u // recent errors
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
 #define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
-#define WEIR_NEEDS_OF_POLICY 0x0fu // what a worker checks: fixed for a policy
+#define WEIR_NEEDS_OF_POLICY 0x0fu // checked by workers: fixed for a policy
 #define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
 #define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (likewise)
 #define WEIR_NEEDS_HALF_OPEN 0x80u // half-open flows of each backend must be shown (likewise)
@@ -75,17 +75,16 @@ enum weir_when_exhausted {
 #undef X
 };
 
-// How a flow ended, as far as policies are concerned.
+// How a flow ended, as seen by policies.
 enum weir_outcome {
 	WEIR_OUTCOME_COMPLETED, // FIN, or RST of an established connection, or a UDP flow gone idle
-	WEIR_OUTCOME_REFUSED, // by the backend: an error. Only who sees its replies can tell:
-			      // weir-sim
+	WEIR_OUTCOME_REFUSED, // by the backend: an error. Detectable only in its replies: weir-sim
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout: an error
 	WEIR_OUTCOME_ABANDONED, // neither: reset by its client while half-open, evicted, or idle
 				// too long
 };
 
-// One backend that may be chosen. In a published table: control writes, workers read.
+// A backend that may be chosen. In a published table: control writes, workers read.
 struct weir_candidate { // 8 bytes
 	uint16_t id; // backend id
 	uint16_t stride; // weight scaled to 1..65535 (stride.h); weighted-round-robin only, else 0
@@ -93,7 +92,7 @@ struct weir_candidate { // 8 bytes
 };
 _Static_assert(sizeof(struct weir_candidate) == 8, "segment ABI");
 
-// One round of the interleaved schedule: the candidates of at least this weight take part.
+// A round of the interleaved schedule: the candidates with at least this weight take part.
 struct weir_round { // 8 bytes, ascending weights
 	uint32_t weight;
 	uint32_t first; // lowest index of a candidate that takes part
@@ -103,22 +102,23 @@ _Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
 // Settings of a service's policy, as published. 16 bytes.
 struct weir_policy_settings {
 	uint8_t policy; // enum weir_policy
-	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and others as configured
+	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and configured ones
 	uint8_t when_exhausted; // enum weir_when_exhausted
-	uint8_t documented_rounds; // interleaved: 1 = quota of a round is its weight (see the file)
-	uint32_t max_active_flows; // established, of one backend and worker; 0 = no limit
+	uint8_t documented_rounds; // interleaved: 1 = the quota of a round is its weight (see the
+				   // file)
+	uint32_t max_active_flows; // established flows, per backend and worker; 0 = no limit
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
-	uint32_t sharers; // fair-share: workers that choose from a backend, of all instances; 0 = 1
+	uint32_t sharers; // fair-share: workers of all instances that use a backend; 0 = 1
 };
 _Static_assert(sizeof(struct weir_policy_settings) == 16, "segment ABI");
 
-// A published table. Pointers and counts are the reader's private copies, checked once; ids,
-// slots and rounds are checked where they are used.
+// A published table. Pointers and counts are the reader's private copies, checked once; ids, slots
+// and rounds are checked at every use.
 struct weir_policy_table {
-	const struct weir_candidate *candidates; // ordered as control likes
+	const struct weir_candidate *candidates; // in control's order
 	const uint16_t *slots; // Maglev table of the fallback: index into candidates
 	const struct weir_round *rounds;
-	uint32_t count; // of candidates; 0 = nobody can be chosen
+	uint32_t count; // of candidates; 0 = no backend can be chosen
 	uint32_t slot_count;
 	uint32_t round_count;
 	struct weir_policy_settings settings;
@@ -128,17 +128,17 @@ struct weir_policy_worker;
 struct weir_policy_client;
 
 // Choose among table->count > 0 candidates. Returns a backend id below backend_count and below the
-// limit, or WEIR_POLICY_NONE when the policy met none in WEIR_POLICY_WINDOW steps.
+// limit, or WEIR_POLICY_NONE if the policy found none in WEIR_POLICY_WINDOW steps.
 #define WEIR_POLICY_NONE UINT32_MAX
 typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
-// Slow start, as workers are told: both 0 for a backend that is not in it. In a published row:
+// Slow start, as published to workers: both 0 for a backend that is not in it. In a published row:
 // control writes, workers read.
-//   part   of its share that it gets (slow_start.h)
+//   part   its fraction of its share (slow_start.h)
 //   turns  its flows, as a multiple of the mean of its service's candidates
-// Policies take it as theirs is:
+// Effect in each policy:
 //   round-robin, weighted-round-robin, random   `part` of its turns
 //   least-loaded, power-of-two                  its load counts as load over `part`; besides, it
 //                                               gets at most `turns`: a load of 0 is 0 over any
@@ -149,7 +149,7 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 //   prequal                                     it gets at most `turns`; without reports it is
 //                                               random
 //   maglev                                      nothing: its weight in the table is less
-// A limit of active flows is that times `part`, at least 1.
+// A limit of active flows is multiplied by `part`, at least 1.
 struct weir_policy_share {
 	uint16_t part; // of WEIR_POLICY_PART_ONE
 	uint16_t turns; // of WEIR_POLICY_TURNS_ONE
@@ -158,32 +158,32 @@ struct weir_policy_share {
 #define WEIR_POLICY_TURNS_ONE 1024u
 _Static_assert(sizeof(struct weir_policy_share) == 4, "segment ABI");
 
-// prequal: what one backend has reported.
+// prequal: the last report of a backend.
 struct weir_probe {
 	uint16_t id;
 	uint16_t uses;
-	uint32_t active; // requests in progress, with those that were given since
+	uint32_t active; // requests in progress, including those started since
 	uint32_t latency; // as in a signal
 	uint32_t stamp;
 };
 
-// What a worker knows of one backend. One cache line.
+// A worker's state of one backend. One cache line.
 struct weir_policy_backend {
-	uint64_t end_ns; // fair-share: when all that it was given is predicted to have ended
+	uint64_t end_ns; // fair-share: predicted end of all flows given to it
 	uint32_t active; // flows started and not ended
 	uint32_t errors; // sum of error[]
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
 	uint16_t place; // in the window of its service's client; checked against client->id[]
-	uint16_t index; // of its candidate, when flow control looked at it; may be another's by now
-	uint32_t half_open; // of active; not more than that
-	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = it has none
-	uint32_t reported; // errors, as of when its signal was last read
+	uint16_t index; // index of its candidate in flow control's last look; may be stale
+	uint32_t half_open; // half-open flows; included in active
+	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = no own limit
+	uint32_t reported; // errors, as last read from its signal
 	struct weir_policy_share share; // slow start
-	uint32_t turns_seen; // client->turns when credit was counted
-	// What was kept from it so far: of turns, in WEIR_POLICY_PART_ONE; or of flows, in
-	// WEIR_POLICY_TURNS_ONE times the number of candidates. A policy uses one of them; prequal
-	// the other when reports begin or end, which gives or takes a few flows once.
+	uint32_t turns_seen; // client->turns when credit was last updated
+	// Withheld so far: turns, in WEIR_POLICY_PART_ONE; or flows, in WEIR_POLICY_TURNS_ONE times
+	// the number of candidates. A policy uses one of them; prequal switches to the other when
+	// reports begin or end, at the cost of a few flows once.
 	uint32_t credit;
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
@@ -193,72 +193,74 @@ struct weir_policy_worker {
 	// [backend_count] signals (backend_signal.h): service times, errors or probes
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
-	uint32_t rank; // 0 .. ranks - 1: schedules of different workers start at different points
+	uint32_t rank; // 0 .. ranks - 1: workers start at different points of their schedules
 	uint32_t ranks;
 	uint64_t random; // state of the generator
 };
 
 struct weir_policy_client {
 	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
-	// What a scan minimises. WEIR_POLICY_KEY_NONE: at its limit, or not there.
+	// Key that a scan minimises. WEIR_POLICY_KEY_NONE: at its limit, or empty.
 	union {
 		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no window
 	};
-	// The least key of each block of places, so that a choice reads these and two blocks.
+	// The minimum key of each block of places, so that a choice reads these and two blocks.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
 	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
 	uint32_t window_count; // places in use
 	uint32_t window_next; // candidate that enters when the window slides on
 	uint32_t window_place; // place that it takes
 	// Cursors.
-	uint32_t cursor; // looked at first: a candidate, or a place of the window
+	uint32_t cursor; // start of a search: a candidate, or a place of the window
 	uint32_t spill_cursor; // candidate where the search for a less loaded one begins
-	uint32_t spill_full; // so many candidates before that one have no room, but for spill_room
-	uint32_t generation; // weighted-round-robin: of the stride schedule
-	uint32_t phase; // weighted-round-robin: where in the schedule this worker stands
+	uint32_t spill_full; // this many candidates before that one have no room, except spill_room
+	uint32_t generation; // weighted-round-robin: generation of the stride schedule
+	uint32_t phase; // weighted-round-robin: this worker's phase in the schedule
 	uint32_t turns; // choices of policies that look at loads
 	uint32_t round; // interleaved
-	uint32_t round_weight; // interleaved: its weight, to find the place again in other rounds
-	uint32_t last_id; // weighted-round-robin: the last choice, to fall back on
+	uint32_t
+		round_weight; // interleaved: weight of the round, to find it again in another table
+	uint32_t last_id; // weighted-round-robin: the last choice, as a fallback
 	uint64_t spent_ns; // time-weighted, interleaved: used up in this turn
-	uint64_t base_ns; // fair-share: keys count from here
+	uint64_t base_ns; // fair-share: base of the keys
 	uint64_t virtual_ns; // fair-share: predicted end of the last choice before it was charged
-	uint64_t lap_ns; // fair-share: virtual_ns when the window last began anew; 0 = never
-	uint64_t former_lap_ns; // fair-share: lap_ns before that
+	uint64_t lap_ns; // fair-share: virtual_ns at the last start of a lap; 0 = never
+	uint64_t former_lap_ns; // fair-share: lap_ns of the previous lap
 	// prequal.
 	uint32_t probe_count;
 	uint32_t probe_hot; // 256 times the number of active requests above which a probe is hot
-	uint32_t probe_reuse; // 256 times how often a probe is used; UINT32_MAX = until it is old
-	uint32_t probe_turn; // flows, to remove a probe from time to time
-	uint32_t probe_room; // most probes in the pool
+	uint32_t
+		probe_reuse; // 256 times the maximum uses of a probe; UINT32_MAX = until it expires
+	uint32_t probe_turn; // flows, to remove a probe periodically
+	uint32_t probe_room; // maximum number of probes in the pool
 	// Recent errors.
-	uint64_t tick_end_ns; // when errors are looked at again; never, unless they are collected
-	uint64_t slot_end_ns; // when tick moves on
+	uint64_t tick_end_ns; // time of the next update of errors; never, unless they are collected
+	uint64_t slot_end_ns; // end of the current tick
 	uint64_t tick_ns; // length of a tick
 	uint32_t tick;
 	// The adopted table.
-	uint32_t count; // candidates of the last table that had any
+	uint32_t count; // candidates of the last nonempty table
 	uint32_t limit; // of established flows; UINT32_MAX = none
-	uint32_t limited; // backends of the service that have a limit of their own
-	weir_policy_choice *choose; // the policy's
+	uint32_t limited; // backends of the service with a limit of their own
+	weir_policy_choice *choose; // the policy's function
 	struct weir_policy_settings settings;
 	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends where flows have ended since
 	uint16_t spill_room_count;
-	uint16_t cursor_id; // backend at the cursor, to find the place again in the next table
+	uint16_t cursor_id; // backend at the cursor, to find it again in the next table
 	uint8_t exhausted; // all candidates are known to be at the limit
 	uint8_t started; // the policy has adopted a table with candidates
-	uint8_t reacts; // begins of flows concern the policy itself
-	uint8_t reacts_to_end; // their ends do
+	uint8_t reacts; // the policy handles starts of flows
+	uint8_t reacts_to_end; // the policy handles ends of flows
 	uint8_t limits; // some backend may be at a limit
 };
 
 enum weir_chosen_how {
-	WEIR_CHOSEN, // as the policy says
-	// All were at their limit (of more than WEIR_POLICY_SEARCH candidates: all that were looked
-	// at; the next choice looks at others):
+	WEIR_CHOSEN, // by the policy
+	// All were at their limit (of more than WEIR_POLICY_SEARCH candidates: all that were
+	// searched; the next choice searches others):
 	WEIR_CHOSEN_SPILLED, // the least loaded one
-	WEIR_CHOSEN_REJECTED, // nobody
+	WEIR_CHOSEN_REJECTED, // no backend
 	WEIR_CHOSEN_NOBODY, // the table has no candidate
 };
 
@@ -267,17 +269,17 @@ struct weir_chosen {
 	uint8_t how; // enum weir_chosen_how
 };
 
-// A table was published: continue from where the client stands. Keeps cursors and all that is
-// known of backends. Call before the first choose with a new table. client zeroed at first.
+// Adopt a published table: continue from the client's position. Keeps cursors and all state of
+// backends. Call before the first choose with a new table. client zeroed at first.
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 
-// What weir_policy_choose does when anything is out of the ordinary.
+// The slow path of weir_policy_choose.
 struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
-// Nobody was found by the policy: the least loaded candidate below the limit, or what the settings
-// say when there is none. table->count > 0. (flow_control.c)
+// The policy found no backend: the least loaded candidate below the limit, or the result for
+// exhaustion in the settings. table->count > 0. (flow_control.c)
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table);
 
@@ -302,7 +304,7 @@ static inline struct weir_chosen weir_policy_choose(struct weir_policy_worker *w
 	return chosen;
 }
 
-// What the functions below do for policies that react.
+// Out-of-line part of the functions below, for policies that handle these events.
 void weir_policy_react_started(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint64_t now_ns);
 void weir_policy_react_resumed(
@@ -310,15 +312,14 @@ void weir_policy_react_resumed(
 void weir_policy_react_ended(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, enum weir_outcome outcome, uint64_t now_ns);
 
-// Backend id (< backend_count), of the client's service, is in slow start like this from now on, or
-// no more.
+// Set the slow start of backend id (< backend_count), of the client's service, or end it.
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, struct weir_policy_share share);
 
-// Of a limit, for a backend in slow start. (turns.c)
+// The reduced limit of a backend in slow start. (turns.c)
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit);
 
-// The backend has fewer established flows than the service's limit and its own.
+// Whether the backend has fewer established flows than the service's limit and its own.
 static inline bool weir_policy_below_limit(
 	const struct weir_policy_client *client, const struct weir_policy_backend *backend) {
 	uint32_t own = UINT32_MAX - backend->withheld;
@@ -330,13 +331,13 @@ static inline bool weir_policy_below_limit(
 	return backend->active < (uint64_t)limit + backend->half_open;
 }
 
-// Backend `id` (< backend_count) of the client's service has a limit of its own from now on: of
-// established flows of this worker; 0 = it takes no new flow while another can, UINT32_MAX = none.
-// Before the client has adopted a table, too.
+// Limit the established flows on backend `id` (< backend_count) of the client's service, counted on
+// this worker; 0 = no new flow while another backend can take it, UINT32_MAX = none. Also allowed
+// before the client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
 
-// A flow began at backend `id` (< backend_count) of the client's service.
+// A flow started on backend `id` (< backend_count) of the client's service.
 static inline void weir_policy_started(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint16_t id, uint64_t now_ns) {
 	worker->backends[id].active++;
@@ -345,8 +346,8 @@ static inline void weir_policy_started(struct weir_policy_worker *worker,
 	}
 }
 
-// Call before weir_policy_started for a flow that is half-open. Forged SYNs must not bring a
-// backend to its limit.
+// Call before weir_policy_started for a half-open flow. Forged SYNs must not fill a backend's
+// limit.
 static inline void weir_policy_half_open(struct weir_policy_worker *worker, uint16_t id) {
 	worker->backends[id].half_open++;
 }
@@ -394,8 +395,8 @@ static inline void weir_policy_ended(struct weir_policy_worker *worker,
 	}
 }
 
-// Established or half-open flows (half_open of them, never established so far) of a backend go from
-// one worker to another: the one takes them, the other gives them away. They are not charged again.
+// Established or half-open flows (half_open of them, never established so far) of a backend move
+// between workers: one takes them, the other releases them. They are not charged again.
 void weir_policy_take_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t active, uint32_t half_open);
 void weir_policy_give_flows(struct weir_policy_worker *worker, struct weir_policy_client *client,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the files of the policies share: the interface that each one fills in, and small helpers.
-// Used by policy.c and the policies only.
+// Shared by the files of the policies: the interface that each one implements, and small helpers.
+// Used only by policy.c and the policies.
 //
-// Trust: candidates, slots and rounds lie in memory that another process may write at any time.
-// What is read from there is read once, and compared with private counts before it is an index.
+// Trust: candidates, slots and rounds are in memory that another process may write at any time. A
+// value is read from there once, and compared with private counts before it is used as an index.
 #pragma once
 
 #include <stddef.h>
@@ -12,24 +12,24 @@
 #include "backend_signal.h"
 #include "policy.h"
 
-#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow whose cost is not known
+#define WEIR_POLICY_UNKNOWN_COST_NS 1000000u // charged for a flow of unknown cost
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42) // 73 minutes; keeps sums far from wrapping
 
-// All but choose may be NULL.
+// All members except choose may be NULL.
 struct weir_policy_ops {
-	// The first table with this policy: set up its own state. The cursor is at the worker's
+	// The first table with this policy: initialise its own state. The cursor is at the worker's
 	// start.
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
 	// Another table of the same policy. The cursor is at the same backend as before if that one
-	// is still there (found), else where it was. NULL: as start.
+	// still exists (found), otherwise at its old index. NULL: as start.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
 	// A flow began.
 	void (*charge)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		uint16_t id, uint64_t now_ns);
-	// The policy scans the window (window.h): what it minimises, of one backend. Below
+	// The policy scans the window (window.h): the key that it minimises, of one backend. Below
 	// WEIR_POLICY_KEY_NONE.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
 	bool cursor; // the cursor must follow its backend from table to table
@@ -54,7 +54,7 @@ static inline uint64_t weir_policy_max64(uint64_t a, uint64_t b) {
 	return a > b ? a : b;
 }
 
-// index < table->count. The id may be garbage.
+// index < table->count. The id may be invalid.
 static inline uint16_t weir_policy_id(const struct weir_policy_table *table, uint32_t index) {
 	return __atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
 }
@@ -76,7 +76,7 @@ static inline void weir_policy_set_cursor(
 	client->cursor_id = weir_policy_id(table, index);
 }
 
-// Where this worker's cursor starts: workers are spread over the candidates. table->count > 0.
+// The start of this worker's cursor: workers are spread over the candidates. table->count > 0.
 static inline uint32_t weir_policy_start(
 	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
 	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
@@ -84,17 +84,17 @@ static inline uint32_t weir_policy_start(
 	return (uint32_t)((uint64_t)(worker->rank % ranks) * table->count / ranks);
 }
 
-// There is such a backend, and it is below the limits.
+// The id is valid, and the backend is below the limits.
 static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t id) {
 	return id < worker->backend_count &&
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
-// Whether a backend in slow start takes its turn: `part` of them. (turns.c)
+// Whether a backend in slow start takes its turn: it takes `part` of them. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
-// Whether it takes a flow: at most `turns` of the mean.
+// Whether it takes a flow: it takes at most `turns` of the mean.
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
@@ -105,7 +105,7 @@ static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uin
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// The backend takes a flow, as far as its turns are concerned. id < backend_count.
+// The backend takes a flow, for the accounting of turns. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -115,7 +115,7 @@ static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	       weir_policy_has_turns(client, table, backend);
 }
 
-// A load or cost, over the backend's part.
+// A load or cost, divided by the backend's part.
 static inline uint64_t weir_policy_over_part(
 	const struct weir_policy_backend *backend, uint64_t value) {
 	if (__builtin_expect(backend->share.part == 0, 1)) {
@@ -124,7 +124,7 @@ static inline uint64_t weir_policy_over_part(
 	return value * WEIR_POLICY_PART_ONE / backend->share.part;
 }
 
-// What a flow is predicted to cost. id < backend_count. Only for policies with WEIR_NEEDS_COST.
+// The predicted cost of a flow. id < backend_count. Only for policies with WEIR_NEEDS_COST.
 static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
 
@@ -132,14 +132,14 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
-// The service time of the backend, or of others like it, is known. id may be any.
+// Whether the service time of the backend, or of similar ones, is known. id may be any.
 static inline bool weir_policy_knows_cost(const struct weir_policy_worker *worker, uint32_t id) {
 	return id < worker->backend_count &&
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
 }
 
-// The same where a turn lasts until quota_ns are used up. As long as nothing is known, a turn is
-// two flows: by a guess, the first hundred flows in a row might go to one backend.
+// The same if a turn lasts until quota_ns are used. While no cost is known, a turn is two flows:
+// with a guessed cost, the first hundred flows could go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));

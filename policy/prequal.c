@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: among a few backends drawn at random the one that answers soonest, unless it has
-// unusually many requests in progress.
+// Prequal: the backend with the lowest latency among a few random ones, unless it has unusually
+// many requests in progress.
 //
-// A probe is what the backend last reported, as control stored it (backend_signal.h): each flow
-// draws three backends and looks. So probes cost no packet, however many flows there are; they are
-// as old as the report, and not used after a second. A worker knows its own flows better: where it
-// has more in progress than were reported, these count.
+// A probe is the last report of a backend, as control stored it (backend_signal.h): each flow draws
+// three backends and reads theirs. So probes cost no packets, for any number of flows; they are as
+// old as the report, and expire after a second. A worker's own count of flows is newer: if it is
+// higher than the reported number, it is used.
 //
-// With fewer than two probes: any backend at random, as without reports.
+// With fewer than two probes: a random backend, as without reports.
 #include "prequal.h"
 
 #include <math.h>
@@ -16,11 +16,11 @@
 #include "policy_private.h"
 
 #define QUANTILE 215u // of 256: the 0.84 quantile of active requests divides hot from cold
-#define STAMP_LATE 0xff0000u // written after the burst began
+#define STAMP_LATE 0xff0000u // reports written after the burst began
 #define AGE_MAX 954u // 1 s
 #define REMOVE_EVERY 4u // flows: WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
-// Reports are old. With all backends in the pool every client would send to the same one.
+// Reports are delayed. With all backends in the pool, every client would choose the same one.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 
@@ -58,7 +58,7 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->probe_room = room > ROOM_LEAST ? room : ROOM_LEAST;
 	reuse = weir_prequal_reuse(table->count, client->probe_room, WEIR_PREQUAL_DRAWS,
 		WEIR_PREQUAL_REMOVE, WEIR_PREQUAL_DELTA);
-	client->probe_count = 0; // some may have left
+	client->probe_count = 0; // some may have been removed
 	client->probe_reuse = isfinite(reuse) ? (uint32_t)(reuse * REUSE_UNIT) : UINT32_MAX;
 }
 
@@ -68,7 +68,7 @@ static uint32_t age_of(uint32_t stamp, uint64_t now_ns) {
 	return age < STAMP_LATE ? age : 0;
 }
 
-// Above so many active requests a probe is hot. Rounded up: where all have as many, nobody is hot.
+// Above this number of active requests a probe is hot. Rounded up: if all are equal, none is hot.
 static uint32_t hot_above(const struct weir_policy_client *client) {
 	return (client->probe_hot + 255) >> 8;
 }
@@ -77,7 +77,7 @@ static void drop(struct weir_policy_client *client, uint32_t i) {
 	client->probe[i] = client->probe[--client->probe_count];
 }
 
-// Follow the quantile of what is seen: up by 0.84 of a step, or down by 0.16.
+// Track the quantile: up by 0.84 of a step, or down by 0.16.
 static void learn_hot(struct weir_policy_client *client, uint32_t active) {
 	uint32_t step = (client->probe_hot >> 8) + 1;
 
@@ -102,7 +102,7 @@ static uint32_t oldest(const struct weir_policy_client *client, uint64_t now_ns)
 	return found;
 }
 
-// The most active one if any is hot, else the slowest.
+// The most active probe if any is hot, else the slowest.
 static uint32_t worst(const struct weir_policy_client *client) {
 	uint64_t most = 0;
 	uint32_t found = 0;
@@ -119,7 +119,7 @@ static uint32_t worst(const struct weir_policy_client *client) {
 	return found;
 }
 
-// What is known of one backend goes into the pool, in place of what was.
+// Put the current data of a backend into the pool, replacing its old probe.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);
@@ -162,8 +162,8 @@ static void remove_some(
 	}
 }
 
-// The best probe whose backend takes a flow: one in slow start has at most its part of a mean
-// share. Those that are passed over are dropped.
+// The best probe whose backend takes a flow: one in slow start takes at most its part of a mean
+// share. Skipped probes are removed.
 static uint32_t pick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table) {
 	while (client->probe_count > 0) {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: the parts of its choice that are pure functions (prequal.c). Source: Wydrowski and
-// others, "Load is not what you should balance", NSDI 2024.
+// Prequal: the pure functions of its choice (prequal.c). Source: Wydrowski and others, "Load is not
+// what you should balance", NSDI 2024.
 #pragma once
 
 #include "policy.h"
 
 #define WEIR_PREQUAL_DRAWS 3u // probes per flow
-#define WEIR_PREQUAL_REMOVE 0.25 // probes that are removed per flow
+#define WEIR_PREQUAL_REMOVE 0.25 // probes removed per flow
 #define WEIR_PREQUAL_DELTA 1.0 // of the reuse budget
 
 // The hot-cold lexicographic rule: a probe is hot if it has more active requests than `hot`. The
-// least latency of the cold ones, or, if all are hot, the fewest active requests; of equals the
+// lowest latency of the cold ones, or, if all are hot, the fewest active requests; of equals the
 // first. count > 0.
 uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint32_t hot);
 
-// How often a probe may be used, so that as many come as go: of n backends, with a pool of m.
-// Infinity if that cannot be.
+// Maximum uses of a probe that balance additions and removals: with n backends and a pool of m.
+// Infinity if there is no balance.
 double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta);

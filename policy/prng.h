@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Portable random numbers: the same on every machine and in every language, so that all clients
-// agree on a shuffle without talking to each other. Used by subsetting; never on the packet path.
+// Portable random numbers: identical on every machine and in every language, so that all clients
+// compute the same shuffle without communication. Used by subsetting; never on the packet path.
 //
 // Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); bounds by multiply-high, without
 // rejection: the bias of below(n) is under n / 2^64.
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct weir_prng {
-	uint64_t state; // the seed, at first
+	uint64_t state; // initially the seed
 };
 
 static inline uint64_t weir_prng_next(struct weir_prng *prng) {

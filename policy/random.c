@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random: any candidate, all alike. For comparison.
+// Random: a uniformly random candidate. For comparison.
 #include "policy_private.h"
 
-#define DRAWS 16u // before the least loaded one is looked for
+#define DRAWS 16u // tries, before searching for the least loaded candidate
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-// A tick is an eighth of the window: of its milliseconds, so many nanoseconds.
+// A tick is an eighth of the window, in nanoseconds.
 #define TICK_NS_PER_WINDOW_MS (UINT64_C(1000000) / WEIR_POLICY_ERROR_SLOTS)
 
-// However long a tick is, what control says is looked at this often.
+// Control's signals are read at least this often, for any length of a tick.
 #define LOOK_NS UINT64_C(250000000)
 
 static void set_tick_end(struct weir_policy_client *client, uint64_t now_ns) {
@@ -18,7 +18,7 @@ void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t tick_ns = client->settings.error_window_ms * TICK_NS_PER_WINDOW_MS;
 
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) == 0) {
-		// Time stands still from now on: what was collected is to be forgotten at once.
+		// No further ticks: expire the collected errors now.
 		client->tick += client->tick_ns > 0 ? WEIR_POLICY_ERROR_SLOTS : 0;
 		client->slot_end_ns = UINT64_MAX;
 		client->tick_end_ns = UINT64_MAX;
@@ -42,7 +42,7 @@ static void pass_slots(struct weir_policy_client *client, uint64_t now_ns) {
 		client->slot_end_ns += client->tick_ns;
 	}
 	if (now_ns >= client->slot_end_ns) {
-		// All slots have been passed by: where the next tick ends is free to choose.
+		// All slots have expired: the end of the next tick is arbitrary.
 		client->slot_end_ns = now_ns + client->tick_ns;
 	}
 }

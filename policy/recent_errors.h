@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors of backends: those that the worker sees are counted in WEIR_POLICY_ERROR_SLOTS
-// slots of time, so that an error counts as an active flow for seven eighths of the window at
-// least, and for all of it at most. Those that backends report come from control
-// (reported_errors.h), and are looked at several times a second. Called by policy.c and by the
-// policies that look at loads.
+// Recent errors of backends: errors seen by the worker are counted in WEIR_POLICY_ERROR_SLOTS time
+// slots, so that an error counts as an active flow for at least seven eighths of the window, and at
+// most all of it. Errors reported by backends come from control (reported_errors.h), and are read
+// several times a second. Called by policy.c and by the policies that use loads.
 //
-// Threads: as policy.h. Time moves on by comparison, however long nothing was asked.
+// Threads: as policy.h. Ticks advance by comparison, after a pause of any length.
 #pragma once
 
 #include "policy_private.h"
 
-// Collect errors from now on, or do not. Counts that exist are kept.
+// Start or stop collecting errors. Existing counts are kept.
 void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns);
 
-// To be called when now_ns >= client->tick_end_ns.
+// Call when now_ns >= client->tick_end_ns.
 void weir_errors_tick(struct weir_policy_client *client, uint64_t now_ns);
 
-// Forget what is too old at client->tick.
+// Remove expired errors at client->tick.
 void weir_errors_age(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
 void weir_errors_add(const struct weir_policy_client *client, struct weir_policy_backend *backend);
 
-// Read what control says of a backend (< backend_count). Only for policies with WEIR_NEEDS_ERRORS.
-// Returns whether that has changed.
+// Read control's signal for a backend (< backend_count). Only for policies with WEIR_NEEDS_ERRORS.
+// Returns whether it has changed.
 static inline bool weir_errors_look(struct weir_policy_worker *worker, uint32_t id) {
 	uint32_t reported =
 		weir_signal_errors(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));

@@ -4,11 +4,11 @@
 #include <math.h>
 
 #define NS_PER_S 1e9
-#define FIRST_NS 1000000000u // what the first report is taken to be about
+#define FIRST_NS 1000000000u // assumed period of the first report
 #define HOLD_MAX_NS 30000000000u
-#define ACTIVE_MAX 1000000000.0 // leaves room for active flows beside it
-// Counted beside the requests, none of them an error, so that few of them say little, and that a
-// backend is tried again when nothing is heard of it for long.
+#define ACTIVE_MAX 1000000000.0 // leaves room to add active flows
+// Error-free requests added to the count, so that few requests have little effect, and a backend
+// without reports for long is tried again.
 #define REQUESTS_BEFORE 1.0
 
 static uint64_t since(const struct weir_reported_errors *reported, uint64_t now_ns) {
@@ -30,7 +30,7 @@ void weir_reported_errors_add(struct weir_reported_errors *reported, double requ
 	reported->last_ns = now_ns;
 }
 
-// What is left of it now, 0..1.
+// The remaining weight, 0..1.
 static double left(
 	const struct weir_reported_errors *reported, uint64_t window_ns, uint64_t now_ns) {
 	uint64_t passed_ns = since(reported, now_ns);
@@ -46,7 +46,7 @@ uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported
 	double errors = reported->errors * left(reported, window_ns, now_ns);
 	double active = rint(errors / sharers);
 
-	// Half a one: the newest report alone may be about less than a window.
+	// Half an error: the newest report alone may cover less than a window.
 	if (active < 1 && errors >= 0.5) {
 		active = 1;
 	}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported errors of one backend: those inside established connections, which no balancer sees. A
-// backend that fails at once would look fast and idle. They count like the errors that workers see
-// (recent_errors.h): as active for the length of a window.
+// Reported errors of one backend: those inside established connections, which a balancer cannot
+// see. Without them a backend that fails fast would look fast and idle. They count like the errors
+// that workers see (recent_errors.h): as active for the length of a window.
 //
-// What is known is kept for the time that reports take to come, then fades within a window.
+// State is kept for the time until the next report is due, then fades within a window.
 //
 // Called by weir-control and by the simulator.
 //
@@ -17,19 +17,19 @@ struct weir_reported_errors { // zeroed at first
 	double errors; // within about a window
 	double requests;
 	uint64_t last_ns; // time of the newest report; 0 = none
-	uint64_t hold_ns; // how long that report counts in full
+	uint64_t hold_ns; // how long that report has full weight
 };
 
-// A report: rates since the one before. Requests include those that failed; 0 if they are not
-// known. Both finite and not negative. window_ns > 0.
+// Add a report: rates since the previous one. Requests include failed ones; 0 if unknown. Both
+// finite and not negative. window_ns > 0.
 void weir_reported_errors_add(struct weir_reported_errors *reported, double requests_per_second,
 	double errors_per_second, uint64_t window_ns, uint64_t now_ns);
 
-// So many active flows they count as, for each of `sharers` workers that share the backend (> 0).
-// At least 1 as long as there is one error.
+// The equivalent number of active flows, for each of `sharers` workers that share the backend (>
+// 0). At least 1 while there is an error.
 uint32_t weir_reported_errors_active(const struct weir_reported_errors *reported, uint32_t sharers,
 	uint64_t window_ns, uint64_t now_ns);
 
-// What they add to the predicted cost of a flow: the share of requests that fail, times the window.
+// The addition to the predicted cost of a flow: the share of failed requests times the window.
 uint64_t weir_reported_errors_cost_ns(
 	const struct weir_reported_errors *reported, uint64_t window_ns, uint64_t now_ns);

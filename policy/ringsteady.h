@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ringsteady: items on a circle at the van der Corput positions of base 2 (item i at its bits
-// reversed, as a fraction). Whatever the count, neighbours are about equally far apart, and an
-// item more splits a largest gap and moves nobody.
+// reversed, as a fraction). For any count, neighbours are about equally far apart, and an
+// additional item splits a largest gap and moves no other item.
 //
 // Threads: pure functions.
 #pragma once
 
 #include <stdint.h>
 
-// Where item i stands, in units of 2^-32 of the circle.
+// Position of item i, in units of 2^-32 of the circle.
 static inline uint32_t weir_ringsteady_position(uint32_t i) {
 	i = (i & 0x55555555u) << 1 | (i >> 1 & 0x55555555u);
 	i = (i & 0x33333333u) << 2 | (i >> 2 & 0x33333333u);
@@ -17,11 +17,11 @@ static inline uint32_t weir_ringsteady_position(uint32_t i) {
 	return __builtin_bswap32(i);
 }
 
-// Items 0 .. count - 1 in the order in which they stand, beginning with the first one at or after
+// Items 0 .. count - 1 in the order of their positions, beginning with the first one at or after
 // the position of `start`, which need not be one of them. Cost: O(count).
 static inline void weir_ringsteady_order(uint32_t start, uint32_t count, uint32_t *ret_order) {
 	uint32_t bits = count > 1 ? 32 - (uint32_t)__builtin_clz(count - 1) : 0;
-	uint64_t places = 1ull << bits; // equal places that hold every item, one at most in each
+	uint64_t places = 1ull << bits; // equal cells for all items, at most one item in each
 	uint64_t width = (1ull << 32) / places;
 	uint64_t first = (weir_ringsteady_position(start) + width - 1) / width;
 	uint32_t found = 0;

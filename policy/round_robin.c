@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Round robin: the candidate at the cursor, which then moves on. Candidates at their limit are
-// passed over and lose their turn.
+// Round robin: the candidate at the cursor, which then advances. Candidates at their limit are
+// skipped and lose their turn.
 #include "policy_private.h"
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,

@@ -9,8 +9,8 @@
 
 struct passed { // since the last look
 	uint64_t ms;
-	double recent; // part of what was recent at the last look that still is
-	double late; // the same of what was of late
+	double recent; // remaining weight of the recent average since the last look
+	double late; // the same for the short average
 };
 
 static struct passed pass(const struct weir_stalling_settings *settings, uint64_t ms) {
@@ -48,7 +48,7 @@ static int compare(const void *a, const void *b) {
 				    : (x->backend > y->backend) - (x->backend < y->backend);
 }
 
-// moved: with the flows that came from others. Returns the new flows of all.
+// moved: include flows that came from others. Returns the new flows of all.
 static double put_in_order(struct weir_stalling_backend *backends, uint32_t count, bool moved,
 	struct weir_stalling_place *order) {
 	double sum = 0;
@@ -71,7 +71,7 @@ static double put_in_order(struct weir_stalling_backend *backends, uint32_t coun
 	return sum;
 }
 
-// The first place from `first` on, of those before `end`, with so many new flows up to it.
+// The first place in [first, end) with at least this many new flows up to it.
 static uint32_t search(
 	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
 	while (first < end) {
@@ -86,7 +86,7 @@ static uint32_t search(
 	return first;
 }
 
-// Half-open flows that a backend would have if it did as well as others; below 0 = unknown.
+// Expected half-open flows of a backend, by the rate of the others; below 0 = unknown.
 static double expected(const struct weir_stalling_backend *backend,
 	const struct weir_stalling_place *order, uint32_t count, double sum) {
 	double others = sum - backend->recent, flows = others * WEIR_STALLING_MEASURE;
@@ -99,14 +99,14 @@ static double expected(const struct weir_stalling_backend *backend,
 	if (place == own) {
 		place = search(order, own + 1, count, flows + backend->recent);
 	}
-	// With rounding errors none may have as many.
+	// Rounding errors could leave none with this many.
 	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
 	return order[place].share * backend->recent;
 }
 
 // --- judging --------------------------------------------------------------------------------
 
-// Whether too many wait, and too long. part: of the limit of flows.
+// Whether too many flows are half-open for too long. part: of the limit of flows.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;
@@ -115,14 +115,14 @@ static bool too_many(const struct weir_stalling_settings *settings,
 	       half_open * backend->recent_ms >= backend->recent * settings->after_ms / 2;
 }
 
-// Whether all that is half-open may have come within half of after_ms. If not, some has waited
+// Whether all half-open flows can have arrived within half of after_ms. If not, some have waited
 // longer.
 static bool may_all_be_new(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend) {
 	return (double)backend->own <= backend->rate * settings->after_ms / 2;
 }
 
-// Whether a backend that stalls goes on doing so. The last few of a pile are to leave it, too.
+// Whether a stalling backend still stalls. The last few flows of a queue must also be moved.
 static bool too_many_still(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected) {
 	double half_open = (double)backend->own;
@@ -158,7 +158,7 @@ static void judge_other(const struct weir_stalling_settings *settings,
 	}
 }
 
-// Judge those that stall, or those that do not. Returns how many stall then.
+// Evaluate the stalling backends, or the others. Returns the number that stall afterwards.
 static uint32_t judge(const struct weir_stalling_settings *settings,
 	struct weir_stalling_backend *backends, uint32_t count, bool stalling,
 	struct weir_stalling_place *order) {

@@ -4,10 +4,11 @@
 
 #include "steal_plan_private.h"
 
-#define FALLBACK_VICTIMS 10u // when no worker is saturated, the most burdened ones
-#define SORTED_VICTIMS 20u // fewer are tried from the most burdened one on
+#define FALLBACK_VICTIMS 10u // victims if no worker is saturated: the most loaded ones
+#define SORTED_VICTIMS \
+	20u // below this number of victims, all are tried from the most loaded one on
 
-// --- who is idle, and who has too much ----------------------------------------------------
+// --- idle and saturated workers -----------------------------------------------------------
 
 static double combined(const struct weir_steal_worker *worker) {
 	return worker->occupancy + worker->correction;
@@ -57,7 +58,7 @@ static void classify_all(struct weir_steal_plan *plan) {
 
 // --- thieves ------------------------------------------------------------------------------
 
-// Whether thief a would begin sooner than b, what they must fetch first aside.
+// Whether thief a would begin sooner than b, not counting the transfer of data.
 static bool sooner(
 	const struct weir_steal_plan *plan, uint32_t a, uint32_t b, double cost_a, double cost_b) {
 	const struct weir_steal_worker *wa = &plan->workers[a], *wb = &plan->workers[b];
@@ -117,7 +118,7 @@ static void drop_thief(struct weir_steal_plan *plan, uint32_t worker) {
 	}
 }
 
-// Nobody begins to steal when enough workers do.
+// No worker starts to steal while the maximum number do.
 static bool enough_steal(const struct weir_steal_plan *plan) {
 	return plan->stealing >= (uint32_t)ceil(plan->params.steal_share * plan->worker_count);
 }
@@ -143,7 +144,7 @@ static void keep_those_who_may(struct weir_steal_plan *plan) {
 	}
 }
 
-// Idle workers that may steal now. Returns how many are idle in all.
+// Idle workers that may steal now. Returns the number of all idle ones.
 static uint32_t gather_thieves(struct weir_steal_plan *plan, double now) {
 	uint32_t idle = 0;
 
@@ -165,7 +166,7 @@ static bool is_allowed(const struct weir_steal_slot *t, uint32_t worker) {
 	return (t->allowed[worker / 64] >> (worker % 64) & 1) != 0;
 }
 
-// The best thief for a task by looking at all of them.
+// The best thief for a task, by a scan of all thieves.
 static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE;
@@ -184,9 +185,9 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 	return best;
 }
 
-// The best thief for a restricted task where it costs all of them the same: the first of the heap
-// that may have it. Below one that may lie none that is better, so only those that may not, and
-// their children, are looked at.
+// The best thief for a restricted task if the cost is equal for all: the first allowed one in the
+// heap. Below an allowed one there is none better, so only disallowed ones and their children are
+// visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
 	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1; // the heap is less than 32 deep
@@ -219,13 +220,13 @@ static uint32_t find_thief(const struct weir_steal_plan *plan, uint32_t task) {
 			return found;
 		}
 	}
-	// It costs all of them the same: who begins first is the first of the heap.
+	// The cost is equal for all: the first of the heap begins first.
 	return plan->transfer == NULL ? plan->thieves[0] : search_thief(plan, task, NULL);
 }
 
 // --- victims ------------------------------------------------------------------------------
 
-// Sort by what they have, most first; a handful, or the best handful of many.
+// Sort by load, highest first; a few, or the highest few of many.
 static void insert_victim(struct weir_steal_plan *plan, uint32_t worker, uint32_t most) {
 	uint32_t i = plan->victim_count;
 	double occupancy = combined(&plan->workers[worker]);
@@ -282,7 +283,7 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Ask for a task if that is worth it. Returns whether it was.
+// Request a task if that is worthwhile. Returns whether it was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];

@@ -121,7 +121,7 @@ uint8_t weir_steal_level(double duration, double transfer, double latency) {
 		return 0;
 	}
 	level = nearbyint(log2((transfer + latency) / duration) + LEVEL_OF_EVEN);
-	if (!(level < WEIR_STEAL_LEVELS)) { // also when it is not a number
+	if (!(level < WEIR_STEAL_LEVELS)) { // also if it is not a number
 		return WEIR_STEAL_NO_LEVEL;
 	}
 	return level < 1 ? 1 : (uint8_t)level;
@@ -136,7 +136,7 @@ static void leave_bin(struct weir_steal_plan *plan, uint32_t task) {
 	}
 }
 
-// Into the bin where it belongs, or none.
+// Put it into its bin, or none.
 static void sort_in(struct weir_steal_plan *plan, uint32_t task) {
 	struct weir_steal_slot *t = &plan->tasks[task];
 	uint8_t level = WEIR_STEAL_NO_LEVEL;
@@ -163,7 +163,7 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
-// A sum that has lost all of its parts is 0, whatever rounding has left of it.
+// A sum whose terms are all removed is 0, not the rounding error left of it.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;
@@ -317,7 +317,7 @@ uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now) {
 	return task;
 }
 
-// --- to look at ---------------------------------------------------------------------------
+// --- introspection ------------------------------------------------------------------------
 
 bool weir_steal_plan_is_idle(const struct weir_steal_plan *plan, uint32_t worker) {
 	return plan->workers[worker].idle;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing: which tasks of busy workers are to move to idle ones. A task may be anything that one
-// worker has and another could have: a bucket of flows of a worker thread, a connection that waits
-// at a backend.
+// Stealing: which tasks of busy workers should move to idle ones. A task is anything that one
+// worker has and another could have: a bucket of flows of a worker thread, or a connection that
+// waits on a backend.
 //
-// Source: work stealing of dask.distributed. Tasks lie in bins by the ratio of what they compute to
-// what their move costs: bin 0 costs nothing, bins 1 to 14 have ratios from 32 down to 1/256,
-// beyond that a task stays. Cheap bins are tried first, from the most burdened victims on, and a
-// task moves if the thief will have finished it before the victim would have begun it, about. What
-// was asked for counts as moved until it is answered, and is not asked for again.
+// Source: work stealing of dask.distributed. Tasks are in bins by the ratio of their compute time
+// to the cost of moving them: bin 0 costs nothing, bins 1 to 14 have ratios from 32 down to 1/256,
+// beyond that a task stays. Cheap bins are tried first, from the most loaded victims on, and a task
+// moves if the thief is expected to finish it before the victim would begin it. A requested task
+// counts as moved until the answer, and is not requested again.
 //
-// Two brakes are poolifier's: no more than a share of the workers steal at once, and a worker whose
-// request is refused waits before it is a thief again, twice as long each time.
+// Two limits come from poolifier: at most a share of the workers steal at once, and a worker whose
+// request is refused waits before it becomes a thief again, twice as long each time.
 //
-// The plan moves nothing itself: weir_steal_plan_balance() tells what to ask for, the caller asks
-// the victim, and weir_steal_plan_answer() tells what follows. Only what a victim has given up
-// moves.
+// The plan itself moves nothing: weir_steal_plan_balance() returns the requests, the caller sends
+// them to the victims, and weir_steal_plan_answer() returns the consequence of an answer. Only
+// tasks released by their victim move.
 //
-// Units: durations in seconds, or in any other unit if params has it everywhere.
-// Threads: one; no clock (time is an argument). Memory: all of it is allocated at the start.
+// Units: durations in seconds, or in another unit if params uses it everywhere. Threads: one; no
+// clock (time is an argument). All memory is allocated at the start.
 #pragma once
 
 #include <stdbool.h>
@@ -29,46 +29,46 @@
 #define WEIR_STEAL_NO_LEVEL UINT8_MAX
 
 struct weir_steal_params {
-	double latency; // of any move, however little there is to carry
-	double victim_floor; // a worker with no more work than this is no victim
-	double pending_floor; // nor saturated with no more than this waiting for a thread
+	double latency; // fixed cost of a move, in addition to the data
+	double victim_floor; // a worker with at most this much work is not a victim
+	double pending_floor; // nor saturated with at most this much waiting per thread
 	double pending_ratio; // times the mean per thread: waiting work of a saturated worker
 	double idle_ratio; // times the mean per thread: less work than this is idle
-	bool all_in_mean; // also workers that do not run
-	double steal_share; // of the workers may steal at once (rounded up), 0 to 1
-	double backoff; // after a first refusal, doubled with each more in a row; 0 = none
+	bool all_in_mean; // including workers that do not run
+	double steal_share; // share of the workers that may steal at once (rounded up), 0 to 1
+	double backoff; // after a first refusal, doubled with each consecutive one; 0 = none
 	double backoff_max;
-	double rest; // a task that has moved stays at least so long; 0 = none
-	double answer_limit; // a request without an answer is given up after this
+	double rest; // minimum time that a moved task stays; 0 = none
+	double answer_limit; // timeout of a request
 };
 
-// The constants of dask.distributed, in seconds, without poolifier's brakes.
+// The constants of dask.distributed, in seconds, without poolifier's limits.
 struct weir_steal_params weir_steal_params_dask(void);
 
 struct weir_steal_plan;
 
-// What is known of a task when it begins to wait at a worker.
+// Properties of a task when it starts to wait on a worker.
 struct weir_steal_task {
-	double duration; // what it computes, above 0
-	double transfer; // what carrying its data costs, without latency; below 0: it has none
+	double duration; // compute time, above 0
+	double transfer; // cost of moving its data, without latency; below 0: it has none
 	const uint64_t
-		*allowed; // bit per worker it may move to; NULL = all. Borrowed until removed
-	bool loose; // if no allowed worker is idle, any idle one will do
+		*allowed; // one bit per worker that may have it; NULL = all. Borrowed until removed
+	bool loose; // if no allowed worker is idle, any idle one may have it
 	bool fixed; // never moves
 };
 
 struct weir_steal_request {
 	uint32_t task, victim, thief;
-	uint32_t id; // for the answer; not 0
+	uint32_t id; // returned in the answer; not 0
 	uint8_t level;
-	double victim_occupancy, thief_occupancy; // before this request, with what was asked for
+	double victim_occupancy, thief_occupancy; // before this request, including requested tasks
 };
 
-// What a victim says of a task that was asked for.
+// The victim's answer about a requested task.
 #define WEIR_STEAL_ANSWERS(X) \
-	X(GIVEN_UP, "given up") /* it has not begun, and never will there */ \
-	X(RUNNING, "running") /* it has begun, or may have */ \
-	X(UNKNOWN, "unknown") /* the victim does not have it */
+	X(GIVEN_UP, "released") /*it has not begun, and never will on the victim*/ \
+	X(RUNNING, "running") /*it has begun, or may have*/ \
+	X(UNKNOWN, "unknown") /*the victim does not have it*/
 
 enum weir_steal_answer {
 #define X(name, text) WEIR_STEAL_##name,
@@ -76,13 +76,14 @@ enum weir_steal_answer {
 #undef X
 };
 
-// What follows from an answer.
+// The consequence of an answer.
 #define WEIR_STEAL_OUTCOMES(X) \
-	X(MOVED, "moved") /* it is the thief's now */ \
-	X(STAYED, "stayed") /* it is the victim's, not asked for again before an update */ \
-	X(HOMELESS, "homeless") /* nobody has it: the caller finds a place, then puts it again */ \
-	X(STALE, "stale") /* the answer to another request: nothing changed */ \
-	X(LATE, "late") /* the request was given up before: nothing changed */
+	X(MOVED, "moved") /*the task belongs to the thief now*/ \
+	X(STAYED, \
+		"stayed") /*the task stays with the victim, not requested again before an update*/ \
+	X(HOMELESS, "homeless") /*no worker has it: the caller finds a place, then puts it again*/ \
+	X(STALE, "stale") /*the answer to another request: nothing changed*/ \
+	X(LATE, "late") /*the request has timed out before: nothing changed*/
 
 enum weir_steal_outcome {
 #define X(name, text) WEIR_STEAL_##name,
@@ -91,58 +92,59 @@ enum weir_steal_outcome {
 };
 
 // params: copied. workers: 1 or more, numbered from 0, each with one thread and not running. tasks:
-// most tasks at a time, numbered by the caller from 0. Returns 0 or -ENOMEM.
+// maximum number of concurrent tasks, numbered by the caller from 0. Returns 0 or -ENOMEM.
 int weir_steal_plan_create(const struct weir_steal_params *params, uint32_t workers, uint32_t tasks,
 	struct weir_steal_plan **ret);
-void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is fine
+void weir_steal_plan_free(struct weir_steal_plan *plan); // NULL is allowed
 
 // threads: 1 or more. A worker that does not run is neither thief nor victim; it keeps its tasks.
-// stored: what it holds already, breaks ties between thieves (less is better).
+// stored: amount of data it holds, breaks ties between thieves (less is better).
 void weir_steal_plan_worker(struct weir_steal_plan *plan, uint32_t worker, uint32_t threads,
 	bool running, double stored);
 
-// A task waits at a worker. It must not be put already. O(1).
+// A task waits on a worker. It must not be put already. O(1).
 void weir_steal_plan_put(struct weir_steal_plan *plan, uint32_t task, uint32_t worker,
 	const struct weir_steal_task *what);
-// What is known of a task that is put has changed: if it was refused, it may be asked for again. A
-// request for it goes on as it was made. O(1).
+// The properties of a task have changed: if it was refused, it may be requested again. A pending
+// request for it is unaffected. O(1).
 void weir_steal_plan_update(
 	struct weir_steal_plan *plan, uint32_t task, const struct weir_steal_task *what);
-// A task has begun: it stays where it is, but counts until it is removed. O(1).
+// A task has begun: it cannot move, but counts until it is removed. O(1).
 void weir_steal_plan_begin(struct weir_steal_plan *plan, uint32_t task);
-// A task has ended or gone, or its worker has; a request for it is void. Nothing if it is not put.
-// O(1).
+// A task has ended or is gone, or its worker is; a pending request for it becomes void. Does
+// nothing if it is not put. O(1).
 void weir_steal_plan_remove(struct weir_steal_plan *plan, uint32_t task);
 
-// What it costs a worker to get at a task's data, without latency (0 where it lies already). NULL:
-// transfer of the task at any worker but its own.
+// The cost for a worker to fetch a task's data, without latency (0 if it has the data). NULL:
+// transfer of the task for every worker but its own.
 typedef double (*weir_steal_transfer)(void *context, uint32_t task, uint32_t worker);
 void weir_steal_plan_set_transfer(
 	struct weir_steal_plan *plan, weir_steal_transfer transfer, void *context);
 
-// Decide what to ask for, up to max requests. now: monotonic. Returns how many. Without a transfer
-// function each try costs O(log thieves), and as much for each thief that a restricted task may not
-// have and that would begin before the one it gets; else O(thieves).
+// Compute up to max requests. now: monotonic. Returns their number. Without a transfer function
+// each try costs O(log thieves), and as much for each thief that a restricted task may not have and
+// that would begin before the chosen one; otherwise O(thieves).
 uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 	struct weir_steal_request *requests, uint32_t max);
 
-// A victim has answered. thief_alive: whether the thief can take the task. Any numbers may be
-// passed.
+// Process a victim's answer. thief_alive: whether the thief can take the task. All numbers are
+// validated.
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 
-// The next request that has had no answer for too long, and is given up with this call: the task
-// stays. Returns its task, or UINT32_MAX. Repeat until then.
+// The next request that has timed out, which cancels it: the task stays. Returns its task, or
+// UINT32_MAX. Repeat until then.
 uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
-// --- to look at ---
+// --- introspection ---
 
-// The bin of a task, WEIR_STEAL_NO_LEVEL if it is never worth a move. latency: as in the params.
+// The bin of a task, WEIR_STEAL_NO_LEVEL if moving it is never worthwhile. latency: as in the
+// params.
 uint8_t weir_steal_level(double duration, double transfer, double latency);
 bool weir_steal_plan_is_idle(const struct weir_steal_plan *plan, uint32_t worker);
 bool weir_steal_plan_is_saturated(const struct weir_steal_plan *plan, uint32_t worker);
 uint32_t weir_steal_plan_owner(const struct weir_steal_plan *plan, uint32_t task); // NO_WORKER
 uint32_t weir_steal_plan_in_flight(const struct weir_steal_plan *plan); // requests
 double weir_steal_plan_occupancy(const struct weir_steal_plan *plan, uint32_t worker);
-// What requests will change about it when they are all confirmed.
+// The change of its load when all pending requests are confirmed.
 double weir_steal_plan_correction(const struct weir_steal_plan *plan, uint32_t worker);

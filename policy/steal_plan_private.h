@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the planner's two files share: steal_plan.c (tasks, bins, requests and answers) and
-// steal_balance.c (who is idle, who has too much, what to ask for).
+// Shared by the planner's two files: steal_plan.c (tasks, bins, requests and answers) and
+// steal_balance.c (idle and saturated workers, requests to make).
 #pragma once
 
 #include "steal_plan.h"
@@ -17,32 +17,32 @@ struct weir_steal_list {
 };
 
 struct weir_steal_worker {
-	double occupancy; // of what it has
-	double correction; // by requests in flight
+	double occupancy; // sum over its tasks
+	double correction; // change by requests in flight
 	double stored;
-	double not_before; // a thief no sooner
+	double not_before; // not a thief before this time
 	uint32_t threads;
 	uint32_t tasks;
 	int32_t tasks_correction;
-	uint32_t stealing; // requests in flight that it is the thief of
+	uint32_t stealing; // requests in flight with it as the thief
 	uint32_t refusals; // in a row
-	uint32_t place; // among the thieves, WEIR_STEAL_NONE = is none
+	uint32_t place; // index among the thieves, WEIR_STEAL_NONE = not a thief
 	bool running, idle, saturated;
 	struct weir_steal_list bins[WEIR_STEAL_LEVELS];
 };
 
 struct weir_steal_slot {
-	struct weir_steal_link bin; // while level is one
-	struct weir_steal_link flight; // while id is not 0
+	struct weir_steal_link bin; // valid while level is set
+	struct weir_steal_link flight; // valid while id is not 0
 	const uint64_t *allowed;
 	double duration, transfer;
-	double burden; // what it adds to the occupancy of its worker
+	double burden; // its part of its worker's occupancy
 	double moved_at;
 	double asked_at, victim_burden, thief_burden; // of the request
 	uint32_t worker; // WEIR_STEAL_NONE = not put
 	uint32_t thief;
 	uint32_t id; // of the request, 0 = none
-	uint8_t level; // the bin that it lies in, WEIR_STEAL_NO_LEVEL = none
+	uint8_t level; // its bin, WEIR_STEAL_NO_LEVEL = none
 	bool loose, fixed, begun, refused, moved;
 };
 
@@ -58,13 +58,13 @@ struct weir_steal_plan {
 	uint32_t in_flight;
 	uint32_t stealing; // workers
 	uint32_t next_id;
-	uint32_t *thieves, thief_count; // a heap: who would begin first is first
+	uint32_t *thieves, thief_count; // a heap: the worker that would begin first is first
 	uint32_t *victims, victim_count;
 	double total_occupancy, total_threads; // at the last look
 };
 
-// What it costs a worker to get at a task's data.
+// The cost for a worker to fetch a task's data.
 double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uint32_t worker);
-// Ask for a task. Returns the id of the request.
+// Request a task. Returns the id of the request.
 uint32_t weir_steal_begin_request(
 	struct weir_steal_plan *plan, uint32_t task, uint32_t thief, double now);

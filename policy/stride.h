@@ -8,8 +8,7 @@
 
 #include "policy.h"
 
-// Fill in stride of each candidate from its weight. reported: the weights come from load reports,
-// so that the largest is capped at 10 times the mean, the smallest raised to 1 % of it, and 0
-// (nothing known) taken for the mean. Otherwise ratios are honoured as 16 bits allow, and 0 means
-// never.
+// Set stride of each candidate from its weight. reported: the weights come from load reports, so
+// the largest is capped at 10 times the mean, the smallest raised to 1 % of it, and 0 (unknown)
+// becomes the mean. Otherwise ratios are kept as far as 16 bits allow, and 0 means never.
 void weir_stride_scale(struct weir_candidate *candidates, uint32_t n, bool reported);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting: what all algorithms have in common. An algorithm is an order of preference; the
-// subset is its first usable ones (U2, U3).
+// Subsetting: the common part of all algorithms. An algorithm returns an order of preference; the
+// subset is its first usable backends (U2, U3).
 #include <errno.h>
 #include <string.h>
 
@@ -72,7 +72,7 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// The largest need is rocksteadier's: its lots, the last one filled up, and their order.
+// Rocksteadier needs most: its lots, the last one padded, and their order.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 
@@ -135,7 +135,7 @@ static int is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
-// Compares the numbers at *a and *b and moves past them. Leading zeros do not count.
+// Compares the numbers at *a and *b and advances both. Leading zeros are ignored.
 static int compare_numbers(const char **a, const char **b) {
 	size_t a_digits = 0;
 	size_t b_digits = 0;
@@ -183,5 +183,5 @@ int weir_subset_compare_names(const char *a, const char *b) {
 	if (*a != *b) {
 		return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 	}
-	return strcmp(whole_a, whole_b); // web-01 and web-1 are two names
+	return strcmp(whole_a, whole_b); // web-01 and web-1 are different names
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting: which of a service's backends one client uses. Called by control when the backends,
-// their states or the configuration change, by weirctl's preview and by the simulator; never on
-// the packet path.
+// Subsetting: which of a service's backends a client uses. Called by control when the backends,
+// their states or the configuration change, by weirctl's preview and by the simulator; never on the
+// packet path.
 //
 // Sources: "Site Reliability Engineering" (2016), chapter 20, for random and deterministic
 // subsetting; Ward and Wittig, "Deterministic subsetting" (ACM Queue 2022), for rocksteadier.
@@ -12,15 +12,15 @@
 //
 // Guarantees
 //   U1 Pure: the same list, client and parameters give the same subset, on every machine and
-//      whatever happened before. The number of clients does not matter.
+//      whatever happened before, and independent of the number of clients.
 //   U2 A subset never has fewer usable backends than asked while there are more.
-//   U3 When a backend becomes unusable, only the subsets that hold it change, each by that one
-//      member; when it is usable again they are as they were.
+//   U3 When a backend becomes unusable, only the subsets with it change, each by that one
+//      member; when it is usable again, the old subsets are restored.
 //   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of
 //      clients of any two backends differ by one at most.
 //
-// A backend that was taken out of the list for good may be left in it as unusable, so that the
-// others keep their places.
+// A backend that was removed from the list for good may be kept in it as unusable, so that the
+// others keep their indexes.
 //
 // Threads: pure functions; memory is the caller's. No allocation.
 #pragma once
@@ -42,11 +42,11 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// deterministic only: what happens when the size does not divide the number of backends.
-// X(NAME, "name")
+// deterministic only: what happens if the size does not divide the number of backends. X(NAME,
+// "name")
 #define WEIR_SUBSET_MODES(X) \
-	X(SPREAD, "spread") /* some subsets are larger; nobody is left out */ \
-	X(EXACT, "exact") /* every subset has the size; each round leaves others out */
+	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
+	X(EXACT, "exact") /*every subset has the size; each round leaves out other backends*/
 
 enum weir_subset_mode {
 #define X(name, key) WEIR_SUBSET_MODE_##name,
@@ -55,9 +55,9 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// Who is one client, that is, who shares a subset. X(NAME, "name")
+// What a client is, that is, what shares a subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
-	X(GROUP, "group") /* all instances that may get each other's flows */ \
+	X(GROUP, "group") /*all instances that may receive each other's flows*/ \
 	X(INSTANCE, "instance") \
 	X(WORKER, "worker")
 
@@ -71,12 +71,12 @@ enum weir_subset_client {
 struct weir_subset_params {
 	enum weir_subset_algorithm algorithm;
 	enum weir_subset_mode mode;
-	uint32_t size; // backends asked for; 0, or not below their number = all
+	uint32_t size; // wanted number of backends; 0, or not below their number = all
 	uint32_t client; // index of the client
-	uint32_t salt; // the same for all clients; another one gives other shuffles
+	uint32_t salt; // the same for all clients; a different one gives different shuffles
 };
 
-// Where a client stands in its fleet. Every number is below the one that counts its kind.
+// Position of a client in its fleet. Every index is below the count of its kind.
 struct weir_subset_place {
 	uint32_t group; // of the group among the groups
 	uint32_t member; // of the instance in its group
@@ -92,26 +92,25 @@ struct weir_subset_slice {
 	uint32_t length;
 };
 
-// Index of the client at a place: 0, 1, 2 ... without gaps over the fleet.
+// Index of the client at a position: 0, 1, 2 ... without gaps over the fleet.
 uint32_t weir_subset_client_index(
 	enum weir_subset_client client, const struct weir_subset_place *place);
 
-// Elements of scratch that choosing among n backends needs.
+// Number of scratch elements needed to choose among n backends.
 size_t weir_subset_scratch_count(uint32_t n);
 
-// All n backends in the order in which the client prefers them.
+// All n backends in the client's order of preference.
 //
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
-// Returns how many of them the client uses when all are usable: the size, or more by what could
-// not be divided (spread), or n.
-// Cost: O(n).
+// Returns how many of them the client uses if all are usable: the size, more if it does not divide
+// the number of backends (spread), or n. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 
-// The client's subset: as many as weir_subset_order says, the first usable ones of its order.
+// The client's subset: as many as weir_subset_order returns, the first usable ones of its order.
 //
-// usable      [n], 0 = not now; NULL = all are usable
+// usable      [n], 0 = unusable now; NULL = all are usable
 // ret_subset  [n], in order of preference
 // scratch     [weir_subset_scratch_count(n)]
 // Returns their number.
@@ -119,8 +118,8 @@ uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, 
 uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
 	uint32_t n, uint32_t *ret_subset, uint32_t *scratch);
 
-// Add to counts[n] the clients of each backend, with clients 0 .. clients - 1; params->client is
-// not read.
+// Add to counts[n] the number of clients of each backend, for clients 0 .. clients - 1;
+// params->client is ignored.
 //
 // scratch     [n + weir_subset_scratch_count(n)]
 // Cost: O(clients * n).
@@ -131,9 +130,9 @@ void weir_subset_count(const struct weir_subset_params *params, uint32_t clients
 struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size);
 
-// Canonical order of names: as strcmp, but digits compare as numbers, so that web-10 comes after
-// web-9 and a backend that is added with the next number comes last. For qsort-like use: < 0, 0
-// (equal names only) or > 0.
+// Canonical order of names: like strcmp, but digits compare as numbers, so that web-10 comes after
+// web-9 and a backend added with the next number comes last. For qsort-like use: < 0, 0 (equal
+// names only) or > 0.
 int weir_subset_compare_names(const char *a, const char *b);
 
 const char *weir_subset_name(enum weir_subset_algorithm algorithm); // "unknown" when out of range

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Deterministic subsetting: clients come in rounds. A round has as many clients as subsets fit
-// into the backends; they cut one shuffle into slices, so that each backend has one client per
-// round. Every round shuffles anew: were it the same shuffle, the backends of one subset would
-// always share their fate, and failures of some would fall on the others.
+// Deterministic subsetting: clients are grouped into rounds. A round has as many clients as subsets
+// fit into the backends; they divide one shuffle into slices, so that each backend has one client
+// per round. Every round has another shuffle: with a single one, the backends of a subset would
+// always share all their clients, and failures would hit the same ones.
 //
-// A backend that cannot be used is replaced by the next ones after the slice.
+// An unusable backend is replaced by the next ones after the slice.
 #include <string.h>
 
 #include "subset_private.h"
@@ -14,7 +14,9 @@ struct weir_subset_slice weir_subset_slice(
 	enum weir_subset_mode mode, uint32_t client, uint32_t n, uint32_t size) {
 	uint32_t slices = n / size;
 	uint32_t length = mode == WEIR_SUBSET_MODE_EXACT ? size : n / slices;
-	uint32_t longer = mode == WEIR_SUBSET_MODE_EXACT ? 0 : n % slices; // slices of one more
+	uint32_t longer = mode == WEIR_SUBSET_MODE_EXACT
+				  ? 0
+				  : n % slices; // slices with one additional backend
 	uint32_t slice = client % slices;
 
 	return (struct weir_subset_slice){
@@ -24,8 +26,8 @@ struct weir_subset_slice weir_subset_slice(
 	};
 }
 
-// The backends of a round, unshuffled, into ring; then those that it leaves out, into ret_left.
-// Which are left out turns round by round over all backends. Returns the number in the ring.
+// The backends of a round, unshuffled, into ring; then those that it leaves out, into ret_left. The
+// left-out ones rotate over all backends from round to round. Returns the number in the ring.
 static uint32_t list_round(
 	uint32_t round, uint32_t n, uint32_t left_out, uint32_t *ring, uint32_t *ret_left) {
 	uint32_t first = (uint32_t)((uint64_t)round * left_out % n);

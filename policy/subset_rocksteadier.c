@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rocksteadier subsetting: almost as even as deterministic, and a backend more or less moves only
-// what it must. Backends and clients come in lots of ten. A lot of clients shuffles every lot of
-// backends for itself; its clients visit the lots around a circle (ringsteady.h), taking one
-// backend of each, and begin with different rows of the shuffled lots. Lots that are added find
-// their places between the others and change none of them.
+// Rocksteadier subsetting: almost as even as deterministic, and an added or removed backend causes
+// minimal changes. Backends and clients are grouped into lots of ten. A lot of clients shuffles
+// every lot of backends independently; its clients visit the lots around a circle (ringsteady.h),
+// taking one backend of each, and begin with different rows of the shuffled lots. Added lots are
+// placed between the others and change none of them.
 //
-// The last lot is filled up with padding that is shuffled along and skipped: a new backend takes
-// the place that was kept for it.
+// The last lot is padded; the padding is shuffled, too, and skipped: a new backend takes the place
+// of a padding element.
 #include "ringsteady.h"
 #include "subset_private.h"
 
 #define LOT WEIR_ROCKSTEADIER_LOT
 
-// [lots][LOT] backends, each lot shuffled. One stream of numbers: a further lot leaves the
-// earlier ones as they are.
+// [lots][LOT] backends, each lot shuffled. One random stream: an additional lot does not change the
+// earlier ones.
 static void shuffle_lots(struct weir_prng prng, uint32_t *table, uint32_t lots) {
 	for (uint32_t lot = 0; lot < lots; lot++) {
 		uint32_t *rows = table + (size_t)lot * LOT;
@@ -31,7 +31,7 @@ uint32_t weir_subset_rocksteadier_order(const struct weir_subset_params *params,
 	uint32_t client_lot = params->client / LOT;
 	uint32_t lots = (n + LOT - 1) / LOT;
 	uint32_t *table = scratch;
-	uint32_t *circle = scratch + (size_t)lots * LOT; // the lots as they are visited
+	uint32_t *circle = scratch + (size_t)lots * LOT; // the lots in visiting order
 	uint32_t rows[LOT];
 	uint32_t found = 0;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time-weighted round robin: a backend keeps its turn until the flows that it was given are
-// predicted to have used its weight, in milliseconds of service time.
+// Time-weighted round robin: a backend keeps its turn until its flows of this turn are predicted to
+// have used its weight, in milliseconds of service time.
 //
-// The first flow of a turn is charged as well, so that shares follow the weights; poolifier leaves
-// it out. A flow is charged when it is chosen, so that a burst does not all go to one backend.
+// The first flow of a turn is charged, too, so that shares follow the weights; poolifier does not
+// charge it. A flow is charged when it is chosen, so that a burst does not go to one backend.
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)
@@ -26,9 +26,9 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
-	// One step more than candidates: a turn that is over may be followed by the same one's.
+	// One step more than candidates: the same candidate may have two turns in a row.
 	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
-	uint32_t passes = WEIR_POLICY_WINDOW; // of flows that backends in slow start do not get
+	uint32_t passes = WEIR_POLICY_WINDOW; // quota of flows that backends in slow start skip
 	uint32_t at = weir_policy_cursor(client, table);
 
 	(void)hash;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Turns: which of its turns and flows a backend in slow start takes, and what is left of its limit.
+// Turns: which turns and flows a backend in slow start takes, and its reduced limit.
 #include "policy_private.h"
 
 uint32_t weir_policy_part_of_limit(const struct weir_policy_backend *backend, uint32_t limit) {
@@ -20,7 +20,7 @@ bool weir_policy_has_part(struct weir_policy_backend *backend) {
 	return credit >= WEIR_POLICY_PART_ONE;
 }
 
-// A backend is not looked at as regularly as it gains turns.
+// A backend's credit is updated irregularly, not at each of its turns.
 #define TURNS_KEPT 8u
 
 bool weir_policy_has_turns(const struct weir_policy_client *client,

@@ -5,15 +5,15 @@
 // steps on average, and the schedule is exact over 65,535 generations.
 //
 // Each worker adds a phase of its own, its share of 65535. Without a common counter the turns of r
-// workers then add up to those of one worker with r times as many (Hermite's identity).
+// workers then add up to those of one worker with r times as many turns (Hermite's identity).
 //
-// grpc keeps one sequence number and divides it; index and generation are two counters here. With
-// so few and so heavy candidates among so many light ones that nobody has a turn in
-// WEIR_POLICY_WINDOW steps, the last choice is repeated: it is a heavy one, by its share of turns.
+// grpc keeps one sequence number and divides it; here index and generation are two counters. If a
+// few heavy candidates are among so many light ones that none has a turn in WEIR_POLICY_WINDOW
+// steps, the last choice is repeated: it is probably a heavy one, by its share of turns.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u
-#define OFFSET 32767u // of a candidate's schedule from that of its neighbour
+#define OFFSET 32767u // offset between the schedules of adjacent candidates
 
 static uint32_t modulo_stride_max(uint64_t x) {
 	x = (x & 0xffff) + (x >> 16);
@@ -45,7 +45,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	(void)table;
 	(void)found;
 	(void)now_ns;
-	client->last_id = WEIR_POLICY_NONE; // may have left
+	client->last_id = WEIR_POLICY_NONE; // it may have been removed
 }
 
 static uint32_t step(
@@ -62,7 +62,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	uint32_t at = weir_policy_cursor(client, table);
 	uint32_t chosen = WEIR_POLICY_NONE;
 	uint32_t heaviest = WEIR_POLICY_NONE;
-	uint32_t passed = WEIR_POLICY_NONE; // had a turn and passed it on, in slow start
+	uint32_t passed = WEIR_POLICY_NONE; // had a turn and skipped it, in slow start
 	uint16_t most = 0;
 
 	(void)hash;

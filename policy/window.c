@@ -31,7 +31,7 @@ static void enter(struct weir_policy_worker *worker, struct weir_policy_client *
 	weir_window_refresh(worker, client, ops, id);
 }
 
-// All misses at once, not one after the other.
+// Issue all cache misses at once, not one after the other.
 static void fetch_window(const struct weir_policy_worker *worker,
 	const struct weir_policy_table *table, uint32_t index, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
@@ -103,7 +103,7 @@ static __m128i at_most(__m128i keys, __m128i most) {
 	return _mm_cmpeq_epi32(_mm_min_epu32(keys, most), keys);
 }
 
-// A bit for each that is at most `most`.
+// One bit for each key that is at most `most`.
 static uint32_t blocks_at_most(const uint32_t least[BLOCKS], uint32_t most) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i mosts = _mm_set1_epi32((int)most);
@@ -152,9 +152,9 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 
 #endif
 
-// The first place at or after the cursor, cyclic, whose key is at most `most`. There is one. The
-// cursor's own block is looked at first, from the cursor on, then the next block that has one,
-// which may be the same. Nobody can predict which it is: no branch.
+// The first place at or after the cursor, cyclic, whose key is at most `most`. It exists. The
+// cursor's own block is searched first, from the cursor on, then the next block with such a key,
+// which may be the same block. The result is unpredictable, so there is no branch.
 static uint32_t find_first(
 	const struct weir_policy_client *client, uint32_t most, uint32_t cursor) {
 	uint32_t block = cursor / WEIR_POLICY_BLOCK;
@@ -170,7 +170,7 @@ static uint32_t find_first(
 	return block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
 }
 
-// max(key, floor) is the least where the key is at most max(least key, floor).
+// max(key, floor) is minimal where the key is at most max(least key, floor).
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least) {
 	uint32_t least = least_of_blocks(client->least);

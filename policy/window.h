@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window of a scanning policy: up to WEIR_POLICY_WINDOW candidates, with the key of each in
-// memory that a scan reads in one go. When there are more candidates, it slides on by one after
-// each choice, so that each candidate stays for WEIR_POLICY_WINDOW choices.
-// Used by policy.c and the policies that scan.
+// The window of a scanning policy: up to WEIR_POLICY_WINDOW candidates, with their keys in
+// contiguous memory for a fast scan. With more candidates, it slides by one after each choice, so
+// that each candidate stays for WEIR_POLICY_WINDOW choices. Used by policy.c and the policies that
+// scan.
 //
-// Threads: as policy.h. The keys are kept right by whoever changes what they are made of:
+// Threads: as policy.h. Code that changes an input of a key must update the key:
 // weir_window_refresh.
 #pragma once
 
@@ -23,33 +23,33 @@ void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_clie
 // The candidate at the cursor, in the table that the window was loaded from.
 uint32_t weir_window_cursor_index(const struct weir_policy_client *client);
 
-// Work out all keys again.
+// Recompute all keys.
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
 // The place of the least max(key, floor) among those below the limit; of several, the first one at
-// or after the cursor. WEIR_POLICY_NONE when all are at their limit. ret_least untouched then.
+// or after the cursor. WEIR_POLICY_NONE if all are at their limit; ret_least is untouched then.
 // floor < WEIR_POLICY_KEY_NONE.
 uint32_t weir_window_least(
 	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least);
 
-// Whether the backend at a place takes a flow, though it is in slow start.
+// Whether the backend at a place takes a flow, with regard to slow start.
 typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t place, uint32_t floor);
 
-// The backend at `place`, the least one, passes a flow on: the next place of weir_window_least
-// whose backend does not. `place` itself when none is found.
+// The backend at `place`, the least one, skips a flow: the next place of weir_window_least whose
+// backend does not. `place` itself if there is none.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
 
-// The place was chosen: move the cursor and the window on. Returns the backend's id.
+// The place was chosen: advance the cursor and the window. Returns the backend's id.
 uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);
 
-// Write a word of an array that is read as vectors: as part of one. Behind a word just written such
-// a read would wait until the word is in the cache.
+// Write an element of an array that is read as vectors, with a vector store: a vector load after a
+// narrow store would stall until the store reaches the cache.
 static inline void weir_window_put(uint32_t *array, uint32_t index, uint32_t value) {
 #ifdef WEIR_WINDOW_VECTORS
 	__m128i *four = (__m128i *)(void *)&array[index & ~3u];

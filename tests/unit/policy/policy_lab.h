@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One service with its backends, as a worker and its policies see it. Arrays have exactly the size
-// that the table says: AddressSanitizer watches their ends.
+// One service with its backends, in the form that a worker and its policies use. Arrays have
+// exactly the table's size: AddressSanitizer checks their ends.
 #pragma once
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static inline uint64_t fixture_random(uint64_t *seed) {
 	return x ^ x >> 31;
 }
 
-// A worker that knows `backends` backends; no table yet.
+// A worker with `backends` backends; no table yet.
 static inline struct world *world_create(uint32_t backends) {
 	struct world *w = fixture_alloc(sizeof(*w));
 
@@ -128,7 +128,7 @@ static inline struct weir_chosen world_choose_hash(struct world *w, uint64_t has
 	return weir_policy_choose(&w->worker, w->client, &w->table, hash, w->now_ns);
 }
 
-// The id that is chosen; it must be chosen as the policy says.
+// The chosen id; the choice must be the policy's own.
 static inline uint16_t world_choose(struct world *w) {
 	struct weir_chosen chosen = world_choose_hash(w, 0);
 

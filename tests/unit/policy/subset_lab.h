@@ -31,7 +31,7 @@ struct fleet {
 typedef uint32_t fleet_chooser(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *ret_subset);
 
-// Memory of exactly the size that is asked for: AddressSanitizer watches its end.
+// Memory of exactly the requested size: AddressSanitizer checks its end.
 static inline uint32_t *numbers_alloc(size_t count) {
 	uint32_t *numbers = calloc(count + (count == 0), sizeof(*numbers));
 

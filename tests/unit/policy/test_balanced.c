@@ -132,8 +132,8 @@ TEST(errors_and_flows_in_progress_are_load) {
 	assert_true(weir_balanced_read(&load, &settings, 187 * SECOND) == WEIR_BALANCED_UNKNOWN);
 }
 
-// One alone has nobody to be compared with, and idle ones are equal.
-// One that says anything of itself keeps nobody from finding out the speeds of the others.
+// A single backend cannot be compared, and idle ones are equal. One with extreme reports does not
+// prevent finding the speeds of the others.
 TEST(liar_does_not_stop_the_others) {
 	struct loop loop = loop_of(0.5, 1, 2, 1);
 

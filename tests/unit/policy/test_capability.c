@@ -77,7 +77,7 @@ TEST(blackout_begins_again_after_expiry) {
 	check(400, weir_capability_read(&capability, &settings, 210 * S));
 }
 
-// Nobody asked while it was expired; gRPC asks once a second and would not notice otherwise.
+// It was not read while it was expired; gRPC reads once a second and would not notice otherwise.
 TEST(expiry_is_noticed_by_the_next_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};

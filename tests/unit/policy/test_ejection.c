@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ejection: who is ejected, for how long, and who is not.
+// Ejection: which backends are ejected, for how long, and which are not.
 #include <stdio.h>
 #include <string.h>
 
@@ -169,7 +169,7 @@ TEST(runs_go_on_over_intervals) {
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);
 }
 
-// Forged SYNs hit all alike: whatever their share, nobody is ejected for them. 10^7 connections.
+// Forged SYNs hit all backends alike: no share of them ejects one. 10^7 connections.
 TEST(floods_eject_nobody) {
 	struct weir_prng random = {.state = 7};
 

@@ -323,7 +323,7 @@ static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
 	return count;
 }
 
-// Each candidate stays in the window for 128 choices: nobody may use them all to catch up.
+// Each candidate stays in the window for 128 choices: none may use them all to catch up.
 TEST(returning_one_of_many_is_not_flooded) {
 	enum { N = 300 };
 	struct world *w = world_create(N);

@@ -217,8 +217,8 @@ TEST(one_below_among_thousands_is_found) {
 	}
 }
 
-// Flows end at a few of them at a time, in any order: nobody is turned away while there is room,
-// and room there is for as many as have ended.
+// Flows end on a few backends at a time, in any order: no flow is rejected while there is room, and
+// there is room for as many as have ended.
 TEST(none_is_rejected_while_one_of_many_has_room) {
 	uint64_t seed = 5;
 

@@ -132,7 +132,7 @@ TEST(flow_hash_depends_on_every_input) {
 	}
 }
 
-// A factor of 0 would cancel the other half of the address: not for whom does not know the seed.
+// A factor of 0 would cancel the other half of the address: impossible without knowing the seed.
 TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // goes into the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};

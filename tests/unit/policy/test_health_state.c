@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Health states: what follows from each pair of facts, each thing that may be heard in each of
-// them, and the tables of the documentation.
+// Health states: the result of each pair of facts, each event in each state, and the tables of the
+// documentation.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +60,7 @@ TEST(every_verdict_in_every_pair) {
 					facts_of(v, w), (enum weir_health_verdict)next);
 
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
-				// Told again, it changes nothing.
+				// A repetition changes nothing.
 				facts = weir_health_judge(facts, (enum weir_health_verdict)next);
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
 			}

@@ -148,7 +148,7 @@ TEST(flow_that_is_not_entered_is_no_load) {
 	world_free(w);
 }
 
-// Errors expire although nobody asks: after hours the backend is as good as any.
+// Errors expire without any choice: after hours the backend is as good as others.
 TEST(errors_expire_in_silence) {
 	static const uint64_t pauses[] = {1000 * MS, 1001 * MS, 10 * SECOND, 100 * HOUR};
 	struct world *w = world_create(2);

@@ -49,7 +49,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Scratch of exactly the size that the function asks for: AddressSanitizer watches its end.
+// Scratch of exactly the required size: AddressSanitizer checks its end.
 static void build(struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	free(f->scratch);
 	f->scratch = malloc(weir_maglev_scratch_bytes(n));
@@ -88,8 +88,8 @@ static uint32_t integer(const json_t *object, const char *key) {
 	return (uint32_t)json_integer_value(value);
 }
 
-// Over the table as 32-bit little-endian words. The offset basis is the file's: its tables that
-// are there in full tell it.
+// Over the table as 32-bit little-endian words. The offset basis is that of the file, derived from
+// the tables that it contains in full.
 static uint64_t fnv1a(const uint16_t *table, uint32_t slots) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 

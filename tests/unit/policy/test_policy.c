@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What holds for every policy: names, one backend and none, what is collected, live change of the
-// policy, and tables written by somebody hostile.
+// Properties of every policy: names, one backend and none, collected inputs, live change of the
+// policy, and hostile tables.
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -182,8 +182,8 @@ TEST(errors_are_collected_only_when_needed) {
 	}
 }
 
-// A policy that needs neither costs nor errors does not even look for what control says of them: it
-// is where nobody can read.
+// A policy that needs neither costs nor errors must not read control's signals: they are in
+// unreadable memory.
 TEST(costs_are_read_only_when_needed) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -72,7 +72,7 @@ TEST(cursor_follows_its_backend) {
 	// The cursor was behind the last one.
 	world_publish(w, RR, (const uint16_t[]){7}, NULL, 1);
 	WORLD_EXPECT(w, 7, 7);
-	// Nobody for a while.
+	// No candidate for a while.
 	world_publish(w, RR, (const uint16_t[]){2, 7}, NULL, 2);
 	WORLD_EXPECT(w, 7, 2);
 	world_publish(w, RR, NULL, NULL, 0);

@@ -65,7 +65,7 @@ struct ending {
 	uint16_t id;
 };
 
-// All backends say what prequal asks for, ten times a second.
+// All backends report the values that prequal needs, ten times a second.
 static void report(struct world *w, const struct load *load, uint64_t *reported_ns) {
 	if (load->policy != WEIR_POLICY_PREQUAL || w->now_ns < *reported_ns + 100 * MS) {
 		return;
@@ -177,7 +177,7 @@ TEST(limit_is_a_part_of_it) {
 	}
 }
 
-// A subset may have nobody else.
+// A subset may have no other backend.
 TEST(alone_or_among_equals_all_is_served) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (uint32_t n = 1; n <= 3; n++) {

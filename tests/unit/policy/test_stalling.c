@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: backends that let nobody in, among others, in floods, and when little happens.
+// Stalling: backends that accept no connections, among others, in floods, and with little traffic.
 #include <string.h>
 
 #include "prng.h"
@@ -14,7 +14,7 @@
 
 struct of_backend { // what happens at it
 	double per_second; // flows of clients
-	double forged; // and others that nobody completes, for each of these
+	double forged; // and forged ones without a client, for each of these
 	uint32_t takes; // looks until a client is let in; TIMEOUT = never
 	uint32_t began[TIMEOUT], left[TIMEOUT]; // by look: flows of clients, and those that are not
 };
@@ -128,7 +128,7 @@ TEST(a_pile_that_grows_is_found_in_time) {
 	}
 }
 
-// The first flows of all, at once; backend 1 lets nobody in, and is found.
+// The first flows of all, at once; backend 1 accepts no connections, and is detected.
 static void burst(struct world *w) {
 	assert_int_equal(looks(w, SECOND), 0);
 	for (uint32_t i = 0; i < w->count; i++) {
@@ -184,8 +184,8 @@ TEST(one_far_away_recovers_as_fast) {
 	}
 }
 
-// All leave it soon after they may, and nobody is let in: there are always a few, and they are to
-// go.
+// All flows leave it as soon as they may, and none is accepted: there are always a few, which must
+// be moved, too.
 TEST(one_that_is_relieved_stalls_on) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
@@ -207,7 +207,7 @@ TEST(one_that_gets_no_more_flows_stalls) {
 	looks(&w, 6);
 	w.of[0].per_second = 0;
 	assert_in_range(until(&w, 1, SECOND), 1, 3);
-	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they are forgotten
+	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they expire
 }
 
 TEST(where_most_stall_the_others_are_the_measure) {
@@ -223,7 +223,7 @@ TEST(where_most_stall_the_others_are_the_measure) {
 		w.of[i].takes = TIMEOUT;
 	}
 	looks(&w, 5 * SECOND);
-	assert_false(w.backends[6].stalls || w.backends[7].stalls); // nobody is better
+	assert_false(w.backends[6].stalls || w.backends[7].stalls); // none is better
 }
 
 // The next two take the flows that the first one lets wait.
@@ -235,8 +235,8 @@ static void relieve_first(struct world *w) {
 	}
 }
 
-// A few SYNs are forged, as always. Two backends take the flows of one that lets nobody in: those
-// are let in soon, but may be half-open yet. The others do no worse for that.
+// A few SYNs are forged, as always. Two backends take the flows of a stalling one: these are
+// accepted soon, but may still be half-open. The other backends must not look worse for that.
 TEST(who_takes_from_others_makes_nobody_stall) {
 	static const double forged[] = {0.05, 0.1, 0.3};
 
@@ -259,7 +259,7 @@ TEST(who_takes_from_others_makes_nobody_stall) {
 	}
 }
 
-// One that takes flows of another lets nobody in either, or one that takes none does not.
+// A backend that takes flows of another also stalls, or one that takes none does not.
 TEST(a_second_one_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);

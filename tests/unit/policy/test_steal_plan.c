@@ -62,7 +62,7 @@ TEST(restricted_task_never_leaves_its_set) {
 	weir_steal_plan_free(plan);
 }
 
-// What a worker has that does not run says nothing of what the others should have.
+// The load of a worker that does not run does not count in the mean of the others.
 TEST(who_does_not_run_is_no_part_of_the_mean) {
 	struct weir_steal_params params = weir_steal_params_dask();
 
@@ -158,7 +158,7 @@ TEST(refused_thief_waits_twice_as_long_each_time) {
 		now += pause;
 		pause = fmin(pause * 2, params.backoff_max);
 	}
-	// One that is given up makes it forgotten.
+	// A request that has timed out is removed.
 	assert_int_equal(weir_steal_plan_balance(plan, now, requests, 1), 1);
 	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
 				 WEIR_STEAL_GIVEN_UP, true, now),
@@ -467,8 +467,8 @@ static double time_of_plan(uint32_t requests) {
 	return since;
 }
 
-// All workers are looked at once in a plan, not for each request: control plans while it should
-// hear its backends.
+// A plan evaluates all workers once, not for each request: while control plans, it does not process
+// reports.
 TEST(plan_looks_at_all_workers_once) {
 	double one, many;
 

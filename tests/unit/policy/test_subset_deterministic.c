@@ -69,7 +69,8 @@ TEST(deterministic_exact_differs_by_two_at_most) {
 	}
 }
 
-// The clients of a round cut its shuffle into slices; nobody is left out, or those are who turn.
+// The clients of a round divide its shuffle into slices; no backend is left out, or the left-out
+// ones rotate.
 TEST(deterministic_slices_join) {
 	for (uint32_t n = 2; n <= 64; n++) {
 		for (uint32_t size = 1; size < n; size++) {

@@ -114,7 +114,7 @@ TEST(hostile_costs_and_weights) {
 		assert_true(id == 1 || id == 3);
 	}
 	world_free(w);
-	// Nobody's weight lets it have a turn.
+	// No candidate has enough weight for a turn.
 	w = create((const uint32_t[]){0, 0}, (const uint64_t[]){1, 1}, 2);
 	assert_true(world_choose(w) < 2);
 	world_free(w);

@@ -59,7 +59,7 @@ TEST(recorded_counts) {
 	world_free(w);
 }
 
-// In 65,535 generations every candidate has exactly as many turns as its stride says.
+// In 65,535 generations every candidate has exactly as many turns as its stride.
 TEST(exact_over_a_period) {
 	static const uint32_t weights[] = {7, 13, 1, 65535, 1000, 333};
 	struct world *w = create(weights, 6, 0, 1);
@@ -80,8 +80,8 @@ TEST(exact_over_a_period) {
 	world_free(w);
 }
 
-// The greatest distance of a count from the ideal, with the flows dealt out to workers in turn.
-// spread: the workers know of each other.
+// The greatest distance of a count from the ideal, with the flows distributed to workers in turn.
+// spread: the workers have different phases.
 static double distance(uint32_t n, uint32_t ranks, uint32_t flows, bool spread) {
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
 	uint32_t *counts = calloc(n, sizeof(counts[0]));
