@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table "Folders" of docs/design/architecture.md is what the tree does: each folder includes
-the folders of its row and no others, all of which stand below it; the include path of each target
-holds what its folder's row permits; no files call each other in a circle.
+"""Compares the tree with the table "Folders" of docs/design/architecture.md: each folder includes
+only the folders in its row, all of which are below it; the include path of each target has only
+what the row permits; there are no circular calls between files.
 
 check_layers.py SOURCE_ROOT [BUILD]    BUILD: a build with gcc, for include paths and calls"""
 import collections
@@ -20,7 +20,7 @@ TREES = ("policy", "segment", "config", "common", "bpf", "dataplane", "control",
 
 
 def read_table(root):
-    """[(folder or file, {folders that it may include})], from the roof down."""
+    """[(folder or file, {folders that it may include})], top layer first."""
     with open(os.path.join(root, "docs/design/architecture.md"), encoding="utf-8") as file:
         section = file.read().split("\n## Folders\n")[1].split("\n## ")[0]
     rows = []
@@ -57,7 +57,7 @@ class Tree:
         return path if path in self.may else os.path.dirname(path)
 
     def below(self, room):
-        """The folders that a room may see through the headers of those that it may include."""
+        """The folders that a folder may include, directly or through their headers."""
         seen, todo = set(), [room]
         while todo:
             for other in self.may.get(todo.pop(), ()):
@@ -67,7 +67,7 @@ class Tree:
         return seen
 
     def resolve(self, path, name):
-        """The file that #include "name" of a file means, or None after a complaint."""
+        """The file that an #include "name" refers to, or None after an error."""
         room = self.room(path)
         found = self.by_name.get(name, [])
         own = [other for other in found if os.path.dirname(other) == os.path.dirname(path)]
@@ -109,7 +109,7 @@ class Tree:
                 self.problems.append(f"row of {name}: nothing there includes {other}")
 
     def check_circles(self, root, build):
-        """No source files call each other in a circle. Calls, as the linker sees them."""
+        """There are no circular calls between source files, by the symbols of their objects."""
         defined, wanted = {}, collections.defaultdict(set)
         for path, command in self.commands(root, build):
             output = os.path.join(command["directory"], command["output"])
@@ -142,7 +142,7 @@ class Tree:
                 visit(node)
 
     def commands(self, root, build):
-        """(source, how it was compiled) of our sources in programs and libraries."""
+        """(source, compile command) of our sources in programs and libraries."""
         with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
             for command in json.load(file):
                 path = os.path.relpath(os.path.join(command["directory"], command["file"]), root)
@@ -150,7 +150,7 @@ class Tree:
                     yield path, command
 
     def check_paths(self, root, build):
-        """The compiler sees no folder of the project that a source's folder must not include."""
+        """The include paths have no folder that a source's folder must not include."""
         checked = 0
         for path, command in self.commands(root, build):
             room, checked = self.room(path), checked + 1

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 #
-# What the scripts share: root, packages, builds, hugepages. Sourced with `set -euo pipefail`;
-# WEIR is the root of the checkout.
+# Shared by the scripts: root, packages, builds, hugepages. Sourced with `set -euo pipefail`; WEIR
+# is the root of the checkout.
 
 WEIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 export LC_ALL=C.UTF-8
-# shellcheck disable=SC2034 # used by those who source this
-# The lab and the tests need Debian's modules (scapy, jsonschema), whatever comes first in PATH.
+# shellcheck disable=SC2034 # used by the sourcing scripts
+# The lab and the tests need Debian's Python modules (scapy, jsonschema), even if PATH has another
+# Python first.
 PYTHON=/usr/bin/python3
 PATH=$PATH:/usr/sbin:/sbin
 CLEANUPS=()
@@ -21,7 +22,7 @@ die() {
 	exit 1
 }
 
-# Run a command at exit, last one first; whatever ends the script.
+# Register a command to run at any exit of the script, last one first.
 at_exit() {
 	CLEANUPS+=("$*")
 }
@@ -44,11 +45,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# Start again as root when we are not. Arguments: those of the script.
+# Restart the script as root if necessary. Arguments: those of the script.
 become_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		if [ -n "${SUDO_UID:-}" ]; then
-			# what root builds in a user's checkout is the user's
+			# files that root builds in a user's checkout belong to the user
 			at_exit "chown -R $SUDO_UID:${SUDO_GID:-$SUDO_UID} '$WEIR'/build* 2>/dev/null"
 		fi
 		return
@@ -59,7 +60,8 @@ become_root() {
 	exec sudo -- "$0" "$@"
 }
 
-# Files of the project, relative to its root: what git knows or would add, else what is there.
+# Files of the project, relative to its root: those that git tracks or would add, or without git all
+# files.
 project_files() {
 	local file
 	{
@@ -71,8 +73,8 @@ project_files() {
 	done
 }
 
-# tool NAME: the command of a tool from the list of packages, where a version may be part of it
-# (clang-format-19), so that this version is written there alone.
+# tool NAME: the command of a tool in the list of packages, where the name may contain a version
+# (clang-format-19), so that the version is defined only there.
 tool() {
 	local command
 	command=$(sed 's/[[:space:]]*#.*//' "$WEIR/scripts/packages" | grep -xE "$1(-[0-9]+)?") ||
@@ -89,7 +91,7 @@ missing_packages() {
 	done
 }
 
-# While apt runs, no service is started: policy-rc.d says no. Afterwards it is what it was.
+# Prevent apt from starting services, by a policy-rc.d that is removed afterwards.
 POLICY=/usr/sbin/policy-rc.d
 POLICY_HELD=0
 
@@ -112,7 +114,7 @@ allow_services() {
 	POLICY_HELD=0
 }
 
-# Install what is missing, and only then talk to a package mirror.
+# Install missing packages; contact a package mirror only if there are any.
 install_packages() {
 	local missing
 	mapfile -t missing < <(missing_packages)
@@ -133,7 +135,7 @@ install_packages() {
 	[ ${#missing[@]} -eq 0 ] || die "still missing after installation: ${missing[*]}"
 }
 
-# Run a command so that a signal to this script reaches it at once, and wait for its end.
+# Run a command so that a signal to this script is forwarded to it at once, and wait for its end.
 run_attended() {
 	local status=0
 	"$@" &
@@ -143,8 +145,8 @@ run_attended() {
 	return $status
 }
 
-# configure DIR [MESON OPTION...]: make a build directory, or give it these options. Environment
-# (CC) as given.
+# configure DIR [MESON OPTION...]: create a build directory, or set these options. Environment (CC)
+# as given.
 configure() {
 	local dir=$WEIR/$1
 	shift
@@ -156,13 +158,13 @@ configure() {
 	fi
 }
 
-# build DIR [MESON OPTION...]: configure where needed, compile.
+# build DIR [MESON OPTION...]: configure if necessary, compile.
 build() {
 	configure "$@"
 	quietly ninja --quiet -C "$WEIR/$1"
 }
 
-# Show the output of a command only when it fails.
+# Print the output of a command only if it fails.
 quietly() {
 	local log status=0
 	log=$(mktemp)
@@ -177,7 +179,7 @@ quietly() {
 
 HUGEPAGES_ADDED=0
 
-# reserve_hugepages PAGES: have that many 2 MiB pages free; at exit give back what was added.
+# reserve_hugepages PAGES: make this many 2 MiB pages free; the added ones are released at exit.
 reserve_hugepages() {
 	local file=/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages free before after
 	[ -w "$file" ] || return 0

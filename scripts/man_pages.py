@@ -21,7 +21,7 @@ DOCUMENTS = "/usr/share/doc/weir/docs"
 # --- roff ---------------------------------------------------------------------------------------
 
 def escape(text):
-    """Text in which nothing is special. ASCII hyphens and quotes stay what they are, for copying."""
+    """Escape all special characters. ASCII hyphens and quotes are kept, for copying."""
     text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq")
     text = text.replace("`", "\\(ga").replace("^", "\\(ha").replace("~", "\\(ti")
     return "".join(c if ord(c) < 128 else f"\\[u{ord(c):04X}]" for c in text)
@@ -36,7 +36,7 @@ def italic(text):
 
 
 def line(text):
-    """A line of text: what would be a request at its beginning is none."""
+    """A line of text, with a request character at its beginning escaped."""
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
@@ -45,7 +45,7 @@ def literal(lines):
 
 
 def label(text):
-    """An option, command or usage: what stands for a value is in italics, the rest in bold."""
+    """An option, command or usage: placeholders in italics, the rest in bold."""
     parts = re.split(r"((?<![\w-])[A-Z][A-Z.]*(?:'s)?(?![\w-])|[\[\]|]|\.\.\.| +)", text)
     return "".join(italic(part) if re.fullmatch(r"[A-Z][A-Z.]*", part)
                    else escape(part) if re.fullmatch(r"[\[\]|]|\.\.\.| +", part)
