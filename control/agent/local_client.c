@@ -207,7 +207,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 	r = ask(options, request, &status);
 	while (r == WEIR_AGENT_DONE) {
 		json_decref(status);
-		if (progress == CANCELLED) { // the caller of ready wants the server to stay
+		if (progress == CANCELLED) { // the server must stay up after "ready"
 			return WEIR_AGENT_REFUSED;
 		}
 		if (progress == DRAINED) {

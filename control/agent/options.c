@@ -185,7 +185,7 @@ static const struct weir_option_word commands[] = {
 	{"run", WEIR_AGENT_RUN,
 		"report the state and load of this backend to its balancers, until SIGTERM"},
 	{"lame-duck", WEIR_AGENT_LAME_DUCK,
-		"ask the balancers to send no new flows, and wait for open connections to end"},
+		"request no new flows from the balancers, and wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
 	{"status", WEIR_AGENT_STATUS, "show what a running agent reports, and to which balancers"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},

@@ -75,4 +75,4 @@ void weir_cli_print_json(FILE *out, const json_t *json);
 // each: FILE:LINE:COLUMN:MARK PATH: reason. mark is "" or " warning:". Other values print nothing.
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);
 
-void weir_cli_wait_ms(int ms); // sleeps for so many ms
+void weir_cli_wait_ms(int ms); // sleeps, ms

@@ -155,7 +155,7 @@ static int open_included(void *context, const char *from, const char *pattern, u
 
 // --- commands -----------------------------------------------------------------------------
 
-// Reader of one source format into an import.
+// Parses one source format into an import.
 typedef void (*reader)(struct weir_cli *cli, struct weir_import *import, const char *name,
 	const char *text, size_t bytes);
 

@@ -148,7 +148,7 @@ static bool take_keys(struct screen *screen) {
 #undef X
 		case 'q':
 			return false;
-		case 'j': // and the last byte of the arrows
+		case 'j': // 'B' ends the sequence of the arrow key
 		case 'B':
 			*first += 1;
 			break;

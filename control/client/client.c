@@ -272,7 +272,7 @@ static void explain_call(const struct weir_client *client, int rc, char *why, si
 		break;
 	case -EFBIG:
 		snprintf(why, why_bytes,
-			"the reply is longer than %u MiB: ask for less, such as one service",
+			"the reply is longer than %u MiB: request less, such as one service",
 			WEIR_CLIENT_ANSWER_MAX >> 20);
 		break;
 	default:

@@ -80,8 +80,8 @@ enum weir_agent_kind {
 		"an answer to another balancer, to an earlier process, or to a request to " \
 		"another address") \
 	X(CHALLENGE, "challenge", "an answer to no probe in flight, or a duplicate") \
-	X(SERIAL, "serial", "unasked, but its word is not newer than the last one received") \
-	X(OFTEN, "often", "unasked, with a new word too soon after the previous one") \
+	X(SERIAL, "serial", "unsolicited, but its word is not newer than the last one received") \
+	X(OFTEN, "often", "unsolicited, with a new word too soon after the previous one") \
 	X(AGENT, "agent", "a steal request to another process of the agent") \
 	X(FLOW, "flow", \
 		"a steal request with the id of another flow, or a steal answer about another " \

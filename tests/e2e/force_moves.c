@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Force moves: stands in for weir-control at the dataplane, and asks each worker for a bucket a
-// hundred times a second, mostly for one of those with most packets. It may be killed at any time
-// and started again, as weir-control may. The dataplane must have been told before that workers may
-// take buckets from each other (workers.steal).
+// Force moves: replaces weir-control, and requests a bucket from each worker a hundred times a
+// second, mostly for one of those with most packets. It may be killed at any time and started
+// again, as weir-control may. The dataplane must have been told before that workers may take
+// buckets from each other (workers.steal).
 //
 // usage: force_moves RUN_DIR MOVES
-// Prints how many buckets were taken in all, whoever asked, after each 10 moves; ends after so many
-// that it has asked for.
+// Prints the total number of buckets moved, by any process, after every 10 moves; ends after MOVES
+// moves of its own requests.
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -80,7 +80,7 @@ static void ask(struct forcing *forcing, uint32_t victim) {
 	message.steal.bucket = choose_bucket(forcing, victim);
 	message.steal.thief = (victim + other) % segment->workers;
 	message.steal.deadline_ns = now_ns() + DEADLINE_NS;
-	// Full: those that another process has asked for come first.
+	// The queue is full: requests of another process come first.
 	(void)weir_mailbox_send(&segment->control_boxes[victim].request,
 		&segment->worker_boxes[victim].request, &message);
 }
@@ -127,7 +127,7 @@ static void force(struct forcing *forcing, uint64_t moves) {
 	}
 }
 
-// The dataplane may not know yet that the former control process is gone.
+// The dataplane may not have noticed yet that the previous control process has ended.
 static int attach(const char *run_dir, struct weir_segment **ret) {
 	struct weir_handover handover;
 	char why[256] = "";
@@ -169,5 +169,5 @@ int main(int argc, char **argv) {
 		forcing.packets[b] = packets_of(forcing.segment, b);
 	}
 	force(&forcing, strtoull(argv[2], NULL, 10));
-	return 0; // its end tells the dataplane that it is gone
+	return 0; // its end makes the dataplane detach it
 }

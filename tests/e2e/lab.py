@@ -117,7 +117,7 @@ class Lab:
         self.close()
 
     def make(self):
-        os.umask(0o022)  # control, which is nobody, reads its configuration
+        os.umask(0o022)  # control, which runs as nobody, reads its configuration
         self.dir = tempfile.mkdtemp(prefix=f"weir-{os.getpid()}-")
         os.chmod(self.dir, 0o755)
         self.run_dir = os.path.join(self.dir, "run")

@@ -149,7 +149,7 @@ def spoofed_agent_changes_nothing(lab):
             assert health(lab, name) == "healthy", health(lab, name)
         history = lab.api("health.history", service="echo", backend="web-1")
         assert history[-1]["to"] == "healthy", history
-        # And what is true is still heard.
+        # An authentic announcement is still accepted.
         one.say("lame-duck")
         wait_for("lame duck", lambda: health(lab, "echo") == "lame-duck", 5)
 
@@ -221,7 +221,7 @@ def weir_agent_is_heard(lab):
             os.path.join(directory, "agent.sock")), 10)
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
-        # It is asked for what the policy in use needs, and tells that.
+        # The balancer requests the fields that the policy in use needs, and the agent reports them.
         wait_for("a report", told, 10)
         assert "active_requests" not in told()
         lab.weirctl("service", "set", "echo", "policy=prequal")

@@ -203,7 +203,7 @@ def tcp_client_of_a_dead_backend_is_told(lab):
         if number == 2:
             wait_for(f"{name} refusing",
                      lambda: lab.backend("web-2", "lines")["health"] == "refusing", 5)
-        else:  # a third one that fails would be panic: the operator says that it is broken
+        else:  # a third failure would cause panic: the operator takes it out instead
             lab.weirctl("backend", "maintenance", name)
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
         counts = lab.backend(name, "lines")

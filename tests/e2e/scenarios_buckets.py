@@ -158,7 +158,7 @@ def four_workers_share_hot_flows(lab):
 
 
 KILLS = 10
-GENTLE = 8_000  # packets a second: a ring lasts for an eighth of one, whoever else is running
+GENTLE = 8_000  # packets a second: a ring lasts for an eighth of one, under any other load of the machine
 STEALING = {"cores": [0, 1], "steal": True}
 
 

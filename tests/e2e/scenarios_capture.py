@@ -47,7 +47,7 @@ def address(packet):
 @scenario(short=True, services=[web(), lines(policy={"name": "round-robin"})])
 def capture_follows_a_connection(lab):
     """each packet of one connection, as it came, with the backend that answers"""
-    with clients.Load(lab.client, VIP4) as load:  # other packets, which are not asked for
+    with clients.Load(lab.client, VIP4) as load:  # other packets, which the filter excludes
         load.wait_for_more(20)
         with contextlib.closing(Capture(lab, filter={"service": "lines"})) as capture:
             line = clients.Line(lab.client, VIP4)

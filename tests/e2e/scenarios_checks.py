@@ -67,7 +67,7 @@ def checks_of_every_type(lab):
     time.sleep(1)
     expect(lab, "beside", "healthy", "healthy")
     expect(lab, "line", "lame-duck", "healthy")
-    write(folder, "line", "drain")  # said again, heard again
+    write(folder, "line", "drain")  # repeated, and accepted again
     expect(lab, "beside", "lame-duck", "healthy")
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")

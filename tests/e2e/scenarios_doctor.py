@@ -80,14 +80,14 @@ def doctor_finds_what_is_wrong_with_backends(lab):
         cure(lab, find(lab, "backends", f"web/{name}", "fault", "VIP"))
         find(lab, "backends", f"web/{name}", "ok")
 
-    lab.net.ip("link", "set", "b3", "mtu", 1400)  # a switch, which tells nobody
+    lab.net.ip("link", "set", "b3", "mtu", 1400)  # a switch, which sends no ICMP error
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
     cure(lab, row)
     find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
     wait_for("weir-control to follow", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)
 
     b3.ip("link", "set", "eth0", "down")
-    lab.lb.ip("neigh", "flush", "all")  # else the kernel believes in it for up to 50 s
+    lab.lb.ip("neigh", "flush", "all")  # otherwise the kernel keeps the neighbour entry for up to 50 s
     row = find(lab, "backends", "web/web-3", "fault", "next hop 10.0.0.13 does not answer")
     assert weirctl_doctor(lab)[1] == 2
     status, output = inside(lab.lb, "bash", "-c", row["cure"])

@@ -16,7 +16,8 @@ SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "2"))
 FLOWS = 100_000
 CHUNK = 1_000
 CONNECTIONS = 16  # of wrk
-# Room for the flows beside the half-open ones' quarter: in a full table idle flows give way.
+# Room for the flows in addition to the quarter for half-open ones: in a full table idle flows are
+# evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
 ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
 FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")

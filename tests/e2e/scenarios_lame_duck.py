@@ -25,8 +25,8 @@ TRIALS = int(os.environ.get("WEIR_TRIALS", "5"))
 PORT, SYN = 4777, 2
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 600, "timeout_ms": 80}
 PORTS = {"unchecked": 7000, "checked": 80}
-EVENLY_S = 0.005  # after the word at least a fifth of the flows that are due come within this time
-TRIES = 5  # for each trial: one in which the lab waited for a CPU tells nothing
+EVENLY_S = 0.005  # after the notice at least a fifth of the due flows arrive within this time
+TRIES = 5  # for each trial: one in which the lab waited for a CPU proves nothing
 FLOWS_PER_SECOND = 10000  # nine of ten to web-1: one each 0.11 ms
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
@@ -38,10 +38,10 @@ def of_two(name, **more):
 
 SERVICES = [of_two("unchecked"), of_two("checked", check={"type": "http", "path": "/healthz"})]
 
-# Seconds. last: from the datagram with the word, as it leaves the backend, to the last new flow
-# that reaches it; flows: how many these are. trip: from that datagram to the probe that says that it
-# was heard, at the backend. control: the part of it from the balancer's device and back to it. trips:
-# from other probes to their answers, at the balancer. published: the publication of the word.
+# Seconds. last: from the agent's notice, as it leaves the backend, to the last new flow that
+# reaches it; flows: how many these are. trip: from that notice to the probe that acknowledges it,
+# at the backend. control: the part of it from the balancer's device and back to it. trips: from
+# other probes to their answers, at the balancer. published: the publication of the word.
 Trial = namedtuple("Trial", "last flows trip control trips published")
 
 
@@ -211,8 +211,8 @@ def lame_duck_reaches_new_flows_at_once(lab):
                     f"{row('other round trips', plain)} ms, flows "
                     f"{max(t.flows for t in trials)} at most, {within} of {len(trials)} within")
             print(f"\n    {text}", end=" ", flush=True)
-            # Both sides of a comparison wait for the same CPUs. Were the word taken, or published,
-            # ten times later, it would not hold.
+            # Both sides of the comparison wait for the same CPUs. If the notice were processed, or
+            # published, ten times later, it would not hold.
             assert within >= 0.8 * len(trials), text
             assert of([t.trip for t in trials], 0.5) < 5 * of(plain, 0.5), text
     history = lab.api("health.history", service="checked", backend="web-1")

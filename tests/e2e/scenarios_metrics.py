@@ -160,7 +160,7 @@ def metrics_leave_out_what_cannot_be_read(lab):
     lab.start_control()
     lab.wait_ready()
     assert value(age_out(lab), "weir_worker_up", worker="0") == 1
-    lab.programs["metrics"].kill()  # is nothing to anybody
+    lab.programs["metrics"].kill()  # is not used by any client
     assert clients.curl_batch(lab.client, VIP4, 10).ok == 10
 
 

@@ -52,7 +52,7 @@ def send_datagram(lab, host, size, df):
     with contextlib.closing(sock):
         sock.settimeout(1)
         if family == socket.AF_INET:
-            # IP_MTU_DISCOVER: IP_PMTUDISC_WANT, or _OMIT: no DF, whatever routers have told.
+            # IP_MTU_DISCOVER: IP_PMTUDISC_WANT, or _OMIT: no DF, regardless of routers' messages.
             sock.setsockopt(socket.IPPROTO_IP, 10, 1 if df else 5)
         sock.connect((host, 9000))
         payload = os.urandom(size)
@@ -203,7 +203,7 @@ def redirects_are_followed_no_longer_than_by_the_kernel(lab):
         send_redirect(lab, "10.0.0.12")
         return "redirected" in lab.lb.ip("route", "get", "10.0.0.11")
     wait_for("redirect", redirected, 30, 0.3)
-    lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # Weir asks for routes again
+    lab.lb.ip("route", "add", "10.9.9.0/24", "via", "10.0.0.1")  # Weir queries the routes again
     wait_for("backend to fail", lambda: lab.backend("web-1")["health"] == "refusing", 10)
     time.sleep(1)
     assert clients.curl_batch(lab.client, VIP4, 1, timeout=1).ok == 0

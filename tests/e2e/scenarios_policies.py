@@ -76,7 +76,7 @@ def spread(served, names=BACKENDS):
     return max(served.values()) / least if least else math.inf
 
 
-# --- who gets how much -------------------------------------------------------------------------
+# --- shares -------------------------------------------------------------------------------------
 
 def near(served, parts, factor):
     """Each share is within a factor of what `parts` say."""

@@ -81,7 +81,7 @@ def several_workers_by_distributor(lab):
 # These drivers carry at most 1500 bytes, so a client's full packets do not fit and uploads begin
 # with "too big".
 STATIC_MAC = "02:00:00:00:00:b0"
-# Devices the kernel knows nothing of: the way to the backends is configured.
+# Devices unknown to the kernel: the path to the backends is configured.
 STATIC = {"source_ipv4": "10.0.0.3", "source_ipv6": "2001:db8:a::3"}
 
 

@@ -22,7 +22,7 @@ from scenarios_agents import agents
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # of web-1, whose server is stopped
-FIRST_SECONDS = 0.2  # at most; before control hears that the queue is full, if all goes well
+FIRST_SECONDS = 0.2  # at most; before control gets the report of a full queue, if all goes well
 ROOM = 64  # of the others: all that leave web-1 may come with the same SYN
 NUMBERS = range(1, len(BACKENDS) + 1)
 
@@ -46,7 +46,7 @@ def serving(lab):
     lab.extra = {**lab.extra, "agents": {"key_file": path}}
     lab.write_config()
     for number in NUMBERS:
-        # With cookies the kernel knows nothing of a connection, and an agent permits nothing.
+        # With cookies the kernel has no state of a connection, and an agent permits no steal.
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
         start_agent(lab, number)
@@ -215,8 +215,8 @@ def release(lab, clients, seconds=20):
 def stopped_server_keeps_nobody_waiting(lab):
     """A full accept queue beside idle backends: time to connect with stealing off and on"""
     with serving(lab):
-        # The queue holds one more than the backlog. Of the others, some are half-open or believe that
-        # they are connected; the rest waits for as long as the server is stopped.
+        # The queue holds one more than the backlog. Of the others, some are half-open, or connected
+        # in the client's view only; the rest waits as long as the server is stopped.
         wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
@@ -240,7 +240,7 @@ def stopped_server_keeps_nobody_waiting(lab):
         assert row["moved"] <= permits <= agents_told["steals"] <= row["asked"], (agents_told, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
-        # That half-open flows pile up may be seen before the next report tells of the queue.
+        # Control may detect the half-open flows before the next report of a full queue.
         assert "accept-queue" in {each["reason"] for each in steals["recent"] + row["relieved"]}, steals
         assert all(client.answer and client.error is None for client in on.all)
         _, shown, _ = lab.weirctl("flow", "steals", "ids")
@@ -267,7 +267,7 @@ def unheard_server_keeps_nobody_waiting(lab):
         with unreachable(lab, 1):
             off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
             assert figures(off)["failed"] == len(off.all) // len(BACKENDS), figures(off)
-        off.run(20)  # they are heard at last
+        off.run(20)  # they are accepted at last
         check_served_once(lab, off)
         off.close()
         set_steal(lab, STEAL)
@@ -427,8 +427,8 @@ def steals_take_one_true_answer(lab):
         for number in NUMBERS:
             told[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
         liar = Liar(lab, told[1])
-        # An agent that stays silent is asked less and less often, in the end when all these have
-        # connected elsewhere; one that refuses is not.
+        # A silent agent gets requests less and less often, in the end when all these have connected
+        # elsewhere; an agent that refuses does not.
         for mode in ("never", "refused", "late", "refused", "wrong id", "refused", "wrong flow",
                      "refused", "wrong agent", "refused", "wrong balancer", "refused",
                      "three times", "asker dies", "told dies"):
@@ -459,7 +459,7 @@ def steals_take_one_true_answer(lab):
                 name = {"wrong flow": "flow", "wrong balancer": "balancer"}.get(mode, "steal")
                 assert now[name] > refused[name], (mode, now)
             liar.mode = "never"
-            told[1].agent.values["accept_queue"] = 0  # so that it is not asked, and stays silent
+            told[1].agent.values["accept_queue"] = 0  # so that it gets no request, and stays silent
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(30)
             check_served_once(lab, clients)

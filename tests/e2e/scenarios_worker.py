@@ -25,7 +25,8 @@ SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
 # Counters of what a worker does. Each must grow while strace is attached.
 COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
-# What the AF_XDP driver asks the kernel for. Nothing else names the descriptor as these do.
+# Requests of the AF_XDP driver to the kernel. Other system calls do not name the descriptor in this
+# form.
 MOVES_PACKETS = re.compile(r"(?:recvfrom|sendto|sendmsg)\((\d+), |"
                            r"poll\(\[\{fd=(\d+), [^}]*\}\], 1, ")
 

@@ -14,7 +14,7 @@ from lab import BACKENDS, HERE, PYTHON, VIP4, service
 from netns import wait_for
 from work_server import COMMAND_PORT, PORT
 
-# start, end: monotonic seconds; who: name of the backend, "" when there was an error
+# start, end: monotonic seconds; who: name of the backend, "" on an error
 Sample = namedtuple("Sample", "start end who error")
 
 

@@ -133,7 +133,8 @@ TEST(log_that_cannot_be_written_returns) {
 	weir_log_write(&log, WEIR_LOG_INFO, "nowhere");
 }
 
-// A reader that does not read: the pipe is full. Nothing waits, and what is missing is told.
+// The reader is stopped and the pipe is full: logging does not block, and the number of missing
+// lines is reported.
 TEST(log_does_not_wait_for_its_reader) {
 	unsigned int lost = 0, count = 0;
 	struct weir_log log = {.level = WEIR_LOG_INFO, .lost = &lost};

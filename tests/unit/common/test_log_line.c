@@ -217,7 +217,7 @@ TEST(journal_takes_the_longest_record, setup, teardown) {
 	assert_int_equal(journal->text[strlen(journal->text) - 1], '\n');
 }
 
-// Nobody reads: this blocks for ever if a record waits for room.
+// There is no reader: this test blocks forever if a record waits for room.
 TEST(journal_that_is_behind_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;

@@ -149,7 +149,7 @@ TEST(one_that_only_we_can_write_stays_as_it_is) {
 	expect_log(lab, NULL);
 }
 
-// --run-dir /tmp must not close /tmp to everybody else.
+// --run-dir /tmp must not change the mode of /tmp.
 TEST(shared_one_is_refused_and_left_alone) {
 	struct lab *lab = *state;
 
@@ -186,7 +186,7 @@ TEST(somebody_elses_is_refused_with_what_to_do) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
-		skip(); // nobody else to give it to
+		skip(); // there is no other user
 	}
 	assert_int_equal(mkdir(lab->path, 0700), 0);
 	assert_int_equal(chown(lab->path, STRANGER, (gid_t)-1), 0);
@@ -230,7 +230,7 @@ static int as_control(struct lab *lab) {
 		return 2; // root's, and mode 0777
 	}
 	if (make_control(lab, NONE) != 0) {
-		return 3; // everybody can write there
+		return 3; // writable by all users
 	}
 	return 0;
 }

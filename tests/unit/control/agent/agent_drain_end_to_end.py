@@ -19,7 +19,7 @@ def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
     lab.start_agent()
     deaf, prompt = lab.balancer(), lab.balancer()
     deaf.ask(), prompt.ask()
-    deaf.ask(), prompt.ask()  # the second one says that the word was heard
+    deaf.ask(), prompt.ask()  # the second probe acknowledges the announced state
     assert all(b["heard"] for b in lab.status()["balancers"])
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
                         "20s", "--run-dir", lab.run_dir)
@@ -273,7 +273,7 @@ def agent_says_what_is_wrong(lab):
     assert "UDP port 4777 is in use" in second.tail(), second.tail()
     third = lab.start("third", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                       "--run-dir", lab.run_dir, "--udp-port", "4778")
-    wait_for("the end", lambda: not third.alive())  # else nobody could talk to the first one
+    wait_for("the end", lambda: not third.alive())  # otherwise the commands could not reach the first one
     assert third.process.returncode == 1, third.tail()
     assert f"another weir-agent uses {lab.run_dir}" in third.tail(), third.tail()
     lab.command("lame-duck", "--interval", "0")

@@ -101,7 +101,7 @@ def agent_takes_new_keys_on_sighup(lab):
     balancer.send(balancer.probe())
     assert balancer.receive(0.3) is None
     other.ask()
-    os.chmod(lab.keys, 0o644)  # anybody may read it: the former ones stay
+    os.chmod(lab.keys, 0o644)  # readable by all users: the previous keys stay in use
     agent.signal(signal.SIGHUP)
     wait_for("refusal", lambda: "keeping the previous keys" in agent.tail())
     other.ask()

@@ -83,7 +83,7 @@ class Balancer:
         assert not any(data[8 + ANSWER.size:224]), "rest"
         answer = dict(zip(ANSWER_FIELDS, ANSWER.unpack_from(data, 8)))
         assert answer["balancer"] == self.number
-        # What is told unasked may have left before the agent got the newest probe.
+        # An unsolicited answer may have been sent before the agent got the newest probe.
         assert answer["challenge"] == self.challenge or (
             answer["unasked"] and answer["challenge"] == self.challenge_before)
         answer["word"] = WORDS[answer["word"]]
@@ -132,7 +132,7 @@ class Lab:
         with open(self.keys, "w", encoding="ascii") as file:
             file.writelines(f"{id} {KEYS[id].hex()}\n" for id in ids)
         os.chmod(self.keys, 0o640)
-        os.chown(self.keys, 0, 65534)  # to be read again by the agent, which is nobody
+        os.chown(self.keys, 0, 65534)  # readable for the agent, which runs as nobody
 
     def start(self, name, namespace, *command):
         log = os.path.join(self.dir, f"{len(self.programs)}-{name}.log")

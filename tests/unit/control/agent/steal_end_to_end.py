@@ -387,7 +387,7 @@ def steal_requests_that_are_late_or_to_others_do_nothing(lab):
         lab.expect_refused(thief, bytes(damaged), "mac")
         lab.expect_refused(thief, thief.request(2000)[:-1], "length")
         time.sleep(0.2)  # until its deadline is over
-        thief.send(recorded)  # by who has no key
+        thief.send(recorded)  # by a sender without the key
         assert thief.take()[0] == "late"
         assert lab.half_open(2000) == 1
         assert thief.steal_settled(2000) == "removed"
@@ -398,7 +398,7 @@ def steal_requests_beyond_the_rate_are_not_looked_at(lab):
     sent = answered = 0
     with lab.listen():
         begin = time.monotonic()
-        while lab.refused("rate") == 0:  # a machine that is loud has to ask more than once
+        while lab.refused("rate") == 0:  # a loaded machine needs more than one request
             assert sent < 2000
             for _ in range(100):
                 sent += 1
@@ -538,7 +538,7 @@ def steal_is_refused_while_cookies_may_be_out(lab):
         assert thief.steal_settled(2200) == "removed"
         lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
         assert thief.steal(2250) == "cookies"
-    # Another process cannot know how long ago they were sent.
+    # Another process cannot determine how long ago they were sent.
     lab.backend.sysctl(net__ipv4__tcp_syncookies=1)
     lab.agent.signal(signal.SIGINT)
     lab.agent.process.wait(5)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancers and the drain: who is known, who has heard, and when a lame duck may stop.
+// Balancers and the drain: which balancers are known, which have acknowledged, and when a lame duck
+// may stop.
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +58,7 @@ TEST(balancers_take_a_number_once, setup, teardown) {
 	assert_null(take(balancers, 1, 5, 0, 1001));
 	assert_null(take(balancers, 1, 4, 0, 1002)); // overtaken: the newer one counts
 	assert_non_null(take(balancers, 1, 6, 0, 1003));
-	weir_balancers_expire(balancers, 9000); // forgotten, but its window is not
+	weir_balancers_expire(balancers, 9000); // expired, but its window is not
 	assert_null(take(balancers, 1, 6, 0, 9001));
 }
 
@@ -132,7 +133,7 @@ TEST(balancers_are_told_less_and_less_often, setup, teardown) {
 	take(balancers, 1, 1, 1, 1000);
 	take(balancers, 2, 1, 1, 1000);
 	weir_balancers_announce(balancers, 1000);
-	take(balancers, 3, 1, 0, 1000); // later: its answer has the word
+	take(balancers, 3, 1, 0, 1000); // added later: its first answer contains the state
 	assert_int_equal(told_until(balancers, 1000, 1001), 2);
 	assert_int_equal(told_until(balancers, 1001, 1050), 0);
 	take(balancers, 2, 2, 2, 1049);

@@ -118,7 +118,7 @@ TEST(load_gives_what_is_wanted) {
 TEST(load_sums_what_happened) {
 	struct lab *lab = *state;
 
-	serve(lab, 0, 100); // before anybody wanted to know
+	serve(lab, 0, 100); // before any balancer requested it
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	for (uint32_t i = 1; i <= 8; i++) {

@@ -80,7 +80,7 @@ static void wait_for_end(int fd) {
 	}
 }
 
-// The server closes first, and the client knows.
+// The server closes first, and the client has received the FIN.
 static void finish(struct pair pair) {
 	close(pair.server);
 	wait_for_end(pair.client);

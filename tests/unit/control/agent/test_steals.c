@@ -122,7 +122,7 @@ TEST(request_to_another_process_is_refused) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 	steal.agent--;
 	settle(lab, &steal, WEIR_AGENT_STEAL_REMOVED);
-	steal.agent++; // not even what it would hear anyway
+	steal.agent++; // not even the answer it would get in any case
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 }
 
@@ -185,7 +185,7 @@ TEST(nothing_is_forgotten_before_its_deadline) {
 		assert_int_equal(take(lab, &first), WEIR_STEALS_KNOWN);
 	}
 	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the bound is not a loose one
-	// Then it may be forgotten, and would be late.
+	// Then the entry may expire: the request would be late.
 	for (int i = 0; i < 4; i++, lab->clock_ms += WEIR_STEALS_EVERY_MS) {
 		struct weir_agent_steal steal = request(lab, 7, ++id);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a client may hold a SYN cookie, by what the kernel says in files like those of /proc.
+// Whether a client may hold a SYN cookie, by the contents of files like those in /proc.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,12 +23,12 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../doctor"))
 import machine  # noqa: E402
 
-# Of a service only when it was asked for by name.
+# Only shown for a service requested by name.
 SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", "subset", "shares")
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# What commands without a verb ask for, where it has another name, and what they offer behind it.
+# Requests of commands without a verb, if the name differs, and their completions.
 REQUESTS = {"trace": "capture.start"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
@@ -61,7 +61,7 @@ class ControlServer:
     def answer(self, request):
         answer = json.loads(json.dumps(self.answers[request["command"]]))
         if request["command"] in ("service.show", "backend.show", "health.show", "subset.show"):
-            # As the daemon does: only what was asked for.
+            # Like the daemon: only the requested part.
             one = {"service.show": "name", "backend.show": "service", "health.show": "service",
                    "subset.show": "service"}
             wanted = {one[request["command"]]: request.get("service"),

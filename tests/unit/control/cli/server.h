@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A control socket for the tests of weirctl: a thread that listens in a folder of its own and
-// answers as it is told. The socket, the bytes and the waiting are real.
+// A control socket for the tests of weirctl: a thread that listens in a directory of its own and
+// sends the given answers. The socket, the bytes and the waiting are real.
 #pragma once
 
 #include "test.h"
@@ -9,9 +9,9 @@
 enum server_mode {
 	SERVER_ANSWER, // each line gets the answer of its command
 	SERVER_ANSWER_BYTES, // the same, byte by byte
-	SERVER_HANG, // reads and says nothing
+	SERVER_HANG, // reads and never answers
 	SERVER_CLOSE, // reads one line and closes
-	SERVER_DEAF, // listens, but accepts nobody
+	SERVER_DEAF, // listens, but never accepts
 };
 
 struct server_answer {

@@ -398,8 +398,8 @@ TEST(answers_that_are_none_do_no_harm) {
 	}
 }
 
-// In a process of its own, whose output goes to a file beside that of the capture. most: bytes of a
-// file, as if the disk were full then; 0 = any number.
+// Runs in a process of its own, whose output goes to a file next to that of the capture. most: file
+// size limit in bytes, to simulate a full disk; 0 = none.
 static pid_t capture_beside(struct lab *lab, const char *err, rlim_t most) {
 	char *argv[] = {"weirctl", "--timeout=500", "capture", "start", lab->file, NULL};
 	pid_t pid = fork();

@@ -6,7 +6,7 @@
 #define OK "{\"ok\": true, \"result\": {}}"
 #define LIST "{\"ok\": true, \"result\": []}"
 
-// What each command asks the daemon.
+// The request of each command.
 TEST(commands_send_the_documented_requests) {
 	static const struct server_answer answers[] = {{"service.show", LIST},
 		{"backend.show", LIST}, {"flow.count", LIST}, {"worker.show", LIST},
@@ -156,7 +156,7 @@ TEST(wrong_usage_exits_2_and_asks_nobody) {
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		// There is no such folder: who asks the daemon exits 3.
+		// The directory does not exist: commands that need the daemon exit with 3.
 		struct outcome outcome = run_weirctl("/nonexistent", cases[i].words);
 
 		if (outcome.status != 2) {

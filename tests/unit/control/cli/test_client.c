@@ -22,7 +22,7 @@ static int64_t now_ms(void) {
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// Connect and ask once; *ret_answer only on success.
+// Connect and send one request; *ret_answer only on success.
 static int ask(const struct server *server, int timeout_ms, json_t **ret_answer, char why[256]) {
 	json_t *request = json_pack("{s:s}", "command", "version");
 	struct weir_client *client;
@@ -128,7 +128,7 @@ TEST(hanging_daemon_times_out) {
 	server_stop(server);
 }
 
-// The backlog of a daemon that accepts nobody fills up; connecting then must end as well.
+// The backlog of a daemon that never accepts fills up; connecting must then end, too.
 TEST(full_backlog_times_out) {
 	struct server *server = server_start(SERVER_DEAF, NULL);
 	struct weir_client *client[64];

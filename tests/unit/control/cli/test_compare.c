@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: what it asks, and how the answer looks.
+// weirctl policy compare: its request, and the output for an answer.
 #include "compare.h"
 
 #include "show_lab.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain: what it sends, how it waits, what it says meanwhile, and how it ends.
+// weirctl backend drain: its request, its waiting, its progress output, and its end.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -47,7 +47,7 @@ TEST(without_wait_it_returns_at_once) {
 	server_stop(server);
 }
 
-// Each case: what weir-control tells in turn, and what comes of it.
+// Each case: the answers of weir-control in turn, and the result.
 TEST(wait_ends_as_the_drain_does) {
 	static const struct {
 		const char *shown;

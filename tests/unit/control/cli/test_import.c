@@ -275,7 +275,7 @@ static const struct refusal of_ipvs[] = {
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
 	{"TCP  192.0.2.1:80 wlc\n", 1, "\"TCP\" is not an option"},
 	{"", 0, "no virtual service"},
-	// The rules of Weir's configuration have the last word.
+	// Weir's own configuration rules are applied, too.
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1\n-A -t 224.0.0.1:80\n"
 	 "-a -t 224.0.0.1:80 -r 10.0.0.1\n",
 		3, "services[1].binds[0].address"},

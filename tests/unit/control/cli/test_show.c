@@ -108,7 +108,7 @@ TEST(lists_say_when_they_are_empty) {
 	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
 }
 
-// What a client has asked for is in the records, whatever it is.
+// A record shows the object that was requested, of any kind.
 TEST(audit_shows_who_and_escapes_what) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
@@ -250,7 +250,7 @@ static char *within(const char *json, uint32_t width) {
 	return text;
 }
 
-// What says nothing is left out, and then what can be spared best.
+// Columns without information are hidden, then the least important ones.
 TEST(backends_fit_the_terminal) {
 	static const char plain[] = "[" ROW("shop-front-1", ", \"refused\": 0, \"dropped\": 0") "]";
 	static const char full[] = "[" ROW("shop-front-1",
@@ -272,7 +272,7 @@ TEST(backends_fit_the_terminal) {
 	text = within(full, 120);
 	assert_non_null(strstr(text, "too narrow for DROPPED"));
 	free(text);
-	text = within(full, 10); // no less than what is needed to tell them apart
+	text = within(full, 10); // as many digits as distinguish them
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
 	assert_non_null(strstr(text, "too narrow for DROPPED, REFUSED, NEW, REPORT, ADDRESS, "
 				     "NEW-%, SINCE\n"));

@@ -58,7 +58,7 @@ TEST(one_service_in_full) {
 		"b-2      no            0\n");
 }
 
-// With a subset of their own workers are told apart; too many clients are not counted.
+// With subsets per worker, rows are distinguished by worker; too many clients are not counted.
 TEST(workers_and_nothing_counted) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
@@ -80,7 +80,8 @@ TEST(workers_and_nothing_counted) {
 		"     0  b-9      replacement  ready  healthy   b-2\n");
 }
 
-// When no backend is usable there is no least and no most, but it is said who has no clients.
+// Without a usable backend there is no minimum and maximum, but backends without clients are
+// listed.
 TEST(nobody_is_usable) {
 	expect_shown(weir_show_subsets, "web",
 		"[{\"service\": \"web\", \"panic\": true, \"subsets\": [{\"client\": 4, "
@@ -102,7 +103,7 @@ TEST(nobody_is_usable) {
 		"b-1      no            0\n");
 }
 
-// Of very many members an answer holds a part, and says so.
+// A part of many members is listed, with the number of the others.
 TEST(omitted_members_are_counted) {
 	expect_shown(weir_show_subsets, "web",
 		"[{\"service\": \"web\", \"subsets\": [{\"worker\": 0, \"client\": 4, \"members\": "

@@ -33,7 +33,7 @@ TEST(rates_are_per_second) {
 	assert_int_equal(number(rates, "workers", "flows"), 4);
 	assert_int_equal(number(rates, "drops", "tcp_flags"), 1); // 0.5, rounded
 	assert_int_equal(json_array_size(services), 2);
-	// Who was not there before has no rate yet.
+	// A new row has no rate yet.
 	assert_true(json_is_null(json_object_get(json_array_get(services, 0), "packets")));
 	assert_int_equal(
 		json_integer_value(json_object_get(json_array_get(services, 1), "packets")), 300);

@@ -99,7 +99,7 @@ TEST(drops_say_why_and_where_to_look) {
 		     "    service      none\n"
 		     "    dropped      tcp_flags: invalid TCP flags (none, SYN+FIN, SYN+RST, ...)\n"
 		     "                 see: weirctl stats show\n");
-	// One that met no pipeline, and a reason that this weirctl does not know.
+	// A packet that entered no pipeline, and a drop reason unknown to this weirctl.
 	expect_shown("{" RECEIVED "\"kind\": null, \"action\": \"drop\", \"reason\": \"moon\"}",
 		true, 0,
 		HEAD "    received     54 bytes on wan by worker 1, tables 812\n"

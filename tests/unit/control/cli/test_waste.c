@@ -116,7 +116,7 @@ TEST(no_reports_are_told) {
 	"{\"ok\": true, \"result\": {\"service\": \"web\", \"again_ms\": " #again \
 	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
 
-// The first answer says when all will have told; the second one is shown.
+// The first answer contains the time until all reports; the second answer is shown.
 TEST(agents_that_are_asked_first_are_waited_for) {
 	static const struct server_answer soon[] = {
 		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "

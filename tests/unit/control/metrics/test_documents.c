@@ -59,7 +59,7 @@ TEST(many_who_ask_at_once_are_one) {
 		pthread_join(threads[i], &right);
 		assert_non_null(right);
 	}
-	// Later it is asked again.
+	// Later a new request is sent.
 	for (uint64_t end = now_ms() + 15000;
 		!contains(documents, "\nweir_control_cpu_seconds_total 2\n");) {
 		assert_true(now_ms() < end);

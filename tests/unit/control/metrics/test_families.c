@@ -6,7 +6,7 @@
 #include "family_list.h"
 #include "test.h"
 
-// As metrics.show tells it, and shorter: members that are missing are left out.
+// A shortened reply to metrics.show: families of missing members are left out.
 static const char reply[] =
 	"{\"control\": {\"version\": \"9\", \"cpu_us\": 2500000, \"published\": true},"
 	" \"dataplane\": {\"tsc_hz\": 2000},"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For tests of datagrams: keys, and what docs/reference/agent-protocol.md says of them.
+// For tests of datagrams: keys, and the offsets in docs/reference/agent-protocol.md.
 #pragma once
 
 #include <sodium.h>
@@ -28,7 +28,7 @@ static const struct weir_agent_keys keys = {
 		},
 };
 
-// As one who has the key would send it.
+// As sent by an owner of the key.
 static inline void authenticate_again(uint8_t *bytes) {
 	crypto_auth(bytes + WEIR_AGENT_MAC_START, bytes, WEIR_AGENT_MAC_START, keys.key[0].secret);
 }

@@ -76,7 +76,7 @@ TEST(every_word_has_its_meaning) {
 TEST(each_class_stands_until_its_own_word) {
 	assert_int_equal(say("drain\n"), LAME_DUCK); // DRAIN
 	assert_int_equal(say("up\n"), LAME_DUCK); // DRAIN
-	assert_int_equal(say("20%\n"), NOTHING); // DRAIN, says nothing new
+	assert_int_equal(say("20%\n"), NOTHING); // DRAIN, nothing new
 	assert_int_equal(say("down\n"), DOWN); // DOWN
 	assert_int_equal(say("ready\n"), DOWN); // DOWN
 	assert_int_equal(say("up\n"), READY); // up
@@ -120,7 +120,7 @@ TEST(numbers_have_bounds) {
 		{"maxconn:5 maxconn:x\n", 0, "maxconn:x: not a number", 0},
 		{"maxconn:-1\n", 0, "maxconn:-1: not a number", 0},
 		{"inf%\n", 0, "unknown word inf%", 0},
-		{"one two\n", 0, "unknown word one", 0}, // the first is told
+		{"one two\n", 0, "unknown word one", 0}, // the first one is reported
 		{"\x1b[2J\n", 0, "unknown word ?[2J", 0},
 	};
 
@@ -144,7 +144,7 @@ TEST(description_goes_with_the_word_that_decides) {
 	assert_string_equal(report.why, "drain");
 	say("75% # hot\n");
 	assert_string_equal(report.why, "hot");
-	say("up#x\n"); // up#x is no word
+	say("up#x\n"); // up#x is not a word
 	assert_string_equal(report.why, "");
 	assert_string_equal(complaint, "unknown word up#x");
 	say("#\n");
@@ -179,7 +179,7 @@ TEST(long_lines_and_nuls) {
 	assert_int_equal(report.word, DOWN);
 }
 
-// What the document says of each word is what it does.
+// The document's description of each word matches the code.
 TEST(document_has_every_word) {
 	static const char *const words[] = {
 		"up", "down", "fail", "stopped", "ready", "drain", "maint"};

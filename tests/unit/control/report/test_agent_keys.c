@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The key file: what is read, and what is said when it is refused.
+// The key file: contents that are accepted, and the errors of others.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -178,7 +178,7 @@ TEST(owner_is_root_or_the_user) {
 			-EPERM);
 		return;
 	}
-	// Root's is fine for everybody, a user's for himself.
+	// A file of root is accepted for every user, a user's only for himself.
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, 4321, &lab->keys, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(chown(lab->file, 4321, 0), 0);
@@ -199,7 +199,7 @@ TEST(other_things_are_not_read) {
 		weir_agent_keys_read(lab->folder, 0, &lab->keys, lab->why, sizeof(lab->why)),
 		-EINVAL);
 	assert_non_null(strstr(lab->why, ": not a regular file"));
-	assert_int_equal(mkfifo(lab->file, 0600), 0); // and nobody waits for a writer
+	assert_int_equal(mkfifo(lab->file, 0600), 0); // opening does not wait for a writer
 	assert_int_equal(weir_agent_keys_read(lab->file, 0, &lab->keys, lab->why, sizeof(lab->why)),
 		-EINVAL);
 	assert_non_null(strstr(lab->why, ": not a regular file"));

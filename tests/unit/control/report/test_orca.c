@@ -60,7 +60,7 @@ TEST(fields_have_their_meanings) {
 	assert_true(report.utilization == 0.5);
 	assert_true(report.requests_per_second == 7);
 	assert_true(report.errors_per_second == 1.5);
-	// The later field, and what the application says, come first.
+	// The newer field, and the application's value, take precedence.
 	assert_int_equal(take(HEADER "TEXT rps=7,rps_fractional=7.25,application_utilization=0.75,"
 				     "cpu_utilization=0.5"),
 		1);
@@ -363,7 +363,7 @@ TEST(google_weight) {
 	}
 }
 
-// What the document says of each field is what it does.
+// The document's description of each field matches the code.
 TEST(document_has_every_field) {
 	static const char *const fields[] = {"application_utilization", "cpu_utilization",
 		"mem_utilization", "rps_fractional", "rps", "eps", "named_metrics.NAME",

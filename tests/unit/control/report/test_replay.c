@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replay windows: every number once, and nobody drives out a sender that is heard.
+// Replay windows: each number is accepted once, and no sender displaces an active one.
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ TEST(window_is_64_numbers) {
 	assert_int_equal(take(7, 1000 + WEIR_REPLAY_WINDOW - 1), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1000), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 1001), WEIR_REPLAY_LATE);
-	// Further: all before is forgotten, and too old.
+	// Further ahead: all earlier numbers are out of the window, and too old.
 	assert_int_equal(take(7, 1001 + 2 * WEIR_REPLAY_WINDOW), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1002 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 1001 + WEIR_REPLAY_WINDOW), WEIR_REPLAY_SEEN);
@@ -82,7 +82,7 @@ TEST(full_of_live_senders_takes_no_other) {
 	// A replayed datagram keeps sender 1 not a moment longer.
 	assert_int_equal(weir_replay_take(&replay, 1, 10, KEEP_MS, KEEP_MS), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
-	// Sender 2 is next, and is heard again.
+	// Sender 2 would be displaced next, and is active again.
 	assert_int_equal(weir_replay_take(&replay, 2, 11, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
 	assert_int_equal(
 		weir_replay_take(&replay, 1001, 1, KEEP_MS + 2, KEEP_MS), WEIR_REPLAY_FULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports: what cannot be is taken away, whoever said it.
+// Reports: invalid values are removed, from any source.
 #include <math.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ TEST(weight_is_that_of_the_report_or_the_configured_one) {
 	assert_true(weir_report_weight(&report, 100) == 100);
 	report.given = WEIR_REPORT(WEIGHT_PERCENT);
 	assert_true(weir_report_weight(&report, 100) == 50);
-	assert_true(weir_report_weight(&report, 1000) == 500); // no less than asked for
+	assert_true(weir_report_weight(&report, 1000) == 500); // not less than requested
 	report.weight_percent = 0;
 	assert_true(weir_report_weight(&report, 100) == 0);
 	report.weight_percent = 300;

@@ -247,7 +247,7 @@ TEST(every_other_length_is_refused) {
 	}
 }
 
-// Even if one who has the key signed it as that.
+// Even if an owner of the key signed it as that kind.
 TEST(no_kind_is_taken_for_another) {
 	struct weir_agent_probe probe;
 	struct weir_agent_answer answer;
