@@ -128,7 +128,7 @@ class Agent:
         return balancer
 
     def tell(self, balancer):
-        """Send the word unasked, once."""
+        """Send an unsolicited answer with the state, once."""
         self.sock.sendto(self.answer(balancer, unasked=True), balancer.address)
 
 
@@ -185,7 +185,7 @@ class Serving:
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
     def say(self, word, why=""):
-        """A new word, told to every balancer at once."""
+        """Announce a new state to every balancer at once."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
             self.agent.serial += 1

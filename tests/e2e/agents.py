@@ -22,7 +22,7 @@ class Agents:
 
     @staticmethod
     def configuration(lab):
-        """Write the key file; what the balancer's configuration says of it."""
+        """Write the key file; returns its part of the balancer's configuration."""
         path = os.path.join(lab.dir, "agent.keys")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640), "w",
                   encoding="ascii") as file:
@@ -52,7 +52,7 @@ class Agents:
             self.start(number)
 
     def wait_heard(self, numbers=None, service="web", timeout=20):
-        """Until the balancer has heard each of them."""
+        """Wait until the balancer has an answer from each of them."""
         names = {f"web-{number}" for number in numbers or self.lab.hosts}
 
         def heard():

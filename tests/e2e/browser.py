@@ -13,7 +13,7 @@ OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm
 
 
 class Browser:
-    """Whoever makes it kills its program, or removes the namespace."""
+    """The caller kills its program, or removes the namespace."""
 
     def __init__(self, namespace, folder):
         self.namespace = namespace

@@ -18,7 +18,7 @@ FIELDS = ("frame.comment", "frame.interface_name", "frame.len", "frame.cap_len",
           "frame.packet_flags_direction")
 INBOUND = 1
 
-# comment: its verdict; length: of the frame; data: what was captured of it
+# comment: its verdict; length: of the frame; data: the captured part of it
 Packet = namedtuple("Packet", "comment port length data")
 Ended = namedtuple("Ended", "status packets lost limited err")
 
@@ -44,7 +44,7 @@ class Weirctl:
         self.process.communicate()
 
     def wait_begun(self):
-        """Until its capture has begun, as the audit tells."""
+        """Wait until the audit list shows that its capture has begun."""
         wait_for("the capture to begin", lambda: any(
             (entry["command"], entry["pid"], entry["outcome"]) ==
             ("capture.start", self.process.pid, "done") for entry in self.lab.api("audit.show")))
@@ -98,7 +98,7 @@ class Capture(Weirctl):
 
 def packets(file):
     """What tshark reads, with the bytes that scapy reads; both must read all of it."""
-    logging.getLogger("scapy").setLevel(logging.ERROR)  # it wants line ends in comments
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # comments without line ends
     from scapy.utils import RawPcapNgReader  # takes half a second
     text = tshark(file)
     with contextlib.closing(RawPcapNgReader(file)) as reader:

@@ -269,7 +269,7 @@ class Download:
         self.exit = self.process.wait()
 
     def backend(self):
-        """Who serves it; known as soon as the answer's head is there."""
+        """The backend that serves it, from the head of the response."""
         def named():
             with open(self.head.name, "rb") as file:
                 return re.search(rb"X-Backend: (\S+)", file.read())

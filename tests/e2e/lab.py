@@ -154,7 +154,8 @@ class Lab:
                              net__ipv6__conf__default__accept_dad=0,
                              net__ipv6__conf__all__accept_dad=0,
                              net__ipv6__conf__default__accept_ra=0)
-        # An address of its own: else it is that of a port, and changes with them (stop_host).
+        # A separate address: otherwise the bridge has that of a port, and it changes with the ports
+        # (stop_host).
         net.ip("link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
                "forward_delay", "0", "mcast_snooping", "0")
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
@@ -332,7 +333,7 @@ class Lab:
         self.wait_for_program("control", lambda: self.api("version"), 10)
 
     def start_metrics(self, *options):
-        """weir-metrics at 127.0.0.1:9479 of the balancer, as a user who may only look."""
+        """weir-metrics at 127.0.0.1:9479 of the balancer, as a user with read access only."""
         self.program("metrics", self.lb, self.binary("weir-metrics"), "--run-dir", self.run_dir,
                      "--user", "daemon", "--group", "nogroup", *options)
         self.wait_for_program("metrics", lambda: "/metrics" in self.programs["metrics"].output(),
@@ -365,7 +366,7 @@ class Lab:
         wait_for("control to have published what it says", settled, timeout, 0.05)
 
     def all_usable(self):
-        """Every backend that is not drained gets new flows; else an AssertionError says which.
+        """Every backend that is not drained gets new flows; otherwise an AssertionError names it.
 
         With subsets, those of a service that are in none get none.
         """
@@ -383,7 +384,7 @@ class Lab:
         self.programs[f"nginx-{number}"].kill()
 
     def stop_host(self, number):
-        """The host of a backend is gone: nothing comes from it, not even a refusal."""
+        """The host of a backend is down: it sends nothing, not even a RST."""
         self.net.ip("link", "set", f"b{number}", "nomaster")
 
     def start_host(self, number):
@@ -413,7 +414,7 @@ class Lab:
         return json.loads(answer)
 
     def api(self, command, **arguments):
-        """Ask the control socket; return the result. An error answer is an AssertionError."""
+        """Send a request to the control socket; return the result, or raise AssertionError."""
         with contextlib.closing(self.api_connect()) as sock:
             answer = self.api_ask(sock, command, **arguments)
         assert answer.get("ok"), f"{command} {arguments}: {answer}"

@@ -116,7 +116,7 @@ class Attempts:
 
 
 def disturb(run_dir):
-    """Hold what locks there are to take, and connect as fast as it goes, 2,000 times and on."""
+    """Take every lock, and connect as fast as possible, at least 2,000 times."""
     for folder in (run_dir, run_dir + "/control"):
         for path in [folder, *glob.glob(folder + "/*")]:
             try:

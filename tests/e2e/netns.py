@@ -139,7 +139,7 @@ class Program:
                 ended_with_parent(signal.SIGKILL)
 
         with namespace.inside(), open(log, "ab") as file:
-            self.log_start = file.tell()  # it may hold what earlier runs wrote
+            self.log_start = file.tell()  # the log may have output of earlier runs
             self.process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
                 start_new_session=True, preexec_fn=prepare, env=env)

@@ -81,7 +81,7 @@ def select(patterns):
 
 @contextlib.contextmanager
 def deadline(seconds):
-    """A block that hangs is a failure, and its traceback tells where."""
+    """A block that hangs is a failure, and its traceback shows the place."""
     def expired(_number, _frame):
         raise TimeoutError(f"not done within {seconds} s")
     signal.signal(signal.SIGALRM, expired)
@@ -102,7 +102,7 @@ def run_one(item, build, place):
                     item.function(lab)
             except KeyboardInterrupt:
                 raise
-            except Exception as problem:  # reported while the lab still stands
+            except Exception as problem:  # reported while the lab still exists
                 return in_a_line(problem), traceback.format_exc() + lab.report()
     except netns.LabError as problem:
         return in_a_line(problem), traceback.format_exc()

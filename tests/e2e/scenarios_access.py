@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who may do what: sockets, run directory and processes, as members of the group see them."""
+"""Access rights: sockets, run directory and processes, for members of the group."""
 import json
 import os
 import stat
@@ -23,7 +23,7 @@ def as_member(lab, *command, groups=(), **options):
 
 
 def member(lab, *arguments):
-    """Start member.py; from its text, as the member may not be let into our folder."""
+    """Start member.py from its text, because the member may have no access to our directory."""
     with open(os.path.join(HERE, "member.py"), encoding="utf-8") as file:
         return as_member(lab, PYTHON, "-", *map(str, arguments), stdin=file)
 
@@ -57,7 +57,7 @@ def attempts(lab, control_pid):
 
 @scenario(services=[web()])
 def group_member_gets_nothing(lab):
-    """A hostile member of the group takes, replaces and changes nothing, and holds up nobody"""
+    """A hostile member of the group takes, replaces, changes and blocks nothing"""
     nobody = 65534
     expected = {".": (0, GROUP, 0o750), "dataplane.sock": (nobody, 0, 0o660),
                 "dataplane.lock": (0, 0, 0o600), "control": (nobody, GROUP, 0o750),
@@ -110,7 +110,7 @@ def members_attempts_are_in_the_audit(lab):
 
 
 def with_a_member_that_disturbs(lab):
-    """Both processes start, attach and answer while somebody connects all the time."""
+    """Both processes start, attach and answer while a client connects continuously."""
     with clients.Load(lab.client, VIP4) as load:
         load.wait_for_more(20)
         hostile = member(lab, lab.run_dir)
@@ -166,7 +166,7 @@ def run_dir_of_an_older_version_is_mended(lab):
 
 @scenario(start=False, services=[web()])
 def control_of_another_user_is_told_why(lab):
-    """The dataplane serves --control-user only; control says so, and what to do"""
+    """The dataplane serves --control-user only; control reports that, with the remedy"""
     lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
     lab.start_backends()
     lab.start_dataplane()

@@ -55,7 +55,7 @@ def agents(lab, numbers=(1,)):
 
 
 class Flows:
-    """New UDP flows, one datagram each, as fast as they go: who answered. Source ports come in turn:
+    """New UDP flows, one datagram each, as fast as possible: who answered. Source ports come in turn:
     one that came again soon would be a flow that is known."""
     ports = itertools.cycle(range(2000, 65000))
 
@@ -79,7 +79,7 @@ class Flows:
         with self.namespace.inside():
             while not self.over:
                 sock = socket.socket(self.family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-                with contextlib.suppress(OSError):  # in use: any other will do
+                with contextlib.suppress(OSError):  # in use: try the next port
                     sock.bind(("", next(self.ports)))
                 sock.connect(self.name)
                 flows[sock.fileno()] = sock
@@ -187,7 +187,7 @@ def full_accept_queue_keeps_new_flows_away(lab):
             one.wait_for_probe()
             time.sleep(0.05)
             assert gets_flows() == taken, (queue, taken)
-        # When all are so, new flows are served all the same.
+        # When all queues are full, new flows are still served.
         for each in served.values():
             with each.lock:
                 each.agent.values = {"accept_queue": 160, "accept_queue_limit": 160}
@@ -201,7 +201,7 @@ def full_accept_queue_keeps_new_flows_away(lab):
 
 @scenario(services=[unchecked(agent=AGENT), checked(agent=AGENT)], config=QUICK, start=False)
 def weir_agent_is_heard(lab):
-    """weir-agent itself: ready, lame duck by its command line, ready again, and gone"""
+    """weir-agent itself: ready, lame duck by its command line, ready again, and stopped"""
     with agents(lab, (2,)):
         directory = os.path.join(lab.dir, "weir-agent")
         options = ("--run-dir", directory)
@@ -214,7 +214,7 @@ def weir_agent_is_heard(lab):
                 return sh(lab.binary("weir-agent"), *words, *options)
 
         def told():
-            """What is asked for and told; nothing while the first answer is on its way."""
+            """The requested and reported fields; none while the first answer is in flight."""
             return lab.backend("web-1", "echo")["report"] or ()
 
         lab.wait_for_program("weir-agent", lambda: os.path.exists(

@@ -67,7 +67,7 @@ def ejected(lab, name):
 
 
 def ejected_for_failures(lab, name, timeout):
-    """Connect until the backend is ejected: then nobody meets it, and its flows stay."""
+    """Connect until the backend is ejected: then it gets no new flow, and its flows stay."""
     lost = 0
 
     def is_ejected():
@@ -121,7 +121,7 @@ def silent_backend_is_ejected(lab):
 
 @scenario(services=[lines()], config=QUICK)
 def backends_are_ejected_only_on_demand(lab):
-    """Without outlier_ejection a server that is stopped goes on getting flows, and costs nothing"""
+    """Without outlier_ejection a stopped server still gets flows, and ejection costs nothing"""
     lab.programs["server-3"].kill()
     assert try_to_connect(lab, 60, 2) >= 5
     wait_for("the errors to be counted",

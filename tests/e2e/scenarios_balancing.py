@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who gets a new flow, and that old flows stay where they are."""
+"""New flows get a backend by policy and weight; existing flows keep theirs."""
 import contextlib
 import json
 import signal
@@ -216,7 +216,7 @@ def tcp_client_of_a_dead_backend_is_told(lab):
 
 @scenario(services=[web()])
 def panic_uses_everybody(lab):
-    """Below the panic threshold all backends are used again, and show says so"""
+    """Below the panic threshold all backends are used again, and show reports it"""
     for number in (1, 2, 3):
         lab.kill_backend(number)
     wait_for("panic", lambda: lab.api("service.show", service="web")[0]["panic"], 5)

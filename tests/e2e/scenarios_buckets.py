@@ -20,9 +20,9 @@ HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
 EVEN = 1.2  # the busiest worker over the mean
-EVEN_READINGS = 5  # in a row, of other shares each
+EVEN_READINGS = 5  # consecutive readings, each with different shares
 UNCHANGED = ("flow_new", "flow_untracked")
-ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
+ROUND_ROBIN = {"name": "round-robin"}  # round robin gives a lost flow another backend
 SERVICES = [web(policy=ROUND_ROBIN), lines()]
 TWO = {"cores": [0, 1], "steal": False}
 FOUR = {"cores": [0, 1, 0, 1], "steal": False}
@@ -49,7 +49,7 @@ def establish(lab):
 
 
 def look_up(lab, flow):
-    """(worker, backend) of a flow of the flood, which there is. Asked again where it is not found: a
+    """(worker, backend) of an existing flow of the flood. Repeated if it is not found: a
     worker has no CPU, or its bucket moves between the answers of two."""
     source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
 
@@ -192,12 +192,12 @@ def bucket_moves_survive_kills(lab):
     wait_for("everything forwarded", lambda: all_accounted_for(lab), 10)
     counts, before_all = [total(lab, name) for name in UNCHANGED], lost(lab)
     for _ in range(KILLS):
-        flows = hot_flows(lab, 0)  # which receives and passes on all packets as well
+        flows = hot_flows(lab, 0)  # worker 0 also receives and passes on all packets
         assert all(where.setdefault(flow, backend) == backend for flow, backend in flows.items())
         before = total(lab, "buckets_taken")
         with skewed_traffic(lab, flows, GENTLE):
             wait_for("buckets to move", lambda b=before: total(lab, "buckets_taken") > b, 30, 0.001)
-            time.sleep(chance.choice((0, 0.005, 0.02)))  # when it is killed, no condition
+            time.sleep(chance.choice((0, 0.005, 0.02)))  # a random moment for the kill
             moved_by_killed += total(lab, "buckets_taken") - before
             lab.programs["control"].kill()
             lab.start_control()

@@ -89,7 +89,7 @@ def capture_shows_why_packets_are_dropped(lab):
 
 @scenario(services=[web()])
 def capture_ends_with_who_asked(lab):
-    """a client that is gone, and a control process that was killed, leave no capture behind"""
+    """a client that disconnects, and a control process that is killed, leave no capture behind"""
     capture = Capture(lab)
     other = lab.api_connect()
     answer = lab.api_ask(other, "capture.start")

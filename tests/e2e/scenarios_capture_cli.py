@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture and trace beside real traffic: files agree with counters and with the wire, and
-nobody is disturbed."""
+"""weirctl capture and trace with real traffic: files agree with counters and with the wire, and
+traffic is not disturbed."""
 import json
 import os
 import re
@@ -198,7 +198,7 @@ def capture_ends_by_itself(lab):
 
 @scenario(services=[web()])
 def capture_tells_which_process_is_gone(lab):
-    """weirctl, weir-control and weir-dataplane killed during a capture: told, and the next works"""
+    """weirctl, weir-control and weir-dataplane killed in a capture: reported, and the next works"""
     with clients.Load(lab.client, VIP4, pause=0.05) as load:
         with Capture(lab, "--service", "web") as capture:
             capture.wait_for(20)
@@ -244,7 +244,7 @@ def whole_file(capture):
 
 @scenario(services=[web()])
 def one_capture_at_a_time(lab):
-    """A second capture is refused by the name of the first; who may only look gets none"""
+    """A second capture is refused, with the name of the first; read access is not enough"""
     with Capture(lab, "--service", "web") as capture:
         status, _, err = lab.weirctl("capture", "start", lab.dir + "/second", check=False)
         assert status == 1 and "user 0 captures packets already" in err, err
@@ -264,7 +264,7 @@ def one_capture_at_a_time(lab):
 
 @scenario(services=[web()], alone=True)
 def capture_of_everything_disturbs_nobody(lab):
-    """wrk beside a capture of all its packets: no failed request, and what is left out is told"""
+    """wrk during a capture of all its packets: no failed request, and lost packets are counted"""
     drops = lab.drops()
     for rate in ("1000", "1000000"):
         with Capture(lab, "--service", "web", "--rate", rate) as capture:
@@ -284,7 +284,7 @@ def capture_of_everything_disturbs_nobody(lab):
 
 # --- trace --------------------------------------------------------------------------------------
 
-PORT, PORT6 = 40123, 40124  # of the client; one that was used waits for a minute
+PORT, PORT6 = 40123, 40124  # client ports; a used one stays in TIME_WAIT for a minute
 
 
 def curl_from_the_port(lab, vip):

@@ -48,7 +48,7 @@ def expect(lab, service_name, *states):
     checked("beside", 9004, check={"type": "tcp", "port": 8443},
             agent_check={"port": 9777, "interval_ms": 300, "timeout_ms": 300})])
 def checks_of_every_type(lab):
-    """HTTPS, gRPC and agent-check: healthy, what the backend says, and refusing when it is gone"""
+    """HTTPS, gRPC and agent-check: healthy, the announced state, and refusing when it stops"""
     folder = [start_servers(lab, number) for number in (1, 2)][0]
     lab.start()
     for name in ("tls", "rpc", "line", "beside"):

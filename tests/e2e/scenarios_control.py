@@ -101,7 +101,7 @@ def control_may_start_first(lab):
 
 @scenario(services=[web()])
 def second_control_is_refused(lab):
-    """A second control process ends with a clear word; the first is not disturbed"""
+    """A second control process ends with a clear message; the first is not disturbed"""
     first = lab.programs["control"]
     second = lab.program("control-2", lab.lb, lab.binary("weir-control"), "--config",
                          lab.config_path, "--run-dir", lab.run_dir, *lab.control_options)
@@ -114,7 +114,7 @@ def second_control_is_refused(lab):
 
 @scenario(services=[web()])
 def second_dataplane_is_refused(lab):
-    """A second dataplane in the same run directory ends with a clear word"""
+    """A second dataplane in the same run directory ends with a clear message"""
     second = lab.program("dataplane-2", lab.lb, lab.binary("weir-dataplane"), "--config",
                          lab.config_path, "--run-dir", lab.run_dir, *lab.dataplane_options)
     wait_for("the second dataplane to end", lambda: not second.alive(), 20)
@@ -125,7 +125,7 @@ def second_dataplane_is_refused(lab):
 
 @scenario(short=True, services=[web()])
 def both_end_on_sigterm(lab):
-    """SIGTERM ends both with status 0; sockets and the XDP program are gone"""
+    """SIGTERM ends both with status 0; sockets and the XDP program are removed"""
     def xdp():
         return "xdp" in lab.lb.ip("link", "show", "dev", "lb0")
     assert xdp(), "no XDP program on lb0 while the dataplane runs"
@@ -162,7 +162,7 @@ def health_lost_and_back_keeps_flows(lab):
 
 
 def compare_form(documented, real, path):
-    """Both have the same keys and types. null says nothing, neither does an empty list."""
+    """Both have the same keys and types. null and empty lists are not compared."""
     if documented is None or real is None:
         return
     if path.endswith((".settings", ".subset", ".drops", ".changes[]", ".report", ".xstats")):  # some of the keys
@@ -203,7 +203,7 @@ def answers_have_the_documented_form(lab):
     lab.write_config()
     paths = sorted(glob.glob(ROOT + "/tests/unit/control/cli/answers/*.json"))
     assert len(paths) > 15, paths
-    with contextlib.closing(lab.api_connect()) as sock:  # one, since a capture ends with its connection
+    with contextlib.closing(lab.api_connect()) as sock:  # a capture ends with its connection
         begun = lab.api_ask(sock, "capture.start")
         arguments["capture.read"] = arguments["capture.stop"] = {
             "capture": begun["result"]["capture"]}
@@ -236,7 +236,7 @@ def write_in_turns(lab, writer, done):
 
 @scenario(services=[web(), lines()])
 def concurrent_writers_lose_no_change(lab):
-    """Eight clients of the control socket change weights at once, beside reloads: all take effect"""
+    """Eight clients of the control socket change weights at once, during reloads: all take effect"""
     done = []
     threads = [threading.Thread(target=write_in_turns, args=(lab, writer, done))
                for writer in range(WRITERS)]

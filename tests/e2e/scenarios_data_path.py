@@ -89,7 +89,7 @@ def data_path_checks_find_lost_vips(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_without_a_result_change_nothing(lab):
-    """A VIP of the balancer's own, a device that is gone: the states stay, and the details say why"""
+    """A local VIP, or a removed device: the states stay, and the details show the reason"""
     start(lab, OPTION)
     lab.lb.ip("addr", "add", VIP4 + "/32", "dev", "lo")
     wait_for("no result", lambda: detail(lab, "web", 1)["ok"] is None)

@@ -48,7 +48,7 @@ def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
 
 
 def cure(lab, finding, namespace=None):
-    """Run the command where it says: on the balancer, or behind "ssh ADDRESS" on that backend."""
+    """Run the command on the balancer, or after "ssh ADDRESS" on that backend."""
     command, namespace = finding["cure"], namespace or lab.lb
     there = re.match(r"ssh \S*?1(\d) (.*)", command)
     if there:
@@ -184,7 +184,7 @@ def doctor_finds_what_is_wrong_with_a_backend(lab):
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
     assert status == 0 and not bad, bad
 
-    # As systems that get it by DHCP have it.
+    # As on systems that get the MTU by DHCP.
     inside(b1, "bash", "-ec", "route=$(ip route show default); ip route add $route metric 100; "
            "ip route del $route metric 0")
     for check, subject, level, *broken in (

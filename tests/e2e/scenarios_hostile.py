@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forged packets beside flows and clients that are real.
+"""Forged packets together with real flows and clients.
 
 WEIR_FLOOD_SECONDS sets how long each flood lasts (default 2).
 """
@@ -19,7 +19,7 @@ CONNECTIONS = 16  # of wrk
 # Room for the flows in addition to the quarter for half-open ones: in a full table idle flows are
 # evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
-ROUND_ROBIN = {"name": "round-robin"}  # a flow that is lost goes elsewhere
+ROUND_ROBIN = {"name": "round-robin"}  # round robin gives a lost flow another backend
 FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")
 
 
@@ -126,7 +126,7 @@ def check_wrk(text):
 @scenario(services=[web(policy=ROUND_ROBIN), echo(policy=ROUND_ROBIN)], config=TABLE, alone=True,
           seconds=180 + 2 * SECONDS * len(FORGED))
 def forged_packets_cost_no_flow_and_no_request(lab):
-    """100,000 flows and wrk beside floods of each kind: no flow lost, no request failed"""
+    """100,000 flows and wrk during floods of each kind: no flow lost, no request failed"""
     establish(lab)
     check_flows(lab)
     resident = resident_kib(lab)

@@ -63,7 +63,7 @@ def find_word(packets):
 
 
 def heard(packets, serial):
-    """When the first probe says so; None when none does."""
+    """Time of the first probe that acknowledges it; None without one."""
     probes = ((packet.at, fields_of(packet, PROBE, PROBE_FIELDS)) for packet in packets)
     return next((at for at, probe in probes if probe and probe[6] == serial), None)
 
@@ -157,7 +157,7 @@ class Pond:
             here = stack.enter_context(Tap(lab.lb, "lb0"))
             if flows:
                 stack.enter_context(flows)
-            time.sleep(random.uniform(0.1, 0.2))  # at any time between what control does by a clock
+            time.sleep(random.uniform(0.1, 0.2))  # a random phase relative to control's timers
             with lab.namespaces["b1"].inside():
                 duck = subprocess.Popen(self.command("lame-duck", "--interval", "1s"),
                                         stdout=subprocess.DEVNULL)
@@ -196,7 +196,7 @@ def row(name, values):
 @scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=180 + 20 * TRIALS,
           hosts=2)
 def lame_duck_reaches_new_flows_at_once(lab):
-    """From weir-agent's word to the last new flow: within two round trips and a publication"""
+    """From weir-agent's notice to the last new flow: within two round trips and a publication"""
     pond = Pond(lab)
     for name in PORTS:
         for busy in (False, True):

@@ -111,7 +111,7 @@ def many_binds(services):
 
 @scenario()
 def binds_beyond_the_vip_map_are_told(lab):
-    """A reload with more binds than AF_XDP's VIP map holds: weirctl says so; the others work"""
+    """A reload with more binds than AF_XDP's VIP map holds: weirctl reports it; the others work"""
     lab.extra = {"instance": {"hash_seed": "0x0123456789abcdef"}}
 
     def reload(services, status):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-metrics: what Prometheus reads, beside what clients and servers have seen."""
+"""weir-metrics: the values for Prometheus, compared with those of clients and servers."""
 import collections
 import contextlib
 import os
@@ -73,7 +73,7 @@ def promtool(command, text):
 
 
 def age_out(lab):
-    """Until a scrape asks weir-control again."""
+    """Wait until a scrape queries weir-control again."""
     before = value(parse(scrape(lab)[1]), "weir_metrics_timestamp_seconds")
     wait_for("new figures", lambda: value(parse(scrape(lab)[1]),
                                           "weir_metrics_timestamp_seconds") > before, 15, 0.2)
@@ -128,7 +128,7 @@ def metrics_are_what_clients_and_servers_saw(lab):
             for what in ("busy", "idle")]
     passed = value(after, "weir_metrics_timestamp_seconds") \
         - value(before, "weir_metrics_timestamp_seconds")
-    assert 0 < sum(busy) < 2 * passed, (busy, passed)  # it yields in between
+    assert 0 < sum(busy) < 2 * passed, (busy, passed)  # both processes yield the CPU in between
     assert value(after, "node_ipvs_connections_total") \
         - value(before, "node_ipvs_connections_total") == 100
     labels = {dict(key)["remote_address"] for key in after["node_ipvs_backend_weight"]
@@ -171,7 +171,7 @@ def status_of(lab, *lines_, **more):
 
 
 def check_names(lab):
-    """Only under names that nobody else can point here."""
+    """Only under names that no other site can point here."""
     for host in ("127.0.0.1", "localhost:9479", "LOCALHOST", "[::1]:9479", "10.0.0.2:1",
                  "lb.example.net:9479", "LB.example.NET"):
         assert status_of(lab, host=host) == 200, host
@@ -269,7 +269,7 @@ def checks(lab, sock):
 
 
 def observe(lab, sock, seconds):
-    """The longest that `version` took, asked over and over; health checks per second meanwhile."""
+    """The maximum latency of repeated `version` requests; health checks per second meanwhile."""
     worst, start, before = 0, time.monotonic(), checks(lab, sock)
     while (began := time.monotonic()) < start + seconds:
         lab.api_ask(sock, "version")
@@ -320,7 +320,7 @@ def metrics_of_10000_backends_disturb_nobody(lab):
         beside, paced = observe(lab, sock, 5)
         assert scraper.alive(), scraper.output()
         scraper.kill()
-    head = scrape(lab)[1][:4096]  # has the time
+    head = scrape(lab)[1][:4096]  # the timestamp is at its start
     used = cpu_seconds(lab, "metrics")
     wait_for("new figures", lambda: scrape(lab)[1][:4096] != head, 15, 1)
     used = cpu_seconds(lab, "metrics") - used

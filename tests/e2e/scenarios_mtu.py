@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What routers tell: path MTU, redirects; and datagrams in fragments."""
+"""Messages of routers: path MTU, redirects; and datagrams in fragments."""
 import contextlib
 import os
 import socket
@@ -118,7 +118,7 @@ def send_error(lab, source, backend, mtu):
 
 @contextlib.contextmanager
 def flood_of_errors(lab, errors, per_second=4000):
-    """Send ICMP errors to the balancer, one after the other, beside what is done meanwhile."""
+    """Send ICMP errors to the balancer continuously, while other code runs."""
     end = threading.Event()
 
     def send():
@@ -151,7 +151,7 @@ def forged_path_mtu_is_bounded(lab):
     for vip in (VIP4, VIP6):
         assert clients.send_file(lab.client, vip, lab.dir + "/upload", timeout=10) \
             == ("web-2", 1 << 20, digest), vip
-    with icmp_socket(lab) as sock:  # the smaller one counts, whatever comes behind it
+    with icmp_socket(lab) as sock:  # the smaller MTU applies, whatever the data after the header
         for mtu in (1300, 1450, 1400):
             sock.sendto(error4("10.0.0.2", "10.0.0.14", mtu), ("10.0.0.2", 0))
     wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
@@ -168,7 +168,7 @@ def forged_path_mtu_is_bounded(lab):
 @scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},
                          {"name": "web-2", "address": "2001:db8:a::12"}])])
 def path_mtu_is_learnt_in_a_flood_of_errors(lab):
-    """A router's errors arrive beside thousands a second about other things"""
+    """A router's errors are processed among thousands of unrelated ones per second"""
     errors = [error4("10.0.0.2", "10.0.0.99", 1300), error4("10.0.0.2", "10.0.0.12", 0, 3, 17)]
     log = lab.programs["control"].output
     with flood_of_errors(lab, errors):

@@ -52,7 +52,7 @@ def service_times_ms(lab):
 
 
 def measured(lab, servers, count, at_once=CLIENTS):
-    """Make `count` requests. Who got how many: weirctl, servers and clients must agree."""
+    """Make `count` requests. Counts per backend: weirctl, servers and clients must agree."""
     flows, accepted = counts(lab), servers.accepted()
     with Work(lab.client, at_once, count) as load:
         load.join()
@@ -63,7 +63,7 @@ def measured(lab, servers, count, at_once=CLIENTS):
 
 
 def warm_up(lab, servers, count=200):
-    """Until control knows each backend's service time."""
+    """Wait until control has each backend's service time."""
     def known():
         measured(lab, servers, count)
         return all(service_times_ms(lab).values())
@@ -123,7 +123,7 @@ def weight_over_cost(load):
 
 
 def as_weirctl_says(lab, load):
-    """The shares that `weirctl service show` says the policy aims at, and those of all flows."""
+    """The target shares in `weirctl service show`, and the shares of all flows."""
     near(load.served(), shares(lab, "effective_share_percent"), 1.7)
     achieved = shares(lab, "achieved_share_percent")
     assert 99 < sum(achieved.values()) < 101, achieved
@@ -251,7 +251,7 @@ def least_loaded_avoids_a_stuck_server(lab):
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
-        # The answer counts what came before: a client may get stuck before the next question.
+        # The server answers with its count so far; read it before any client gets stuck.
         before = servers.tell(SINKHOLE, "stuck")
         accepted = servers.accepted()
         accepted[SINKHOLE] = before

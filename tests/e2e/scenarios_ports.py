@@ -121,7 +121,8 @@ def start_with_tap(lab, queues=1):
         lab.default_route(lab.lb, "10.0.0.1", "2001:db8:a::1")
 
     def attach():
-        # The kernel's end begins with the MAC address of DPDK's; a bridge would keep such frames.
+        # The kernel's end of the tap has the MAC address of DPDK's end; a bridge would not forward
+        # frames to it.
         lab.lb.ip("link", "set", "tap0", "address", "02:00:00:00:00:b1", "master", "br1", "up")
 
     start_with_static_gateway(lab, f"net_tap0,iface=tap0,mac={STATIC_MAC}", bridge, attach)
@@ -228,7 +229,7 @@ def interface_down_and_replaced(lab):
 
 @scenario(services=[upload()])
 def lowered_mtu_of_an_interface_is_told(lab):
-    """Another program lowers the MTU of lb0: what does not fit is lost, and the log says why"""
+    """Another program lowers the MTU of lb0: longer packets are lost, and the log has the reason"""
     def log():
         return lab.programs["dataplane"].output()
     said = ("port wan: the MTU of interface lb0 was lowered to 1500, longer packets are lost: "
@@ -277,7 +278,7 @@ def loss_at_the_wire_is_counted(lab):
     except AssertionError as error:
         raise AssertionError(f"{missing()} of {sent} in no counter: {received_and_lost(lab)}, "
                              f"before {before[:2]}") from error
-    sock.close()  # not earlier: it would refuse the answers, in packets to the VIP
+    sock.close()  # not earlier: the kernel would send errors for the replies, to the VIP
     _, lost, port = received_and_lost(lab)
     assert lost - before[1] > 500, port
     _, out, _ = lab.weirctl("port", "show", port["name"])
@@ -333,7 +334,7 @@ def wide(**more):
 
 @scenario(services=[wide()])
 def closed_ports_of_a_wide_range(lab):
-    """The ports beside a range of 63,001 reach the kernel; with closed_ports they are refused"""
+    """Packets to ports outside a range of 63,001 reach the kernel; closed_ports refuses them"""
     for vip, bits in ((VIP4, "32"), (VIP6, "128")):
         lab.lb.ip("addr", "add", f"{vip}/{bits}", "dev", "lo",
                   *(["nodad"] if ":" in vip else []))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real Prometheus beside the balancer: what it makes of weir-metrics, of the alert rules and of the
+"""A real Prometheus next to the balancer: how it evaluates weir-metrics, the alert rules and the
 queries of the dashboard."""
 import http.client
 import json

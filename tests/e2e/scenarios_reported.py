@@ -123,14 +123,14 @@ def half_the_cpu_gets_half_the_flows(lab):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_as_many_flows_by_turns(lab):
-    """Round robin beside it: equal shares, and the slower one twice as busy"""
+    """Round robin in comparison: equal shares, and the slower one twice as busy"""
     half_cpu(lab, {"name": "round-robin"}, 2,
              lambda w: close(w.ratio, 1, 0.05) and w.used[1] > 1.5 * w.used[0])
 
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_is_not_seen_by_load(lab):
-    """Least loaded beside it: with a request or none at each of them it is no better than turns"""
+    """Least loaded in comparison: with at most one request per backend it is no better than turns"""
     half_cpu(lab, {"name": "least-loaded"}, 2,
              lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
 
@@ -144,7 +144,7 @@ def half_the_cpu_is_as_busy_with_balanced_weights(lab):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_fewer_flows_by_prequal(lab):
-    """Prequal, by what agents tell of open connections and latency: the slower one gets fewer flows"""
+    """Prequal, by reports of open connections and latency: fewer flows for the slower one"""
     half_cpu(lab, {"name": "prequal"}, 5, lambda w: w.ratio > 1.3)
 
 
@@ -179,7 +179,7 @@ def weights(lab):
 
 
 def ghz_tenths(lab, name):
-    """What one CPU is worth: the speed that its agent tells."""
+    """The capacity of one CPU: the speed that its agent reports."""
     return lab.backend(name, "work")["report"]["cpu_mhz"] / 100
 
 

@@ -73,7 +73,7 @@ def wrk(lab):
     (requests, errors)."""
     program = lab.program("wrk", lab.client, "wrk", "-t1", "-c8", "-d300s", "--timeout", "10s",
                           "-H", "Connection: close", f"http://{VIP4}/")
-    # It ends with its figures at SIGINT, once it has begun.
+    # On SIGINT wrk prints its results, but only after its start.
     wait_for("wrk to begin", lambda: sum(b["new_flows"] for b in lab.backends()) > 100, 10)
 
     def end():

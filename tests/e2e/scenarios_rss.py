@@ -20,13 +20,13 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
 WITHIN = 2.0  # seconds, until the load is even
-WITHIN_SHARED = 60.0  # where workers look busy while another one has their CPU
-TX_NS = 10_000  # that a worker needs for a packet: what a system call for each would take
+WITHIN_SHARED = 60.0  # where another task on its CPU makes a worker look busy
+TX_NS = 10_000  # time of a packet in a worker: that of a system call for each
 PER_SECOND = 10_000
-FEW = 50  # packets: neighbours look for each other
+FEW = 50  # few packets: neighbour discovery
 WINDOW = 0.25  # seconds over which shares of the workers are taken
-FEW_HOT = 2  # flows of each worker: packets of one come faster than a queue pauses
-PAUSE_US = 500  # of a transmit queue, while the others go on
+FEW_HOT = 2  # flows of each worker: with one, packets would arrive faster than a queue pauses
+PAUSE_US = 500  # pause of a transmit queue, while the others continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
 
 
@@ -129,7 +129,7 @@ def spread(lab, hot, within):
     assert len({worker for worker, _ in where.values()}) == len(lab.workers["cores"]), where
     assert {flow: backend for flow, (_, backend) in where.items()} == flows, (where, flows)
     assert [total(lab, name) for name in UNCHANGED] == counts, "flows were lost"
-    # A worker that has all may have too much.
+    # A worker with all flows may be overloaded.
     check_faults(nic, nic["missed"] + sum(lost(lab).values()))
     print(f"packets of workers {before}, after {seconds:.1f} s {after}; "
           f"{total(lab, 'buckets_taken')} buckets moved, {nic['updates']} changes of the table, "
@@ -156,7 +156,7 @@ STEALING4 = {"cores": [0, 1, 0, 1], "steal": True}
 
 
 class Streams:
-    """Connections that ask without a pause; each answer has the number of its question."""
+    """Connections with requests without a pause; each response has the number of its request."""
 
     def __init__(self, lab, count):
         self.lines = [Line(lab.client, VIP4) for _ in range(count)]
@@ -189,7 +189,7 @@ class Streams:
 
 
 def forced(lab):
-    """The number of buckets taken by now, as force_moves says."""
+    """The number of buckets taken so far, by the output of force_moves."""
     said = lab.programs["force_moves"].output().split()
     return int(said[-1]) if said else 0
 
@@ -260,11 +260,11 @@ def rss_moves_keep_order_between_queues(lab):
     moves_under_load(lab, FEW_HOT, PAUSE_US)
 
 
-# --- devices that do not -----------------------------------------------------------------------
+# --- devices without support -------------------------------------------------------------------
 
 @scenario(start=False, workers=STEALING2, alone=True, services=SERVICES)
 def rss_table_that_is_refused(lab):
-    """The device refuses to change its table: the log says so, and workers pass packets on"""
+    """The device refuses to change its table: it is logged, and workers pass packets on"""
     nic = start(lab)
     establish(lab)
     flows = hot_flows(lab, 1)
@@ -284,7 +284,7 @@ def rss_table_that_is_refused(lab):
 
 @scenario(start=False, workers=STEALING2, services=SERVICES)
 def rss_table_that_cannot_be_set(lab):
-    """Without a table of queues to set, flows stay with the queues, and worker show says why"""
+    """Without a table of queues to set, flows stay with the queues, and worker show has the reason"""
     nic = RssNic(lab)
     nic["refuses"] = 1
     lab.start()

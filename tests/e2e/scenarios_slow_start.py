@@ -23,7 +23,7 @@ def ramped(names, policy="weighted-round-robin"):
 
 
 def start(lab):
-    """The servers first: they are checked. Until those who came together have their whole share."""
+    """Start the servers first, for their checks; wait until initial backends have full shares."""
     lab.start_backends()
     servers = Servers(lab, (20, 20, 20, 20))
     lab.start_dataplane()
@@ -74,7 +74,7 @@ def check_ramp(load, since, name):
 
 @scenario(services=[ramped(OTHERS)], pair=True, start=False)
 def slow_start_gives_a_growing_part_to_a_backend_that_a_reload_adds(lab):
-    """A backend that a reload adds gets the part of its share that the ramp says, each second"""
+    """A backend that a reload adds gets the part of its share given by the ramp, each second"""
     start(lab)
     with Steady(lab.client, PER_SECOND) as load:
         load.wait_for_more(PER_SECOND)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Connections that wait at a backend whose accept queue is full: they go to another one, and none is
-served twice, whoever dies meanwhile."""
+served twice, whichever process dies meanwhile."""
 import collections
 import contextlib
 import itertools
@@ -100,7 +100,7 @@ class Client:
         self.retransmits = None
 
     def tell(self):
-        """It is connected, or was refused: say who we are."""
+        """It is connected, or was refused: send our number."""
         error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self.error = os.strerror(error)
@@ -143,7 +143,7 @@ class Clients:
             self.poll.register(sock, select.EPOLLOUT)
 
     def run(self, seconds, until=None):
-        """Let them go on for so long, or until(self)."""
+        """Let them continue for this time, or until(self)."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self.open and not (until and until(self)):
             for fd, _ in self.poll.poll(min(left, 0.05)):
@@ -185,7 +185,7 @@ def figures(clients):
 
 
 def check_served_once(lab, clients):
-    """Each client that got an answer was served, and nobody twice."""
+    """Each client that got an answer was served, and none twice."""
     counts = served(lab)
     twice = {number: n for number, n in counts.items() if n > 1}
     assert not twice, f"served twice: {twice}"
@@ -200,12 +200,12 @@ def crowd(lab, seconds, until=Clients.all_connected, vips=(VIP4,)):
 
 
 def wait_for_report(lab):
-    """What comes now comes before control hears that a queue is full, and gives it no more flows."""
+    """Connections made now arrive before control stops new flows on a report of a full queue."""
     wait_for("a fresh report", lambda: lab.backend("web-1", "ids")["report"]["age_ms"] < 100, 10, 0.01)
 
 
 def release(lab, clients, seconds=20):
-    """Let the server go on: everybody is answered who still waits."""
+    """Continue the server: every waiting client gets its answer."""
     lab.programs["ids-1"].signal(signal.SIGCONT)
     clients.run(seconds)
     wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
@@ -213,7 +213,7 @@ def release(lab, clients, seconds=20):
 
 @scenario(services=[ids(agent=SELDOM)], start=False, pair=True)
 def stopped_server_keeps_nobody_waiting(lab):
-    """A full accept queue beside idle backends: time to connect with stealing off and on"""
+    """A full accept queue with idle backends: time to connect with stealing off and on"""
     with serving(lab):
         # The queue holds one more than the backlog. Of the others, some are half-open, or connected
         # in the client's view only; the rest waits as long as the server is stopped.
@@ -262,7 +262,7 @@ def unreachable(lab, number):
 
 @scenario(services=[ids()], start=False, pair=True)
 def unheard_server_keeps_nobody_waiting(lab):
-    """A server whose accept queue has room, and whose clients do not hear it: they go to others"""
+    """A server whose accept queue has room, but whose SYN+ACKs are lost: clients move to others"""
     with serving(lab):
         with unreachable(lab, 1):
             off = Clients(lab.client, 160, 0.04).run(4, Clients.all_connected)
@@ -324,7 +324,7 @@ def steals_by_two_workers_of_both_families(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def steals_survive_kills(lab):
-    """Agent and control are killed while connections are stolen: nobody is served twice"""
+    """Agent and control are killed while connections are stolen: no client is served twice"""
     chance, moved = random.Random(4711), 0
     with serving(lab):
         for turn in range(8):
@@ -352,7 +352,7 @@ def steals_survive_kills(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=300)
 def steals_survive_stops(lab):
-    """Agent, control and dataplane stand still for a while in between: nobody is served twice"""
+    """Agent, control and dataplane are stopped for a while in between: no client is served twice"""
     chance, moved = random.Random(4712), 0
     with serving(lab):
         for turn in range(9):
@@ -375,7 +375,7 @@ def steals_survive_stops(lab):
 
 
 class Liar:
-    """The agent of the stopped server: says that its queue is full, and answers as `mode` says."""
+    """The agent of the stopped server: reports a full queue, and answers according to `mode`."""
     NOTHING, RUNNING = 1, 3
 
     def __init__(self, lab, serving_agent):
@@ -419,7 +419,7 @@ def steal_counts(lab):
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
 def steals_take_one_true_answer(lab):
-    """Late, repeated and wrong confirms, and a control that dies in between, move nobody twice"""
+    """Late, repeated and wrong confirms, and a control that dies in between, move no flow twice"""
     for number in NUMBERS:
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)

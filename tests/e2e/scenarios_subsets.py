@@ -14,7 +14,7 @@ SECOND_OF_TWO = {"instance": {"name": "lb-1", "client_id": 1, "clients": 2}}
 
 
 def shown(lab, name):
-    """What `weirctl subset show NAME` says, as JSON."""
+    """The output of `weirctl subset show NAME`, as JSON."""
     return json.loads(lab.weirctl("subset", "show", name, "--json")[1])[0]
 
 
@@ -25,7 +25,7 @@ def members(lab, name="web"):
 
 
 def served(lab, count=120):
-    """Who answers new connections."""
+    """The backends that answer new connections."""
     result = clients.curl_batch(lab.client, VIP4, count)
     assert result.ok == count, result.errors[:5]
     return set(result.served)
@@ -106,7 +106,7 @@ def subset_changes_with_a_reload(lab):
           services=[lines(SIX, subset={"algorithm": "deterministic", "size": 1,
                                        "client": "worker"})])
 def subset_of_each_worker(lab):
-    """Two workers with subsets of one backend each: flows go to these two, as weirctl says"""
+    """Two workers with subsets of one backend each: flows go to these two, as weirctl shows"""
     subsets = shown(lab, "lines")["subsets"]
     used = {subset["worker"]: subset["members"][0]["backend"] for subset in subsets}
     assert len(subsets) == 2 and len(set(used.values())) == 2, subsets

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""DPDK's telemetry socket (weir-dataplane --telemetry), asked by dpdk-telemetry.py."""
+"""DPDK's telemetry socket (weir-dataplane --telemetry), queried by dpdk-telemetry.py."""
 import json
 import os
 import re
@@ -33,7 +33,7 @@ def ask(prefix, *commands):
 
 
 def idle_part(prefix):
-    """A function that tells the idle part of the cycles since the last call."""
+    """A function that returns the idle part of the cycles since the last call."""
     last = {}
 
     def part():
@@ -47,7 +47,7 @@ def idle_part(prefix):
 
 @scenario(start=False, services=[web()])
 def telemetry_tells_busy_from_polling(lab):
-    """dpdk-telemetry.py sees what weirctl sees; only root may ask; the socket ends with its process"""
+    """dpdk-telemetry.py agrees with weirctl; only root may query; the socket ends with it"""
     lab.dataplane_options = (*lab.dataplane_options, "--telemetry")
     lab.start()
     prefix = prefix_of(lab)

@@ -43,7 +43,7 @@ class Strace:
         assert self.threads, "the dataplane has no thread that is called a worker"
         self.path = os.path.join(lab.dir, "strace")
         attach = [word for tid in self.threads for word in ("-p", tid)]
-        # A file for each thread, so that no call is in two lines.
+        # One file per thread, so that no call is split over two lines.
         self.program = lab.program("strace", lab.lb, "strace", "-ff", "-o", self.path, *attach)
         wait_for("strace to be attached to the workers", self.attached)
 
@@ -97,7 +97,7 @@ def ping(lab, vip, size=56):
 
 
 def use_everything(lab):
-    """Make the workers do all that they can be asked for: traffic, tables, questions."""
+    """Make the workers execute everything: traffic, tables, queries."""
     before = {name: sum(w[name] for w in lab.api("worker.show")) for name in COUNTED}
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     with clients.Load(lab.client, VIP6) as load:

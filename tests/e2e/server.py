@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a backend of the lab serves beside nginx. server.py NAME VIP...
+"""The servers of a backend in the lab, in addition to nginx. server.py NAME VIP...
 
 tcp 7000  lines: answers each line with "NAME <line>"; a connection lives as long as the client's
 tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
