@@ -99,7 +99,7 @@ int weir_privileges_resolve(const char *user, const char *group, const char *def
 	return r;
 }
 
-// The capabilities kept, and no others, for good.
+// Keep exactly these capabilities, permanently.
 static int set_capabilities(const cap_value_t *kept, int count) {
 	cap_t set = cap_init();
 	int r = 0;
@@ -129,7 +129,7 @@ int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *
 			setresuid(run_as->uid, run_as->uid, run_as->uid) < 0)) {
 		return -errno;
 	}
-	// Asked for --user root: that is still without root's capabilities.
+	// --user root was requested: it still drops root's capabilities.
 	return set_capabilities(kept, count);
 }
 

@@ -87,7 +87,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	}
 	weir_policy_set_cursor(client, table, at);
 	if (chosen == WEIR_POLICY_NONE && passed != WEIR_POLICY_NONE) {
-		worker->backends[passed].credit = 0; // all of them are in it
+		worker->backends[passed].credit = 0; // all candidates with a turn are in slow start
 		chosen = passed;
 	}
 	if (chosen != WEIR_POLICY_NONE) {
