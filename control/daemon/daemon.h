@@ -97,7 +97,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 // Send health checks via the data path by this tunnel, which is the daemon's from here on. Returns
 // 0 or negative errno.
 int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
-// Run until SIGTERM or SIGINT. Tells systemd that the service is ready.
+// Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);
 

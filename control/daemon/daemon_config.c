@@ -117,7 +117,7 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	return checks < 0 ? checks : next_hops;
 }
 
-// All that goes by the configuration beside the tables. Where one fails the others follow, and all
+// All that follows the configuration, except the tables. Where one fails the others follow, and all
 // are tried again.
 static void follow_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_pass(configure_backends(daemon, config));

@@ -23,10 +23,10 @@ void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: health checks, agents, neighbours, estimates and ejections that could not follow
 // the configuration, for lack of memory or descriptors, are tried again a second later.
 void weir_daemon_follow_again(struct weir_daemon *daemon);
-// daemon_config.c: tell the kernel which packets are the dataplane's.
+// daemon_config.c: update the VIP maps of the steer programs.
 void weir_daemon_steer(struct weir_daemon *daemon);
 
-// daemon_publish.c: tell the tables what time it is, if there are any.
+// daemon_publish.c: pass the time to the tables, if there are any.
 void weir_daemon_tell_time(struct weir_daemon *daemon);
 // daemon_publish.c: one line for systemd on what runs.
 void weir_daemon_say_status(const struct weir_daemon *daemon);

@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
 
 	keep_large_arrays_out_of_heap();
 	weir_log_claim_descriptors();
-	signal(SIGPIPE, SIG_IGN); // whoever reads the log may go away
+	signal(SIGPIPE, SIG_IGN); // the reader of the log may exit
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;

@@ -115,7 +115,7 @@ FIGURES = (
     ("docs/reference/policies.md", "is not asked for a second, then for two, up to {}",
      "control/daemon/steal/flow_steals_plan.c", "PAUSES_MOST", 64 / 6),
     ("docs/reference/policies.md", "the first four, each at most every {} minutes",
-     "control/daemon/steal/flow_steals_plan.c", "TELL_MS", SECOND / 60),
+     "control/daemon/steal/flow_steals_plan.c", "REPEAT_LOG_MS", SECOND / 60),
     ("docs/reference/policies.md", "is not asked about that for {} seconds", "control/daemon/steal/flow_steals_plan.c",
      "PLACE_MS", SECOND),
     ("docs/reference/policies.md", "is passed over for {} s", "control/daemon/steal/flow_steals_look.c", "REFUSED_MS",

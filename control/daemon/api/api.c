@@ -160,7 +160,7 @@ void *weir_api_ended_context(const struct weir_api_call *call) {
 	return call->ended_context;
 }
 
-static void tell_end(struct weir_api_call *call, const char *code, const char *text) {
+static void notify_end(struct weir_api_call *call, const char *code, const char *text) {
 	if (call->ended != NULL) {
 		call->ended(call->ended_context, call, code, text);
 		call->ended = NULL;
@@ -174,7 +174,7 @@ void weir_api_answer(struct weir_api_call *call, json_t *result) {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 		return;
 	}
-	tell_end(call, NULL, call->change_unpublished ? call->not_published : NULL);
+	notify_end(call, NULL, call->change_unpublished ? call->not_published : NULL);
 	answer = json_pack("{s:b, s:o}", "ok", 1, "result", result);
 	if (call->not_published[0] != '\0') {
 		json_object_set_new(
@@ -198,7 +198,7 @@ void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const ch
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	tell_end(call, weir_api_code_name(code), text);
+	notify_end(call, weir_api_code_name(code), text);
 	end_call(call, weir_api_error_answer(code, text));
 }
 
@@ -211,7 +211,7 @@ void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, con
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	tell_end(call, weir_api_code_name(code), text);
+	notify_end(call, weir_api_code_name(code), text);
 	answer = weir_api_error_answer(code, text);
 	if (answer == NULL) {
 		json_decref(value);
@@ -240,7 +240,7 @@ void weir_api_when_gone(struct weir_api_call *call, weir_api_gone gone, void *co
 	}
 }
 
-// Nothing is read from a client while it has a call, so nobody has noticed yet.
+// Nothing is read from a client while it has a call, so its end may be unnoticed.
 bool weir_api_is_awaited(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
@@ -276,7 +276,7 @@ static void finish_list(struct weir_api_call *call, int r) {
 		fail_list(call, r);
 		return;
 	}
-	tell_end(call, NULL, NULL);
+	notify_end(call, NULL, NULL);
 	json_decref(call->request);
 	free(call);
 	client->call = NULL;
@@ -357,7 +357,7 @@ static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
 
-	if (api->closing) { // nothing is handled any more
+	if (api->closing) { // no call is handled
 		return true;
 	}
 	uv_idle_start(&api->turn, on_turn);

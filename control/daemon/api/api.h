@@ -70,7 +70,7 @@ int weir_api_create(
 // which closed(context) is called. Until then open calls may still be answered, without effect.
 // closed may be NULL.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
-// Whose members may change, besides root and our own user; (gid_t)-1 = none, as at first. Counts
+// Members may make changes, as may root and our own user; (gid_t)-1 = none, as at first. Counts
 // for those who connect from now on.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
 // Instead of WEIR_API_USER_BYTES.
@@ -88,8 +88,8 @@ void weir_api_when_gone(struct weir_api_call *call, weir_api_gone gone, void *co
 // Whether the client is still there for the answer. One that reads no more is.
 bool weir_api_is_awaited(const struct weir_api_call *call);
 
-// The answer, unless it is an error, will say that not everything is published, and why; NULL = it
-// is. change: neither is what the call itself has changed.
+// The answer, unless it is an error, will report that not everything is published, and why; NULL =
+// it is. change: neither is what the call itself has changed.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Have this called once, when the call is answered, before its memory goes. code: NULL = it was
 // done; text: the error, or why the change is not published yet, or NULL.

@@ -73,12 +73,12 @@ static void connected(struct weir_api *api, int fd, struct weir_api_client *clie
 	weir_api_next_request(client);
 }
 
-static void knocked(uv_poll_t *listener, int status, int events);
+static void on_connection(uv_poll_t *listener, int status, int events);
 
 static void accept_again(uv_timer_t *timer) {
 	struct weir_api *api = timer->data;
 
-	(void)uv_poll_start(&api->listener, UV_READABLE, knocked);
+	(void)uv_poll_start(&api->listener, UV_READABLE, on_connection);
 }
 
 // There is no memory or no descriptor for a client: they wait, and the loop must not spin.
@@ -87,11 +87,11 @@ static void accept_later(struct weir_api *api) {
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);
 }
 
-// Not uv_listen, which accepts until nobody waits: as long as somebody connects fast enough (A6).
-static void knocked(uv_poll_t *listener, int status, int events) {
+// Not uv_listen, which drains the backlog, so a fast client could hold the loop (A6).
+static void on_connection(uv_poll_t *listener, int status, int events) {
 	struct weir_api *api = listener->data;
 
-	(void)status; // what is wrong, accept says too
+	(void)status; // accept returns the error
 	(void)events;
 	for (int i = 0; i < ACCEPTS_MAX; i++) {
 		struct weir_api_client *client = calloc(1, sizeof(*client));
@@ -145,7 +145,7 @@ int weir_api_create(
 	uv_timer_init(loop, &api->again);
 	api->listener.data = api->again.data = api->turn.data = api;
 	api->handles = 3;
-	r = uv_poll_start(&api->listener, UV_READABLE, knocked);
+	r = uv_poll_start(&api->listener, UV_READABLE, on_connection);
 	if (r < 0) {
 		weir_api_close(api, NULL);
 		return r;

@@ -21,7 +21,7 @@ struct pending { // one request for a change
 
 // --- what is ------------------------------------------------------------------------------
 
-static void tell_admin(const struct weir_backend_state *state, char *value) {
+static void describe_admin(const struct weir_backend_state *state, char *value) {
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
 	int used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
 
@@ -31,7 +31,7 @@ static void tell_admin(const struct weir_backend_state *state, char *value) {
 	}
 }
 
-static void tell_weight(const struct weir_backend_state *state, char *value) {
+static void describe_weight(const struct weir_backend_state *state, char *value) {
 	if (state->runtime_weight == WEIR_WEIGHT_UNSET) {
 		snprintf(value, WEIR_AUDIT_VALUE_BYTES, "as configured (%u)",
 			state->configured_weight);
@@ -41,7 +41,7 @@ static void tell_weight(const struct weir_backend_state *state, char *value) {
 }
 
 // value: NULL = only the object is asked for.
-static void tell_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
+static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
 		   *name = weir_api_text(call, "backend");
@@ -55,13 +55,13 @@ static void tell_backend(const struct weir_daemon *daemon, const struct weir_api
 	}
 	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s/%s", state.service, state.name);
 	if (kind == WEIR_API_AUDIT_ADMIN) {
-		tell_admin(&state, value);
+		describe_admin(&state, value);
 	} else if (kind == WEIR_API_AUDIT_WEIGHT) {
-		tell_weight(&state, value);
+		describe_weight(&state, value);
 	}
 }
 
-static void tell_policy(const struct weir_daemon *daemon, const char *service, char *value) {
+static void describe_policy(const struct weir_daemon *daemon, const char *service, char *value) {
 	struct weir_service_state state;
 	int id = daemon->tables != NULL && service != NULL
 			 ? weir_tables_service_find(daemon->tables, service)
@@ -79,7 +79,7 @@ static void tell_policy(const struct weir_daemon *daemon, const char *service, c
 	}
 }
 
-static void tell_stealing(const struct weir_daemon *daemon, char *value) {
+static void describe_stealing(const struct weir_daemon *daemon, char *value) {
 	enum weir_stealing set = weir_steals_set_to(daemon->steals);
 
 	if (set == WEIR_STEALING_UNSET) {
@@ -91,7 +91,7 @@ static void tell_stealing(const struct weir_daemon *daemon, char *value) {
 	}
 }
 
-static void tell_file(const struct weir_daemon *daemon, const struct weir_api_call *call,
+static void describe_file(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object) {
 	const char *path = weir_api_text(call, "path");
 
@@ -101,7 +101,7 @@ static void tell_file(const struct weir_daemon *daemon, const struct weir_api_ca
 	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", path != NULL ? path : "");
 }
 
-static void tell_flow(const struct weir_api_call *call, char *object) {
+static void describe_flow(const struct weir_api_call *call, char *object) {
 	const char *protocol = weir_api_text(call, "protocol");
 	const char *source = weir_api_text(call, "source");
 	const char *destination = weir_api_text(call, "destination");
@@ -113,7 +113,7 @@ static void tell_flow(const struct weir_api_call *call, char *object) {
 		(int)weir_api_integer(call, "destination_port", 0));
 }
 
-static void tell(const struct weir_daemon *daemon, const struct weir_api_call *call,
+static void describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
 
@@ -123,24 +123,24 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 	case WEIR_API_AUDIT_WEIGHT:
 	case WEIR_API_AUDIT_BACKEND:
 	case WEIR_API_AUDIT_FLOWS:
-		tell_backend(daemon, call, kind, object, value);
+		describe_backend(daemon, call, kind, object, value);
 		break;
 	case WEIR_API_AUDIT_POLICY:
-		tell_policy(daemon, service, value);
+		describe_policy(daemon, service, value);
 		// fall through
 	case WEIR_API_AUDIT_SERVICE:
 		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", service != NULL ? service : "");
 		break;
 	case WEIR_API_AUDIT_STEALING:
 		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "workers");
-		tell_stealing(daemon, value);
+		describe_stealing(daemon, value);
 		break;
 	case WEIR_API_AUDIT_RELOAD:
 	case WEIR_API_AUDIT_FILE:
-		tell_file(daemon, call, kind, object);
+		describe_file(daemon, call, kind, object);
 		break;
 	case WEIR_API_AUDIT_FLOW:
-		tell_flow(call, object);
+		describe_flow(call, object);
 		break;
 	case WEIR_API_AUDIT_CAPTURE:
 		weir_api_capture_name(call, object);
@@ -156,7 +156,7 @@ static void tell(const struct weir_daemon *daemon, const struct weir_api_call *c
 
 // --- records ------------------------------------------------------------------------------
 
-// The handler says what it has done, by one of the functions below.
+// The handler records what it has done, by one of the functions below.
 static bool is_told(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
 	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
@@ -187,7 +187,7 @@ static void record(
 	if (code != NULL) {
 		pending->after[0] = '\0';
 	} else if (!is_told(pending->kind)) {
-		tell(pending->daemon, call, pending->kind, object, pending->after);
+		describe(pending->daemon, call, pending->kind, object, pending->after);
 	}
 	if (code != NULL || is_change(pending->kind)) {
 		weir_audit_add(pending->daemon->audit, &event);
@@ -199,7 +199,7 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind) {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending == NULL) { // the log says so, at least
+	if (pending == NULL) { // the log has it, at least
 		weir_log_write(daemon->log, WEIR_LOG_WARN, "audit: out of memory: %s by uid %u",
 			command, (unsigned int)weir_api_peer(call)->uid);
 		return;
@@ -207,7 +207,7 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	pending->daemon = daemon;
 	pending->command = command;
 	pending->kind = kind;
-	tell(daemon, call, kind, pending->object, pending->before);
+	describe(daemon, call, kind, pending->object, pending->before);
 	weir_api_when_ended(call, record, pending);
 }
 

@@ -19,10 +19,10 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_WEIGHT, // its weight
 	WEIR_API_AUDIT_POLICY, // of a service
 	WEIR_API_AUDIT_STEALING, // between workers
-	WEIR_API_AUDIT_RELOAD, // a file; the handler says what has changed
-	WEIR_API_AUDIT_FLOW, // a flow is deleted; the handler says how many were
+	WEIR_API_AUDIT_RELOAD, // a file; the handler records what has changed
+	WEIR_API_AUDIT_FLOW, // a flow is deleted; the handler records how many were
 	WEIR_API_AUDIT_FLOWS, // those of a backend are; likewise
-	WEIR_API_AUDIT_CAPTURE, // of packets; the handler says what is captured. captures.c tells
+	WEIR_API_AUDIT_CAPTURE, // of packets; the handler records what is captured. captures.c has
 				// the end
 	// Changes nothing that stays: only refusals are recorded.
 	WEIR_API_AUDIT_BACKEND,

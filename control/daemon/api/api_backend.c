@@ -60,7 +60,7 @@ void weir_json_condition(
 
 struct used { // one backend
 	char name[WEIR_NAME_BYTES];
-	bool known; // it has told its utilization
+	bool known; // it has reported its utilization
 	double utilization;
 	uint64_t age_ms;
 };

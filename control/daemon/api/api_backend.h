@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a backend is, as backend.show tells it.
+// How a backend is, as backend.show has it.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -10,7 +10,7 @@
 struct weir_backend_state;
 struct weir_daemon;
 
-// Add its state, since when and why, the weights that it has told, and its last report to an
+// Add its state, since when and why, the weights that it has reported, and its last report to an
 // object.
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state);

@@ -221,7 +221,7 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- the whole ----------------------------------------------------------------------------
 
-// No packet has both: whoever asks for that would wait for ever.
+// No packet has both: a client that asks for that would wait for ever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

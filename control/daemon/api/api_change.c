@@ -2,7 +2,7 @@
 //
 // API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
 // weight.set. The change is published before the reply is sent, so that the next packet sees it, or
-// the reply says that it is not yet.
+// the reply reports that it is not yet.
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"

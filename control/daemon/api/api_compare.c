@@ -129,7 +129,7 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	weir_api_answer_rows(call, json_head(result), "backends", &rows);
 }
 
-// Whoever asked for it may have given up.
+// The client may have gone.
 static void abandon_unawaited(struct weir_comparisons *comparisons) {
 	const struct weir_api_call *call = weir_comparison_context(comparisons);
 

@@ -222,7 +222,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	struct weir_service_state service = {0};
 	const struct weir_backend_state *goes_to, *chosen;
 	struct verdict verdict;
-	bool has_slot; // what a new flow would get can be told
+	bool has_slot; // what a new flow would get is known
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	weir_tables_service(tables, response->flow.service, &service);

@@ -9,7 +9,7 @@
 #include "daemon.h"
 
 #define NAMES_BYTES 400
-#define IF_IT_RUNS "; where it runs, the log of weir-control says why"
+#define IF_IT_RUNS "; where it runs, see the log of weir-control"
 
 const char *weir_api_text(const struct weir_api_call *call, const char *name) {
 	return json_string_value(json_object_get(weir_api_request(call), name));
@@ -60,7 +60,7 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// A backend by its own name alone. Removed ones cannot be found by name any more. Returns its id,
+// A backend by its own name alone. Removed ones can no longer be found by name. Returns its id,
 // -ENOENT, or -EEXIST and in services those that have one of the name.
 static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);

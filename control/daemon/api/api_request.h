@@ -41,5 +41,5 @@ bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call
 // neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
-// Publish a change that was just made; the answer says when that cannot be done yet.
+// Publish a change that was just made; the answer reports when that cannot be done yet.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);

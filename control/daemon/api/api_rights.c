@@ -8,7 +8,7 @@
 
 #define GROUPS_FIRST 64 // most processes have fewer
 
-// The groups of the peer besides its primary one; free with free. NULL: none, or not known.
+// The supplementary groups of the peer; free with free. NULL: none, or not known.
 static gid_t *peer_groups(int fd, size_t *ret_count) {
 	socklen_t bytes = GROUPS_FIRST * sizeof(gid_t);
 	gid_t *groups = NULL;
@@ -24,7 +24,7 @@ static gid_t *peer_groups(int fd, size_t *ret_count) {
 			*ret_count = bytes / sizeof(gid_t);
 			return groups;
 		}
-		if (errno != ERANGE) { // else bytes says how many there are
+		if (errno != ERANGE) { // else bytes has how many there are
 			break;
 		}
 	}

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-struct weir_api_peer { // who asks, as the kernel says
+struct weir_api_peer { // the client, as the kernel reports it
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;

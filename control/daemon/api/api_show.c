@@ -327,7 +327,7 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// The agent-check beside the check of a backend; null: there is none.
+// The agent-check alongside the check of a backend; null: there is none.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 

@@ -36,7 +36,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 	json_object_set_new(object, key, json_integer((json_int_t)count));
 }
 
-// What weir-agents were asked, and what was not taken of what they said.
+// What weir-agents were asked, and which of their answers were refused.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();

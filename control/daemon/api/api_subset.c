@@ -62,11 +62,11 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 			      (json_int_t)n - unusable, "unusable", (json_int_t)unusable,
 			      "replacements", (json_int_t)replacements);
 	if (one != NULL && room != NULL) {
-		uint32_t told = (uint32_t)n < *room ? (uint32_t)n : *room;
+		uint32_t shown = (uint32_t)n < *room ? (uint32_t)n : *room;
 
-		*room -= told;
-		json_object_set_new(one, "members", json_members(daemon, members, told));
-		json_object_set_new(one, "members_omitted", json_integer(n - (json_int_t)told));
+		*room -= shown;
+		json_object_set_new(one, "members", json_members(daemon, members, shown));
+		json_object_set_new(one, "members_omitted", json_integer(n - (json_int_t)shown));
 	}
 	return one;
 }

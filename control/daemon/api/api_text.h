@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Texts of replies: how JSON becomes the line that a client gets, and that of a long list row by
-// row. For api.c only. Knows no clients.
+// row. For api.c only. Independent of clients.
 //
 // Threads: one, that of the event loop.
 #pragma once

@@ -47,7 +47,7 @@ struct weir_flow_lists {
 	uint32_t count;
 	uint64_t slice_ms; // when its slice began; 0 = not yet
 	bool under_way; // a round of it is
-	uint64_t heard_ms[WEIR_WORKERS_MAX];
+	uint64_t answered_ms[WEIR_WORKERS_MAX];
 	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // since when; 0 = it answers
 	struct range range[WEIR_WORKERS_MAX][WEIR_FLOW_PAGES];
 };
@@ -138,7 +138,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 		return; // a late answer
 	}
 	range->number = 0;
-	lists->heard_ms[worker] = uv_now(lists->loop);
+	lists->answered_ms[worker] = uv_now(lists->loop);
 	count = message->list.count < WEIR_FLOW_PAGE_FLOWS ? message->list.count
 							   : WEIR_FLOW_PAGE_FLOWS;
 	if (job->question.list.end) {
@@ -186,7 +186,7 @@ static void begin_round(struct weir_flow_lists *lists) {
 		if (is_left_out(lists, worker)) {
 			leave_out(job, worker);
 		}
-		lists->heard_ms[worker] = uv_now(lists->loop);
+		lists->answered_ms[worker] = uv_now(lists->loop);
 		for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
 			uint64_t first = job->line + (uint64_t)page * job->range_lines;
 			uint64_t last = first + job->range_lines;
@@ -229,7 +229,7 @@ static bool step_worker(struct weir_flow_lists *lists, uint32_t worker) {
 		}
 		busy |= range->number != 0 || range->next < range->last;
 	}
-	if (busy && uv_now(lists->loop) - lists->heard_ms[worker] >= WEIR_FLOW_LISTS_MS) {
+	if (busy && uv_now(lists->loop) - lists->answered_ms[worker] >= WEIR_FLOW_LISTS_MS) {
 		leave_out(lists->first, worker);
 		lists->left_out_ms[worker] = uv_now(lists->loop);
 		return false;

@@ -10,8 +10,8 @@
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
-#define LOOK_MS 300000 // how long utilization is asked for after somebody looked
-#define MEASURE_MS 600 // from being told what to measure until an agent knows it
+#define LOOK_MS 300000 // how long utilization is asked for after an operator looked
+#define MEASURE_MS 600 // from a request to measure until an agent has a result
 
 struct backend { // one backend id
 	bool asked; // it has an agent
@@ -19,7 +19,7 @@ struct backend { // one backend id
 	uint64_t new_flows; // when looked at last
 	uint64_t flows_ms; // when it had flows last, 0 = never
 	uint32_t interval_ms, inactive_interval_ms;
-	uint32_t wants; // of use, whether somebody looks or not
+	uint32_t wants; // fields in use, without an operator who looks
 	uint64_t looked_until_ms; // its utilization is asked for as well until then; 0 = it is not
 	uint64_t known_ms; // and is known by then, if the agent answers
 };

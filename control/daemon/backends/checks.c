@@ -15,7 +15,7 @@ static uint32_t count_backends(const struct weir_config *config) {
 	return count;
 }
 
-// The agent-check is asked whatever the check beside it, if there is one, says.
+// The agent-check runs alongside the health check, whatever the result of that.
 static void add_agent_check(const struct weir_config_service *service,
 	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
 	const struct weir_config_health_check *check = &service->agent_check;
@@ -32,8 +32,8 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// What an answer without X-Weir-State takes back: but for what agents say.
-static enum weir_health_word said_in_answers(
+// The word that an answer without X-Weir-State withdraws: none where agents report one.
+static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
 		       ? (enum weir_health_word)facts.word
@@ -57,7 +57,7 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 		.address = backend->address,
 		.check = check,
 		.initial = (enum weir_health_verdict)status.facts.verdict,
-		.word = said_in_answers(service, status.facts),
+		.word = word_in_answers(service, status.facts),
 	};
 	if (check->via == WEIR_VIA_DATA_PATH) {
 		targets[*n].vip = bind->address;

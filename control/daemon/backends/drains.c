@@ -102,7 +102,7 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 		       : WEIR_DRAIN_KEPT;
 }
 
-static void tell(const struct weir_tables *tables, struct weir_log *log,
+static void log_end(const struct weir_tables *tables, struct weir_log *log,
 	const struct weir_backend_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
 	const char *what = phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept";
 	const struct weir_log_fields fields = {.service = state->service,
@@ -143,7 +143,7 @@ static bool look(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
-	tell(tables, log, &state, phase, open_flows);
+	log_end(tables, log, &state, phase, open_flows);
 	weir_tables_set_drain(tables, backend, phase, state.drain_until_ns);
 	*publish = true;
 	return false;

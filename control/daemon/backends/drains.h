@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains: carries through the drains that operators have asked for, whoever watches: a drain is
+// Drains: completes the drains that operators have started, with or without a client: a drain is
 // over when no open flow is left, or at its deadline, where the rest is kept or dropped as the
 // service's drain.at_deadline says. How far each has come is in the tables, and so survives this
 // process.

@@ -9,7 +9,7 @@
 #include "configured.h"
 #include "ejection.h"
 
-struct member { // of a service, beside its struct weir_ejection_backend
+struct member { // of a service, alongside its struct weir_ejection_backend
 	uint64_t identity;
 	struct weir_address address; // another one is another machine
 	uint64_t ejections;
@@ -163,8 +163,8 @@ static struct place *list_places(const struct watched *watched, uint32_t count, 
 	return places;
 }
 
-// The tables are told who is ejected, and nobody else is.
-static void tell_tables(const struct weir_outliers *outliers) {
+// Mark the ejected backends in the tables, and no others.
+static void write_tables(const struct weir_outliers *outliers) {
 	uint32_t ids = weir_tables_backend_ids(outliers->tables);
 
 	for (uint32_t id = 0; id < ids; id++) {
@@ -219,7 +219,7 @@ int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tab
 	outliers->places = places;
 	outliers->count = count;
 	outliers->ids = places != NULL ? weir_tables_backend_ids(tables) : 0;
-	tell_tables(outliers);
+	write_tables(outliers);
 	return r;
 }
 
@@ -238,7 +238,7 @@ static struct weir_ejection_count count_of(const struct weir_segment *segment, u
 	return count;
 }
 
-static void tell(const struct weir_outliers *outliers, uint16_t id, enum weir_log_level level,
+static void note(const struct weir_outliers *outliers, uint16_t id, enum weir_log_level level,
 	const char *what) {
 	struct weir_backend_state state;
 
@@ -264,7 +264,7 @@ static void eject(
 		(double)length_ms / 1000,
 		weir_ejection_reason_text((enum weir_ejection_reason)backend->reason),
 		(unsigned long long)failed, (unsigned long long)all);
-	tell(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
+	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
 // The one to be ejected of which the largest share has failed; the count when there is none.
@@ -304,7 +304,7 @@ static bool look_at(struct weir_outliers *outliers, struct watched *watched, uin
 		backend->count = count_of(segment, watched->members[i].id);
 		if (weir_ejection_over(backend, now_ms)) {
 			weir_tables_set_ejected(outliers->tables, watched->members[i].id, false);
-			tell(outliers, watched->members[i].id, WEIR_LOG_INFO, "ejection is over");
+			note(outliers, watched->members[i].id, WEIR_LOG_INFO, "ejection is over");
 			changed = true;
 		}
 	}
@@ -350,7 +350,7 @@ void weir_outliers_pardon(struct weir_outliers *outliers, uint16_t id) {
 
 	if (watched != NULL && weir_ejection_over(&watched->backends[i], UINT64_MAX)) {
 		weir_tables_set_ejected(outliers->tables, id, false);
-		tell(outliers, id, WEIR_LOG_INFO, "ejection is over: weirctl backend ready");
+		note(outliers, id, WEIR_LOG_INFO, "ejection is over: weirctl backend ready");
 	}
 }
 

@@ -2,7 +2,7 @@
 //
 // Outliers: ejects backends whose connections fail, as `outlier_ejection` of their service says,
 // and takes them back. Reads what workers count; policy/ejection.h judges. Services without it cost
-// nothing. What is known here ends with this process: the next one begins with nobody ejected.
+// nothing. All of it ends with this process: the next one starts without ejections.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -21,13 +21,13 @@ struct weir_outliers_status {
 	uint64_t ejections; // since this process was started
 };
 
-// states: borrowed, its history tells of ejections. Returns 0 or -ENOMEM.
+// states: borrowed, its history records ejections. Returns 0 or -ENOMEM.
 int weir_outliers_create(
 	struct weir_log *log, struct weir_states *states, struct weir_outliers **ret);
 void weir_outliers_free(struct weir_outliers *outliers); // NULL is fine
 
 // Follow a configuration and its tables (borrowed until the next call). Backends that stay keep
-// what is known of them. Returns 0 or -ENOMEM (nobody is ejected any more, or will be).
+// what is known of them. Returns 0 or -ENOMEM (ejection is disabled).
 int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tables,
 	const struct weir_config *config);
 

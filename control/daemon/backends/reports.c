@@ -13,8 +13,8 @@
 #define WEIGHT_MOST 65535.0 // as in the configuration
 #define WEIGHT_OF_GHZ 10.0 // of one CPU, automatic: 8 CPUs of 3 GHz have a weight of 240
 
-// One thing that a source has said, and may take back.
-enum said { SAID_WORD, SAID_LIMIT, SAID_QUEUE, SAID_WEIGHT, SAID_COUNT };
+// One thing that a source has reported, and may withdraw.
+enum reported { REPORTED_WORD, REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
 
 struct entry { // of one backend id
 	bool known;
@@ -24,15 +24,15 @@ struct entry { // of one backend id
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity;
 	uint32_t wants; // fields that are of use whatever the policy is
-	uint32_t divisor; // workers of the whole fleet that use it, as far as can be told
+	uint32_t divisor; // workers of the whole fleet that use it, estimated
 	uint32_t limit; // its own, of all balancers; 0 = none
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
 	double percent; // of the configured weight, instead of weight; below 0 = none
 	uint64_t taken_ms; // the last one
-	uint64_t expire_ms; // silence after which it has said nothing
+	uint64_t expire_ms; // without a report its values expire then
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // of it
-	char by[SAID_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // who said it; "" = nobody
+	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each; "" = none
 };
 
 struct weir_reports {
@@ -106,7 +106,7 @@ static uint32_t weight_of(const struct entry *entry, uint32_t configured) {
 	return weight < 1 ? 1 : (uint32_t)weight;
 }
 
-static void tell_tables(struct weir_reports *reports, uint16_t id) {
+static void write_tables(struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = &reports->entries[id];
 	uint32_t limit = limit_of_a_worker(entry), weight;
 	struct weir_backend_state state;
@@ -126,36 +126,36 @@ static void tell_tables(struct weir_reports *reports, uint16_t id) {
 
 // --- reports --------------------------------------------------------------------------------
 
-static bool is_by(const struct entry *entry, enum said said, const char *source) {
-	return strncmp(entry->by[said], source, sizeof(entry->by[said]) - 1) == 0;
+static bool is_by(const struct entry *entry, enum reported what, const char *source) {
+	return strncmp(entry->by[what], source, sizeof(entry->by[what]) - 1) == 0;
 }
 
-// Whether a source that says this or does not has a say in it; notes who it was.
-static bool concerns(struct entry *entry, enum said said, const char *source, bool says) {
-	if (!says && !is_by(entry, said, source)) {
+// Whether a report with or without this value concerns it; notes the source.
+static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
+	if (!given && !is_by(entry, what, source)) {
 		return false;
 	}
-	snprintf(entry->by[said], sizeof(entry->by[said]), "%s", says ? source : "");
+	snprintf(entry->by[what], sizeof(entry->by[what]), "%s", given ? source : "");
 	return true;
 }
 
 static void take_limit(struct entry *entry, const struct weir_report *report, const char *source) {
-	bool says = (report->given & WEIR_REPORT(MAX_ACTIVE)) != 0;
+	bool given = (report->given & WEIR_REPORT(MAX_ACTIVE)) != 0;
 
-	if (concerns(entry, SAID_LIMIT, source, says)) {
-		entry->limit = says ? (uint32_t)report->max_active_flows : 0;
+	if (concerns(entry, REPORTED_LIMIT, source, given)) {
+		entry->limit = given ? (uint32_t)report->max_active_flows : 0;
 	}
 }
 
 static void take_queue(struct entry *entry, const struct weir_report *report, const char *source) {
 	uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
-	bool says = (report->given & fields) == fields && report->accept_queue_limit > 0;
+	bool given = (report->given & fields) == fields && report->accept_queue_limit > 0;
 	double full = report->accept_queue_limit * entry->accept_queue_percent / 100;
 
-	if (!concerns(entry, SAID_QUEUE, source, says)) {
+	if (!concerns(entry, REPORTED_QUEUE, source, given)) {
 		return;
 	}
-	if (!says || entry->accept_queue_percent == 0) {
+	if (!given || entry->accept_queue_percent == 0) {
 		entry->at_limit = false;
 	} else if (report->accept_queue >= full) {
 		entry->at_limit = true;
@@ -168,7 +168,7 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	bool absolute = (report->given & WEIR_REPORT(WEIGHT)) != 0;
 	bool percent = (report->given & WEIR_REPORT(WEIGHT_PERCENT)) != 0;
 
-	if (!concerns(entry, SAID_WEIGHT, source, absolute || percent)) {
+	if (!concerns(entry, REPORTED_WEIGHT, source, absolute || percent)) {
 		return;
 	}
 	entry->weight = !absolute                      ? WEIR_WEIGHT_UNSET
@@ -177,7 +177,7 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
-// The CPUs of a machine do not go away because it is silent: what was told holds until another
+// The CPUs of a machine do not go away when it is silent: a reported number holds until another
 // number is. Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
@@ -224,14 +224,14 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	entry->any = true;
 	entry->taken_ms = now_ns() / 1000000;
 	snprintf(entry->source, sizeof(entry->source), "%s", source);
-	tell_tables(reports, id);
+	write_tables(reports, id);
 	reports->why[0] = '\0';
 	used = weir_estimates_report(
 		reports->estimates, id, &sound, now_ns(), reports->why, sizeof(reports->why));
 	if (sound.word != WEIR_HEALTH_WORD_NONE) {
 		enum weir_health_word word = (enum weir_health_word)sound.word;
 
-		snprintf(entry->by[SAID_WORD], sizeof(entry->by[SAID_WORD]), "%s", source);
+		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
 		weir_states_say(reports->states, id, word, source,
 			sound.why[0] != '\0' ? sound.why : weir_health_word_name(word));
 	}
@@ -252,9 +252,9 @@ void weir_reports_gone(struct weir_reports *reports, uint16_t id, const char *so
 	take_limit(entry, &nothing, source);
 	take_queue(entry, &nothing, source);
 	take_weight(entry, &nothing, source);
-	tell_tables(reports, id);
-	if (is_by(entry, SAID_WORD, source)) {
-		entry->by[SAID_WORD][0] = '\0';
+	write_tables(reports, id);
+	if (is_by(entry, REPORTED_WORD, source)) {
+		entry->by[REPORTED_WORD][0] = '\0';
 		weir_states_expire(reports->states, id, source);
 	}
 }
@@ -264,16 +264,16 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 		struct entry *entry = find(reports, (uint16_t)id);
 
 		if (entry != NULL && entry->percent >= 0) {
-			tell_tables(reports, (uint16_t)id); // an automatic weight may have changed
+			write_tables(reports, (uint16_t)id); // an automatic weight may have changed
 		}
 		if (entry == NULL || !entry->any || now_ms < entry->taken_ms + entry->expire_ms) {
 			continue;
 		}
 		entry->any = false;
-		for (uint32_t said = 0; said < SAID_COUNT; said++) {
+		for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
 			char source[WEIR_REPORTS_SOURCE_BYTES];
 
-			memcpy(source, entry->by[said], sizeof(source));
+			memcpy(source, entry->by[what], sizeof(source));
 			if (source[0] != '\0') {
 				weir_reports_gone(reports, (uint16_t)id, source);
 			}
@@ -311,7 +311,7 @@ uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t id) {
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
 }
 
-// Nobody is silent who was not asked meanwhile.
+// Longer than the slowest interval: without a question there is no answer.
 static uint64_t expire_ms_of(const struct weir_config_service *service) {
 	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
 
@@ -370,7 +370,7 @@ static void configure_backend(struct weir_reports *reports,
 	entry->divisor = divisor_of(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
-	tell_tables(reports, state->id);
+	write_tables(reports, state->id);
 }
 
 // Workers of all balancers of the fleet.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports: the one place where what a backend says of itself arrives, whatever the tongue (the
+// Reports: where all reports of a backend about itself arrive, in any format (the
 // agent's datagrams, an agent-check line, headers of a health check's answer, weirctl).
 //
 //   its word    --> states
@@ -10,7 +10,7 @@
 // A limit is divided by the balancers of the fleet and by their workers; with subsets, by the part
 // of them that uses a backend on average. An accept queue at accept_queue_percent of its limit
 // counts as at-limit with that very report, and no longer once it is below half of that. What a
-// source has said and leaves out in its next report it has taken back; a report of another source
+// source has reported and leaves out in its next report is withdrawn; a report of another source
 // takes nothing back. The CPUs, which make an automatic weight, are never taken back.
 //
 // Threads: that of the loop.
@@ -27,7 +27,7 @@
 #include "tables.h"
 
 // A backend that was silent for so long, and for four times the longest interval at which its
-// service asks, has said nothing. That an agent is gone is known earlier.
+// service asks, has no report. That an agent is gone is known earlier.
 #define WEIR_REPORTS_EXPIRE_MS 180000u
 #define WEIR_REPORTS_SOURCE_BYTES 16
 
@@ -50,32 +50,32 @@ int weir_reports_create(struct weir_states *states, struct weir_estimates *estim
 void weir_reports_free(struct weir_reports *reports); // NULL is fine
 
 // The backends of this configuration and these tables, and no others. What those that stay have
-// said is kept. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
+// reported is kept. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 
-// A backend says this. source: by which way, up to 15 characters. Returns the fields that were used
-// (a bit set); the word is no field. Nothing for an id that no backend has.
+// A report of a backend. source: how it came, up to 15 characters. Returns the fields that were
+// used (a bit set); the word is no field. Nothing for an id that no backend has.
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 
 // Why no policy has a use for the load of the last report that was taken; "" = one has.
 const char *weir_reports_why(const struct weir_reports *reports);
 
-// Its source is gone: its word expires, and limit, weight and accept queue are as if it had said
-// nothing of them.
+// Its source is gone: its word expires, and limit, weight and accept queue are as if it had
+// reported nothing of them.
 void weir_reports_gone(struct weir_reports *reports, uint16_t backend, const char *source);
 
 // Once a second: forget what has expired.
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
-// Fields that are of use of what a backend says, with the policy that is in use; CPUs and their
+// Fields that are of use in a report of a backend, with the policy that is in use; CPUs and their
 // speed where a weight of its service is automatic. What its agent is asked to measure. 0 for an id
 // that no backend has.
 uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t backend);
 
 // Whether the accept queue of a backend is full. Cheaper than the following.
 bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend);
-// Returns 0, -ENOENT (it has said nothing, or there is no such backend).
+// Returns 0, -ENOENT (it has no report, or there is no such backend).
 int weir_reports_status(
 	const struct weir_reports *reports, uint16_t backend, struct weir_reports_status *ret);

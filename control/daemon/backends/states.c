@@ -13,7 +13,7 @@
 
 struct entry { // of one backend id
 	bool known;
-	bool unresolved; // the history says so
+	bool unresolved; // as recorded in the history
 	uint64_t generation; // of the configure call that named it last
 	uint64_t identity; // whose facts these are
 	struct weir_address address;
@@ -85,7 +85,7 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	snprintf(change->why, sizeof(change->why), "%s", why);
 }
 
-// The facts of a backend are these now: tell the tables what follows.
+// The facts of a backend are these now: write the state that follows to the tables.
 static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];
@@ -135,7 +135,7 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 
 	if (entry != NULL) {
 		settle(states, backend, weir_health_expire(entry->facts), source,
-			"nothing heard any more");
+			"no report before expiry");
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// States: the health of every backend, from all that is heard of it. Whoever hears something tells
-// it here, and here alone the tables are told a state. Each change is logged and remembered.
+// States: the health of every backend, from checks, reports and operators. Only this module writes
+// it to the tables. Each change is logged and recorded.
 //
 // The state follows from the facts as policy/health_state.h says; docs/guide/health.md explains it.
 //
@@ -28,8 +28,8 @@ typedef void (*weir_states_changed)(void *context);
 struct weir_states_status {
 	struct weir_health_facts facts;
 	enum weir_health_state state;
-	uint64_t since_ms; // how long it has been in this state, as far as this process knows
-	const char *why; // what was heard last that changed the state; "" = nothing since the start
+	uint64_t since_ms; // how long it has been in this state, since this process started at most
+	const char *why; // what changed the state last; "" = nothing since the start
 };
 
 struct weir_states_change {
@@ -37,7 +37,7 @@ struct weir_states_change {
 	char service[WEIR_NAME_BYTES];
 	char backend[WEIR_NAME_BYTES];
 	enum weir_health_state from, to; // the same: something else has changed
-	char source[16]; // who said so: "check", ...
+	char source[16]; // of the change: "check", ...
 	char why[WEIR_STATES_WHY_BYTES];
 };
 
@@ -52,18 +52,18 @@ void weir_states_free(struct weir_states *states); // NULL is fine
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
-// Its checks say this, or say it again. why: one line. Nothing for an id that no backend has.
+// The verdict of its checks, new or repeated. why: one line. Nothing for an id that no backend has.
 void weir_states_judge(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
-// The backend says this of itself, or says it again. source: by which way, up to 15 characters.
+// The word of the backend, new or repeated. source: how it came, up to 15 characters.
 void weir_states_say(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);
 
-// Nothing has been heard from the backend for so long that its word expires.
+// No report came before the word of the backend expired.
 void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source);
 
-// Something has happened to the backend that is no matter of its health: remember it beside that.
+// An event of the backend that does not concern its health: record it alongside.
 // Nothing for an id that no backend has.
 void weir_states_note(
 	struct weir_states *states, uint16_t backend, const char *source, const char *why);

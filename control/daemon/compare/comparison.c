@@ -88,7 +88,7 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Tell the result, or why there is none, and go.
+// Hand over the result, or why there is none, and end.
 static void end(struct weir_comparison *comparison, const char *why) {
 	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;
 

@@ -49,7 +49,7 @@ struct weir_comparison_result { // heap; its owner frees it
 	uint64_t omitted; // flows beyond WEIR_COMPARISON_FLOWS, or of backends that are new
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
-	struct weir_replay_backend *backends; // what params has, which has no flows any more
+	struct weir_replay_backend *backends; // what params has, without its flows
 	// By policy; the last one is the recording itself. flows_of NULL: was not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
 };

@@ -11,7 +11,7 @@
 #include "replay_table.h"
 
 #define LOOKS 2000u // instants that active flows are looked at
-#define FEW 16.0 // flows of a backend whose mean counts half, beside that of all
+#define FEW 16.0 // flows of a backend whose mean counts half, next to that of all
 #define SEED UINT64_C(0x77656972)
 
 struct end { // of a flow in progress

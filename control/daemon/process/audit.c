@@ -80,7 +80,7 @@ static void emit(const struct weir_audit *audit, const struct weir_audit_entry *
 	weir_log_emit(audit->log, level, &fields, line);
 }
 
-static void tell(const struct weir_audit *audit, const struct weir_audit_entry *entry) {
+static void log_entry(const struct weir_audit *audit, const struct weir_audit_entry *entry) {
 	const bool done = strcmp(entry->outcome, "done") == 0;
 	const char *arrow = entry->before[0] != '\0' && done ? " -> " : "";
 	char line[LINE_BYTES], who[WHO_BYTES], times[48] = "";
@@ -149,7 +149,7 @@ static void add_refusal(struct weir_audit *audit, const struct weir_audit_event 
 	fill(audit, entry, event);
 	entry->times += entry->times < UINT32_MAX;
 	if (entry->times == 1 || now - entry->logged_ms >= WEIR_AUDIT_REPEAT_MS) {
-		tell(audit, entry);
+		log_entry(audit, entry);
 		entry->logged_times = entry->times;
 		entry->logged_ms = now;
 	}
@@ -166,7 +166,7 @@ void weir_audit_add(struct weir_audit *audit, const struct weir_audit_event *eve
 	fill(audit, entry, event);
 	entry->times = 1;
 	entry->logged_times = 0;
-	tell(audit, entry);
+	log_entry(audit, entry);
 }
 
 static int by_serial(const void *a, const void *b) {

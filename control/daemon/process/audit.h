@@ -26,7 +26,7 @@
 #define WEIR_AUDIT_VALUE_BYTES 320
 #define WEIR_AUDIT_WHY_BYTES 256
 
-struct weir_audit_who { // as the kernel says
+struct weir_audit_who { // as the kernel reports it
 	bool known; // false: a signal, whose sender is not known
 	uid_t uid;
 	gid_t gid;
@@ -37,7 +37,7 @@ struct weir_audit_event { // what is too long is cut
 	struct weir_audit_who who;
 	const char *command; // "backend.drain"
 	const char *object; // "web/web-1"; as it was asked for when there is none of that name
-	const char *before, *after; // "" = nothing to tell
+	const char *before, *after; // "" = none
 	const char *code; // of the refusal; NULL = it was done
 	const char *why; // of the refusal, or why the change is not published yet; NULL = nothing
 };
@@ -46,8 +46,8 @@ struct weir_audit_entry { // texts may end within a character, and hold anything
 	uint64_t serial; // 0 = free; later ones are greater
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // monotonic
-	uint32_t times; // above 1: a refusal that was repeated; the rest tells of the last one
-	uint32_t logged_times; // how many of them the log has told
+	uint32_t times; // above 1: a refusal that was repeated; the rest is of the last one
+	uint32_t logged_times; // how many of them were logged
 	struct weir_audit_who who;
 	char command[32];
 	char object[WEIR_AUDIT_OBJECT_BYTES];

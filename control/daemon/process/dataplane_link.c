@@ -14,7 +14,7 @@
 
 struct attempt { // one try to connect; runs in libuv's pool
 	uv_work_t work;
-	struct weir_dataplane_link *link; // NULL: nobody waits for it any more
+	struct weir_dataplane_link *link; // NULL: the link was freed
 	char *run_dir;
 	int result;
 	int connection;
@@ -156,10 +156,10 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 
 	(void)events;
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
-		return; // the dataplane has nothing to say here but its end
+		return; // the dataplane only ever closes this connection
 	}
 	weir_log_write(link->log, WEIR_LOG_WARN, "lost weir-dataplane; waiting for it");
-	link->failed = -ENOENT; // said already
+	link->failed = -ENOENT; // logged already
 	link->failed_why[0] = '\0';
 	uv_poll_stop(poll);
 	link->events.lost(link->events.context);

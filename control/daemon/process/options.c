@@ -46,7 +46,7 @@ static const struct weir_option rows[] = {
 		FIELD(data_path_checks)},
 	{.name = "check-dataplane",
 		.kind = WEIR_OPTION_FLAG,
-		.help = "only tell whether this version serves the dataplane that runs: exit "
+		.help = "only check whether this version serves the dataplane that runs: exit "
 			"status 0 if it does or none runs, else 1; changes nothing",
 		FIELD(check_dataplane)},
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},

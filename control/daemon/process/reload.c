@@ -28,7 +28,7 @@ static bool needs_data_path(const struct weir_config_service *service) {
 	return service->health_check.via == WEIR_VIA_DATA_PATH;
 }
 
-// What the file may say, and this process cannot do: an error for each service.
+// What the file may have and this process cannot do: an error for each service.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = 0;

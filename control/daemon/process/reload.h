@@ -2,7 +2,7 @@
 //
 // Reload: the configuration in use, and its replacement. What the dataplane read when it started
 // (instance, ports, workers, flow_table, icmp, fragments, segment) stays in use until the dataplane
-// starts again, whatever the file says; a port's gateway_mac and sources are control's and follow
+// starts again, whatever the file has; a port's gateway_mac and sources are control's and follow
 // at once.
 //
 // Threads: one. No logging. Reads files, and only regular ones: a reload never hangs on a pipe.
@@ -46,7 +46,7 @@ const char *weir_reload_explain(
 	const struct weir_reload_plan *plan, int error, char *why, size_t why_bytes);
 
 // Make the plan's configuration the one in use. The former one is released: nothing may refer to
-// it any more, so tell the tables first.
+// it anymore, so apply it to the tables first.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
 // The dataplane started again, and read the file by itself: its part of the last file that was

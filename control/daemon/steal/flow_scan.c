@@ -16,7 +16,7 @@ static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	return i;
 }
 
-// No backend is asked for any more.
+// All backends have as many flows as are kept.
 static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
@@ -115,7 +115,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 			continue;
 		}
 		range->number = 0;
-		of->heard_ms = scan->now_ms;
+		of->answered_ms = scan->now_ms;
 		if (message->waiting.answered == 0) {
 			scan->unsupported = true;
 			of->ended = true;
@@ -174,7 +174,7 @@ static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
 	if (of->ended || is_full(scan)) {
 		return false;
 	}
-	if (scan->now_ms - of->heard_ms >= WEIR_FLOW_SCAN_MS) {
+	if (scan->now_ms - of->answered_ms >= WEIR_FLOW_SCAN_MS) {
 		scan->incomplete = true;
 		of->ended = true;
 		return false;
@@ -233,7 +233,7 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 		scan->question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}
 	for (uint32_t worker = 0; worker < scan->workers; worker++) {
-		scan->worker[worker].heard_ms = now_ms;
+		scan->worker[worker].answered_ms = now_ms;
 	}
 }
 

@@ -3,7 +3,7 @@
 // Flow scan: goes over the flow tables of all workers for connections that wait for their backend
 // to answer (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). It keeps those that an agent can be asked
 // about, of each backend equally many at most. It begins at a line of each table that the caller
-// draws, so that with more of them than are kept nobody is left out again and again.
+// draws, so that with more of them than are kept no flow is left out repeatedly.
 //
 // Threads: one, that of the loop. No clock: time is an argument.
 #pragma once
@@ -35,7 +35,7 @@ struct weir_flow_scan_range {
 struct weir_flow_scan_worker {
 	uint32_t lines; // of its table; 0 = not known yet
 	uint32_t start, done; // line that it began with; lines that were asked for since
-	uint64_t heard_ms;
+	uint64_t answered_ms;
 	bool ended;
 	struct weir_flow_scan_range range[WEIR_FLOW_SCAN_RANGES];
 };
@@ -67,5 +67,5 @@ void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends,
 // Ask on. Returns false when the scan has ended: scan->flow[] holds what it found. Call every
 // millisecond or so, after weir_mailboxes_take.
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms);
-// The dataplane is gone, or nobody waits for the scan any more.
+// The dataplane is gone, or the scan is no longer needed.
 void weir_flow_scan_abandon(struct weir_flow_scan *scan);

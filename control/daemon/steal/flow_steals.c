@@ -84,14 +84,14 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 				     steals->tables, service->members[request->planned.thief].id));
 }
 
-static void tell_hindrance(struct weir_flow_steals *steals, const struct request *request,
+static void log_hindrance(struct weir_flow_steals *steals, const struct request *request,
 	enum weir_flow_steal_outcome outcome) {
 	const struct steal_service *service = &steals->services[steals->current];
 	struct steal_member *victim = &service->members[request->planned.victim];
 	const char *name = weir_tables_backend_name(steals->tables, victim->id);
 	const char *what = weir_flow_steal_hindrance(outcome);
 
-	if (what != NULL && weir_steal_member_tells(victim, outcome, now_ms())) {
+	if (what != NULL && weir_steal_member_is_to_log(victim, outcome, now_ms())) {
 		weir_log_event(steals->log, WEIR_LOG_WARN,
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
@@ -104,7 +104,7 @@ static void tell_hindrance(struct weir_flow_steals *steals, const struct request
 
 static void end_request(struct weir_flow_steals *steals, struct request *request,
 	enum weir_flow_steal_outcome outcome) {
-	tell_hindrance(steals, request, outcome);
+	log_hindrance(steals, request, outcome);
 	weir_steal_service_ended(
 		&steals->services[steals->current], &request->planned, outcome, now_ms());
 	remember(steals, request, outcome);
@@ -220,7 +220,7 @@ static void count_half_open(struct weir_flow_steals *steals) {
 	}
 }
 
-// Begin with the next service that has somebody to relieve.
+// Begin with the next service that has a backend to relieve.
 static void begin_round(struct weir_flow_steals *steals) {
 	uint16_t victims[WEIR_WAITING_BACKENDS];
 
@@ -318,7 +318,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 }
 
-// Nobody steals until the next configure.
+// Steal nothing until the next configure.
 static void disable(struct weir_flow_steals *steals) {
 	weir_flow_steals_abandon(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -428,7 +428,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	uint32_t current;
 
 	steals->tables = tables;
-	if (r < 0) { // nobody steals, rather than by what was configured before
+	if (r < 0) { // steal nothing, rather than by what was configured before
 		drop_services(new.services, new.count);
 		free(new.former);
 		free(new.place);

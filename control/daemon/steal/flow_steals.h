@@ -6,7 +6,7 @@
 //   1. which backends have a full accept queue, as their agents report, or half-open flows that
 //      pile up (policy/stalling.h)
 //   2. workers list the flows there that have sent a SYN and nothing else for a while (flow_scan.h)
-//   3. the planner (policy/steal_plan.h) says which are to go where
+//   3. the planner (policy/steal_plan.h) decides which are to go where
 //   4. the agent of the backend is asked about each, and answers that it has nothing of it, or has
 //      removed it; anything else, and silence, means no
 //   5. the worker moves the flow, unless it had a packet since it was listed
@@ -45,11 +45,11 @@
 	X(UNSETTLED, "unsettled", "agent: the client's ACK may be under way") \
 	X(COOKIES, "cookies", "agent: SYN cookies are in use") \
 	X(NO_LISTENER, "no_listener", "agent: no socket listens there") \
-	X(CANNOT_TELL, "cannot_tell", "agent: the kernel did not tell") \
+	X(CANNOT_TELL, "cannot_tell", "agent: the kernel gave no answer") \
 	X(OFF, "off", "agent: it may not") \
 	X(SILENT, "silent", "the agent did not answer, or cannot be asked now") \
 	X(CHANGED, "changed", "worker: the flow had a packet meanwhile") \
-	X(GONE, "gone", "worker: the flow is not in its table any more") \
+	X(GONE, "gone", "worker: the flow has left its table") \
 	X(UNUSABLE, "unusable", "worker: the new backend takes no new flows") \
 	X(LIMIT, "limit", "worker: the new backend is at its limit, or the table is crowded") \
 	X(LATE, "late", "agent or worker: the deadline was over") \
@@ -115,12 +115,12 @@ void weir_flow_steals_free(struct weir_flow_steals *steals);
 
 // The services of this configuration. Those that stay as they are go on; of others that stay,
 // counts, the rate and the pauses of agents are kept, and requests in flight abandoned. tables:
-// borrowed until the next call. Returns 0 or -ENOMEM (nobody steals until it is called again).
+// borrowed until the next call. Returns 0 or -ENOMEM (nothing is stolen until it is called again).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
 // The dataplane has gone: give up what is in flight. NULL is fine.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
-// The ids of the tables are others than they were: nobody steals until the next configure.
+// The ids of the tables are others than they were: steal nothing until the next configure.
 void weir_flow_steals_forget(struct weir_flow_steals *steals);
 
 // --- to look at ---

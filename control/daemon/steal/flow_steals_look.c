@@ -144,7 +144,7 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 	member->full = member->stalls = member->thief = false;
 	member->fill = 0;
 	member->room = 0;
-	member->heard = member->permitted = false;
+	member->answered = member->permitted = false;
 	if (weir_tables_backend(tables, member->id, &state) < 0 ||
 		state.service_id != service->id) {
 		return;
@@ -157,7 +157,7 @@ static void look_at(struct steal_service *service, uint32_t i, const struct weir
 	}
 }
 
-static bool is_anybody_saturated(
+static bool is_any_saturated(
 	const struct steal_service *service, const struct weir_reports *reports) {
 	bool saturated = service->stalling_count > 0;
 
@@ -174,7 +174,7 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	bool before = service->saturated;
 
 	service->saturated = false;
-	if (!before && !is_anybody_saturated(service, reports)) {
+	if (!before && !is_any_saturated(service, reports)) {
 		return 0; // mostly: nothing else is looked at
 	}
 	for (uint32_t i = 0; i < service->count; i++) {

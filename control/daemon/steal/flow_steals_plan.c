@@ -2,8 +2,8 @@
 //
 // The plan of a service: its backends are the planner's workers, connections that wait are tasks.
 // The unit of work is a connection. What a backend has in its accept queue counts as one task that
-// has begun, of up to QUEUE connections: whoever has a full queue, or stalls, has more than anybody
-// else, so all that wait there may leave, however long the queues are.
+// has begun, of up to QUEUE connections: a backend with a full queue, or that stalls, has more than
+// any other, so all that wait there may leave, however long the queues are.
 #include "flow_steals_private.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
 #define PLACE_MS 10000u // a refused place: longer than most clients wait for an answer
-#define TELL_MS 600000u // then the same is said again
+#define REPEAT_LOG_MS 600000u // then the same is logged again
 
 // A task costs nothing to carry. A thief that could not take one waits a little. Who has less than
 // the mean may be a thief: a lower ratio would leave out all of many backends that have some in
@@ -395,7 +395,7 @@ static bool is_of_place(const struct steal_service *service, const struct steal_
 	return false;
 }
 
-// The agent has said yes.
+// The agent has permitted it.
 static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
 	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
@@ -411,7 +411,7 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Tell the plan. A thief waits if it could not take the connection, not for what others have said.
+// Update the plan. A thief waits if it could not take the connection, not for answers of others.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;
@@ -425,16 +425,16 @@ static void end_in_plan(struct steal_service *service, const struct steal_planne
 	}
 }
 
-bool weir_steal_member_tells(
+bool weir_steal_member_is_to_log(
 	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
-	if (member->told != 0 && now_ms - member->told_ms >= TELL_MS) {
-		member->told = 0;
+	if (member->logged != 0 && now_ms - member->logged_ms >= REPEAT_LOG_MS) {
+		member->logged = 0;
 	}
-	if ((member->told >> outcome & 1) != 0) {
+	if ((member->logged >> outcome & 1) != 0) {
 		return false;
 	}
-	member->told_ms = member->told == 0 ? now_ms : member->told_ms;
-	member->told |= 1u << outcome;
+	member->logged_ms = member->logged == 0 ? now_ms : member->logged_ms;
+	member->logged |= 1u << outcome;
 	return true;
 }
 
@@ -448,13 +448,14 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 	if (outcome == WEIR_FLOW_STEAL_MOVED) {
 		weir_steal_member_given(&service->members[planned->thief], now_ms, 1);
 	}
-	victim->heard |= outcome != WEIR_FLOW_STEAL_SILENT;
+	victim->answered |= outcome != WEIR_FLOW_STEAL_SILENT;
 	victim->permitted |= is_permitted(outcome);
 	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
 	} else if (is_of_place(service, planned, outcome, &place)) {
 		refuse(service, &place, now_ms);
-	} else if (is_of_agent(outcome) && !(outcome == WEIR_FLOW_STEAL_SILENT && victim->heard) &&
+	} else if (is_of_agent(outcome) &&
+		   !(outcome == WEIR_FLOW_STEAL_SILENT && victim->answered) &&
 		   now_ms >= victim->paused_ms) { // else another request of the round ended so
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);
 		victim->pauses += victim->pauses < PAUSES_MOST;

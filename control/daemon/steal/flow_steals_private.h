@@ -17,18 +17,18 @@ struct steal_member { // a backend of a service
 	uint16_t id;
 	bool full; // its accept queue
 	bool stalls; // half-open flows pile up at it
-	bool thief; // it takes new flows, and says that its accept queue has room
+	bool thief; // it takes new flows, and reports that its accept queue has room
 	double fill; // of its accept queue, 0 to 1
 	uint32_t room; // connections that may still wait there
 	uint32_t asked; // requests of the round to its agent
-	bool heard; // one of them was answered
+	bool answered; // one of them was answered
 	bool permitted; // one of them by a yes
 	uint32_t refusals; // rounds in a row without one
 	uint64_t paused_ms; // its agent is not asked until then
 	uint32_t pauses; // since it was of help
 	bool silent; // the reason of the last one
-	uint32_t told; // what keeps its agent from helping, in the log: a bit per outcome
-	uint64_t told_ms; // the first of them
+	uint32_t logged; // what keeps its agent from helping: a bit per outcome
+	uint64_t logged_ms; // the first of them
 	uint32_t given[2]; // connections moved to it: in this second, and in the one before
 	uint64_t given_ms; // when this second began
 };
@@ -53,7 +53,7 @@ struct steal_service {
 	bool many_addresses; // the same
 	double tokens; // requests that may be made now
 	uint64_t filled_ms; // when they were counted
-	uint32_t report_most_ms; // an older report tells nothing about a thief
+	uint32_t report_most_ms; // an older report is not used for a thief
 	uint32_t count;
 	struct steal_member *members; // [count]: workers of the plan
 	struct weir_stalling_settings stalling;
@@ -104,7 +104,7 @@ uint32_t weir_steal_services_count(struct steal_service *services, uint32_t coun
 void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more);
 
 // Look who has too much and who has room. Returns how many backends are to be relieved now, up to
-// WEIR_WAITING_BACKENDS, and their ids: others of them with the next call. 0 if nobody has room.
+// WEIR_WAITING_BACKENDS, and their ids: others of them with the next call. 0 if none has room.
 uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
@@ -114,9 +114,9 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Whether the operator is to be told of this outcome, which keeps the agent of a member from
+// Whether to log this outcome, which keeps the agent of a member from
 // helping: not if that was done of late.
-bool weir_steal_member_tells(
+bool weir_steal_member_is_to_log(
 	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
 // A service that changes keeps its counts and rate, and its members the pauses of their agents and

@@ -74,7 +74,7 @@ const char *weir_steals_why(const struct weir_steals *steals) {
 		       : off;
 }
 
-static void tell_if_against(const struct weir_steals *steals) {
+static void warn_if_against(const struct weir_steals *steals) {
 	if (steals->segment != NULL && weir_steals_impossible(steals) == NULL &&
 		is_against_configuration(steals)) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
@@ -84,7 +84,7 @@ static void tell_if_against(const struct weir_steals *steals) {
 	}
 }
 
-// Tell the workers, who also ask each other, and the next control process.
+// For the workers, which also ask each other, and the next control process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -98,7 +98,7 @@ static void publish(const struct weir_steals *steals) {
 void weir_steals_configure(struct weir_steals *steals, bool on) {
 	steals->configured = on;
 	publish(steals);
-	tell_if_against(steals);
+	warn_if_against(steals);
 }
 
 void weir_steals_set(struct weir_steals *steals, enum weir_stealing stealing) {
@@ -224,7 +224,7 @@ void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *s
 	} else {
 		publish(steals);
 	}
-	tell_if_against(steals);
+	warn_if_against(steals);
 	if (segment->workers > 1 && weir_steals_off(steals) != NULL) {
 		weir_log_write(steals->log, WEIR_LOG_INFO, "no flows move between workers: %s",
 			weir_steals_off(steals));

@@ -2,7 +2,7 @@
 //
 // Steals: has workers with less to do take buckets of flows from those with more. Every tick
 // bucket_moves.h decides; here the victims are asked through the segment's mailboxes, and their
-// responses and the owners of buckets go back to it. Workers only steal while this says so
+// responses and the owners of buckets go back to it. Workers only steal while this allows it
 // (weir_news.stealing): as configured by workers.steal, or as an operator has set it, which
 // outlives this process in the segment.
 //
@@ -30,9 +30,9 @@ void weir_steals_free(struct weir_steals *steals);
 // steal until a tick finds some.
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment);
 void weir_steals_detach(struct weir_steals *steals); // NULL is fine
-// The configuration says this (workers.steal).
+// As the configuration has it (workers.steal).
 void weir_steals_configure(struct weir_steals *steals, bool on);
-// An operator says this; UNSET: as configured.
+// As an operator has set it; UNSET: as configured.
 void weir_steals_set(struct weir_steals *steals, enum weir_stealing stealing);
 // Call every WEIR_BUCKET_TICK_MS.
 void weir_steals_tick(struct weir_steals *steals);
