@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Decap: takes the balancer's outer header off (IPv4 or IPv6 in IPv4 or IPv6) and leaves the inner
+// Decap: removes the balancer's outer header (IPv4 or IPv6 in IPv4 or IPv6) and passes the inner
 // packet to the kernel. XDP, on a backend's interface.
 //
 // Touches only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
@@ -46,10 +46,10 @@ struct {
 	__type(value, struct weir_decap_counter);
 } weir_decap_counters SEC(".maps");
 
-struct tunnel { // an outer header, and what it says
+struct tunnel { // an outer header
 	void *inner;
 	__u32 header_bytes;
-	__u32 payload_bytes; // of the inner packet, as the outer header says
+	__u32 payload_bytes; // of the inner packet, from the outer header
 	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6
 	__u8 ecn;
 };
@@ -65,8 +65,8 @@ static __always_inline int count(enum weir_decap_result result, __u32 bytes, int
 	return verdict;
 }
 
-// A length in host order. The verifier of Linux 6.1 does not know that a swapped word has 16 bits,
-// and takes only what is bounded as a distance in a packet; of a plain mask clang knows that it
+// A length in host order. The verifier of Linux 6.1 does not derive that a swapped word has 16
+// bits, and accepts only bounded distances in a packet; clang would remove a plain mask, since it
 // changes nothing.
 static __always_inline __u32 length_of(__be16 word) {
 	__u64 length = bpf_ntohs(word);
@@ -92,7 +92,7 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
 }
 
-// Does the header's ones' complement sum hold? Also false when the frame ends inside of it.
+// True if the header's ones' complement sum is right. False if the frame ends inside the header.
 static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
 	const __u16 *word = (const void *)ip;
 	__u32 words = ip->ihl * 2, sum = 0;

@@ -2,8 +2,8 @@
 //
 // Decap: what decap.bpf.c and user space share.
 //
-// User space fills weir_decap_addresses (outer destinations that are this host's) and, when
-// check_sources is set before loading, weir_decap_sources (allowed sources).
+// User space fills weir_decap_addresses (outer destinations of this host) and, if check_sources is
+// set before loading, weir_decap_sources (allowed sources).
 #pragma once
 
 #include <linux/types.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // Meter: counts and times the TCP connections to the ports of a service, in one network namespace.
-// A tracepoint of the kernel's changes of a socket's state: nothing runs for a packet.
+// Attached to the tracepoint of socket state changes, so it does not run for each packet.
 //
 // Kernel structures are declared here with the members that are used; libbpf finds where the
 // running kernel has them.
@@ -151,7 +151,7 @@ int weir_meter(__u64 *ctx) { // sock, former state, new state
 			open_connection((__u64)sk, bpf_ktime_get_ns());
 		}
 	} else if (was_open && !is_open) {
-		// A socket that is closed at once has given back its port already.
+		// A socket that is closed at once has released its port already.
 		if (to == CLOSE || is_measured(sk->__sk_common.skc_num)) {
 			close_connection((__u64)sk, sk->sk_err, to);
 		}
@@ -159,7 +159,7 @@ int weir_meter(__u64 *ctx) { // sock, former state, new state
 	return 0;
 }
 
-// Run once, when the tracepoint is in place: the connections that are open already.
+// Run once, after the tracepoint is attached: counts connections that are open already.
 SEC("iter/tcp")
 int weir_meter_existing(struct bpf_iter__tcp *ctx) {
 	struct sock_common *sk = ctx->sk_common;

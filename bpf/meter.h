@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Meter: what meter.bpf.c and user space share. User space maps weir_meter_shards and reads it; a
-// shard is written with atomic additions, by whichever CPUs share it.
+// Meter: what meter.bpf.c and user space share. User space maps weir_meter_shards and reads it; the
+// CPUs that share a shard write it with atomic additions.
 //
 // A connection is *open* from the end of its handshake, so also while it waits in the accept queue,
 // until the server has closed it (or its side of it), or it was reset. That time is its service

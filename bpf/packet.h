@@ -21,7 +21,7 @@ static __always_inline int is_vlan(__be16 type) {
 	       type == bpf_htons(ETH_P_QINQ1);
 }
 
-// Step over the Ethernet header and its tags. Returns the EtherType of what follows (network
+// Skip the Ethernet header and its tags. Returns the EtherType of what follows (network
 // order) and moves *at there, or 0: frame too short, or more tags than the dataplane takes.
 static __always_inline __be16 skip_ethernet(void **at, void *end) {
 	struct ethhdr *ethernet = *at;

@@ -3,8 +3,8 @@
 // Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and leaves everything else
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
 //
-// It decides by the destination alone and validates nothing: a broken packet for a VIP is the
-// dataplane's to count. When no socket serves the queue, the packet goes to the kernel.
+// It decides by the destination alone and validates nothing: the dataplane drops and counts broken
+// packets for a VIP. If no socket serves the queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -14,7 +14,7 @@
 #include "packet.h"
 #include "steer.h"
 
-// From linux/icmp.h, which drags in the C library.
+// From linux/icmp.h, which would include headers of the C library.
 #define ICMP_DEST_UNREACH 3
 #define ICMP_ECHO 8
 #define ICMP_TIME_EXCEEDED 11
@@ -44,7 +44,7 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return bpf_map_lookup_elem(&weir_vips, key) != NULL;
 }
 
-// Is a port in one of the VIP's wide ranges, or does the VIP take every port?
+// True if a port is in one of the VIP's wide ranges, or the VIP takes every port.
 static __always_inline int is_in_range(struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
 	const __u8 family = key->family;
@@ -74,8 +74,8 @@ static __always_inline int is_in_range(struct weir_vip_key *key, __u8 protocol, 
 	return 0;
 }
 
-// An echo request or an error? The rest of ICMP is the kernel's: redirects, router and neighbour
-// discovery, answers to its own questions.
+// True for an echo request or an error. The kernel gets the rest of ICMP: redirects, router and
+// neighbour discovery, replies to its own requests.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -85,8 +85,8 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// Is a packet with this transport header at `at` ours? key holds the destination. portless: a
-// fragment, or too short for any transport header.
+// True if a packet with this transport header at `at` is for the dataplane. key holds the
+// destination. portless: a fragment, or too short for any transport header.
 static __always_inline int is_ours(
 	struct weir_vip_key *key, __u8 protocol, int portless, void *at, void *end) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
@@ -108,7 +108,7 @@ static __always_inline int is_ours(
 	if ((void *)(ports + 2) > end) {
 		return is_vip(key, 0, 0);
 	}
-	// Port 0 is no port, but would find the key that stands for many of them.
+	// Port 0 is not a valid port, and its key stands for ranges of ports.
 	if (ports[1] != 0 && is_vip(key, protocol, ports[1])) {
 		return 1;
 	}
@@ -130,8 +130,8 @@ static __always_inline int steer_ipv4(void *at, void *end) {
 }
 
 // Walks as weir_parse_ipv6_chain does, up to a fragment header: the dataplane gets all fragments to
-// a VIP, whatever they say that they are part of. It also gets, to drop and to count, packets that
-// end inside their chain and packets whose chain it refuses.
+// a VIP, whatever their Next Header. It also gets packets that end inside their chain and packets
+// whose chain it refuses, and drops and counts them.
 static __always_inline int steer_ipv6(void *at, void *end) {
 	struct weir_vip_key key = {.family = 6};
 	struct ipv6hdr *ip = at;

@@ -9,13 +9,13 @@
 //   protocol, block's first  a block of 2^k ports, k from 1 to 15, that begins at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
-//                            packets too broken to tell their port
-// A range too wide to list is entered as blocks. Whoever enters a key of the others enters the last
-// kind, too. The value of all but the second kind is 1.
+//                            packets without a readable port
+// A range too wide to list is entered as blocks. An address with a key of another kind has one of
+// the last kind, too. The value of all but the second kind is 1.
 //
-// net_af_xdp's xdp_prog= wants the XSKMAP to be called xsks_map. It keeps the program attached when
-// its process dies; the next dataplane has to take it off first. Loading takes CAP_BPF,
-// CAP_NET_ADMIN and CAP_PERFMON (for packet pointers of varying offset).
+// net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
+// when its process dies; the next dataplane has to detach it first. Loading needs CAP_BPF,
+// CAP_NET_ADMIN and CAP_PERFMON (for packet pointers with variable offsets).
 #pragma once
 
 #include <linux/types.h>
