@@ -28,7 +28,7 @@
 #define HEAP_BASE (64ull << 20)
 #define MEGABYTE (1ull << 20)
 
-// --- who is who ---------------------------------------------------------------------------
+// --- identifiers ---------------------------------------------------------------------------
 
 struct weir_bench_share weir_bench_backends_of(
 	const struct weir_bench_options *options, uint16_t service) {
@@ -249,7 +249,7 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	if (options->pages != WEIR_BENCH_PAGES_SMALL) {
 		r = try_create(options, true, ret, why, why_bytes);
 	}
-	// The pool has too few of them, or this user may not have any.
+	// The pool has too few huge pages, or this user may not use them.
 	if (r == -ENOMEM || r == -ENOSPC || r == -EPERM) {
 		r = try_create(options, false, ret, why, why_bytes);
 	}
@@ -340,7 +340,7 @@ int weir_bench_balancer_start(
 	return r;
 }
 
-// --- what a worker does beside ---------------------------------------------------------------
+// --- other work of a worker ---------------------------------------------------------------
 
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts) {
@@ -365,7 +365,7 @@ void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns) {
 	}
 }
 
-// --- what is right ------------------------------------------------------------------------
+// --- counter checks ------------------------------------------------------------------------
 
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol) {
@@ -422,7 +422,7 @@ int weir_bench_counters_check(
 	if (counters->rx_packets != packets || counters->forwarded != packets ||
 		counters->dropped != 0) {
 		snprintf(why, why_bytes,
-			"counters: %" PRIu64 " packets went in, %" PRIu64 " were counted as "
+			"counters: %" PRIu64 " packets processed, %" PRIu64 " counted as "
 			"received, %" PRIu64 " as forwarded, %" PRIu64 " as dropped",
 			packets, counters->rx_packets, counters->forwarded, counters->dropped);
 		return -EBADMSG;

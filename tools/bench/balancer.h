@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancer: everything around a packet pipeline that a worker would find: a segment with published
-// services, backends and selections, and the pipeline itself. Called by main.c, measure.c and
-// publisher.c.
+// Balancer: the environment of a packet pipeline as in a worker: a segment with published services,
+// backends and selections, and the pipeline itself. Called by main.c, measure.c and publisher.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
 // here.
@@ -22,12 +21,12 @@
 struct weir_bench_balancer {
 	const struct weir_bench_options *options;
 	struct weir_segment *segment; // the dataplane's side of it
-	struct weir_segment *control; // ours, as control has it
+	struct weir_segment *control; // the control process's side of it
 	bool huge_pages; // of the segment
 	struct weir_pipeline *pipeline; // NULL until one is started
 	struct weir_flow_memory *flows; // of the pipeline, with --bucketed
 	struct weir_packet_capture *capture; // of the pipeline
-	struct weir_reader reader; // ours, to know what is published
+	struct weir_reader reader; // to read what is published
 	bool has_reader;
 	uint64_t publish_us; // how long building and publishing everything took
 };
@@ -47,7 +46,7 @@ uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
 // Bytes of memory that a heap for the pipeline and `buffers` packet buffers must have.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 
-// --- what a worker does beside ---------------------------------------------------------------
+// --- other work of a worker ---------------------------------------------------------------
 
 // Process a burst while there is a capture. pkts: at most WEIR_BURST.
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
@@ -55,7 +54,7 @@ void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rt
 // Between two bursts: respond to a request of the second process, if there is one.
 void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
 
-// --- who is who ---------------------------------------------------------------------------
+// --- identifiers ---------------------------------------------------------------------------
 
 // Backends of service s: ids first .. first + count - 1.
 struct weir_bench_share {
@@ -77,8 +76,8 @@ struct weir_bench_way {
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
-// The row of a backend. round: 0, or a number: its MTU differs from that of the round before, by
-// one byte, which no packet needs.
+// The row of a backend. round: 0, or a number: the MTU differs by one byte from that of the round
+// before, which affects no packet.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 
@@ -91,7 +90,7 @@ uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
 	uint16_t service, uint64_t round, struct weir_selection **ret);
 
-// Do the worker's counters add up, now that it was given `packets` packets that all had to be
-// forwarded? Returns 0, -EBADMSG with one line in why.
+// Check that the worker's counters add up after `packets` packets that all had to be forwarded.
+// Returns 0, -EBADMSG with one line in why.
 int weir_bench_counters_check(
 	const struct weir_bench_balancer *balancer, uint64_t packets, char *why, size_t why_bytes);

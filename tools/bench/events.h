@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: what the CPU counts (cache lines fetched, TLB misses, instructions), where the kernel
-// and the hypervisor let us. Called by measure.c.
+// Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), where
+// kernel and hypervisor allow them. Called by measure.c.
 //
 // Threads: events are counted for the thread that opened them, user space only.
 #pragma once

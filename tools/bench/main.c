@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-bench: what does a packet cost?
+// weir-bench: measures what a packet costs.
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>

@@ -63,7 +63,7 @@ static int create_buffers(struct weir_bench_engine *engine, const struct weir_be
 	if (rte_pktmbuf_alloc_bulk(engine->pool, engine->buffers, n) < 0) {
 		return -ENOMEM;
 	}
-	// Neighbours in memory would be fetched by the hardware on its own.
+	// The hardware would prefetch neighbours in memory.
 	shuffle(engine->buffers, n, engine->options->seed);
 	weir_bench_tuple(&engine->tuples, 0, &tuple);
 	for (uint32_t i = 0; i < n; i++) {
@@ -166,7 +166,7 @@ static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	}
 }
 
-// What a driver writes for each packet that it hands out.
+// The fields that a driver writes for each received packet.
 static void receive(const struct weir_bench_engine *engine, struct rte_mbuf **pkts, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = pkts[i];
@@ -273,7 +273,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 
 // --- checks -------------------------------------------------------------------------------
 
-// What is right for a packet, as far as it depends on the packets before it.
+// The expected result for a packet, as far as it depends on earlier packets.
 static void expect(const struct weir_bench_engine *engine, const struct weir_bench_item *item,
 	const struct weir_verdict *verdict, struct weir_bench_expectation *ret) {
 	const struct weir_bench_young_seen *seen = &engine->seen[item->young];
@@ -290,7 +290,7 @@ static void expect(const struct weir_bench_engine *engine, const struct weir_ben
 	if (item->flags == WEIR_BENCH_SYN) {
 		return;
 	}
-	// A half-open flow may have been evicted, or have found no room: then it begins anew.
+	// A half-open flow may have been evicted or not entered: then it begins anew.
 	ret->choices = seen->established ? CHOICES_KNOWN : CHOICES_NEW | CHOICES_KNOWN;
 	if (verdict->choice == WEIR_CHOICE_FLOW) {
 		ret->backend = seen->backend;
@@ -487,7 +487,7 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// A flow that found no room gets other tuples until one does.
+// A flow that was not entered gets other tuples until one is.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
 

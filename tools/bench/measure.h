@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Measure: gives bursts of generated packets to the pipeline, and times, traces or checks what it
-// does with them. Called by main.c.
+// Measure: runs bursts of generated packets through the pipeline, and times, traces or checks them.
+// Called by main.c.
 //
 // A turn of a worker is what is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
 // the quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
@@ -20,9 +20,9 @@
 #include "trace.h"
 #include "traffic.h"
 
-struct weir_bench_young_seen { // what is known of a flow under way, case mixed
-	uint16_t backend; // BACKEND_NONE = not known
-	bool established; // the table knew it: from then on it must
+struct weir_bench_young_seen { // observations of a flow in progress, case mixed
+	uint16_t backend; // BACKEND_NONE = unknown
+	bool established; // it was found in the table: from then on it must be
 };
 
 struct weir_bench_engine {
@@ -34,7 +34,7 @@ struct weir_bench_engine {
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
 	struct weir_bench_item *items; // of each buffer
-	uint16_t *backends; // of each steady flow, as first chosen; BACKEND_NONE = not known
+	uint16_t *backends; // of each steady flow, as first chosen; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
 	uint32_t timer_cost;
@@ -56,8 +56,8 @@ void weir_bench_engine_free(struct weir_bench_engine *engine);
 // Fill the fresh pipeline's table through the pipeline, checking each packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
 
-// How long a pass goes on. One that is timed says how many packets it was, for the pass that
-// checks the same packets.
+// The length of a pass. A timed pass records its number of packets, for the pass that checks the
+// same packets.
 struct weir_bench_length {
 	uint64_t packets; // a multiple of the burst is done
 	double seconds; // instead, when above 0
@@ -79,5 +79,5 @@ struct weir_bench_pass {
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
 	size_t why_bytes);
 
-// Is every steady flow still there, with its backend? One packet of each.
+// Check with one packet each that every steady flow is still in the table, with its backend.
 int weir_bench_check_steady(struct weir_bench_engine *engine, char *why, size_t why_bytes);

@@ -167,11 +167,10 @@ static const struct weir_option rows[] = {
 	{.name = "publish",
 		.kind = WEIR_OPTION_WORD,
 		.value = "WHAT",
-		.help = "what --publications changes: the selection of a service, the headers of a "
-			"backend, or both; or, in place of publications, scrapes of all counters, "
-			"as for metrics, lists of flows, each message a piece of the table, "
-			"captures, each time reading what all packets left in the ring, or "
-			"idle-captures, whose filter no packet passes",
+		.help = "what --publications does: publish the selection of a service, the headers "
+			"of a backend, or both; or, without publishing, scrape all counters as for "
+			"metrics, list flows piece by piece, capture all packets and read the "
+			"ring, or capture with a filter that matches no packet",
 		.fallback = "selections",
 		.words = publish_words,
 		FIELD(publish)},
@@ -354,13 +353,10 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "bits of what
 static const struct weir_help help = {
 	.usage = "weir-bench [OPTION]...",
 	.about = "Measure what a packet costs: drive the packet pipeline of the workers with "
-		 "generated "
-		 "packets, without a NIC and without root. A separate pass verifies what became of "
-		 "each "
+		 "generated packets, without a NIC and without root. A separate pass verifies each "
 		 "packet.",
 	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was treated wrongly "
-		 "or a "
-		 "run failed, 2 invalid usage.",
+		 "or a run failed, 2 invalid usage.",
 	.examples = "weir-bench --flows 1M\n"
 		    "weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"
 		    "weir-bench --case new --flows 1M --policy least-loaded --json\n"
@@ -395,7 +391,7 @@ static void set_defaults(struct weir_bench_options *options) {
 	}
 	if (options->table_flows == 0) {
 		options->table_flows = options->flows;
-		if (mixed) { // flows that have ended stay for a while
+		if (mixed) { // ended flows stay in the table for a while
 			options->table_flows += options->flows / 4;
 		}
 		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < table) {

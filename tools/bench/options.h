@@ -47,10 +47,10 @@ enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
-	WEIR_BENCH_PUBLISH_SCRAPES, // nothing: reads all counters, as for metrics
-	WEIR_BENCH_PUBLISH_LISTS, // nothing: asks for pieces of the flow table
-	WEIR_BENCH_PUBLISH_CAPTURES, // nothing: has all packets captured, reads what there is
-	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // nothing: has packets captured that never come
+	WEIR_BENCH_PUBLISH_SCRAPES, // no publication: reads all counters, as for metrics
+	WEIR_BENCH_PUBLISH_LISTS, // no publication: requests pieces of the flow table
+	WEIR_BENCH_PUBLISH_CAPTURES, // no publication: captures all packets and reads them
+	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // no publication: a capture that matches no packet
 };
 
 struct weir_bench_options {

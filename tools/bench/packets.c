@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Everything here is written byte by byte from the RFCs, by nothing that the packet path uses.
+// Everything here is written byte by byte from the RFCs, without code of the packet path.
 #include "packets.h"
 
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packets: writes the frame that a client would send. Called by measure.c, outside of what is
-// timed, and by verify.c to know what a frame was.
+// timed, and by verify.c for the frame that was sent.
 //
 // Threads: pure functions once initialised.
 #pragma once
@@ -14,7 +14,7 @@
 
 #define WEIR_BENCH_FRAME_MAX 1518
 #define WEIR_BENCH_VLAN 42
-#define WEIR_BENCH_TOS 0x28 // AF11: not what a forgetful rewrite would leave
+#define WEIR_BENCH_TOS 0x28 // AF11: not 0, so that a rewrite that does not copy it is found
 
 #define WEIR_BENCH_FIN 0x01
 #define WEIR_BENCH_SYN 0x02

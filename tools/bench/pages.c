@@ -29,7 +29,7 @@ static uint8_t *map_pool(uint64_t bytes) {
 	return at == MAP_FAILED ? NULL : at;
 }
 
-// Aligned to 2 MiB; what lies around it is given back.
+// Aligned to 2 MiB; memory around it is unmapped.
 static uint8_t *map_aligned(uint64_t bytes) {
 	uint8_t *at = mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -52,7 +52,7 @@ static void touch(uint8_t *at, uint64_t bytes) {
 	}
 }
 
-// How much of a mapping is in transparent huge pages, as the kernel tells.
+// How much of a mapping is in transparent huge pages, from the kernel's smaps.
 static uint64_t transparent_bytes(const uint8_t *at, uint64_t bytes) {
 	FILE *file = fopen("/proc/self/smaps", "re");
 	uint64_t first = (uintptr_t)at, sum = 0, start, end, kib;
@@ -87,7 +87,7 @@ static uint8_t *map_transparent(struct weir_bench_heap *heap, bool huge) {
 	return at;
 }
 
-// The pool comes second: a dataplane on this machine may count on it.
+// The pool comes second: a dataplane on this machine may need it.
 static int map(enum weir_bench_pages wanted, struct weir_bench_heap *heap, uint8_t **ret) {
 	uint8_t *at = map_transparent(heap, wanted != WEIR_BENCH_PAGES_SMALL), *pool;
 

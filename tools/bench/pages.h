@@ -27,7 +27,7 @@ struct weir_bench_heap {
 };
 
 // Make a heap of at least `bytes`. It lives as long as the process.
-// Returns 0, -ENOMEM, or -ENOSPC (huge pages wanted and not to be had) with one line in why.
+// Returns 0, -ENOMEM, or -ENOSPC (huge pages required and not available) with one line in why.
 int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 	struct weir_bench_heap *ret, char *why, size_t why_bytes);
 

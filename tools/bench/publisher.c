@@ -72,7 +72,7 @@ static int publish_selection(struct child *child) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
-	// The worker pauses now and then: no room until it has gone on is no failure.
+	// The worker pauses now and then: until it continues, a full log is not an error.
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
@@ -109,7 +109,7 @@ static void scrape(struct child *child) {
 	look(child);
 }
 
-// Ask for the next piece of the flow table once the last one is there, and read that.
+// Request the next piece of the flow table once the last one has arrived, and read that.
 static void list(struct child *child) {
 	struct weir_control_box *ours = &child->segment->control_boxes[WEIR_BENCH_WORKER];
 	const struct weir_worker_box *theirs = &child->segment->worker_boxes[WEIR_BENCH_WORKER];
@@ -139,7 +139,7 @@ static bool captures(const struct child *child) {
 	       child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 }
 
-// As control does when weirctl asks for as many packets as there may be.
+// As control does when weirctl requests as many packets as possible.
 static void begin_capture(struct child *child) {
 	struct weir_capture_terms terms = {.interval_ns = SECOND_NS / WEIR_CAPTURE_RATE_MOST,
 		.snap_bytes = SNAP_BYTES,
@@ -152,7 +152,7 @@ static void begin_capture(struct child *child) {
 	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
 }
 
-// Counts when there was something to read, or was to be nothing.
+// Counts if there was something to read, or nothing was expected.
 static void read_captured(struct child *child) {
 	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 	struct weir_capture_packet packet;
@@ -330,26 +330,26 @@ unmap:
 	return r;
 }
 
-static int tell(struct weir_bench_publisher *publisher, char order) {
+static int send_order(struct weir_bench_publisher *publisher, char order) {
 	struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
 	char answer = 0;
-	bool told;
+	bool sent;
 
 	sigaction(SIGPIPE, &ignore, &before);
-	told = write(publisher->to_child, &order, 1) == 1;
+	sent = write(publisher->to_child, &order, 1) == 1;
 	sigaction(SIGPIPE, &before, NULL);
-	if (!told || read(publisher->from_child, &answer, 1) != 1 || answer != order) {
+	if (!sent || read(publisher->from_child, &answer, 1) != 1 || answer != order) {
 		return -EIO;
 	}
 	return 0;
 }
 
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher) {
-	return tell(publisher, ORDER_GO);
+	return send_order(publisher, ORDER_GO);
 }
 
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher) {
-	return tell(publisher, ORDER_PAUSE);
+	return send_order(publisher, ORDER_PAUSE);
 }
 
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher) {

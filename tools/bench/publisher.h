@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does what control does when weights change, builds a selection
-// and publishes it, or when somebody looks: reads all counters, has flows listed or packets
-// captured. So many times a second. Called by main.c.
+// Publisher: a second process that works like control a number of times a second: builds and
+// publishes a selection as when weights change, or reads all counters, lists flows or captures
+// packets as for an operator. Called by main.c.
 //
 // Threads: forked before EAL and before any thread. It attaches to the segment through the
 // descriptor, with a mapping of its own, and writes only on request.
@@ -24,10 +24,10 @@ struct weir_bench_publisher {
 // Returns 0 or negative errno.
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core);
-// Publish from now on, or no longer; returns when that is so. 0, -EIO (it died).
+// Start or stop publishing; returns when it has. 0, -EIO (it died).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
-// Publications, or looks, so far.
+// Publications, or readings, so far.
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
 // End it. Does nothing when there is none.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

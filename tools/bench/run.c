@@ -41,7 +41,7 @@ static int failed(const struct session *session, int error, const char *what) {
 }
 
 // What a computation over samples returned.
-static int told(const struct session *session, int error) {
+static int statistics_result(const struct session *session, int error) {
 	return error < 0 ? failed(session, error, "statistics") : 0;
 }
 
@@ -107,7 +107,7 @@ static int timed_run(
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
 	struct weir_bench_result *result = session->result;
-	// The idle loop costs the next burst something: all series have it.
+	// The idle loop slows the next burst down: it runs in all series.
 	int r = timed_step(session, run_length(session), &series->samples, &result->machine, alone);
 
 	if (r < 0) {
@@ -160,7 +160,7 @@ static int timed_runs(struct session *session) {
 	uint32_t runs = session->options->runs;
 	int r = 0;
 
-	// Once a flood was there, its half-open flows stay: the base comes first.
+	// After a flood its half-open flows stay in the table: the base comes first.
 	for (uint32_t i = 0; r == 0 && flood && i < runs; i++) {
 		r = timed_run(session, &result->base, i, true);
 	}
@@ -287,7 +287,7 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 	return r;
 }
 
-// Did it do what the first repetition did?
+// True if it did the same as the first repetition.
 static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
 	struct weir_bench_tally tally = tally_now(session);
 
@@ -312,8 +312,8 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 
 	first = tally_now(session);
 	if (r == 0) {
-		r = told(session, weir_bench_summarize_bursts(
-					  least->main.sample, least->main.count, &least->first));
+		r = statistics_result(session, weir_bench_summarize_bursts(least->main.sample,
+						       least->main.count, &least->first));
 	}
 	for (uint32_t i = 1; r == 0 && i < session->options->repeats; i++) {
 		again.count = base.count = 0;
@@ -322,10 +322,12 @@ static int repeat_all(struct session *session, struct weir_bench_repeated *least
 			r = check_repeat(session, &first);
 		}
 		if (r == 0) {
-			r = told(session, weir_bench_samples_least(&least->main, &again));
+			r = statistics_result(
+				session, weir_bench_samples_least(&least->main, &again));
 		}
 		if (r == 0) {
-			r = told(session, weir_bench_samples_least(&least->base, &base));
+			r = statistics_result(
+				session, weir_bench_samples_least(&least->base, &base));
 		}
 	}
 	weir_bench_samples_fini(&again);
@@ -356,7 +358,7 @@ static int repeated(struct session *session) {
 	if (r < 0) {
 		return r;
 	}
-	return told(session, summarize_repeated(&result->repeated));
+	return statistics_result(session, summarize_repeated(&result->repeated));
 }
 
 // --- all of it ----------------------------------------------------------------------------
@@ -381,8 +383,8 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// How many bursts are slow, and how many of them because of the machine: the idle loop, beside the
-// bursts, was held up for 9 medians of a burst as often in as much time.
+// How many bursts are slow, and how many of them because of the machine: the number of times that
+// the idle loop, in as much time, was interrupted for 9 medians of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;
@@ -410,7 +412,7 @@ static int summarize_all(struct session *session) {
 	if (r == 0 && result->has_base) {
 		r = summarize(&result->base, runs);
 	}
-	return told(session, r);
+	return statistics_result(session, r);
 }
 
 static int all_passes(struct session *session) {

@@ -6,7 +6,7 @@
 //            flows alone; --publications: without any) as many runs of that as well.
 //   counted  one more run, with the CPU's event counters, where there are any
 //   traced   one more run, each stage timed by itself
-//   checked  a fresh table and the very packets of all timed runs again, each one's fate checked
+//   checked  a fresh table and the same packets of all timed runs again, each one checked
 //   repeated with --repeats: the same again, timed, that many times. The pipeline's clock goes on
 //            by the median cost of a packet, so that a burst does the same every time.
 //
@@ -50,8 +50,8 @@ struct weir_bench_result {
 	double slow_machine_share; // of bursts: that the machine held up so long, see run.c
 	struct weir_bench_tally tally;
 	uint64_t flows; // in the table when the timed runs began
-	uint64_t moved; // steady flows whose first tuple found no room
-	double publications; // per second that came about; 0 = none
+	uint64_t moved; // steady flows whose first tuple was not entered
+	double publications; // per second that were reached; 0 = none
 	double stage[WEIR_STAGE_COUNT]; // cycles per packet
 	double stage_rest; // counters, clock and tables, between the stages
 	double stage_idle; // expiry and quiescent report
@@ -61,7 +61,7 @@ struct weir_bench_result {
 	uint64_t steady_checked; // case syn-flood: flows that were still there after the flood
 };
 
-// publisher is used when options ask for publications.
+// publisher is used if the options include publications.
 // Returns 0, or negative errno with one line in why: -EBADMSG when packets went wrong.
 int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
 	struct weir_bench_publisher *publisher, struct weir_bench_result *ret, char *why,

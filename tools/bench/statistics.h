@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Statistics: what is said about many measured bursts. Called by measure.c and report.c.
+// Statistics: summaries of many measured bursts. Called by measure.c and report.c.
 //
 // Threads: pure functions, but for the arrays that they sort.
 #pragma once

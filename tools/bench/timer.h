@@ -33,7 +33,7 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Turn in a loop that touches no memory: what disturbs it is the machine. A turn is about two
+// Run a loop that touches no memory, so that only the machine delays it. A turn takes about two
 // cycles of the CPU.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
@@ -42,5 +42,5 @@ static inline void weir_bench_timer_spin(uint32_t turns) {
 	}
 }
 
-// What an empty pair of readings shows: the median of many.
+// The cost of an empty pair of readings: the median of many.
 uint32_t weir_bench_timer_cost(void);

@@ -10,7 +10,7 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// In case `new` the table is full: what the half-open flows may take is theirs.
+// In case `new` the table is full: half-open flows have all of their share.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 
@@ -126,7 +126,7 @@ static struct weir_bench_item fresh(struct weir_bench_traffic *traffic) {
 		.flags = WEIR_BENCH_SYN};
 }
 
-// The next packet of a flow that is under way: SYN, data, and FIN for the last one.
+// The next packet of a flow in progress: SYN, data, and FIN for the last one.
 static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 	uint32_t place = weir_bench_random_below(&traffic->random, WEIR_BENCH_YOUNG);
 	struct weir_bench_young *flow = &traffic->young[place];
@@ -150,7 +150,7 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 // --- bursts -------------------------------------------------------------------------------
 
 // Share of fresh packets in a burst. In a flood it differs from burst to burst (0 to twice the
-// mean, or the mirror of that), so that the cost of either kind can be told from the bursts' cost.
+// mean, or the mirror of that), so that the cost of either kind follows from the bursts' cost.
 static double share_of_burst(struct weir_bench_traffic *traffic) {
 	double mean = traffic->share, room = mean < 0.5 ? mean : 1 - mean;
 

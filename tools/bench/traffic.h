@@ -12,14 +12,14 @@
 #include "order.h"
 #include "tuples.h"
 
-#define WEIR_BENCH_YOUNG 4096u // fresh flows that are under way at a time, case mixed
+#define WEIR_BENCH_YOUNG 4096u // fresh flows in progress at a time, case mixed
 #define WEIR_BENCH_STEADY_NONE 0xffffffffu
 
-// One packet to be.
+// One packet to generate.
 struct weir_bench_item {
 	uint64_t number; // of the tuple
 	uint32_t steady; // the steady flow it belongs to, or WEIR_BENCH_STEADY_NONE
-	uint16_t young; // case mixed, not steady: place among the flows under way
+	uint16_t young; // case mixed, not steady: index among the flows in progress
 	uint8_t protocol;
 	uint8_t flags; // TCP
 };
@@ -29,7 +29,7 @@ struct weir_bench_young {
 	uint32_t left; // packets still to send; 0 = has not begun
 };
 
-// Steady flows whose first tuple found no room in the table have another one.
+// Steady flows whose first tuple was not entered have another one.
 struct weir_bench_moved {
 	uint32_t steady;
 	uint32_t extra; // tuple is number WEIR_BENCH_EXTRA + extra

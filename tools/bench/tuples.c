@@ -86,7 +86,7 @@ void weir_bench_tuple(
 
 		memcpy(ret->source, &high, 8);
 		memcpy(ret->source + 8, &low, 8);
-		ret->source[0] = 0x2a; // global unicast, none of ours
+		ret->source[0] = 0x2a; // global unicast, not of the balancer
 	}
 	ret->family = tuples->family;
 	ret->source_port = (uint16_t)(PORT_FIRST + permuted % PORTS);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tuples: the addresses and ports of flow number n, computed and not stored, so that generating
-// packets leaves the caches to what is measured. Called by frames.c and verify.c.
+// packets does not evict measured data from the caches. Called by frames.c and verify.c.
 //
 // Sources are random and all different: (address, port) of n is a keyed permutation of n. Clients
-// have unicast addresses and ports from 1024. A flow goes to the service that a hash of n tells.
+// have unicast addresses and ports from 1024. A hash of n selects the flow's service.
 //
 // Threads: pure functions.
 #pragma once

@@ -162,7 +162,7 @@ int weir_bench_verify(const struct weir_bench_options *options,
 	if (r < 0) {
 		return r;
 	}
-	// Encapsulation leaves the inner packet alone, its TTL included.
+	// Encapsulation does not change the inner packet, nor its TTL.
 	if (memcmp(at + l2 + outer, expected->frame + expected->l3_offset, expected->ip_bytes) !=
 		0) {
 		return wrong(&complaint, "the inner packet was changed");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Verify: was a packet forwarded as it must be? Knows what was sent and what must come out, from
-// the RFCs and from the plan in balancer.h; uses nothing of the packet path.
+// Verify: checks that a packet was forwarded as it must be. The expected frame follows from the
+// RFCs and from the plan in balancer.h, without code of the packet path.
 //
 // Threads: pure functions.
 #pragma once
@@ -12,7 +12,7 @@
 
 #include "balancer.h"
 
-// What must have become of a packet.
+// The expected result for a packet.
 struct weir_bench_expectation {
 	const uint8_t *frame; // as it came
 	uint32_t frame_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Changes: everything that the changes of the command line need is looked at before the first
-// packet, so that none is found wrong in the middle of a capture. Called by offline.c.
+// Changes: checks the changes of the command line before the first packet, so that none fails in
+// the middle of a capture. Called by offline.c.
 //
 // Threads: one.
 #pragma once

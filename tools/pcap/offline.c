@@ -22,7 +22,7 @@
 #define SECOND_NS 1000000000ull
 
 struct weir_offline {
-	const struct weir_config *config; // the one of the start
+	const struct weir_config *config; // the initial one
 	const struct weir_pcap_options *options;
 	struct weir_config
 		*later[WEIR_PCAP_CHANGES_MAX]; // of the changes that are reloads, or NULL
@@ -374,7 +374,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 		offline->started = true;
 		offline->first_ns = time_ns;
 	}
-	// Begins at one second, so that nothing is ever "before" the start of the clock.
+	// Begins at one second, so that no time is before the start of the clock.
 	now_ns = SECOND_NS;
 	if (time_ns > offline->first_ns) {
 		now_ns += time_ns - offline->first_ns;
@@ -385,7 +385,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 	return offline->now_ns;
 }
 
-// What has to be known of a frame that was cut.
+// Properties of a frame that was cut.
 struct cut {
 	struct weir_descriptor d;
 	bool echo; // an echo request whose data was cut
@@ -393,7 +393,7 @@ struct cut {
 };
 
 // The data of this echo request is missing, and its checksum covers the data. Like all checksums
-// behind the headers it is taken to be right: put in the one that is right for zeros.
+// over payload it is assumed to be right: replace it by the one for zeros.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
@@ -447,8 +447,8 @@ static struct rte_mbuf *load(
 	return m;
 }
 
-// How much of a sent frame is real when the received one was cut: all headers that were put in
-// front, and what was captured of the inner packet. Errors quote only what was captured.
+// How much of a sent frame has captured bytes when the received one was cut: all headers in front,
+// and the captured part of the inner packet. Errors quote only captured bytes.
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
@@ -509,7 +509,7 @@ void weir_offline_process(struct weir_offline *offline, const struct weir_captur
 	}
 	rte_pktmbuf_free_bulk(offline->fragment, offline->fragments);
 	m = load(offline, frame, &cut);
-	// Time leaps from packet to packet: flows that ended meanwhile must be gone.
+	// Time jumps from packet to packet: expire the flows that ended meanwhile.
 	while (weir_pipeline_maintain(offline->pipeline, now_ns)) {
 	}
 	weir_pipeline_process(offline->pipeline, &m, 1, offline->in_port, now_ns, &verdict);

@@ -27,7 +27,7 @@ struct weir_offline_result {
 	uint8_t action; // enum weir_action
 	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
-	bool cut; // fewer bytes captured than there were; the missing ones count as zeros
+	bool cut; // not all bytes were captured; the missing ones count as zeros
 	const char *port; // FORWARD and REPLY: sent on
 	const char *service; // NULL = none
 	const char *backend; // NULL = none; of the service of that name
@@ -46,7 +46,7 @@ int weir_offline_start(const char *program, uint32_t flows, char *why, size_t wh
 uint32_t weir_offline_flows(const struct weir_config *config);
 
 // Build tables and pipeline. config and options are borrowed. why gets one line.
-// Returns 0, -EINVAL (options name what the configuration has not), or another negative errno.
+// Returns 0, -EINVAL (options name what the configuration lacks), or another negative errno.
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
 	struct weir_offline **ret, char *why, size_t why_bytes);
 void weir_offline_free(struct weir_offline *offline); // NULL is fine
@@ -55,8 +55,8 @@ void weir_offline_free(struct weir_offline *offline); // NULL is fine
 // first are made by weir_offline_create. Returns 0, or negative errno with one line in why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
-// What happens to this frame. Frames must come in the order of the capture; a timestamp before its
-// predecessor's counts as the same moment.
+// Process a frame. Frames come in the order of the capture; a timestamp before that of the previous
+// frame counts as the same time.
 void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret);
 

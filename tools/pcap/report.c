@@ -51,7 +51,7 @@ static const char *action_name(int action) {
 	return names[action];
 }
 
-// Why this backend, or which reply it is; NULL for other packets.
+// The reason for the choice of the backend, or the kind of reply; NULL for other packets.
 static const char *why(const struct weir_offline_result *result) {
 	if (result->action == WEIR_ACTION_FORWARD) {
 		return weir_choice_name(result->choice);

@@ -18,7 +18,7 @@ int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret);
 // One packet, in the order of the capture; number counts from 1.
 void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result);
-// Totals, and what ended the run early (NULL = nothing). Frees the report.
+// Totals, and the error that ended the run early (NULL = none). Frees the report.
 // Returns 0, -EIO (not everything could be written).
 int weir_pcap_report_end(
 	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backends: what their processors do, and what they report of it.
+// Backends: the work of their processors, and their load reports.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static void init_backend(struct weir_sim *sim, uint32_t index) {
 	weir_sim_cpu_init(&backend->cpu, scenario->backends.cores,
 		scenario->backends.scheduling == WEIR_SIM_SCHEDULING_SHARING, backend->base_speed,
 		scenario->backends.queue);
-	// Backends do not report in step.
+	// Backends report at different moments.
 	weir_sim_schedule(sim, interval_ns * (index + 1) / scenario->backends.count,
 		WEIR_SIM_EVENT_REPORT, index);
 }
@@ -187,7 +187,7 @@ void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 		.penalty = sim->scenario->reports.penalty};
 	const struct weir_balanced_settings balanced = weir_balanced_defaults();
 
-	// What a process said before it died is not about the one that followed it.
+	// A report of a process that died does not describe the process that replaced it.
 	if (report->lives == backend->lives) {
 		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
 		backend->probe_ns = report->sent_ns;

@@ -12,14 +12,14 @@
 
 #define RUN_STEPS 1000u // weir_sim_run's
 #define LOOK_MS 200u
-#define PATIENCE_S 1.0 // no progress is shown before that
+#define PATIENCE_S 1.0 // before progress is shown
 #define BAR 30u
 #define JOBS_MAX 256u
 
 struct pool {
 	const struct weir_sim_batch *batch;
 	struct weir_sim_results *results;
-	atomic_uint next; // run that nobody has taken yet
+	atomic_uint next; // first run that no thread has taken
 	atomic_ullong progress;
 	atomic_int error;
 	pthread_mutex_t lock; // of running

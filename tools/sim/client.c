@@ -119,7 +119,7 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t at = slot_of[subset[i]];
 
-		// Mark all that are known before numbers are given to others.
+		// Mark the members that have numbers before others get new ones.
 		if (at != WEIR_SIM_NONE) {
 			client->slot[at].member = true;
 		}
@@ -291,7 +291,7 @@ static void init_client(struct weir_sim *sim, uint32_t index) {
 	choose_subset(sim, index);
 	if (sim->error == 0) {
 		schedule_first(sim, index);
-		// Controls do not publish in step.
+		// Control processes publish at different moments.
 		weir_sim_schedule(sim,
 			(uint64_t)((double)sim->scenario->control.update_ns * (index + 1) / count),
 			WEIR_SIM_EVENT_UPDATE, index);
@@ -392,7 +392,7 @@ void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	}
 }
 
-// Whose subset is as if all were usable has nothing to regain.
+// A client whose subset is the one with all backends usable regains nothing.
 void weir_sim_clients_regain(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (sim->client[i].lost_count > 0) {

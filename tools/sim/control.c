@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What control knows: the list of backends, and which of them are usable. When that changes, some
-// clients get other subsets; counted with it is what even subsets would have to replace.
+// The control process's view: the list of backends, and which of them are usable. When that
+// changes, some clients get other subsets; the members that even subsets would have to replace are
+// counted, too.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -137,7 +138,7 @@ static void publish(struct weir_sim *sim, bool other_list) {
 	} else if (change.lost > 0) {
 		weir_sim_clients_lose(sim, change.last);
 	} else if (sim->list_changed) {
-		weir_sim_clients_rechoose(sim); // it may belong where it has never been
+		weir_sim_clients_rechoose(sim); // it may belong to subsets that never had it
 	} else {
 		weir_sim_clients_regain(sim);
 	}

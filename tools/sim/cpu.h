@@ -43,13 +43,13 @@ void weir_sim_cpu_fini(struct weir_sim_cpu *cpu);
 // Give it a job. Returns 0, -ENOSPC (the queue is full), -ENOMEM.
 int weir_sim_cpu_add(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t id, double work_ns);
 
-// When the next job ends as things are now; UINT64_MAX = none runs.
+// When the next job ends at the present rate; UINT64_MAX = none runs.
 uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu);
 
 // Take one job that has ended by now_ns. Returns false when there is none.
 bool weir_sim_cpu_take(struct weir_sim_cpu *cpu, uint64_t now_ns, uint32_t *ret_id);
 
-// Take a job away that waits. Returns false if it does not: it runs, has ended or was never there.
+// Remove a waiting job. Returns false if it is not waiting: it runs, has ended or does not exist.
 bool weir_sim_cpu_remove(struct weir_sim_cpu *cpu, uint32_t id);
 
 // Jobs that run, in no order, and those that wait, next one first. i < running_count and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Event queue: what happens next in a simulation. A heap with four children a node, which fill one
+// Event queue: the pending events of a simulation. A heap with four children a node, which fill one
 // cache line: a third faster than a binary one at 100,000 events (docs/design/simulator.md).
 // Called by the simulation only.
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is measured: windows of time, and a series of samples.
+// Measurements: windows of time, and a series of samples.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Requests. A request has two sides: the client's, which is open until it ends in one of the ways
-// of enum weir_sim_ending, and the backend's. Either may be over first: a client gives up, a
-// backend dies. The request is freed when both are.
+// of enum weir_sim_ending, and the backend's. Either may end first: a client gives up, a backend
+// dies. The request is freed when both are.
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a run of one variant with one seed found out.
+// The result of a run of one variant with one seed.
 // Filled by metrics.c, read by summary.c, csv.c and tests.
 //
 // Threads: immutable once the run has ended.
@@ -24,8 +24,8 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// What became of what the plan of steals asked for. ASKED is the sum of the others, and of what is
-// on its way.
+// Outcomes of the requests of the plan of steals. ASKED is the sum of the others and of those that
+// have no answer yet.
 // X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \

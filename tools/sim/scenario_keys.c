@@ -529,7 +529,7 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 		weir_json_error_at(reader, at, "clients", "until_ms must be above from_ms");
 	}
 	if (s->workers.planner == WEIR_SIM_PLANNER_CONTROL && s->workers.buckets != WEIR_BUCKETS) {
-		weir_json_error_at(reader, at, "workers", "weir-control knows %u buckets, not %u",
+		weir_json_error_at(reader, at, "workers", "weir-control has %u buckets, not %u",
 			WEIR_BUCKETS, s->workers.buckets);
 	}
 	if (s->workers.hot_buckets >

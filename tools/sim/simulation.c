@@ -76,7 +76,7 @@ static void prefetch_next(const struct weir_sim *sim) {
 
 static void loop(struct weir_sim *sim, atomic_ullong *progress) {
 	double step_ns = (double)sim->scenario->duration_ns / 1000.0;
-	unsigned int told = 0;
+	unsigned int reported = 0;
 	struct weir_sim_event event;
 
 	while (sim->error == 0 && weir_sim_queue_pop(&sim->queue, &event)) {
@@ -87,12 +87,12 @@ static void loop(struct weir_sim *sim, atomic_ullong *progress) {
 		if (progress != NULL && (sim->events & 0x3ff) == 0) {
 			unsigned int done = (unsigned int)((double)sim->now_ns / step_ns);
 
-			atomic_fetch_add_explicit(progress, done - told, memory_order_relaxed);
-			told = done;
+			atomic_fetch_add_explicit(progress, done - reported, memory_order_relaxed);
+			reported = done;
 		}
 	}
 	if (progress != NULL) {
-		atomic_fetch_add_explicit(progress, 1000 - told, memory_order_relaxed);
+		atomic_fetch_add_explicit(progress, 1000 - reported, memory_order_relaxed);
 	}
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // One run of a scenario: clients that choose by the same policies as the dataplane, backends that
-// serve, and a control that knows of it late.
-// Called by batch.c and tests.
+// serve, and a control process that learns of changes with a delay. Called by batch.c and tests.
 //
 // N1 Deterministic: the same scenario and seed give the same result, with any compiler.
 // N2 Every request that arrives ends exactly once, or is unfinished when the run ends.

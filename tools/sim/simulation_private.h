@@ -6,10 +6,10 @@
 //   client.c      clients: arrivals, the worker, its table of candidates
 //   request.c     requests: from arrival to their one ending
 //   backend.c     backends: processor, reports
-//   control.c     what control knows: the list of backends, and which are usable
-//   steal.c       what the plan of steals knows of requests
+//   control.c     control's view: the list of backends, and which are usable
+//   steal.c       the input of the plan of steals: requests
 //   steal_messages.c   requests that wait move from busy backends to idle ones
-//   script.c      what happens on the way, and when control learns of it
+//   script.c      events during the run, and when control detects them
 //   metrics.c     what is measured
 // Internal to them.
 //
@@ -65,7 +65,7 @@ struct weir_sim_request { // links are indexes into the pool
 	uint64_t start_ns;
 	double cost_ns;
 	float wait_ns;
-	uint32_t task; // of the plan of steals, WEIR_SIM_NONE = it does not know of it
+	uint32_t task; // of the plan of steals, WEIR_SIM_NONE = not in the plan
 	uint32_t client, backend;
 	uint32_t older, newer; // by start, of those with a timeout; newer: the free list
 	uint16_t slot; // the backend's id for the client
@@ -75,7 +75,7 @@ struct weir_sim_request { // links are indexes into the pool
 	bool open; // the client waits for it
 };
 
-// A backend as one client knows it; its number here is the backend's id for client and policy.
+// A backend of one client; its number here is the backend's id for client and policy.
 struct weir_sim_slot {
 	uint32_t backend; // WEIR_SIM_NONE = free
 	bool member; // of the subset now
@@ -122,7 +122,7 @@ struct weir_sim_backend {
 	bool fail_established;
 	uint32_t lives; // restarts
 	bool down, silent;
-	// What control knows.
+	// The view of control.
 	bool listed;
 	uint64_t listing_ns; // when it last came or went
 	bool known_down, known_lame;
@@ -183,7 +183,7 @@ struct weir_sim {
 	struct weir_sim_queue queue;
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
-	uint8_t *usable; // [backends], as control knows
+	uint8_t *usable; // [backends], in control's view
 	uint32_t *listed; // [listed_count], backends by their place on the list
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
@@ -240,7 +240,7 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend); // its processor may be done
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
 void weir_sim_requests_timeout(struct weir_sim *sim);
-// Its backend gave it up: nobody has it now.
+// Its backend gave it up: no backend has it now.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
 // What was given up comes to its backend at at_ns, or to the one of another slot of its client.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
@@ -255,7 +255,7 @@ bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 // False: the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index); // a factor changed
-void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index); // see to its next event
+void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index); // schedule its next event
 void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);
 void weir_sim_backends_antagonise(struct weir_sim *sim);
@@ -263,7 +263,7 @@ void weir_sim_backends_antagonise(struct weir_sim *sim);
 // control.c
 int weir_sim_control_init(struct weir_sim *sim); // before the clients
 void weir_sim_control_fini(struct weir_sim *sim);
-void weir_sim_control_learn(struct weir_sim *sim); // its opinion of a backend has changed
+void weir_sim_control_learn(struct weir_sim *sim); // its view of a backend has changed
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 
 // steal.c

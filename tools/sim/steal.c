@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the plan of steals between backends is told: requests that run or wait, what they take and
-// what a move costs, which backends may have them.
+// The input of the plan of steals between backends: requests that run or wait, their cost and that
+// of a move, and the backends that may have them.
 #include "steal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS 65536u // that the plan knows at a time; what is beyond that stays
+#define TASKS 65536u // in the plan at a time; further ones stay where they are
 #define WORD 64u
 
 static struct weir_steal_params params_of(const struct weir_sim_steal_settings *settings) {
@@ -80,7 +80,7 @@ void weir_sim_steal_fini(struct weir_sim *sim) {
 	free(steal);
 }
 
-// --- what the plan is told ----------------------------------------------------------------
+// --- input of the plan ----------------------------------------------------------------
 
 uint64_t weir_sim_steal_retransmission_ns(const struct weir_sim *sim, uint64_t start_ns) {
 	uint64_t step_ns = sim->scenario->steal.retransmit_ns;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the two files of stealing between backends share: steal.c (what the plan is told) and
-// steal_messages.c (what it asks for, and what follows). Internal to them.
+// What the two files of stealing between backends share: steal.c (the input of the plan) and
+// steal_messages.c (its requests, and what follows). Internal to them.
 //
 // Threads: that of the simulation.
 #pragma once
@@ -41,7 +41,7 @@ static inline double weir_sim_steal_seconds(uint64_t ns) {
 	return (double)ns / 1e9;
 }
 
-// Tell the plan what each backend has at this moment.
+// Update the plan with what each backend has at this moment.
 void weir_sim_steal_look(struct weir_sim *sim);
 // When a client that began at start_ns sends its first packet again.
 uint64_t weir_sim_steal_retransmission_ns(const struct weir_sim *sim, uint64_t start_ns);

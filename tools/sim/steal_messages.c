@@ -4,9 +4,9 @@
 // plan is that of policy/steal_plan.h; here are the messages between control and the backends'
 // agents.
 //
-// A request moves in steps: the plan picks it, the victim's agent is asked, and gives it up if it
-// still waits; control hears of that, and the thief gets it. Silence means no: what an agent gave
-// up while its answer was lost comes back to it, with the client's next packet.
+// A request moves in steps: the plan picks it; control asks the victim's agent, which gives the
+// request up if it still waits and confirms; then the thief gets it. No answer means no: a request
+// that an agent gave up while its answer was lost returns to it with the client's next packet.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -111,7 +111,7 @@ void weir_sim_steal_ask(struct weir_sim *sim, uint32_t index) {
 	drop_message(steal, index);
 }
 
-// The number that the client knows a backend by, if it is one of its subset.
+// The number of a backend at the client, if it is in its subset.
 static bool find_slot(const struct weir_sim_client *client, uint32_t backend, uint16_t *ret) {
 	for (uint32_t i = 0; i < client->slot_count; i++) {
 		if (client->slot[i].member && client->slot[i].backend == backend) {
@@ -122,7 +122,7 @@ static bool find_slot(const struct weir_sim_client *client, uint32_t backend, ui
 	return false;
 }
 
-// Nobody has it, and the thief cannot take it: the policy chooses anew.
+// No backend has it, and the thief cannot take it: the policy chooses anew.
 static void choose_anew(struct weir_sim *sim, uint32_t index, uint64_t at_ns) {
 	struct weir_sim_client *client = &sim->client[sim->request[index].client];
 	struct weir_chosen chosen = weir_policy_choose(&client->worker, &client->policy,

@@ -228,7 +228,7 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);
 
-		// A window that moved a little is not worth forgetting where its slots began.
+		// A small change of the window keeps its slots.
 		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
 			client->table.settings.error_window_ms = now_ms;
 			changed = true;
@@ -241,7 +241,7 @@ uint64_t weir_sim_error_window_ns(const struct weir_sim *sim) {
 	return (uint64_t)error_window_ms(sim) * NS_PER_MS;
 }
 
-// What control says of a client's backends: their errors, if its policy counts them.
+// Control's data on a client's backends: their errors, if its policy counts them.
 static void table_errors(const struct weir_sim *sim, struct weir_sim_client *client) {
 	uint64_t window_ns = weir_sim_error_window_ns(sim);
 

@@ -17,10 +17,10 @@ void weir_sim_table_scratch_free(struct weir_sim *sim);
 // Build the table anew: the members or the policy have changed. Returns 0 or -ENOMEM.
 int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Weights and settings as things are now. Returns whether the table has changed.
+// Update weights and settings. Returns whether the table has changed.
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Estimates of service times as things are now, if the policy wants them.
+// Update the estimates of service times, if the policy uses them.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
 // Which of the client's backends are in slow start, and how far. After the table was adopted.

@@ -22,7 +22,7 @@
 #define STEP_NS 1000000u
 #define SECOND_NS 1e9
 #define NS_PER_MS 1000000u
-#define NOBODY UINT32_MAX
+#define NONE UINT32_MAX
 #define SMOOTHING 0.5 // weight of the newest share of a bucket
 #define IDLE_MACHINE 0.03 // mean busy share of workers that are left alone
 #define MANY 10.0 // packets of a bucket in a step
@@ -31,7 +31,7 @@
 struct bucket {
 	struct weir_prng prng;
 	uint32_t owner; // the thief from its adoption on
-	bool hot, planned; // planned: the plan knows of it
+	bool hot, planned; // planned: it is in the plan
 	double seen, all; // packets since the last plan, and in all
 	double load; // part of a worker that it takes, smoothed
 };
@@ -44,7 +44,7 @@ struct worker {
 	double work_ns; // of hand-overs, still to do
 	double busy_ns; // total
 	double planned_ns, sampled_ns; // busy_ns at the last plan and the last sample
-	uint32_t bucket; // that leaves; NOBODY = none
+	uint32_t bucket; // that leaves; NONE = none
 	uint32_t thief; // of it
 	enum phase phase;
 	bool adopts; // is the thief of another
@@ -106,7 +106,7 @@ static double rate(const struct balancer *b, const struct bucket *bucket) {
 static uint32_t leaves_from(const struct balancer *b, uint32_t bucket) {
 	uint32_t owner = b->bucket[bucket].owner;
 
-	return b->worker[owner].bucket == bucket ? owner : NOBODY;
+	return b->worker[owner].bucket == bucket ? owner : NONE;
 }
 
 static void add(struct balancer *b, double *to, double room, double packets) {
@@ -143,7 +143,7 @@ static void arrive(struct balancer *b) {
 		bucket->seen += packets;
 		bucket->all += packets;
 		b->arrived += packets;
-		if (victim == NOBODY) {
+		if (victim == NONE) {
 			b->worker[bucket->owner].given += packets;
 			add(b, &b->worker[bucket->owner].ring, ring_room(b), packets);
 		} else {
@@ -171,7 +171,7 @@ static void end_handover(struct balancer *b, struct worker *victim) {
 	struct worker *thief = &b->worker[victim->thief];
 
 	b->bucket[victim->bucket].owner = victim->thief;
-	victim->bucket = NOBODY;
+	victim->bucket = NONE;
 	thief->adopts = false;
 	// In order: what was held goes before what comes now, in a ring that has room for it.
 	thief->ring += thief->hold;
@@ -214,7 +214,7 @@ static void step(struct balancer *b) {
 		work(b, &b->worker[i]);
 	}
 	for (uint32_t i = 0; i < b->scenario->workers.count; i++) {
-		if (b->worker[i].bucket != NOBODY) {
+		if (b->worker[i].bucket != NONE) {
 			hand_over(b, &b->worker[i]);
 		}
 	}
@@ -258,7 +258,7 @@ static double cost_of_move(const struct balancer *b) {
 	return rest_ns > 0 ? 2 * (double)b->scenario->workers.handover_ns / rest_ns : 0;
 }
 
-static void tell_plan(struct balancer *b) {
+static void update_plan(struct balancer *b) {
 	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
 		struct bucket *bucket = &b->bucket[i];
 		struct weir_steal_task what = {
@@ -268,7 +268,7 @@ static void tell_plan(struct balancer *b) {
 			(bucket->load <= LEAST_SHARE ||
 				weir_steal_plan_owner(b->plan, i) != bucket->owner)) {
 			// A hand-over in progress: the plan is ahead of the owner.
-			if (leaves_from(b, i) == NOBODY) {
+			if (leaves_from(b, i) == NONE) {
 				weir_steal_plan_remove(b->plan, i);
 				bucket->planned = false;
 			}
@@ -283,7 +283,7 @@ static void tell_plan(struct balancer *b) {
 }
 
 static bool is_busy(const struct balancer *b, uint32_t worker) {
-	return b->worker[worker].bucket != NOBODY || b->worker[worker].adopts;
+	return b->worker[worker].bucket != NONE || b->worker[worker].adopts;
 }
 
 static void answer(struct balancer *b, const struct weir_steal_request *asked, bool yes) {
@@ -298,7 +298,7 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 	}
 }
 
-// Ask for the rest of the last plan. One by one: as far as nobody is busy.
+// Make the remaining requests of the last plan, one by one, between workers that are not busy.
 static void ask(struct balancer *b) {
 	for (; b->asked_next < b->asked_count; b->asked_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->asked_next];
@@ -316,7 +316,7 @@ static void ask(struct balancer *b) {
 	}
 }
 
-// The next plan is due: what it still wants, it will ask for again.
+// The next plan is due: it will repeat the requests that are still wanted.
 static void withdraw(struct balancer *b) {
 	for (; b->asked_next < b->asked_count; b->asked_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->asked_next];
@@ -335,7 +335,7 @@ static void plan(struct balancer *b) {
 	withdraw(b);
 	while (weir_steal_plan_expire(b->plan, now) != WEIR_STEAL_NO_WORKER) {
 	}
-	tell_plan(b);
+	update_plan(b);
 	b->asked_next = b->asked_count = 0;
 	if (mean >= IDLE_MACHINE) {
 		b->asked_count =
@@ -343,7 +343,7 @@ static void plan(struct balancer *b) {
 	}
 }
 
-// --- what weir-control decides ------------------------------------------------------------
+// --- decisions of weir-control ------------------------------------------------------------
 
 static void look(struct balancer *b) {
 	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
@@ -393,7 +393,7 @@ static void control(struct balancer *b, bool tick) {
 	}
 }
 
-// --- what is measured ---------------------------------------------------------------------
+// --- measurements ---------------------------------------------------------------------
 
 static void count(struct balancer *b) {
 	b->totals.arrived = (uint64_t)b->arrived;
@@ -504,7 +504,7 @@ static int init(struct balancer *b, uint64_t seed) {
 			.prng = weir_sim_stream(seed, WEIR_SIM_STREAM_PACKETS, i)};
 	}
 	for (uint32_t i = 0; i < workers; i++) {
-		b->worker[i].bucket = NOBODY;
+		b->worker[i].bucket = NONE;
 		weir_steal_plan_worker(b->plan, i, 1, true, 0);
 	}
 	choose_hot(b);
