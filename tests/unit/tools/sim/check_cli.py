@@ -157,11 +157,11 @@ def list_has_a_short_line_for_each_scenario():
 
 @test
 def plots_of_the_documents_have_the_command_that_makes_them():
-    documents = pathlib.Path(DOC).parent
+    documents = pathlib.Path(DOC).parent.parent
     shown = set()
-    for path in documents.glob("*.md"):
+    for path in documents.glob("*/*.md"):
         text = path.read_text(encoding="utf-8")
-        for match in re.finditer(r"!\[[^]]+\]\(plots/(\w+)-(\w+)\.svg\)(\n\n.*)?", text):
+        for match in re.finditer(r"!\[[^]]+\]\(\.\./plots/(\w+)-(\w+)\.svg\)(\n\n.*)?", text):
             scenario, plot, after = match.groups()
             expect(after and f"`weir-sim run {scenario} --out results`" in after, match[0])
             with open(f"{SCENARIOS}/{scenario}.json", encoding="utf-8") as file:
