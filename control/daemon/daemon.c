@@ -353,7 +353,7 @@ static int create_backends(struct weir_daemon *daemon) {
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
 
-	weir_mailboxes_init(&daemon->mailboxes, uv_hrtime());
+	weir_mailboxes_init(&daemon->mailboxes, &daemon->loop, uv_hrtime());
 	r = weir_lookups_create(&daemon->loop, &daemon->mailboxes, &daemon->lookups);
 	if (r == 0) {
 		r = weir_flow_lists_create(&daemon->loop, &daemon->mailboxes, &daemon->flow_lists);
@@ -408,7 +408,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "steals";
-	r = weir_steals_create(&daemon->loop, &daemon->mailboxes, log, &daemon->steals);
+	r = weir_steals_create(&daemon->mailboxes, log, &daemon->steals);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -462,6 +462,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	}
 	detach(daemon);
 	weir_dataplane_link_free(daemon->link);
+	weir_mailboxes_fini(&daemon->mailboxes);
 	weir_lookups_free(daemon->lookups);
 	weir_flow_lists_free(daemon->flow_lists);
 	weir_captures_free(daemon->captures);

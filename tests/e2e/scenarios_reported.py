@@ -202,7 +202,7 @@ def automatic_weights_follow_the_cpu_quota(lab):
         with Steady(lab.client, 20) as load:
             watch(pair, load, 3, lambda w: close(w.ratio, wanted["web-1"] / wanted["web-2"], 0.1))
             waste = lab.weirctl("service", "waste", "work")[1]  # which no policy requests
-            assert "work: 2 of 2 backends tell their utilization" in waste, waste
+            assert "work: 2 of 2 backends report utilization" in waste, waste
         pair.cgroups.limit(2, 1.0)
         wanted["web-2"] = rounded(each)
         wait_for(f"weights {wanted}", lambda: weights(lab) == wanted, 5)

@@ -8,7 +8,6 @@
 
 #include "flow_state.h"
 
-#define POLL_MS 1
 #define RANGE_LINES 16u // of the questions to all workers at first: a full table's fill a page
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // flows of all workers: ask for more lines at once
@@ -41,7 +40,6 @@ struct job { // one list or deletion
 
 struct weir_flow_lists {
 	uv_loop_t *loop;
-	uv_timer_t timer; // runs while there are jobs
 	struct weir_mailboxes *mailboxes;
 	struct job *first; // worked on
 	uint32_t count;
@@ -266,7 +264,7 @@ static bool end_round(struct weir_flow_lists *lists) {
 	return (!job->result.more && !begin_pass(job)) || job->result.count >= WEIR_FLOW_LISTS_PAGE;
 }
 
-static void step(struct weir_flow_lists *lists) {
+static void work(struct weir_flow_lists *lists) {
 	const uint32_t workers = lists->mailboxes->segment->workers;
 	const uint64_t now_ms = uv_now(lists->loop);
 	struct job *job = lists->first;
@@ -296,16 +294,13 @@ static void step(struct weir_flow_lists *lists) {
 	}
 }
 
-static void poll_due(uv_timer_t *timer) {
-	struct weir_flow_lists *lists = timer->data;
+static bool step(void *context) {
+	struct weir_flow_lists *lists = context;
 
 	if (lists->first != NULL) {
-		weir_mailboxes_take(lists->mailboxes);
-		step(lists);
+		work(lists);
 	}
-	if (lists->first == NULL) {
-		uv_timer_stop(timer);
-	}
+	return lists->first != NULL;
 }
 
 int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message *question,
@@ -343,7 +338,8 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 	*last = job;
 	lists->count++;
 	uv_update_time(lists->loop);
-	return uv_timer_start(&lists->timer, poll_due, 0, POLL_MS);
+	weir_mailboxes_wait(lists->mailboxes, WEIR_MESSAGE_FLOW_LIST);
+	return 0;
 }
 
 // --- life ---------------------------------------------------------------------------------
@@ -357,9 +353,7 @@ int weir_flow_lists_create(
 	}
 	lists->loop = loop;
 	lists->mailboxes = mailboxes;
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LIST, take, lists);
-	uv_timer_init(loop, &lists->timer);
-	lists->timer.data = lists;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LIST, take, step, lists);
 	*ret = lists;
 	return 0;
 }
@@ -372,11 +366,6 @@ void weir_flow_lists_abandon(struct weir_flow_lists *lists) {
 		end_job(lists, -ENOTCONN);
 	}
 	memset(lists->left_out_ms, 0, sizeof(lists->left_out_ms));
-	uv_timer_stop(&lists->timer);
-}
-
-static void timer_closed(uv_handle_t *handle) {
-	free(handle->data);
 }
 
 void weir_flow_lists_free(struct weir_flow_lists *lists) {
@@ -384,5 +373,5 @@ void weir_flow_lists_free(struct weir_flow_lists *lists) {
 		return;
 	}
 	weir_flow_lists_abandon(lists);
-	uv_close((uv_handle_t *)&lists->timer, timer_closed);
+	free(lists);
 }

@@ -54,5 +54,5 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);
 // The dataplane has exited: fail all of them.
 void weir_flow_lists_abandon(struct weir_flow_lists *lists); // NULL is fine
-// Memory is released by the loop's next iterations. NULL is fine.
+// After weir_mailboxes_fini. NULL is fine.
 void weir_flow_lists_free(struct weir_flow_lists *lists);

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define POLL_MS 1
-
 struct lookup { // one question, to all workers
 	struct lookup *next;
 	uint64_t sequence;
@@ -19,7 +17,6 @@ struct lookup { // one question, to all workers
 
 struct weir_lookups {
 	uv_loop_t *loop;
-	uv_timer_t timer; // runs while there are lookups
 	struct weir_mailboxes *mailboxes;
 	struct lookup *first;
 	uint32_t count;
@@ -63,16 +60,11 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 	}
 }
 
-// Collect responses of the workers; end lookups that are complete or timed out.
-static void poll_due(uv_timer_t *timer) {
-	struct weir_lookups *lookups = timer->data;
+// End lookups that are complete or timed out.
+static bool step(void *context) {
+	struct weir_lookups *lookups = context;
 	struct lookup **link = &lookups->first;
 
-	if (lookups->first == NULL) {
-		uv_timer_stop(timer);
-		return;
-	}
-	weir_mailboxes_take(lookups->mailboxes);
 	while (*link != NULL) {
 		struct lookup *lookup = *link;
 		const struct weir_lookup_result *result = &lookup->result;
@@ -86,9 +78,7 @@ static void poll_due(uv_timer_t *timer) {
 			link = &lookup->next;
 		}
 	}
-	if (lookups->first == NULL) {
-		uv_timer_stop(timer);
-	}
+	return lookups->first != NULL;
 }
 
 // --- questions ----------------------------------------------------------------------------
@@ -126,7 +116,8 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *qu
 	lookup->next = lookups->first;
 	lookups->first = lookup;
 	lookups->count++;
-	return uv_timer_start(&lookups->timer, poll_due, 0, POLL_MS);
+	weir_mailboxes_wait(lookups->mailboxes, WEIR_MESSAGE_FLOW_LOOKUP);
+	return 0;
 }
 
 // --- life ---------------------------------------------------------------------------------
@@ -140,10 +131,8 @@ int weir_lookups_create(
 	}
 	lookups->loop = loop;
 	lookups->mailboxes = mailboxes;
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_response, lookups);
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_DELETE, take_response, lookups);
-	uv_timer_init(loop, &lookups->timer);
-	lookups->timer.data = lookups;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_response, step, lookups);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_DELETE, take_response, NULL, lookups);
 	*ret = lookups;
 	return 0;
 }
@@ -155,11 +144,6 @@ void weir_lookups_abandon(struct weir_lookups *lookups) {
 	while (lookups->first != NULL) {
 		end_lookup(lookups, &lookups->first, -ENOTCONN);
 	}
-	uv_timer_stop(&lookups->timer);
-}
-
-static void timer_closed(uv_handle_t *handle) {
-	free(handle->data);
 }
 
 void weir_lookups_free(struct weir_lookups *lookups) {
@@ -167,5 +151,5 @@ void weir_lookups_free(struct weir_lookups *lookups) {
 		return;
 	}
 	weir_lookups_abandon(lookups);
-	uv_close((uv_handle_t *)&lookups->timer, timer_closed);
+	free(lookups);
 }

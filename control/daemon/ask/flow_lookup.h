@@ -48,5 +48,5 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *qu
 	weir_lookup_done done, void *context);
 // The dataplane has exited: fail all pending lookups.
 void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is fine
-// Memory is released by the loop's next iterations. NULL is fine.
+// After weir_mailboxes_fini. NULL is fine.
 void weir_lookups_free(struct weir_lookups *lookups);

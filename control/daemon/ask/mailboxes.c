@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mailboxes.h"
 
-void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uint64_t first) {
-	*mailboxes = (struct weir_mailboxes){.sequence = first};
+#define POLL_MS 1
+
+void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first) {
+	*mailboxes = (struct weir_mailboxes){.loop = loop, .sequence = first};
+}
+
+void weir_mailboxes_fini(struct weir_mailboxes *mailboxes) {
+	if (mailboxes->has_timer) {
+		uv_close((uv_handle_t *)&mailboxes->timer, NULL);
+	}
 }
 
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment) {
@@ -10,8 +18,9 @@ void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_seg
 }
 
 void weir_mailboxes_subscribe(struct weir_mailboxes *mailboxes, uint32_t kind,
-	weir_mailboxes_taker taker, void *context) {
+	weir_mailboxes_taker taker, weir_mailboxes_step step, void *context) {
 	mailboxes->kinds[kind].taker = taker;
+	mailboxes->kinds[kind].step = step;
 	mailboxes->kinds[kind].context = context;
 }
 
@@ -55,5 +64,38 @@ void weir_mailboxes_take(struct weir_mailboxes *mailboxes) {
 
 	for (uint32_t i = 0; segment != NULL && i < segment->workers; i++) {
 		take_of(mailboxes, segment, (first % segment->workers + i) % segment->workers);
+	}
+}
+
+static void on_timer(uv_timer_t *timer) {
+	struct weir_mailboxes *mailboxes = timer->data;
+	bool waits = false;
+
+	weir_mailboxes_take(mailboxes);
+	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
+		if (mailboxes->kinds[kind].waits) {
+			mailboxes->kinds[kind].waits = false; // a step may send again
+			if (mailboxes->kinds[kind].step(mailboxes->kinds[kind].context)) {
+				mailboxes->kinds[kind].waits = true;
+			}
+		}
+	}
+	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
+		waits |= mailboxes->kinds[kind].waits;
+	}
+	if (!waits) {
+		uv_timer_stop(timer);
+	}
+}
+
+void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind) {
+	if (!mailboxes->has_timer) {
+		uv_timer_init(mailboxes->loop, &mailboxes->timer);
+		mailboxes->timer.data = mailboxes;
+		mailboxes->has_timer = true;
+	}
+	mailboxes->kinds[kind].waits = true;
+	if (!uv_is_active((uv_handle_t *)&mailboxes->timer)) {
+		uv_timer_start(&mailboxes->timer, on_timer, 0, POLL_MS);
 	}
 }

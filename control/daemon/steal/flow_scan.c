@@ -245,5 +245,5 @@ void weir_flow_scan_abandon(struct weir_flow_scan *scan) {
 void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes) {
 	memset(scan, 0, sizeof(*scan));
 	scan->mailboxes = mailboxes;
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_WAITING, take, scan);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_WAITING, take, NULL, scan);
 }

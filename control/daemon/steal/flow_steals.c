@@ -10,7 +10,6 @@
 
 #include "flow_steals_private.h"
 
-#define POLL_MS 1 // while answers are awaited
 #define FLOW_LIFE_NS 3000000000ull // what was listed so long ago is not moved
 
 enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_ASKING };
@@ -29,7 +28,7 @@ struct request { // for one flow
 struct weir_flow_steals {
 	uv_loop_t *loop;
 	struct weir_log *log;
-	uv_timer_t timer; // runs while a service steals
+	uv_timer_t timer; // between rounds, while a service steals
 	struct weir_mailboxes *mailboxes;
 	const struct weir_reports *reports;
 	struct weir_tables *tables; // NULL until the first configure
@@ -207,10 +206,13 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 static void on_timer(uv_timer_t *timer);
 
 static void enter(struct weir_flow_steals *steals, enum phase phase) {
-	uint64_t pause_ms = phase == PHASE_IDLE ? WEIR_FLOW_STEALS_MS : POLL_MS;
-
 	steals->phase = phase;
-	uv_timer_start(&steals->timer, on_timer, pause_ms, pause_ms);
+	if (phase == PHASE_IDLE) {
+		uv_timer_start(&steals->timer, on_timer, WEIR_FLOW_STEALS_MS, WEIR_FLOW_STEALS_MS);
+	} else {
+		uv_timer_stop(&steals->timer);
+		weir_mailboxes_wait(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE);
+	}
 }
 
 static void count_half_open(struct weir_flow_steals *steals) {
@@ -278,25 +280,30 @@ static void expire(struct weir_flow_steals *steals) {
 static void on_timer(uv_timer_t *timer) {
 	struct weir_flow_steals *steals = timer->data;
 
+	count_half_open(steals);
+	begin_round(steals);
+}
+
+// Answers are awaited. Returns whether they still are.
+static bool step(void *context) {
+	struct weir_flow_steals *steals = context;
+
 	switch (steals->phase) {
 	case PHASE_IDLE:
-		count_half_open(steals);
-		begin_round(steals);
 		break;
 	case PHASE_SCANNING:
-		weir_mailboxes_take(steals->mailboxes);
 		if (!weir_flow_scan_step(&steals->scan, now_ms())) {
 			plan_round(steals);
 		}
 		break;
 	case PHASE_ASKING:
-		weir_mailboxes_take(steals->mailboxes);
 		expire(steals);
 		if (steals->active == 0) {
 			enter(steals, PHASE_IDLE);
 		}
 		break;
 	}
+	return steals->phase != PHASE_IDLE;
 }
 
 void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
@@ -451,7 +458,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	steals->counted = new.count > 0 ? steals->counted % new.count : 0;
 	if (new.enabled == 0) {
 		uv_timer_stop(&steals->timer);
-	} else if (!uv_is_active((uv_handle_t *)&steals->timer)) {
+	} else if (steals->phase == PHASE_IDLE && !uv_is_active((uv_handle_t *)&steals->timer)) {
 		enter(steals, PHASE_IDLE);
 	}
 	return 0;
@@ -476,7 +483,7 @@ int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_m
 	uv_timer_init(loop, &steals->timer);
 	steals->timer.data = steals;
 	weir_flow_scan_init(&steals->scan, mailboxes);
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_MOVE, take_moved, steals);
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_MOVE, take_moved, step, steals);
 	*ret = steals;
 	return 0;
 }
@@ -492,8 +499,8 @@ void weir_flow_steals_free(struct weir_flow_steals *steals) {
 	drop_services(steals->services, steals->count);
 	steals->services = NULL;
 	steals->count = 0;
-	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_WAITING, NULL, NULL);
-	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE, NULL, NULL);
+	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_WAITING, NULL, NULL, NULL);
+	weir_mailboxes_subscribe(steals->mailboxes, WEIR_MESSAGE_FLOW_MOVE, NULL, NULL, NULL);
 	uv_close((uv_handle_t *)&steals->timer, timer_closed);
 }
 

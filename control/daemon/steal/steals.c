@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define POLL_MS 1
 #define DEADLINE_NS 100000000u // a victim that gets to a request later refuses it
 #define NS_PER_S 1e9
 
 struct weir_steals {
-	uv_loop_t *loop;
-	uv_timer_t timer; // runs while something is pending
 	struct weir_mailboxes *mailboxes;
 	const struct weir_log *log;
 	const struct weir_segment *segment; // NULL = none is attached
@@ -140,19 +137,19 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 	}
 }
 
-static void poll_due(uv_timer_t *timer) {
-	struct weir_steals *steals = timer->data;
+static bool step(void *context) {
+	struct weir_steals *steals = context;
 	uint64_t now = uv_hrtime();
 
-	weir_mailboxes_take(steals->mailboxes);
+	if (steals->moves == NULL) {
+		return false;
+	}
 	weir_bucket_look_take(&steals->look, steals->segment, now);
 	weir_bucket_moves_note(steals->moves, &steals->look, seconds(now));
 	if (weir_steals_off(steals) == NULL) {
 		send_due(steals);
 	}
-	if (weir_bucket_moves_pending(steals->moves) == 0) {
-		uv_timer_stop(timer);
-	}
+	return weir_bucket_moves_pending(steals->moves) > 0;
 }
 
 static void report_elephants(struct weir_steals *steals) {
@@ -203,9 +200,8 @@ void weir_steals_tick(struct weir_steals *steals) {
 	if (weir_steals_off(steals) == NULL) {
 		send_due(steals);
 	}
-	if (weir_bucket_moves_pending(steals->moves) > 0 &&
-		!uv_is_active((uv_handle_t *)&steals->timer)) {
-		uv_timer_start(&steals->timer, poll_due, POLL_MS, POLL_MS);
+	if (weir_bucket_moves_pending(steals->moves) > 0) {
+		weir_mailboxes_wait(steals->mailboxes, WEIR_MESSAGE_STEAL);
 	}
 }
 
@@ -235,32 +231,24 @@ void weir_steals_detach(struct weir_steals *steals) {
 	if (steals == NULL) {
 		return;
 	}
-	uv_timer_stop(&steals->timer);
 	weir_bucket_moves_free(steals->moves);
 	steals->moves = NULL;
 	steals->segment = NULL;
 	steals->out_of_memory = false;
 }
 
-int weir_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
-	const struct weir_log *log, struct weir_steals **ret) {
+int weir_steals_create(
+	struct weir_mailboxes *mailboxes, const struct weir_log *log, struct weir_steals **ret) {
 	struct weir_steals *steals = calloc(1, sizeof(*steals));
 
 	if (steals == NULL) {
 		return -ENOMEM;
 	}
-	steals->loop = loop;
 	steals->mailboxes = mailboxes;
 	steals->log = log;
-	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_STEAL, take_response, steals);
-	uv_timer_init(loop, &steals->timer);
-	steals->timer.data = steals;
+	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_STEAL, take_response, step, steals);
 	*ret = steals;
 	return 0;
-}
-
-static void timer_closed(uv_handle_t *handle) {
-	free(handle->data);
 }
 
 void weir_steals_free(struct weir_steals *steals) {
@@ -268,7 +256,7 @@ void weir_steals_free(struct weir_steals *steals) {
 		return;
 	}
 	weir_steals_detach(steals);
-	uv_close((uv_handle_t *)&steals->timer, timer_closed);
+	free(steals);
 }
 
 // --- to look at ---------------------------------------------------------------------------

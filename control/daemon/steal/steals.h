@@ -20,9 +20,9 @@
 struct weir_steals;
 
 // mailboxes: borrowed until weir_steals_free. Returns 0 or -ENOMEM.
-int weir_steals_create(uv_loop_t *loop, struct weir_mailboxes *mailboxes,
-	const struct weir_log *log, struct weir_steals **ret);
-// Memory is released by the loop's next iterations. NULL is fine.
+int weir_steals_create(
+	struct weir_mailboxes *mailboxes, const struct weir_log *log, struct weir_steals **ret);
+// After weir_mailboxes_fini. NULL is fine.
 void weir_steals_free(struct weir_steals *steals);
 
 // A segment was attached, which stays until weir_steals_detach. What an operator has set goes to

@@ -41,7 +41,7 @@ static int setup_with(void **state, struct weir_segment *dataplane) {
 	own->dataplane = dataplane;
 	own->control = lab_attach(own->dataplane);
 	assert_int_equal(uv_loop_init(&own->loop), 0);
-	weir_mailboxes_init(&own->mailboxes, 1000);
+	weir_mailboxes_init(&own->mailboxes, &own->loop, 1000);
 	weir_mailboxes_bind(&own->mailboxes, own->control);
 	assert_int_equal(weir_flow_lists_create(&own->loop, &own->mailboxes, &own->lists), 0);
 	*state = own;
@@ -62,6 +62,7 @@ static int setup_many(void **state) {
 static int teardown(void **state) {
 	struct own *own = *state;
 
+	weir_mailboxes_fini(&own->mailboxes);
 	weir_flow_lists_free(own->lists);
 	uv_run(&own->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&own->loop), 0);

@@ -43,9 +43,10 @@ static void lab_init(struct lab *lab) {
 	*lab = (struct lab){0};
 	assert_int_equal(weir_segment_create(&params, &lab->dataplane), 0);
 	assert_int_equal(weir_segment_attach_own(lab->dataplane, &lab->control), 0);
-	weir_mailboxes_init(&lab->mailboxes, 1000);
-	weir_mailboxes_subscribe(&lab->mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_lookup, lab);
-	weir_mailboxes_subscribe(&lab->mailboxes, WEIR_MESSAGE_FLOW_WAITING, take_waiting, lab);
+	weir_mailboxes_init(&lab->mailboxes, NULL, 1000);
+	weir_mailboxes_subscribe(&lab->mailboxes, WEIR_MESSAGE_FLOW_LOOKUP, take_lookup, NULL, lab);
+	weir_mailboxes_subscribe(
+		&lab->mailboxes, WEIR_MESSAGE_FLOW_WAITING, take_waiting, NULL, lab);
 }
 
 static void lab_fini(struct lab *lab) {
@@ -108,5 +109,55 @@ TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 	weir_mailboxes_bind(&lab.mailboxes, NULL);
 	weir_mailboxes_take(&lab.mailboxes);
 	assert_int_equal(lab.taken[0], 0);
+	lab_fini(&lab);
+}
+
+struct sender {
+	struct lab *lab;
+	int steps, left;
+	bool again; // it sends again with its last step
+};
+
+static void take_nothing(void *context, uint32_t worker, const struct weir_message *message) {
+	(void)context;
+	(void)worker;
+	(void)message;
+}
+
+static bool step(void *context) {
+	struct sender *sender = context;
+
+	sender->steps++;
+	if (--sender->left > 0) {
+		return true;
+	}
+	if (sender->again) {
+		sender->again = false;
+		sender->left = 2;
+		weir_mailboxes_wait(&sender->lab->mailboxes, WEIR_MESSAGE_FLOW_LIST);
+	}
+	return false;
+}
+
+TEST(mailboxes_step_those_that_wait_until_they_do_not) {
+	struct lab lab;
+	struct sender sender = {.lab = &lab, .left = 3, .again = true};
+	struct sender other = {.lab = &lab, .left = 1};
+	uv_loop_t loop;
+
+	lab_init(&lab);
+	assert_int_equal(uv_loop_init(&loop), 0);
+	lab.mailboxes.loop = &loop;
+	weir_mailboxes_subscribe(
+		&lab.mailboxes, WEIR_MESSAGE_FLOW_LIST, take_nothing, step, &sender);
+	weir_mailboxes_subscribe(
+		&lab.mailboxes, WEIR_MESSAGE_FLOW_MOVE, take_nothing, step, &other);
+	weir_mailboxes_wait(&lab.mailboxes, WEIR_MESSAGE_FLOW_LIST);
+	uv_run(&loop, UV_RUN_DEFAULT); // until the timer has stopped
+	assert_int_equal(sender.steps, 3 + 2);
+	assert_int_equal(other.steps, 0);
+	weir_mailboxes_fini(&lab.mailboxes);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
 	lab_fini(&lab);
 }

@@ -220,7 +220,7 @@ int setup(void **state) {
 		weir_reports_create(own->states, own->estimates, nothing, own, &own->reports), 0);
 	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
 	assert_int_equal(uv_loop_init(&own->loop), 0);
-	weir_mailboxes_init(&own->mailboxes, uv_hrtime());
+	weir_mailboxes_init(&own->mailboxes, &own->loop, uv_hrtime());
 	weir_mailboxes_bind(&own->mailboxes, own->lab.control);
 	assert_int_equal(weir_flow_steals_create(&own->loop, &own->log, &own->mailboxes,
 				 own->reports, (struct weir_agents *)(void *)own, &own->steals),
@@ -237,6 +237,7 @@ int setup(void **state) {
 int teardown(void **state) {
 	struct own *own = *state;
 
+	weir_mailboxes_fini(&own->mailboxes);
 	weir_flow_steals_free(own->steals);
 	uv_run(&own->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&own->loop), 0);

@@ -36,7 +36,7 @@ static int setup(void **state) {
 	own->dataplane = lab_segment(NULL);
 	own->control = lab_attach(own->dataplane);
 	own->copies = 1;
-	weir_mailboxes_init(&own->mailboxes, 1000);
+	weir_mailboxes_init(&own->mailboxes, NULL, 1000);
 	weir_mailboxes_bind(&own->mailboxes, own->control);
 	weir_flow_scan_init(&own->scan, &own->mailboxes);
 	*state = own;

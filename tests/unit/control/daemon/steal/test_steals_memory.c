@@ -33,15 +33,15 @@ static void lab_init(struct lab *lab) {
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
 	assert_int_equal(weir_segment_create(&params, &lab->dataplane), 0);
 	assert_int_equal(weir_segment_attach_own(lab->dataplane, &lab->control), 0);
-	weir_mailboxes_init(&lab->mailboxes, 1000);
+	weir_mailboxes_init(&lab->mailboxes, &lab->loop, 1000);
 	weir_mailboxes_bind(&lab->mailboxes, lab->control);
-	assert_int_equal(
-		weir_steals_create(&lab->loop, &lab->mailboxes, &lab->log, &lab->steals), 0);
+	assert_int_equal(weir_steals_create(&lab->mailboxes, &lab->log, &lab->steals), 0);
 	weir_steals_configure(lab->steals, true);
 }
 
 static void lab_fini(struct lab *lab) {
 	starved_after(-1);
+	weir_mailboxes_fini(&lab->mailboxes);
 	weir_steals_free(lab->steals);
 	uv_run(&lab->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&lab->loop), 0);
