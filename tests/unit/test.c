@@ -68,9 +68,8 @@ static struct test **sorted(size_t *n) {
 
 static int set_up_groups(void **state) {
 	for (n_set_up = 0; n_set_up < n_groups; n_set_up++) {
-		int r = groups[n_set_up]->fixture.setup == NULL
-				? 0
-				: groups[n_set_up]->fixture.setup(state);
+		CMFixtureFunction setup = groups[n_set_up]->fixture[0];
+		int r = setup == NULL ? 0 : setup(state);
 
 		if (r != 0) {
 			return r;
@@ -83,7 +82,7 @@ static int tear_down_groups(void **state) {
 	int result = 0;
 
 	while (n_set_up > 0) {
-		CMFixtureFunction teardown = groups[--n_set_up]->fixture.teardown;
+		CMFixtureFunction teardown = groups[--n_set_up]->fixture[1];
 		int r = teardown == NULL ? 0 : teardown(state);
 
 		result = r != 0 ? r : result;
@@ -133,13 +132,13 @@ static size_t choose(
 		if (test->kind != TEST_CASE) {
 			continue;
 		}
-		if (test->fixture.setup == NULL && test->fixture.teardown == NULL && each != NULL) {
+		if (test->fixture[0] == NULL && test->fixture[1] == NULL && each != NULL) {
 			with = each;
 		}
 		cases[chosen++] = (struct CMUnitTest){.name = test->name,
 			.test_func = test->run,
-			.setup_func = with->fixture.setup,
-			.teardown_func = with->fixture.teardown};
+			.setup_func = with->fixture[0],
+			.teardown_func = with->fixture[1]};
 	}
 	return chosen;
 }

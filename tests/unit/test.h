@@ -34,9 +34,7 @@ struct test {
 	int line;
 	CMUnitTestFunction run;
 	const char **word;
-	struct {
-		CMFixtureFunction setup, teardown;
-	} fixture;
+	CMFixtureFunction fixture[2]; // setup, teardown
 	struct test *next;
 };
 
