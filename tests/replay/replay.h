@@ -21,6 +21,7 @@
 // X(name): replay_<name>_recognise and replay_<name>. The first one that recognises a file gets it.
 #define REPLAY_FORMATS(X) \
 	X(poolifier) \
+	X(statistics) \
 	X(schedules) \
 	X(slow_start) \
 	X(dask) \

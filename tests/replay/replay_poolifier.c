@@ -1,138 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traces of poolifier: which kind of case, which strategy, how large the pool is.
-#include "replay_poolifier.h"
-
-#include <ctype.h>
-#include <stdio.h>
+// Traces of poolifier through the policies that choose as it does: round robin but for its first
+// choice, and least used when ties go to the lowest key. docs/reference/policies.md lists where
+// Weir departs.
 #include <stdlib.h>
 #include <string.h>
 
-static bool any_key(const json_t *object, const char *const *keys) {
-	for (; *keys != NULL; keys++) {
-		if (replay_has(object, *keys)) {
-			return true;
-		}
-	}
-	return false;
+#include "policy_client.h"
+#include "replay.h"
+
+static bool is_round_robin(const json_t *root) {
+	const char *strategy = json_string_value(json_object_get(root, "strategy"));
+
+	return strategy != NULL && strcmp(strategy, "ROUND_ROBIN") == 0;
 }
 
-static bool is_statistics(const json_t *vector) {
-	return any_key(vector, (const char *const[]){"inputs_ms", "inputs", "ops", NULL});
-}
+static bool is_least_used(const json_t *root) {
+	const char *strategy = json_string_value(json_object_get(root, "strategy"));
 
-static bool is_choices(const json_t *vector) {
-	return any_key(vector, (const char *const[]){"keys", "before", "result", NULL});
+	return strategy != NULL && strcmp(strategy, "LEAST_USED") == 0;
 }
 
 bool replay_poolifier_recognise(const json_t *root) {
-	const json_t *cases = json_object_get(root, "cases");
-	const json_t *vector;
-	size_t i;
-
-	json_array_foreach (cases, i, vector) {
-		if (is_statistics(vector) || is_choices(vector) || replay_has(vector, "events")) {
-			return true;
-		}
-	}
-	return json_is_object(json_object_get(root, "default_weights"));
-}
-
-// --- strategy -----------------------------------------------------------------------------------
-
-// The first strategy that a text names, in either case of letters; rest: what follows it.
-static int find_strategy(const char *text, const char **ret_rest) {
-	int found = -1;
-	const char *first = NULL;
-	size_t longest = 0;
-
-	for (int strategy = 0; strategy < WEIR_POOLIFIER_STRATEGY_COUNT; strategy++) {
-		const char *name = weir_poolifier_name(strategy);
-		const char *at = strcasestr(text, name);
-		size_t length = strlen(name);
-
-		// One name is the end of another: the one that begins first is meant, or is longer.
-		if (at != NULL &&
-			(first == NULL || at < first || (at == first && length > longest))) {
-			first = at;
-			found = strategy;
-			longest = length;
-		}
-	}
-	if (found >= 0 && ret_rest != NULL) {
-		*ret_rest = first + longest;
-	}
-	return found;
-}
-
-// A description that begins with one strategy and no list of them.
-static int strategy_of_description(const char *text) {
-	const char *rest = "";
-	int strategy = find_strategy(text, &rest);
-
-	while (isspace((unsigned char)*rest)) {
-		rest++;
-	}
-	return strategy >= 0 && rest[0] != '/' && rest[0] != ',' ? strategy : -1;
-}
-
-static int strategy_of_file(const char *path) {
-	const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-	int strategy = find_strategy(name, NULL);
-
-	if (strategy < 0 && strcasestr(name, "interleaved") != NULL) {
-		return WEIR_POOLIFIER_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
-	}
-	return strategy < 0 && strcasestr(name, "wrr") != NULL ? WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN
-							       : strategy;
-}
-
-static int strategy_of(struct replay *replay, const json_t *root, const json_t *vector) {
-	const json_t *result = json_object_get(vector, "result");
-	const char *named = replay_text(replay, vector, "strategy", NULL);
-	const char *error = replay_text(replay, vector, "error", NULL);
-	int strategy = -1;
-
-	named = named != NULL ? named : replay_text(replay, root, "strategy", NULL);
-	if (named != NULL) {
-		return weir_poolifier_parse(named);
-	}
-	error = error != NULL ? error : replay_text(replay, result, "error", NULL);
-	if (error != NULL) {
-		strategy = find_strategy(error, NULL);
-	}
-	if (strategy < 0) {
-		strategy = strategy_of_description(replay_text(replay, root, "description", ""));
-	}
-	if (strategy < 0) {
-		strategy = find_strategy(replay_text(replay, vector, "name", ""), NULL);
-	}
-	return strategy >= 0 ? strategy : strategy_of_file(replay->file);
-}
-
-// --- what a case tells
-// ----------------------------------------------------------------------------
-
-void replay_poolifier_read_option(
-	struct replay *replay, const json_t *vector, struct weir_poolifier_options *options) {
-	char *text = strdup(replay_text(replay, vector, "option", ""));
-	char *rest = NULL;
-
-	for (char *word = text != NULL ? strtok_r(text, " ,;", &rest) : NULL; word != NULL;
-		word = strtok_r(NULL, " ,;", &rest)) {
-		if (strcmp(word, "runTime.median=true") == 0) {
-			options->run_median = true;
-		} else if (strcmp(word, "waitTime.median=true") == 0) {
-			options->wait_median = true;
-		} else if (strcmp(word, "elu.median=true") == 0) {
-			options->elu_median = true;
-		} else if (strcmp(word, "measurement=elu") == 0) {
-			options->measure_elu = true;
-		} else if (strcmp(word, "measurement=runTime") != 0) {
-			replay_fail(replay, "unknown option \"%s\"", word);
-		}
-	}
-	free(text);
+	return is_round_robin(root) || is_least_used(root);
 }
 
 static bool is_in(const json_t *list, uint32_t key) {
@@ -147,174 +37,159 @@ static bool is_in(const json_t *list, uint32_t key) {
 	return false;
 }
 
-static bool all_null(const json_t *list) {
+static void add_candidates(struct policy_client *with, const json_t *vector, long removed) {
+	const json_t *set = json_object_get(vector, "set");
+
+	policy_client_clear(with);
+	for (uint32_t i = 0; i < with->worker.backend_count; i++) {
+		if (!is_in(json_object_get(vector, "not_ready"), i) &&
+			(set == NULL || is_in(set, i)) && (long)i != removed) {
+			policy_client_add(with, i, 1);
+		}
+	}
+}
+
+// --- round robin --------------------------------------------------------------------------------
+
+// Ours begins where the worker's rank says; poolifier at its second worker. So begin at the first
+// one of the trace.
+static void begin_at(struct policy_client *with, const json_t *list) {
+	const json_t *first = json_array_get(list, 0);
+
+	with->worker.ranks = with->table.count > 0 ? with->table.count : 1;
+	for (uint32_t i = 0; i < with->table.count; i++) {
+		if (json_is_integer(first) && with->candidates[i].id == json_integer_value(first)) {
+			with->worker.rank = i;
+		}
+	}
+}
+
+// Keys above the removed one have moved down.
+static void check_choices(struct replay *replay, struct policy_client *with, const json_t *vector,
+	const char *what, long removed) {
 	const json_t *value;
 	size_t i;
 
-	json_array_foreach (list, i, value) {
-		if (!json_is_null(value)) {
-			return false;
-		}
+	json_array_foreach (replay_list(replay, vector, what), i, value) {
+		long got = policy_client_choose(with, 0);
+
+		got -= removed >= 0 && got > removed;
+		replay_check(replay, what, (long)i, replay_key(replay, value), got);
 	}
-	return json_array_size(list) > 0;
 }
 
-// The worker of "...worker2_not_ready...", or -1.
-static long not_ready_by_name(const json_t *vector) {
-	const char *name = json_string_value(json_object_get(vector, "name"));
-	unsigned int key;
-	int end;
+static void replay_round_robin(
+	struct replay *replay, struct policy_client *with, const json_t *vector) {
+	const json_t *removed = json_object_get(vector, "removed");
+	const char *first = replay_has(vector, "before") ? "before" : "keys";
 
-	for (; name != NULL && (name = strstr(name, "worker")) != NULL; name++) {
-		end = 0;
-		if (sscanf(name, "worker%u_not_ready%n", &key, &end) == 1 && end > 0) {
-			return key;
-		}
+	begin_at(with, replay_list(replay, vector, first));
+	policy_client_adopt(with, false, 0);
+	check_choices(replay, with, vector, first, -1);
+	if (json_is_integer(removed)) {
+		long key = (long)json_integer_value(removed);
+
+		add_candidates(with, vector, key);
+		policy_client_adopt(with, false, 0);
+		check_choices(replay, with, vector, "after", key);
 	}
-	return -1;
 }
 
-bool replay_poolifier_is_ready(const json_t *vector, uint32_t key) {
-	const json_t *list = json_object_get(vector, "not_ready");
-	const json_t *result = json_object_get(vector, "result");
-	bool chose = !json_is_null(json_object_get(result, "key")) &&
-		     !all_null(json_object_get(vector, "keys"));
+// --- least loaded -------------------------------------------------------------------------------
 
-	if (list != NULL) {
-		return !is_in(list, key);
-	}
-	if (not_ready_by_name(vector) >= 0) {
-		return key != (uint32_t)not_ready_by_name(vector);
-	}
-	// Weights and a set explain a failure in their own way.
-	return chose || replay_has(vector, "weights_ms") || replay_has(vector, "set") ||
-	       replay_has(vector, "events");
+// A client that has just begun looks at the first candidate first: ties go to the lowest key.
+static long choose_lowest(struct policy_client *with) {
+	policy_client_restart(with, 0);
+	return policy_client_choose(with, 0);
 }
 
-static long at_least(long size, long other) {
-	return size > other ? size : other;
+static void begin_flow(struct policy_client *with, long chosen) {
+	if (chosen >= 0) {
+		weir_policy_started(&with->worker, &with->client, (uint16_t)chosen, 0);
+	}
 }
 
-static long largest_of_events(const json_t *vector) {
+// A task that waits at its worker counts as one that runs: to us, a flow from its first packet.
+static void replay_events(struct replay *replay, struct policy_client *with, const json_t *vector) {
 	const json_t *event;
-	long largest = -1;
 	size_t i;
 
 	json_array_foreach (json_object_get(vector, "events"), i, event) {
-		const json_t *key = json_object_get(event, "key");
-		const json_t *worker = json_object_get(event, "w");
+		const char *op = json_string_value(json_object_get(event, "op"));
+		uint32_t worker = replay_uint(replay, event, "w", 0);
 
-		largest = at_least(largest, json_is_integer(key) ? json_integer_value(key) : -1);
-		largest = at_least(
-			largest, json_is_integer(worker) ? json_integer_value(worker) : -1);
+		if (op == NULL || worker >= with->worker.backend_count) {
+			replay_fail(replay, "event %zu is no event", i);
+		} else if (strcmp(op, "choose") == 0) {
+			long got = choose_lowest(with);
+
+			replay_check(replay, "choice of event", (long)i,
+				replay_key(replay, json_object_get(event, "key")), got);
+			begin_flow(with, got);
+		} else if (strcmp(op, "finish") == 0) {
+			weir_policy_ended(&with->worker, &with->client, (uint16_t)worker,
+				WEIR_OUTCOME_COMPLETED, 0);
+		} else if (strcmp(op, "start") != 0) {
+			replay_fail(replay, "event %zu is no event", i);
+		}
 	}
-	return largest;
 }
 
-// Of "(max: 6)": twice the size. A choice of nobody that tells nothing else is the same in a pool
-// of any size.
-static long size_of_error(const char *error) {
-	const char *most = strstr(error, "(max: ");
-	long retries = most != NULL ? strtol(most + 6, NULL, 10) : 0;
-
-	return retries >= 2 ? retries / 2 : 1;
-}
-
-uint32_t replay_poolifier_size(struct replay *replay, const json_t *vector) {
-	static const char *const per_worker[] = {
-		"weights_ms", "initial_active", "vt_end", "estimated_cost_ms", "per_worker"};
-	const json_t *result = json_object_get(vector, "result");
-	long size = replay_uint(replay, vector, "workers", 0);
+static void replay_least_used(
+	struct replay *replay, struct policy_client *with, const json_t *vector) {
+	const json_t *active = json_object_get(vector, "initial_active");
+	const json_t *value;
 	size_t i;
 
-	for (i = 0; size == 0 && i < sizeof(per_worker) / sizeof(per_worker[0]); i++) {
-		size = (long)json_array_size(json_object_get(vector, per_worker[i]));
+	policy_client_adopt(with, false, 0);
+	for (i = 0; i < with->worker.backend_count && i < json_array_size(active); i++) {
+		with->worker.backends[i].active =
+			(uint32_t)json_integer_value(json_array_get(active, i));
 	}
-	if (size == 0) {
-		const json_t *list = json_object_get(vector, "vt_end_after_each");
+	json_array_foreach (replay_list(replay, vector, "keys"), i, value) {
+		long got = choose_lowest(with);
 
-		size = (long)json_array_size(json_array_get(list, 0));
+		replay_check(replay, "keys", (long)i, replay_key(replay, value), got);
+		begin_flow(with, got);
 	}
-	if (size == 0) {
-		// The budget of retries is twice the size.
-		size = replay_uint(replay, result, "retries", 0) / 2;
-		size = at_least(size, replay_largest(json_object_get(vector, "keys")) + 1);
-		size = at_least(size, replay_largest(json_object_get(vector, "before")) + 1);
-		size = at_least(size, replay_largest(json_object_get(vector, "set")) + 1);
-		size = at_least(size, replay_largest(json_object_get(vector, "not_ready")) + 1);
-		size = at_least(size, not_ready_by_name(vector) + 1);
-		size = at_least(size, largest_of_events(vector) + 1);
-	}
-	if (size == 0 && replay_has(vector, "result")) {
-		size = size_of_error(replay_text(replay, result, "error", ""));
-	}
-	if (size <= 0 || size > UINT16_MAX) {
-		replay_fail(replay, "it does not tell how many workers there are");
-		return 0;
-	}
-	return (uint32_t)size;
+	replay_events(replay, with, vector);
 }
 
-// --- cases
-// ------------------------------------------------------------------------------------------
+// --- cases --------------------------------------------------------------------------------------
 
-static void replay_case(struct replay *replay, const json_t *root, const json_t *vector, size_t i) {
-	const char *name = json_string_value(json_object_get(vector, "name"));
-	char number[32];
-	int strategy;
+static void replay_case(struct replay *replay, const json_t *vector, bool round_robin) {
+	uint32_t workers = replay_uint(replay, vector, "workers", 0);
+	struct policy_client *with;
 
-	snprintf(number, sizeof(number), "case %zu", i);
-	name = name != NULL ? name : number;
-	replay_begin(replay, "%s", name);
-	if (is_statistics(vector)) {
-		replay_poolifier_statistics(replay, vector);
-		replay_end(replay);
+	if (!replay_known_keys(replay, vector,
+		    round_robin
+			    ? "workers not_ready set keys before removed after"
+			    : "workers not_ready initial_active worker_speed_factor keys events")) {
 		return;
 	}
-	strategy = strategy_of(replay, root, vector);
-	if (strategy < 0) {
-		replay_fail(replay, "it does not tell the strategy");
-	} else if (replay_has(vector, "events")) {
-		replay_poolifier_events(replay, vector, strategy);
-	} else if (is_choices(vector)) {
-		replay_poolifier_choices(replay, vector, strategy);
+	if (workers == 0 || workers > UINT16_MAX) {
+		replay_fail(replay, "a pool has 1 to 65535 workers");
+		return;
+	}
+	with = policy_client_create(
+		round_robin ? WEIR_POLICY_ROUND_ROBIN : WEIR_POLICY_LEAST_LOADED, workers);
+	add_candidates(with, vector, -1);
+	if (round_robin) {
+		replay_round_robin(replay, with, vector);
 	} else {
-		replay_fail(replay, "neither choices, nor events, nor statistics");
+		replay_least_used(replay, with, vector);
 	}
-	replay_end(replay);
-
-	if (strategy == WEIR_POOLIFIER_ROUND_ROBIN && is_choices(vector) &&
-		!replay_has(vector, "result")) {
-		replay_begin(replay, "%s by round-robin", name);
-		replay_poolifier_round_robin(replay, vector);
-		replay_end(replay);
-	} else if (strategy == WEIR_POOLIFIER_LEAST_USED && !replay_has(vector, "result")) {
-		replay_begin(replay, "%s by least-loaded", name);
-		replay_poolifier_least_loaded(replay, vector);
-		replay_end(replay);
-	}
-}
-
-static void replay_default_weights(struct replay *replay, const json_t *root) {
-	const json_t *cases = json_object_get(json_object_get(root, "default_weights"), "cases");
-	const json_t *vector;
-	size_t i;
-
-	json_array_foreach (cases, i, vector) {
-		replay_begin(replay, "default weight %zu", i);
-		replay_poolifier_default_weight(replay, vector);
-		replay_end(replay);
-	}
+	policy_client_free(with);
 }
 
 void replay_poolifier(struct replay *replay, const json_t *root) {
-	const json_t *cases = json_object_get(root, "cases");
 	const json_t *vector;
 	size_t i;
 
-	replay_root(replay, root, "strategy cases default_weights");
-	json_array_foreach (cases, i, vector) {
-		replay_case(replay, root, vector, i);
+	replay_root(replay, root, "strategy cases");
+	json_array_foreach (json_object_get(root, "cases"), i, vector) {
+		replay_begin(replay, "%s", replay_text(replay, vector, "name", "a case"));
+		replay_case(replay, vector, is_round_robin(root));
+		replay_end(replay);
 	}
-	replay_default_weights(replay, root);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Weighted schedules: the product's policies (static stride, time-weighted, interleaved), the
-// reference schedules that it is compared with, and poolifier's.
+// reference schedules that it is compared with.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #include "capability.h"
 #include "policy_client.h"
-#include "poolifier.h"
 #include "replay.h"
 #include "schedules.h"
 
@@ -318,31 +317,6 @@ static void replay_by_policy(struct replay *replay, enum weir_policy policy, boo
 	policy_client_free(with);
 }
 
-static void replay_by_poolifier(struct replay *replay, const double *weights, const double *costs,
-	uint32_t n, const json_t *list) {
-	const struct weir_poolifier_options options = {
-		.strategy = WEIR_POOLIFIER_WEIGHTED_ROUND_ROBIN,
-		.workers = n,
-		.weights_ms = weights,
-		.float32 = true,
-	};
-	struct weir_poolifier *pool = weir_poolifier_create(&options);
-	const json_t *value;
-	size_t i;
-
-	for (uint32_t worker = 0; pool != NULL && worker < n; worker++) {
-		weir_poolifier_sample(pool, worker, costs[worker], 0, 0);
-	}
-	json_array_foreach (list, i, value) {
-		uint32_t retries = 0;
-		int key = pool != NULL ? weir_poolifier_choose(pool, NULL, 0, 0, &retries) : -1;
-
-		replay_check(replay, "choice", (long)i, replay_key(replay, value),
-			key < 0 ? REPLAY_NONE : key);
-	}
-	weir_poolifier_free(pool);
-}
-
 // --- sections
 // -------------------------------------------------------------------------------------
 
@@ -439,12 +413,10 @@ static void replay_execution_times(struct replay *replay, const json_t *vector) 
 			   strcmp(key, "iwrr_documented_rounds") == 0) {
 			replay_by_policy(replay, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
 				key[5] == 'd', weights, costs, n, value);
-		} else if (strcmp(key, "wrr_poolifier_uncharged_first") == 0) {
-			replay_by_poolifier(replay, weights, costs, n, value);
 		} else {
 			replay_known_keys(replay, vector,
 				"weights_ms cost_ms wrr_charge_first iwrr_incremental_rounds "
-				"iwrr_documented_rounds wrr_poolifier_uncharged_first");
+				"iwrr_documented_rounds");
 		}
 		replay_end(replay);
 	}

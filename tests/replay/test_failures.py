@@ -15,12 +15,10 @@ import tempfile
 # What was observed, by the key that holds it: a change of it must be noticed. The rest is input,
 # where a change may make no difference, or comment.
 OBSERVED = {
-    "poolifier_": "keys retries error key before after chosen_keys per_worker arrivals vt_end "
-                  "vt_end_after_each aggregate average median minimum maximum n executed failed "
-                  "executing active_aggregate idle_aggregate count default_weight_ms",
+    "poolifier_": "keys key before after aggregate average median minimum maximum n",
     "schedules": "classic_wrr interleaved_wrr smooth_wrr edf scaled sequence_from_seq0 probes "
                  "fallback core go counts_60000 probes_per_pick max_over_mean wrr_charge_first "
-                 "wrr_poolifier_uncharged_first iwrr_documented_rounds iwrr_incremental_rounds",
+                 "iwrr_documented_rounds iwrr_incremental_rounds",
     "least_loaded": "pick table picks share_of_bad_backend flow_control_limit_2_of_3_backends",
     "slow_start_panic": "factor weight_of_100 available_percent_int candidates",
     "dask_stealing": "level occupancy idle saturated key victim thief occ_victim_before "
@@ -57,8 +55,8 @@ def observed_key(path, keys):
         return None
     if names == ["description"]:
         return None  # of the file
-    if names == ["cases", "vt_end"]:
-        return None  # where the costs are not recorded, they are taken from it
+    if names == ["cases", "median"]:
+        return None  # whether the case has one
     if names[:1] == ["b_reuse"] and names[1:] != ["b_reuse"]:
         return None  # the list is called as what is observed in it
     return next((name for name in reversed(names) if name in keys), None)
@@ -150,11 +148,11 @@ def check_unreadable(report, program, directory):
         "empty.json": "",
         "list.json": "[1, 2, 3]",
         "unknown.json": '{"description": "none of ours", "things": [1]}',
-        "unknown_key.json": '{"description": "ROUND_ROBIN", "cases": '
+        "unknown_key.json": '{"strategy": "ROUND_ROBIN", "cases": '
                             '[{"name": "a", "workers": 1, "keys": [0], "surprise": 1}]}',
         "unknown_section.json": '{"formula": [{"qps": 1, "eps": 0, "util": 1, "weight": 1}], '
                                 '"surprise": []}',
-        "nothing_to_check.json": '{"description": "ROUND_ROBIN", "cases": '
+        "nothing_to_check.json": '{"strategy": "ROUND_ROBIN", "cases": '
                                  '[{"name": "a", "workers": 1, "keys": []}]}',
         "no_strategy.json": '{"cases": [{"name": "a", "workers": 1, "keys": [0]}]}',
         "no_cases.json": '{"integer_weight_schedules": []}',
