@@ -38,6 +38,9 @@ struct test {
 	struct test *next;
 };
 
+// JSON({"name": "%s"}) is the string. Blanks between words of JSON become one.
+#define JSON(...) #__VA_ARGS__
+
 // From constructors; test stays the program's.
 void test_add(struct test *test);
 

@@ -34,12 +34,11 @@ TEST(parse_survives_each_failed_allocation) {
 }
 
 TEST(warnings_survive_each_failed_allocation) {
-	assert_true(starve(CONFIG("", SERVICE("", BIND,
-					      "{\"name\": \"a\", \"address\": \"10.0.0.1\", "
-					      "\"weight\": 0}, "
-					      "{\"name\": \"b\", \"address\": \"10.0.0.1\", "
-					      "\"weight\": 0}")),
-			    0) > 8);
+	assert_true(starve(
+		CONFIG("", SERVICE("", BIND,
+				   JSON({"name": "a", "address": "10.0.0.1", "weight": 0},
+					{"name": "b", "address": "10.0.0.1", "weight": 0}))),
+				   0) > 8);
 }
 
 TEST(errors_survive_each_failed_allocation) {

@@ -67,8 +67,8 @@ TEST(ports_share_no_device) {
 	char text[400];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(text, sizeof(text), "{\"ports\": [%s, %s], \"services\": []}", first,
-			cases[i].second);
+		snprintf(text, sizeof(text),
+			JSON({"ports": [%s, %s], "services": []}), first, cases[i].second);
 		expect_one_error(text, cases[i].path, "is already used by ports[0]");
 	}
 	// A longer name that begins alike is another device.

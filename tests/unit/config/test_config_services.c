@@ -130,8 +130,7 @@ TEST(health_check_default_is_named_in_the_message) {
 
 // The VIP of a check via the data path, and its port: the first TCP bind; "port" goes before.
 TEST(health_check_via_data_path_is_about_the_first_tcp_bind) {
-	static const char udp[] = "{\"address\": \"198.51.100.9\", \"protocol\": \"udp\", "
-				  "\"port\": 53}";
+	static const char udp[] = JSON({"address": "198.51.100.9", "protocol": "udp", "port": 53});
 	static const struct {
 		const char *check, *more;
 		uint16_t port;

@@ -126,7 +126,7 @@ TEST(reader_defaults_and_presence) {
 	struct weir_config_errors errors;
 	struct everything all;
 
-	read_text("{\"must\": \"x\", \"small\": 1}", &all, &errors);
+	read_text(JSON({"must": "x", "small": 1}), &all, &errors);
 	assert_int_equal(errors.count, 1);
 	assert_string_equal(errors.error[0].reason, "1 is out of range; use 2 to 65535");
 	assert_int_equal(all.small, 0);
@@ -180,7 +180,7 @@ TEST(reader_says_what_is_wrong) {
 		struct weir_config_errors errors;
 		struct everything all;
 
-		snprintf(text, sizeof(text), "{ \"must\": \"y\", %s}", cases[i].member);
+		snprintf(text, sizeof(text), JSON({ "must": "y", %s}), cases[i].member);
 		read_text(text, &all, &errors);
 		if (errors.count != 1 || strstr(errors.error[0].reason, cases[i].reason) == NULL ||
 			strcmp(errors.error[0].path, cases[i].path) != 0 ||

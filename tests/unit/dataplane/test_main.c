@@ -367,8 +367,7 @@ TEST(a_bad_configuration_is_told_line_by_line) {
 	pid_t pid;
 
 	device_lab_need_root();
-	write_config(lab,
-		"{\"name\":\"wan\"},{\"name\":\"lan\",\"device\":\"net_null0\",\"mtu\":1}", 4096);
+	write_config(lab, JSON({"name":"wan"},{"name":"lan","device":"net_null0","mtu":1}), 4096);
 	pid = spawn(lab, lab->run_dir);
 	assert_int_equal(exit_status(lab, pid), 2);
 	check_log(lab, "weir.json:1:");

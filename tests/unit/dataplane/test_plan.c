@@ -22,7 +22,7 @@ static struct weir_config *parse(const char *ports, unsigned int workers) {
 		strcat(cores, ",0");
 	}
 	snprintf(text, sizeof(text),
-		"{\"ports\":[%s],\"workers\":{\"cores\":[%s]},\"services\":[]}", ports, cores);
+		JSON({"ports":[%s],"workers":{"cores":[%s]},"services":[]}), ports, cores);
 	if (weir_config_parse(text, strlen(text), &config, &errors) < 0) {
 		fail_msg("%s: %s", errors.error[0].path, errors.error[0].reason);
 	}
@@ -69,10 +69,8 @@ TEST(memory_grows_with_what_is_configured) {
 	struct weir_plan one, four, jumbo;
 	char why[512];
 
-	assert_int_equal(
-		make("{\"name\":\"a\",\"device\":\"net_null0\"}", 1, "none", &one, why), 0);
-	assert_int_equal(
-		make("{\"name\":\"a\",\"device\":\"net_null0\"}", 4, "none", &four, why), 0);
+	assert_int_equal(make(JSON({"name":"a","device":"net_null0"}), 1, "none", &one, why), 0);
+	assert_int_equal(make(JSON({"name":"a","device":"net_null0"}), 4, "none", &four, why), 0);
 	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_null0\",\"mtu\":9000},"
 			      "{\"name\":\"b\",\"device\":\"net_null1\"}",
 				 1, "none", &jumbo, why),
@@ -99,7 +97,7 @@ TEST(memory_is_as_documented) {
 }
 
 TEST(af_xdp_gets_all_queues_and_the_steer_program) {
-	const char *port = "{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0\"}";
+	const char *port = JSON({"name":"a","device":"net_af_xdp0,iface=pl0"});
 	struct weir_plan plan;
 	char why[512], value[64];
 
@@ -112,8 +110,8 @@ TEST(af_xdp_gets_all_queues_and_the_steer_program) {
 	assert_string_equal(value, "/bin/true");
 	assert_int_equal(make(port, 1, WEIR_STEER_OBJECT_NONE, &plan, why), 0);
 	assert_false(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=pl0,xdp_prog=/own\"}",
-				 1, "/bin/true", &plan, why),
+	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=pl0,xdp_prog=/own"}), 1,
+		"/bin/true", &plan, why),
 		0);
 	assert_true(weir_devargs_get(&plan.device[0].devargs, "xdp_prog", value, sizeof(value)));
 	assert_string_equal(value, "/own");
@@ -124,26 +122,25 @@ TEST(what_cannot_be_is_refused_with_its_key) {
 	struct weir_plan plan = {.devices = 77};
 	char why[512];
 
-	assert_int_equal(
-		make("{\"name\":\"a\",\"device\":\"123\"}", 1, "none", &plan, why), -EINVAL);
+	assert_int_equal(make(JSON({"name":"a","device":"123"}), 1, "none", &plan, why), -EINVAL);
 	assert_non_null(strstr(why, "port a"));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0\"}", 1, "none", &plan, why),
-		-EINVAL);
+	assert_int_equal(
+		make(JSON({"name":"a","device":"net_af_xdp0"}), 1, "none", &plan, why), -EINVAL);
 	assert_non_null(strstr(why, "iface="));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=no-such-if\"}", 1,
-				 "none", &plan, why),
+	assert_int_equal(make(
+		JSON({"name":"a","device":"net_af_xdp0,iface=no-such-if"}), 1, "none", &plan, why),
 		-ENODEV);
 	assert_non_null(strstr(why, "no-such-if"));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\",\"mtu\":9000}",
-				 1, "none", &plan, why),
+	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo","mtu":9000}), 1,
+		"none", &plan, why),
 		-EINVAL);
 	assert_non_null(strstr(why, "use at most 3430"));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\",\"queues\":2}",
-				 1, "none", &plan, why),
+	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo","queues":2}), 1,
+		"none", &plan, why),
 		-EINVAL);
 	assert_non_null(strstr(why, "2 queues requested, interface lo has 1"));
-	assert_int_equal(make("{\"name\":\"a\",\"device\":\"net_af_xdp0,iface=lo\"}", 1,
-				 "/no/such/steer.o", &plan, why),
+	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo"}), 1,
+		"/no/such/steer.o", &plan, why),
 		-ENOENT);
 	assert_non_null(strstr(why, "--steer-object"));
 	assert_int_equal(plan.devices, 77);

@@ -43,7 +43,7 @@ static void answer(struct server *server, int fd) {
 	json_t *request = json_loads(server->request, 0, NULL);
 	const char *command = json_string_value(json_object_get(request, "command"));
 	const struct server_answer *found = server->answers;
-	const char *text = "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"?\"}";
+	const char *text = JSON({"ok": false, "code": "bad-request", "error": "?"});
 	size_t bytes = strlen(text);
 
 	while (found->command != NULL && strcmp(found->command, "*") != 0 &&

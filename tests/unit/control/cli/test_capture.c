@@ -303,7 +303,7 @@ TEST(no_options_are_no_filter) {
 		"--packets=8", "/nonexistent/file");
 
 	assert_string_equal(server_request(server),
-		"{\"command\":\"capture.start\",\"snaplen\":128,\"rate\":5,\"packets\":8}");
+		JSON({"command":"capture.start","snaplen":128,"rate":5,"packets":8}));
 	free_outcome(&outcome);
 	server_stop(server);
 }
@@ -351,7 +351,7 @@ TEST(a_duration_ends_it) {
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, ": 0 packets, 4 lost, 6 over the rate\n");
 	assert_string_equal(
-		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+		server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 	free_outcome(&outcome);
 	stop(&lab);
 }
@@ -460,7 +460,7 @@ TEST(an_interrupt_stops_it_and_keeps_the_file) {
 		kill(pid, signals[i]);
 		expect_exit(pid, 0);
 		assert_string_equal(
-			server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+			server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 		read_file(err, data, sizeof(data));
 		expect_contains(data, " packets, 0 lost, 1 over the rate\n");
 		unlink(err);
@@ -485,7 +485,7 @@ TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	kill(pid, SIGINT);
 	expect_exit(pid, 1);
 	assert_string_equal(
-		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+		server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 	read_file(err, text, sizeof(text));
 	expect_contains(text, "/file: the pipe has no reader\n");
 	unlink(err);
@@ -515,7 +515,7 @@ TEST(an_interrupt_ends_the_wait_for_a_reader_that_stands_still) {
 	kill(pid, SIGINT);
 	expect_exit(pid, 0);
 	assert_string_equal(
-		server_request(lab.server), "{\"command\":\"capture.stop\",\"capture\":7}");
+		server_request(lab.server), JSON({"command":"capture.stop","capture":7}));
 	bytes = read(reader, data, sizeof(data));
 	assert_true(bytes >= held);
 	assert_true(count_blocks(data, (size_t)bytes, 6) > 100);

@@ -47,7 +47,7 @@ TEST(call_gets_its_answer) {
 		char why[256];
 
 		assert_int_equal(ask(server, TIMEOUT_MS, &answer, why), 0);
-		assert_string_equal(server_request(server), "{\"command\":\"version\"}");
+		assert_string_equal(server_request(server), JSON({"command":"version"}));
 		assert_true(json_is_true(json_object_get(answer, "ok")));
 		json_decref(answer);
 		server_stop(server);

@@ -118,7 +118,7 @@ TEST(progress_is_one_line_on_a_terminal_and_not_wider) {
 }
 
 TEST(drain_that_is_watched_goes_on_without_weirctl) {
-	struct server *server = start("{\"ok\": 1}");
+	struct server *server = start(JSON({"ok": 1}));
 	struct outcome outcome =
 		RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");
 

@@ -94,15 +94,15 @@ TEST(lists_say_when_they_are_empty) {
 	expect_shown(weir_show_services, NULL, "[]", "no services\n");
 	expect_shown(weir_show_backends, NULL, "[]", "no backends\n");
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
-	expect_shown(weir_show_stealing, NULL, "{\"stealing\": \"on\", \"stealing_why\": null}",
-		"stealing on\n");
 	expect_shown(weir_show_stealing, NULL,
-		"{\"stealing\": \"off\", \"stealing_why\": \"one\\nworker\"}",
-		"stealing off: one\\x0aworker\n");
+		JSON({"stealing": "on", "stealing_why": null}), "stealing on\n");
+	expect_shown(weir_show_stealing, NULL,
+		JSON({"stealing": "off", "stealing_why": "one\nworker"}),
+			"stealing off: one\\x0aworker\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
-	expect_shown(weir_show_changes, NULL, "{\"changes\": []}", "no changes\n");
-	expect_shown(weir_show_steals, NULL, "{\"services\": [], \"recent\": []}",
-		"no service with \"steal\"\n");
+	expect_shown(weir_show_changes, NULL, JSON({"changes": []}), "no changes\n");
+	expect_shown(weir_show_steals, NULL,
+		JSON({"services": [], "recent": []}), "no service with \"steal\"\n");
 	expect_shown(weir_show_history, NULL, "[]",
 		"no health changes since the start of weir-control\n");
 	expect_shown(weir_show_audit, NULL, "[]", "no changes since the start of weir-control\n");
@@ -112,17 +112,18 @@ TEST(lists_say_when_they_are_empty) {
 TEST(audit_shows_who_and_escapes_what) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
-		"[{\"uid\": 0, \"pid\": 7, \"command\": \"backend.drain\", \"object\": "
-		"\"w/\\u001b[2J\", "
-		"\"before\": null, \"after\": null, \"outcome\": \"not-found\", \"why\": \"no\", "
-		"\"times\": 3}, {\"uid\": null, \"command\": \"config.reload\", \"outcome\": "
-		"\"done\"}]",
-		"TIME                     USER    PID  COMMAND        OBJECT     BEFORE  AFTER  "
-		"RESULT\n"
-		"1970-01-01 00:00:00.000  root      7  backend.drain  w/\\x1b[2J  -       -      "
-		"not-found, 3 times: no\n"
-		"1970-01-01 00:00:00.000  SIGHUP    -  config.reload  -          -       -      "
-		"done\n");
+		JSON([{"uid": 0, "pid": 7, "command": "backend.drain", "object": "w/\u001b[2J",
+			"before": null, "after": null, "outcome": "not-found", "why": "no",
+			"times": 3}, {"uid": null, "command": "config.reload", "outcome": "done"}]),
+			"TIME                     USER    PID  COMMAND        OBJECT     BEFORE  "
+			"AFTER  "
+			"RESULT\n"
+			"1970-01-01 00:00:00.000  root      7  backend.drain  w/\\x1b[2J  -       "
+			"-      "
+			"not-found, 3 times: no\n"
+			"1970-01-01 00:00:00.000  SIGHUP    -  config.reload  -          -       - "
+			"     "
+			"done\n");
 }
 
 // A number that is cut off looks like another one.
@@ -151,16 +152,16 @@ TEST(all_reasons_of_refused_steals_are_shown) {
 
 TEST(flow_by_worker_is_a_line_for_each_backend) {
 	expect_shown(weir_show_flow_lookup, NULL,
-		"{\"found\": false, \"chosen\": null, \"chosen_by_worker\": ["
-		"{\"worker\": 0, \"chosen\": \"w-2\"}, {\"worker\": 1, \"chosen\": \"w-1\"}, "
-		"{\"worker\": 2, \"chosen\": null}, {\"worker\": 3, \"chosen\": \"w-2\"}]}",
-		"found                 no\n"
-		"chosen                -\n"
-		"chosen_by_worker.w-2  0, 3\n"
-		"chosen_by_worker.w-1  1\n"
-		"chosen_by_worker.-    2\n");
+		JSON({"found": false, "chosen": null, "chosen_by_worker": [{"worker": 0,
+			"chosen": "w-2"}, {"worker": 1, "chosen": "w-1"}, {"worker": 2,
+			"chosen": null}, {"worker": 3, "chosen": "w-2"}]}),
+				"found                 no\n"
+				"chosen                -\n"
+				"chosen_by_worker.w-2  0, 3\n"
+				"chosen_by_worker.w-1  1\n"
+				"chosen_by_worker.-    2\n");
 	expect_shown(weir_show_flow_lookup, NULL,
-		"{\"chosen\": \"w-1\", \"chosen_by_worker\": null}", "chosen  w-1\n");
+		JSON({"chosen": "w-1", "chosen_by_worker": null}), "chosen  w-1\n");
 }
 
 // A service is named as that of a backend.
@@ -175,8 +176,8 @@ TEST(history_of_nothing_tells_how_services_are_named) {
 }
 
 TEST(one_by_name_is_a_record) {
-	static const char one[] = "[{\"name\": \"web\", \"binds\": [\"tcp a:1\", \"tcp b:2\"], "
-				  "\"panic\": false, \"inner\": {\"deep\": 1.25}}]";
+	static const char one[] = JSON([{"name": "web", "binds": ["tcp a:1", "tcp b:2"],
+		"panic": false, "inner": {"deep": 1.25}}]);
 
 	expect_shown(weir_show_services, "web", one,
 		"name        web\nbinds       tcp a:1, tcp b:2\npanic       no\ninner.deep  1.2\n");
@@ -184,39 +185,44 @@ TEST(one_by_name_is_a_record) {
 
 TEST(notes_of_backends) {
 	expect_shown(weir_show_backends, "web/",
-		"[{\"service\": \"web\", \"name\": \"a\", \"leaving\": true, \"resolved\": false},"
-		" {\"service\": \"web\", \"name\": \"b\", \"leaving\": false, \"resolved\": true, "
-		"\"since_ms\": 2000, \"word\": \"lame-duck\", \"at_limit\": true, \"drain\": "
-		"{\"state\": \"draining\", \"left_ms\": 1500}, \"report\": {\"age_ms\": 98}},"
-		" {\"service\": \"web\", \"name\": \"c\", \"since_ms\": 61000, \"weight\": 100, "
-		"\"auto_weight\": 0, \"runtime_weight\": 7, \"effective_weight\": 7, "
-		"\"slow_start_percent\": 43.2}]",
-		"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  SHARE-%  NEW-%  "
-		"ACTIVE  NEW  REFUSED  DROPPED  REPORT\n"
-		"web      a        -        -      -           -       -     -        -      -  "
-		"     -    -        -        -       -\n"
-		"web      b        -        -      -        2.0s       -     -        -      -  "
-		"     -    -        -        -    0.0s\n"
-		"web      c        -        -      -       1m01s    auto     7        -      -  "
-		"     -    -        -        -       -\n"
-		"\n"
-		"BACKEND  NOTES\n"
-		"web/a    leaving, no next hop\n"
-		"web/b    draining, 1.5 s left, reports lame-duck, accept queue full\n"
-		"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
+		JSON([{"service": "web", "name": "a", "leaving": true, "resolved": false},
+			{"service": "web", "name": "b", "leaving": false, "resolved": true,
+			"since_ms": 2000, "word": "lame-duck", "at_limit": true,
+			"drain": {"state": "draining", "left_ms": 1500}, "report": {"age_ms": 98}},
+			{"service": "web", "name": "c", "since_ms": 61000, "weight": 100,
+			"auto_weight": 0, "runtime_weight": 7, "effective_weight": 7,
+			"slow_start_percent": 43.2}]),
+				"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  "
+				"SHARE-%  NEW-%  "
+				"ACTIVE  NEW  REFUSED  DROPPED  REPORT\n"
+				"web      a        -        -      -           -       -     -     "
+				"   -      -  "
+				"     -    -        -        -       -\n"
+				"web      b        -        -      -        2.0s       -     -     "
+				"   -      -  "
+				"     -    -        -        -    0.0s\n"
+				"web      c        -        -      -       1m01s    auto     7     "
+				"   -      -  "
+				"     -    -        -        -       -\n"
+				"\n"
+				"BACKEND  NOTES\n"
+				"web/a    leaving, no next hop\n"
+				"web/b    draining, 1.5 s left, reports lame-duck, accept queue "
+				"full\n"
+				"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
 }
 
 TEST(automatic_weight_of_one_backend) {
 	expect_shown(weir_show_backends, "web/a",
-		"[{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"x\", "
-		"\"path_mtu\": null, \"weight\": 240, \"auto_weight\": 240}]",
-		"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
-		"WEIGHT\nweight  auto (240)\n");
+		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
+			"weight": 240, "auto_weight": 240}]),
+			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+			"WEIGHT\nweight  auto (240)\n");
 	expect_shown(weir_show_backends, "web/a",
-		"[{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"x\", "
-		"\"path_mtu\": null, \"weight\": 100, \"auto_weight\": 0}]",
-		"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
-		"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
+		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
+			"weight": 100, "auto_weight": 0}]),
+			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+			"WEIGHT\nweight  auto (100, its CPUs are not reported yet)\n");
 }
 
 #define ROW(name, rest) \
@@ -284,20 +290,18 @@ TEST(backends_fit_the_terminal) {
 
 TEST(changes_of_a_reload) {
 	expect_shown(weir_show_changes, NULL,
-		"{\"changes\": [{\"kind\": \"add\", \"what\": \"a\", \"to\": \"x\"},"
-		"{\"kind\": \"remove\", \"what\": \"b\", \"from\": \"y\"},"
-		"{\"kind\": \"change\", \"what\": \"c\", \"from\": 1, \"to\": null, \"note\": "
-		"\"later\"},"
-		"{\"kind\": \"add\", \"what\": \"d\"}, {}]}",
-		"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n");
+		JSON({"changes": [{"kind": "add", "what": "a", "to": "x"},{"kind": "remove",
+			"what": "b", "from": "y"},{"kind": "change", "what": "c", "from": 1,
+			"to": null, "note": "later"},{"kind": "add", "what": "d"}, {}]}),
+				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n");
 }
 
 // They go to stderr: what is on stdout are changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
-	json_t *result = json_loads("{\"changes\": [], \"warnings\": [{\"line\": 3, \"column\": 7, "
-				    "\"path\": \"a.b\", \"reason\": \"is odd\"}]}",
-		0, NULL);
+	json_t *result = json_loads(JSON({"changes": [], "warnings": [{"line": 3, "column": 7,
+		"path": "a.b", "reason": "is odd"}]}),
+			0, NULL);
 	struct weir_cli cli = {.options = &options};
 	char *out, *err;
 	size_t bytes;
@@ -316,9 +320,8 @@ TEST(warnings_of_a_reload) {
 
 TEST(weight_back_to_configured) {
 	expect_shown(weir_show_weight, NULL,
-		"{\"service\": \"s\", \"backend\": \"b\", \"weight\": null, \"effective_weight\": "
-		"9}",
-		"s/b: weight configured, effective 9\n");
+		JSON({"service": "s", "backend": "b", "weight": null, "effective_weight": 9}),
+			"s/b: weight configured, effective 9\n");
 }
 
 // The longest name of a backend, in a field of a field.

@@ -84,46 +84,46 @@ TEST(workers_and_nothing_counted) {
 // listed.
 TEST(nobody_is_usable) {
 	expect_shown(weir_show_subsets, "web",
-		"[{\"service\": \"web\", \"panic\": true, \"subsets\": [{\"client\": 4, "
-		"\"members\": "
-		"[{\"backend\": \"b-1\", \"state\": \"unusable\", \"admin\": \"maintenance\", "
-		"\"health\": \"healthy\", \"replaces\": null}]}], \"clients_of_a_backend\": null, "
-		"\"clients_of_backends\": [{\"backend\": \"b-1\", \"usable\": false, \"clients\": "
-		"0}]}]",
-		"service        web\n"
-		"panic          yes\n"
-		"this_instance  4\n"
-		"\n"
-		"BACKEND  STATE     ADMIN        HEALTH   REPLACES\n"
-		"b-1      unusable  maintenance  healthy  -\n"
-		"\n"
-		"no backend is usable\n"
-		"\n"
-		"BACKEND  USABLE  CLIENTS\n"
-		"b-1      no            0\n");
+		JSON([{"service": "web", "panic": true, "subsets": [{"client": 4,
+			"members": [{"backend": "b-1", "state": "unusable", "admin": "maintenance",
+			"health": "healthy", "replaces": null}]}], "clients_of_a_backend": null,
+			"clients_of_backends": [{"backend": "b-1", "usable": false,
+			"clients": 0}]}]),
+			"service        web\n"
+			"panic          yes\n"
+			"this_instance  4\n"
+			"\n"
+			"BACKEND  STATE     ADMIN        HEALTH   REPLACES\n"
+			"b-1      unusable  maintenance  healthy  -\n"
+			"\n"
+			"no backend is usable\n"
+			"\n"
+			"BACKEND  USABLE  CLIENTS\n"
+			"b-1      no            0\n");
 }
 
 // A part of many members is listed, with the number of the others.
 TEST(omitted_members_are_counted) {
 	expect_shown(weir_show_subsets, "web",
-		"[{\"service\": \"web\", \"subsets\": [{\"worker\": 0, \"client\": 4, \"members\": "
-		"[{\"backend\": \"b-1\", \"state\": \"member\", \"admin\": \"ready\", \"health\": "
-		"\"healthy\", \"replaces\": null}], \"members_omitted\": 2}, {\"worker\": 1, "
-		"\"client\": 5, \"members\": [], \"members_omitted\": 3}]}]",
-		"service        web\n"
-		"this_instance  4, 5\n"
-		"\n"
-		"WORKER  BACKEND  STATE   ADMIN  HEALTH   REPLACES\n"
-		"     0  b-1      member  ready  healthy  -\n"
-		"(5 more are not listed)\n");
+		JSON([{"service": "web", "subsets": [{"worker": 0, "client": 4,
+			"members": [{"backend": "b-1", "state": "member", "admin": "ready",
+			"health": "healthy", "replaces": null}], "members_omitted": 2},
+			{"worker": 1, "client": 5, "members": [], "members_omitted": 3}]}]),
+				"service        web\n"
+				"this_instance  4, 5\n"
+				"\n"
+				"WORKER  BACKEND  STATE   ADMIN  HEALTH   REPLACES\n"
+				"     0  b-1      member  ready  healthy  -\n"
+				"(5 more are not listed)\n");
 }
 
 // A daemon of another version, or nonsense, is no reason to crash.
 TEST(strange_answers_are_survived) {
 	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
-	expect_shown(weir_show_subsets, NULL, "[{}, {\"subsets\": 7}]", "no services\n");
-	expect_shown(weir_show_subsets, "web", "[{\"subsets\": [{\"members\": [{}]}]}]",
-		"this_instance  -\n\nBACKEND  STATE  ADMIN  HEALTH  REPLACES\n-        -      -    "
-		"  -       "
-		"-\n");
+	expect_shown(weir_show_subsets, NULL, JSON([{}, {"subsets": 7}]), "no services\n");
+	expect_shown(weir_show_subsets, "web",
+		JSON([{"subsets": [{"members": [{}]}]}]), "this_instance  -\n\nBACKEND  STATE  ADMIN "
+							" HEALTH  REPLACES\n-        -      -    "
+							"  -       "
+							"-\n");
 }

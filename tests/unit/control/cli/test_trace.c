@@ -151,9 +151,8 @@ TEST(eighty_columns_are_enough) {
 }
 
 TEST(foreign_text_is_safe) {
-	expect_shown(
-		"{\"action\": \"\\u001b[2J\", \"port\": \"\\u0007\", \"data\": \"!\", \"kind\": "
-		"\"\\u001b\", \"service\": \"a\\nb\", \"worker\": \"x\"}",
+	expect_shown(JSON({"action": "\u001b[2J", "port": "\u0007", "data": "!", "kind": "\u001b",
+		"service": "a\nb", "worker": "x"}),
 		true, 0,
 		"#0  00:00:00.000000  incomplete Ethernet header\n"
 		"    received     0 bytes on \\x07 by worker 0\n"
@@ -177,8 +176,8 @@ TEST(foreign_text_is_safe) {
 
 static const struct server_answer answers[] = {{"capture.start", START},
 	{"capture.read", READ("null", PACKET ", " PACKET)}, {"capture.stop", STOPPED},
-	{"service.show", ROW("{\"name\": \"web\", \"policy\": \"maglev\"}")},
-	{"backend.show", ROW("{\"name\": \"web-2\", \"address\": \"2001:db8::12\"}")}, {0}};
+	{"service.show", ROW(JSON({"name": "web", "policy": "maglev"}))},
+		{"backend.show", ROW(JSON({"name": "web-2", "address": "2001:db8::12"}))}, {0}};
 
 TEST(packets_are_shown_as_they_come) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
@@ -190,7 +189,7 @@ TEST(packets_are_shown_as_they_come) {
 	assert_null(strstr(outcome.out, "#4"));
 	expect_contains(outcome.out, "web-2, by policy maglev\n");
 	expect_contains(outcome.out, "IPv4 in IPv6, to 2001:db8::12\n");
-	assert_string_equal(server_request(server), "{\"command\":\"capture.stop\",\"capture\":7}");
+	assert_string_equal(server_request(server), JSON({"command":"capture.stop","capture":7}));
 	free_outcome(&outcome);
 	server_stop(server);
 }

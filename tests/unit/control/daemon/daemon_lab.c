@@ -179,7 +179,7 @@ void lab_start(struct lab *lab) {
 	}
 	LAB_UNTIL(listens(lab));
 	// Once it replies its loop runs, and signals are handled.
-	assert_string_equal(lab_code(lab, "{\"command\": \"version\"}"), "ok");
+	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok");
 }
 
 int lab_wait_exit(struct lab *lab) {
@@ -335,14 +335,13 @@ const char *lab_code(const struct lab *lab, const char *format, ...) {
 json_t *lab_backend(
 	const struct lab *lab, json_t **holder, const char *service, const char *backend) {
 	json_decref(*holder);
-	*holder = lab_result(lab,
-		"{\"command\": \"backend.show\", \"service\": \"%s\", \"backend\": \"%s\"}",
-		service, backend);
+	*holder = lab_result(lab, JSON({"command": "backend.show", "service": "%s", "backend": "%s"}),
+					  service, backend);
 	return json_array_get(*holder, 0);
 }
 
 bool lab_attached(const struct lab *lab) {
-	json_t *version = lab_result(lab, "{\"command\": \"version\"}");
+	json_t *version = lab_result(lab, JSON({"command": "version"}));
 	bool attached =
 		json_is_true(json_object_get(json_object_get(version, "dataplane"), "attached"));
 
@@ -351,7 +350,7 @@ bool lab_attached(const struct lab *lab) {
 }
 
 json_int_t lab_retired_bytes(const struct lab *lab) {
-	json_t *stats = lab_result(lab, "{\"command\": \"stats.show\"}");
+	json_t *stats = lab_result(lab, JSON({"command": "stats.show"}));
 	json_t *bytes = json_object_get(json_object_get(stats, "segment"), "retired_bytes");
 	json_int_t n = json_integer_value(bytes);
 

@@ -83,9 +83,8 @@ TEST(s3_restarted_control_adopts_what_is_published) {
 	lab_start(lab);
 	dataplane = lab_dataplane_start(lab, 2);
 	LAB_UNTIL(lab_attached(lab));
-	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
-	json_decref(lab_result(
-		lab, "{\"command\": \"weight.set\", \"backend\": \"b-2\", \"weight\": 7}"));
+	json_decref(lab_result(lab, JSON({"command": "backend.drain", "backend": "b-1"})));
+	json_decref(lab_result(lab, JSON({"command": "weight.set", "backend": "b-2", "weight": 7})));
 	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
 	selection = selection_of(dataplane, 0);
 	segment = lab_dataplane_segment(dataplane);
@@ -192,13 +191,12 @@ TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
 		dataplane = lab_dataplane_start(lab, 1 + (uint32_t)i % 2);
 		LAB_UNTIL(lab_attached(lab));
 		if (i == 0) {
+			json_decref(
+				lab_result(lab, JSON({"command": "backend.drain", "backend": "b-1"})));
 			json_decref(lab_result(
-				lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
-			json_decref(lab_result(lab,
-				"{\"command\": \"weight.set\", \"backend\": \"b-2\", "
-				"\"weight\": 7}"));
+				lab, JSON({"command": "weight.set", "backend": "b-2", "weight": 7})));
 		}
-		version = lab_result(lab, "{\"command\": \"version\"}");
+		version = lab_result(lab, JSON({"command": "version"}));
 		snprintf(epoch[i % 2], sizeof(epoch[0]), "%s",
 			json_string_value(
 				json_object_get(json_object_get(version, "dataplane"), "epoch")));
@@ -215,7 +213,7 @@ TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
 		assert_true(text_is(lab, "b-1", "admin", "drain"));
 		assert_int_equal(number_of(lab, "b-2", "effective_weight"), 7);
 	}
-	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-2\"}"));
+	json_decref(lab_result(lab, JSON({"command": "backend.drain", "backend": "b-2"})));
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
 	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 100);
@@ -236,7 +234,7 @@ TEST(s4_reload_while_the_dataplane_is_away_reaches_the_next_one) {
 	lab_dataplane_stop(dataplane);
 	LAB_UNTIL(!lab_attached(lab));
 	lab_write_config(lab, SERVICE("web", "198.51.100.20", "", TWO));
-	json_decref(lab_result(lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(lab, JSON({"command": "config.reload"})));
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
 	lab_dataplane_flows(dataplane, "198.51.100.20", 80, 50);
@@ -266,7 +264,7 @@ TEST(slow_start_begins_after_a_pause_not_before) {
 	lab_start(lab);
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
-	json_decref(lab_result(lab, "{\"command\": \"backend.drain\", \"backend\": \"b-1\"}"));
+	json_decref(lab_result(lab, JSON({"command": "backend.drain", "backend": "b-1"})));
 	nanosleep(&pause, NULL); // the others have their whole share
 	fd = lab_connect(lab);
 	kill(lab->control, SIGSTOP);

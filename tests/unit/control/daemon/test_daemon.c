@@ -102,7 +102,7 @@ TEST(second_one_is_refused_with_the_first_ones_pid) {
 	snprintf(expected, sizeof(expected), "weir-control (pid %d) is already running",
 		(int)lab->control);
 	assert_true(lab_log_has(lab, expected));
-	assert_string_equal(lab_code(lab, "{\"command\": \"version\"}"), "ok"); // unharmed
+	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok"); // unharmed
 	assert_int_equal(lab_stop(lab), 0);
 }
 
@@ -132,13 +132,13 @@ TEST(it_waits_for_the_dataplane) {
 
 	lab_start(lab);
 	assert_false(lab_attached(lab));
-	assert_string_equal(lab_code(lab, "{\"command\": \"backend.show\"}"), "no-dataplane");
-	assert_string_equal(lab_code(lab, "{\"command\": \"worker.show\"}"), "no-dataplane");
-	assert_string_equal(lab_code(lab, "{\"command\": \"flow.steals\"}"), "no-dataplane");
+	assert_string_equal(lab_code(lab, JSON({"command": "backend.show"})), "no-dataplane");
+	assert_string_equal(lab_code(lab, JSON({"command": "worker.show"})), "no-dataplane");
+	assert_string_equal(lab_code(lab, JSON({"command": "flow.steals"})), "no-dataplane");
 	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
 	dataplane = lab_dataplane_start(lab, 2);
 	LAB_UNTIL(lab_attached(lab));
-	assert_string_equal(lab_code(lab, "{\"command\": \"backend.show\"}"), "ok");
+	assert_string_equal(lab_code(lab, JSON({"command": "backend.show"})), "ok");
 	lab_stop(lab);
 	lab_dataplane_stop(dataplane);
 }
@@ -168,7 +168,7 @@ TEST(sighup_reads_the_configuration_again) {
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(weight_of_web_1(lab) == 50);
 	// A bad one changes nothing, and says why.
-	lab_write(lab->config, "{\"ports\": []}");
+	lab_write(lab->config, JSON({"ports": []}));
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(lab_log_has(lab, "reload refused"));
 	assert_true(lab_log_has(lab, "weir.json:1:"));
@@ -183,7 +183,7 @@ TEST(configuration_may_change_before_the_first_dataplane) {
 
 	lab_start(lab);
 	lab_write_config(lab, WEB("9"));
-	json_decref(lab_result(lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(lab, JSON({"command": "config.reload"})));
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
 	assert_int_equal(weight_of_web_1(lab), 9);
@@ -231,7 +231,7 @@ TEST(root_is_given_up) {
 	}
 	// A file that only root can read: said clearly, and nothing changes.
 	assert_int_equal(chmod(lab->config, 0600), 0);
-	assert_string_equal(lab_code(lab, "{\"command\": \"config.reload\"}"), "refused");
+	assert_string_equal(lab_code(lab, JSON({"command": "config.reload"})), "refused");
 	assert_true(lab_log_has(lab, "user nobody cannot read"));
 	assert_int_equal(lab_stop(lab), 0);
 	assert_false(exists(lab->run_dir, "control/control.sock"));

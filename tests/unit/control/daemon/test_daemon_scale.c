@@ -123,11 +123,11 @@ TEST(one_change_is_published_soon) {
 	struct own_lab *own = *state;
 	json_t *stats;
 
-	json_decref(timed(own,
-		"{\"command\": \"backend.drain\", \"service\": \"s-500\", \"backend\": \"b-5\"}"));
-	json_decref(timed(own,
-		"{\"command\": \"backend.drain\", \"service\": \"large\", \"backend\": \"l-5\"}"));
-	stats = lab_result(&own->lab, "{\"command\": \"stats.show\"}");
+	json_decref(
+		timed(own, JSON({"command": "backend.drain", "service": "s-500", "backend": "b-5"})));
+	json_decref(
+		timed(own, JSON({"command": "backend.drain", "service": "large", "backend": "l-5"})));
+	stats = lab_result(&own->lab, JSON({"command": "stats.show"}));
 	print_message("%5u us  publication of the large service, grace period %u us\n",
 		(unsigned int)json_integer_value(
 			json_object_get(json_object_get(stats, "segment"), "last_publish_us")),
@@ -138,12 +138,12 @@ TEST(one_change_is_published_soon) {
 
 TEST(reload_of_everything_is_done_soon) {
 	struct own_lab *own = *state;
-	json_t *result = timed(own, "{\"command\": \"config.reload\"}");
+	json_t *result = timed(own, JSON({"command": "config.reload"}));
 
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), 0);
 	json_decref(result);
 	write_services(&own->lab, 0, 50);
-	result = timed(own, "{\"command\": \"config.reload\"}");
+	result = timed(own, JSON({"command": "config.reload"}));
 	assert_int_equal(json_array_size(json_object_get(result, "changes")), SERVICES * BACKENDS);
 	json_decref(result);
 }
@@ -160,7 +160,7 @@ TEST(list_of_services_goes_on_over_a_reload) {
 
 	write_services(&own->lab, 1, 50);
 	lab_send(fd, show, sizeof(show) - 1);
-	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 	answer = lab_read_answer(fd);
 	json_array_foreach (json_object_get(answer, "result"), i, service) {
 		const char *name = json_string_value(json_object_get(service, "name"));
@@ -180,7 +180,7 @@ TEST(s3_restarted_control_adopts_it_soon) {
 	const struct weir_notes *notes = lab_dataplane_segment(own->dataplane)->notes;
 	uint64_t publications, began;
 
-	json_decref(lab_result(&own->lab, "{\"command\": \"version\"}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "version"})));
 	publications = weir_counter_read(&notes->publications);
 	lab_kill(&own->lab);
 	began = lab_now_ms();

@@ -62,7 +62,7 @@ TEST(a1_line_in_single_bytes) {
 TEST(a1_last_line_without_newline_counts) {
 	int fd = client(*state);
 
-	say(fd, "{\"command\": \"echo\"}");
+	say(fd, JSON({"command": "echo"}));
 	shutdown(fd, SHUT_WR);
 	expect(fd, "ok");
 	expect_end(fd);

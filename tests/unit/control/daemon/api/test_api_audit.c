@@ -16,7 +16,7 @@ static const char *text_of(const json_t *object, const char *name) {
 // The newest record. Borrowed from *holder, which is released first.
 static const json_t *newest(struct web *web, json_t **holder) {
 	json_decref(*holder);
-	*holder = lab_result(&web->lab, "{\"command\": \"audit.show\"}");
+	*holder = lab_result(&web->lab, JSON({"command": "audit.show"}));
 	return json_array_get(*holder, json_array_size(*holder) - 1);
 }
 
@@ -91,11 +91,11 @@ TEST(requests_that_change_nothing_are_not_recorded) {
 	json_int_t before;
 
 	before = json_integer_value(json_object_get(newest(web, &holder), "serial"));
-	json_decref(lab_result(&web->lab, "{\"command\": \"backend.show\"}"));
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.diff\"}"));
-	json_decref(lab_ask(&web->lab, "{\"command\": \"backend.explode\"}"));
-	json_decref(lab_result(&web->lab, "{\"command\": \"policy.compare\", \"service\": \"web\", "
-					  "\"for_ms\": 100}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.show"})));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.diff"})));
+	json_decref(lab_ask(&web->lab, JSON({"command": "backend.explode"})));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "policy.compare", "service": "web", "for_ms": 100})));
 	assert_int_equal(
 		json_integer_value(json_object_get(newest(web, &holder), "serial")), before);
 	json_decref(holder);
@@ -105,8 +105,8 @@ TEST(change_is_one_line_of_the_log) {
 	struct web *web = *state;
 	char expected[192];
 
-	json_decref(lab_result(&web->lab, "{\"command\": \"weight.set\", \"service\": \"dns\", "
-					  "\"backend\": \"w-1\", \"weight\": 31}"));
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "dns", "backend": "w-1", "weight": 31})));
 	snprintf(expected, sizeof(expected),
 		"info  audit: weight.set dns/w-1: as configured (100) -> 31 (uid %u, gid %u, pid "
 		"%d)\n",
@@ -120,7 +120,7 @@ TEST(reload_is_recorded_with_its_changes_whoever_began_it) {
 	const json_t *entry;
 
 	lab_write_config(&web->lab, WEB_SERVICES);
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	entry = newest(web, &holder);
 	assert_string_equal(text_of(entry, "object"), web->lab.config);
 	assert_string_equal(text_of(entry, "after"),

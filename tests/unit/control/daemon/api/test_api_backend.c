@@ -22,7 +22,7 @@ TEST(nothing_is_told_without_reports) {
 	assert_string_equal(json_string_value(json_object_get(row, "word")), "nothing");
 	assert_true(json_is_integer(json_object_get(row, "since_ms")));
 	json_decref(holder);
-	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	result = lab_result(&web->lab, JSON({"command": "service.waste", "service": "web"}));
 	assert_int_equal(json_integer_value(json_object_get(result, "count")), 2);
 	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 0);
 	assert_true(json_is_null(json_object_get(result, "wasted")));
@@ -30,15 +30,14 @@ TEST(nothing_is_told_without_reports) {
 	assert_true(json_is_null(json_object_get(result, "again_ms"))); // no agents
 	json_decref(result);
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"service.waste\", \"service\": \"x\"}"),
-		"not-found");
+		lab_code(&web->lab, JSON({"command": "service.waste", "service": "x"})), "not-found");
 }
 
 static void report(struct web *web, const char *backend, double utilization) {
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.report\", \"service\": \"web\", \"backend\": \"%s\", "
-		"\"requests_per_second\": 100, \"utilization\": %g}",
-		backend, utilization));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "backend.report", "service": "web", "backend": "%s",
+			"requests_per_second": 100, "utilization": %g}),
+				   backend, utilization));
 }
 
 TEST(last_report_is_shown_and_its_waste_computed) {
@@ -47,12 +46,12 @@ TEST(last_report_is_shown_and_its_waste_computed) {
 
 	// A policy that has a use for reports.
 	lab_write_config(&web->lab,
-		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
-		"\"tcp\", \"port\": 80}], \"policy\": {\"name\": \"weighted-round-robin\", "
-		"\"weights\": \"reported\"}, \"backends\": [{\"name\": \"w-1\", \"address\": "
-		"\"10.0.1.11\"}, {\"name\": \"w-2\", \"address\": \"10.0.1.12\"}, {\"name\": "
-		"\"w-3\", \"address\": \"10.0.1.13\"}]}");
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+		JSON({"name": "web", "binds": [{"address": "198.51.100.10", "protocol": "tcp",
+			"port": 80}], "policy": {"name": "weighted-round-robin",
+			"weights": "reported"}, "backends": [{"name": "w-1",
+			"address": "10.0.1.11"}, {"name": "w-2", "address": "10.0.1.12"},
+			{"name": "w-3", "address": "10.0.1.13"}]}));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	report(web, "w-1", 0.5);
 	report(web, "w-1", 0.75);
 	report(web, "w-2", 0.25);
@@ -63,7 +62,7 @@ TEST(last_report_is_shown_and_its_waste_computed) {
 	assert_true(json_integer_value(json_object_get(last, "age_ms")) < 10000);
 	assert_null(json_object_get(last, "cpus"));
 	json_decref(holder);
-	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	result = lab_result(&web->lab, JSON({"command": "service.waste", "service": "web"}));
 	assert_int_equal(json_integer_value(json_object_get(result, "count")), 3);
 	assert_int_equal(json_integer_value(json_object_get(result, "reporting")), 2);
 	assert_float_equal(json_number_value(json_object_get(result, "most")), 0.75, 1e-9);
@@ -86,18 +85,17 @@ TEST(automatic_weight_is_shown_as_what_it_comes_to) {
 	json_t *used, *result;
 
 	lab_write_config(&web->lab,
-		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
-		"\"tcp\", \"port\": 80}], \"agent\": {}, \"backends\": [{\"name\": \"w-1\", "
-		"\"address\": \"10.0.1.11\", \"weight\": \"auto\"}]}");
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+		JSON({"name": "web", "binds": [{"address": "198.51.100.10", "protocol": "tcp",
+			"port": 80}], "agent": {}, "backends": [{"name": "w-1",
+			"address": "10.0.1.11", "weight": "auto"}]}));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	assert_int_equal(number(web, "auto_weight"), 0);
 	assert_int_equal(number(web, "weight"), 100);
-	result = lab_result(&web->lab, "{\"command\": \"service.waste\", \"service\": \"web\"}");
+	result = lab_result(&web->lab, JSON({"command": "service.waste", "service": "web"}));
 	assert_in_range(json_integer_value(json_object_get(result, "again_ms")), 1, 1600);
 	json_decref(result);
-	used = lab_result(&web->lab,
-		"{\"command\": \"backend.report\", \"service\": \"web\", \"backend\": \"w-1\", "
-		"\"cpus\": 8, \"cpu_mhz\": 3000}");
+	used = lab_result(&web->lab, JSON({"command": "backend.report", "service": "web",
+		"backend": "w-1", "cpus": 8, "cpu_mhz": 3000}));
 	assert_int_equal(json_array_size(json_object_get(used, "used")), 2);
 	json_decref(used);
 	assert_int_equal(number(web, "auto_weight"), 240);

@@ -58,7 +58,7 @@ static json_int_t start(int fd, const char *arguments) {
 	json_t *started;
 	json_int_t capture;
 
-	snprintf(request, sizeof(request), "{\"command\": \"capture.start\"%s}", arguments);
+	snprintf(request, sizeof(request), JSON({"command": "capture.start"%s}), arguments);
 	started = result(fd, request);
 	capture = number_of(started, "capture");
 	assert_int_equal(number_of(started, "workers"), 2);
@@ -70,8 +70,8 @@ static json_int_t start(int fd, const char *arguments) {
 static json_t *read_packets(int fd, json_int_t capture) {
 	char request[128];
 
-	snprintf(request, sizeof(request), "{\"command\": \"capture.read\", \"capture\": %lld}",
-		(long long)capture);
+	snprintf(request, sizeof(request),
+		JSON({"command": "capture.read", "capture": %lld}), (long long)capture);
 	return result(fd, request);
 }
 
@@ -79,8 +79,8 @@ static void stop(int fd, json_int_t capture, json_int_t packets) {
 	char request[128];
 	json_t *stopped;
 
-	snprintf(request, sizeof(request), "{\"command\": \"capture.stop\", \"capture\": %lld}",
-		(long long)capture);
+	snprintf(request, sizeof(request),
+		JSON({"command": "capture.stop", "capture": %lld}), (long long)capture);
 	stopped = result(fd, request);
 	assert_int_equal(number_of(stopped, "packets"), packets);
 	json_decref(stopped);
@@ -268,7 +268,7 @@ TEST(what_is_not_recorded_is_counted) {
 // --- ends ---------------------------------------------------------------------------------------
 
 static json_t *last_entry(struct web *web, json_t **holder) {
-	*holder = lab_result(&web->lab, "{\"command\": \"audit.show\"}");
+	*holder = lab_result(&web->lab, JSON({"command": "audit.show"}));
 	return json_array_get(*holder, json_array_size(*holder) - 1);
 }
 
@@ -289,7 +289,7 @@ TEST(a_number_of_packets_ends_it) {
 	assert_int_equal(weir_capture_wanted(segment_of(web)), 0);
 	entry = last_entry(web, &audit);
 	assert_string_equal(text_of(entry, "command"), "capture.stop");
-	assert_string_equal(text_of(entry, "object"), "{\"service\":\"web\"}");
+	assert_string_equal(text_of(entry, "object"), JSON({"service":"web"}));
 	assert_string_equal(text_of(entry, "after"), "2 packets read, 0 lost, 0 over the rate");
 	assert_string_equal(text_of(entry, "why"), "it has all its packets");
 	entry = json_array_get(audit, json_array_size(audit) - 2);
@@ -308,13 +308,12 @@ TEST(the_end_of_its_connection_ends_it) {
 	char request[128];
 	json_t *audit;
 
-	expect_error(other, "{\"command\": \"capture.start\"}", "busy", "captures packets already");
-	snprintf(request, sizeof(request), "{\"command\": \"capture.read\", \"capture\": %lld}",
-		(long long)capture);
+	expect_error(other, JSON({"command": "capture.start"}), "busy", "captures packets already");
+	snprintf(request, sizeof(request),
+		JSON({"command": "capture.read", "capture": %lld}), (long long)capture);
 	expect_error(other, request, "not-found", "no such capture of this connection");
-	expect_error(
-		fd, "{\"command\": \"capture.read\", \"capture\": 999999}", "not-found", "999999");
-	expect_error(fd, "{\"command\": \"capture.stop\", \"capture\": 0}", "not-found", ": 0");
+	expect_error(fd, JSON({"command": "capture.read", "capture": 999999}), "not-found", "999999");
+	expect_error(fd, JSON({"command": "capture.stop", "capture": 0}), "not-found", ": 0");
 	close(fd);
 	LAB_UNTIL(weir_capture_wanted(segment_of(web)) == 0);
 	LAB_UNTIL(
@@ -354,8 +353,7 @@ TEST(the_end_of_the_dataplane_ends_it) {
 	answer = lab_read_answer(fd);
 	assert_string_equal(text_of(json_object_get(answer, "result"), "ended"), "no-dataplane");
 	json_decref(answer);
-	expect_error(
-		fd, "{\"command\": \"capture.start\"}", "no-dataplane", "start weir-dataplane");
+	expect_error(fd, JSON({"command": "capture.start"}), "no-dataplane", "start weir-dataplane");
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
 	capture = start(fd, "");
@@ -388,11 +386,11 @@ TEST(a_new_control_process_withdraws_the_order) {
 
 static void reload(struct web *web, const char *services) {
 	lab_write_config(&web->lab, services);
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
 static json_int_t id_of(struct web *web, const char *backend) {
-	json_t *list = lab_result(&web->lab, "{\"command\": \"backend.show\"}"), *row;
+	json_t *list = lab_result(&web->lab, JSON({"command": "backend.show"})), *row;
 	json_int_t id = -1;
 	size_t i;
 
@@ -415,9 +413,9 @@ TEST(a_name_is_that_of_the_packets_time) {
 
 	record.backend = (uint16_t)id;
 	put(web, 0, record);
-	reload(web, DNS_AND("{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", "
-			    "\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, "
-			    "\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"));
+	reload(web, DNS_AND(JSON({"name": "web", "binds": [{"address": "198.51.100.10",
+		"protocol": "tcp", "port": 80}], "table_size": 1009, "backends": [{"name": "w-1",
+		"address": "10.0.1.11"}]})));
 	LAB_UNTIL(id_of(web, "w-2") < 0);
 	reload(web, DNS_AND(WEB_OF("w-9", "10.0.1.19")));
 	assert_int_equal(id_of(web, "w-9"), id);
@@ -484,8 +482,8 @@ TEST(arguments_are_checked) {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		char request[512];
 
-		snprintf(request, sizeof(request), "{\"command\": \"capture.start\", %s}",
-			rows[i].arguments);
+		snprintf(request, sizeof(request),
+			JSON({"command": "capture.start", %s}), rows[i].arguments);
 		expect_error(fd, request, rows[i].code, rows[i].part);
 		assert_int_equal(weir_capture_wanted(segment_of(web)), 0);
 	}

@@ -28,16 +28,15 @@ TEST(drain_has_reached_the_workers_when_it_is_answered) {
 	assert_true(before > 0);
 	for (int i = 0; i < 20; i++) {
 		json_t *result = lab_result(&web->lab,
-			"{\"command\": \"backend.drain\", \"service\": \"web\", "
-			"\"backend\": \"w-2\"}");
+			JSON({"command": "backend.drain", "service": "web", "backend": "w-2"}));
 
 		assert_string_equal(json_string_value(json_object_get(result, "admin")), "drain");
 		assert_true(json_integer_value(json_object_get(result, "active_flows")) >= before);
 		json_decref(result);
 		lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 		assert_int_equal(lab_dataplane_flows_of(web->dataplane, id), 0);
-		json_decref(lab_result(
-			&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+		json_decref(
+			lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 		lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 		assert_true(lab_dataplane_flows_of(web->dataplane, id) > 0);
 	}
@@ -59,8 +58,9 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	json_t *holder = NULL, *result;
 
 	__atomic_store_n(open, *open + 3, __ATOMIC_RELAXED);
-	result = lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\", "
-				       "\"interval_ms\": 1500}");
+	result = lab_result(
+		&web->lab, JSON({"command": "backend.drain", "backend": "w-2",
+			"interval_ms": 1500}));
 	assert_true(json_integer_value(
 			    json_object_get(json_object_get(result, "drain"), "left_ms")) > 1000);
 	assert_int_equal(json_integer_value(json_object_get(result, "open_flows")), 3);
@@ -72,17 +72,15 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	LAB_UNTIL(strcmp(drain_state(web, &holder), "kept") == 0);
 	assert_true(lab_log_has(&web->lab,
 		"backend web/w-2: the deadline of its drain is over: 3 open flows kept"));
-	result = lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	result = lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
 	json_decref(result);
 	assert_string_equal(drain_state(web, &holder), "draining");
 	__atomic_store_n(open, *open - 3, __ATOMIC_RELAXED);
 	LAB_UNTIL(strcmp(drain_state(web, &holder), "drained") == 0);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 	assert_string_equal(drain_state(web, &holder), "-");
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\", "
-				    "\"interval_ms\": 1e12}"),
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "backend.drain", "backend": "w-2", "interval_ms": 1e12})),
 		"bad-request");
 	json_decref(holder);
 }
@@ -91,28 +89,25 @@ TEST(maintenance_takes_no_new_flows) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
 
-	json_decref(lab_result(
-		&web->lab, "{\"command\": \"backend.maintenance\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, id), 0);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
 TEST(weight_set_changes_the_share_and_null_takes_it_back) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *result;
 
-	result = lab_result(
-		&web->lab, "{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": 100}");
+	result = lab_result(&web->lab, JSON({"command": "weight.set", "backend": "w-2", "weight": 100}));
 	assert_int_equal(json_integer_value(json_object_get(result, "weight")), 100);
 	assert_int_equal(json_integer_value(json_object_get(result, "effective_weight")), 100);
 	json_decref(result);
 	one = lab_backend(&web->lab, &holder, "web", "w-2");
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 49.5);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) < 50.5);
-	result = lab_result(
-		&web->lab, "{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": null}");
+	result =
+		lab_result(&web->lab, JSON({"command": "weight.set", "backend": "w-2", "weight": null}));
 	assert_true(json_is_null(json_object_get(result, "weight")));
 	assert_int_equal(json_integer_value(json_object_get(result, "effective_weight")), 300);
 	json_decref(result);
@@ -124,22 +119,20 @@ TEST(weight_set_changes_the_share_and_null_takes_it_back) {
 
 TEST(names_that_do_not_fit_are_told_apart) {
 	struct web *web = *state;
-	json_t *answer =
-		lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-1\"}");
+	json_t *answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-1"}));
 
 	assert_string_equal(json_string_value(json_object_get(answer, "code")), "ambiguous");
 	assert_non_null(strstr(json_string_value(json_object_get(answer, "error")), "(web, dns)"));
 	json_decref(answer);
-	answer = lab_ask(&web->lab,
-		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"w-9\"}");
+	answer = lab_ask(
+		&web->lab, JSON({"command": "backend.drain", "service": "web", "backend": "w-9"}));
 	assert_string_equal(json_string_value(json_object_get(answer, "error")),
 		"service \"web\" has no backend \"w-9\"");
 	json_decref(answer);
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-9\"}"),
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "backend.drain", "backend": "w-9"})),
 		"not-found");
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"weight.set\", \"service\": \"x\", "
-						"\"backend\": \"w-1\", \"weight\": 1}"),
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "weight.set", "service": "x", "backend": "w-1", "weight": 1})),
 		"not-found");
 }
 
@@ -165,6 +158,6 @@ TEST(many_changes_at_once_all_arrive) {
 	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 400);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 79.5);
 	json_decref(holder);
-	json_decref(lab_result(&web->lab,
-		"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": null}"));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "weight.set", "backend": "w-2", "weight": null})));
 }

@@ -136,5 +136,5 @@ TEST(commands_survive_random_requests) {
 		json_decref(answer);
 	}
 	close(fd);
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "version"})), "ok");
 }

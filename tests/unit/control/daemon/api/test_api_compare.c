@@ -86,9 +86,9 @@ TEST(flows_are_recorded_and_replayed_through_every_policy) {
 	json_t *answer, *result;
 
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-					     "\"dns\", \"for_ms\": 100}"),
-			  "refused") == 0); // one at a time
+	LAB_UNTIL(strcmp(lab_code(
+		&web->lab, JSON({"command": "policy.compare", "service": "dns", "for_ms": 100})),
+				   "refused") == 0); // one at a time
 	write_flows(web);
 	answer = lab_read_answer(fd);
 	close(fd);
@@ -117,9 +117,8 @@ TEST(flows_are_recorded_and_replayed_through_every_policy) {
 
 TEST(nothing_is_recorded_without_flows) {
 	struct web *web = *state;
-	json_t *result = lab_result(&web->lab,
-		"{\"command\": \"policy.compare\", \"service\": \"dns\", \"for_ms\": 100, "
-		"\"durations\": \"measured\"}");
+	json_t *result = lab_result(&web->lab, JSON({"command": "policy.compare", "service": "dns",
+		"for_ms": 100, "durations": "measured"}));
 
 	assert_int_equal(json_integer_value(json_object_get(result, "flows")), 0);
 	assert_true(json_is_null(json_object_get(
@@ -134,13 +133,11 @@ TEST(wrong_arguments_are_refused) {
 	struct web *web = *state;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		assert_string_equal(
-			lab_code(&web->lab, "{\"command\": \"policy.compare\", %s}", wrong[i]),
-			"bad-request");
+		assert_string_equal(lab_code(
+			&web->lab, JSON({"command": "policy.compare", %s}), wrong[i]), "bad-request");
 	}
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": \"x\"}"),
-		"not-found");
+		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
 // Neither a client that goes away nor an end of the process leaves anything behind.
@@ -151,18 +148,18 @@ TEST(clients_and_dataplanes_may_go_meanwhile) {
 
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 200}\n");
 	close(fd);
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-					     "\"dns\", \"for_ms\": 100}"),
-			  "refused") != 0);
+	LAB_UNTIL(strcmp(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "dns",
+			"for_ms": 100})), "refused") != 0);
 	fd = lab_connect(&web->lab);
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 600000}\n");
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-					     "\"dns\", \"for_ms\": 100}"),
-			  "refused") == 0);
+	LAB_UNTIL(strcmp(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "dns",
+			"for_ms": 100})), "refused") == 0);
 	close(fd); // nobody waits for ten minutes
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-					     "\"dns\", \"for_ms\": 100}"),
-			  "refused") != 0);
+	LAB_UNTIL(strcmp(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "dns",
+			"for_ms": 100})), "refused") != 0);
 	fd = lab_connect(&web->lab);
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 60000}\n");
 	lab_pause();
@@ -170,14 +167,14 @@ TEST(clients_and_dataplanes_may_go_meanwhile) {
 	answer = lab_read_answer(fd);
 	assert_string_equal(json_string_value(json_object_get(answer, "code")), "no-dataplane");
 	json_decref(answer);
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-						"\"web\", \"for_ms\": 100}"),
-		"no-dataplane");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "web",
+			"for_ms": 100})), "no-dataplane");
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 60000}\n");
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"policy.compare\", \"service\": "
-					     "\"dns\", \"for_ms\": 100}"),
-			  "refused") == 0);
+	LAB_UNTIL(strcmp(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "dns",
+			"for_ms": 100})), "refused") == 0);
 	close(fd); // and the process is ended with it under way
 }

@@ -25,7 +25,7 @@ static int fresh(void **state) {
 
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(
-		&web->lab, "{\"command\": \"config.reload\", \"path\": \"%s\"}", web->lab.config));
+		&web->lab, JSON({"command": "config.reload", "path": "%s"}), web->lab.config));
 	return 0;
 }
 
@@ -39,14 +39,14 @@ TEST(diff_tells_and_changes_nothing) {
 
 	lab_write_config(&web->lab, WEB_SERVICES);
 	for (int i = 0; i < 2; i++) {
-		result = lab_result(&web->lab, "{\"command\": \"config.diff\"}");
+		result = lab_result(&web->lab, JSON({"command": "config.diff"}));
 		assert_int_equal(changes(result), 1);
 		assert_string_equal(text_of(change(result, 0), "kind"), "remove");
 		assert_string_equal(text_of(change(result, 0), "what"), "service dns");
 		json_decref(result);
 	}
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
+		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
 TEST(reload_applies_what_differs_and_keeps_states) {
@@ -56,21 +56,20 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	weir_ref selection;
 	int web_id, dns_id;
 
-	result = lab_result(&web->lab, "{\"command\": \"service.show\"}");
+	result = lab_result(&web->lab, JSON({"command": "service.show"}));
 	web_id = (int)json_integer_value(json_object_get(json_array_get(result, 0), "id"));
 	dns_id = (int)json_integer_value(json_object_get(json_array_get(result, 1), "id"));
 	json_decref(result);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
-	json_decref(lab_result(&web->lab, "{\"command\": \"weight.set\", \"service\": \"web\", "
-					  "\"backend\": \"w-1\", \"weight\": 5}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": 5})));
 	selection = segment->roots->selection[web_id];
 	lab_write_config(&web->lab, WEB_SERVICES
 		", {\"name\": \"dns\", \"binds\": [{\"address\": \"198.51.100.11\", "
 		"\"protocol\": \"udp\", \"port\": 53}], \"table_size\": 251, \"backends\": "
 		"[{\"name\": \"w-1\", \"address\": \"10.0.1.13\", \"weight\": 7}, "
 		"{\"name\": \"w-3\", \"address\": \"10.0.1.14\"}]}");
-	result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+	result = lab_result(&web->lab, JSON({"command": "config.reload"}));
 	assert_int_equal(changes(result), 5);
 	json_decref(result);
 	one = lab_backend(&web->lab, &holder, "web", "w-2");
@@ -82,7 +81,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	assert_true(segment->roots->selection[web_id] == selection); // untouched
 	assert_int_equal(dns_id, web_id == 0 ? 1 : 0);
 	json_decref(holder);
-	result = lab_result(&web->lab, "{\"command\": \"config.diff\"}");
+	result = lab_result(&web->lab, JSON({"command": "config.diff"}));
 	assert_int_equal(changes(result), 0);
 	json_decref(result);
 }
@@ -92,7 +91,7 @@ TEST(what_needs_a_restart_is_listed_and_not_applied) {
 
 	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
 	for (int i = 0; i < 2; i++) {
-		json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+		json_t *result = lab_result(&web->lab, JSON({"command": "config.reload"}));
 
 		assert_int_equal(changes(result), 1);
 		assert_string_equal(text_of(change(result, 0), "what"), "port wan mtu");
@@ -109,7 +108,7 @@ TEST(warnings_are_in_both_answers) {
 	struct web *web = *state;
 
 	for (size_t i = 0; i < 2; i++) {
-		json_t *result = lab_result(&web->lab, "{\"command\": \"%s\"}", commands[i]);
+		json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
 		const json_t *warnings = json_object_get(result, "warnings");
 		const json_t *first = json_array_get(warnings, 0);
 
@@ -128,7 +127,7 @@ TEST(bad_file_is_refused_with_every_error) {
 
 	lab_write(web->lab.config, "{\"ports\": [],\n\"colour\": 1,\n\"services\": [{}]}");
 	for (size_t i = 0; i < 2; i++) {
-		json_t *answer = lab_ask(&web->lab, "{\"command\": \"%s\"}", commands[i]);
+		json_t *answer = lab_ask(&web->lab, JSON({"command": "%s"}), commands[i]);
 		json_t *errors = json_object_get(answer, "errors");
 		json_t *first = json_array_get(errors, 0);
 
@@ -141,7 +140,7 @@ TEST(bad_file_is_refused_with_every_error) {
 		json_decref(answer);
 	}
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
+		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
 // Right by itself, but the segment has no room for it: refused, and nothing changes.
@@ -162,13 +161,13 @@ TEST(configuration_that_does_not_fit_is_refused) {
 	snprintf(services + used, room - used, "]}");
 	lab_write_config(&web->lab, services);
 	free(services);
-	answer = lab_ask(&web->lab, "{\"command\": \"config.reload\"}");
+	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
 	assert_string_equal(text_of(answer, "code"), "refused");
 	assert_true(strlen(text_of(answer, "error")) > 0);
 	json_decref(answer);
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}"), "ok");
-	answer = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
+	answer = lab_result(&web->lab, JSON({"command": "backend.show"}));
 	assert_int_equal(json_array_size(answer), 3);
 	json_decref(answer);
 }
@@ -180,14 +179,12 @@ TEST(other_file_is_taken_by_absolute_path_alone) {
 
 	snprintf(other, sizeof(other), "%s/other.json", web->lab.dir);
 	assert_int_equal(rename(web->lab.config, other), 0);
+	assert_string_equal(lab_code(
+		&web->lab, JSON({"command": "config.reload", "path": "other.json"})), "bad-request");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "refused");
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"config.reload\", \"path\": \"other.json\"}"),
-		"bad-request");
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "refused");
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"config.reload\", \"path\": \"%s\"}", other),
-		"ok");
-	version = lab_result(&web->lab, "{\"command\": \"version\"}");
+		lab_code(&web->lab, JSON({"command": "config.reload", "path": "%s"}), other), "ok");
+	version = lab_result(&web->lab, JSON({"command": "version"}));
 	assert_string_equal(text_of(version, "config"), other);
 	json_decref(version);
 }

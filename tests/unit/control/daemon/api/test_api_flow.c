@@ -11,10 +11,10 @@
 
 static json_t *lookup(struct web *web, const char *source, unsigned int source_port,
 	const char *destination, unsigned int port) {
-	return lab_result(&web->lab,
-		"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": \"%s\", "
-		"\"source_port\": %u, \"destination\": \"%s\", \"destination_port\": %u}",
-		source, source_port, destination, port);
+	return lab_result(
+		&web->lab, JSON({"command": "flow.lookup", "protocol": "tcp", "source": "%s",
+			"source_port": %u, "destination": "%s", "destination_port": %u}),
+				   source, source_port, destination, port);
 }
 
 static const char *text_of(const json_t *object, const char *name) {
@@ -31,8 +31,7 @@ static void expect_in(const json_t *object, const char *part) {
 
 static void set_admin(struct web *web, const char *command, const char *backend) {
 	json_decref(lab_result(&web->lab,
-		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"%s\"}", command,
-		backend));
+		JSON({"command": "backend.%s", "service": "web", "backend": "%s"}), command, backend));
 }
 
 // Let there be a known flow, of client port 3. Its backend goes to ret.
@@ -70,8 +69,9 @@ TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
 
-	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
-					  "\"policy\": \"round-robin\"}"));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "service.set", "service": "web",
+			"policy": "round-robin"})));
 	found = lookup(web, "192.0.2.99", 999, "198.51.100.10", 80);
 	expect_in(found, "policy round-robin selects a backend when the flow begins; Maglev "
 			 "fallback of an untracked flow: w-");
@@ -79,8 +79,8 @@ TEST(lookup_of_a_new_flow_without_slots) {
 	assert_true(json_is_null(json_object_get(found, "chosen")));
 	assert_true(json_is_null(json_object_get(found, "backend")));
 	json_decref(found);
-	json_decref(lab_result(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
-					  "\"policy\": null}"));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "service.set", "service": "web", "policy": null})));
 }
 
 TEST(lookup_of_a_new_flow_names_the_slot) {
@@ -142,7 +142,7 @@ static void set_on_backend_down(struct web *web, const char *value) {
 	snprintf(services, sizeof(services), "{\"on_backend_down\": \"%s\", %s, %s", value,
 		&WEB_SERVICES[1], DNS_SERVICE);
 	lab_write_config(&web->lab, services);
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
 // What the next packet of the flow will see, as on_backend_down says.
@@ -196,9 +196,9 @@ TEST(lookup_without_usable_backend_says_so) {
 
 	for (int i = 1; i <= 2; i++) {
 		json_decref(lab_result(&web->lab,
-			"{\"command\": \"backend.maintenance\", \"service\": \"web\", "
-			"\"backend\": \"w-%d\"}",
-			i));
+			JSON({"command": "backend.maintenance", "service": "web",
+				"backend": "w-%d"}),
+				i));
 	}
 	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "service"), "web");
@@ -207,9 +207,7 @@ TEST(lookup_without_usable_backend_says_so) {
 	json_decref(found);
 	for (int i = 1; i <= 2; i++) {
 		json_decref(lab_result(&web->lab,
-			"{\"command\": \"backend.ready\", \"service\": \"web\", "
-			"\"backend\": \"w-%d\"}",
-			i));
+			JSON({"command": "backend.ready", "service": "web", "backend": "w-%d"}), i));
 	}
 }
 
@@ -221,16 +219,15 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	lab_dataplane_hang(web->dataplane, true);
 	// More than a mailbox holds: later ones find it full and are told at once.
 	for (int i = 0; i < 5; i++) {
-		assert_string_equal(
-			lab_code(&web->lab,
-				"{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", "
-				"\"source\": \"192.0.2.1\", \"source_port\": %d, \"destination\": "
-				"\"198.51.100.10\", \"destination_port\": 80}",
+		assert_string_equal(lab_code(&web->lab,
+			JSON({"command": "flow.lookup", "protocol": "tcp", "source": "192.0.2.1",
+				"source_port": %d, "destination": "198.51.100.10",
+				"destination_port": 80}),
 				i),
 			"timeout");
 	}
 	assert_true(lab_now_ms() - before >= 5 * 200);
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"version\"}"), "ok");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "version"})), "ok");
 	lab_dataplane_hang(web->dataplane, false);
 	// Late answers to old questions are not taken for new ones.
 	found = lookup(web, "192.0.2.1", 99, "198.51.100.10", 81);
@@ -302,10 +299,9 @@ TEST(lookup_arguments_are_checked) {
 
 	for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++) {
 		assert_string_equal(lab_code(&web->lab,
-					    "{\"command\": \"flow.lookup\", \"protocol\": \"%s\", "
-					    "\"source\": \"%s\", \"destination\": \"%s\", "
-					    "\"source_port\": 1, \"destination_port\": 2}",
-					    protocols[i], sources[i], destinations[i]),
+			JSON({"command": "flow.lookup", "protocol": "%s", "source": "%s",
+				"destination": "%s", "source_port": 1, "destination_port": 2}),
+				protocols[i], sources[i], destinations[i]),
 			"bad-request");
 	}
 }
@@ -354,7 +350,7 @@ static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char nam
 	id = weir_selection_choose(weir_reader_selection(&reader, 0), hash);
 	weir_reader_fini(&reader);
 	name[0] = '\0';
-	backends = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+	backends = lab_result(&web->lab, JSON({"command": "backend.show"}));
 	json_array_foreach (backends, i, one) {
 		if (json_integer_value(json_object_get(one, "id")) == id) {
 			snprintf(name, 32, "%s", text_of(one, "name"));
@@ -423,8 +419,9 @@ TEST(lookup_with_a_subset_for_each_worker) {
 	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
 	assert_string_equal(text_of(found, "chosen"), text_of(found, "backend"));
 	json_decref(found);
-	json_decref(lab_result(&web.lab, "{\"command\": \"service.set\", \"service\": \"web\", "
-					 "\"policy\": \"round-robin\"}"));
+	json_decref(lab_result(
+		&web.lab, JSON({"command": "service.set", "service": "web",
+			"policy": "round-robin"})));
 	found = lookup(&web, "192.0.2.1", 1, "198.51.100.10", 80);
 	expect_in(found, "policy round-robin selects a backend when the flow begins");
 	assert_int_equal(
@@ -435,7 +432,7 @@ TEST(lookup_with_a_subset_for_each_worker) {
 }
 
 static void expect_code(struct web *web, const char *arguments, const char *code) {
-	json_t *answer = lab_ask(&web->lab, "{\"command\": \"flow.list\"%s}", arguments);
+	json_t *answer = lab_ask(&web->lab, JSON({"command": "flow.list"%s}), arguments);
 
 	assert_string_equal(text_of(answer, "code"), code);
 	json_decref(answer);
@@ -454,9 +451,9 @@ TEST(filters_of_a_list_are_checked) {
 	expect_code(web, ", \"client\": \"192.0.2.0/24x\"", "bad-request");
 	expect_code(web, ", \"client\": \"2001:db8::/129\"", "bad-request");
 	expect_code(web, ", \"client\": \"somebody\"", "bad-request");
-	page = lab_result(&web->lab,
-		"{\"command\": \"flow.list\", \"service\": \"web\", \"worker\": 0, \"state\": "
-		"\"udp-seen\", \"client\": \"2001:db8::/0\", \"next\": 5000000000}");
+	page = lab_result(
+		&web->lab, JSON({"command": "flow.list", "service": "web", "worker": 0,
+			"state": "udp-seen", "client": "2001:db8::/0", "next": 5000000000}));
 	assert_int_equal(json_array_size(json_object_get(page, "flows")), 0);
 	assert_true(json_is_null(json_object_get(page, "next")));
 	json_decref(page);
@@ -465,10 +462,9 @@ TEST(filters_of_a_list_are_checked) {
 TEST(deletions_are_audited) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab,
-		"{\"command\": \"flow.delete\", \"protocol\": \"tcp\", \"source\": "
-		"\"192.0.2.200\", \"source_port\": 9, \"destination\": \"198.51.100.10\", "
-		"\"destination_port\": 80}");
-	json_t *audit = lab_result(&web->lab, "{\"command\": \"audit.show\"}");
+		JSON({"command": "flow.delete", "protocol": "tcp", "source": "192.0.2.200",
+			"source_port": 9, "destination": "198.51.100.10", "destination_port": 80}));
+	json_t *audit = lab_result(&web->lab, JSON({"command": "audit.show"}));
 	const json_t *entry = json_array_get(audit, json_array_size(audit) - 1);
 
 	assert_int_equal(json_integer_value(json_object_get(result, "deleted")), 0);
@@ -483,14 +479,14 @@ TEST(deletions_are_audited) {
 // With "steal" a service is counted for; without requests there is nothing to count.
 TEST(steals_of_a_service_are_shown) {
 	struct web *web = *state;
-	json_t *result = lab_result(&web->lab, "{\"command\": \"flow.steals\"}");
+	json_t *result = lab_result(&web->lab, JSON({"command": "flow.steals"}));
 	json_t *answer;
 
 	assert_true(json_is_true(json_object_get(result, "supported")));
 	assert_int_equal(json_array_size(json_object_get(result, "services")), 0);
 	assert_int_equal(json_array_size(json_object_get(result, "recent")), 0);
 	json_decref(result);
-	answer = lab_ask(&web->lab, "{\"command\": \"flow.steals\", \"service\": \"nobody\"}");
+	answer = lab_ask(&web->lab, JSON({"command": "flow.steals", "service": "nobody"}));
 	assert_string_equal(text_of(answer, "code"), "not-found");
 	json_decref(answer);
 }

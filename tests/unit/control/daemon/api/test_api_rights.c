@@ -30,9 +30,8 @@ static int setup(void **state) {
 
 	lab_init(lab);
 	lab_write_config(lab,
-		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
-		"\"tcp\", \"port\": 80}], \"backends\": [{\"name\": \"w-1\", \"address\": "
-		"\"10.0.0.11\"}]}");
+		JSON({"name": "web", "binds": [{"address": "198.51.100.10", "protocol": "tcp",
+			"port": 80}], "backends": [{"name": "w-1", "address": "10.0.0.11"}]}));
 	if (geteuid() == 0) {
 		lab_spawn(lab, "--user", "root", "--group", "root", "--admin-group", "4300", NULL);
 		LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));

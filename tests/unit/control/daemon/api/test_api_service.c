@@ -20,7 +20,7 @@ static const char *text_of(const json_t *object, const char *name) {
 
 static json_t *show_web(const struct lab *lab, json_t **holder) {
 	json_decref(*holder);
-	*holder = lab_result(lab, "{\"command\": \"service.show\", \"service\": \"web\"}");
+	*holder = lab_result(lab, JSON({"command": "service.show", "service": "web"}));
 	assert_int_equal(json_array_size(*holder), 1);
 	return json_array_get(*holder, 0);
 }
@@ -39,8 +39,8 @@ static json_t *share_of(json_t *service, const char *backend) {
 }
 
 static void set_policy(const struct lab *lab, const char *policy) {
-	json_decref(lab_result(lab,
-		"{\"command\": \"service.set\", \"service\": \"web\", \"policy\": %s}", policy));
+	json_decref(lab_result(
+		lab, JSON({"command": "service.set", "service": "web", "policy": %s}), policy));
 }
 
 TEST_GROUP(lab_own_network);
@@ -66,7 +66,7 @@ TEST(one_service_in_full) {
 	assert_true(json_is_null(json_object_get(one, "service_time_ms")));
 	assert_true(json_is_null(json_object_get(one, "samples")));
 	json_decref(holder);
-	list = lab_result(&web->lab, "{\"command\": \"service.show\"}"); // not in the list
+	list = lab_result(&web->lab, JSON({"command": "service.show"})); // not in the list
 	assert_null(json_object_get(json_array_get(list, 0), "shares"));
 	assert_null(json_object_get(json_array_get(list, 0), "settings"));
 	json_decref(list);
@@ -197,18 +197,16 @@ TEST(flow_control_warns) {
 TEST(refusals) {
 	struct web *web = *state;
 
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
-						"\"web\", \"policy\": \"fastest\"}"),
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "service.set", "service": "web",
+			"policy": "fastest"})), "bad-request");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "service.set", "service": "web"})),
 		"bad-request");
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
-						"\"web\"}"),
-		"bad-request");
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
-						"\"web\", \"policy\": 3}"),
-		"bad-request");
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"service.set\", \"service\": "
-						"\"ftp\", \"policy\": \"random\"}"),
-		"not-found");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "service.set", "service": "web", "policy": 3})), "bad-request");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "service.set", "service": "ftp",
+			"policy": "random"})), "not-found");
 }
 
 #define FAIR_WEB \
@@ -224,22 +222,23 @@ TEST(reload_with_another_policy) {
 
 	set_policy(&web->lab, "\"random\"");
 	lab_write_config(&web->lab, FAIR_WEB ", " DNS_SERVICE);
-	answer = lab_result(&web->lab, "{\"command\": \"config.reload\"}");
+	answer = lab_result(&web->lab, JSON({"command": "config.reload"}));
 	assert_string_equal(text_of(json_array_get(json_object_get(answer, "changes"), 0), "what"),
 		"service web policy");
 	json_decref(answer);
 	one = show_web(&web->lab, &holder);
 	assert_string_equal(text_of(one, "policy"), "fair-share");
 	assert_true(json_is_null(json_object_get(one, "runtime_policy")));
-	answer = lab_ask(&web->lab, "{\"command\": \"service.set\", \"service\": \"web\", "
-				    "\"policy\": \"round-robin\"}");
+	answer = lab_ask(
+		&web->lab, JSON({"command": "service.set", "service": "web",
+			"policy": "round-robin"}));
 	assert_string_equal(text_of(answer, "code"), "refused");
 	assert_non_null(strstr(text_of(answer, "error"), "does not support \"window\""));
 	json_decref(answer);
 	set_policy(&web->lab, "\"time-weighted-round-robin\"");
 	set_policy(&web->lab, "null");
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
-	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	assert_string_equal(text_of(show_web(&web->lab, &holder), "policy"), "maglev");
 	json_decref(holder);
 }

@@ -26,7 +26,7 @@ TEST_GROUP(web_start, web_stop);
 
 TEST(version_tells_who_is_attached) {
 	struct web *web = *state;
-	json_t *version = lab_result(&web->lab, "{\"command\": \"version\"}");
+	json_t *version = lab_result(&web->lab, JSON({"command": "version"}));
 	json_t *dataplane = json_object_get(version, "dataplane");
 
 	assert_int_equal(number_of(version, "pid"), web->lab.control);
@@ -40,7 +40,7 @@ TEST(version_tells_who_is_attached) {
 
 TEST(service_show_tells_what_is_configured_and_published) {
 	struct web *web = *state;
-	json_t *list = lab_result(&web->lab, "{\"command\": \"service.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "service.show"}));
 	json_t *one = json_array_get(list, 0);
 
 	assert_int_equal(json_array_size(list), 2);
@@ -61,13 +61,12 @@ TEST(service_show_tells_what_is_configured_and_published) {
 	assert_string_equal(json_string_value(json_array_get(json_object_get(one, "binds"), 1)),
 		"udp [2001:db8::11]:53-54");
 	json_decref(list);
-	list = lab_result(&web->lab, "{\"command\": \"service.show\", \"service\": \"dns\"}");
+	list = lab_result(&web->lab, JSON({"command": "service.show", "service": "dns"}));
 	assert_int_equal(json_array_size(list), 1);
 	assert_string_equal(text_of(json_array_get(list, 0), "name"), "dns");
 	json_decref(list);
 	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"service.show\", \"service\": \"x\"}"),
-		"not-found");
+		lab_code(&web->lab, JSON({"command": "service.show", "service": "x"})), "not-found");
 }
 
 TEST(backend_show_tells_shares_and_counters) {
@@ -131,21 +130,20 @@ TEST(a_small_share_is_not_0) {
 
 TEST(backend_show_selects) {
 	struct web *web = *state;
-	json_t *list = lab_result(&web->lab, "{\"command\": \"backend.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "backend.show"}));
 
 	assert_int_equal(json_array_size(list), 3);
 	json_decref(list);
-	list = lab_result(&web->lab, "{\"command\": \"backend.show\", \"backend\": \"w-1\"}");
+	list = lab_result(&web->lab, JSON({"command": "backend.show", "backend": "w-1"}));
 	assert_int_equal(json_array_size(list), 2);
 	json_decref(list);
-	list = lab_result(&web->lab, "{\"command\": \"backend.show\", \"service\": \"web\", "
-				     "\"backend\": null}");
+	list = lab_result(
+		&web->lab, JSON({"command": "backend.show", "service": "web", "backend": null}));
 	assert_int_equal(json_array_size(list), 2);
 	json_decref(list);
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"backend.show\", \"service\": \"dns\", "
-				    "\"backend\": \"w-2\"}"),
-		"not-found");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "backend.show", "service": "dns",
+			"backend": "w-2"})), "not-found");
 }
 
 TEST(flow_count_is_per_backend) {
@@ -154,7 +152,7 @@ TEST(flow_count_is_per_backend) {
 	json_int_t sum;
 
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 10);
-	list = lab_result(&web->lab, "{\"command\": \"flow.count\", \"service\": \"web\"}");
+	list = lab_result(&web->lab, JSON({"command": "flow.count", "service": "web"}));
 	assert_int_equal(json_array_size(list), 2);
 	sum = number_of(json_array_get(list, 0), "active_flows") +
 	      number_of(json_array_get(list, 1), "active_flows");
@@ -164,7 +162,7 @@ TEST(flow_count_is_per_backend) {
 
 TEST(health_show_without_checks_says_none) {
 	struct web *web = *state;
-	json_t *list = lab_result(&web->lab, "{\"command\": \"health.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "health.show"}));
 	json_t *one = json_array_get(list, 0);
 
 	assert_int_equal(json_array_size(list), 3);
@@ -191,7 +189,7 @@ TEST(port_show_tells_what_the_dataplane_has) {
 	counters->xstat[1].value = 9;
 	memset(counters->xstat[2].name, 'x', sizeof(counters->xstat[2].name)); // no final NUL
 	counters->xstat[2].value = 1;
-	list = lab_result(&web->lab, "{\"command\": \"port.show\", \"port\": \"wan\"}");
+	list = lab_result(&web->lab, JSON({"command": "port.show", "port": "wan"}));
 	one = json_array_get(list, 0);
 	assert_int_equal(json_array_size(list), 1);
 	assert_int_equal(number_of(one, "ipackets"), 100);
@@ -205,7 +203,7 @@ TEST(port_show_tells_what_the_dataplane_has) {
 	assert_true(json_is_null(json_object_get(one, "kernel_interface")));
 	assert_int_equal(number_of(one, "steered"), 0);
 	json_decref(list);
-	list = lab_ask(&web->lab, "{\"command\": \"port.show\", \"port\": \"lan\"}");
+	list = lab_ask(&web->lab, JSON({"command": "port.show", "port": "lan"}));
 	assert_string_equal(text_of(list, "code"), "not-found");
 	json_decref(list);
 }

@@ -16,7 +16,7 @@ static json_int_t number_of(const json_t *object, const char *name) {
 }
 
 static json_int_t alive(struct web *web, size_t worker) {
-	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "worker.show"}));
 	json_int_t value = number_of(json_array_get(list, worker), "alive");
 
 	json_decref(list);
@@ -24,7 +24,7 @@ static json_int_t alive(struct web *web, size_t worker) {
 }
 
 static double busy_percent(struct web *web, size_t worker) {
-	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "worker.show"}));
 	double value =
 		json_real_value(json_object_get(json_array_get(list, worker), "busy_percent"));
 
@@ -33,7 +33,7 @@ static double busy_percent(struct web *web, size_t worker) {
 }
 
 static bool is_busy_unknown(struct web *web, size_t worker) {
-	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "worker.show"}));
 	bool is = json_is_null(json_object_get(json_array_get(list, worker), "busy_percent"));
 
 	json_decref(list);
@@ -51,7 +51,7 @@ TEST_GROUP(web_start, web_stop);
 
 TEST(worker_show_tells_busy_share_and_every_counter) {
 	struct web *web = *state;
-	json_t *list = lab_result(&web->lab, "{\"command\": \"worker.show\"}");
+	json_t *list = lab_result(&web->lab, JSON({"command": "worker.show"}));
 
 	assert_int_equal(json_array_size(list), 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -82,14 +82,13 @@ TEST(worker_that_hangs_is_not_alive) {
 TEST(stats_show_sums_and_tells_of_the_segment) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
-	json_t *before = lab_result(&web->lab, "{\"command\": \"stats.show\"}"), *after, *part;
+	json_t *before = lab_result(&web->lab, JSON({"command": "stats.show"})), *after, *part;
 
 	weir_counter_add(&segment->worker_counters[0].rx_packets, 5);
 	weir_counter_add(&segment->worker_counters[1].rx_packets, 6);
 	weir_counter_add(&segment->worker_counters[1].drops[WEIR_DROP_FRAGMENT], 4);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
-	after = lab_result(&web->lab, "{\"command\": \"stats.show\"}");
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	after = lab_result(&web->lab, JSON({"command": "stats.show"}));
 	assert_int_equal(number_of(json_object_get(after, "workers"), "rx_packets") -
 				 number_of(json_object_get(before, "workers"), "rx_packets"),
 		11);
@@ -107,12 +106,11 @@ TEST(stats_show_sums_and_tells_of_the_segment) {
 	assert_true(number_of(part, "last_publish_us") < 1000000);
 	json_decref(before);
 	json_decref(after);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
 static json_int_t grace_us(struct web *web) {
-	json_t *stats = lab_result(&web->lab, "{\"command\": \"stats.show\"}");
+	json_t *stats = lab_result(&web->lab, JSON({"command": "stats.show"}));
 	json_int_t us = number_of(json_object_get(stats, "segment"), "last_grace_us");
 
 	json_decref(stats);
@@ -127,8 +125,7 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	lab_dataplane_hang(web->dataplane, true);
 	began = lab_now_ms();
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
 	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as anyone knows
 	while (lab_now_ms() - began < 150) { // the length of the silence is what is measured
 		lab_pause();
@@ -137,8 +134,7 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	LAB_UNTIL(grace_us(web) >= 140000);
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 	LAB_UNTIL(grace_us(web) < 140000);
 }
 
@@ -198,7 +194,7 @@ TEST(metrics_show_tells_what_backend_show_does) {
 #undef X
 	};
 	struct web *web = *state;
-	json_t *figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	json_t *figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	json_t *holder = NULL, *backend = lab_backend(&web->lab, &holder, "web", "w-2");
 	const json_t *row = find_row(figures, "backend", "web", "w-2");
 
@@ -219,7 +215,7 @@ TEST(metrics_show_tells_what_backend_show_does) {
 
 TEST(metrics_show_tells_of_both_processes) {
 	struct web *web = *state;
-	json_t *figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	json_t *figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	json_t *control = json_object_get(figures, "control");
 	json_t *workers = json_object_get(figures, "workers");
 
@@ -232,12 +228,10 @@ TEST(metrics_show_tells_of_both_processes) {
 		WEIR_DROP_REASON_COUNT);
 	json_decref(figures);
 	// Grace periods add up.
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}"));
-	json_decref(
-		lab_result(&web->lab, "{\"command\": \"backend.ready\", \"backend\": \"w-2\"}"));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
-	figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	control = json_object_get(figures, "control");
 	assert_true(number_of(control, "grace_periods") > 0);
 	json_decref(figures);
@@ -251,7 +245,7 @@ TEST(metrics_show_makes_nothing_up) {
 
 	lab_dataplane_stop(web->dataplane);
 	LAB_UNTIL(!lab_attached(&web->lab));
-	figures = lab_result(&web->lab, "{\"command\": \"metrics.show\"}");
+	figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	assert_true(json_is_null(json_object_get(figures, "dataplane")));
 	assert_true(json_is_null(json_object_get(figures, "workers")));
 	assert_true(json_is_null(json_object_get(figures, "ports")));

@@ -63,8 +63,7 @@ static json_int_t number_of(const json_t *object, const char *name) {
 // The object of one service; borrowed from *holder, which is released first.
 static json_t *show(const struct fleet *fleet, json_t **holder, const char *service) {
 	json_decref(*holder);
-	*holder = lab_result(
-		&fleet->lab, "{\"command\": \"subset.show\", \"service\": \"%s\"}", service);
+	*holder = lab_result(&fleet->lab, JSON({"command": "subset.show", "service": "%s"}), service);
 	assert_int_equal(json_array_size(*holder), 1);
 	return json_array_get(*holder, 0);
 }
@@ -81,7 +80,7 @@ TEST_GROUP(start, stop);
 
 TEST(list_tells_numbers_only) {
 	struct fleet *fleet = *state;
-	json_t *list = lab_result(&fleet->lab, "{\"command\": \"subset.show\"}"), *one;
+	json_t *list = lab_result(&fleet->lab, JSON({"command": "subset.show"})), *one;
 
 	assert_int_equal(json_array_size(list), 3);
 	one = json_array_get(list, 0);
@@ -128,8 +127,7 @@ TEST(member_is_replaced_and_comes_back) {
 	assert_string_equal(text_of(member(subset, 0), "state"), "member");
 	assert_true(json_is_null(json_object_get(member(subset, 0), "replaces")));
 	json_decref(lab_result(&fleet->lab,
-		"{\"command\": \"backend.drain\", \"service\": \"web\", \"backend\": \"%s\"}",
-		lost));
+		JSON({"command": "backend.drain", "service": "web", "backend": "%s"}), lost));
 	subset = first_subset(show(fleet, &holder, "web"));
 	assert_int_equal(number_of(subset, "in_use"), 2);
 	assert_int_equal(number_of(subset, "unusable"), 1);
@@ -144,8 +142,7 @@ TEST(member_is_replaced_and_comes_back) {
 	assert_true(json_is_false(
 		json_object_get(lab_backend(&fleet->lab, &backend, "web", lost), "in_selection")));
 	json_decref(lab_result(&fleet->lab,
-		"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": \"%s\"}",
-		lost));
+		JSON({"command": "backend.ready", "service": "web", "backend": "%s"}), lost));
 	subset = first_subset(show(fleet, &holder, "web"));
 	assert_int_equal(json_array_size(json_object_get(subset, "members")), 2);
 	assert_string_equal(text_of(member(subset, 0), "backend"), lost);
@@ -181,8 +178,7 @@ TEST(clients_of_backends_add_up) {
 // Who is in no subset gets no new flows, and its share is 0.
 TEST(service_tells_of_its_subset) {
 	struct fleet *fleet = *state;
-	json_t *list =
-		lab_result(&fleet->lab, "{\"command\": \"service.show\", \"service\": \"web\"}");
+	json_t *list = lab_result(&fleet->lab, JSON({"command": "service.show", "service": "web"}));
 	json_t *service = json_array_get(list, 0), *one;
 	double sum = 0;
 	int in = 0;
@@ -226,22 +222,21 @@ TEST(s6_flows_stay_when_the_subset_changes) {
 			"\"subset\": {\"algorithm\": \"rocksteadier\", \"size\": 1, \"salt\": "
 			"9}, ") ", " SERVICE("each", "81", SUBSET("worker")) ", " SERVICE("all",
 			"82", ""));
-	json_decref(lab_result(&fleet->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&fleet->lab, JSON({"command": "config.reload"})));
 	for (uint16_t id = 0; id < 6; id++) {
 		assert_int_equal(lab_dataplane_flows_of(fleet->dataplane, id), before[id]);
 	}
-	list = lab_result(&fleet->lab, "{\"command\": \"subset.show\"}");
+	list = lab_result(&fleet->lab, JSON({"command": "subset.show"}));
 	assert_string_equal(text_of(json_array_get(list, 0), "algorithm"), "rocksteadier");
 	assert_int_equal(number_of(first_subset(json_array_get(list, 0)), "in_use"), 1);
 	json_decref(list);
 	lab_write_config(&fleet->lab, SERVICES);
-	json_decref(lab_result(&fleet->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&fleet->lab, JSON({"command": "config.reload"})));
 }
 
 static void set_admin(const struct fleet *fleet, const char *command, int backend) {
 	json_decref(lab_result(&fleet->lab,
-		"{\"command\": \"backend.%s\", \"service\": \"web\", \"backend\": \"b-%d\"}",
-		command, backend));
+		JSON({"command": "backend.%s", "service": "web", "backend": "b-%d"}), command, backend));
 }
 
 // What is told follows what was changed, dataplane or not.
@@ -322,7 +317,7 @@ TEST(answer_of_a_huge_service_is_bounded) {
 	lab_start(&lab);
 	dataplane = lab_dataplane_start_big(&lab, LARGE_WORKERS);
 	LAB_UNTIL(lab_attached(&lab));
-	list = lab_result(&lab, "{\"command\": \"subset.show\", \"service\": \"large\"}");
+	list = lab_result(&lab, JSON({"command": "subset.show", "service": "large"}));
 	json_array_foreach (json_object_get(json_array_get(list, 0), "subsets"), i, subset) {
 		assert_int_equal(number_of(subset, "in_use"), LARGE_SIZE);
 		assert_int_equal(json_array_size(json_object_get(subset, "members")) +
@@ -343,12 +338,10 @@ TEST(answer_of_a_huge_service_is_bounded) {
 TEST(wrong_requests_are_refused) {
 	struct fleet *fleet = *state;
 
-	assert_string_equal(
-		lab_code(&fleet->lab, "{\"command\": \"subset.show\", \"service\": \"nobody\"}"),
-		"not-found");
-	assert_string_equal(
-		lab_code(&fleet->lab, "{\"command\": \"subset.show\", \"backend\": \"b-1\"}"),
+	assert_string_equal(lab_code(
+		&fleet->lab, JSON({"command": "subset.show", "service": "nobody"})), "not-found");
+	assert_string_equal(lab_code(&fleet->lab, JSON({"command": "subset.show", "backend": "b-1"})),
 		"bad-request");
-	assert_string_equal(lab_code(&fleet->lab, "{\"command\": \"subset.show\", \"service\": 7}"),
-		"bad-request");
+	assert_string_equal(
+		lab_code(&fleet->lab, JSON({"command": "subset.show", "service": 7})), "bad-request");
 }

@@ -36,7 +36,7 @@ static const char *not_published(json_t *answer) {
 }
 
 static bool all_is_published(struct web *web) {
-	json_t *answer = lab_ask(&web->lab, "{\"command\": \"stats.show\"}");
+	json_t *answer = lab_ask(&web->lab, JSON({"command": "stats.show"}));
 	bool all = not_published(answer) == NULL;
 
 	assert_null(json_object_get(answer, "published"));
@@ -46,8 +46,8 @@ static bool all_is_published(struct web *web) {
 
 // Set a weight. Returns whether it is published.
 static bool set_weight(struct web *web, int weight) {
-	json_t *answer = lab_ask(&web->lab,
-		"{\"command\": \"weight.set\", \"backend\": \"w-1\", \"weight\": %d}", weight);
+	json_t *answer = lab_ask(
+		&web->lab, JSON({"command": "weight.set", "backend": "w-1", "weight": %d}), weight);
 	bool published = not_published(answer) == NULL;
 
 	assert_int_equal(published, json_object_get(answer, "published") == NULL);
@@ -105,11 +105,11 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	json_t *answer;
 
 	assert_int_equal(weight > 202, 1);
-	answer = lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
 	assert_non_null(not_published(answer));
 	assert_true(json_is_false(json_object_get(answer, "published")));
 	json_decref(answer);
-	answer = lab_ask(&web->lab, "{\"command\": \"service.show\"}");
+	answer = lab_ask(&web->lab, JSON({"command": "service.show"}));
 	assert_non_null(not_published(answer));
 	assert_null(json_object_get(answer, "published")); // it has changed nothing
 	json_decref(answer);
@@ -148,7 +148,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_false(all_is_published(web));
-	answer = lab_ask(&web->lab, "{\"command\": \"backend.drain\", \"backend\": \"w-2\"}");
+	answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
 	assert_non_null(strstr(not_published(answer), "worker 0 has not let go of them"));
 	assert_true(json_is_false(json_object_get(answer, "published")));
 	json_decref(answer);
@@ -179,16 +179,15 @@ TEST(reload_takes_the_place_of_a_configuration_that_waits) {
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_false(all_is_published(web));
-	assert_string_equal(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "refused");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "refused");
 	lab_dataplane_hang(web->dataplane, false);
 	lab_write_config(&web->lab, TWO);
-	LAB_UNTIL(strcmp(lab_code(&web->lab, "{\"command\": \"config.reload\"}"), "ok") == 0);
+	LAB_UNTIL(strcmp(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok") == 0);
 	assert_true(all_is_published(web));
 	wait_a_few_ticks();
-	assert_string_equal(
-		lab_code(&web->lab, "{\"command\": \"backend.show\", \"service\": \"web\", "
-				    "\"backend\": \"w-3\"}"),
-		"not-found");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "backend.show", "service": "web",
+			"backend": "w-3"})), "not-found");
 }
 
 // For a few ticks control has published nothing, and the workers have read all that it has.

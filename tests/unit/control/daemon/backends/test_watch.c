@@ -143,7 +143,7 @@ TEST(health_show_tells_the_last_check) {
 
 	start(own, CHECKED(TCP));
 	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
-	list = lab_result(&own->lab, "{\"command\": \"health.show\", \"service\": \"web\"}");
+	list = lab_result(&own->lab, JSON({"command": "health.show", "service": "web"}));
 	assert_int_equal(json_array_size(list), 2);
 	one = json_array_get(list, 0);
 	last = json_object_get(one, "last");
@@ -162,7 +162,7 @@ TEST(backend_without_checks_is_healthy_again) {
 	start(own, CHECKED(TCP));
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	lab_write_config(&own->lab, CHECKED(UNCHECKED));
-	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 	assert_true(backend_is(own, "b-2", "health", "healthy"));
 	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
 }
@@ -173,7 +173,7 @@ TEST(reload_keeps_what_the_checks_found) {
 	start(own, CHECKED(TCP));
 	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
-	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 	assert_true(backend_is(own, "b-1", "health", "healthy"));
 	assert_true(backend_is(own, "b-2", "health", "refusing"));
 	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
@@ -246,11 +246,10 @@ TEST(gateway_of_a_port_changes_with_a_reload) {
 	start(own, ELSEWHERE);
 	LAB_UNTIL(resolved(own, "b-3"));
 	lab_write(own->lab.config,
-		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": "
-		"\"02:00:00:00:00:09\", \"source_ipv4\": \"192.0.2.1\"}], "
-		"\"workers\": {\"cores\": [0, 1]}, \"services\": [%s]}",
-		ELSEWHERE);
-	json_decref(lab_result(&own->lab, "{\"command\": \"config.reload\"}"));
+		JSON({"ports": [{"name": "wan", "device": "net_null0",
+			"gateway_mac": "02:00:00:00:00:09", "source_ipv4": "192.0.2.1"}],
+			"workers": {"cores": [0, 1]}, "services": [%s]}), ELSEWHERE);
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
 	LAB_UNTIL(lab_log_has(
 		&own->lab, "backend web/b-3: next hop for 10.0.1.12: port 0, 02:00:00:00:00:09"));
 }
@@ -267,7 +266,7 @@ TEST(gateway_of_a_port_changes_with_a_reload) {
 
 // How many backends are checked at this interval.
 static uint32_t checked_every(const struct own_lab *own, json_int_t interval_ms) {
-	json_t *list = lab_result(&own->lab, "{\"command\": \"health.show\"}"), *one;
+	json_t *list = lab_result(&own->lab, JSON({"command": "health.show"})), *one;
 	uint32_t count = 0;
 	size_t i;
 
@@ -289,8 +288,7 @@ static int eight_listener(void) {
 
 // The member of the only subset there is.
 static void find_member(const struct own_lab *own, char *ret_name, size_t bytes) {
-	json_t *shown =
-		lab_result(&own->lab, "{\"command\": \"subset.show\", \"service\": \"web\"}");
+	json_t *shown = lab_result(&own->lab, JSON({"command": "subset.show", "service": "web"}));
 	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
 	json_t *member = json_array_get(json_object_get(subset, "members"), 0);
 
@@ -300,7 +298,7 @@ static void find_member(const struct own_lab *own, char *ret_name, size_t bytes)
 
 static void set_admin(const struct own_lab *own, const char *command, const char *backend) {
 	json_decref(lab_result(
-		&own->lab, "{\"command\": \"backend.%s\", \"backend\": \"%s\"}", command, backend));
+		&own->lab, JSON({"command": "backend.%s", "backend": "%s"}), command, backend));
 }
 
 // With a subset, its member and two spares are checked as configured, the others less often.
@@ -358,7 +356,7 @@ static struct rlimit leave_descriptors(const struct own_lab *own, uint32_t n) {
 }
 
 static json_int_t agents_configured(const struct own_lab *own) {
-	json_t *stats = lab_result(&own->lab, "{\"command\": \"stats.show\"}");
+	json_t *stats = lab_result(&own->lab, JSON({"command": "stats.show"}));
 	json_int_t n =
 		json_integer_value(json_object_get(json_object_get(stats, "agents"), "configured"));
 

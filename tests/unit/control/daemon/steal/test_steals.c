@@ -256,7 +256,7 @@ TEST(killed_control_process_goes_on_from_the_owners) {
 
 static void set_to(struct steals *f, const char *stealing, bool on) {
 	json_t *result =
-		lab_result(&f->lab, "{\"command\": \"worker.steal\", \"stealing\": %s}", stealing);
+		lab_result(&f->lab, JSON({"command": "worker.steal", "stealing": %s}), stealing);
 
 	assert_string_equal(
 		json_string_value(json_object_get(result, "stealing")), on ? "on" : "off");
@@ -273,7 +273,7 @@ TEST(switch_outlives_reloads_and_processes) {
 	wait_ticks(f, 10);
 	assert_int_equal(lab_dataplane_steal_requests(f->dataplane), 0);
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
-	json_decref(lab_result(&f->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
 	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is true, but off by weirctl worker steal"));
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
 	lab_kill(&f->lab);
@@ -301,18 +301,17 @@ TEST(configuration_switches_with_a_reload) {
 	assert_true(is_stealing(f, "off", "workers.steal"));
 	set_to(f, "\"on\"", true);
 	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
-	json_decref(lab_result(&f->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
 	LAB_UNTIL(lab_log_has(&f->lab, "workers.steal is false, but on by weirctl worker steal"));
 	assert_true(is_stealing(f, "on", "against the configuration (workers.steal)"));
 	set_to(f, "null", false);
 	lab_write(f->lab.config,
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"workers\": "
 		"{\"cores\": [0, 1], \"steal\": true}, \"services\": [" SERVICE "]}\n");
-	json_decref(lab_result(&f->lab, "{\"command\": \"config.reload\"}"));
+	json_decref(lab_result(&f->lab, JSON({"command": "config.reload"})));
 	assert_true(is_stealing(f, "on", NULL));
 	assert_true(weir_segment_stealing(lab_dataplane_segment(f->dataplane)));
-	assert_string_equal(
-		lab_code(&f->lab, "{\"command\": \"worker.steal\", \"stealing\": \"maybe\"}"),
+	assert_string_equal(lab_code(&f->lab, JSON({"command": "worker.steal", "stealing": "maybe"})),
 		"bad-request");
 	lab_stop(&f->lab);
 }
@@ -329,10 +328,9 @@ TEST(dataplane_without_buckets_says_why) {
 	assert_true(json_is_null(of_worker(f, &holder, 0, "buckets")));
 	assert_true(json_is_null(of_worker(f, &holder, 1, "refusals")));
 	assert_string_equal(
-		lab_code(&f->lab, "{\"command\": \"worker.steal\", \"stealing\": \"on\"}"),
-		"refused");
+		lab_code(&f->lab, JSON({"command": "worker.steal", "stealing": "on"})), "refused");
 	assert_string_equal(
-		lab_code(&f->lab, "{\"command\": \"worker.steal\", \"stealing\": \"off\"}"), "ok");
+		lab_code(&f->lab, JSON({"command": "worker.steal", "stealing": "off"})), "ok");
 	assert_true(is_stealing(f, "off", "RSS"));
 	json_decref(holder);
 	lab_stop(&f->lab);
