@@ -61,6 +61,15 @@ struct weir_option {
 #define WEIR_OPTION_FIELD(type, member) \
 	.field = offsetof(type, member), .field_bytes = sizeof(((type *)0)->member)
 
+// A row of a table of options: WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
+// .min = 1, .max = 64). kind: without WEIR_OPTION_; the last arguments are any other fields.
+#define WEIR_OPTION_ROW(of_kind, option, called, text, ...) \
+	{.name = (option), \
+		.kind = WEIR_OPTION_##of_kind, \
+		.value = (called), \
+		.help = text, \
+		__VA_ARGS__}
+
 bool weir_option_has_value(const struct weir_option *option);
 
 // Store a value, NULL for an option without one. Returns 0, or -EINVAL with one line in why;
