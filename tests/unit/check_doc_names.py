@@ -32,7 +32,7 @@ SECTION = re.compile(r"docs/([\w/-]+\.md), \"([^\"]+)\"")
 
 
 # Lists of all policies: document, how they begin, how they end.
-POLICIES = (("README.md", "| Policies |", "\n"),
+POLICIES = (("README.md", "\nThe policies are ", "\n\n"),
             ("docs/guide/policies.md", "\n## Which one\n", "\n## "),
             ("docs/reference/policies.md", "\n## Slow start\n", "\n## "),
             ("docs/reference/agent.md", "| policy | asks for |", "\n\n"))
