@@ -211,7 +211,7 @@ def release(lab, clients, seconds=20):
     wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
 
 
-@scenario(services=[ids(agent=SELDOM)], start=False, pair=True)
+@scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
 def stopped_server_keeps_nobody_waiting(lab):
     """A full accept queue with idle backends: time to connect with stealing off and on"""
     with serving(lab):
@@ -260,7 +260,7 @@ def unreachable(lab, number):
         namespace.ip("route", "del", "blackhole", "192.0.2.0/24")
 
 
-@scenario(services=[ids()], start=False, pair=True)
+@scenario(services=[ids()], start=False, alone=True)
 def unheard_server_keeps_nobody_waiting(lab):
     """A server whose accept queue has room, but whose SYN+ACKs are lost: clients move to others"""
     with serving(lab):
