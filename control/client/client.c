@@ -304,7 +304,8 @@ int weir_client_call(struct weir_client *client, const json_t *request, json_t *
 	int64_t deadline_ms = now_ms() + client->timeout_ms;
 	int r = send_request(client, request, deadline_ms);
 
-	if (r == 0) {
+	// It may have answered "too many connections" and closed before it read the request.
+	if (r == 0 || r == -ECONNRESET) {
 		r = receive_answer(client, deadline_ms, ret);
 	}
 	if (r) {

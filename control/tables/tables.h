@@ -194,8 +194,9 @@ const char *weir_tables_backend_name_at(
 
 struct weir_service_state {
 	uint16_t id;
-	bool panic; // too few are ready and healthy: all that are ready are used, whatever their
-		    // health
+	bool panic; // of the backends in service (healthy, ejected, or refusing after having been
+		    // healthy) less than panic_threshold_percent are eligible: all of these are
+		    // used; with none eligible, drained, lame and never healthy ones are, too
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
 	uint32_t slots; // of all subsets; 0 when the policy does not choose by slots
 	uint32_t table_slots; // of one subset that has candidates; 0 as above

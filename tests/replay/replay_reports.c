@@ -53,7 +53,7 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 	char limit[32] = "";
 
 	if (said->agent.administration == WEIR_HEALTH_WORD_DOWN) {
-		status = "MAINT (agent)";
+		status = "MAINT";
 	} else if (said->agent.health == WEIR_HEALTH_WORD_DOWN) {
 		status = "DOWN (agent)";
 	} else if (said->agent.administration == WEIR_HEALTH_WORD_LAME_DUCK) {

@@ -21,6 +21,7 @@ struct server {
 	int listen_fd, stop_fd;
 	unsigned turn;
 	pthread_t thread;
+	unsigned int closed; // connections; written by the thread
 };
 
 static int readable(const struct server *server, int fd) {
@@ -105,11 +106,23 @@ static void *run(void *argument) {
 		int fd = accept(server->listen_fd, NULL, NULL);
 
 		if (fd >= 0) {
-			serve(server, fd);
+			if (server->mode == SERVER_UNREAD) {
+				answer(server, fd);
+			} else {
+				serve(server, fd);
+			}
 			close(fd);
+			__atomic_add_fetch(&server->closed, 1, __ATOMIC_RELEASE);
 		}
 	}
 	return NULL;
+}
+
+void server_wait_closed(const struct server *server) {
+	for (int i = 0; __atomic_load_n(&server->closed, __ATOMIC_ACQUIRE) == 0; i++) {
+		assert_true(i < 1000);
+		poll(NULL, 0, 10);
+	}
 }
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers) {

@@ -11,6 +11,7 @@ enum server_mode {
 	SERVER_ANSWER_BYTES, // the same, byte by byte
 	SERVER_HANG, // reads and never answers
 	SERVER_CLOSE, // reads one line and closes
+	SERVER_UNREAD, // answers without reading, and closes
 	SERVER_DEAF, // listens, but never accepts
 };
 
@@ -23,6 +24,8 @@ struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
 void server_stop(struct server *server); // removes the folder
+// Waits until a connection of a server that is SERVER_UNREAD was closed.
+void server_wait_closed(const struct server *server);
 const char *server_folder(const struct server *server);
 // The last request line, without its end. Valid after an answer came; "" before.
 const char *server_request(const struct server *server);

@@ -148,6 +148,28 @@ TEST(full_backlog_times_out) {
 	server_stop(server);
 }
 
+TEST(answer_without_a_read_request_is_taken) {
+	static const struct server_answer answers[] = {
+		{"*", "{\"ok\": false, \"code\": \"busy\", \"error\": \"too many connections\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_UNREAD, answers);
+	json_t *request = json_pack("{s:s}", "command", "version");
+	struct weir_client *client;
+	json_t *answer = NULL;
+	char why[256];
+
+	assert_int_equal(
+		weir_client_connect(server_folder(server), TIMEOUT_MS, &client, why, 256), 0);
+	server_wait_closed(server); // so that sending fails
+	assert_int_equal(weir_client_call(client, request, &answer, why, 256), 0);
+	assert_string_equal(json_string_value(json_object_get(answer, "code")), "busy");
+	json_decref(answer);
+	assert_int_equal(weir_client_call(client, request, &answer, why, 256), -ECONNRESET);
+	weir_client_free(client);
+	json_decref(request);
+	server_stop(server);
+}
+
 TEST(daemon_that_ends_is_noticed) {
 	struct server *server = server_start(SERVER_CLOSE, NULL);
 	json_t *answer;
