@@ -385,8 +385,7 @@ static uint32_t all_workers(const struct weir_tables *tables, const struct weir_
 int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tables,
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
-	const struct weir_config_service *service = NULL;
-	uint32_t workers = all_workers(tables, config), wants = 0;
+	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
 	int r = grow(reports, weir_tables_backend_ids(tables));
 
 	if (r < 0) {
@@ -395,11 +394,11 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	reports->tables = tables;
 	reports->generation++;
 	while (weir_configured_next(&of)) {
-		if (of.service != service) {
-			service = of.service;
-			wants = wants_of(service);
+		if (of.at_service != at) {
+			at = of.at_service;
+			wants = wants_of(of.service);
 		}
-		configure_backend(reports, service, wants, workers, &of.backend);
+		configure_backend(reports, of.service, wants, workers, &of.backend);
 	}
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		reports->entries[id].known &=
