@@ -31,7 +31,8 @@ enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // FIN seen, then the timeout of closing, or a SYN
 	WEIR_FLOW_END_REFUSED, // RST without a FIN before it, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // made room for a newer one, moved, or was deleted by an operator
+	WEIR_FLOW_END_EVICTED, // made room for a newer one, moved, lost its service, or was deleted
+			       // by an operator
 };
 
 // A flow in a table. Valid until the next insertion or sweep. Negative: not found.
@@ -51,8 +52,9 @@ struct weir_flow_start {
 
 #define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before
 
-// Who is told of ends (F5 of flow_table.h). Called from within advance, insert, restart, remove and
-// sweep; must be short. half_open: the flow was never established, and now cannot be any more.
+// Functions that the table calls for its flows: reports of their ends (F5 of flow_table.h), from
+// within advance, insert, restart, remove, adopt and sweep; and one that decides, `belongs`. Must
+// be short. half_open: the flow was never established, and now cannot be any more.
 struct weir_flow_listener {
 	// The flow, half-open until now, has had its second packet. Not called for one that began
 	// as established, or that finishes with its second packet. answered: it began with a SYN,
@@ -70,5 +72,9 @@ struct weir_flow_listener {
 	// that (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had finished before.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
+	// Returns false for a flow of UDP whose address and port have come to another service than
+	// that of its backend, or to none: the table ends it (EVICTED). Called from within sweep,
+	// after weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
+	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

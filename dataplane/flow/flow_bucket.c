@@ -20,7 +20,9 @@ void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	// The third packet: nobody need be told.
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
-	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] = stamp[WEIR_PHASE_UDP];
+	// 0: the slow lookup checks the flow's service.
+	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] =
+		table->rechecking ? 0 : stamp[WEIR_PHASE_UDP];
 	table->now.timeout_ticks[WEIR_PHASE_RESET] =
 		fills_up(&table->family4) || fills_up(&table->family6) ? table->reset_ticks_short
 								       : table->reset_ticks;
@@ -40,7 +42,9 @@ uint32_t *weir_flow_find6_among(
 
 struct weir_flow_key weir_flow_key_at(
 	const struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint32_t slot) {
-	struct weir_flow_key key = {.family = ipv6 ? 6 : 4, .protocol = 6};
+	uint32_t word = *weir_flow_word_at(table, ipv6, bucket, slot);
+	struct weir_flow_key key = {
+		.family = ipv6 ? 6 : 4, .protocol = weir_flow_is_udp(word) ? 17 : 6};
 	uint32_t ports;
 
 	if (ipv6) {

@@ -106,6 +106,7 @@ struct weir_flow_family { // the flows of one family
 	uint32_t sweep_next; // bucket
 	uint32_t sweep_end; // of the part that it lies in
 	uint32_t sweeps; // completed
+	uint32_t recheck; // ends of sweeps until all UDP flows are checked; 0 = they are
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -153,6 +154,7 @@ struct weir_flow_table {
 	struct weir_flow_destinations destinations; // of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
+	bool rechecking; // one of the families is: datagrams take the slow lookup
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;

@@ -36,6 +36,46 @@ void weir_flow_starts_forget(
 	}
 }
 
+// --- services that have changed -------------------------------------------------------------
+
+// Of the present sweep, which may have come by some buckets before, and of a whole one.
+#define RECHECK_SWEEPS 2u
+
+void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns) {
+	table->family4.recheck = table->family4.count > 0 ? RECHECK_SWEEPS : 0;
+	table->family6.recheck = table->family6.count > 0 ? RECHECK_SWEEPS : 0;
+	table->rechecking = table->family4.recheck > 0 || table->family6.recheck > 0;
+	weir_flow_stamp_anew(table, now_ns);
+}
+
+void weir_flow_bucket_recheck(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
+	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
+	const struct weir_flow_listener *listener = &table->listener;
+	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+
+	for (unsigned int slot = 0; slot < slots && listener->belongs != NULL; slot++) {
+		struct weir_flow_key key;
+		struct weir_flow_place place;
+
+		if (!weir_flow_is_udp(words[slot])) {
+			continue;
+		}
+		key = weir_flow_key_at(table, ipv6, bucket, slot);
+		if (!listener->belongs(listener->context, &key, (uint16_t)words[slot])) {
+			place = weir_flow_place_at(table, ipv6, bucket, slot);
+			weir_flow_slot_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
+		}
+	}
+}
+
+static void recheck_end(struct weir_flow_table *table, uint64_t now_ns) {
+	if (table->family4.recheck == 0 && table->family6.recheck == 0) {
+		table->rechecking = false;
+		weir_flow_stamp_anew(table, now_ns);
+	}
+}
+
 // --- order ----------------------------------------------------------------------------------
 
 static uint32_t part_at(const struct weir_flow_family *family) {
@@ -65,7 +105,10 @@ static void next_part(const struct weir_flow_table *table, struct weir_flow_fami
 	uint32_t from = part_at(family);
 	uint32_t part = owned_after(&table->owned, from);
 
-	family->sweeps += part <= from;
+	if (part <= from) {
+		family->sweeps++;
+		family->recheck -= family->recheck > 0;
+	}
 	go_to(family, part);
 }
 
@@ -103,10 +146,14 @@ static bool family_sweep(
 	}
 	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
 		family->sweep_debt = 0;
+		family->recheck = 0; // no flow, or only ones that are checked when they come
 		return false;
 	}
 	while (due-- > 0) {
 		weir_flow_bucket_expire(table, ipv6, family->sweep_next, now_ns);
+		if (unlikely(family->recheck > 0)) {
+			weir_flow_bucket_recheck(table, ipv6, family->sweep_next, now_ns);
+		}
 		if (unlikely(family->sweeps % FORGET_SWEEPS == 0) && table->measuring) {
 			weir_flow_starts_forget(table, ipv6, family->sweep_next, now_ns);
 		}
@@ -130,5 +177,9 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	table->swept_ns = now_ns;
 	weir_flow_settle_starts(table);
 	more = family_sweep(table, false, elapsed_ns, now_ns);
-	return family_sweep(table, true, elapsed_ns, now_ns) || more;
+	more = family_sweep(table, true, elapsed_ns, now_ns) || more;
+	if (unlikely(table->rechecking)) {
+		recheck_end(table, now_ns);
+	}
+	return more;
 }

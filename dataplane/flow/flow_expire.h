@@ -23,6 +23,16 @@ void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 void weir_flow_starts_forget(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
+// The services have changed. Until the sweep has come by every bucket, within two seconds, it ends
+// the flows of UDP that do not belong to their backend's service any more (`belongs` of the
+// listener), and the fast path leaves datagrams to weir_flow_lookup, whose caller must check the
+// same. The fast path pays nothing for it afterwards.
+void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns);
+
+// End the flows of UDP in a bucket that do not belong to their backend's service.
+void weir_flow_bucket_recheck(
+	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
+
 // End the flows of a bucket that have expired.
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);

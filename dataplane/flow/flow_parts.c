@@ -259,6 +259,8 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 	}
 	// The sweep may have been about to come by, and may now have gone by.
 	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
+	// The giver may not have taken over the services of the taker yet.
+	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
 		weir_flow_starts_forget(table, spot->ipv6, spot->bucket, now_ns);
 	}

@@ -53,7 +53,6 @@ uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint
 			continue;
 		}
 		met->key = weir_flow_key_at(table, ipv6, bucket, slot);
-		met->key.protocol = weir_flow_is_udp(word) ? 17 : 6;
 		met->flow = weir_flow_ref_make(ipv6, bucket, slot);
 		met->state = weir_flow_state(table, met->flow);
 		met->backend = (uint16_t)word;

@@ -75,6 +75,7 @@ struct weir_pipeline {
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
+	uint64_t services_checked; // generation of the services that flows of UDP are checked by
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
 	struct weir_extra extra;
 	uint32_t
@@ -162,6 +163,19 @@ static inline uint16_t weir_burst_service(
 		key->protocol, rte_be_to_cpu_16(key->destination_port));
 
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
+}
+
+// Whether a flow of UDP belongs to the service of its backend: its address and port may have come
+// to another one, or to none. Before any service is published, all flows stay.
+static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
+	const struct weir_services_view *services, const struct weir_flow_key *key,
+	uint16_t backend) {
+	const struct weir_row_head *head = &pipeline->outers[backend].head;
+
+	return services->buckets == NULL ||
+	       ((head->flags & WEIR_BACKEND_PRESENT) != 0 &&
+		       weir_service_lookup(services, key->destination, key->family, key->protocol,
+			       rte_be_to_cpu_16(key->destination_port)) == head->service);
 }
 
 // The Maglev fallback: the backend that the table of the selection gives, whatever the policy, or

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lookup.h"
 
+#include <errno.h>
+
 #include "flow_life.h"
 
 // The event of a packet, more exactly than its parser tells it: whether a TCP packet has a payload.
@@ -16,6 +18,19 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 								: WEIR_FLOW_EVENT_ACK;
 }
 
+// The flow is one of UDP whose service has changed: end it. Its packet begins a flow of the service
+// that has the address and port now, or is one to a closed port. A connection of TCP stays (S6).
+static __rte_noinline bool end_stray(
+	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
+	struct weir_flow_table *flows = b->pipeline->flows;
+
+	if (weir_burst_belongs(b->pipeline, b->services, key, weir_flow_backend(flows, flow))) {
+		return false;
+	}
+	weir_flow_remove(flows, flow, WEIR_FLOW_END_EVICTED, b->now_ns);
+	return true;
+}
+
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -23,6 +38,9 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 		pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), b->now_ns);
 	uint16_t backend;
 
+	if (flow >= 0 && d->key.protocol == WEIR_PROTOCOL_UDP && end_stray(b, &d->key, flow)) {
+		flow = -ENOENT;
+	}
 	*ret_flow = flow;
 	// No entry, or only an expired one or another protocol's; or an ended one that starts anew.
 	if (flow < 0 || weir_flow_advance(pipeline->flows, flow, event_of(b, i), b->now_ns)) {

@@ -188,11 +188,18 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 	}
 }
 
+static bool flow_belongs(void *context, const struct weir_flow_key *key, uint16_t backend) {
+	const struct weir_pipeline *pipeline = context;
+
+	return weir_burst_belongs(pipeline, weir_reader_services(&pipeline->reader), key, backend);
+}
+
 struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline) {
 	return (struct weir_flow_listener){.established = flow_established,
 		.finished = flow_finished,
 		.resumed = flow_resumed,
 		.ended = flow_ended,
+		.belongs = flow_belongs,
 		.context = pipeline};
 }
 

@@ -39,6 +39,18 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
+// Take over what was published. Flows of UDP are checked when the services have changed.
+static inline void take_over(struct weir_pipeline *pipeline, uint64_t now_ns) {
+	uint64_t generation;
+
+	weir_reader_update(&pipeline->reader);
+	generation = weir_reader_services(&pipeline->reader)->generation;
+	if (unlikely(generation != pipeline->services_checked)) {
+		pipeline->services_checked = generation;
+		weir_flow_recheck(pipeline->flows, now_ns);
+	}
+}
+
 // --- stage: parse ---------------------------------------------------------------------------
 
 // ipv6: the packet probably is, and its TCP header ends in the second cache line.
@@ -473,7 +485,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	}
 	pipeline->now_ns = now_ns;
 	weir_flow_stamp(pipeline->flows, now_ns);
-	weir_reader_update(&pipeline->reader);
+	take_over(pipeline, now_ns);
 	b.services = weir_reader_services(&pipeline->reader);
 	weir_trace_begin(pipeline->trace);
 	stage_parse(&b);
@@ -584,7 +596,7 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	bool more;
 
 	pipeline->now_ns = now_ns;
-	weir_reader_update(&pipeline->reader);
+	take_over(pipeline, now_ns);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
 	weir_gauge_set(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);

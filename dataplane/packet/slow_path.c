@@ -34,6 +34,14 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	b->pipeline->pending.replied++;
 }
 
+// Whether the flow that an error quotes is one still. The error ends none: it may be forged.
+static bool is_valid(
+	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
+	return key->protocol != WEIR_PROTOCOL_UDP ||
+	       weir_burst_belongs(
+		       b->pipeline, b->services, key, weir_flow_backend(b->pipeline->flows, flow));
+}
+
 // Forward an error message about a packet from a backend to a client: to that backend.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -49,7 +57,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 	d->hash = weir_parse_hash(&d->key, pipeline->hash_keys.seed);
 	flow = weir_flow_lookup_owned(
 		pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), b->now_ns);
-	if (flow >= 0) {
+	if (flow >= 0 && is_valid(b, &d->key, flow)) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
 		d->verdict.choice = WEIR_CHOICE_FLOW;
 	} else {
@@ -58,7 +66,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;
 		}
-		if (weir_offer(b, i)) {
+		if (flow < 0 && weir_offer(b, i)) {
 			return;
 		}
 		d->verdict.backend = weir_burst_fallback(pipeline,

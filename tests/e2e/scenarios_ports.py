@@ -135,6 +135,57 @@ def tap_port(lab):
     requests_and_upload(lab)
 
 
+BLUE, GREEN = {"web-1": 100, "web-2": 100}, {"web-3": 100, "web-4": 100}
+
+
+def colours(blue=None, green=None):
+    """Two services of UDP, each at its port."""
+    made = [(blue, "blue", BLUE), (green, "green", GREEN)]
+    return [service(name, port, protocol="udp", backends=backends)
+            for port, name, backends in made if port]
+
+
+def move_udp_bind(lab):
+    """The client keeps its socket while VIP:9000 moves from blue to green, and then goes."""
+    def publish(services):
+        lab.write_config(services)
+        lab.weirctl("config", "reload")
+        lab.wait_published()
+
+    def asks(backends):
+        names = {sock.ask() for sock in socks for _ in range(3)}
+        assert names <= set(backends), (names, lab.drops())
+
+    socks = [clients.Udp(lab.client, vip) for vip in (VIP4, VIP6)]
+    asks(BLUE)
+    publish(colours(9001, 9000))
+    asks(GREEN)
+    publish(colours(9000, 9001))
+    asks(BLUE)
+    publish(colours(green=9001))
+    for sock in socks:
+        sock.sock.settimeout(0.5)
+        for _ in range(3):
+            try:
+                raise AssertionError(f"answered by {sock.ask()}, which is not configured any more")
+            except OSError:
+                pass  # the kernel has the packet: it may refuse it
+        sock.close()
+
+
+@scenario(services=colours(9000, 9001))
+def udp_bind_moves(lab):
+    """A UDP client keeps its port while the bind moves to another service and goes; AF_XDP"""
+    move_udp_bind(lab)
+
+
+@scenario(start=False, lb_mtu=1500, services=colours(9000, 9001))
+def udp_bind_moves_with_tap(lab):
+    """The same with a tap device, to which packets without a bind still come"""
+    start_with_tap(lab)
+    move_udp_bind(lab)
+
+
 def memif_device(path):
     """The balancer's memif: the server, because the client connects once, when it starts."""
     return f"net_memif0,role=server,socket={path},socket-abstract=no,mac={STATIC_MAC}"

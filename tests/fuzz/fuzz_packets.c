@@ -202,6 +202,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 		} else if (step < 0xc0) {
 			world->random.state += step & 0x3fu;
 			rig_change(&world->rig, &world->plan, &world->random);
+			judge_change(&world->judge, world->rig.now_ns);
 		} else if (step < 0xe0) {
 			rig_wait(&world->rig, (100ull << (step & 7)) * 1000000);
 		} else {

@@ -9,6 +9,7 @@
 #define MS 1000000ull
 #define TICK_NS (40 * MS) // more than any tick of the flow table
 #define SWEEP_NS (1000 * MS) // F6 of flow_table.h
+#define RECHECK_NS (2000 * MS) // weir_flow_recheck
 #define IN_USE_NS (5000 * MS) // F3
 
 // --- states -------------------------------------------------------------------------------------
@@ -98,6 +99,57 @@ void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns) {
 		}
 		if (least > timeout_ns(plan, state, false) + SWEEP_NS + TICK_NS) {
 			flow->states &= ~state;
+		}
+	}
+	if (flow->stray_ns != 0 && now_ns - flow->stray_ns > RECHECK_NS) {
+		flow->states = FLOW_ABSENT;
+		flow->stray_ns = 0;
+	}
+}
+
+// --- services that change -----------------------------------------------------------------------
+
+bool flow_strays(const struct plan *plan, const struct key *key, int backend) {
+	return !plan->backends[backend].present ||
+	       plan_service_of(plan, key) != plan->backends[backend].path.service;
+}
+
+// Whether the services have changed so recently that flows of UDP are still checked.
+static bool is_rechecked(const struct plan *plan, uint64_t now_ns) {
+	return plan->rebound_ns != 0 && now_ns - plan->rebound_ns <= RECHECK_NS;
+}
+
+// Whether some, or all, of the backends that may have the flow cannot.
+static bool strays(const struct flow *flow, const struct plan *plan, bool all) {
+	uint64_t left = flow->backends;
+
+	while (left != 0 && flow_strays(plan, &flow->key, __builtin_ctzll(left)) == all) {
+		left &= left - 1;
+	}
+	return (left == 0) == all;
+}
+
+void flow_recheck(struct flow *flow, const struct plan *plan, uint64_t now_ns) {
+	if (flow->key.protocol == 17 && is_rechecked(plan, now_ns) && strays(flow, plan, false)) {
+		flow->states |= FLOW_ABSENT;
+	}
+}
+
+void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns) {
+	for (uint32_t i = 0; i < flows->count && is_rechecked(plan, now_ns); i++) {
+		struct flow *flow = &flows->flow[i];
+		bool all;
+
+		if (flow->key.protocol != 17) {
+			continue;
+		}
+		flow_recheck(flow, plan, now_ns);
+		all = strays(flow, plan, true);
+		// A backend that goes later may go after the sweep has come by.
+		if (!all) {
+			flow->stray_ns = 0;
+		} else if (now_ns == plan->rebound_ns && flow->stray_ns == 0) {
+			flow->stray_ns = now_ns;
 		}
 	}
 }
@@ -192,7 +244,7 @@ void flows_count(
 	flows_clean(flows, plan, now_ns);
 	for (uint32_t i = 0; i < flows->count; i++) {
 		const struct flow *flow = &flows->flow[i];
-		uint32_t proven = FLOW_YOUNG | FLOW_ESTABLISHED;
+		uint32_t proven = FLOW_YOUNG | FLOW_ESTABLISHED | FLOW_UDP;
 
 		count_one(
 			&ret->all, (flow->states & FLOW_ABSENT) == 0, flow->states != FLOW_ABSENT);

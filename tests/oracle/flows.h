@@ -35,6 +35,8 @@ struct flow {
 	uint32_t states;
 	uint64_t backends; // a bit each
 	uint64_t last_lo, last_hi; // when its last packet came that counts
+	uint64_t stray_ns; // of UDP: when its service changed, since when its backends are of
+			   // another
 };
 
 #define FLOWS_MAX (1u << 15)
@@ -53,6 +55,13 @@ struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
 // Bring the states of a flow up to date.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
+// Something of the plan has changed: flows of UDP whose backends are of another service end.
+void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
+// Whether a backend cannot have a flow of this key any more: it is gone, or of another service.
+bool flow_strays(const struct plan *plan, const struct key *key, int backend);
+// The flow has had a packet. One of UDP may have begun at a backend that is gone, and the sweep may
+// come by.
+void flow_recheck(struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Forget those that are certainly gone.
 void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns);
 
@@ -62,7 +71,7 @@ struct flow_bounds {
 struct flow_counts {
 	struct flow_bounds all, half_open;
 	struct flow_bounds of_backend[PLAN_BACKENDS];
-	struct flow_bounds proven[PLAN_BACKENDS]; // young and established
+	struct flow_bounds proven[PLAN_BACKENDS]; // young, established, and UDP
 };
 void flows_count(
 	struct flows *flows, const struct plan *plan, uint64_t now_ns, struct flow_counts *ret);

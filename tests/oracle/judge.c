@@ -215,9 +215,10 @@ static bool in_order(
 static void learn(struct judge *judge, struct flow *flow, const struct trial *trial) {
 	// An entry that has expired and was not swept yet stays when a packet that does not find it
 	// makes no other: the next packet may find it after all.
-	if ((flow->states & trial->states & FLOW_ABSENT) == 0) {
+	if ((flow->states & trial->states & FLOW_ABSENT) == 0 || flow->stray_ns != 0) {
 		flow->states = 0;
 		flow->backends = 0;
+		flow->stray_ns = 0;
 	}
 	flow->states |= trial->states;
 	flow->backends |= trial->backends;
@@ -225,6 +226,7 @@ static void learn(struct judge *judge, struct flow *flow, const struct trial *tr
 		flow->last_hi = judge->now_ns;
 		flow->last_lo = trial->kept ? flow->last_lo : judge->now_ns;
 	}
+	flow_recheck(flow, judge->plan, judge->now_ns);
 }
 
 static bool judge_in_order(
@@ -288,8 +290,10 @@ static bool judge_any_order(
 	}
 	flow->states = states;
 	flow->backends = backends;
+	flow->stray_ns = 0;
 	flow->last_lo = group->states == FLOW_ABSENT ? judge->now_ns : flow->last_lo;
 	flow->last_hi = judge->now_ns;
+	flow_recheck(flow, judge->plan, judge->now_ns);
 	return true;
 }
 
@@ -390,7 +394,7 @@ static void predict_evicted(
 	struct trial *trial, struct seen *seen, const struct datagram *datagram) {
 	uint32_t n = datagram->firsts < DATAGRAM_PORTS ? datagram->firsts : DATAGRAM_PORTS;
 	uint16_t backend = seen->verdict.backend;
-	int service;
+	int service = backend / PLAN_PER_SERVICE;
 
 	predict_drop(trial, UINT64_MAX);
 	predict_kernel(trial);
@@ -398,8 +402,7 @@ static void predict_evicted(
 		memcpy(seen->view.key.ports, datagram->ports[i], 4);
 		seen->view.key.protocol = datagram->protocols[i];
 		seen->hash = key_hash(&seen->view.key);
-		service = plan_service_of(trial->plan, &seen->view.key);
-		if (backend / PLAN_PER_SERVICE != service || !judge_is_sent(trial->plan, seen)) {
+		if (!judge_is_sent(trial->plan, seen)) {
 			continue;
 		}
 		for (int id = 0; id < PLAN_PER_SERVICE; id++) {
@@ -500,6 +503,10 @@ static bool wants_counts(const struct judge *judge, const struct judged_burst *b
 		}
 	}
 	return false;
+}
+
+void judge_change(struct judge *judge, uint64_t now_ns) {
+	flows_recheck(&judge->flows, judge->plan, now_ns);
 }
 
 bool judge_burst(struct judge *judge, struct judged_burst *burst, uint64_t now_ns) {

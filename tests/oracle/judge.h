@@ -56,6 +56,8 @@ void judge_init(struct judge *judge);
 void judge_fini(struct judge *judge);
 // Begin anew with a plan and empty tables.
 void judge_start(struct judge *judge, struct plan *plan, uint64_t now_ns);
+// The plan has changed.
+void judge_change(struct judge *judge, uint64_t now_ns);
 // Returns false when something is wrong: judge->wrong and judge->text say what.
 bool judge_burst(struct judge *judge, struct judged_burst *burst, uint64_t now_ns);
 // Compare the counters that the worker has published; with `flows` also the gauges of flows.

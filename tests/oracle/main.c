@@ -131,6 +131,7 @@ static bool run_world(struct run *run, uint64_t seed, uint64_t packets) {
 		pass_time(run);
 		if (chance(&run->random, 4)) {
 			rig_change(&run->rig, &run->plan, &run->random);
+			judge_change(&run->judge, run->rig.now_ns);
 		}
 	}
 	good = good && run_out(run);

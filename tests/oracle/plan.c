@@ -180,3 +180,20 @@ bool plan_change(
 	}
 	return true;
 }
+
+void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns) {
+	uint32_t i = random_below(random, plan->bind_count);
+	struct plan_bind *bind = &plan->binds[i];
+
+	plan->rebound_ns = now_ns;
+	switch (random_below(random, 4)) {
+	case 0:
+		bind->service = (int)random_below(random, PLAN_SERVICES);
+		break;
+	case 1: // each VIP keeps one bind, and so stays one
+		bind->service = bind->first == 80 || bind->first == 22 ? bind->service : -1;
+		break;
+	default:
+		bind->service = shared_binds[i / 2].service;
+	}
+}

@@ -31,7 +31,7 @@ struct plan_bind {
 	uint8_t vip;
 	uint8_t protocol;
 	uint16_t first, last;
-	uint16_t service;
+	int service; // negative: the bind is not configured
 };
 
 struct plan_backend {
@@ -69,9 +69,12 @@ struct plan {
 	uint32_t fragment_timeout_ms;
 	bool fragments_evicted; // there are so few entries that datagrams evict each other
 	uint32_t timeout_ms[16]; // by enum weir_flow_state
+	uint64_t rebound_ns; // when the binds changed last; 0 = never
 };
 
 void plan_draw(struct plan *plan, struct random *random);
 // Change one backend, or the members of one service. Returns true when the members have changed.
 bool plan_change(
 	struct plan *plan, struct random *random, uint16_t *ret_backend, uint16_t *ret_service);
+// Give a bind to another service, take it away, or give it back.
+void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns);

@@ -108,10 +108,11 @@ static bool usable(const struct plan *plan, int backend) {
 }
 
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
-	const struct plan_service *s = &plan->services[service];
+	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
 
-	return s->slot_count == 0 ? NOBODY
-				  : s->candidates[s->slots[(hash >> 32) * s->slot_count >> 32]];
+	return service < 0 || s->slot_count == 0
+		       ? NOBODY
+		       : s->candidates[s->slots[(hash >> 32) * s->slot_count >> 32]];
 }
 
 static void deliver(struct trial *trial, const struct next *next) {
@@ -177,12 +178,23 @@ static bool is_tracked(const struct trial *trial, const struct next *next) {
 	return trial->seen->view.kind == VIEW_FLOW && (next->states & ~(uint32_t)FLOW_ABSENT) != 0;
 }
 
+static void closed_port(struct trial *trial, const struct next *former);
+
 // next->backend is not there any more.
 static void from_gone(struct trial *trial, const struct next *next) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int backend = fallback(trial->plan, service, trial->seen->hash);
 	struct next moved = *next;
 
+	if (service < 0) {
+		moved = (struct next){.states = FLOW_ABSENT, .backend = NOBODY, .refresh = true};
+		if (trial->seen->view.kind == VIEW_FLOW) {
+			closed_port(trial, &moved);
+		} else {
+			predict_kernel(trial);
+		}
+		return;
+	}
 	if (backend == NOBODY) {
 		moved = (struct next){.states = FLOW_ABSENT, .backend = NOBODY, .refresh = true};
 		dropped(trial, REASON(NO_BACKEND), NOBODY, &moved);
@@ -204,10 +216,13 @@ static void from_gone(struct trial *trial, const struct next *next) {
 // Any of the backends that the policy may choose; exactly one with Maglev. Returns their number.
 static uint32_t chosen(
 	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
-	const struct plan_service *s = &trial->plan->services[service];
+	const struct plan_service *s = &trial->plan->services[service < 0 ? 0 : service];
 	uint32_t n = 0;
 
-	*ret_refused = s->limit > 0;
+	*ret_refused = service >= 0 && s->limit > 0;
+	if (service < 0) {
+		return 0;
+	}
 	if (s->policy == WEIR_POLICY_MAGLEV && s->slot_count > 0) {
 		ret[0] = fallback(trial->plan, service, trial->seen->hash);
 		return 1;
@@ -244,7 +259,7 @@ static void choose_another(struct trial *trial, const struct next *next, uint32_
 	uint32_t n = chosen(trial, service, ids, &refused);
 	bool stays = n == 0 || refused || trial->plan->crowded;
 
-	if (trial->plan->crowded) { // the fallback serves moved flows, too
+	if (trial->plan->crowded && service >= 0) { // the fallback serves moved flows, too
 		ids[n++] = fallback(trial->plan, service, trial->seen->hash);
 	}
 	for (uint32_t i = 0; i < n; i++) {
@@ -444,6 +459,12 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
 		return;
 	}
+	if (view->event == EVENT_DATAGRAM && flow_strays(trial->plan, &view->key, backend)) {
+		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
+		if (trial->plan->backends[backend].present) {
+			return;
+		} // else it moves, unless flows are being checked
+	}
 	next.states = flow_advance(state, view->event, &next.refresh);
 	if (next.states == FLOW_ABSENT) {
 		next.states = state;
@@ -465,9 +486,11 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 
 void predict_error(struct trial *trial, uint32_t state, int backend) {
 	struct next next = {.states = state, .backend = backend, .choice = WEIR_CHOICE_FLOW};
-	int service = plan_service_of(trial->plan, &trial->seen->view.key);
+	const struct view *view = &trial->seen->view;
+	int service = plan_service_of(trial->plan, &view->key);
 
-	if (state != FLOW_ABSENT) {
+	if (state != FLOW_ABSENT &&
+		(view->key.protocol != 17 || !flow_strays(trial->plan, &view->key, backend))) {
 		rewrite(trial, &next);
 		return;
 	}

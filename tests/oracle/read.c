@@ -456,8 +456,9 @@ int plan_service_of(const struct plan *plan, const struct key *key) {
 	for (uint32_t i = 0; i < plan->bind_count && vip >= 0; i++) {
 		const struct plan_bind *bind = &plan->binds[i];
 
-		if (bind->vip == vip && bind->protocol == key->protocol && port >= bind->first &&
-			port <= bind->last && (uint32_t)(bind->last - bind->first) < width) {
+		if (bind->service >= 0 && bind->vip == vip && bind->protocol == key->protocol &&
+			port >= bind->first && port <= bind->last &&
+			(uint32_t)(bind->last - bind->first) < width) {
 			width = (uint32_t)(bind->last - bind->first);
 			best = bind->service;
 		}

@@ -20,21 +20,24 @@ void rig_start(void) {
 static void publish_services(struct rig *rig, const struct plan *plan) {
 	struct weir_service_bind binds[PLAN_BINDS_MAX];
 	struct weir_service_table *table;
+	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < plan->bind_count; i++) {
 		const struct plan_bind *bind = &plan->binds[i];
 		const struct plan_vip *vip = &plan->vips[bind->vip];
 
-		binds[i] = (struct weir_service_bind){.family = vip->family,
+		if (bind->service < 0) {
+			continue;
+		}
+		binds[n] = (struct weir_service_bind){.family = vip->family,
 			.protocol = bind->protocol,
 			.port_first = bind->first,
 			.port_last = bind->last,
-			.service = bind->service,
+			.service = (uint16_t)bind->service,
 			.closed = vip->closed};
-		memcpy(binds[i].address, vip->address, 16);
+		memcpy(binds[n++].address, vip->address, 16);
 	}
-	REQUIRE(weir_service_table_build(rig->memory.writer, binds, plan->bind_count, 99, &table) ==
-		0);
+	REQUIRE(weir_service_table_build(rig->memory.writer, binds, n, 99, &table) == 0);
 	guarded_segment_publish(&rig->memory, WEIR_BLOB_SERVICES, 0, table);
 }
 
@@ -91,6 +94,10 @@ void rig_change(struct rig *rig, struct plan *plan, struct random *random) {
 	publish_backend(rig, plan, backend);
 	if (members) {
 		publish_selection(rig, plan, service);
+	}
+	if (chance(random, 20)) {
+		plan_rebind(plan, random, rig->now_ns);
+		publish_services(rig, plan);
 	}
 	settle(rig);
 }

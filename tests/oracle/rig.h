@@ -34,8 +34,8 @@ void rig_start(void);
 // Make it, and publish the plan, whose services get their slots.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
 void rig_fini(struct rig *rig); // all buffers have come back
-// Draw a change of a backend or of a selection and publish it. It is in use from here on, and what
-// it replaced is freed.
+// Draw a change of a backend, of a selection or of a bind and publish it. It is in use from here
+// on, and what it replaced is freed.
 void rig_change(struct rig *rig, struct plan *plan, struct random *random);
 // Let time pass, in steps of a poll loop.
 void rig_wait(struct rig *rig, uint64_t ns);

@@ -114,6 +114,159 @@ def test_changes_of_a_configuration_that_comes_later(lab):
     expect_equal({v.backend for v in run[20:]}, {"b1"}, "the other one drained, then removed")
 
 
+def of_binds(**binds):
+    """Service blue has b0, green has b1; binds: of each, UDP ports; no service without one."""
+    names = {"blue": "b0", "green": "b1"}
+    return config(*(service(name=name, backends=backends((names[name],)), closed_ports="reject",
+                            binds=[{"address": VIP4, "protocol": "udp", "port": port} for port in ports])
+                    for name, ports in binds.items()))
+
+
+def of_moved_datagrams(lab, before, after):
+    """Datagrams of one client to port 80, before and 1 to 41 s after a reload: (why, backend) of each."""
+    packets = [packet("UDP")] * 2 + [(20 * 10**9, packet("UDP")) for _ in range(3)]
+    run = lab.run(before, packets, ["--reload", f"{reload(lab, 'moved.json', after)}@3"])
+    expect_equal([v.backend for v in run[:2]], ["b0", "b0"], "backends before")
+    return [(v.why, v.backend) for v in run[2:]]
+
+
+def test_datagrams_follow_a_bind_that_moves_to_another_service(lab):
+    seen = of_moved_datagrams(lab, of_binds(blue=[80], green=[81]), of_binds(blue=[81], green=[80]))
+    expect_equal(seen, [("new", "b1"), ("flow", "b1"), ("flow", "b1")], "moved")
+    seen = of_moved_datagrams(lab, of_binds(blue=[80], green=[81]), of_binds(green=[80]))
+    expect_equal(seen, [("new", "b1"), ("flow", "b1"), ("flow", "b1")], "and blue is gone")
+
+
+def test_datagrams_follow_a_narrower_bind_of_another_service(lab):
+    seen = of_moved_datagrams(lab, of_binds(blue=[0]), of_binds(blue=[0], green=[80]))
+    expect_equal(seen, [("new", "b1"), ("flow", "b1"), ("flow", "b1")], "narrowed")
+
+
+def test_datagrams_to_a_bind_that_is_gone_find_a_closed_port(lab):
+    for after in (of_binds(blue=[81]), of_binds(green=[81])):
+        seen = of_moved_datagrams(lab, of_binds(blue=[80, 81]), after)
+        expect_equal(seen, [("rejected", None)] * 3, "bind or service gone")
+
+
+def test_connections_stay_when_their_bind_moves(lab):
+    def tcp(blue, green):
+        return config(*(service(name=name, backends=backends((backend,)),
+                                binds=[{"address": VIP4, "protocol": "tcp", "port": port}])
+                        for name, backend, port in (("blue", "b0", blue), ("green", "b1", green))))
+    run = lab.run(tcp(80, 81), [packet("S"), packet("A"), packet("PA"), packet("PA")],
+                  ["--reload", reload(lab, "tcp.json", tcp(81, 80)) + "@3"])
+    expect_equal([v.backend for v in run], ["b0"] * 4, "backends")
+
+
+# --- binds that change ------------------------------------------------------------------------
+
+
+def dns(port=5353, family=4):
+    ip = IP(src=CLIENT4, dst=VIP4) if family == 4 else IPv6(src=CLIENT6, dst=VIP6)
+    return ip / UDP(sport=port, dport=53) / b"query"
+
+
+def bind(protocol="udp", port=53, family=4):
+    return {"address": VIP4 if family == 4 else VIP6, "protocol": protocol, "port": port}
+
+
+def run_changed(lab, before, after, packets, at=3):
+    """The services are `before`; from packet `at` on `after`."""
+    path = reload(lab, "changed.json", config(*after))
+    return lab.run(config(*before), packets, ["--reload", f"{path}@{at}"])
+
+
+def test_udp_flow_follows_its_bind_to_another_service(lab):
+    for family in (4, 6):
+        here, there = bind(family=family), bind(port=54, family=family)
+        wide = bind(port=0, family=family)
+        blue = dict(name="blue", backends=FOUR[:1])
+        green = dict(name="green", backends=FOUR[1:2])
+        cases = {
+            "moved": (
+                [service(binds=[here], **blue), service(binds=[there], **green)],
+                [service(binds=[there], **blue), service(binds=[here], **green)],
+            ),
+            "moved, and the old service deleted": (
+                [service(binds=[here], **blue), service(binds=[there], **green)],
+                [service(binds=[here], **green)],
+            ),
+            "narrower": (
+                [service(binds=[wide], **blue)],
+                [service(binds=[wide], **blue), service(binds=[here], **green)],
+            ),
+        }
+        for name, (before, after) in cases.items():
+            query = dns(family=family)
+            packets = [query, query, query, query, (40 * 10**9, query)]
+            run = run_changed(lab, before, after, packets)
+            services = [v.service for v in run]
+            expect_equal(services, ["blue"] * 2 + ["green"] * 3, f"{name}: services")
+            why = ["new", "flow", "new", "flow", "new"]
+            expect_equal([v.why for v in run], why, f"{name}: why")
+            check_forwarded(run[2], FOUR[1])
+
+
+def test_udp_flow_ends_with_its_bind(lab):
+    says = {"kernel": ("kernel", None), "drop": ("dropped", None), "reject": ("replied", "rejected")}
+    for closed, (action, why) in says.items():
+        more = {"closed_ports": closed, "backends": FOUR[:1]}
+        other = service("other", binds=[bind(port=54)], **more)
+        cases = {
+            "bind removed": (
+                [service("dns", binds=[bind(), bind(port=54)], **more)],
+                [service("dns", binds=[bind(port=54)], **more)],
+            ),
+            "protocol removed": (
+                [service("dns", binds=[bind(), bind("tcp")], **more)],
+                [service("dns", binds=[bind("tcp")], **more)],
+            ),
+            "service deleted": ([service("dns", binds=[bind()], **more), other], [other]),
+        }
+        for name, (before, after) in cases.items():
+            packets = [dns(), dns()] + [(20 * 10**9, dns())] * 40
+            run = run_changed(lab, before, after, packets)
+            expect_equal([v.backend for v in run[:2]], ["b0", "b0"], f"{name}: before")
+            got = {(v.action, v.why, v.backend) for v in run[2:]}
+            expect_equal(got, {(action, why, None)}, f"{closed}, {name}: afterwards")
+
+
+def test_udp_flow_of_a_vip_that_is_gone_is_the_kernels(lab):
+    before = [service("dns", binds=[bind()]), service("other", binds=[bind("tcp", 80)])]
+    before[1]["binds"][0]["address"] = "198.51.100.20"
+    run = run_changed(lab, before, before[1:], [dns(), dns(), dns(), dns()])
+    actions = [v.action for v in run]
+    expect_equal(actions, ["forwarded"] * 2 + ["kernel"] * 2, "actions")
+
+
+def test_udp_flow_stays_when_its_bind_does(lab):
+    """Whatever else of the services changes."""
+    blue = service("blue", binds=[bind()], backends=FOUR[:2])
+    after = [service("blue", binds=[bind(), bind(port=55)], backends=FOUR[:2], table_size=61),
+             service("green", binds=[bind(port=56)], backends=FOUR[2:])]
+    run = run_changed(lab, [blue], after, [dns()] * 3 + [(10**9, dns())] * 3)
+    expect_equal(len({v.backend for v in run}), 1, "backends")
+    expect_equal([v.why for v in run], ["new"] + ["flow"] * 5, "why")
+
+
+def test_tcp_connection_stays_when_its_bind_leaves(lab):
+    """S6: only its backend's state decides, here that of a service that is gone."""
+    other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
+    taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
+    packets = [packet(kind) for kind in ("S", "A", "PA", "PA", "PA")]
+    for down, after, wanted in (
+        ("keep", other, ["flow"] * 3),
+        ("keep", taken, ["flow"] * 3),
+        ("rehash", other, ["flow"] * 3),  # no other backend can be chosen
+        ("rehash", taken, ["replaced", "flow", "flow"]),
+        ("reset", other, ["reset", None, None]),
+    ):
+        web = service(binds=[bind("tcp", 80)], backends=FOUR[:1], on_backend_down=down)
+        run = run_changed(lab, [web, other], [after], packets)
+        why = [v.why for v in run]
+        expect_equal(why, ["new", "flow"] + wanted, f"{down}, {after['binds']}: why")
+
+
 def refused(lab, made, options, says):
     path = lab.path("in.pcap")
     write_pcap(path, [(10**9, bytes(60))])

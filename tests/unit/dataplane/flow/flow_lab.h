@@ -90,7 +90,8 @@ static inline struct lab *make(uint32_t flows, uint32_t half_open_percent) {
 		.socket = SOCKET_ID_ANY,
 		.hash_seed = SEED,
 	};
-	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
+	struct weir_flow_listener listener = {
+		on_established, on_finished, on_resumed, on_ended, NULL, f};
 
 	assert_non_null(f);
 	assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);

@@ -38,7 +38,7 @@ static inline struct pair pair_make(uint64_t flows) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = calloc(1, sizeof(*f));
 		struct weir_flow_listener listener = {
-			on_established, on_finished, on_resumed, on_ended, f};
+			on_established, on_finished, on_resumed, on_ended, NULL, f};
 
 		assert_non_null(f);
 		assert_int_equal(weir_flow_table_create(&params, &listener, &f->table), 0);

@@ -77,7 +77,8 @@ TEST(flow_parts_may_be_given) {
 	struct pair pair = pair_make(40000);
 	struct weir_flow_table_params params = params_with(pair.memory);
 	struct lab *f = pair.lab[0];
-	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
+	struct weir_flow_listener listener = {
+		on_established, on_finished, on_resumed, on_ended, NULL, f};
 	uint32_t inserted = 0;
 
 	weir_flow_table_free(f->table);

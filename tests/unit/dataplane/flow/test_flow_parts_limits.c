@@ -152,7 +152,8 @@ TEST(flow_sweep_of_the_largest_table_is_in_time) {
 		.hash_seed = SEED,
 		.secret = 77};
 	struct lab *f = calloc(1, sizeof(*f));
-	struct weir_flow_listener listener = {on_established, on_finished, on_resumed, on_ended, f};
+	struct weir_flow_listener listener = {
+		on_established, on_finished, on_resumed, on_ended, NULL, f};
 	struct weir_flow_key key = key_of(1, 6, 6);
 	struct weir_flow_family *family;
 

@@ -549,7 +549,7 @@ TEST(flow_create_refuses_bad_parameters) {
 		.socket = SOCKET_ID_ANY,
 		.hash_seed = SEED};
 	struct weir_flow_listener listener = {
-		on_established, on_finished, on_resumed, on_ended, NULL};
+		on_established, on_finished, on_resumed, on_ended, NULL, NULL};
 	struct weir_flow_table_params bad = good;
 
 	bad.flows = 0;

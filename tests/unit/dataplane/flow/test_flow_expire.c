@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flows of UDP whose services change: the sweep ends those that do not belong to their backends.
+#include "flow_expire.h"
+#include "parts_lab.h"
+
+#define TURN_NS 5000000ull
+#define WITHIN_NS 2000000000ull // weir_flow_recheck
+
+// Flows with odd source ports belong elsewhere.
+static bool is_even(void *context, const struct weir_flow_key *key, uint16_t backend) {
+	assert_non_null(context);
+	assert_int_equal(key->protocol, 17);
+	assert_int_equal(key->destination_port, 0x5000);
+	assert_int_equal(backend, 1 + key->source_port % 3);
+	return key->source_port % 2 == 0;
+}
+
+static uint64_t sweep_turns(struct lab *f, uint64_t now, uint64_t ns) {
+	for (uint64_t end = now + ns; now < end; now += TURN_NS) {
+		weir_flow_sweep(f->table, now);
+	}
+	return now;
+}
+
+// n flows: of both families, of TCP and UDP; those of UDP with two datagrams or one.
+static void fill(struct lab *f, uint32_t n) {
+	for (uint32_t i = 0; i < n; i++) {
+		struct weir_flow_key key = key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
+		weir_flow_ref flow =
+			insert(f, &key, (uint16_t)(1 + i % 3), i % 5 == 0 ? DATA : DGRAM, START);
+
+		assert_true(flow >= 0);
+		if (key.protocol == 17 && i % 4 < 2) {
+			weir_flow_advance(f->table, flow, DGRAM, START);
+		}
+	}
+}
+
+static bool stays(uint32_t i) {
+	return i % 5 == 0 || i % 2 == 0;
+}
+
+TEST_GROUP(eal_start);
+
+TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
+	for (uint32_t flows = 64; flows <= 65536; flows *= 32) {
+		struct lab *f = make(2 * flows, 100);
+		uint64_t now = START;
+
+		f->table->listener.belongs = is_even;
+		fill(f, flows / 2);
+		weir_flow_recheck(f->table, now);
+		now = sweep_turns(f, now, WITHIN_NS);
+		for (uint32_t i = 0; i < flows / 2; i++) {
+			struct weir_flow_key key =
+				key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
+
+			assert_int_equal(find(f, &key, now) >= 0, stays(i));
+		}
+		assert_int_equal(weir_flow_count(f->table), active_total(f));
+		drop(f);
+	}
+}
+
+TEST(flow_recheck_keeps_datagrams_off_the_fast_path_until_all_are_checked) {
+	struct lab *f = make(65536, 100);
+	struct weir_flow_key key = key_of(2, 4, 17);
+	uint64_t now = START;
+	uint16_t backend = 0;
+
+	f->table->listener.belongs = is_even;
+	fill(f, 4096);
+	assert_true(hit(f, &key, DGRAM, now, &backend) || find(f, &key, now) >= 0);
+	weir_flow_advance(f->table, find(f, &key, now), DGRAM, now);
+	assert_true(hit(f, &key, DGRAM, now, &backend));
+	weir_flow_recheck(f->table, now);
+	assert_false(hit(f, &key, DGRAM, now, &backend));
+	now = sweep_turns(f, now, 100000000);
+	assert_false(hit(f, &key, DGRAM, now, &backend));
+	now = sweep_turns(f, now, WITHIN_NS);
+	assert_true(hit(f, &key, DGRAM, now, &backend));
+	assert_int_equal(backend, 1 + 2 % 3);
+	drop(f);
+}
+
+TEST(flow_recheck_of_an_empty_table_ends_at_once) {
+	struct lab *f = make(1024, 100);
+	struct weir_flow_key key = key_of(0, 4, 17);
+
+	f->table->listener.belongs = is_even;
+	weir_flow_recheck(f->table, START);
+	assert_false(f->table->rechecking);
+	assert_true(insert(f, &key, 1, DGRAM, START) >= 0);
+	weir_flow_recheck(f->table, START);
+	assert_true(f->table->rechecking);
+	weir_flow_remove(f->table, find(f, &key, START), WEIR_FLOW_END_COMPLETED, START);
+	weir_flow_sweep(f->table, START + TURN_NS);
+	assert_false(f->table->rechecking);
+	drop(f);
+}
+
+// The giver of a part may not have taken over the services that the taker has.
+TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
+	struct pair pair = pair_make(4096);
+
+	pair.lab[1]->table->listener.belongs = is_even;
+	for (uint32_t i = 0; i < 64; i++) {
+		struct weir_flow_key key = key_of(i, i % 2 == 0 ? 4 : 6, 17);
+		struct lab *f = owner_of(&pair, &key);
+		uint32_t part = part_of(&pair, &key);
+
+		key.source_port = (uint16_t)i;
+		if (f == pair.lab[1]) {
+			move(&pair, part, START);
+		}
+		f = pair.lab[0];
+		assert_true(insert(f, &key, (uint16_t)(1 + i % 3), DGRAM, START) >= 0);
+		move(&pair, part, START);
+		assert_int_equal(find(pair.lab[1], &key, START) >= 0, i % 2 == 0);
+	}
+	check_counts(&pair);
+	pair_free(&pair);
+}
