@@ -227,5 +227,10 @@ void weir_agents_arm(struct weir_agents *agents) {
 		return;
 	}
 	uv_update_time(agents->loop);
-	uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
+	// A timer that is due is not put off: under a flood of datagrams this is called in every
+	// turn, and from libuv 1.45 on timers run after the sockets.
+	if (!uv_is_active((uv_handle_t *)&agents->timer) ||
+		uv_timer_get_due_in(&agents->timer) > wait_ms) {
+		uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
+	}
 }
