@@ -31,7 +31,8 @@ def rendered(page, problems):
     lint, errors = run("mandoc", "-Tlint", page)
     problems += [line for line in (lint + errors).splitlines()
                  if not any(word in line for word in ALLOWED)]
-    return words(re.sub(r".\x08", "", text))
+    # bold by overstriking, or by escape sequences (groff 1.23)
+    return words(re.sub(r".\x08|\x1b\[[0-9;]*m", "", text))
 
 
 def words(text):

@@ -85,7 +85,7 @@ static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
 	return WEIR_PROBE_FAILED;
 }
 
-// libcurl says so of a line of 100 KB, too.
+// libcurl says so of a line of 100 KB, too; since 8.6 CURLE_TOO_LARGE.
 static enum weir_probe_outcome judge_memory(
 	const struct weir_health_http *http, char *detail, size_t bytes) {
 	curl_off_t first_byte_us = 0;
@@ -122,6 +122,12 @@ static enum weir_probe_outcome judge_error(
 		return WEIR_PROBE_FAILED;
 	case CURLE_OUT_OF_MEMORY:
 		return judge_memory(http, detail, bytes);
+#if LIBCURL_VERSION_NUM >= 0x080600
+	case CURLE_TOO_LARGE:
+		snprintf(detail, bytes, "%.95s",
+			http->error[0] != '\0' ? http->error : "a header is too long");
+		return WEIR_PROBE_FAILED;
+#endif
 	case CURLE_UNSUPPORTED_PROTOCOL: // HTTP/0.9
 	case CURLE_WEIRD_SERVER_REPLY:
 		snprintf(detail, bytes, "response is not HTTP");

@@ -44,7 +44,7 @@ static void make_certificates(const char *dir) {
 			dir, signed_by_itself[i], signed_by_itself[i], signed_by_itself[i]);
 	}
 	make_certificate(dir, "web", "DNS:web.example", 2);
-	make_certificate(dir, "old", "DNS:web.example", -1);
+	make_certificate(dir, "old", "DNS:web.example", 0); // ends in the second in which it begins
 	make_certificate(dir, "address", "IP:127.0.0.1", 2);
 	SHELL("cd %s && cat other.pem ca.pem > both.pem && "
 	      "for i in $(seq 400); do cat ca.pem; done > many.pem",

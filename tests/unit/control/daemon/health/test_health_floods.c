@@ -149,10 +149,12 @@ TEST(floods_of_http_end_the_probe) {
 		.orca = true};
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-	assert_string_equal(
+	const char *detail =
 		probe_flood(FLOOD(CHUNKED "0\r\n", "endpoint-load-metrics: TEXT rps=1\r\n"), &check)
-			.detail,
-		too_much);
+			.detail;
+	// libcurl has a limit of its own since 8.7: it comes first.
+	assert_true(strcmp(detail, too_much) == 0 ||
+		    strstr(detail, "Too many response headers") != NULL);
 	assert_string_equal(
 		probe_flood(FLOOD(CHUNKED "1;", "an extension "), &check).detail, too_much);
 	probe_flood(FLOOD("", "HTTP/1.1 100 Continue\r\n\r\n"), &check);

@@ -51,6 +51,12 @@ TEST(https_probe_uses_no_group_of_the_server) {
 	assert_non_null(strstr(result.detail, "handshake failure"));
 }
 
+// "host name" before libcurl 8.10, "hostname" since.
+static void assert_names_host(const struct result *result, const char *name) {
+	assert_non_null(strstr(result->detail, "no alternative certificate subject name matches"));
+	assert_non_null(strstr(result->detail, name));
+}
+
 TEST(https_probe_verifies_the_name) {
 	struct weir_config_health_check check = tls_check_of(*state, "/name");
 	struct result result;
@@ -58,15 +64,16 @@ TEST(https_probe_verifies_the_name) {
 	strcpy(check.server_name, "alias.example"); // has the certificate of web.example
 	result = probe("127.0.0.1", TLS_PORT, &check);
 	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
-	assert_non_null(strstr(result.detail, "matches target host name 'alias.example'"));
+	assert_names_host(&result, "'alias.example'");
 	strcpy(check.server_name, "");
 	strcpy(check.host, "web.example:8443"); // the port is not part of the name
 	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	// Without any name the address is verified, which is in the first certificate of the port.
 	strcpy(check.host, "");
 	expect("127.0.0.1", ADDRESS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
-	expect("::1", ADDRESS_PORT, &check, WEIR_PROBE_FAILED,
-		"SSL: no alternative certificate subject name matches target host name '::1'");
+	result = probe("::1", ADDRESS_PORT, &check);
+	assert_int_equal(result.outcome, WEIR_PROBE_FAILED);
+	assert_names_host(&result, "'::1'");
 }
 
 TEST(https_probe_fails_on_an_expired_certificate) {
