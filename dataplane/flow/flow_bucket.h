@@ -103,6 +103,7 @@ struct weir_flow_family { // the flows of one family
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t crowded_at; // half-open flows: the mark that comes next, high or low
+	uint64_t calm; // when it was last found not to be crowded: `stamped` of the table
 	uint32_t sweep_next; // bucket
 	uint32_t sweep_end; // of the part that it lies in
 	uint32_t sweeps; // completed
@@ -120,6 +121,7 @@ struct weir_flow_stamps {
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
+	uint32_t handshake_ticks; // WEIR_FLOW_HANDSHAKE_MS in the ticks of half-open flows
 };
 
 // What makes buckets of hashes: odd numbers.
@@ -507,12 +509,14 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 
 // The half-open flows come near their limit, or the table is full: a flow that is entered now may
 // be evicted before its second packet. The backend of new flows must then be one that this packet
-// finds without the entry. From seven eighths of the limit on, so that the flows that were chosen
-// by the policy have had their second packet before any is evicted; until three quarters.
+// finds without the entry. From seven eighths of the limit on until three quarters. Flows that were
+// entered before, and whose backends the policy chose, are spared for a second (F3).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;
 
 	flows->crowded_at = weir_flow_crowded_mark(flows, crowded);
-	return crowded || flows->count >= flows->capacity;
+	crowded |= flows->count >= flows->capacity;
+	flows->calm = crowded ? flows->calm : table->stamped;
+	return crowded;
 }

@@ -128,13 +128,29 @@ static int make_room(
 	return -1;
 }
 
+// Half-open flows that are not evicted: of these ages, in ticks. None if from >= below.
+struct spared {
+	int32_t from, below;
+};
+
+// Those that were entered before the table became crowded, or in the same tick, as long as their
+// second packet may be on its way.
+static inline struct spared spared_of(
+	const struct weir_flow_table *table, const struct weir_flow_family *family) {
+	unsigned int shift = table->shift[WEIR_PHASE_SYN_SEEN] - WEIR_FLOW_STAMP_SHIFT;
+	uint64_t from = (table->stamped >> shift) - (family->calm >> shift);
+	uint32_t below = table->now.handshake_ticks;
+
+	return (struct spared){(int32_t)RTE_MIN(from, (uint64_t)below), (int32_t)below};
+}
+
 // Rank the half-open flows of a bucket by age (their phases have the same ticks): age << 4 | 15 -
-// index, 0 for other slots. index counts the slots of both buckets. All slots of a bucket at once,
-// as vectors.
+// index, 0 for spared ones and other slots. index counts the slots of both buckets. All slots of a
+// bucket at once, as vectors.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
-static inline ranks rank_half_open(
-	const struct weir_flow_now *now, const uint32_t *words, unsigned int slots, int32_t index) {
+static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,
+	const uint32_t *words, unsigned int slots, int32_t index) {
 	typedef uint32_t lanes __attribute__((vector_size(16)));
 	lanes word = {words[0], words[1], slots == 4 ? words[2] : 0, slots == 4 ? words[3] : 0};
 	lanes age = ((now->word[WEIR_PHASE_SYN_SEEN] - word) >> WEIR_WORD_LAST_SHIFT) &
@@ -142,6 +158,7 @@ static inline ranks rank_half_open(
 	ranks below = {15 - index, 14 - index, 13 - index, 12 - index};
 
 	return ((ranks)(age << 4) | below) &
+	       (((ranks)age < spared.from) | ((ranks)age >= spared.below)) &
 	       (ranks)((word >> WEIR_WORD_PHASE_SHIFT & WEIR_PHASE_HALF_OPEN_MASK) ==
 		       WEIR_PHASE_HALF_OPEN);
 }
@@ -152,16 +169,17 @@ static inline ranks higher(ranks a, ranks b) {
 	return (a & first) | (b & ~first);
 }
 
-// The rank of the oldest half-open flow in two buckets, 0 when there is none.
+// The rank of the oldest half-open flow in two buckets that may be evicted, 0 when there is none.
 static __rte_always_inline uint32_t oldest_half_open(
 	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
+	struct spared spared = spared_of(table, ipv6 ? &table->family6 : &table->family4);
 	ranks best = rank_half_open(
-		&table->now, weir_flow_bucket_words(table, ipv6, buckets[0]), slots, 0);
+		&table->now, spared, weir_flow_bucket_words(table, ipv6, buckets[0]), slots, 0);
 
-	best = higher(
-		best, rank_half_open(&table->now, weir_flow_bucket_words(table, ipv6, buckets[1]),
-			      slots, (int32_t)slots));
+	best = higher(best,
+		rank_half_open(&table->now, spared, weir_flow_bucket_words(table, ipv6, buckets[1]),
+			slots, (int32_t)slots));
 	best = higher(best, __builtin_shufflevector(best, best, 2, 3, 0, 1));
 	best = higher(best, __builtin_shufflevector(best, best, 1, 0, 3, 2));
 	return (uint32_t)best[0];

@@ -115,6 +115,9 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->reset_ticks = table->now.timeout_ticks[WEIR_PHASE_RESET];
 	table->reset_ticks_short = RTE_MIN(table->reset_ticks,
 		ticks_of(timeout_ms[WEIR_FLOW_CLOSING], table->shift[WEIR_PHASE_RESET]));
+	table->now.handshake_ticks =
+		RTE_MIN(ticks_of(WEIR_FLOW_HANDSHAKE_MS, table->shift[WEIR_PHASE_SYN_SEEN]),
+			ticks_of(half_open_ms, table->shift[WEIR_PHASE_SYN_SEEN]));
 	// A free slot never counts as expired.
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }

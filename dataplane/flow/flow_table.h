@@ -18,7 +18,9 @@
 //   F2 memory is bounded by what was given at creation; a full table refuses an insertion, it
 //      never refuses a packet (the caller uses the Maglev fallback).
 //   F3 an insertion at the limit of half-open flows may evict one of these, the oldest of its
-//      buckets, or for IPv6 of the buckets next to them when these have none. In a full table it
+//      buckets, or for IPv6 of the buckets next to them when these have none; but for
+//      WEIR_FLOW_HANDSHAKE_MS none that was entered before the table became crowded, whose second
+//      packet would not find the backend that the policy chose for the first. In a full table it
 //      may else evict another flow of its buckets: an ended one, then a young one, then one of UDP,
 //      then an established one, of each kind the one that has been idle longest; but never an
 //      established, closing or UDP flow that is in use, which means that it had a packet within
@@ -40,6 +42,7 @@
 #include "flow_state.h"
 
 #define WEIR_FLOW_IN_USE_MS 5000u
+#define WEIR_FLOW_HANDSHAKE_MS 1000u
 #define WEIR_FLOW_IPV6_PERCENT 25u // default of ipv6_percent
 #define WEIR_FLOW_IPV6_PERCENT_MAX 100u
 

@@ -5,6 +5,7 @@ from scapy.all import IP, IPv6, TCP, UDP
 from lab import VIP4, VIP6, config, expect, expect_equal, service
 from scenarios_choose import FOUR, SECOND, flows
 
+MS = 1_000_000
 TABLE = {"flows_per_worker": 1024}
 
 
@@ -42,7 +43,11 @@ def expect_together(run, *parts):
 def test_single_datagrams_leave_room_for_tcp(lab):
     forged = datagrams(3000)
     made = config(round_robin(), flow_table=TABLE)
-    run = lab.run(made, forged + flows(200) + flows(200, "A") + data(200), step_ns=10_000)
+    come = flows(200) + flows(200, "A") + data(200)
+    run = lab.run(made, forged + come, step_ns=10_000)
+    expect_together(run, (3000, 200), (3200, 200), (3400, 200))
+    come[0] = (SECOND + 100 * MS, come[0])  # those that may be handshakes have had their second
+    run = lab.run(made, forged + come, step_ns=10_000)
     expect(tracked(run, 3000, 200) > 120, f"{tracked(run, 3000, 200)} of 200 SYNs were tracked")
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
     # Half-open flows end after seconds, and then all is as before.
@@ -117,6 +122,22 @@ def test_syn_and_ack_agree_during_a_syn_flood(lab):
         packets = flood[0] + flows(100) + flood[1] + flows(100, "A") + data(100)
         run = lab.run(made, packets, step_ns=1000)
         expect_together(run, (1000, 100), (2100, 100), (2200, 100))
+
+
+def test_handshakes_survive_the_beginning_of_a_flood(lab):
+    """The flood fills the table between the SYN and the ACK of 100 clients."""
+    for policy in ("round-robin", "least-loaded", "random", "fair-share", "maglev"):
+        made = config(service(backends=FOUR, policy={"name": policy}), flow_table=TABLE)
+        flood = flows(5000, first=10000)
+        packets = flows(100) + flood + flows(100, "A") + data(100)
+        packets[5100] = (900 * MS, packets[5100])
+        run = lab.run(made, packets, step_ns=1000)
+        expect_together(run, (0, 100), (5100, 100), (5200, 100))
+        # A second later they give way as others do.
+        late = flows(100) + flood + [(SECOND + 100 * MS, flows(1, first=20000)[0])] + flood
+        run = lab.run(made, late + flows(100, "A"), step_ns=1000)
+        known = sum(1 for n in range(10101, 10201) if run[n].why == "flow")
+        expect(known < 20, f"{known} of 100 half-open flows outlast the flood")
 
 
 def test_forged_syns_do_not_lock_clients_out(lab):

@@ -78,6 +78,71 @@ TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	drop(f);
 }
 
+#define FLOOD_STEP_NS 1333 // 750,000 packets per second
+#define HANDSHAKES 50
+
+// SYNs of flows [first, first + count), entered as the pipeline does. *now goes on to their end.
+static void flood(struct lab *f, uint8_t family, uint32_t first, uint32_t count, uint64_t *now) {
+	for (uint32_t i = 0; i < count; i++) {
+		struct weir_flow_key key = key_of(first + i, family, 6);
+
+		weir_flow_stamp(f->table, *now);
+		weir_flow_crowded(f->table, family);
+		insert(f, &key, 1, WEIR_FLOW_EVENT_SYN, *now);
+		*now += FLOOD_STEP_NS;
+	}
+}
+
+static uint32_t count_found(struct lab *f, uint8_t family, uint32_t flows, uint64_t now) {
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < flows; i++) {
+		struct weir_flow_key key = key_of(i, family, 6);
+
+		found += find(f, &key, now) >= 0;
+	}
+	return found;
+}
+
+// F3: a flood that begins between a SYN and its ACK leaves the flow, for a second; then it is one
+// like others. In a small table, and in one as it is by default.
+TEST(flow_f3_handshakes_outlast_the_beginning_of_a_flood) {
+	static const uint32_t sizes[] = {1024, 1u << 20};
+	static const uint8_t families[] = {4, 6};
+
+	for (unsigned int i = 0; i < 4; i++) {
+		uint8_t family = families[i / 2];
+		struct lab *f = make(sizes[i % 2], 25);
+		uint64_t now = START;
+
+		flood(f, family, 0, HANDSHAKES, &now);
+		flood(f, family, 1000000, 950 * MS / FLOOD_STEP_NS, &now);
+		assert_int_equal(count_found(f, family, HANDSHAKES, now), HANDSHAKES);
+		flood(f, family, 3000000, 600 * MS / FLOOD_STEP_NS, &now);
+		assert_in_range(count_found(f, family, HANDSHAKES, now), 0, HANDSHAKES / 5);
+		assert_int_equal(active_total(f), weir_flow_count(f->table));
+		drop(f);
+	}
+}
+
+// A table that is crowded for longer than times in it wrap spares nothing.
+TEST(flow_f3_long_flood_spares_nothing) {
+	struct lab *f = make(1024, 25);
+	uint64_t now = START;
+
+	flood(f, 4, 0, 1000, &now);
+	for (unsigned int second = 0; second < 40; second++) {
+		uint64_t evicted = weir_flow_evicted_count(f->table);
+
+		now += SECOND;
+		weir_flow_stamp(f->table, now);
+		assert_true(weir_flow_crowded(f->table, 4) || second > 3);
+		flood(f, 4, 10000 + second * 1000, 1000, &now);
+		assert_true(weir_flow_evicted_count(f->table) > evicted + 300);
+	}
+	drop(f);
+}
+
 static uint32_t bucket_of(weir_flow_ref flow) {
 	return (uint32_t)((uint64_t)flow >> 2);
 }

@@ -275,6 +275,7 @@ TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 		for (uint16_t n = 0; n < 1000; n++) {
 			send_tcp(lab, (uint16_t)(10000 + n), SYN);
 		}
+		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10); // they are not spared any more
 		for (uint16_t n = 0; n < 100; n++) {
 			uint16_t backend = send_tcp(lab, n, SYN).backend;
 
