@@ -18,11 +18,11 @@ void weir_sim_queue_fini(struct weir_sim_queue *queue) {
 	*queue = (struct weir_sim_queue){0};
 }
 
+// Without a branch: which of two events is sooner cannot be predicted.
 static bool before(const struct weir_sim_event *a, const struct weir_sim_event *b) {
-	if (a->time_ns != b->time_ns) {
-		return a->time_ns < b->time_ns;
-	}
-	return (int32_t)(a->sequence - b->sequence) < 0;
+	bool sooner = a->time_ns < b->time_ns, same = a->time_ns == b->time_ns;
+
+	return sooner | (same & ((int32_t)(a->sequence - b->sequence) < 0));
 }
 
 static int grow(struct weir_sim_queue *queue) {
@@ -73,6 +73,14 @@ static size_t first_child(const struct weir_sim_queue *queue, size_t from) {
 	size_t end = from + CHILDREN < queue->count ? from + CHILDREN : queue->count;
 	size_t first = from;
 
+	if (CHILDREN == 4 && from + CHILDREN <= queue->count) {
+		const struct weir_sim_event *event = &queue->event[from];
+		size_t left = before(&event[1], &event[0]);
+		size_t right = 2 + before(&event[3], &event[2]);
+
+		// by arithmetic, of which compilers make no branch
+		return from + left + (right - left) * before(&event[right], &event[left]);
+	}
 	for (size_t child = from + 1; child < end; child++) {
 		if (before(&queue->event[child], &queue->event[first])) {
 			first = child;
