@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#define UNIT (1.0 / 9007199254740992.0) // 2^-53
 #define TURN 6.283185307179586
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index) {
@@ -13,10 +12,6 @@ struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, u
 	prng.state = weir_prng_next(&prng) ^ ((uint64_t)purpose << 32 | index);
 	prng.state = weir_prng_next(&prng);
 	return prng;
-}
-
-double weir_sim_uniform(struct weir_prng *prng) {
-	return (double)(weir_prng_next(prng) >> 11) * UNIT;
 }
 
 double weir_sim_exponential(struct weir_prng *prng, double mean) {

@@ -25,7 +25,10 @@ enum weir_sim_purpose {
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);
 
-double weir_sim_uniform(struct weir_prng *prng); // [0, 1)
+static inline double weir_sim_uniform(struct weir_prng *prng) { // [0, 1)
+	return (double)(weir_prng_next(prng) >> 11) * (1.0 / 9007199254740992.0); // 2^-53
+}
+
 double weir_sim_exponential(struct weir_prng *prng, double mean);
 double weir_sim_normal(struct weir_prng *prng); // mean 0, deviation 1
 

@@ -91,16 +91,26 @@ static void choose_hot(struct balancer *b) {
 	}
 }
 
-// Packets of a bucket in a step, on average.
-static double rate(const struct balancer *b, const struct bucket *bucket) {
+// Packets of a bucket in a step, on average; the probability of none.
+struct rate {
+	double mean, none;
+};
+
+static double mean_of(const struct balancer *b, bool is_hot) {
 	double all = b->scenario->workers.packets_per_second * STEP_NS / SECOND_NS;
 	double hot = b->scenario->workers.hot_buckets, buckets = b->scenario->workers.buckets;
 	double part = hot > 0 ? b->scenario->workers.hot_percent / 100 : 0;
 
-	if (bucket->hot) {
-		return all * part / hot;
+	if (is_hot) {
+		return hot > 0 ? all * part / hot : 0;
 	}
 	return buckets > hot ? all * (1 - part) / (buckets - hot) : 0;
+}
+
+static struct rate rate_of(const struct balancer *b, bool is_hot) {
+	double mean = mean_of(b, is_hot);
+
+	return (struct rate){.mean = mean, .none = exp(-mean)};
 }
 
 static uint32_t leaves_from(const struct balancer *b, uint32_t bucket) {
@@ -122,22 +132,24 @@ static double ring_room(const struct balancer *b) {
 }
 
 // Poisson: exact where few come, by its limit where many do.
-static double draw_packets(struct weir_prng *prng, double mean) {
-	double least = exp(-mean), product, packets = 0;
+static double draw_packets(struct weir_prng *prng, const struct rate *rate) {
+	double product, packets = 0;
 
-	if (mean > MANY) {
-		return fmax(mean + sqrt(mean) * weir_sim_normal(prng), 0);
+	if (rate->mean > MANY) {
+		return fmax(rate->mean + sqrt(rate->mean) * weir_sim_normal(prng), 0);
 	}
-	for (product = weir_sim_uniform(prng); product > least; packets++) {
+	for (product = weir_sim_uniform(prng); product > rate->none; packets++) {
 		product *= weir_sim_uniform(prng);
 	}
 	return packets;
 }
 
 static void arrive(struct balancer *b) {
+	struct rate hot = rate_of(b, true), cold = rate_of(b, false);
+
 	for (uint32_t i = 0; i < b->scenario->workers.buckets; i++) {
 		struct bucket *bucket = &b->bucket[i];
-		double packets = draw_packets(&bucket->prng, rate(b, bucket));
+		double packets = draw_packets(&bucket->prng, bucket->hot ? &hot : &cold);
 		uint32_t victim = leaves_from(b, i);
 
 		bucket->seen += packets;
