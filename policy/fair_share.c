@@ -153,10 +153,21 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
+// It begins where the others are, as one that enters with a new table.
+static void open_backend(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint64_t least_ns =
+		client->count > WEIR_POLICY_WINDOW ? client->former_lap_ns : client->virtual_ns;
+
+	backend->end_ns = weir_policy_max64(backend->end_ns, least_ns);
+}
+
 const struct weir_policy_ops weir_fair_share_ops = {
 	.start = start,
 	.choose = choose,
 	.charge = charge,
 	.key = key,
+	.open = open_backend,
 	.cursor = true,
 };

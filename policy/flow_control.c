@@ -11,7 +11,7 @@
 // neither the policy nor flow control searches until a flow ends.
 #include "recent_errors.h"
 
-// What is minimised: at the limit, load, order.
+// What is minimised: at the limit, load, order. UINT64_MAX: closed.
 #define AT_LIMIT (UINT64_C(1) << 63)
 #define LOAD_SHIFT 8
 _Static_assert(WEIR_POLICY_WINDOW <= 1u << LOAD_SHIFT, "order fits");
@@ -28,10 +28,12 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
 
-	return rank | (weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT);
+	rank |= weir_policy_below_limit(client, backend) ? 0 : AT_LIMIT;
+	return rank | (0 - (uint64_t)backend->closed);
 }
 
-// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if none is a backend.
+// The least rank of the candidates [at, at + steps), cyclic. UINT64_MAX if none is a backend, or
+// all are closed.
 static uint64_t search_block(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at, uint32_t steps, uint16_t *ret_id) {
 	uint64_t least = UINT64_MAX;

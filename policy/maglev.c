@@ -48,6 +48,8 @@ struct build {
 	uint16_t *claims; // [2 * n] backends in the order of their turns
 	uint32_t claim_count;
 	uint32_t claimed; // of claims
+	uint32_t left; // slots to be claimed one after the other, and then these together
+	uint32_t last;
 };
 
 // SplitMix64 of x.
@@ -71,7 +73,7 @@ static uint32_t positions_ahead(uint32_t n) {
 size_t weir_maglev_scratch_bytes(uint32_t n) {
 	size_t words = (size_t)n * (positions_ahead(n) + 4) + 1;
 
-	return words * sizeof(uint32_t) + (size_t)n * 2 * sizeof(uint16_t);
+	return sizeof(struct build) + words * sizeof(uint32_t) + (size_t)n * 2 * sizeof(uint16_t);
 }
 
 // --- turns: the schedule ------------------------------------------------------------------
@@ -374,33 +376,50 @@ static void claim_last(struct build *b) {
 
 // ------------------------------------------------------------------------------------------
 
+void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
+	uint32_t slots, void *scratch) {
+	uint32_t last = slots / LAST_SHARE < LAST_MAX ? slots / LAST_SHARE : LAST_MAX;
+	struct build *b = scratch;
+
+	*b = (struct build){.backends = backends, .n = n, .slots = slots, .table = table};
+	memset(table, 0xff, slots * sizeof(*table));
+	b->ahead = positions_ahead(n);
+	b->positions = (uint32_t *)(b + 1);
+	b->kept = b->positions + (size_t)n * b->ahead;
+	b->gained = b->kept + n;
+	b->next = b->gained + n;
+	b->first = b->next + n;
+	b->claims = (uint16_t *)(b->first + n + 1);
+	init_turns(b);
+	if (b->heaviest > 0) {
+		init_positions(b);
+		b->left = slots - last;
+		b->last = last;
+	}
+}
+
+uint32_t weir_maglev_step(void *scratch, uint32_t most) {
+	struct build *b = scratch;
+
+	while (b->left > 0 && most > 0) {
+		const uint16_t *claims;
+		uint32_t count = take_claims(b, b->left < most ? b->left : most, &claims);
+
+		claim_slots(b, claims, count);
+		b->left -= count;
+		most -= count;
+	}
+	if (b->left == 0 && b->last > 0) {
+		claim_last(b);
+		b->last = 0;
+	}
+	return b->left;
+}
+
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch) {
-	struct build b = {.backends = backends, .n = n, .slots = slots, .table = table};
-	uint32_t last = slots / LAST_SHARE < LAST_MAX ? slots / LAST_SHARE : LAST_MAX;
-	uint32_t left = slots - last;
-
-	memset(table, 0xff, slots * sizeof(*table));
-	b.ahead = positions_ahead(n);
-	b.positions = scratch;
-	b.kept = b.positions + (size_t)n * b.ahead;
-	b.gained = b.kept + n;
-	b.next = b.gained + n;
-	b.first = b.next + n;
-	b.claims = (uint16_t *)(b.first + n + 1);
-	init_turns(&b);
-	if (b.heaviest == 0) {
-		return;
-	}
-	init_positions(&b);
-	while (left > 0) {
-		const uint16_t *claims;
-		uint32_t count = take_claims(&b, left, &claims);
-
-		claim_slots(&b, claims, count);
-		left -= count;
-	}
-	claim_last(&b);
+	weir_maglev_begin(backends, n, table, slots, scratch);
+	weir_maglev_step(scratch, slots);
 }
 
 bool weir_is_prime(uint32_t n) {

@@ -35,4 +35,11 @@ size_t weir_maglev_scratch_bytes(uint32_t n);
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 
+// The same in steps, with the same result. backends, table and scratch are used until the last one.
+void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
+	uint32_t slots, void *scratch);
+// Fill up to `most` slots. The last ones, at most 1,024, are filled together. Returns how many are
+// left.
+uint32_t weir_maglev_step(void *scratch, uint32_t most);
+
 bool weir_is_prime(uint32_t n);

@@ -102,34 +102,55 @@ static void seed(struct weir_policy_worker *worker) {
 static void set_limits(struct weir_policy_client *client) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
-	client->limits = client->limit != UINT32_MAX || client->limited > 0;
+	bool limits = client->limit != UINT32_MAX || client->limited > 0;
+
+	client->limits = limits || client->closed > 0;
 	// A key based on a flow's charge stays when the flow ends, unless the backend was at its
 	// limit.
 	client->reacts_to_end = (client->settings.needs & WEIR_NEEDS_ERRORS) != 0 ||
-				(ops->key != NULL && (ops->charge == NULL || client->limits != 0));
+				(ops->key != NULL && (ops->charge == NULL || limits));
 	client->exhausted = 0;
 	client->spill_full = 0;
 	client->spill_room_count = 0;
 }
 
-void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	uint16_t id, uint32_t limit) {
+// A backend that is closed has a limit of 0, so that policies pass over it as over one at its
+// limit.
+static void set_own(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t withheld, bool closed) {
 	const struct weir_policy_ops *ops = client_ops(client);
 	struct weir_policy_backend *backend = &worker->backends[id];
-	uint32_t withheld = UINT32_MAX - limit;
+	bool was_closed = backend->closed != 0;
 
-	if (backend->withheld == withheld) {
+	if (backend->withheld == withheld && was_closed == closed) {
 		return;
 	}
-	client->limited += (withheld != 0) - (backend->withheld != 0);
+	client->limited -= !was_closed && backend->withheld != 0;
+	client->limited += !closed && withheld != 0;
+	client->closed += closed - was_closed;
+	worker->closed += closed - was_closed;
 	backend->withheld = withheld;
+	backend->closed = closed;
 	if (client->started == 0) {
 		return; // the first table sets the rest
 	}
 	set_limits(client);
+	if (was_closed && ops->open != NULL) {
+		ops->open(worker, client, id);
+	}
 	if (ops->key != NULL) {
 		weir_window_refresh(worker, client, ops, id);
 	}
+}
+
+void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint16_t id, uint32_t limit) {
+	set_own(worker, client, id, UINT32_MAX - limit, false);
+}
+
+void weir_policy_close(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
+	set_own(worker, client, id, UINT32_MAX, true);
 }
 
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,

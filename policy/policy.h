@@ -174,7 +174,8 @@ struct weir_policy_backend {
 	uint32_t errors; // sum of error[]
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
-	uint16_t place; // in the window of its service's client; checked against client->id[]
+	uint8_t place; // in the window of its service's client; checked against client->id[]
+	uint8_t closed; // takes no new flow, even when all others are at their limit
 	uint16_t index; // index of its candidate in flow control's last look; may be stale
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = no own limit
@@ -193,6 +194,7 @@ struct weir_policy_worker {
 	// [backend_count] signals (backend_signal.h): service times, errors or probes
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
+	uint32_t closed; // backends that are closed
 	uint32_t rank; // 0 .. ranks - 1: workers start at different points of their schedules
 	uint32_t ranks;
 	uint64_t random; // state of the generator
@@ -243,6 +245,7 @@ struct weir_policy_client {
 	uint32_t count; // candidates of the last nonempty table
 	uint32_t limit; // of established flows; UINT32_MAX = none
 	uint32_t limited; // backends of the service with a limit of their own
+	uint32_t closed; // backends of the service that are closed
 	weir_policy_choice *choose; // the policy's function
 	struct weir_policy_settings settings;
 	uint16_t spill_room[WEIR_POLICY_ROOM]; // backends where flows have ended since
@@ -252,7 +255,7 @@ struct weir_policy_client {
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows
 	uint8_t reacts_to_end; // the policy handles ends of flows
-	uint8_t limits; // some backend may be at a limit
+	uint8_t limits; // some backend may be at a limit, or is closed
 };
 
 enum weir_chosen_how {
@@ -332,10 +335,15 @@ static inline bool weir_policy_below_limit(
 }
 
 // Limit the established flows on backend `id` (< backend_count) of the client's service, counted on
-// this worker; 0 = no new flow while another backend can take it, UINT32_MAX = none. Also allowed
-// before the client has adopted a table.
+// this worker; 0 = no new flow while another backend can take it, UINT32_MAX = none. It is not
+// closed from then on. Also allowed before the client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
+
+// Close backend `id` (< backend_count) of the client's service until weir_policy_set_limit: no new
+// flow, though it may still be a candidate of the table, which is older.
+void weir_policy_close(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
 // A flow started on backend `id` (< backend_count) of the client's service.
 static inline void weir_policy_started(struct weir_policy_worker *worker,

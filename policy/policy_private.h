@@ -32,6 +32,9 @@ struct weir_policy_ops {
 	// The policy scans the window (window.h): the key that it minimises, of one backend. Below
 	// WEIR_POLICY_KEY_NONE.
 	uint32_t (*key)(struct weir_policy_client *client, struct weir_policy_backend *backend);
+	// A backend (< backend_count) is no longer closed; the table is the same.
+	void (*open)(
+		struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 	bool cursor; // the cursor must follow its backend from table to table
 };
 

@@ -24,7 +24,7 @@ static void enter(struct weir_policy_worker *worker, struct weir_policy_client *
 		return;
 	}
 	client->id[place] = id;
-	worker->backends[id].place = (uint16_t)place;
+	worker->backends[id].place = (uint8_t)place;
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	}

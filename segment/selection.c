@@ -7,29 +7,8 @@
 
 #include "interleaved.h"
 #include "maglev.h"
+#include "member_order.h"
 #include "stride.h"
-
-static int compare_members(const void *left, const void *right) {
-	const struct weir_selection_member *a = left;
-	const struct weir_selection_member *b = right;
-
-	if (a->identity != b->identity) {
-		return a->identity < b->identity ? -1 : 1;
-	}
-	return (a->id > b->id) - (a->id < b->id);
-}
-
-// Interleaved rounds take the heavier candidates: those come last, so that a round is the rest of
-// the list.
-static int compare_weights(const void *left, const void *right) {
-	const struct weir_selection_member *a = left;
-	const struct weir_selection_member *b = right;
-
-	if (a->weight != b->weight) {
-		return a->weight < b->weight ? -1 : 1;
-	}
-	return compare_members(left, right);
-}
 
 static bool is_in(const struct weir_selection_params *params,
 	const struct weir_selection_member *member, uint32_t subset) {
@@ -48,9 +27,7 @@ static uint32_t pick_members(const struct weir_selection_params *params,
 			picked[count++] = members[i];
 		}
 	}
-	if (count > 0) {
-		qsort(picked, count, sizeof(picked[0]), rounds ? compare_weights : compare_members);
-	}
+	weir_member_order_sort(picked, count, rounds);
 	return count;
 }
 
@@ -70,41 +47,74 @@ static int compare_ranked(const void *left, const void *right) {
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-static int fill_slots(struct weir_selection *selection, const struct weir_selection_subset *subset,
-	const struct weir_selection_member *members) {
-	bool weighted = (selection->settings.needs & WEIR_NEEDS_SLOTS) != 0;
-	uint16_t *slots = (uint16_t *)(void *)((uint8_t *)selection + subset->slots_off);
-	uint32_t n = subset->candidates;
-	struct weir_maglev_backend *backends = calloc(n, sizeof(*backends));
-	struct ranked *ranked = calloc(n, sizeof(*ranked));
-	void *scratch = malloc(weir_maglev_scratch_bytes(n));
-	int r = -ENOMEM;
+// The arrays of a subset while they are made, in steps.
+struct assembly {
+	uint8_t *base; // of the selection
+	const struct weir_policy_settings *settings;
+	const struct weir_selection_subset *subset;
+	const struct weir_selection_member *members; // of the subset, in the order of candidates
+	bool reported; // as weights_reported
+	bool filling; // all permutations are known
+	uint32_t next; // permutation, or slot that is not numbered as candidates are
+	struct weir_maglev_backend *backends;
+	struct ranked *ranked;
+	void *scratch;
+};
 
-	if (backends == NULL || ranked == NULL || scratch == NULL) {
-		goto free_memory;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		ranked[i] = (struct ranked){members[i].identity, i};
-	}
-	if (!weighted) { // members are in the order of identities otherwise
-		qsort(ranked, n, sizeof(ranked[0]), compare_ranked);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		backends[i].weight = weighted ? members[i].weight : 1;
+static uint16_t *slots_of(const struct assembly *assembly) {
+	return (uint16_t *)(void *)(assembly->base + assembly->subset->slots_off);
+}
+
+static void assembly_fini(struct assembly *assembly) {
+	free(assembly->scratch);
+	free(assembly->ranked);
+	free(assembly->backends);
+}
+
+static void make_permutations(struct assembly *assembly, uint32_t most) {
+	bool weighted = (assembly->settings->needs & WEIR_NEEDS_SLOTS) != 0;
+	uint32_t n = assembly->subset->candidates, slots = assembly->subset->slots;
+	uint32_t end = n - assembly->next < most ? n : assembly->next + most;
+
+	for (uint32_t i = assembly->next; i < end; i++) {
+		struct weir_maglev_backend *backend = &assembly->backends[i];
+
+		backend->weight = weighted ? assembly->members[i].weight : 1;
 		weir_maglev_permutation(
-			ranked[i].identity, subset->slots, &backends[i].offset, &backends[i].skip);
+			assembly->ranked[i].identity, slots, &backend->offset, &backend->skip);
 	}
-	weir_maglev_build(backends, n, slots, subset->slots, scratch);
-	for (uint32_t i = 0; i < subset->slots && !weighted; i++) {
-		slots[i] = (uint16_t)ranked[slots[i]].index;
+	assembly->next = end;
+	if (end == n) {
+		weir_maglev_begin(
+			assembly->backends, n, slots_of(assembly), slots, assembly->scratch);
+		assembly->filling = true;
+		assembly->next = 0;
 	}
-	r = 0;
+}
 
-free_memory:
-	free(scratch);
-	free(ranked);
-	free(backends);
-	return r;
+// With rounds, candidates are in another order than that of identities.
+static bool number_slots(struct assembly *assembly, uint32_t most) {
+	uint32_t slots = assembly->subset->slots;
+	uint32_t end = slots - assembly->next < most ? slots : assembly->next + most;
+	uint16_t *table = slots_of(assembly);
+
+	if (assembly->subset->rounds == 0) {
+		return false;
+	}
+	for (uint32_t i = assembly->next; i < end; i++) {
+		table[i] = (uint16_t)assembly->ranked[table[i]].index;
+	}
+	assembly->next = end;
+	return end < slots;
+}
+
+// Returns whether there is more to do.
+static bool assembly_step(struct assembly *assembly, uint32_t most) {
+	if (!assembly->filling) {
+		make_permutations(assembly, most);
+		return true;
+	}
+	return weir_maglev_step(assembly->scratch, most) > 0 || number_slots(assembly, most);
 }
 
 #define SLOTS_PER_CANDIDATE 16u // of a table that serves only packets without a flow
@@ -127,25 +137,53 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-static int fill(struct weir_selection *selection, const struct weir_selection_subset *subset,
-	const struct weir_selection_member *members, bool reported) {
-	uint8_t *base = (uint8_t *)selection;
+// Fill in the candidates; slots are left to assembly_step. base and all that it points to stay
+// until assembly_fini. Returns 0 or -ENOMEM.
+static int assembly_begin(struct assembly *assembly) {
+	const struct weir_selection_subset *subset = assembly->subset;
+	const struct weir_selection_member *members = assembly->members;
+	uint32_t n = subset->candidates;
 	struct weir_candidate *out =
-		(struct weir_candidate *)(void *)(base + subset->candidates_off);
+		(struct weir_candidate *)(void *)(assembly->base + subset->candidates_off);
 
-	for (uint32_t i = 0; i < subset->candidates; i++) {
-		out[i].id = members[i].id;
-		out[i].stride = 0;
-		out[i].weight = members[i].weight;
+	assembly->backends = calloc(n, sizeof(assembly->backends[0]));
+	assembly->ranked = calloc(n, sizeof(assembly->ranked[0]));
+	assembly->scratch = malloc(weir_maglev_scratch_bytes(n));
+	if (assembly->backends == NULL || assembly->ranked == NULL || assembly->scratch == NULL) {
+		assembly_fini(assembly);
+		return -ENOMEM;
 	}
-	if (selection->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
-		weir_stride_scale(out, subset->candidates, reported);
+	for (uint32_t i = 0; i < n; i++) {
+		out[i] = (struct weir_candidate){.id = members[i].id, .weight = members[i].weight};
+		assembly->ranked[i] = (struct ranked){members[i].identity, i};
+	}
+	if (assembly->settings->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
+		weir_stride_scale(out, n, assembly->reported);
 	}
 	if (subset->rounds > 0) {
-		weir_interleaved_rounds(out, subset->candidates,
-			(struct weir_round *)(void *)(base + subset->rounds_off));
+		weir_interleaved_rounds(
+			out, n, (struct weir_round *)(void *)(assembly->base + subset->rounds_off));
+		qsort(assembly->ranked, n, sizeof(assembly->ranked[0]), compare_ranked);
 	}
-	return fill_slots(selection, subset, members);
+	return 0;
+}
+
+static int fill(struct weir_selection *selection, const struct weir_selection_subset *subset,
+	const struct weir_selection_member *members, bool reported) {
+	struct assembly assembly = {.base = (uint8_t *)selection,
+		.settings = &selection->settings,
+		.subset = subset,
+		.members = members,
+		.reported = reported};
+	int r = assembly_begin(&assembly);
+
+	if (r < 0) {
+		return r;
+	}
+	while (assembly_step(&assembly, UINT32_MAX)) {
+	}
+	assembly_fini(&assembly);
+	return 0;
 }
 
 // Whether a table has just these candidates, and so the arrays that would be built for them.
@@ -247,6 +285,15 @@ static int make_plan(const struct weir_selection_params *params,
 	return 0;
 }
 
+static void write_head(struct weir_selection *selection, const struct weir_selection_params *params,
+	const struct plan *plan) {
+	selection->service = params->service;
+	selection->settings = params->settings;
+	selection->subsets = (uint16_t)plan->subsets;
+	selection->others_off = sizeof(*selection);
+	selection->first = plan->subset[0];
+}
+
 static int carry_out(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct plan *plan, struct weir_selection **ret) {
 	const struct weir_selection_member *picked = plan->picked;
@@ -257,16 +304,15 @@ static int carry_out(struct weir_writer *writer, const struct weir_selection_par
 	if (selection == NULL) {
 		return -errno;
 	}
-	selection->service = params->service;
-	selection->settings = params->settings;
-	selection->subsets = (uint16_t)plan->subsets;
-	selection->others_off = sizeof(*selection);
+	write_head(selection, params, plan);
 	others = (struct weir_selection_subset *)(void *)(selection + 1);
 	for (uint32_t i = 0; i < plan->subsets; i++) {
 		const struct weir_selection_subset *subset = &plan->subset[i];
 		int r = 0;
 
-		*(i > 0 ? &others[i - 1] : &selection->first) = *subset;
+		if (i > 0) {
+			others[i - 1] = *subset;
+		}
 		if (subset->candidates > 0 && params->published != NULL &&
 			is_same(params, subset, picked, &params->published[i])) {
 			copy(selection, subset, &params->published[i]);
@@ -314,4 +360,119 @@ int weir_selection_build(struct weir_writer *writer, const struct weir_selection
 	}
 	free(plan.picked);
 	return r;
+}
+
+// --- in steps ------------------------------------------------------------------------------
+
+struct weir_selection_work {
+	struct weir_selection_params params;
+	struct weir_selection_member *members; // [n] as they came, then in order
+	struct weir_selection_member *unordered; // [n] while they are put in order
+	struct weir_member_order *order;
+	uint32_t n;
+	struct plan plan; // of the one subset
+	struct weir_selection *image; // what the blob will be, but for its header
+	struct assembly assembly;
+	bool assembling;
+};
+
+void weir_selection_work_free(struct weir_selection_work *work) {
+	if (work == NULL) {
+		return;
+	}
+	if (work->assembling) {
+		assembly_fini(&work->assembly);
+	}
+	weir_member_order_free(work->order);
+	free(work->unordered);
+	free(work->members);
+	free(work->image);
+	free(work);
+}
+
+int weir_selection_begin(const struct weir_selection_params *params,
+	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret) {
+	struct weir_selection_work *work;
+	uint32_t count = 0;
+
+	if (!params_valid(params, n) || params->subsets > 1) {
+		return -EINVAL;
+	}
+	work = calloc(1, sizeof(*work));
+	if (work == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (members[i].weight > 0) {
+			members[count++] = members[i];
+		}
+	}
+	work->params = *params;
+	work->n = count;
+	work->members = malloc((count + 1) * sizeof(work->members[0]));
+	work->order = weir_member_order_begin(
+		members, count, (params->settings.needs & WEIR_NEEDS_ROUNDS) != 0);
+	if (work->members == NULL || work->order == NULL) {
+		weir_selection_work_free(work);
+		return -ENOMEM;
+	}
+	work->unordered = members;
+	*ret = work;
+	return 0;
+}
+
+// The members are in order: find out where everything goes.
+static int begin_assembly(struct weir_selection_work *work) {
+	struct plan *plan = &work->plan;
+	int r;
+
+	plan->subsets = 1;
+	plan->bytes = sizeof(struct weir_selection);
+	if (!place_subset(&work->params, work->members, work->n, plan, &plan->subset[0])) {
+		return -ENOSPC;
+	}
+	work->image = calloc(1, plan->bytes);
+	if (work->image == NULL) {
+		return -ENOMEM;
+	}
+	write_head(work->image, &work->params, plan);
+	if (work->n == 0) {
+		return 0;
+	}
+	work->assembly = (struct assembly){.base = (uint8_t *)work->image,
+		.settings = &work->params.settings,
+		.subset = &plan->subset[0],
+		.members = work->members,
+		.reported = work->params.weights_reported};
+	r = assembly_begin(&work->assembly);
+	work->assembling = r == 0;
+	return r == 0 ? 1 : r;
+}
+
+int weir_selection_step(struct weir_selection_work *work, uint32_t most) {
+	if (work->order == NULL) {
+		return work->assembling && assembly_step(&work->assembly, most) ? 1 : 0;
+	}
+	if (weir_member_order_pass(work->order)) {
+		return 1;
+	}
+	weir_member_order_end(work->order, work->members);
+	work->order = NULL;
+	free(work->unordered);
+	work->unordered = NULL;
+	return begin_assembly(work);
+}
+
+int weir_selection_finish(
+	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret) {
+	struct weir_selection *selection =
+		weir_writer_alloc(writer, WEIR_BLOB_SELECTION, work->plan.bytes);
+
+	if (selection == NULL) {
+		return -errno;
+	}
+	memcpy(&selection->blob + 1, &work->image->blob + 1,
+		work->plan.bytes - sizeof(selection->blob));
+	*ret = selection;
+	return 0;
 }

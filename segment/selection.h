@@ -48,6 +48,22 @@ static inline struct weir_selection_params weir_selection_defaults(
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
+// The same in steps, of a selection with one subset, and with the same result: so that a large
+// table takes no more time at once than its builder can spare.
+struct weir_selection_work;
+
+// members, from malloc, belong to the work from then on. Returns 0, -EINVAL, -ENOMEM: they stay the
+// caller's.
+int weir_selection_begin(const struct weir_selection_params *params,
+	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret);
+// One step: all members once, or up to `most` slots. Returns 1, 0 (it was the last one), -ENOMEM,
+// -ENOSPC.
+int weir_selection_step(struct weir_selection_work *work, uint32_t most);
+// After the last step: the blob. Returns 0 or as weir_writer_alloc; the work stays.
+int weir_selection_finish(
+	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
+void weir_selection_work_free(struct weir_selection_work *work); // NULL is fine
+
 // The slots that a selection of n candidates has: params_slots, or of a small table.
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);

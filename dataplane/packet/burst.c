@@ -87,3 +87,27 @@ void weir_burst_reply(
 	d->verdict.port = b->in_port;
 	weir_icmp_limit_take(limit);
 }
+
+uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint64_t hash, uint16_t closed) {
+	const struct weir_policy_table *table = &view->table;
+	uint32_t slot = weir_selection_slot(hash, table->slot_count);
+	uint32_t steps =
+		table->slot_count < WEIR_POLICY_WINDOW ? table->slot_count : WEIR_POLICY_WINDOW;
+
+	for (; steps > 0; steps--) {
+		uint16_t index = __atomic_load_n(&table->slots[slot], __ATOMIC_RELAXED);
+
+		if (index < table->count) {
+			uint16_t id =
+				__atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
+
+			if (id < pipeline->max_backends &&
+				pipeline->policy.backends[id].closed == 0) {
+				return id;
+			}
+		}
+		slot = slot + 1 < table->slot_count ? slot + 1 : 0;
+	}
+	return closed;
+}

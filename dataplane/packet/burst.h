@@ -178,13 +178,25 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 			       rte_be_to_cpu_16(key->destination_port)) == head->service);
 }
 
+// The backend of the first of the slots behind that of a hash whose row is open; `closed`, that of
+// the slot itself, when none of those that are looked at is.
+uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
+	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
+
 // The Maglev fallback: the backend that the table of the selection gives, whatever the policy, or
-// WEIR_BACKEND_NONE.
+// WEIR_BACKEND_NONE. Backends that have closed since the table was made are passed over.
 static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
 
-	return backend < pipeline->max_backends ? backend : WEIR_BACKEND_NONE;
+	if (unlikely(backend >= pipeline->max_backends)) {
+		return WEIR_BACKEND_NONE;
+	}
+	if (unlikely(pipeline->policy.closed > 0 &&
+		     pipeline->policy.backends[backend].closed != 0)) {
+		return weir_burst_pass_over(pipeline, view, hash, backend);
+	}
+	return backend;
 }
 
 // Forward packet i to the backend in its verdict: the rewrite sends it there.

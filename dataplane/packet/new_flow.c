@@ -33,6 +33,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	struct weir_policy_worker *policy = &pipeline->policy;
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 
+	// It leaves the counts of its former service.
 	weir_policy_set_limit(
 		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
 	policy->backends[backend] =
@@ -40,11 +41,22 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	pipeline->owner[backend] = service;
 	weir_new_flow_tell_half_open(pipeline, backend);
 	if (head->flags != 0 && head->service == service) {
-		weir_policy_set_limit(
-			policy, client_of(pipeline, service), backend, weir_encap_own_limit(head));
-		weir_policy_set_share(policy, client_of(pipeline, service), backend,
-			weir_reader_share(pipeline->segment, backend));
+		weir_new_flow_follow_row(pipeline, backend);
 	}
+}
+
+void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend) {
+	const struct weir_row_head *head = &pipeline->outers[backend].head;
+	struct weir_policy_client *client = client_of(pipeline, head->service);
+
+	if ((head->flags & WEIR_BACKEND_CLOSED) != 0) {
+		weir_policy_close(&pipeline->policy, client, backend);
+	} else {
+		weir_policy_set_limit(
+			&pipeline->policy, client, backend, weir_encap_own_limit(head));
+	}
+	weir_policy_set_share(
+		&pipeline->policy, client, backend, weir_reader_share(pipeline->segment, backend));
 }
 
 static inline void flow_started(struct weir_pipeline *pipeline, struct weir_policy_client *client,

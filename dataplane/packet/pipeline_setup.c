@@ -27,10 +27,7 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 		weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
 		weir_new_flow_owner(pipeline, id, head->service);
 	} else if (pipeline->owner[id] == head->service) {
-		weir_policy_set_limit(&pipeline->policy, &pipeline->clients[head->service], id,
-			weir_encap_own_limit(head));
-		weir_policy_set_share(&pipeline->policy, &pipeline->clients[head->service], id,
-			weir_reader_share(pipeline->segment, id));
+		weir_new_flow_follow_row(pipeline, id);
 	}
 	return true;
 }
