@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 10 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 11 // the number people see; fingerprint.h finds what it does not tell
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -130,7 +130,9 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	WEIR_BACKEND_CLOSED = 1u << 2, // takes no new flows: a SYN of a flow is chosen again
+	// Takes no new flows: workers pass over it where a selection, which may be older, names it;
+	// and a SYN of a flow is chosen again.
+	WEIR_BACKEND_CLOSED = 1u << 2,
 	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because it is refusing, in maintenance or removed:
 				     // a datagram of a flow is chosen again
 	// What becomes of the TCP flows of a backend that is DOWN; neither = they stay.
@@ -139,6 +141,8 @@ enum weir_backend_flag {
 	// Counts as at its limit of active flows, however many it has: its accept queue is full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
+
+#define WEIR_ABI_PASSES_OVER 11 // the first one whose workers do so
 
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 #define WEIR_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16

@@ -251,6 +251,7 @@ static void on_changed(void *context) {
 
 static void before_wait(uv_prepare_t *prepare) {
 	weir_daemon_publish_dirty(prepare->data);
+	weir_daemon_build(prepare->data);
 }
 
 static void after_wait(uv_check_t *check) {
@@ -292,6 +293,7 @@ static void start_handles(struct weir_daemon *daemon) {
 	uv_timer_init(loop, &daemon->second);
 	uv_timer_init(loop, &daemon->grace);
 	uv_timer_init(loop, &daemon->publish);
+	uv_timer_init(loop, &daemon->build);
 	uv_timer_init(loop, &daemon->collect);
 	uv_prepare_init(loop, &daemon->before_wait);
 	uv_check_init(loop, &daemon->after_wait);
@@ -299,7 +301,7 @@ static void start_handles(struct weir_daemon *daemon) {
 	uv_signal_init(loop, &daemon->terminate);
 	uv_signal_init(loop, &daemon->interrupt);
 	daemon->tick.data = daemon->second.data = daemon->grace.data = daemon;
-	daemon->publish.data = daemon->collect.data = daemon;
+	daemon->publish.data = daemon->build.data = daemon->collect.data = daemon;
 	daemon->before_wait.data = daemon->after_wait.data = daemon;
 	daemon->hangup.data = daemon->terminate.data = daemon->interrupt.data = daemon;
 	uv_timer_start(&daemon->tick, on_tick, TICK_MS, TICK_MS);
@@ -453,9 +455,10 @@ void weir_daemon_run(struct weir_daemon *daemon) {
 void weir_daemon_fini(struct weir_daemon *daemon) {
 	uv_handle_t *handles[] = {(uv_handle_t *)&daemon->tick, (uv_handle_t *)&daemon->second,
 		(uv_handle_t *)&daemon->grace, (uv_handle_t *)&daemon->publish,
-		(uv_handle_t *)&daemon->collect, (uv_handle_t *)&daemon->before_wait,
-		(uv_handle_t *)&daemon->after_wait, (uv_handle_t *)&daemon->hangup,
-		(uv_handle_t *)&daemon->terminate, (uv_handle_t *)&daemon->interrupt};
+		(uv_handle_t *)&daemon->build, (uv_handle_t *)&daemon->collect,
+		(uv_handle_t *)&daemon->before_wait, (uv_handle_t *)&daemon->after_wait,
+		(uv_handle_t *)&daemon->hangup, (uv_handle_t *)&daemon->terminate,
+		(uv_handle_t *)&daemon->interrupt};
 
 	if (daemon->dirty) {
 		weir_daemon_publish(daemon);

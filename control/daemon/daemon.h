@@ -78,12 +78,13 @@ struct weir_daemon {
 	char steer_why[272]; // why they were not updated, as logged; "" = they were
 	uint64_t last_publish_us; // how long the last publication took
 	uint64_t published_ns; // when it was over
+	uint64_t build_next_ns; // when selections are built on, in steps
 	uint64_t last_grace_us; // from it until every worker had seen it
 	uint64_t publish_us, grace_us; // sums of both since this process was started
 	uint64_t graces; // that is the sum of so many
 	uint64_t grace_mark;
 	uint64_t grace_since_ns; // 0 = not measuring
-	uv_timer_t tick, second, grace, publish;
+	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times for us
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;

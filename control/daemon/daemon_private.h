@@ -35,3 +35,6 @@ void weir_daemon_say_status(const struct weir_daemon *daemon);
 void weir_daemon_note_publication(struct weir_daemon *daemon, uint64_t started_ns);
 // daemon_publish.c: publish what is marked, unless it is too early or has failed.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon);
+// daemon_publish.c: build selections that are to follow changes of backends, for half a millisecond
+// at a time and at most half of the time.
+void weir_daemon_build(struct weir_daemon *daemon);

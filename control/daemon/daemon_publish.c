@@ -10,6 +10,8 @@
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
 #define NS_PER_MS 1000000u
+#define BUILD_SLICE_NS 500000 // of selections that are built in steps; then the loop goes on
+#define BUILD_AGAIN_NS 100000000 // when there was no memory
 #define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
 
 uint64_t weir_daemon_now_ns(void) {
@@ -131,8 +133,9 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	if (r > 0) {
 		weir_daemon_note_publication(daemon, started);
 	}
-	// The set of backends in use may have changed.
-	weir_checks_pace(daemon->health, daemon->tables);
+	if (weir_tables_far_changed(daemon->tables)) {
+		weir_checks_pace(daemon->health, daemon->tables);
+	}
 	return weir_tables_config(daemon->tables) != NULL ? 0 : -EAGAIN;
 }
 
@@ -154,5 +157,31 @@ void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 		weir_daemon_publish(daemon);
 	} else if (!uv_is_active((uv_handle_t *)&daemon->publish)) {
 		uv_timer_start(&daemon->publish, publish_due, (next - now) / 1000000 + 1, 0);
+	}
+}
+
+static void build_due(uv_timer_t *timer) {
+	(void)timer; // as publish_due
+}
+
+void weir_daemon_build(struct weir_daemon *daemon) {
+	uint64_t began = weir_daemon_now_ns(), now = began;
+	int r = 1;
+
+	if (daemon->segment == NULL || !weir_tables_is_stale(daemon->tables)) {
+		return;
+	}
+	if (began >= daemon->build_next_ns) {
+		while (r > 0 && now - began < BUILD_SLICE_NS) {
+			r = weir_tables_build(daemon->tables);
+			now = weir_daemon_now_ns();
+		}
+		daemon->build_next_ns = now + (r < 0 ? BUILD_AGAIN_NS : now - began);
+	}
+	if (r != 0 && !uv_is_active((uv_handle_t *)&daemon->build)) {
+		uv_timer_start(&daemon->build, build_due,
+			now < daemon->build_next_ns ? (daemon->build_next_ns - now) / 1000000 + 1
+						    : 1,
+			0);
 	}
 }

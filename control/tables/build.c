@@ -169,6 +169,22 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
+#define AT_ONCE_SLOTS 8192u // a table that is no larger takes half a millisecond at most
+
+bool weir_build_may_wait(
+	const struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
+	const struct weir_service_entry *service = &state->services[id];
+	struct weir_policy_table table;
+	uint64_t generation;
+
+	return tables->segment != NULL && tables->segment->abi >= WEIR_ABI_PASSES_OVER &&
+	       !service->divided && service->listed_chosen > 0 &&
+	       2 * (uint64_t)service->listed_chosen >= service->chosen &&
+	       2 * (uint64_t)service->listed_chosen >= service->listed &&
+	       weir_build_published(tables, id, 0, &table, &generation) &&
+	       generation == service->generation && table.slot_count > AT_ONCE_SLOTS;
+}
+
 // The published subsets, for weir_selection_build to take over what stays. NULL when there is
 // nothing to gain, or no memory to try.
 static struct weir_policy_table *published_subsets(
@@ -187,8 +203,8 @@ static struct weir_policy_table *published_subsets(
 	return published;
 }
 
-int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
-	uint16_t id, struct weir_blob **ret) {
+int weir_build_selection(struct weir_tables *tables, const struct weir_state *state, uint16_t id,
+	struct weir_blob **ret) {
 	const struct weir_service_entry *service = &state->services[id];
 	struct weir_selection_params params = {.service = id,
 		.slots = service->config->table_size,
@@ -215,6 +231,7 @@ int weir_build_selection(const struct weir_tables *tables, const struct weir_sta
 	published = published_subsets(tables, &params);
 	params.published = published;
 	r = weir_selection_build(tables->writer, &params, members, n, &selection);
+	tables->slots_written += r == 0 ? selection->first.slots : 0;
 	free(published);
 	free(members);
 	if (r == 0) {

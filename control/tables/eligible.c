@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <string.h>
+
 #include "panic.h"
 #include "state.h"
-
-// Groups of backends, each one a superset of the former.
-enum group {
-	GROUP_ELIGIBLE, // ready, healthy
-	// Ready, refusing, and was healthy before: its checks may be wrong. Or ejected.
-	GROUP_ANSWERS_MAYBE,
-	GROUP_LAST_RESORT, // all but maintenance: drained, lame ducks, never healthy so far
-	GROUP_NONE, // takes nothing
-};
 
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health) {
 	backend->health = (uint8_t)health;
@@ -81,46 +74,48 @@ uint32_t weir_backend_weight(
 	return weight < 1 ? 1 : weight > UINT32_MAX ? UINT32_MAX : (uint32_t)weight;
 }
 
-static enum group group_of(
+static enum weir_group group_of(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	if (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
 		weir_backend_effective_weight(state, backend) == 0) {
-		return GROUP_NONE;
+		return WEIR_GROUP_NONE;
 	}
 	if (backend->admin == WEIR_ADMIN_DRAIN || backend->health == WEIR_HEALTH_LAME_DUCK) {
-		return GROUP_LAST_RESORT;
+		return WEIR_GROUP_LAST_RESORT;
 	}
 	if (backend->health == WEIR_HEALTH_HEALTHY) {
-		return backend->ejected ? GROUP_ANSWERS_MAYBE : GROUP_ELIGIBLE;
+		return backend->ejected ? WEIR_GROUP_ANSWERS_MAYBE : WEIR_GROUP_ELIGIBLE;
 	}
-	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? GROUP_ANSWERS_MAYBE
-									  : GROUP_LAST_RESORT;
+	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? WEIR_GROUP_ANSWERS_MAYBE
+									  : WEIR_GROUP_LAST_RESORT;
 }
 
 // Packets to a backend whose next hop is unresolved are lost, whatever its health: it is left out
 // while another one of those that may be used is resolved.
 static void decide_usable(
-	struct weir_state *state, const struct weir_service_entry *service, enum group worst) {
-	bool any_resolved = false;
+	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
+	service->resolved = 0;
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
-		enum group group = group_of(state, backend);
+		enum weir_group group = group_of(state, backend);
 
-		if (group != GROUP_ELIGIBLE) {
+		if (group != WEIR_GROUP_ELIGIBLE) {
 			weir_slow_start_end(state, link - 1);
 		} else if (!backend->eligible && service->config != NULL &&
 			   service->config->slow_start.window_ms > 0) {
 			weir_slow_start_begin(state, backend);
 		}
-		backend->eligible = group == GROUP_ELIGIBLE;
+		backend->eligible = group == WEIR_GROUP_ELIGIBLE;
 		backend->usable = group <= worst;
-		any_resolved |= backend->usable && backend->hop.resolved;
+		backend->group = (uint8_t)group;
+		backend->resolved = backend->hop.resolved;
+		service->resolved += backend->usable && backend->resolved;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 
-		backend->usable &= backend->hop.resolved || !any_resolved;
+		backend->usable &= backend->resolved || service->resolved == 0;
 	}
 }
 
@@ -151,33 +146,63 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
+// Panic, and the worst group that it lets in, by the members of each group.
+static enum weir_group decide_panic(struct weir_service_entry *service) {
+	const uint32_t *count = service->in_group;
+	// What an operator or the backend itself has taken out is neither healthy nor failed; nor
+	// is what was never healthy: a reload that adds more backends than there are is no panic.
+	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_ANSWERS_MAYBE];
+
+	service->eligible = count[WEIR_GROUP_ELIGIBLE];
+	service->panic = service->config != NULL &&
+			 in_service + count[WEIR_GROUP_LAST_RESORT] > 0 &&
+			 weir_panic(service->eligible, in_service > 0 ? in_service : 1,
+				 service->config->panic_threshold_percent);
+	if (!service->panic) {
+		return WEIR_GROUP_ELIGIBLE;
+	}
+	return service->eligible > 0 ? WEIR_GROUP_ANSWERS_MAYBE : WEIR_GROUP_LAST_RESORT;
+}
+
+// A backend that is a candidate of the published selection takes flows by it as long as it is
+// chosen.
+static void set_in_selection(
+	struct weir_service_entry *service, struct weir_backend_entry *backend) {
+	bool in_selection = backend->listed && backend->chosen;
+
+	if (backend->in_selection != in_selection) {
+		backend->in_selection = in_selection;
+		service->parts += in_selection ? backend->parts : 0 - backend->parts;
+	}
+}
+
 int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	uint32_t count[GROUP_NONE + 1] = {0}, in_service;
-	enum group worst = GROUP_ELIGIBLE;
 	int r;
 
 	decide_auto_mean(state, service);
+	memset(service->in_group, 0, sizeof(service->in_group));
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		count[group_of(state, &state->backends[link - 1])]++;
+		service->in_group[group_of(state, &state->backends[link - 1])]++;
 	}
-	// What an operator or the backend itself has taken out is neither healthy nor failed; nor
-	// is what was never healthy: a reload that adds more backends than there are is no panic.
-	in_service = count[GROUP_ELIGIBLE] + count[GROUP_ANSWERS_MAYBE];
-	service->eligible = count[GROUP_ELIGIBLE];
-	service->panic = service->config != NULL && in_service + count[GROUP_LAST_RESORT] > 0 &&
-			 weir_panic(count[GROUP_ELIGIBLE], in_service > 0 ? in_service : 1,
-				 service->config->panic_threshold_percent);
-	if (service->panic) {
-		worst = count[GROUP_ELIGIBLE] > 0 ? GROUP_ANSWERS_MAYBE : GROUP_LAST_RESORT;
-	}
-	decide_usable(state, service, worst);
+	state->looked_at += service->members;
+	service->counted = false;
+	service->worst = (uint8_t)decide_panic(service);
+	decide_usable(state, service, (enum weir_group)service->worst);
 	r = weir_subsets_decide(state, service);
 	if (r < 0) {
 		return r;
 	}
+	service->chosen = 0;
+	service->listed_chosen = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		state->backends[link - 1].chosen = state->backends[link - 1].subsets != 0;
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		backend->chosen = backend->subsets != 0;
+		backend->moved = false;
+		service->chosen += backend->chosen;
+		service->listed_chosen += backend->listed && backend->chosen;
+		set_in_selection(service, backend);
 		set_flags(state, link - 1);
 	}
 	r = weir_slow_start_decide(state, service);
@@ -185,7 +210,83 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 		return r;
 	}
 	service->undecided = false;
+	service->moved = false;
+	service->counted = true;
 	return 0;
+}
+
+// --- one by one -----------------------------------------------------------------------------
+
+// Whether shares of others depend on who is eligible.
+static bool concerns_slow_start(const struct weir_service_entry *service, enum weir_group group) {
+	return service->slow_start ||
+	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
+}
+
+// In which of the subsets it is does not change those behind their members and spares. In panic the
+// number of eligible backends counts.
+static bool concerns_subsets(
+	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
+	return service->divided && (!backend->far || service->panic);
+}
+
+static void set_chosen(
+	struct weir_service_entry *service, struct weir_backend_entry *backend, bool chosen) {
+	if (service->divided || backend->chosen == chosen) {
+		return;
+	}
+	backend->subsets = chosen ? 1 : 0;
+	backend->chosen = chosen;
+	service->chosen += chosen ? 1 : UINT32_MAX;
+	service->listed_chosen += !backend->listed ? 0 : chosen ? 1 : UINT32_MAX;
+	set_in_selection(service, backend);
+}
+
+// Decide about one backend. False: others follow from it.
+static bool move(struct weir_state *state, uint16_t id) {
+	struct weir_backend_entry *backend = &state->backends[id];
+	struct weir_service_entry *service = &state->services[backend->service];
+	enum weir_group group = group_of(state, backend), worst;
+	uint32_t resolved = service->resolved;
+
+	if (!service->counted || service->config == NULL || backend->stage != WEIR_ID_LIVE ||
+		(group != (enum weir_group)backend->group && concerns_slow_start(service, group)) ||
+		concerns_subsets(service, backend)) {
+		return false;
+	}
+	service->in_group[backend->group]--;
+	service->in_group[group]++;
+	worst = decide_panic(service);
+	resolved -= backend->group <= service->worst && backend->resolved;
+	resolved += group <= worst && backend->hop.resolved;
+	if (worst != (enum weir_group)service->worst || (resolved > 0) != (service->resolved > 0)) {
+		return false;
+	}
+	service->resolved = resolved;
+	backend->group = (uint8_t)group;
+	backend->resolved = backend->hop.resolved;
+	backend->eligible = group == WEIR_GROUP_ELIGIBLE;
+	backend->usable = group <= worst && (backend->resolved || resolved == 0);
+	set_chosen(service, backend, backend->usable);
+	set_flags(state, id);
+	return true;
+}
+
+void weir_eligible_move(struct weir_state *state) {
+	for (uint32_t i = 0; i < state->touched_backend_count; i++) {
+		uint16_t id = state->touched_backends[i];
+		struct weir_backend_entry *backend = &state->backends[id];
+		struct weir_service_entry *service = &state->services[backend->service];
+
+		if (!backend->moved) {
+			continue;
+		}
+		backend->moved = false;
+		state->looked_at++;
+		if (service->undecided || !move(state, id)) {
+			service->undecided = true;
+		}
+	}
 }
 
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
@@ -194,15 +295,15 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 	uint32_t left = 0, in_service = 0;
 	bool others = false; // that flows can go to instead
 
-	if (service->config == NULL || group_of(state, backend) != GROUP_ELIGIBLE) {
+	if (service->config == NULL || group_of(state, backend) != WEIR_GROUP_ELIGIBLE) {
 		return false;
 	}
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		const struct weir_backend_entry *other = &state->backends[link - 1];
-		enum group group = group_of(state, other);
+		enum weir_group group = group_of(state, other);
 
-		in_service += group <= GROUP_ANSWERS_MAYBE;
-		if (other != backend && group == GROUP_ELIGIBLE) {
+		in_service += group <= WEIR_GROUP_ANSWERS_MAYBE;
+		if (other != backend && group == WEIR_GROUP_ELIGIBLE) {
 			left++;
 			others |= other->usable && (other->hop.resolved || !backend->hop.resolved);
 		}
@@ -212,6 +313,7 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 }
 
 int weir_eligible_decide_all(struct weir_state *state) {
+	weir_eligible_move(state);
 	for (uint32_t id = 0; state->undecided && id < state->service_ids; id++) {
 		int r = state->services[id].undecided ? weir_eligible_decide(state, (uint16_t)id)
 						      : 0;
@@ -224,24 +326,35 @@ int weir_eligible_decide_all(struct weir_state *state) {
 	return 0;
 }
 
+bool weir_eligible_differ(const struct weir_service_entry *service) {
+	return service->chosen != service->listed_chosen ||
+	       service->listed != service->listed_chosen;
+}
+
+bool weir_eligible_member(const struct weir_state *state, uint16_t id,
+	struct weir_selection_member *ret, bool *reported) {
+	const struct weir_backend_entry *backend = &state->backends[id];
+
+	if (!backend->chosen) {
+		return false;
+	}
+	ret->identity = backend->identity;
+	ret->id = id;
+	ret->weight = weir_backend_weight(state, backend);
+	ret->subsets = backend->subsets;
+	*reported |= backend->reported_weight > 0 &&
+		     weir_service_takes_reports(&state->services[backend->service]);
+	return true;
+}
+
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t id,
 	struct weir_selection_member *members, bool *ret_reported) {
-	bool takes_reports = weir_service_takes_reports(&state->services[id]);
 	uint32_t n = 0;
 
 	*ret_reported = false;
 	for (uint16_t link = state->services[id].first; link != 0;
 		link = state->backends[link - 1].next) {
-		const struct weir_backend_entry *backend = &state->backends[link - 1];
-
-		if (backend->chosen) {
-			members[n].identity = backend->identity;
-			members[n].id = link - 1;
-			members[n].weight = weir_backend_weight(state, backend);
-			members[n].subsets = backend->subsets;
-			*ret_reported |= takes_reports && backend->reported_weight > 0;
-			n++;
-		}
+		n += weir_eligible_member(state, link - 1, &members[n], ret_reported);
 	}
 	return n;
 }

@@ -128,6 +128,16 @@ void weir_state_mark_service(struct weir_state *state, uint16_t service) {
 	weir_state_touch_service(state, service);
 }
 
+void weir_state_move_backend(struct weir_state *state, uint16_t backend) {
+	struct weir_service_entry *service = &state->services[state->backends[backend].service];
+
+	state->backends[backend].moved = true;
+	service->moved = true;
+	state->undecided = true;
+	weir_state_touch_backend(state, backend);
+	weir_state_touch_service(state, state->backends[backend].service);
+}
+
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	state->backends[backend].dirty = true;
 	weir_state_touch_backend(state, backend);

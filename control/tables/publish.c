@@ -86,10 +86,13 @@ static void withdraw_selection(struct weir_tables *tables, struct weir_state *st
 	service->table_slots = 0;
 	service->parts = 0;
 	service->generation = 0;
+	service->listed = 0;
+	service->listed_chosen = 0;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 
 		backend->in_selection = false;
+		backend->listed = false;
 		backend->parts = 0;
 		if (backend->stage == WEIR_ID_LEAVING) {
 			backend->stage = WEIR_ID_UNCHOSEN;
@@ -241,21 +244,54 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
+// Decide what backends that have moved make of a service. Whether its selection is to be built now;
+// it may also be stale from then on. Returns 0, 1, -ENOMEM.
+static int decide_moved(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	bool slow_start = service->slow_start;
+
+	service->moved = false;
+	if (service->undecided) {
+		int r = weir_eligible_decide(state, id);
+
+		if (r < 0) {
+			return r;
+		}
+		if (service->divided || slow_start || service->slow_start) {
+			return 1; // weights or subsets may be others
+		}
+	}
+	if (!weir_eligible_differ(service)) {
+		service->stale = false;
+		return 0;
+	}
+	service->stale = weir_build_may_wait(tables, state, id);
+	state->stale |= service->stale;
+	return service->stale ? 0 : 1;
+}
+
 // How many blobs the marks can lead to at most; decides the members on the way. Returns -ENOMEM
 // when that is not possible.
-static int decide(struct weir_state *state) {
+static int decide(const struct weir_tables *tables, struct weir_state *state) {
 	uint16_t id;
 	int n = 1;
 
+	weir_eligible_move(state);
 	for (uint32_t i = 0; nth_service(state, i, &id); i++) {
-		if (state->services[id].dirty) {
-			int r = weir_eligible_decide(state, id);
+		struct weir_service_entry *service = &state->services[id];
+		int r = 0;
 
-			if (r < 0) {
-				return r;
-			}
-			n++;
+		if (service->dirty) {
+			r = weir_eligible_decide(state, id);
+		} else if (service->stage == WEIR_ID_LIVE &&
+			   (service->moved || service->undecided)) {
+			r = decide_moved(tables, state, id);
+			service->dirty = r > 0;
 		}
+		if (r < 0) {
+			return r;
+		}
+		n += service->dirty;
 	}
 	return n;
 }
@@ -352,14 +388,21 @@ static uint64_t count_candidates(
 	return sum;
 }
 
+// Slots are in no order: they are counted by candidate, in memory that stays in the cache.
 static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
-	for (uint32_t i = 0; i < table->slot_count; i++) {
+	uint32_t *counts = calloc(table->count + 1, sizeof(counts[0]));
+
+	for (uint32_t i = 0; counts != NULL && i < table->slot_count; i++) {
 		uint16_t at = table->slots[i];
 
-		if (at < table->count && table->candidates[at].id < state->backend_ids) {
-			state->backends[table->candidates[at].id].parts++;
+		counts[at < table->count ? at : table->count]++;
+	}
+	for (uint32_t i = 0; counts != NULL && i < table->count; i++) {
+		if (table->candidates[i].id < state->backend_ids) {
+			state->backends[table->candidates[i].id].parts += counts[i];
 		}
 	}
+	free(counts);
 }
 
 // Workers with subsets of their own get about as many flows each, whatever their candidates' parts
@@ -374,6 +417,37 @@ static void count_subset(struct weir_state *state, const struct weir_policy_tabl
 	count_candidates(state, table, sum > 0 ? PARTS_OF_A_WORKER / (double)sum : factor);
 }
 
+static void forget_parts(struct weir_state *state, struct weir_service_entry *service) {
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		state->backends[link - 1].listed = false;
+		state->backends[link - 1].parts = 0;
+	}
+	service->slots = 0;
+	service->table_slots = 0;
+}
+
+static void list_candidates(struct weir_state *state, const struct weir_policy_table *table) {
+	for (uint32_t i = 0; i < table->count; i++) {
+		if (table->candidates[i].id < state->backend_ids) {
+			state->backends[table->candidates[i].id].listed = true;
+		}
+	}
+}
+
+static void sum_up_parts(struct weir_state *state, struct weir_service_entry *service) {
+	service->parts = 0;
+	service->listed = 0;
+	service->listed_chosen = 0;
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		struct weir_backend_entry *backend = &state->backends[link - 1];
+
+		backend->in_selection = backend->listed && backend->chosen;
+		service->listed += backend->listed;
+		service->listed_chosen += backend->in_selection;
+		service->parts += backend->in_selection ? backend->parts : 0;
+	}
+}
+
 // Bring what the state says of a service's selection up to what is published.
 static void count_parts(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
@@ -386,17 +460,13 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 		return;
 	}
 	service->parts_old = false;
-	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		state->backends[link - 1].in_selection = state->backends[link - 1].chosen;
-		state->backends[link - 1].parts = 0;
-	}
 	service->generation = generation;
-	service->slots = 0;
-	service->table_slots = 0;
+	forget_parts(state, service);
 	for (uint32_t subset = 0; subset < subsets; subset++) {
 		if (!weir_build_published(tables, id, subset, &table, &generation)) {
 			continue;
 		}
+		list_candidates(state, &table);
 		if ((table.settings.needs & WEIR_NEEDS_SLOTS) != 0) {
 			service->slots += table.slot_count;
 			if (table.slot_count > 0) {
@@ -407,10 +477,13 @@ static void count_parts(const struct weir_tables *tables, struct weir_state *sta
 			count_subset(state, &table, subsets > 1, service->slow_start);
 		}
 	}
-	service->parts = 0;
-	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
-		service->parts += state->backends[link - 1].parts;
-	}
+	sum_up_parts(state, service);
+}
+
+void weir_publish_selection(struct weir_tables *tables, uint16_t id, struct weir_blob *blob) {
+	weir_writer_publish(tables->writer,
+		(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id}, blob);
+	count_parts(tables, tables->state, id);
 }
 
 static uint64_t parts_now(const struct weir_state *state, uint16_t service, struct walk *walk) {
@@ -422,6 +495,10 @@ static uint64_t parts_now(const struct weir_state *state, uint16_t service, stru
 		return parts;
 	}
 	return (uint64_t)((double)parts * PARTS_SCALE * part_of(&state->backends[id]));
+}
+
+static bool is_open(const struct weir_state *state, uint16_t id) {
+	return id >= state->backend_ids || state->backends[id].in_selection;
 }
 
 uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
@@ -447,6 +524,11 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 			ret[table.slots[i]].parts++;
 		}
 	}
+	for (uint32_t i = 0; i < count; i++) { // it has closed since
+		if (!is_open(tables->state, ret[i].backend)) {
+			ret[i].parts = 0;
+		}
+	}
 	return count;
 }
 
@@ -457,6 +539,7 @@ static void finish_service(struct weir_tables *tables, struct weir_state *state,
 	if (service->dirty) {
 		count_parts(tables, state, id);
 		service->dirty = false;
+		service->stale = false;
 	}
 	if (service->stage == WEIR_ID_LEAVING) {
 		service->stage = WEIR_ID_UNCHOSEN;
@@ -517,7 +600,7 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 		state->touched_backend_count == 0) {
 		return 0;
 	}
-	most = decide(state);
+	most = decide(tables, state);
 	if (most < 0) {
 		return most;
 	}

@@ -152,5 +152,14 @@ int weir_tables_service(
 }
 
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t id) {
-	return id < tables->state->backend_ids ? tables->state->backends[id].parts : 0;
+	const struct weir_state *state = tables->state;
+
+	return id < state->backend_ids && state->backends[id].in_selection
+		       ? state->backends[id].parts
+		       : 0;
+}
+
+struct weir_tables_work weir_tables_work(const struct weir_tables *tables) {
+	return (struct weir_tables_work){
+		.backends = tables->state->looked_at, .slots = tables->slots_written};
 }

@@ -31,6 +31,16 @@ enum weir_set_flag {
 	WEIR_SET_NEXT_HOP = 1u << 3,
 };
 
+// Groups of backends, each one with less right to new flows than the former.
+enum weir_group {
+	WEIR_GROUP_ELIGIBLE, // ready, healthy
+	// Ready, refusing, and was healthy before: its checks may be wrong. Or ejected.
+	WEIR_GROUP_ANSWERS_MAYBE,
+	WEIR_GROUP_LAST_RESORT, // all but maintenance: drained, lame ducks, never healthy so far
+	WEIR_GROUP_NONE, // takes nothing
+	WEIR_GROUPS,
+};
+
 // Lists link ids as id + 1, so that zeroed memory is an empty list.
 struct weir_service_entry {
 	char name[WEIR_NAME_BYTES];
@@ -44,11 +54,17 @@ struct weir_service_entry {
 	uint32_t eligible;
 	uint32_t slots; // that the published selection chooses by, 0 = it does not
 	uint32_t table_slots; // those of one subset
-	uint64_t parts; // of its backends, sum
+	uint64_t parts; // of its backends in the selection, sum
 	uint64_t generation; // of the selection whose parts were counted, 0 = none
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
 	uint32_t auto_mean; // of the known automatic weights, as last decided; 0 = none is known
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
+	// As last decided, and kept up to date while backends move one by one (`counted`).
+	uint32_t in_group[WEIR_GROUPS]; // members of each group
+	uint32_t resolved; // members that group and panic let in and whose next hop is known
+	uint32_t chosen; // members
+	uint32_t listed; // candidates of the published selection
+	uint32_t listed_chosen; // both
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
 	uint8_t stage; // enum weir_id_stage
@@ -64,6 +80,11 @@ struct weir_service_entry {
 	bool parts_old; // its parts are to be counted again, though its selection is the same
 	bool dirty; // its selection may have changed
 	bool undecided; // who is to be in it may have changed
+	bool moved; // some of its backends have
+	bool counted;
+	bool divided; // into subsets
+	bool stale; // its selection is to be built again, in steps
+	uint8_t worst; // enum weir_group: that panic lets in
 	bool touched; // in the list of those with something to publish
 };
 
@@ -82,7 +103,7 @@ struct weir_backend_entry {
 	uint32_t
 		own_weight; // that it says in place of the configured one; WEIR_WEIGHT_UNSET = none
 	uint32_t max_active_flows; // of its own, of each worker; 0 = none
-	uint64_t parts; // of its service's, in the published selection
+	uint64_t parts; // of its service's, in the published selection, if it is open
 	uint64_t slow_start_ms; // when its slow start began; 0 = it is in none
 	uint64_t subsets; // bit i: is to be in subset number i; 0 = in none
 	uint32_t rank; // in the canonical order of its service; only with subsetting
@@ -109,7 +130,11 @@ struct weir_backend_entry {
 	bool eligible; // ready, healthy, not ejected, weight above 0
 	bool chosen; // is to be in the selection: usable, and in a subset
 	bool far; // not about to be used
-	bool in_selection; // is in the published one
+	bool listed; // is a candidate of the published selection
+	bool in_selection; // is one, and chosen still
+	bool moved; // its group, its next hop or its drain may have changed
+	bool resolved; // its next hop was, as last decided
+	uint8_t group; // enum weir_group, as last decided
 	bool dirty; // its row may have changed
 	bool touched; // in the list of those with something to publish
 };
@@ -137,12 +162,15 @@ struct weir_state { // to be freed and cloned as a whole
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
 	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = there was none
+	uint64_t looked_at; // backends, in decisions
 	uint64_t updates; // of the segment's update log, before the last publication
 	uint32_t serial; // of the configuration
 	uint32_t waiting; // services and backends of the configuration that have no id yet
 	bool all_dirty; // everything may differ from what is published, not only what was touched
 	bool undecided; // some service is
 	bool services_dirty; // the service table may have changed
+	bool stale; // some service may be
+	bool far_changed; // weir_backend_entry.far of some backend may have
 };
 
 int weir_state_create(struct weir_state **ret);
@@ -153,6 +181,8 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
 void weir_state_mark_all(struct weir_state *state);
 void weir_state_mark_service(struct weir_state *state, uint16_t service); // its selection
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // its row
+// Its right to new flows: costs that backend, unless others follow from it (weir_eligible_move).
+void weir_state_move_backend(struct weir_state *state, uint16_t backend);
 // Only what is remembered of it for the next control process.
 void weir_state_touch_service(struct weir_state *state, uint16_t service);
 void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
@@ -215,12 +245,21 @@ uint32_t weir_backend_weight(
 // what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
 // 0 or -ENOMEM (what was decided before stays).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
+// Decide about the backends that have moved, one by one. Where panic, subsets or slow start make
+// others follow, the service is left undecided.
+void weir_eligible_move(struct weir_state *state);
 // Whether flows would go to another backend if this one were ejected, and no panic would follow, as
 // last decided.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
 // weir_eligible_decide for all services where it may have changed, whether or not they can be
 // published. Returns 0 or -ENOMEM (some may be decided).
 int weir_eligible_decide_all(struct weir_state *state);
+// Whether the published selection names others than the chosen ones.
+bool weir_eligible_differ(const struct weir_service_entry *service);
+// A decided one, ready for weir_selection_build; false: it is not chosen. *reported is set when its
+// weight was reported.
+bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
+	struct weir_selection_member *ret, bool *reported);
 // The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
 // members has room for service->backends.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
@@ -266,11 +305,16 @@ void weir_state_retain(struct weir_state *state, const struct weir_state *from);
 // that the segment did not know, else only what was set explicitly.
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
 
+struct weir_rebuild;
+
 struct weir_tables {
 	struct weir_segment *segment; // NULL while unbound
 	struct weir_writer *writer;
 	struct weir_state *state;
 	const struct weir_config *config;
+	struct weir_rebuild *rebuild; // the one under way; NULL = none
+	uint16_t rebuild_next; // service to begin the search for the next one with
+	uint64_t slots_written; // of selections, by their builders
 	uint64_t epoch; // of the segment last bound
 	uint32_t leaving; // services and backends that left after the last apply
 	uint64_t refusals[WEIR_WORKERS_MAX]; // of tables, by worker, that were told
@@ -297,8 +341,12 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 // Build a blob from the state. Return 0 and a blob that the caller owns, or NULL when what is
 // published says the same; -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services claim the same port),
 // -EINVAL (more backends than slots).
-int weir_build_selection(const struct weir_tables *tables, const struct weir_state *state,
+int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
+// Whether the service's selection may be built later, in steps: workers pass over candidates that
+// are closed, most of those of the published one are open, and most of the chosen are among them.
+bool weir_build_may_wait(
+	const struct weir_tables *tables, const struct weir_state *state, uint16_t service);
 // How many subsets are published for a service; 0 = nothing, or nothing sound.
 uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service);
 // What is published for a service and the workers of a subset, checked. Returns false when there is
@@ -315,3 +363,10 @@ void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
 // Publish what is marked in a state, all or nothing. Returns how much was published, or the
 // negative errno of build.c: then nothing was published and the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
+// Publish a selection that was built in steps, and bring the state up to it.
+void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);
+
+// --- rebuild.c ---
+
+// Give up what is being built.
+void weir_rebuild_cancel(struct weir_tables *tables);

@@ -190,6 +190,8 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 		return r;
 	}
 	service->subsets = subsets;
+	state->far_changed |= !off || service->divided;
+	service->divided = !off;
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		struct weir_backend_entry *backend = &state->backends[link - 1];
 
@@ -244,6 +246,13 @@ int weir_tables_subset(
 
 bool weir_tables_backend_is_far(const struct weir_tables *tables, uint16_t id) {
 	return id < tables->state->backend_ids && tables->state->backends[id].far;
+}
+
+bool weir_tables_far_changed(struct weir_tables *tables) {
+	bool changed = tables->state->far_changed;
+
+	tables->state->far_changed = false;
+	return changed;
 }
 
 // The n-th backend that came in stands for the n-th that is away, both in order of preference (U3).

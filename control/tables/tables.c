@@ -86,6 +86,7 @@ void weir_tables_free(struct weir_tables *tables) {
 	if (tables == NULL) {
 		return;
 	}
+	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
 	weir_state_free(tables->state);
 	free(tables);
@@ -238,6 +239,7 @@ int weir_tables_apply(
 		state->backend_limit = config->segment.max_backends;
 		state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
 	}
+	weir_rebuild_cancel(tables);
 	weir_publish_advance(tables, state);
 	r = weir_state_apply(state, config, wait, why, why_bytes);
 	if (r < 0) {
@@ -322,6 +324,7 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 }
 
 static void unbind(struct weir_tables *tables) {
+	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
 	tables->writer = NULL;
 	tables->segment = NULL;
@@ -387,7 +390,7 @@ static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_st
 	}
 	if (backend->admin != admin ||
 		(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED)) {
-		weir_state_mark_service(tables->state, backend->service);
+		weir_state_move_backend(tables->state, id);
 	}
 	if (backend->admin != admin || backend->drain != phase) {
 		backend->admin = (uint8_t)admin;
@@ -417,8 +420,7 @@ int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_he
 	backend->set |= WEIR_SET_HEALTH;
 	if (backend->health != health) {
 		weir_backend_set_health(backend, health);
-		weir_state_touch_backend(tables->state, id);
-		weir_state_mark_service(tables->state, backend->service);
+		weir_state_move_backend(tables->state, id);
 	}
 	return 0;
 }
@@ -459,7 +461,7 @@ int weir_tables_set_next_hop(
 		return 0;
 	}
 	if (backend->hop.resolved != hop->resolved && backend->stage == WEIR_ID_LIVE) {
-		weir_state_mark_service(state, backend->service);
+		weir_state_move_backend(state, id);
 	}
 	backend->hop = *hop;
 	weir_state_mark_backend(state, id);
@@ -474,7 +476,7 @@ int weir_tables_set_ejected(struct weir_tables *tables, uint16_t id, bool ejecte
 	}
 	if (backend->ejected != ejected) {
 		backend->ejected = ejected;
-		weir_state_mark_service(tables->state, backend->service);
+		weir_state_move_backend(tables->state, id);
 	}
 	return 0;
 }

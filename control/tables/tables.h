@@ -147,6 +147,23 @@ bool weir_tables_wait(struct weir_tables *tables);
 // apply: marks are kept), or -ENOSPC, -EBUSY, -ENOMEM (nothing changed; marks are kept).
 int weir_tables_publish(struct weir_tables *tables);
 
+// Selections that are left to be built after backends came or went: a change of a backend of a
+// large service closes or opens its row, and its selection follows in steps. One step, of less than
+// a millisecond. Returns 1 while there is more to do, 0 when all selections name the chosen
+// backends, or -ENOSPC, -EBUSY, -ENOMEM: try again later.
+int weir_tables_build(struct weir_tables *tables);
+bool weir_tables_is_stale(const struct weir_tables *tables); // whether there may be more to do
+
+// What decisions and builders have done since the tables were opened.
+struct weir_tables_work {
+	uint64_t backends; // looked at
+	uint64_t slots; // written
+};
+struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
+
+// Whether weir_tables_backend_is_far may say something else than before the last call.
+bool weir_tables_far_changed(struct weir_tables *tables);
+
 // A table that a worker has refused.
 struct weir_tables_refusal {
 	uint32_t worker;

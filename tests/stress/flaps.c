@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flaps: backends of many services become healthy and refusing at random, as many times a second as
-// control can publish, or as asked, while workers follow. What is published and the memory that it
-// takes must stay the same in size: the heap at the end is no larger than after the first second.
-// Prints what one change costs, from the call to the last store.
+// control can publish, or as asked, while workers follow and choose backends for new flows. What is
+// published and the memory that it takes must stay the same in size: the heap at the end is no
+// larger than after the first second. No worker chooses a backend whose row it knows to be closed,
+// though the selection is built later, in steps; in the end it names those that are open.
+// Prints what one change costs, from the call to the last store, and a step of building.
 //
 // usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS]]]]]]
 // Exit 0: the memory is flat, and all workers followed to the end.
@@ -30,9 +32,13 @@ struct options {
 
 struct worker {
 	struct weir_segment *segment;
-	uint32_t index;
+	uint32_t index, services, backends;
 	bool stop;
-	uint64_t turns, rows;
+	uint64_t turns, rows, flows, wrong;
+	struct weir_backend_row *row; // [backends] heads of those that it has adopted
+	struct weir_policy_worker policy;
+	struct weir_policy_client *clients; // [services]
+	uint64_t *generation; // [services] of the selection that the client has adopted
 	pthread_t thread;
 };
 
@@ -52,16 +58,78 @@ static uint64_t next_random(uint64_t *state) {
 
 static bool adopt_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
 	struct worker *self = context;
+	struct weir_policy_client *client;
 
-	(void)backend;
-	(void)row;
+	if (row->service >= self->services) {
+		return false;
+	}
 	self->rows++;
+	self->row[backend] = *row;
+	client = &self->clients[row->service];
+	if ((row->flags & WEIR_BACKEND_CLOSED) != 0) {
+		weir_policy_close(&self->policy, client, backend);
+	} else {
+		weir_policy_set_limit(&self->policy, client, backend, UINT32_MAX);
+	}
 	return true;
+}
+
+// A new flow of some service.
+static void choose(struct worker *self, const struct weir_reader *reader, uint64_t *random) {
+	uint16_t service = (uint16_t)(next_random(random) % self->services);
+	const struct weir_selection_view *view = weir_reader_selection(reader, service);
+	struct weir_policy_client *client = &self->clients[service];
+	struct weir_chosen chosen;
+
+	if (view->table.count == 0) {
+		return;
+	}
+	if (self->generation[service] != view->generation) {
+		weir_policy_adopt(&self->policy, client, &view->table, self->turns);
+		self->generation[service] = view->generation;
+	}
+	chosen = weir_policy_choose(&self->policy, client, &view->table,
+		next_random(random) << 31 | next_random(random), self->turns);
+	self->flows++;
+	if (chosen.how == WEIR_CHOSEN_NOBODY ||
+		(self->row[chosen.id].flags & WEIR_BACKEND_CLOSED) != 0 ||
+		self->row[chosen.id].service != service) {
+		self->wrong++;
+	}
+}
+
+static bool prepare_worker(struct worker *self, const struct options *options) {
+	self->services = options->services;
+	self->backends = options->backends;
+	self->row = calloc(options->backends, sizeof(self->row[0]));
+	self->clients = aligned_alloc(64, options->services * sizeof(self->clients[0]));
+	self->generation = calloc(options->services, sizeof(self->generation[0]));
+	self->policy = (struct weir_policy_worker){
+		.backends = aligned_alloc(64, options->backends * sizeof(self->policy.backends[0])),
+		.cost_ns = self->segment->costs,
+		.backend_count = options->backends,
+		.rank = self->index,
+		.ranks = options->workers};
+	if (self->row == NULL || self->clients == NULL || self->generation == NULL ||
+		self->policy.backends == NULL) {
+		return false;
+	}
+	memset(self->clients, 0, options->services * sizeof(self->clients[0]));
+	memset(self->policy.backends, 0, options->backends * sizeof(self->policy.backends[0]));
+	return true;
+}
+
+static void free_worker(struct worker *self) {
+	free(self->row);
+	free(self->clients);
+	free(self->generation);
+	free(self->policy.backends);
 }
 
 static void *work(void *context) {
 	const struct timespec pause = {.tv_nsec = 1000};
 	struct worker *self = context;
+	uint64_t random = self->index + 1;
 	struct weir_reader reader;
 
 	if (weir_reader_init(&reader, self->segment, self->index, adopt_row, self) < 0) {
@@ -70,6 +138,7 @@ static void *work(void *context) {
 	weir_reader_online(&reader);
 	while (!__atomic_load_n(&self->stop, __ATOMIC_RELAXED)) {
 		weir_reader_update(&reader);
+		choose(self, &reader, &random);
 		weir_reader_quiescent(&reader);
 		self->turns++;
 		if (self->index > 0) {
@@ -134,6 +203,7 @@ static struct weir_config *configure(const struct options *options) {
 struct result {
 	uint32_t *us10; // of each change, tenths of a microsecond
 	uint64_t changes, failed;
+	uint64_t flap_ns, build_ns, step_most_ns, steps;
 	uint64_t used_first, used_most, used_last, backed_first, backed_last;
 };
 
@@ -162,11 +232,25 @@ static void flap(struct weir_tables *tables, const struct options *options,
 	start = now_ns();
 	weir_tables_set_health(tables, id, health);
 	result->failed += weir_tables_publish(tables) < 0;
-	took = (now_ns() - start) / 100;
+	took = now_ns() - start;
+	result->flap_ns += took;
+	took /= 100;
 	if (result->changes < SAMPLES_MAX) {
 		result->us10[result->changes] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
 	}
 	result->changes++;
+}
+
+// One step of the selections that follow.
+static void build(struct weir_tables *tables, struct result *result) {
+	uint64_t start = now_ns(), took;
+	int r = weir_tables_build(tables);
+
+	took = now_ns() - start;
+	result->build_ns += took;
+	result->step_most_ns = took > result->step_most_ns ? took : result->step_most_ns;
+	result->steps++;
+	result->failed += r < 0;
 }
 
 static void run(struct weir_tables *tables, const struct options *options, struct result *result) {
@@ -183,6 +267,12 @@ static void run(struct weir_tables *tables, const struct options *options, struc
 		struct weir_writer_usage usage;
 		uint64_t now = now_ns();
 
+		// As control does: at most half of the time.
+		if (weir_tables_is_stale(tables) &&
+			(options->rate > 0 || result->build_ns < result->flap_ns) &&
+			2 * result->build_ns < now - begin) {
+			build(tables, result);
+		}
 		if (options->rate > 0 && now < due) {
 			const struct timespec pause = {.tv_nsec = 20000};
 
@@ -212,6 +302,9 @@ static void run(struct weir_tables *tables, const struct options *options, struc
 		}
 	}
 	free(refusing.id);
+	for (int r = 1; r > 0;) {
+		r = weir_tables_build(tables);
+	}
 }
 
 static int compare(const void *left, const void *right) {
@@ -239,6 +332,11 @@ static bool report(const struct options *options, struct result *result) {
 	printf("a change: median %.1f us, 99th percentile %.1f us, longest %.1f us\n",
 		result->us10[n / 2] / 10.0, result->us10[n * 99 / 100] / 10.0,
 		result->us10[n - 1] / 10.0);
+	printf("building: %" PRIu64 " steps, %.1f us each, longest %.1f us; %.1f %% of the time\n",
+		result->steps,
+		(double)result->build_ns / 1e3 / (double)(result->steps > 0 ? result->steps : 1),
+		(double)result->step_most_ns / 1e3,
+		(double)result->build_ns / 1e7 / options->seconds);
 	printf("memory: %.1f MB in use after a second, at most %.1f MB; taken %.1f MB, at the end "
 	       "%.1f "
 	       "MB: %s\n",
@@ -319,6 +417,9 @@ int main(int argc, char **argv) {
 	for (uint32_t i = 0; i <= options.workers; i++) {
 		worker[i].segment = segment;
 		worker[i].index = i;
+		if (i < options.workers && !prepare_worker(&worker[i], &options)) {
+			return 1;
+		}
 		if (pthread_create(&worker[i].thread, NULL, i < options.workers ? work : follow,
 			    &worker[i]) != 0) {
 			return 1;
@@ -334,7 +435,18 @@ int main(int argc, char **argv) {
 	for (uint32_t i = 0; i <= options.workers; i++) {
 		__atomic_store_n(&worker[i].stop, true, __ATOMIC_RELAXED);
 		pthread_join(worker[i].thread, NULL);
-		ok = ok && (i == options.workers || worker[i].rows >= options.backends);
+		if (i == options.workers) {
+			break;
+		}
+		printf("worker %u: %" PRIu64 " rows adopted, %" PRIu64 " flows, %" PRIu64
+		       " of them to a backend that is closed or none\n",
+			i, worker[i].rows, worker[i].flows, worker[i].wrong);
+		ok = ok && worker[i].rows >= options.backends && worker[i].wrong == 0;
+		free_worker(&worker[i]);
+	}
+	if (weir_tables_is_stale(tables)) {
+		fprintf(stderr, "a selection is not built\n");
+		ok = false;
 	}
 	ok = report(&options, &result) && ok;
 	weir_tables_free(tables);

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Selections that are built in steps after backends came or went: what a change costs, what workers
+// see meanwhile, and that in the end the table is the one of an instance that knew it all at once.
+#include "tables_lab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MANY 3000u
+#define SLOTS 65537u
+
+static void open_many(struct lab *lab, struct weir_config **ret_config, uint8_t policy) {
+	struct lab_room room = {.max_services = 4, .max_backends = 4096, .heap_bytes = 256u << 20};
+	struct weir_config *config = lab_config(1, MANY);
+
+	config->services[0].table_size = SLOTS;
+	config->services[0].policy.name = policy;
+	for (uint32_t i = 0; i < MANY; i++) { // rounds
+		config->services[0].backends[i].weight = 100 + i % 3;
+	}
+	lab_open(lab, &room);
+	lab_apply(lab, config);
+	lab_resolve(lab);
+	lab_quiescent(lab);
+	assert_false(weir_tables_is_stale(lab->tables));
+	*ret_config = config;
+}
+
+static void close_many(struct lab *lab, struct weir_config *config) {
+	lab_close(lab);
+	lab_config_free(config);
+}
+
+static void set_health(struct lab *lab, uint16_t id, enum weir_health_state health) {
+	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
+}
+
+static void build_all(struct lab *lab) {
+	int r;
+
+	do {
+		r = weir_tables_build(lab->tables);
+		assert_true(r >= 0);
+	} while (r > 0);
+	lab_quiescent(lab);
+}
+
+// The arrays that are chosen from are the same, byte by byte.
+static void assert_same_table(struct lab *a, struct lab *b) {
+	const struct weir_policy_table *x = &lab_selection(a, 0)->table;
+	const struct weir_policy_table *y = &lab_selection(b, 0)->table;
+
+	assert_int_equal(x->count, y->count);
+	assert_int_equal(x->slot_count, y->slot_count);
+	assert_int_equal(x->round_count, y->round_count);
+	assert_memory_equal(x->candidates, y->candidates, x->count * sizeof(x->candidates[0]));
+	assert_memory_equal(x->slots, y->slots, x->slot_count * sizeof(x->slots[0]));
+	assert_memory_equal(x->rounds, y->rounds, x->round_count * sizeof(x->rounds[0]));
+}
+
+static bool is_closed(struct lab *lab, uint16_t id) {
+	return (lab_row(lab, id).flags & WEIR_BACKEND_CLOSED) != 0;
+}
+
+TEST(change_of_a_backend_costs_that_backend) {
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_config *config;
+		struct lab lab;
+
+		open_many(&lab, &config, (uint8_t)policy);
+		for (uint16_t id = 0; id < 200; id++) {
+			struct weir_tables_work before = weir_tables_work(lab.tables), after;
+			uint64_t generation = lab_selection(&lab, 0)->generation;
+			uint64_t publications = lab.control->notes->publications;
+
+			set_health(&lab, id / 2,
+				id % 2 == 0 ? WEIR_HEALTH_REFUSING : WEIR_HEALTH_HEALTHY);
+			assert_true(weir_tables_publish(lab.tables) > 0);
+			after = weir_tables_work(lab.tables);
+			assert_int_equal(after.backends - before.backends, 1);
+			assert_int_equal(after.slots, before.slots);
+			assert_int_equal(
+				lab.control->notes->publications - publications, 1); // its row
+			assert_int_equal(lab_selection(&lab, 0)->generation, generation);
+			assert_int_equal(is_closed(&lab, id / 2), id % 2 == 0);
+			assert_int_equal(lab_state(&lab, id / 2).in_selection, id % 2 != 0);
+		}
+		// All are back: there is nothing to build.
+		build_all(&lab);
+		assert_false(weir_tables_is_stale(lab.tables));
+		close_many(&lab, config);
+	}
+}
+
+TEST(steps_are_small) {
+	struct weir_config *config;
+	uint32_t steps = 0;
+	struct lab lab;
+	int r;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	do {
+		struct weir_tables_work before = weir_tables_work(lab.tables), after;
+
+		r = weir_tables_build(lab.tables);
+		after = weir_tables_work(lab.tables);
+		assert_true(after.backends - before.backends <= 8192);
+		assert_true(after.slots - before.slots <= SLOTS);
+		steps++;
+	} while (r > 0);
+	assert_int_equal(r, 0);
+	assert_in_range(steps, SLOTS / 4096, SLOTS / 4096 + 12);
+	close_many(&lab, config);
+}
+
+TEST(table_is_the_one_that_is_built_at_once) {
+	uint64_t random = 1;
+
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct weir_config *config, *other_config;
+		struct lab lab, other;
+
+		open_many(&lab, &config, (uint8_t)policy);
+		open_many(&other, &other_config, (uint8_t)policy);
+		for (uint32_t i = 0; i < 500; i++) {
+			uint16_t id =
+				(uint16_t)((random = random * 6364136223846793005ull + 1) >> 33) %
+				300;
+			enum weir_health_state health =
+				random >> 62 != 0 ? WEIR_HEALTH_REFUSING : WEIR_HEALTH_HEALTHY;
+
+			set_health(&lab, id, health);
+			set_health(&other, id, health);
+			weir_tables_publish(lab.tables);
+			if (i % 7 == 0) { // in the middle of a table that is built
+				assert_true(weir_tables_build(lab.tables) >= 0);
+			}
+		}
+		build_all(&lab);
+		// A new configuration is published as a whole, at once.
+		lab_apply(&other, other_config);
+		lab_quiescent(&other);
+		assert_true(lab_selection(&lab, 0)->table.count < MANY);
+		assert_same_table(&lab, &other);
+		assert_int_equal(weir_tables_backend_parts(lab.tables, 299),
+			weir_tables_backend_parts(other.tables, 299));
+		close_many(&lab, config);
+		close_many(&other, other_config);
+	}
+}
+
+// S3: a control process that ends between the row and the selection leaves what the next one
+// builds.
+TEST(s3_next_control_process_builds_what_was_left) {
+	struct weir_config *config;
+	struct lab lab;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	weir_tables_build(lab.tables);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY);
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	lab_quiescent(&lab);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY - 1);
+	assert_int_equal(lab_slots(&lab, 0, 7), 0);
+	assert_false(weir_tables_is_stale(lab.tables));
+	close_many(&lab, config);
+}
+
+// Never empty by accident: panic is decided with each change, and a table most of whose candidates
+// are closed is replaced at once.
+TEST(panic_and_mass_failures_do_not_wait) {
+	struct weir_config *config;
+	struct lab lab;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	config->services[0].panic_threshold_percent = 10;
+	for (uint16_t id = 0; id < MANY; id++) {
+		const struct weir_policy_table *table;
+		uint32_t open = 0;
+
+		set_health(&lab, id, WEIR_HEALTH_REFUSING);
+		if (id % 50 != 0) {
+			continue;
+		}
+		weir_tables_publish(lab.tables);
+		table = &lab_selection(&lab, 0)->table;
+		for (uint32_t i = 0; i < table->count; i++) {
+			open += !is_closed(&lab, table->candidates[i].id);
+		}
+		assert_true(2 * open >= table->count);
+		assert_true(open > 0);
+		lab_quiescent(&lab);
+	}
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY); // all of them, in panic
+	assert_false(is_closed(&lab, 5));
+	close_many(&lab, config);
+}
+
+// An older dataplane does not pass over what is closed.
+TEST(former_dataplane_gets_the_selection_at_once) {
+	struct weir_config *config;
+	struct lab lab;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	lab.control->abi = WEIR_ABI_PASSES_OVER - 1;
+	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_slots(&lab, 0, 7), 0);
+	assert_false(weir_tables_is_stale(lab.tables));
+	close_many(&lab, config);
+}
+
+// A new configuration, another weight, or a backend that is removed in the middle of a build.
+TEST(other_changes_replace_what_is_under_way) {
+	struct weir_config *config, *fewer;
+	uint64_t generation;
+	struct lab lab;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	weir_tables_build(lab.tables);
+	weir_tables_build(lab.tables);
+	assert_int_equal(weir_tables_set_weight(lab.tables, 9, 250), 0);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY - 1);
+	generation = lab_selection(&lab, 0)->generation;
+	build_all(&lab);
+	assert_int_equal(lab_selection(&lab, 0)->generation, generation);
+	set_health(&lab, 8, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	weir_tables_build(lab.tables);
+	weir_tables_build(lab.tables);
+	fewer = lab_config_copy(config);
+	lab_remove_backend(fewer, 0, 11);
+	lab_apply(&lab, fewer);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY - 3);
+	build_all(&lab);
+	lab_settle(&lab);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY - 3);
+	lab_close(&lab);
+	lab_config_free(fewer);
+	lab_config_free(config);
+}
