@@ -282,6 +282,6 @@ uint64_t weir_agent_random_number(void);
 
 // Convert an answer to a report. Times are those of the requests since `before`, the last accepted
 // answer of that backend; none if it is NULL, of another process of the agent or not older, or if
-// there was no request.
-void weir_agent_answer_report(const struct weir_agent_answer *answer,
+// there was no request. Returns the fields that were left out because their values are impossible.
+uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

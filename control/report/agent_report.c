@@ -10,39 +10,44 @@ struct sum { // sums of times since the agent's start
 	uint64_t count;
 };
 
-// The increase between two answers, as a mean and its number of requests.
-static void report_times(const struct sum *now, const struct sum *before,
+// The increase between two answers, as a mean and its number of requests. Returns the mean's field
+// if they are impossible.
+static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
 
 	if (now->count <= before->count || now->us < before->us) {
-		return;
+		return 0;
 	}
 	// Both or none: a mean without its count would count as one request.
-	if ((double)requests <= weir_report_field_largest(count) &&
-		weir_report_set(
+	if ((double)requests > weir_report_field_largest(count) ||
+		!weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {
-		weir_report_set(report, count, (double)requests);
+		return 1u << mean;
 	}
+	weir_report_set(report, count, (double)requests);
+	return 0;
 }
 
-static void report_new_times(const struct weir_agent_answer *answer,
+static uint32_t report_new_times(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *report) {
-	uint32_t both = answer->given & before->given;
+	uint32_t both = answer->given & before->given, dropped = 0;
 
 	if ((both & WEIR_REPORT(SERVICE_TIME)) != 0) {
-		report_times(&(struct sum){answer->service_sum_us, answer->service_count},
+		dropped |= report_times(
+			&(struct sum){answer->service_sum_us, answer->service_count},
 			&(struct sum){before->service_sum_us, before->service_count}, report,
 			WEIR_REPORT_BIT_SERVICE_TIME, WEIR_REPORT_BIT_SERVICE_COUNT);
 	}
 	if ((both & WEIR_REPORT(BUSY_TIME)) != 0) {
-		report_times(&(struct sum){answer->busy_sum_us, answer->busy_count},
+		dropped |= report_times(&(struct sum){answer->busy_sum_us, answer->busy_count},
 			&(struct sum){before->busy_sum_us, before->busy_count}, report,
 			WEIR_REPORT_BIT_BUSY_TIME, WEIR_REPORT_BIT_BUSY_COUNT);
 	}
+	return dropped;
 }
 
-void weir_agent_answer_report(const struct weir_agent_answer *answer,
+uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret) {
 	const struct {
 		enum weir_report_field field;
@@ -59,17 +64,20 @@ void weir_agent_answer_report(const struct weir_agent_answer *answer,
 		{WEIR_REPORT_BIT_CPU_MHZ, answer->cpu_mhz},
 		{WEIR_REPORT_BIT_MAX_ACTIVE, answer->max_active_flows},
 	};
+	uint32_t dropped = 0;
 
 	memset(ret, 0, sizeof(*ret));
 	ret->word = answer->word;
 	weir_report_set_why(ret, answer->why, sizeof(answer->why));
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		if ((answer->given >> values[i].field & 1) != 0) {
-			weir_report_set(ret, values[i].field, values[i].value);
+		if ((answer->given >> values[i].field & 1) != 0 &&
+			!weir_report_set(ret, values[i].field, values[i].value)) {
+			dropped |= 1u << values[i].field;
 		}
 	}
 	if (before != NULL && before->agent == answer->agent &&
 		before->clock_ms < answer->clock_ms) {
-		report_new_times(answer, before, ret);
+		dropped |= report_new_times(answer, before, ret);
 	}
+	return dropped;
 }

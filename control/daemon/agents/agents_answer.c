@@ -74,8 +74,8 @@ static void report(struct agent *agent, const struct weir_agent_answer *answer) 
 	struct weir_agents *agents = agent->agents;
 	struct weir_report report;
 
-	weir_agent_answer_report(answer, agent->has_last ? &agent->last : NULL, &report);
-	agents->counts.dropped_fields += (uint64_t)__builtin_popcount(weir_report_check(&report));
+	agents->counts.dropped_fields += (uint64_t)__builtin_popcount(
+		weir_agent_answer_report(answer, agent->has_last ? &agent->last : NULL, &report));
 	agent->last = *answer;
 	agent->has_last = true;
 	agent->heard_ns = uv_hrtime();

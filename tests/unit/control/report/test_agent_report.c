@@ -48,7 +48,7 @@ TEST(every_value_in_its_unit) {
 	answer.max_active_flows = UINT32_MAX;
 	answer.word = WEIR_HEALTH_WORD_STARTING;
 	strcpy(answer.why, "caches are cold");
-	weir_agent_answer_report(&answer, &before, &report);
+	assert_int_equal(weir_agent_answer_report(&answer, &before, &report), 0);
 	assert_int_equal(report.given, WEIR_AGENT_GIVEN);
 	assert_true(report.service_time_ms == 7.5);
 	assert_true(report.service_count == 4);
@@ -123,7 +123,9 @@ TEST(absurd_numbers_are_left_out) {
 	answer.service_sum_us = UINT64_MAX;
 	last.service_sum_us = 0;
 	answer.busy_count = UINT64_MAX;
-	weir_agent_answer_report(&answer, &last, &report);
+	assert_int_equal(weir_agent_answer_report(&answer, &last, &report),
+		WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE) |
+			WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(BUSY_TIME));
 	assert_int_equal(report.given,
 		WEIR_AGENT_GIVEN &
 			~(WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) | WEIR_REPORT(ACTIVE) |

@@ -537,6 +537,18 @@ TEST(sums_become_means) {
 	assert_int_equal(lab->report.given, 0);
 }
 
+TEST(impossible_values_are_counted) {
+	struct lab *lab = *state;
+
+	lab->answer.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(UTILIZATION);
+	lab->answer.active = UINT32_MAX;
+	lab->answer.utilization_ppm = 500000;
+	configure(lab, 5);
+	UNTIL(lab, lab->reports >= 2);
+	assert_int_equal(lab->report.given, WEIR_REPORT(UTILIZATION));
+	assert_int_equal(weir_agents_counts(lab->agents).dropped_fields, lab->reports);
+}
+
 TEST(silence_fails_and_is_told_once_as_gone) {
 	struct lab *lab = *state;
 
