@@ -81,22 +81,6 @@ static void read_keys(struct weir_asked_agents *asked, const char *file) {
 	asked->has_keys = true;
 }
 
-static int grow(struct weir_asked_agents *asked, uint32_t ids) {
-	struct backend *backends;
-
-	if (ids <= asked->ids) {
-		return 0;
-	}
-	backends = realloc(asked->backends, ids * sizeof(*backends));
-	if (backends == NULL) {
-		return -ENOMEM;
-	}
-	memset(backends + asked->ids, 0, (ids - asked->ids) * sizeof(*backends));
-	asked->backends = backends;
-	asked->ids = ids;
-	return 0;
-}
-
 static uint32_t settled_after(const struct weir_config_service *service) {
 	const struct weir_config_health_check *check = &service->health_check;
 	uint32_t settled = SETTLED_LEAST;
@@ -153,7 +137,8 @@ int weir_asked_agents_configure(struct weir_asked_agents *asked, struct weir_tab
 	const struct weir_config *config) {
 	struct weir_agents_target *targets;
 	uint32_t room = 0;
-	int r = grow(asked, weir_tables_backend_ids(tables));
+	int r = weir_configured_grow(
+		tables, &asked->backends, &asked->ids, sizeof(*asked->backends));
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		room += config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;

@@ -4,7 +4,13 @@
 //
 //   struct weir_configured of = weir_configured_begin(tables, config);
 //   while (weir_configured_next(&of)) { ... of.service, of.backend ... }
+//
+// and arrays by backend id that follow it.
 #pragma once
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "config.h"
 #include "tables.h"
@@ -46,4 +52,25 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 		}
 	}
 	return false;
+}
+
+// Let *array, of *ids elements of so many bytes, have one for each backend id of the tables; new
+// ones are zeroed. Returns 0 or -ENOMEM (nothing changed).
+static inline int weir_configured_grow(
+	const struct weir_tables *tables, void *array, uint32_t *ids, size_t bytes) {
+	const uint32_t want = weir_tables_backend_ids(tables);
+	char *grown;
+
+	if (want <= *ids) {
+		return 0;
+	}
+	memcpy(&grown, array, sizeof(grown));
+	grown = realloc(grown, want * bytes);
+	if (grown == NULL) {
+		return -ENOMEM;
+	}
+	memset(grown + *ids * bytes, 0, (want - *ids) * bytes);
+	memcpy(array, &grown, sizeof(grown));
+	*ids = want;
+	return 0;
 }

@@ -208,34 +208,32 @@ static uint32_t take_cpus(
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	const struct weir_report *report, const char *source) {
 	struct entry *entry = find(reports, id);
-	struct weir_report sound = *report;
 	uint32_t cpus;
 	int used;
 
 	if (entry == NULL) {
 		return 0;
 	}
-	weir_report_check(&sound);
-	take_limit(entry, &sound, source);
-	take_queue(entry, &sound, source);
-	take_weight(entry, &sound, source);
-	cpus = take_cpus(reports, id, &sound);
-	entry->last = sound;
+	take_limit(entry, report, source);
+	take_queue(entry, report, source);
+	take_weight(entry, report, source);
+	cpus = take_cpus(reports, id, report);
+	entry->last = *report;
 	entry->any = true;
 	entry->taken_ms = now_ns() / 1000000;
 	snprintf(entry->source, sizeof(entry->source), "%s", source);
 	write_tables(reports, id);
 	reports->why[0] = '\0';
 	used = weir_estimates_report(
-		reports->estimates, id, &sound, now_ns(), reports->why, sizeof(reports->why));
-	if (sound.word != WEIR_HEALTH_WORD_NONE) {
-		enum weir_health_word word = (enum weir_health_word)sound.word;
+		reports->estimates, id, report, now_ns(), reports->why, sizeof(reports->why));
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		enum weir_health_word word = (enum weir_health_word)report->word;
 
 		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
 		weir_states_say(reports->states, id, word, source,
-			sound.why[0] != '\0' ? sound.why : weir_health_word_name(word));
+			report->why[0] != '\0' ? report->why : weir_health_word_name(word));
 	}
-	return (used > 0 ? (uint32_t)used : 0) | (sound.given & HERE) | cpus;
+	return (used > 0 ? (uint32_t)used : 0) | (report->given & HERE) | cpus;
 }
 
 const char *weir_reports_why(const struct weir_reports *reports) {
@@ -324,22 +322,6 @@ static uint64_t expire_ms_of(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-static int grow(struct weir_reports *reports, uint32_t ids) {
-	struct entry *entries;
-
-	if (ids <= reports->ids) {
-		return 0;
-	}
-	entries = realloc(reports->entries, ids * sizeof(*entries));
-	if (entries == NULL) {
-		return -ENOMEM;
-	}
-	memset(entries + reports->ids, 0, (ids - reports->ids) * sizeof(*entries));
-	reports->entries = entries;
-	reports->ids = ids;
-	return 0;
-}
-
 // Subsets leave each backend to a part of the fleet.
 static uint32_t divisor_of(const struct weir_config_service *service, uint32_t workers) {
 	const struct weir_config_subset *subset = &service->subset;
@@ -386,7 +368,8 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
 	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
-	int r = grow(reports, weir_tables_backend_ids(tables));
+	int r = weir_configured_grow(
+		tables, &reports->entries, &reports->ids, sizeof(*reports->entries));
 
 	if (r < 0) {
 		return r;

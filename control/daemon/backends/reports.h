@@ -54,8 +54,9 @@ void weir_reports_free(struct weir_reports *reports); // NULL is fine
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 
-// A report of a backend. source: how it came, up to 15 characters. Returns the fields that were
-// used (a bit set); the word is no field. Nothing for an id that no backend has.
+// A report of a backend, without invalid values: they are removed where it is decoded
+// (weir_report_set, weir_report_check). source: how it came, up to 15 characters. Returns the
+// fields that were used (a bit set); the word is no field. Nothing for an id that no backend has.
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 

@@ -165,22 +165,6 @@ void weir_states_next_hop(
 
 // --- configuring ----------------------------------------------------------------------------
 
-static int grow(struct weir_states *states, uint32_t ids) {
-	struct entry *entries;
-
-	if (ids <= states->ids) {
-		return 0;
-	}
-	entries = realloc(states->entries, ids * sizeof(*entries));
-	if (entries == NULL) {
-		return -ENOMEM;
-	}
-	memset(entries + states->ids, 0, (ids - states->ids) * sizeof(*entries));
-	states->entries = entries;
-	states->ids = ids;
-	return 0;
-}
-
 static bool is_same(const struct entry *entry, const struct weir_backend_state *backend) {
 	return entry->known && entry->identity == backend->identity &&
 	       entry->address.family == backend->address.family &&
@@ -223,7 +207,8 @@ static void configure_backend(
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
-	int r = grow(states, weir_tables_backend_ids(tables));
+	int r = weir_configured_grow(
+		tables, &states->entries, &states->ids, sizeof(*states->entries));
 
 	if (r < 0) {
 		return r;
