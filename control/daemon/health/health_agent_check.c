@@ -135,9 +135,13 @@ static void on_read(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
+// The kernel reports a reset once: to the write, if that comes first. Reading then finds an end.
 static void on_written(uv_write_t *write, int status) {
-	(void)write;
-	(void)status; // if it failed, reading fails as well
+	struct weir_health_agent_check *probe = write->data;
+
+	if (status == -ECONNRESET && !probe->ended && probe->reset == 0) {
+		probe->reset = status;
+	}
 }
 
 static void on_connect(uv_connect_t *connect, int status) {
@@ -156,6 +160,7 @@ static void on_connect(uv_connect_t *connect, int status) {
 	probe->reset = status;
 	r = uv_read_start((uv_stream_t *)&probe->socket, allocate, on_read);
 	if (!r && question.len > 0) {
+		probe->write.data = probe;
 		r = uv_write(
 			&probe->write, (uv_stream_t *)&probe->socket, &question, 1, on_written);
 	}

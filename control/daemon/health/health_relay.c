@@ -98,11 +98,21 @@ static void allocate(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
 	*buffer = uv_buf_init(direction->buffer, sizeof(direction->buffer));
 }
 
+// The kernel reports a reset once: to the write, if that comes first. Reading then finds an end.
+static void note_reset(const struct direction *direction, int status) {
+	struct weir_health_relay *relay = direction->from->data;
+
+	if (direction == &relay->out && status == -ECONNRESET && relay->error == 0) {
+		relay->error = status;
+	}
+}
+
 static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
-	const struct weir_health_relay *relay = direction->from->data;
+	struct weir_health_relay *relay = direction->from->data;
 
 	// What the server does not take is dropped, and so is what follows.
+	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
 	}
@@ -115,6 +125,7 @@ static void pass_on(struct direction *direction, size_t bytes) {
 	if (done == (int)bytes) {
 		return;
 	}
+	note_reset(direction, done);
 	uv_read_stop(direction->from);
 	done = done > 0 ? done : 0;
 	buffer = uv_buf_init(direction->buffer + done, (unsigned int)bytes - (unsigned int)done);
