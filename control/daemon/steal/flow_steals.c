@@ -77,20 +77,18 @@ static void remember(struct weir_flow_steals *steals, const struct request *requ
 		.reason = request->planned.reason,
 		.outcome = outcome};
 	copy_name(event->service, service->name);
-	copy_name(event->from, weir_tables_backend_name(steals->tables,
-				       service->members[request->planned.victim].id));
-	copy_name(event->to, weir_tables_backend_name(
-				     steals->tables, service->members[request->planned.thief].id));
+	copy_name(event->from, weir_tables_backend_name(steals->tables, request->planned.from));
+	copy_name(event->to, weir_tables_backend_name(steals->tables, request->planned.to));
 }
 
 static void log_hindrance(struct weir_flow_steals *steals, const struct request *request,
 	enum weir_flow_steal_outcome outcome) {
-	const struct steal_service *service = &steals->services[steals->current];
-	struct steal_member *victim = &service->members[request->planned.victim];
-	const char *name = weir_tables_backend_name(steals->tables, victim->id);
+	struct steal_service *service = &steals->services[steals->current];
+	const char *name = weir_tables_backend_name(steals->tables, request->planned.from);
 	const char *what = weir_flow_steal_hindrance(outcome);
 
-	if (what != NULL && weir_steal_member_is_to_log(victim, outcome, now_ms())) {
+	if (what != NULL &&
+		weir_steal_service_is_to_log(service, &request->planned, outcome, now_ms())) {
 		weir_log_event(steals->log, WEIR_LOG_WARN,
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
@@ -141,7 +139,7 @@ static void ask_worker(struct weir_flow_steals *steals, struct request *request)
 		.move = {.source_port = flow->client_port,
 			.destination_port = flow->vip_port,
 			.family = flow->family,
-			.to = steals->services[steals->current].members[request->planned.thief].id,
+			.to = request->planned.to,
 			.stamp = flow->stamp,
 			.deadline_ns = steals->scanned_ns + FLOW_LIFE_NS}};
 
@@ -525,23 +523,8 @@ bool weir_flow_steals_service(
 
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret) {
-	const struct steal_service *service = &steals->services[n];
-
-	while (n < steals->count && service->saturated && *place < service->count) {
-		const uint32_t m = (*place)++;
-		const struct steal_member *member = &service->members[m];
-		const char *name;
-
-		if (!weir_steal_is_saturated(member)) {
-			continue;
-		}
-		name = weir_tables_backend_name(steals->tables, member->id);
-		*ret = (struct weir_flow_steals_relieved){.name = name != NULL ? name : "",
-			.reason = weir_steal_reason(member),
-			.half_open = service->handshakes[m].half_open};
-		return true;
-	}
-	return false;
+	return n < steals->count &&
+	       weir_steal_service_relieved(&steals->services[n], steals->tables, place, ret);
 }
 
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,

@@ -194,3 +194,22 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	}
 	return found;
 }
+
+bool weir_steal_service_relieved(const struct steal_service *service,
+	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret) {
+	while (service->saturated && *place < service->count) {
+		const uint32_t m = (*place)++;
+		const struct steal_member *member = &service->members[m];
+		const char *name;
+
+		if (!weir_steal_is_saturated(member)) {
+			continue;
+		}
+		name = weir_tables_backend_name(tables, member->id);
+		*ret = (struct weir_flow_steals_relieved){.name = name != NULL ? name : "",
+			.reason = weir_steal_reason(member),
+			.half_open = service->handshakes[m].half_open};
+		return true;
+	}
+	return false;
+}

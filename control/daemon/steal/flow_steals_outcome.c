@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// What requests for flows come to, in words.
-#include "flow_steals_private.h"
+#include "flow_steals_outcome.h"
+
+#include <stddef.h>
+
+#include "mailboxes.h"
 
 const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome) {
 	static const char *const names[] = {

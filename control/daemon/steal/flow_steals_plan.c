@@ -326,6 +326,8 @@ static uint32_t take(struct steal_service *service, const struct waiting *waitin
 			.flow = waiting->flow[requests[i].task - service->count],
 			.victim = requests[i].victim,
 			.thief = requests[i].thief,
+			.from = victim->id,
+			.to = thief->id,
 			.reason = weir_steal_reason(victim),
 			.task = requests[i].task,
 			.id = requests[i].id};
@@ -425,8 +427,11 @@ static void end_in_plan(struct steal_service *service, const struct steal_planne
 	}
 }
 
-bool weir_steal_member_is_to_log(
-	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
+bool weir_steal_service_is_to_log(struct steal_service *service,
+	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome,
+	uint64_t now_ms) {
+	struct steal_member *member = &service->members[planned->victim];
+
 	if (member->logged != 0 && now_ms - member->logged_ms >= REPEAT_LOG_MS) {
 		member->logged = 0;
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the files of flow steals share: flow_steals.c (rounds and requests), flow_steals_look.c (who
-// has too much, who has room), flow_steals_plan.c (which flows are to go where) and
-// flow_steals_outcome.c (what became of them).
+// A service that steals, and its backends: flow_steals_look.c (who has too much, who has room) and
+// flow_steals_plan.c (which flows are to go where). flow_steals.c (rounds and requests) knows
+// nothing of its members.
 #pragma once
 
 #include "flow_scan.h"
@@ -73,6 +73,7 @@ struct steal_service {
 struct steal_planned {
 	uint32_t flow; // of the scan
 	uint32_t victim, thief; // members
+	uint16_t from, to; // backend ids of these
 	enum weir_flow_steal_reason reason;
 	uint32_t task, id; // of the plan
 	uint16_t port; // that the client connects to, network order
@@ -109,15 +110,20 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
 
+// The next backend from *place on that was to be relieved by the last look; false = there are no
+// more.
+bool weir_steal_service_relieved(const struct steal_service *service,
+	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
+
 // Which of the flows that the scan has found go where. Nothing of the service is in flight. Returns
 // how many requests, up to WEIR_FLOW_STEALS_AT_ONCE.
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Whether to log this outcome, which keeps the agent of a member from
+// Whether to log this outcome, which keeps the agent of the victim from
 // helping: not if that was done of late.
-bool weir_steal_member_is_to_log(
-	struct steal_member *member, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
+bool weir_steal_service_is_to_log(struct steal_service *service,
+	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
 // A service that changes keeps its counts and rate, and its members the pauses of their agents and
 // what was moved to them of late.
@@ -130,10 +136,3 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 // A request that was planned has ended.
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms);
-
-// What keeps an agent from letting any connection go, and what to do about it; NULL = nothing does.
-const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome);
-// answer: of the worker, unchecked.
-enum weir_flow_steal_outcome weir_flow_steal_of_move(uint8_t answer);
-// result: one that permits no move.
-enum weir_flow_steal_outcome weir_flow_steal_of_answer(enum weir_agent_steal_result result);
