@@ -208,12 +208,18 @@ static int change(struct weir_offline *offline, uint32_t i, char *why, size_t wh
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
 }
 
-// Backends take flows once there is memory for their counters.
+// Backends take flows once there is memory for their counters, and once the selections that follow
+// in steps are built: all of a change concerns the next packet.
 static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
 	int r = weir_segment_follow(offline->segment);
 
 	if (r == 0) {
 		r = weir_tables_publish(offline->tables);
+	}
+	if (r >= 0) {
+		do {
+			r = weir_tables_build(offline->tables);
+		} while (r > 0);
 	}
 	if (r < 0) {
 		snprintf(why, why_bytes, "cannot publish the tables: %s", strerror(-r));
