@@ -525,13 +525,17 @@ static int fill_burst(
 	return r;
 }
 
-// In case `new`, the rest of the table is half-open flows.
+// In case `new`, the rest of the table is half-open flows. Those that came before it was crowded
+// are spared for a while (F3), which is over when the measurement begins.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	struct weir_bench_pass pass = {
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
+	int r;
 
 	pass.length.packets += pass.length.packets / 2; // some are refused, some evict others
-	return weir_bench_pass(engine, &pass, why, why_bytes);
+	r = weir_bench_pass(engine, &pass, why, why_bytes);
+	engine->now_ns += WEIR_FLOW_HANDSHAKE_MS * UINT64_C(1000000);
+	return r;
 }
 
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes) {

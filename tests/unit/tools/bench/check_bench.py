@@ -96,7 +96,7 @@ class Bench(unittest.TestCase):
         self.assertNotIn("repeated", measure())
 
     def test_mixed(self):
-        result = measure("--case", "mixed", "--flows", "3k")
+        result = measure("--case", "mixed", "--flows", "3k", "--table-flows", "12k")
         self.check(result)
         self.assertGreater(result["counters"]["new"], 500)
 
