@@ -47,7 +47,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 
 void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend) {
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
-	struct weir_policy_client *client = client_of(pipeline, head->service);
+	struct weir_policy_client *client = client_of(pipeline, pipeline->owner[backend]);
 
 	if ((head->flags & WEIR_BACKEND_CLOSED) != 0) {
 		weir_policy_close(&pipeline->policy, client, backend);

@@ -22,8 +22,9 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 // limit of its row and its slow start.
 void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
 
-// The row of a backend was adopted: as far as policies are concerned it is closed or not from now
-// on, and has the limit of the row and its slow start. Its service is the one in the row.
+// The row of a backend was adopted, of the service that it has had so far, or it was removed: as
+// far as policies are concerned it is closed or not from now on, and has the limit of the row and
+// its slow start.
 void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend);
 
 // Show how many half-open flows of a backend this worker has.

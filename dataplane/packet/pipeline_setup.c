@@ -26,7 +26,7 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	if ((head->flags == 0 || pipeline->owner[id] != head->service) &&
 		weir_burst_backend_counters(pipeline, id)->active_flows == 0) {
 		weir_new_flow_owner(pipeline, id, head->service);
-	} else if (pipeline->owner[id] == head->service) {
+	} else if (head->flags == 0 || pipeline->owner[id] == head->service) {
 		weir_new_flow_follow_row(pipeline, id);
 	}
 	return true;

@@ -405,8 +405,13 @@ static void predict_evicted(
 		if (!judge_is_sent(trial->plan, seen)) {
 			continue;
 		}
-		for (int id = 0; id < PLAN_PER_SERVICE; id++) {
-			predict_later(trial, service * PLAN_PER_SERVICE + id);
+		for (int id = 0; id < PLAN_BACKENDS; id++) {
+			// One that is gone may be of the service that had the address and port
+			// then.
+			if (id / PLAN_PER_SERVICE == service ||
+				!trial->plan->backends[id].present) {
+				predict_later(trial, id);
+			}
 		}
 	}
 }

@@ -107,12 +107,29 @@ static bool usable(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
 }
 
+// Its row says that it takes no new flows: it is passed over, though a selection may still name it.
+static bool is_closed(const struct plan *plan, int backend) {
+	return plan->backends[backend].present &&
+	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
+}
+
+// The backend of the flow's slot, or of the first one behind it that is not closed; where all are,
+// that of its slot after all.
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
+	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
 
-	return service < 0 || s->slot_count == 0
-		       ? NOBODY
-		       : s->candidates[s->slots[(hash >> 32) * s->slot_count >> 32]];
+	if (service < 0 || s->slot_count == 0) {
+		return NOBODY;
+	}
+	for (uint32_t i = 0; i < s->slot_count; i++) {
+		int backend = s->candidates[s->slots[(slot + i) % s->slot_count]];
+
+		if (!is_closed(plan, backend)) {
+			return backend;
+		}
+	}
+	return s->candidates[s->slots[slot]];
 }
 
 static void deliver(struct trial *trial, const struct next *next) {
@@ -213,11 +230,12 @@ static void from_gone(struct trial *trial, const struct next *next) {
 	deliver(trial, &moved);
 }
 
-// Any of the backends that the policy may choose; exactly one with Maglev. Returns their number.
+// Any of the backends that the policy may choose, of those that are not closed; at most one with
+// Maglev. Returns their number.
 static uint32_t chosen(
 	const struct trial *trial, int service, int ret[PLAN_PER_SERVICE], bool *ret_refused) {
 	const struct plan_service *s = &trial->plan->services[service < 0 ? 0 : service];
-	uint32_t n = 0;
+	uint32_t n = 0, open = 0;
 
 	*ret_refused = service >= 0 && s->limit > 0;
 	if (service < 0) {
@@ -225,12 +243,16 @@ static uint32_t chosen(
 	}
 	if (s->policy == WEIR_POLICY_MAGLEV && s->slot_count > 0) {
 		ret[0] = fallback(trial->plan, service, trial->seen->hash);
-		return 1;
+		return is_closed(trial->plan, ret[0]) ? 0 : 1;
 	}
 	for (uint32_t i = 0; i < s->member_count; i++) {
 		uint16_t id = s->members[i];
 		uint32_t slack = trial->burst;
 
+		if (is_closed(trial->plan, id)) {
+			continue;
+		}
+		open++;
 		if (s->limit > 0 && trial->counts->proven[id].most + slack < s->limit) {
 			*ret_refused = false; // this one has room
 		}
@@ -238,7 +260,7 @@ static uint32_t chosen(
 			ret[n++] = id;
 		}
 	}
-	*ret_refused = *ret_refused && s->member_count > 0;
+	*ret_refused = *ret_refused && open > 0;
 	return n;
 }
 
@@ -445,6 +467,8 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 	}
 	if (refused) {
 		dropped(trial, REASON(FLOW_CONTROL), NOBODY, former);
+	} else if (n == 0) {
+		dropped(trial, REASON(NO_BACKEND), NOBODY, former);
 	}
 }
 

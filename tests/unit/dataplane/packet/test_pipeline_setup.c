@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "burst.h"
 #include "pipeline_lab.h"
 #include "pipeline_setup.h"
 #include "test.h"
@@ -26,4 +27,34 @@ TEST(pipeline_setup_refuses_bad_parameters) {
 	assert_null(pipeline);
 	weir_pipeline_free(NULL);
 	lab_free(lab);
+}
+
+// A backend that is removed is not closed any more, of whatever service and whether it has flows or
+// not: policies would have to look for it until its id is used again.
+TEST(pipeline_setup_removed_backend_is_not_closed) {
+	static const uint16_t backends[] = {0, 4}; // of services 0 and 1
+
+	for (unsigned int i = 0; i < 4; i++) {
+		struct lab *lab = lab_make();
+		uint16_t id = backends[i / 2], service = i / 2;
+		struct frame_spec spec = lab_tcp(1, 2);
+
+		if (service == 1) {
+			spec.protocol = 17;
+			spec.destination_port = 53;
+		}
+		if (i % 2 == 0) { // with a flow
+			lab_publish_selection(lab, service, &id, 1);
+			assert_int_equal(lab_send(lab, &spec).backend, id);
+		}
+		lab->rows[id].flags |= WEIR_BACKEND_CLOSED;
+		lab_publish_backends(lab);
+		lab_wait(lab, 1);
+		assert_int_equal(lab->pipeline->policy.closed, 1);
+		memset(&lab->rows[id], 0, sizeof(lab->rows[id]));
+		lab_publish_backends(lab);
+		lab_wait(lab, 1);
+		assert_int_equal(lab->pipeline->policy.closed, 0);
+		lab_free(lab);
+	}
 }
