@@ -106,11 +106,9 @@ struct weir_burst {
 	uint8_t miss_count;
 	uint8_t forward_count;
 	uint8_t fragment_count;
-	uint8_t resent_count;
 	uint8_t others[WEIR_BURST]; // neither valid TCP nor valid UDP
 	uint8_t misses[WEIR_BURST]; // the fast lookup did not find their flows
 	uint8_t forwards[WEIR_BURST]; // without a summary; their backend is chosen
-	uint8_t resent[WEIR_BURST]; // SYNs of flows that were known
 };
 
 // --- counters -------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 		       state != WEIR_FLOW_YOUNG);
 }
 
-static void move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 	const struct weir_outer *outer = weir_move_outer(b, d->verdict.backend);
@@ -95,19 +95,6 @@ static void move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 		s->backend = d->verdict.backend;
 	}
 	weir_new_flow_redirect(b, i);
-}
-
-void weir_move_resent(struct weir_burst *b) {
-	for (unsigned int k = 0; k < b->resent_count; k++) {
-		struct weir_descriptor *d = &b->pipeline->descriptors[b->resent[k]];
-		weir_flow_ref flow = lookup(b, b->resent[k]);
-
-		if (flow >= 0) { // else its place was given to a newer one
-			// An earlier packet of the burst may have moved it.
-			d->verdict.backend = weir_flow_backend(b->pipeline->flows, flow);
-			move_syn(b, b->resent[k], flow);
-		}
-	}
 }
 
 // --- backends that are gone -----------------------------------------------------------------

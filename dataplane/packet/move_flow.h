@@ -18,10 +18,10 @@ static inline const struct weir_outer *weir_move_outer(
 	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
-// Packets b->resent are SYNs of flows that were known, with a verdict to forward them to the flows'
-// backends. Where that takes no new flows, the SYN begins a flow at another one. A SYN of an
-// established flow may be forged: that flow moves only if its backend is down.
-void weir_move_resent(struct weir_burst *b);
+// Packet i is a SYN of a flow that was known, with a verdict to forward it to the flow's backend.
+// Where that takes no new flows, the SYN begins a flow at another one. A SYN of an established flow
+// may be forged: that flow moves only if its backend is down.
+void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // The backend of packet i is gone: choose another one by the Maglev fallback, and move the flow
 // there if it has an entry. Returns its headers, or NULL after giving a verdict.

@@ -481,13 +481,17 @@ static void find_services(struct weir_burst *b) {
 	}
 }
 
-void weir_new_flow_process(struct weir_burst *b) {
+unsigned int weir_new_flow_process(
+	struct weir_burst *b, unsigned int from, weir_flow_ref *ret_known) {
 	struct weir_pipeline *const pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
 	struct new_flows of = {.service = WEIR_SERVICE_NONE};
-	const uint8_t *next = b->misses, *const end = b->misses + b->miss_count;
+	const uint8_t *next = b->misses + from, *const end = b->misses + b->miss_count;
 
-	find_services(b);
+	*ret_known = -ENOENT;
+	if (from == 0) {
+		find_services(b);
+	}
 	for (; next < end; next++) {
 		unsigned int i = *next;
 		struct weir_descriptor *d = &descriptors[i];
@@ -501,7 +505,8 @@ void weir_new_flow_process(struct weir_burst *b) {
 		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;
 			if (d->event == WEIR_FLOW_EVENT_SYN) {
-				b->resent[b->resent_count++] = (uint8_t)i;
+				*ret_known = flow;
+				return (unsigned int)(next - b->misses) + 1;
 			}
 			continue;
 		}
@@ -520,4 +525,5 @@ void weir_new_flow_process(struct weir_burst *b) {
 			weir_burst_forward(b, i);
 		}
 	}
+	return b->miss_count;
 }

@@ -11,7 +11,10 @@
 
 // Process the packets in b->misses: SYNs, packets whose flow is not in the table, and the packets
 // that follow those. Each is looked up once more, else a backend is chosen and the flow entered.
-void weir_new_flow_process(struct weir_burst *b);
+// Begins with the one at `from`, and stops behind a SYN of a flow that is known: *ret_known is that
+// flow then, else negative. Returns how many of b->misses are processed, `from` included.
+unsigned int weir_new_flow_process(
+	struct weir_burst *b, unsigned int from, weir_flow_ref *ret_known);
 
 // A flow was entered into the table, or restarted, by a packet with this event; half_open: it is.
 void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service,

@@ -479,7 +479,6 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	b.miss_count = 0;
 	b.forward_count = 0;
 	b.fragment_count = 0;
-	b.resent_count = 0;
 	if (unlikely(pipeline->extra.count > 0)) {
 		weir_fragment_discard(pipeline);
 	}
@@ -500,10 +499,12 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 		weir_slow_path_others(&b);
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_OTHERS);
-	if (b.miss_count > 0) {
-		weir_new_flow_process(&b);
-		if (unlikely(b.resent_count > 0)) {
-			weir_move_resent(&b);
+	for (unsigned int at = 0; at < b.miss_count;) {
+		weir_flow_ref known;
+
+		at = weir_new_flow_process(&b, at, &known);
+		if (unlikely(known >= 0)) {
+			weir_move_syn(&b, b.misses[at - 1], known);
 		}
 	}
 	weir_trace_end(pipeline->trace, WEIR_STAGE_BEGIN);

@@ -102,6 +102,34 @@ TEST(move_flow_burst_of_syns_moves_once) {
 	lab_free(lab);
 }
 
+// A SYN is moved in its turn: an RST behind it ends the flow where it is then, and the next SYN
+// begins another one. The same for packets of the slow path.
+TEST(move_flow_syns_move_in_their_order) {
+	for (uint8_t tags = 0; tags < 2; tags++) {
+		struct lab *lab = lab_make();
+		struct frame_spec specs[3] = {lab_tcp(1, SYN), lab_tcp(1, RST), lab_tcp(1, SYN)};
+		struct weir_verdict verdicts[3];
+		uint16_t old = lab_send(lab, &specs[0]).backend, new;
+
+		for (unsigned int i = 0; i < 3; i++) {
+			specs[i].tags = tags;
+		}
+		flag(lab, old, DOWN);
+		leave_out(lab, 0, old);
+		send_burst(lab, specs, 3, verdicts);
+		new = verdicts[0].backend;
+		assert_int_not_equal(new, old);
+		check(&verdicts[0], new, WEIR_CHOICE_REPLACED);
+		check(&verdicts[1], new, WEIR_CHOICE_FLOW);
+		check(&verdicts[2], new, WEIR_CHOICE_NEW);
+		assert_int_equal(backend_of(lab, old)->rehashed, 1);
+		assert_int_equal(backend_of(lab, new)->new_flows, 2);
+		assert_int_equal(backend_of(lab, old)->packets, 1);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
 // In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go
 // where its SYN went.
 TEST(move_flow_in_a_flood_goes_where_its_ack_will) {
