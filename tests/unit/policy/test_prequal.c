@@ -137,3 +137,17 @@ TEST(limits_and_leavers) {
 	assert_int_equal(chosen(w, 0, 1000), 0);
 	world_free(w);
 }
+
+// A burst has one time for all its packets: reports written meanwhile are newer than it.
+TEST(reports_newer_than_the_burst_are_used) {
+	struct world *w = begin(10);
+	uint64_t burst_ns = w->now_ns;
+
+	w->now_ns += 50 * MS;
+	for (uint16_t id = 0; id < 10; id++) {
+		tell(w, id, 1, id == 7 ? SECOND : MS);
+	}
+	w->now_ns = burst_ns;
+	assert_true(chosen(w, 7, 2000) < 20); // at random: 200
+	world_free(w);
+}

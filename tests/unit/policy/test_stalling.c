@@ -383,3 +383,25 @@ TEST(counters_that_begin_anew_begin_all) {
 	}
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
 }
+
+// Its id is another's now: the count and the flows begin from nothing.
+static void begin_anew(struct world *w, uint32_t backend) {
+	memset(w->of[backend].began, 0, sizeof(w->of[backend].began));
+	memset(w->of[backend].left, 0, sizeof(w->of[backend].left));
+	w->backends[backend].new_flows = 0;
+}
+
+TEST(a_count_that_went_back_begins_anew) {
+	struct world w = begin(4, 1000);
+
+	assert_int_equal(looks(&w, 20 * SECOND), 0);
+	begin_anew(&w, 1);
+	assert_int_equal(looks(&w, 20 * SECOND), 0);
+	w.of[1].takes = TIMEOUT;
+	assert_in_range(until(&w, 1, 5 * SECOND), 3, 7);
+	assert_true(w.backends[1].stalls);
+	begin_anew(&w, 1);
+	assert_int_equal(look(&w), 0);
+	assert_in_range(until(&w, 1, 5 * SECOND), WEIR_STALLING_LOOKS, 15); // still no client
+	assert_true(w.backends[1].stalls);
+}
