@@ -100,6 +100,35 @@ TEST(flow_recheck_of_an_empty_table_ends_at_once) {
 	drop(f);
 }
 
+// The buckets that the next call sweeps.
+static uint32_t swept(
+	struct lab *f, struct weir_flow_family *family, uint64_t now, bool *ret_more) {
+	uint64_t count = family->bucket_count, before = family->sweep_next;
+
+	*ret_more = weir_flow_sweep(f->table, now);
+	return (uint32_t)((family->sweep_next + count - before) % count);
+}
+
+// A call after a pause takes no longer than others: the next ones sweep the rest.
+TEST(flow_sweep_of_a_call_is_bounded) {
+	struct lab *f = make(300000, 100);
+	struct weir_flow_family *family = &f->table->family4;
+	struct weir_flow_key key = key_of(0, 4, 6);
+	uint64_t now = START;
+	uint32_t full = 0;
+	bool more = true;
+
+	assert_true(insert(f, &key, 1, DATA, now) >= 0);
+	for (uint32_t pause = 0; pause < 20; pause++) {
+		for (now += pause * MS; more; full++) {
+			assert_in_range(swept(f, family, now, &more), 0, 256);
+		}
+		more = true;
+	}
+	assert_true(full > 100);
+	drop(f);
+}
+
 // The giver of a part may not have taken over the services that the taker has.
 TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	struct pair pair = pair_make(4096);

@@ -442,6 +442,31 @@ TEST(flow_f6_each_state_expires_in_time) {
 	}
 }
 
+// Times are kept modulo a wrap. Where no sweep has come by for as long as a timeout, an expired
+// flow is still not taken for one that has just had a packet.
+TEST(flow_stays_expired_for_another_timeout) {
+	static const struct {
+		enum weir_flow_event first;
+		uint8_t protocol;
+		uint32_t timeout_ms;
+	} table[] = {{WEIR_FLOW_EVENT_SYN, 6, 5000}, {WEIR_FLOW_EVENT_FIN, 6, 10000},
+		{WEIR_FLOW_EVENT_DATA, 6, 900000}, {WEIR_FLOW_EVENT_DATAGRAM, 17, 4000}};
+
+	for (unsigned int i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct lab *f = make(1000, 100);
+		struct weir_flow_key key = key_of(i, 4, table[i].protocol);
+		uint64_t timeout_ns = table[i].timeout_ms * MS, step = timeout_ns / 128;
+
+		assert_true(insert(f, &key, 2, table[i].first, START) >= 0);
+		assert_true(find(f, &key, START + timeout_ns - step) >= 0);
+		for (uint64_t idle = timeout_ns + step; idle < 2 * timeout_ns - step;
+			idle += step) {
+			assert_true(find(f, &key, START + idle) < 0);
+		}
+		drop(f);
+	}
+}
+
 TEST(flow_refreshed_stays_forever) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);

@@ -95,6 +95,21 @@ TEST(flow_waiting_is_idle_for_as_long_as_asked) {
 	drop(f);
 }
 
+// Zero is exact: a flow is listed from the first tick after that of its packet.
+TEST(flow_waiting_at_once_is_in_the_next_tick) {
+	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
+	struct lab *f = make(1024, 50);
+	struct weir_flow_key key = key_of(0, 4, 6);
+	unsigned int shift = f->table->shift[WEIR_PHASE_SYN_SEEN];
+	uint32_t lines = weir_flow_walk_lines(f->table), times[1] = {0};
+	uint64_t next = ((START >> shift) + 1) << shift;
+
+	assert_true(insert(f, &key, 3, SYN, START) >= 0);
+	assert_int_equal(list(f, &at_once, next - 1, 0, lines, times, 1), 0);
+	assert_int_equal(list(f, &at_once, next, 0, lines, times, 1), 1);
+	drop(f);
+}
+
 // The stamp of a listed flow differs after every packet, however soon it comes.
 TEST(flow_waiting_stamp_tells_every_packet) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};

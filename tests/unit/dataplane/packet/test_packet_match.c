@@ -130,3 +130,28 @@ TEST(a_client_may_be_a_prefix) {
 		assert_false(weir_packet_matches(&terms, &key));
 	}
 }
+
+// What follows the header of a later fragment is payload, whatever ports it looks like.
+TEST(later_fragments_have_no_ports) {
+	const struct frame_spec udp = {.family = 4, .protocol = 17};
+	// Offset and flags; has ports.
+	static const struct {
+		uint16_t word;
+		bool has_ports;
+	} cases[] = {{0x4000, true}, {0x2000, true}, {0x2001, false}, {0x0001, false},
+		{0x1fff, false}, {0x1000, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_flow_key key;
+		struct frame f;
+
+		frame_build(&udp, &f);
+		frame_put16(f.bytes + f.l3 + 6, cases[i].word);
+		weir_packet_key_read(f.bytes, f.n, &key);
+		assert_int_equal(key.protocol, 17);
+		assert_memory_equal(key.destination, frame_vip4, 4);
+		assert_int_equal(key.source_port, cases[i].has_ports ? rte_cpu_to_be_16(40000) : 0);
+		assert_int_equal(
+			key.destination_port, cases[i].has_ports ? rte_cpu_to_be_16(80) : 0);
+	}
+}
