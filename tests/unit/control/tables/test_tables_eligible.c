@@ -299,3 +299,30 @@ TEST(panic_threshold_table) {
 		assert_int_equal(eligible, cases[i].available);
 	}
 }
+
+// Scaled down, a reported weight is never 0: that would take the backend out of service.
+TEST(a_scaled_weight_is_at_least_1) {
+	static const struct {
+		uint32_t configured, runtime, reported, weight;
+	} cases[] = {{1000, 1, 10, 1}, {1000, 1, 999, 1}, {1000, 1, 2000, 2}, {1000, 100, 10, 1},
+		{1000, 0, 10, 0}, {1000, UNSET, 10, 10}, {1, 1000, UINT32_MAX, UINT32_MAX}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct member member = {
+			READY, HEALTHY, cases[i].configured, cases[i].runtime, 0};
+		struct weir_config_service config;
+		struct weir_state *found = decided(&member, 1, 0, &config);
+		struct weir_selection_member chosen[1];
+		bool reported;
+
+		config.policy.weights = WEIR_WEIGHTS_REPORTED;
+		found->services[0].configured_policy = WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+		found->backends[0].reported_weight = cases[i].reported;
+		weir_eligible_decide(found, 0);
+		assert_int_equal(
+			weir_backend_effective_weight(found, &found->backends[0]), cases[i].weight);
+		assert_int_equal(
+			weir_eligible_members(found, 0, chosen, &reported), cases[i].weight > 0);
+		weir_state_free(found);
+	}
+}

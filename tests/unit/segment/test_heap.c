@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Heap: which memory it uses first, and that it leaves none poisoned.
+#include "heap.h"
+
+#include "segment_lab.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WEIR_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEIR_ASAN 1
+#endif
+#endif
+#ifdef WEIR_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define __asan_region_is_poisoned(begin, size) ((void)(begin), (void)(size), NULL)
+#endif
+
+static struct weir_heap heap_of(const struct weir_segment *segment) {
+	struct weir_heap heap;
+
+	assert_int_equal(weir_heap_init(&heap, segment), 0);
+	assert_true(weir_extents_reserve(&heap.free, 8));
+	return heap;
+}
+
+static struct weir_blob_extent take(struct weir_heap *heap, uint64_t bytes) {
+	struct weir_blob_extent extent = {.bytes = bytes};
+
+	assert_true(weir_heap_take(heap, bytes, &extent.offset));
+	return extent;
+}
+
+TEST(low_addresses_are_used_again) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	struct weir_heap heap = heap_of(segment);
+	struct weir_blob_extent first = take(&heap, 128), second = take(&heap, 4096);
+
+	assert_int_equal(first.offset, segment->heap_off);
+	assert_int_equal(second.offset, segment->heap_off + 128);
+	weir_heap_give(&heap, first);
+	assert_int_equal(take(&heap, 256).offset, second.offset + 4096);
+	assert_int_equal(take(&heap, 64).offset, first.offset);
+	assert_int_equal(heap.used_bytes, 4096 + 256 + 64);
+	weir_heap_fini(&heap);
+	weir_segment_free(segment);
+}
+
+// What is mapped at the same place later is not the heap's.
+TEST(whatever_was_given_back_ends_unpoisoned) {
+	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
+	struct weir_heap heap = heap_of(segment);
+	struct weir_blob_extent first = take(&heap, 128), second = take(&heap, 4096);
+	struct weir_blob_extent third = take(&heap, 64);
+
+	assert_int_equal(heap.freed, 0);
+	weir_heap_give(&heap, second);
+	assert_int_equal(heap.freed, third.offset);
+	weir_heap_give(&heap, first);
+	assert_int_equal(heap.freed, third.offset);
+	weir_heap_give(&heap, third);
+	assert_int_equal(heap.freed, third.offset + 64);
+	weir_heap_fini(&heap);
+	assert_null(
+		__asan_region_is_poisoned(segment->tables + segment->heap_off, FIXTURE_HEAP_BYTES));
+	weir_segment_free(segment);
+}
