@@ -157,6 +157,7 @@ struct weir_flow_table {
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever remembered
 	bool rechecking; // one of the families is: datagrams take the slow lookup
+	uint32_t rechecks; // begun
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;

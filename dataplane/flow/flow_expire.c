@@ -44,6 +44,7 @@ void weir_flow_starts_forget(
 void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns) {
 	table->family4.recheck = table->family4.count > 0 ? RECHECK_SWEEPS : 0;
 	table->family6.recheck = table->family6.count > 0 ? RECHECK_SWEEPS : 0;
+	table->rechecks++;
 	table->rechecking = table->family4.recheck > 0 || table->family6.recheck > 0;
 	weir_flow_stamp_anew(table, now_ns);
 }

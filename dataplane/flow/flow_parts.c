@@ -274,6 +274,7 @@ static void adopt_begin(
 	resize_all(table);
 	table->measuring = table->measuring || parcel->measured;
 	parcel->next = 0;
+	parcel->rechecks = table->rechecks;
 	parcel->state = WEIR_FLOW_PARCEL_ADOPTING;
 }
 
@@ -294,6 +295,11 @@ bool weir_flow_adopt(
 		return false;
 	}
 	use(table, parcel->part);
+	// The services have changed since: the first buckets were checked by the former ones, and
+	// the sweep passes over a part that is not owned yet.
+	if (unlikely(parcel->rechecks != table->rechecks)) {
+		weir_flow_recheck(table, now_ns);
+	}
 	parcel->state = WEIR_FLOW_PARCEL_ADOPTED;
 	return true;
 }

@@ -50,6 +50,7 @@ struct weir_flow_parcel {
 	uint32_t flows; // of both families
 	uint32_t half_open; // that count towards the limit, of both families
 	bool measured; // some starts may be set
+	uint32_t rechecks; // of the taker, when it began to adopt
 	uint32_t backend_count;
 	uint32_t cursor, waits; // the caller's
 	uint64_t note; // the caller's

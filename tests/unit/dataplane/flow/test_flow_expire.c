@@ -151,3 +151,60 @@ TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	check_counts(&pair);
 	pair_free(&pair);
 }
+
+static bool is_any(void *context, const struct weir_flow_key *key, uint16_t backend) {
+	(void)context;
+	(void)key;
+	return backend < BACKENDS;
+}
+
+// A part that is on its way: the flows that have arrived were checked by the former services, and
+// no sweep comes by before the last one has arrived.
+TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
+	for (uint32_t parts = 0; parts < 2; parts++) { // that the taker has before
+		struct pair pair = pair_make(400000);
+		struct lab *taker = pair.lab[1];
+		uint32_t part = 2, before = 0, after = 0, strays = 0;
+		uint64_t now = START;
+
+		for (uint32_t p = 1 + 2 * parts; p < WEIR_FLOW_PARTS; p += 2) {
+			move(&pair, p, now);
+		}
+		for (uint32_t i = 0; i < 60000; i++) {
+			struct weir_flow_key key = key_of(i, 4, 17);
+
+			if (part_of(&pair, &key) == part) {
+				weir_flow_ref flow = insert(
+					pair.lab[0], &key, (uint16_t)(1 + i % 3), DGRAM, now);
+
+				assert_true(flow >= 0);
+				weir_flow_advance(pair.lab[0]->table, flow, DGRAM, now);
+				before++;
+			}
+		}
+		assert_true(before > 30);
+		taker->table->listener.belongs = is_any;
+		release(&pair, pair.lab[0], part);
+		count_parcel(pair.parcel, taker, 1);
+		assert_false(weir_flow_adopt(taker->table, pair.parcel, now));
+		taker->table->listener.belongs = is_even;
+		weir_flow_recheck(taker->table, now);
+		now = sweep_turns(taker, now, parts == 0 ? TURN_NS : WITHIN_NS);
+		while (!weir_flow_adopt(taker->table, pair.parcel, now)) {
+		}
+		settle(&pair, pair.lab[0]);
+		now = sweep_turns(taker, now, WITHIN_NS);
+		for (uint32_t i = 0; i < 60000; i++) {
+			struct weir_flow_key key = key_of(i, 4, 17);
+
+			if (part_of(&pair, &key) == part) {
+				strays += i % 2 != 0 && find(taker, &key, now) >= 0;
+				after += i % 2 == 0;
+			}
+		}
+		assert_int_equal(strays, 0);
+		assert_int_equal(weir_flow_count(taker->table), after);
+		assert_false(taker->table->rechecking);
+		pair_free(&pair);
+	}
+}
