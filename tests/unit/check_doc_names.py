@@ -139,7 +139,7 @@ def check_guarantees(tree, path):
 
 def check_complaints(tree):
     """Each one has an answer and a test, and each test exists."""
-    answered = tree.text[tree.root + "/docs/guide/complaints.md"].partition("\n## Answered\n")[2]
+    answered = tree.text[tree.root + "/docs/guide/complaints.md"].partition("\n## Handled\n")[2]
     rows = re.findall(r"^\| (.*) \|$", answered.partition("\n## ")[0], re.M)[2:]
     if len(rows) < 25:
         yield f"docs/guide/complaints.md: {len(rows)} complaints: mend this check"
