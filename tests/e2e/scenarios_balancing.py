@@ -307,9 +307,14 @@ def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
 @scenario(short=True, services=[lines(), echo()])
 def reload_changes_only_what_differs(lab):
     """config diff shows changes, config reload applies them; states and flows are kept"""
+    def generations():
+        return {s["name"]: s["generation"] for s in lab.api("service.show")}
+
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    undrained = generations()["echo"]
     lab.weirctl("backend", "drain", "echo/web-1")
-    before = {s["name"]: s["generation"] for s in lab.api("service.show")}
+    wait_for("selection that follows the drain", lambda: generations()["echo"] != undrained, 5)
+    before = generations()
     lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 50}), echo()])
     changes = lab.api("config.diff")["changes"]
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
@@ -318,7 +323,7 @@ def reload_changes_only_what_differs(lab):
     code, out, _ = lab.weirctl("config", "reload")
     assert code == 0 and "web-4" in out and "web-3" in out, out
     assert lab.api("config.diff")["changes"] == []
-    after = {s["name"]: s["generation"] for s in lab.api("service.show")}
+    after = generations()
     assert after["lines"] != before["lines"] and after["echo"] == before["echo"], (before, after)
     assert lab.backend("web-1", "echo")["admin"] == "drain"
     clients.check_lines(found)
