@@ -59,18 +59,18 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 static inline int weir_configured_grow(
 	const struct weir_tables *tables, void *array, uint32_t *ids, size_t bytes) {
 	const uint32_t want = weir_tables_backend_ids(tables);
-	char *grown;
+	char *former, *grown;
 
 	if (want <= *ids) {
 		return 0;
 	}
-	memcpy(&grown, array, sizeof(grown));
-	grown = realloc(grown, want * bytes);
+	memcpy(&former, array, sizeof(former));
+	grown = realloc(former, want * bytes);
 	if (grown == NULL) {
 		return -ENOMEM;
 	}
 	memset(grown + *ids * bytes, 0, (want - *ids) * bytes);
 	memcpy(array, &grown, sizeof(grown));
 	*ids = want;
-	return 0;
+	return 0; // cppcheck-suppress memleak // the caller has it
 }

@@ -121,7 +121,9 @@ TEST(steals_leave_room_in_the_queues) {
 
 	own->holds = true;
 	begin_flows(own, 400);
-	run_for(own, 200);
+	for (int turn = 0; turn < 50 && own->asked_count < WEIR_FLOW_STEALS_OF_AGENT; turn++) {
+		run_for(own, 200);
+	}
 	assert_int_equal(own->asked_count, WEIR_FLOW_STEALS_OF_AGENT);
 	weir_flow_steals_abandon(own->steals); // the next round
 	own->asked_count = own->answered = 0;
