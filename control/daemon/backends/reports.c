@@ -335,6 +335,37 @@ static uint32_t divisor_of(const struct weir_config_service *service, uint32_t w
 	return users > 0 ? (uint32_t)users : 1;
 }
 
+// Whether reports of this source can still come: with other settings of the service none may be
+// asked for any more, so that nothing would withdraw what it has reported.
+static bool has_source(const struct weir_config_service *service, const char *source) {
+	enum weir_config_check type = service->health_check.type;
+
+	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT)) == 0) {
+		return service->agent.port != 0;
+	}
+	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0) {
+		return service->agent_check.type != WEIR_CHECK_NONE;
+	}
+	for (enum weir_config_check http = WEIR_CHECK_HTTP; http <= WEIR_CHECK_GRPC; http++) {
+		if (strcmp(source, weir_config_check_name(http)) == 0) {
+			return type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC;
+		}
+	}
+	return true; // weirctl
+}
+
+static void drop_sources(
+	struct weir_reports *reports, const struct weir_config_service *service, uint16_t id) {
+	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
+		char source[WEIR_REPORTS_SOURCE_BYTES];
+
+		memcpy(source, reports->entries[id].by[what], sizeof(source));
+		if (source[0] != '\0' && !has_source(service, source)) {
+			weir_reports_gone(reports, id, source);
+		}
+	}
+}
+
 static void configure_backend(struct weir_reports *reports,
 	const struct weir_config_service *service, uint32_t wants, uint32_t workers,
 	const struct weir_backend_state *state) {
@@ -352,6 +383,7 @@ static void configure_backend(struct weir_reports *reports,
 	entry->divisor = divisor_of(service, workers);
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
+	drop_sources(reports, service, state->id);
 	write_tables(reports, state->id);
 }
 

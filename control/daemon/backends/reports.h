@@ -49,8 +49,10 @@ int weir_reports_create(struct weir_states *states, struct weir_estimates *estim
 	weir_reports_changed changed, void *context, struct weir_reports **ret);
 void weir_reports_free(struct weir_reports *reports); // NULL is fine
 
-// The backends of this configuration and these tables, and no others. What those that stay have
-// reported is kept. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
+// The backends of this configuration and these tables, and no others; after weir_states_configure.
+// What those that stay have reported is kept, but for what came from an agent or a check that their
+// service has no more. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing
+// changed).
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 

@@ -39,6 +39,7 @@ static int setup(void **state) {
 	own->log = (struct weir_log){.fd = -1};
 	own->config = lab_config(1, 4);
 	own->config->services[0].flow_control.accept_queue_percent = 75;
+	own->config->services[0].agent.port = 4711;
 	own->config->instance.clients = 1;
 	own->config->instance.members = 1;
 	lab_open(&own->lab, NULL);
@@ -361,4 +362,52 @@ TEST(agents_measure_what_is_wanted) {
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
 	assert_true((weir_reports_wants(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
 	assert_int_equal(weir_reports_wants(own->reports, 60000), 0);
+}
+
+static void reload(struct own *own) {
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
+	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+}
+
+// Reports of others keep a backend from being silent: what a removed source has reported would hold
+// for ever.
+TEST(removed_sources_take_back_what_they_said) {
+	struct own *own = *state;
+	struct weir_config_service *service = &own->config->services[0];
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(MAX_ACTIVE),
+		.weight_percent = 0,
+		.max_active_flows = 1,
+		.word = WEIR_HEALTH_WORD_DOWN};
+	struct weir_report nothing = {0};
+
+	service->agent_check.type = WEIR_CHECK_AGENT_CHECK;
+	service->health_check.type = WEIR_CHECK_HTTP;
+	reload(own);
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	weir_reports_take(own->reports, 2, &report, "agent");
+	weir_reports_take(own->reports, 3, &report, "api");
+	service->health_check.type = WEIR_CHECK_HTTPS;
+	reload(own);
+	for (uint16_t id = 1; id < 4; id++) {
+		assert_int_equal(lab_state(&own->lab, id).own_weight, 0);
+	}
+	service->agent_check.type = WEIR_CHECK_NONE;
+	reload(own);
+	weir_reports_take(own->reports, 1, &nothing, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+	assert_int_not_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	assert_int_equal(lab_state(&own->lab, 2).own_weight, 0);
+	service->agent.port = 0;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 2).own_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(lab_state(&own->lab, 3).own_weight, 0);
+	weir_reports_take(own->reports, 2, &report, "http");
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 2).own_weight, 0);
+	service->health_check.type = WEIR_CHECK_TCP;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 2).own_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(lab_state(&own->lab, 3).own_weight, 0);
 }
