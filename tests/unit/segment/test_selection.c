@@ -186,6 +186,34 @@ TEST(other_policies_get_what_they_need, setup, teardown) {
 	}
 }
 
+// All 32 bits of a weight count, and more members than are compared right away.
+TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
+	struct weir_selection_params params =
+		weir_selection_defaults(1, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, 4093);
+	struct weir_selection_member members[200];
+	struct weir_selection *selection = NULL;
+	const struct weir_selection_view *view;
+	struct lab *f = *state;
+	uint64_t seed = 5;
+
+	for (uint16_t i = 0; i < 200; i++) {
+		members[i] = (struct weir_selection_member){.identity = fixture_random(&seed),
+			.id = i,
+			.weight = 1 + (uint32_t)(fixture_random(&seed) >> (32 + i % 32))};
+	}
+	assert_int_equal(weir_selection_build(f->writer, &params, members, 200, &selection), 0);
+	view = publish(f, 1, selection);
+	assert_int_equal(view->table.count, 200);
+	for (uint32_t i = 1; i < 200; i++) {
+		const struct weir_candidate *a = &view->table.candidates[i - 1], *b = a + 1;
+
+		assert_true(a->weight <= b->weight);
+		if (a->weight == b->weight) {
+			assert_true(members[a->id].identity < members[b->id].identity);
+		}
+	}
+}
+
 // The table of a subset is the one that its members alone would have.
 TEST(subset_is_as_a_selection_of_its_members, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,

@@ -50,6 +50,9 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 
 		f->table->listener.belongs = is_even;
 		fill(f, flows / 2);
+		// In the middle of a sweep, which has come by half of the flows.
+		weir_flow_sweep(f->table, now);
+		now = sweep_turns(f, now, WITHIN_NS / 4);
 		weir_flow_recheck(f->table, now);
 		now = sweep_turns(f, now, WITHIN_NS);
 		for (uint32_t i = 0; i < flows / 2; i++) {

@@ -125,6 +125,27 @@ TEST(lookup_udp_flow_stays_when_the_services_are_published_again) {
 	lab_free(lab);
 }
 
+// S6: a connection stays with its backend, also where its packets take the slow lookup.
+TEST(lookup_tcp_flow_stays_when_its_bind_is_gone) {
+	struct lab *lab = lab_make();
+	struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = 0x02};
+	uint16_t backend = lab_send(lab, &spec).backend;
+
+	bind_to(lab, 0, WEIR_CLOSED_PORTS_KERNEL);
+	weir_pipeline_settle(lab->pipeline);
+	for (unsigned int i = 0; i < 8; i++) {
+		static const uint8_t flags[] = {0x02, 0x10, 0x18, 0x11};
+		struct weir_verdict verdict;
+
+		spec.tcp_flags = flags[i / 2];
+		verdict = lab_send(lab, &spec);
+		assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
+		assert_int_equal(verdict.choice, WEIR_CHOICE_FLOW);
+		assert_int_equal(verdict.backend, backend);
+	}
+	lab_free(lab);
+}
+
 // An ICMP error about what the old backend sent is not for it any more.
 TEST(lookup_icmp_error_follows_the_bind_of_its_flow) {
 	struct lab *lab = lab_make();

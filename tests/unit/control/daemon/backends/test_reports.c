@@ -152,6 +152,11 @@ TEST(limit_is_divided) {
 		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet has it
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / (10 * LAB_WORKERS / 4));
+	own->config->instance.clients = own->config->instance.members = 1;
+	own->config->services[0].subset.size = 3; // users are rounded up: together below the limit
+	weir_reports_configure(own->reports, own->lab.tables, own->config);
+	assert_int_equal(
+		lab_state(&own->lab, 1).max_active_flows, 1000 / ((3 * LAB_WORKERS + 3) / 4));
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
