@@ -54,7 +54,7 @@ FIGURES = (
     ("docs/reference/control-api.md", "{} times the configured interval", "control/daemon/health/health.h",
      "WEIR_HEALTH_FAR_INTERVALS", 1),
     # weirctl
-    ("docs/reference/cli.md", "what was heard that led to it: the last {} changes", "control/daemon/backends/states.h",
+    ("docs/reference/cli.md", "with time and cause: the last {} changes", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
     ("control/cli/commands.c", "The last {} changes of all backends", "control/daemon/backends/states.h",
      "WEIR_STATES_HISTORY", 1),
