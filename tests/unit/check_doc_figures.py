@@ -209,15 +209,15 @@ FIGURES = (
     ("docs/reference/doctor.md", "as long as a client's packet of {} bytes", "control/doctor/check_backends.c",
      "CLIENT_BYTES", 1),
     # threat model
-    ("docs/design/threat-model.md", "their repetitions only, {} at once", "control/daemon/agents/agents_answer.c",
+    ("docs/design/threat-model.md", "their repetitions, in bursts of {} and", "control/daemon/agents/agents_answer.c",
      "WORDS_AT_ONCE", 1),
     ("docs/design/threat-model.md", "not after its deadline of at most {} s", "control/report/agent_message.h",
      "WEIR_AGENT_STEAL_AHEAD_MS", SECOND),
     ("docs/design/threat-model.md", "that had a packet within the last {} seconds",
      "dataplane/flow/flow_table.h", "WEIR_FLOW_IN_USE_MS", SECOND),
-    ("docs/design/threat-model.md", "place is bounded: {} flows are looked at",
+    ("docs/design/threat-model.md", "place is bounded: {} flows are checked",
      "dataplane/flow/flow_insert.c", "MOVES_MAX", 1),
-    ("docs/design/threat-model.md", "looks at {} buckets of its table", "segment/mailbox.h",
+    ("docs/design/threat-model.md", "with at most {} buckets of its table", "segment/mailbox.h",
      "WEIR_LIST_LINES", 1),
     ("docs/design/threat-model.md", "buckets of its table and {} flows", "segment/layout.h",
      "WEIR_FLOW_PAGE_FLOWS", 1),
@@ -229,7 +229,7 @@ FIGURES = (
      "control/daemon/network/neighbours.h", "WEIR_NEIGHBOURS_PATH_MTU_MS", SECOND / 60),
     ("docs/design/threat-model.md", "not below {} or 1,280 bytes", "control/daemon/network/path_mtu.h",
      "WEIR_PATH_MTU_MIN4", 1),
-    ("docs/design/threat-model.md", "Of one server at most {} MiB", "control/daemon/health/health_relay.h",
+    ("docs/design/threat-model.md", "reads at most {} MiB from a server", "control/daemon/health/health_relay.h",
      "WEIR_HEALTH_RECEIVED_MOST", MIB),
 )
 
