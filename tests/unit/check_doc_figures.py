@@ -93,7 +93,7 @@ FIGURES = (
      "WEIR_CAPTURE_RING_BYTES", KIB),
     ("docs/reference/cli.md", "weirctl is suspended for more than {} seconds", "control/daemon/ask/captures.h",
      "WEIR_CAPTURES_UNREAD_MS", SECOND),
-    ("docs/reference/cli.md", "A flow without packets is told after {} seconds", "control/cli/trace.c",
+    ("docs/reference/cli.md", "A flow without packets is reported after {} seconds", "control/cli/trace.c",
      "SILENT_MS", SECOND),
     ("docs/design/threat-model.md", "copies at most {} bytes of a packet", "segment/capture.h",
      "WEIR_CAPTURE_SNAP_MOST", 1),
