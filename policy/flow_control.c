@@ -2,7 +2,8 @@
 //
 // Flow control: what happens to a new flow when its policy found no backend below the limit of
 // active flows. Searches for one in blocks of WEIR_POLICY_WINDOW candidates, at most
-// WEIR_POLICY_SEARCH for one flow.
+// WEIR_POLICY_SEARCH for one flow. Control publishes another table before one names as many closed
+// backends as that, so a search finds an open one.
 //
 // A backend at its limit stays there until one of its flows ends, or a new table arrives. So a
 // search continues where the previous one stopped (spill_cursor, spill_full), and backends where
@@ -97,11 +98,13 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 	return least;
 }
 
-// For many: the first block with a backend that has room, otherwise the last block searched.
+// For many: the first block with a backend that has room, otherwise the last block searched that
+// has an open one. When it is known that none has room, the first such block.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;
-	uint32_t blocks = WEIR_POLICY_SEARCH / WEIR_POLICY_WINDOW;
+	uint32_t blocks = weir_policy_min(WEIR_POLICY_SEARCH, table->count + WEIR_POLICY_WINDOW) /
+			  WEIR_POLICY_WINDOW;
 	uint64_t least = UINT64_MAX;
 
 	do {
@@ -115,11 +118,11 @@ static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_
 		at += WEIR_POLICY_WINDOW;
 		at = at < table->count ? at : at - table->count;
 		client->spill_full += WEIR_POLICY_WINDOW;
-	} while (--blocks > 0 && client->spill_full < table->count);
+	} while (--blocks > 0 && (client->spill_full < table->count || least == UINT64_MAX));
 	client->spill_cursor = at;
 	if (client->spill_full >= table->count) {
 		client->spill_full = table->count;
-		client->exhausted = 1;
+		client->exhausted = least != UINT64_MAX;
 	}
 	return least;
 }

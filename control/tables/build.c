@@ -171,6 +171,11 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 
 #define AT_ONCE_SLOTS 8192u // a table that is no larger takes half a millisecond at most
 
+bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
+	return open > 0 && 2 * (uint64_t)open >= chosen && 2 * (uint64_t)open >= candidates &&
+	       candidates - open < WEIR_POLICY_SEARCH;
+}
+
 bool weir_build_may_wait(
 	const struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
 	const struct weir_service_entry *service = &state->services[id];
@@ -178,9 +183,9 @@ bool weir_build_may_wait(
 	uint64_t generation;
 
 	return tables->segment != NULL && tables->segment->abi >= WEIR_ABI_PASSES_OVER &&
-	       !service->divided && service->listed_chosen > 0 &&
-	       2 * (uint64_t)service->listed_chosen >= service->chosen &&
-	       2 * (uint64_t)service->listed_chosen >= service->listed &&
+	       !service->divided &&
+	       weir_build_serves(service->listed, service->listed_chosen, service->chosen) &&
+	       2 * service->parts >= service->slots && // 0 slots: not chosen by them
 	       weir_build_published(tables, id, 0, &table, &generation) &&
 	       generation == service->generation && table.slot_count > AT_ONCE_SLOTS;
 }

@@ -7,7 +7,8 @@
 // built at once: other instances have the same.
 //
 // One selection is under way at a time, by what its service's backends are when they are collected;
-// when others have come or gone meanwhile, it is built once more.
+// when others have come or gone meanwhile, it is built once more. One most of whose candidates have
+// closed meanwhile is not published.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -112,6 +113,28 @@ static int collect(struct weir_tables *tables) {
 	return 1;
 }
 
+// Whether backends that have come and gone since they were collected leave the selection fit to be
+// published: the one that is, is.
+static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
+	const struct weir_selection *selection) {
+	const struct weir_candidate *candidates =
+		(const struct weir_candidate *)(const void *)((const uint8_t *)selection +
+							      selection->first.candidates_off);
+	bool by_slots = (selection->settings.needs & WEIR_NEEDS_SLOTS) != 0;
+	uint64_t weight = 0, open_weight = 0;
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < selection->first.candidates; i++) {
+		bool is_open = tables->state->backends[candidates[i].id].chosen;
+
+		open += is_open;
+		weight += candidates[i].weight;
+		open_weight += is_open ? candidates[i].weight : 0;
+	}
+	return weir_build_serves(selection->first.candidates, open, service->chosen) &&
+	       (!by_slots || 2 * open_weight >= weight);
+}
+
 static int finish(struct weir_tables *tables) {
 	struct weir_rebuild *rebuild = tables->rebuild;
 	struct weir_service_entry *service = &tables->state->services[rebuild->service];
@@ -122,6 +145,11 @@ static int finish(struct weir_tables *tables) {
 		return r;
 	}
 	tables->slots_written += selection->first.slots;
+	if (!serves(tables, service, selection)) {
+		weir_writer_discard(tables->writer, &selection->blob);
+		drop(tables);
+		return 1;
+	}
 	weir_publish_selection(tables, rebuild->service, &selection->blob);
 	service->stale = weir_eligible_differ(service);
 	drop(tables);

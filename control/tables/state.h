@@ -343,8 +343,12 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 // -EINVAL (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
+// Whether a selection of so many candidates, so many of which are open, still serves a service for
+// which `chosen` backends are: most of either are among the open ones, and a worker that searches
+// for one finds it (WEIR_POLICY_SEARCH).
+bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
 // Whether the service's selection may be built later, in steps: workers pass over candidates that
-// are closed, most of those of the published one are open, and most of the chosen are among them.
+// are closed, and the published one serves meanwhile, by its candidates and by its slots.
 bool weir_build_may_wait(
 	const struct weir_tables *tables, const struct weir_state *state, uint16_t service);
 // How many subsets are published for a service; 0 = nothing, or nothing sound.

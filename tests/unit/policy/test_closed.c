@@ -118,6 +118,46 @@ TEST(open_one_is_found_among_thousands) {
 	}
 }
 
+// A rack fails, and all others are at their limits: no flow is lost in a block that is all closed.
+TEST(flow_is_spilled_past_blocks_of_closed_backends) {
+	uint64_t seed = 8;
+
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 600, 1);
+
+		for (uint16_t id = 100; id < 400; id++) {
+			set_closed(w, id);
+		}
+		for (uint32_t i = 0; i < 300 + 1200; i++) {
+			struct weir_chosen chosen = world_choose_hash(w, fixture_random(&seed));
+
+			assert_int_equal(chosen.how, i < 300 ? WEIR_CHOSEN : WEIR_CHOSEN_SPILLED);
+			assert_int_equal(w->backends[chosen.id].closed, 0);
+			world_start(w, chosen.id);
+		}
+		world_free(w);
+	}
+}
+
+// "No backend", not "all are at their limit": flow control has not refused it.
+TEST(none_of_many_is_chosen_when_all_are_closed) {
+	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 300, 1);
+
+		w->table.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
+		world_publish(w, (enum weir_policy)policy, NULL, NULL, 300);
+		for (uint16_t id = 0; id < 300; id++) {
+			set_closed(w, id);
+		}
+		for (uint32_t i = 0; i < 3; i++) {
+			assert_int_equal(world_choose_hash(w, 1).how, WEIR_CHOSEN_NOBODY);
+		}
+		set_open(w, 8);
+		assert_int_equal(world_choose_hash(w, 1).id, 8);
+		world_free(w);
+	}
+}
+
 // A closed backend has no limit of its own; one that is open again has that of its row.
 TEST(limits_are_those_of_open_backends) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 4, 0);

@@ -203,6 +203,90 @@ TEST(panic_and_mass_failures_do_not_wait) {
 	close_many(&lab, config);
 }
 
+static uint32_t count_open(struct lab *lab) {
+	const struct weir_policy_table *table = &lab_selection(lab, 0)->table;
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < table->count; i++) {
+		open += !is_closed(lab, table->candidates[i].id);
+	}
+	return open;
+}
+
+// Half of the backends take the place of the other half while a table of that one is built: it is
+// not published, as workers would find all of its candidates closed.
+TEST(table_of_backends_that_have_closed_is_not_published) {
+	struct weir_config *config;
+	struct lab lab;
+	int r;
+
+	open_many(&lab, &config, WEIR_POLICY_ROUND_ROBIN);
+	config->services[0].panic_threshold_percent = 10;
+	for (uint16_t id = 0; id < MANY / 2; id++) {
+		set_health(&lab, id, WEIR_HEALTH_REFUSING);
+	}
+	weir_tables_publish(lab.tables);
+	for (uint32_t i = 0; i < 3; i++) { // its members are collected
+		assert_int_equal(weir_tables_build(lab.tables), 1);
+	}
+	for (uint16_t id = 0; id < MANY / 2; id++) {
+		set_health(&lab, id, WEIR_HEALTH_HEALTHY);
+		set_health(&lab, (uint16_t)(id + MANY / 2), WEIR_HEALTH_REFUSING);
+		weir_tables_publish(lab.tables);
+		assert_int_equal(count_open(&lab), MANY / 2);
+	}
+	do {
+		r = weir_tables_build(lab.tables);
+		assert_int_equal(count_open(&lab), MANY / 2);
+	} while (r > 0);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, MANY / 2);
+	assert_false(weir_tables_is_stale(lab.tables));
+	close_many(&lab, config);
+}
+
+// One backend has most of the slots: workers would not find an open one near them.
+TEST(table_most_of_whose_slots_are_closed_is_replaced_at_once) {
+	struct weir_config *config;
+	struct lab lab;
+
+	open_many(&lab, &config, WEIR_POLICY_MAGLEV);
+	assert_int_equal(weir_tables_set_weight(lab.tables, 7, 400000), 0);
+	weir_tables_publish(lab.tables);
+	lab_quiescent(&lab);
+	assert_true(2 * lab_slots(&lab, 0, 7) > SLOTS);
+	set_health(&lab, 8, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	assert_true(weir_tables_is_stale(lab.tables));
+	set_health(&lab, 7, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_slots(&lab, 0, 7), 0);
+	assert_int_equal(weir_tables_build(lab.tables), 0);
+	close_many(&lab, config);
+}
+
+// Workers look at so many candidates for one flow. With weights, those may be neighbours.
+TEST(table_with_more_closed_backends_than_are_searched_is_replaced_at_once) {
+	struct lab_room room = {.max_services = 4, .max_backends = 16384, .heap_bytes = 256u << 20};
+	struct weir_config *config = lab_config(1, 3 * WEIR_POLICY_SEARCH);
+	struct lab lab;
+
+	config->services[0].policy.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_resolve(&lab);
+	lab_quiescent(&lab);
+	for (uint16_t id = 0; id < WEIR_POLICY_SEARCH - 1; id++) {
+		set_health(&lab, id, WEIR_HEALTH_REFUSING);
+	}
+	weir_tables_publish(lab.tables);
+	assert_true(weir_tables_is_stale(lab.tables));
+	set_health(&lab, WEIR_POLICY_SEARCH, WEIR_HEALTH_REFUSING);
+	weir_tables_publish(lab.tables);
+	assert_int_equal(lab_selection(&lab, 0)->table.count, 2 * WEIR_POLICY_SEARCH);
+	assert_int_equal(weir_tables_build(lab.tables), 0);
+	close_many(&lab, config);
+}
+
 // An older dataplane does not pass over what is closed.
 TEST(former_dataplane_gets_the_selection_at_once) {
 	struct weir_config *config;
