@@ -139,6 +139,7 @@ static void detach(struct weir_daemon *daemon) {
 	daemon->follow_ns = 0;
 	daemon->config_why[0] = '\0';
 	daemon->publish_why[0] = '\0';
+	daemon->build_why[0] = '\0';
 	daemon->segment = NULL;
 	daemon->handover = NULL;
 	weir_mailboxes_bind(&daemon->mailboxes, NULL);

@@ -38,6 +38,8 @@
 #include "steals.h"
 #include "tables.h"
 
+#define WEIR_DAEMON_WHY_BYTES 128
+
 struct weir_daemon {
 	uv_loop_t loop;
 	struct weir_log *log;
@@ -73,7 +75,10 @@ struct weir_daemon {
 	uint64_t retry_ns; // not before
 	uint64_t follow_ns; // when what goes by the configuration is tried again; 0 = it follows
 	char config_why[320]; // why it could not; "" = it is applied
-	char publish_why[128]; // why the last publication failed; "" = it did not
+	char publish_why[WEIR_DAEMON_WHY_BYTES]; // why the last publication failed; "" = it did not
+	// Why a selection that follows its backends could not be published; "" = it is, or is
+	// built.
+	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps are to be looked at again
 	char steer_why[272]; // why they were not updated, as logged; "" = they were
 	uint64_t last_publish_us; // how long the last publication took

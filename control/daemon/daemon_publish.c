@@ -84,32 +84,37 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 	}
 	return daemon->config_why[0] != '\0'    ? daemon->config_why
 	       : daemon->publish_why[0] != '\0' ? daemon->publish_why
+	       : daemon->build_why[0] != '\0'   ? daemon->build_why
 	       : daemon->steer_why[0] != '\0'   ? daemon->steer_why
 						: NULL;
 }
 
-static void note_failure(struct weir_daemon *daemon, int error) {
-	char why[sizeof(daemon->publish_why)];
+// why: of what has failed, publish_why or build_why.
+static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BYTES], int error) {
+	char now[WEIR_DAEMON_WHY_BYTES];
 
-	snprintf(why, sizeof(why), "%s",
+	snprintf(now, sizeof(now), "%s",
 		error == -ENOSPC ? "the segment's heap is full (segment.heap_bytes)"
 		: error == -EBUSY
 			? "the segment's heap is full of replaced tables, which a worker still uses"
 			: strerror(-error));
-	if (strcmp(why, daemon->publish_why) != 0) {
-		memcpy(daemon->publish_why, why, sizeof(why));
+	if (strcmp(now, why) != 0) {
+		memcpy(why, now, sizeof(now));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"cannot publish: %s; the previous tables stay in use", why);
 		weir_daemon_say_status(daemon);
 	}
 }
 
-static void note_success(struct weir_daemon *daemon) {
-	if (daemon->publish_why[0] != '\0') {
-		daemon->publish_why[0] = '\0';
-		weir_log_write(daemon->log, WEIR_LOG_INFO, "all changes are published");
-		weir_daemon_say_status(daemon);
+static void note_success(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BYTES]) {
+	if (why[0] == '\0') {
+		return;
 	}
+	why[0] = '\0';
+	if (daemon->publish_why[0] == '\0' && daemon->build_why[0] == '\0') {
+		weir_log_write(daemon->log, WEIR_LOG_INFO, "all changes are published");
+	}
+	weir_daemon_say_status(daemon);
 }
 
 int weir_daemon_publish(struct weir_daemon *daemon) {
@@ -126,10 +131,10 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	r = weir_tables_publish(daemon->tables);
 	daemon->dirty = r < 0;
 	if (r < 0) {
-		note_failure(daemon, r);
+		note_failure(daemon, daemon->publish_why, r);
 		return r;
 	}
-	note_success(daemon);
+	note_success(daemon, daemon->publish_why);
 	if (r > 0) {
 		weir_daemon_note_publication(daemon, started);
 	}
@@ -168,7 +173,11 @@ void weir_daemon_build(struct weir_daemon *daemon) {
 	uint64_t began = weir_daemon_now_ns(), now = began;
 	int r = 1;
 
-	if (daemon->segment == NULL || !weir_tables_is_stale(daemon->tables)) {
+	if (daemon->segment == NULL) {
+		return;
+	}
+	if (!weir_tables_is_stale(daemon->tables)) {
+		note_success(daemon, daemon->build_why);
 		return;
 	}
 	if (began >= daemon->build_next_ns) {
@@ -177,6 +186,11 @@ void weir_daemon_build(struct weir_daemon *daemon) {
 			now = weir_daemon_now_ns();
 		}
 		daemon->build_next_ns = now + (r < 0 ? BUILD_AGAIN_NS : now - began);
+	}
+	if (r < 0) {
+		note_failure(daemon, daemon->build_why, r);
+	} else if (r == 0) {
+		note_success(daemon, daemon->build_why);
 	}
 	if (r != 0 && !uv_is_active((uv_handle_t *)&daemon->build)) {
 		uv_timer_start(&daemon->build, build_due,

@@ -134,6 +134,34 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
 }
 
+// A drain costs a row, which always fits. That the selection which follows it does not is no secret
+// either.
+TEST(selection_that_follows_and_does_not_fit_is_reported) {
+	struct web *web = *state;
+	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	int most = fill_the_heap(web) - 200; // so many fit
+	unsigned int logged = times_logged(web, "cannot publish: ");
+	weir_ref before;
+
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
+	lab_dataplane_hang(web->dataplane, true);
+	for (int i = 0; i < most; i++) {
+		assert_true(set_weight(web, 400 + i));
+	}
+	before = segment->roots->selection[0];
+	json_decref(lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	LAB_UNTIL(!all_is_published(web));
+	wait_a_few_ticks();
+	assert_int_equal(times_logged(web, "cannot publish: "), logged + 1);
+	assert_true(segment->roots->selection[0] == before);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(all_is_published(web));
+	assert_true(segment->roots->selection[0] != before);
+	assert_int_equal(times_logged(web, "all changes are published"), 2);
+}
+
 // All room was in use before: the next control process can write nowhere until a grace period is
 // over. It keeps its configuration, and says so.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
