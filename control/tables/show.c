@@ -151,14 +151,6 @@ int weir_tables_service(
 	return 0;
 }
 
-uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t id) {
-	const struct weir_state *state = tables->state;
-
-	return id < state->backend_ids && state->backends[id].in_selection
-		       ? state->backends[id].parts
-		       : 0;
-}
-
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables) {
 	return (struct weir_tables_work){
 		.backends = tables->state->looked_at, .slots = tables->slots_written};

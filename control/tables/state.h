@@ -360,6 +360,11 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 int weir_build_services(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
 
+// --- parts.c ---
+
+// Bring what the state says of a service's selection up to what is published.
+void weir_parts_count(const struct weir_tables *tables, struct weir_state *state, uint16_t service);
+
 // --- publish.c ---
 
 // Let ids whose grace period is over take their next step.
