@@ -45,7 +45,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 11 // the number people see; fingerprint.h finds what it does not tell
+#define WEIR_SEGMENT_ABI 11 // the number people see; fingerprint.h finds other differences
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A service that steals, and its backends: flow_steals_look.c (who has too much, who has room) and
-// flow_steals_plan.c (which flows are to go where). flow_steals.c (rounds and requests) knows
+// flow_steals_plan.c (which flows are to go where). flow_steals.c (rounds and requests) uses
 // nothing of its members.
 #pragma once
 

@@ -3,20 +3,8 @@
 // Heap: which memory it uses first, and that it leaves none poisoned.
 #include "heap.h"
 
+#include "poison.h"
 #include "segment_lab.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define WEIR_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WEIR_ASAN 1
-#endif
-#endif
-#ifdef WEIR_ASAN
-#include <sanitizer/asan_interface.h>
-#else
-#define __asan_region_is_poisoned(begin, size) ((void)(begin), (void)(size), NULL)
-#endif
 
 static struct weir_heap heap_of(const struct weir_segment *segment) {
 	struct weir_heap heap;
