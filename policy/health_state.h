@@ -22,17 +22,17 @@
 
 // The verdict of the checks. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_VERDICTS(X) \
-	X(UNKNOWN, "unknown", "neither `rise` nor `fall` checks in a row yet") \
+	X(UNKNOWN, "unknown", "neither `rise` passed nor `fall` failed in a row yet") \
 	X(PASSING, "passing", "the last `rise` checks passed, and no `fall` failed since") \
 	X(FAILING, "failing", "the last `fall` checks failed, and no `rise` passed since") \
 	X(UNCHECKED, "unchecked", "the service has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \
-	X(NONE, "nothing", "no announcement, or none since its checks failed") \
+	X(NONE, "nothing", "nothing announced, or not since its checks failed") \
 	X(STARTING, "starting", "not ready yet; checks may connect") \
 	X(READY, "ready", "accepts new flows") \
-	X(LAME_DUCK, "lame-duck", "no new flows; it serves existing ones") \
+	X(LAME_DUCK, "lame-duck", "no new flows; existing ones are served") \
 	X(DOWN, "down", "does not serve")
 
 enum weir_health_state {

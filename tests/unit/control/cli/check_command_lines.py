@@ -35,7 +35,7 @@ EXAMPLES = {
     "MAC": "02:00:00:00:00:01", "MS": "100", "N": "4",
     "NAME": "web-1", "NOTES": "notes", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
     "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "REASON": "no_backend", "SCENARIO": "sre20", "SECONDS": "2",
-    "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7",
+    "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7", "WHAT": "rows",
 }
 PLACEHOLDER = re.compile(r"(?<![0-9A-Za-z$-])[A-Z]+(?![0-9A-Za-z])")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
