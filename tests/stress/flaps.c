@@ -7,15 +7,23 @@
 // though the selection is built later, in steps; in the end it names those that are open.
 // Prints what one change costs, from the call to the last store, and a step of building.
 //
-// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS]]]]]]
+// With KILLS (S3), control is a process that is killed so many times, at random moments: between a
+// row and the selection that is to follow it, and within a table that it builds. The next one
+// carries on.
+//
+// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
 // Exit 0: the memory is flat, and all workers followed to the end.
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "blob.h"
 #include "grace.h"
 #include "reader.h"
 #include "tables.h"
@@ -26,7 +34,7 @@
 #define HEAP_BYTES (4ull << 30)
 
 struct options {
-	uint32_t backends, services, seconds, rate, workers;
+	uint32_t backends, services, seconds, rate, workers, kills;
 	const char *policy;
 };
 
@@ -46,6 +54,14 @@ static uint64_t now_ns(void) {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+// Of this thread: what others of a busy machine take is left out.
+static uint64_t cpu_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
 	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
@@ -203,7 +219,8 @@ static struct weir_config *configure(const struct options *options) {
 struct result {
 	uint32_t *us10; // of each change, tenths of a microsecond
 	uint64_t changes, failed;
-	uint64_t flap_ns, build_ns, step_most_ns, steps;
+	uint64_t flap_ns, build_ns, steps;
+	uint64_t step_cpu_ns, step_most_ns; // CPU of steps, in all and of the longest one
 	uint64_t used_first, used_most, used_last, backed_first, backed_last;
 };
 
@@ -243,11 +260,12 @@ static void flap(struct weir_tables *tables, const struct options *options,
 
 // One step of the selections that follow.
 static void build(struct weir_tables *tables, struct result *result) {
-	uint64_t start = now_ns(), took;
+	uint64_t start = now_ns(), start_cpu = cpu_ns(), took;
 	int r = weir_tables_build(tables);
 
-	took = now_ns() - start;
-	result->build_ns += took;
+	took = cpu_ns() - start_cpu;
+	result->build_ns += now_ns() - start;
+	result->step_cpu_ns += took;
 	result->step_most_ns = took > result->step_most_ns ? took : result->step_most_ns;
 	result->steps++;
 	result->failed += r < 0;
@@ -332,9 +350,10 @@ static bool report(const struct options *options, struct result *result) {
 	printf("a change: median %.1f us, 99th percentile %.1f us, longest %.1f us\n",
 		result->us10[n / 2] / 10.0, result->us10[n * 99 / 100] / 10.0,
 		result->us10[n - 1] / 10.0);
-	printf("building: %" PRIu64 " steps, %.1f us each, longest %.1f us; %.1f %% of the time\n",
+	printf("building: %" PRIu64
+	       " steps, %.1f us of CPU each, longest %.1f us; %.1f %% of the time\n",
 		result->steps,
-		(double)result->build_ns / 1e3 / (double)(result->steps > 0 ? result->steps : 1),
+		(double)result->step_cpu_ns / 1e3 / (double)(result->steps > 0 ? result->steps : 1),
 		(double)result->step_most_ns / 1e3,
 		(double)result->build_ns / 1e7 / options->seconds);
 	printf("memory: %.1f MB in use after a second, at most %.1f MB; taken %.1f MB, at the end "
@@ -357,9 +376,7 @@ static void *follow(void *context) { // the dataplane's main thread
 	return NULL;
 }
 
-static int prepare(const struct options *options, const struct weir_config *config,
-	struct weir_segment **ret, struct weir_segment **ret_control,
-	struct weir_tables **ret_tables) {
+static int create_segment(const struct options *options, struct weir_segment **ret) {
 	static const struct weir_port_info port = {.name = "wan", .mtu = 1500};
 	const struct weir_segment_params params = {.workers = options->workers,
 		.ports = 1,
@@ -367,17 +384,25 @@ static int prepare(const struct options *options, const struct weir_config *conf
 		.max_backends = options->backends,
 		.heap_bytes = HEAP_BYTES,
 		.port_info = &port};
+
+	return weir_segment_create(&params, ret);
+}
+
+// --- kills --------------------------------------------------------------------------------
+
+#define KILL_SOONEST_NS 1000000u // after it has published the configuration
+#define KILL_LATEST_NS 60000000u // a table takes about that long
+
+static int open_tables(const struct weir_segment *segment, const struct weir_config *config,
+	struct weir_segment **ret_control, struct weir_tables **ret) {
 	char why[256] = "";
-	int r = weir_segment_create(&params, ret);
+	int r = weir_segment_attach_own(segment, ret_control);
 
 	if (r == 0) {
-		r = weir_segment_attach_own(*ret, ret_control);
+		r = weir_tables_open(*ret_control, ret);
 	}
 	if (r == 0) {
-		r = weir_tables_open(*ret_control, ret_tables);
-	}
-	if (r == 0) {
-		r = weir_tables_apply(*ret_tables, config, why, sizeof(why));
+		r = weir_tables_apply(*ret, config, why, sizeof(why));
 	}
 	if (r < 0) {
 		fprintf(stderr, "cannot publish: %s %s\n", strerror(-r), why);
@@ -385,8 +410,122 @@ static int prepare(const struct options *options, const struct weir_config *conf
 	return r;
 }
 
+// A control process: it is killed long before it has done. It says when it has begun.
+static void control_process(const struct weir_segment *segment, const struct weir_config *config,
+	const struct options *options, int begun) {
+	struct options endless = *options;
+	struct weir_segment *control = NULL;
+	struct weir_tables *tables = NULL;
+	struct result result = {.us10 = calloc(SAMPLES_MAX, sizeof(uint32_t))};
+
+	endless.seconds = 3600;
+	if (result.us10 != NULL && open_tables(segment, config, &control, &tables) == 0 &&
+		write(begun, "", 1) == 1) {
+		run(tables, &endless, &result);
+	}
+	_exit(1);
+}
+
+static bool kill_once(const struct weir_segment *segment, const struct weir_config *config,
+	const struct options *options, uint64_t *random) {
+	const struct timespec pause = {
+		.tv_nsec = (long)(KILL_SOONEST_NS + next_random(random) % KILL_LATEST_NS)};
+	int begun[2], status = 0;
+	bool ok;
+	char byte;
+	pid_t pid;
+
+	if (pipe(begun) < 0) {
+		return false;
+	}
+	pid = fork();
+	if (pid == 0) {
+		control_process(segment, config, options, begun[1]);
+	}
+	close(begun[1]);
+	ok = pid > 0 && read(begun[0], &byte, 1) == 1;
+	close(begun[0]);
+	nanosleep(&pause, NULL);
+	if (!ok || kill(pid, SIGKILL) < 0 || waitpid(pid, &status, 0) != pid ||
+		!WIFSIGNALED(status)) {
+		fprintf(stderr, "control has ended by itself: %x\n", (unsigned int)status);
+		return false;
+	}
+	return true;
+}
+
+// Whether the selection of some service names a backend whose row is closed.
+static bool names_closed(const struct weir_segment *segment, const struct options *options) {
+	for (uint32_t service = 0; service < options->services; service++) {
+		struct weir_blob_extent extent;
+		struct weir_selection_view view;
+
+		if (!weir_blob_selection(segment, (uint16_t)service,
+			    segment->roots->selection[service], 0, &extent, &view)) {
+			continue;
+		}
+		for (uint32_t i = 0; i < view.table.count; i++) {
+			struct weir_backend_row row;
+
+			if (weir_reader_row(segment, view.table.candidates[i].id, &row) &&
+				(row.flags & WEIR_BACKEND_CLOSED) != 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+static bool kill_often(const struct weir_segment *segment, const struct weir_config *config,
+	const struct options *options) {
+	uint64_t random = 7, behind = 0;
+	bool ok = true;
+
+	for (uint32_t i = 0; ok && i < options->kills; i++) {
+		ok = kill_once(segment, config, options, &random);
+		behind += ok && names_closed(segment, options);
+	}
+	printf("%u kills, %" PRIu64 " of them between a row and its selection; %" PRIu64
+	       " publications\n",
+		options->kills, behind, weir_counter_read(&segment->notes->publications));
+	return ok && (behind > 0 || options->kills < 10);
+}
+
 static uint32_t argument(int argc, char **argv, int at, uint32_t fallback) {
 	return argc > at ? (uint32_t)strtoul(argv[at], NULL, 10) : fallback;
+}
+
+static bool start_workers(
+	struct worker *worker, struct weir_segment *segment, const struct options *options) {
+	for (uint32_t i = 0; i <= options->workers; i++) {
+		worker[i].segment = segment;
+		worker[i].index = i;
+		if ((i < options->workers && !prepare_worker(&worker[i], options)) ||
+			pthread_create(&worker[i].thread, NULL,
+				i < options->workers ? work : follow, &worker[i]) != 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+// Returns whether they have adopted all rows, and chosen no closed backend.
+static bool stop_workers(struct worker *worker, const struct options *options) {
+	bool ok = true;
+
+	for (uint32_t i = 0; i <= options->workers; i++) {
+		__atomic_store_n(&worker[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(worker[i].thread, NULL);
+		if (i == options->workers) {
+			break;
+		}
+		printf("worker %u: %" PRIu64 " rows adopted, %" PRIu64 " flows, %" PRIu64
+		       " of them to a backend that is closed or none\n",
+			i, worker[i].rows, worker[i].flows, worker[i].wrong);
+		ok = ok && worker[i].rows >= options->backends && worker[i].wrong == 0;
+		free_worker(&worker[i]);
+	}
+	return ok;
 }
 
 int main(int argc, char **argv) {
@@ -395,57 +534,41 @@ int main(int argc, char **argv) {
 		.seconds = argument(argc, argv, 3, 5),
 		.rate = argument(argc, argv, 4, 0),
 		.policy = argc > 5 ? argv[5] : "round-robin",
-		.workers = argument(argc, argv, 6, 2)};
+		.workers = argument(argc, argv, 6, 2),
+		.kills = argument(argc, argv, 7, 0)};
 	struct worker worker[WORKERS_MAX + 1] = {{0}};
 	struct weir_segment *segment = NULL, *control = NULL;
 	struct weir_tables *tables = NULL;
 	struct weir_writer_usage usage;
 	struct weir_config *config;
 	struct result result = {.us10 = calloc(SAMPLES_MAX, sizeof(uint32_t))};
-	bool ok = false;
+	bool ok;
 
 	if (options.workers < 1 || options.workers > WORKERS_MAX || options.services < 1 ||
 		options.backends < options.services || result.us10 == NULL) {
 		fprintf(stderr, "usage: flaps [BACKENDS [SERVICES [SECONDS [RATE [POLICY "
-				"[WORKERS]]]]]]\n");
+				"[WORKERS [KILLS]]]]]]]\n");
 		return 2;
 	}
 	config = configure(&options);
-	if (config == NULL || prepare(&options, config, &segment, &control, &tables) < 0) {
+	if (config == NULL || create_segment(&options, &segment) < 0 ||
+		!start_workers(worker, segment, &options)) {
 		return 1;
 	}
-	for (uint32_t i = 0; i <= options.workers; i++) {
-		worker[i].segment = segment;
-		worker[i].index = i;
-		if (i < options.workers && !prepare_worker(&worker[i], &options)) {
-			return 1;
-		}
-		if (pthread_create(&worker[i].thread, NULL, i < options.workers ? work : follow,
-			    &worker[i]) != 0) {
-			return 1;
-		}
+	ok = options.kills == 0 || kill_often(segment, config, &options);
+	if (open_tables(segment, config, &control, &tables) < 0) {
+		return 1;
 	}
 	run(tables, &options, &result);
-	ok = weir_writer_synchronize(weir_tables_writer(tables), 20000) == 0;
+	if (weir_writer_synchronize(weir_tables_writer(tables), 20000) != 0) {
+		fprintf(stderr, "a worker does not follow\n");
+		ok = false;
+	}
 	weir_writer_usage(weir_tables_writer(tables), &usage);
 	result.used_last = usage.used_bytes;
-	if (!ok) {
-		fprintf(stderr, "a worker does not follow\n");
-	}
-	for (uint32_t i = 0; i <= options.workers; i++) {
-		__atomic_store_n(&worker[i].stop, true, __ATOMIC_RELAXED);
-		pthread_join(worker[i].thread, NULL);
-		if (i == options.workers) {
-			break;
-		}
-		printf("worker %u: %" PRIu64 " rows adopted, %" PRIu64 " flows, %" PRIu64
-		       " of them to a backend that is closed or none\n",
-			i, worker[i].rows, worker[i].flows, worker[i].wrong);
-		ok = ok && worker[i].rows >= options.backends && worker[i].wrong == 0;
-		free_worker(&worker[i]);
-	}
-	if (weir_tables_is_stale(tables)) {
-		fprintf(stderr, "a selection is not built\n");
+	ok = stop_workers(worker, &options) && ok;
+	if (weir_tables_is_stale(tables) || usage.dropped_roots > 0) {
+		fprintf(stderr, "a selection is not built, or was not whole\n");
 		ok = false;
 	}
 	ok = report(&options, &result) && ok;

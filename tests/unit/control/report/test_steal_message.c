@@ -358,7 +358,8 @@ TEST(document_has_every_field_result_and_both_examples) {
 			weir_agent_steal_result_meaning(result));
 		assert_documented(line);
 	}
-	snprintf(line, sizeof(line), "more than %d ms ahead is rejected", WEIR_AGENT_STEAL_AHEAD_MS);
+	snprintf(
+		line, sizeof(line), "more than %d ms ahead is rejected", WEIR_AGENT_STEAL_AHEAD_MS);
 	assert_documented(line);
 	weir_agent_steal_encode(&sample_steal, &keys.key[0], bytes);
 	document_bytes(bytes);

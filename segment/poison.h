@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Poison: memory that AddressSanitizer is to report when it is used. Nothing in other builds. For
+// this folder and its tests only.
+#pragma once
+
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WEIR_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WEIR_ASAN 1
+#endif
+#endif
+#ifdef WEIR_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(address, bytes) ((void)(address), (void)(bytes))
+#define __asan_region_is_poisoned(begin, size) ((void)(begin), (void)(size), NULL)
+#endif
