@@ -72,7 +72,7 @@ def checks_of_every_type(lab):
     write(folder, "line", "up ready")
     expect(lab, "line", "healthy", "healthy")
     expect(lab, "beside", "healthy", "healthy")
-    assert "agent-check: says" in lab.weirctl("health", "show", "beside")[1]
+    assert "agent-check: reply" in lab.weirctl("health", "show", "beside")[1]
     lab.programs["grpc-1"].kill()
     expect(lab, "rpc", "refusing", "healthy")
     expect(lab, "tls", "healthy", "healthy")

@@ -55,7 +55,7 @@ static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome 
 	if (outcome != WEIR_AGENTS_ANSWERED) {
 		weir_health_set_idle(asked->health, backend, 0);
 	}
-	weir_health_tell(asked->health, backend, probe, detail, duration_ms);
+	weir_health_agent_result(asked->health, backend, probe, detail, duration_ms);
 }
 
 static void on_gone(void *context, uint16_t backend) {

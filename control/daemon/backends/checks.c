@@ -26,7 +26,7 @@ static void add_agent_check(const struct weir_config_service *service,
 			.port = check->port,
 			.address = backend->address,
 			.check = check,
-			.beside = true,
+			.alongside = true,
 			.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
 		};
 	}

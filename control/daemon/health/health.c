@@ -19,7 +19,7 @@ static void leave_params(struct weir_health_params *params) {
 static void check_free(struct weir_health_check *check) {
 	weir_health_halt(check);
 	leave_params(check->params);
-	check->health->checks[weir_health_slot(check->backend, check->beside)] = NULL;
+	check->health->checks[weir_health_slot(check->backend, check->alongside)] = NULL;
 	uv_close((uv_handle_t *)&check->timer, free_check);
 }
 
@@ -66,7 +66,7 @@ static int validate(const struct weir_health_target *targets, uint32_t n, uint32
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < n && !r; i++) {
-		uint32_t slot = weir_health_slot(targets[i].backend, targets[i].beside);
+		uint32_t slot = weir_health_slot(targets[i].backend, targets[i].alongside);
 
 		if (targets[i].backend >= WEIR_BACKENDS_MAX || seen[slot]++ ||
 			!is_sound(&targets[i])) {
@@ -97,16 +97,16 @@ static int grow(struct weir_health *health, uint32_t slots) {
 	return 0;
 }
 
-// New, or not what it was?
+// Whether the target is new, or differs from the current check.
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
 	const struct weir_health_check *check =
-		weir_health_find(health, target->backend, target->beside);
+		weir_health_find(health, target->backend, target->alongside);
 
 	return target->check->type != WEIR_CHECK_NONE && (check == NULL || !is_same(check, target));
 }
 
-struct memory { // of a target; both NULL where nothing is new
-	struct weir_health_check *check; // NULL: there is one already
+struct memory { // for a target; both NULL if nothing is new
+	struct weir_health_check *check; // NULL: already allocated
 	struct weir_health_params *params;
 };
 
@@ -118,8 +118,8 @@ static void release(struct memory *memory, uint32_t n) {
 	free(memory);
 }
 
-// Targets of a service follow each other: `before`, the parameters of the last fresh target, may be
-// those of this one. Returns NULL: no memory.
+// The targets of a service are adjacent: they share `before`, the parameters of the last fresh
+// target, if it has the same check. Returns NULL if out of memory.
 static struct weir_health_params *share(struct weir_health_params *before,
 	const struct weir_config_health_check *before_of,
 	const struct weir_config_health_check *check) {
@@ -134,8 +134,8 @@ static struct weir_health_params *share(struct weir_health_params *before,
 	return before;
 }
 
-// All memory that the new targets need, so that nothing can fail once something has changed.
-// Returns an array in order of the targets, or NULL.
+// Allocate all memory for the fresh targets, so that applying them cannot fail halfway. Returns an
+// array in the order of the targets, or NULL.
 static struct memory *allocate(
 	const struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory = calloc(n + 1, sizeof(*memory));
@@ -143,17 +143,18 @@ static struct memory *allocate(
 	struct weir_health_params *before[2] = {NULL};
 
 	for (uint32_t i = 0; memory != NULL && i < n; i++) {
-		bool beside = targets[i].beside;
-		bool is_new = weir_health_find(health, targets[i].backend, beside) == NULL;
+		bool alongside = targets[i].alongside;
+		bool is_new = weir_health_find(health, targets[i].backend, alongside) == NULL;
 
 		if (!is_fresh(health, &targets[i])) {
 			continue;
 		}
-		before[beside] = share(before[beside], before_of[beside], targets[i].check);
-		before_of[beside] = targets[i].check;
-		memory[i].params = before[beside];
+		before[alongside] =
+			share(before[alongside], before_of[alongside], targets[i].check);
+		before_of[alongside] = targets[i].check;
+		memory[i].params = before[alongside];
 		memory[i].check = is_new ? calloc(1, sizeof(*memory[i].check)) : NULL;
-		if (before[beside] == NULL || (is_new && memory[i].check == NULL)) {
+		if (before[alongside] == NULL || (is_new && memory[i].check == NULL)) {
 			release(memory, n);
 			return NULL;
 		}
@@ -161,7 +162,8 @@ static struct memory *allocate(
 	return memory;
 }
 
-// Takes what it needs of the memory. What the backend has said stands, whatever asks for it now.
+// Takes ownership of the memory's parameters. The backend's word is kept, even if the type of the
+// check changes.
 static void set_target(struct weir_health_check *check, const struct weir_health_target *target,
 	struct memory *memory, uint64_t delay_ms) {
 	leave_params(check->params);
@@ -195,17 +197,17 @@ static void add(struct weir_health *health, const struct weir_health_target *tar
 	memory->check = NULL;
 	check->health = health;
 	check->backend = target->backend;
-	check->beside = target->beside;
+	check->alongside = target->alongside;
 	check->verdict = target->initial;
 	check->word = (uint8_t)target->word;
 	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
 	uv_timer_init(health->loop, &check->timer);
 	check->timer.data = check;
-	health->checks[weir_health_slot(check->backend, check->beside)] = check;
+	health->checks[weir_health_slot(check->backend, check->alongside)] = check;
 	set_target(check, target, memory, delay_ms);
 }
 
-// Few fresh targets are checked soon, many are spread over their interval.
+// A few fresh targets are checked soon; many are spread over their interval.
 static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms) {
 	uint64_t spread = fresh < interval_ms ? fresh : interval_ms;
 
@@ -214,12 +216,13 @@ static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms
 
 static void apply_fresh(struct weir_health *health, const struct weir_health_target *target,
 	struct memory *memory, uint64_t delay_ms) {
-	struct weir_health_check *check = weir_health_find(health, target->backend, target->beside);
+	struct weir_health_check *check =
+		weir_health_find(health, target->backend, target->alongside);
 
 	if (check != NULL) {
 		weir_health_halt(check);
 		set_target(check, target, memory, delay_ms);
-	} else if (memory->check != NULL) { // always, see allocate
+	} else if (memory->check != NULL) { // always true, see allocate
 		add(health, target, memory, delay_ms);
 	}
 }
@@ -239,13 +242,14 @@ static void apply(struct weir_health *health, const struct weir_health_target *t
 				first_delay(index++, fresh, interval_ms));
 		}
 		if (targets[i].check->type != WEIR_CHECK_NONE) {
-			weir_health_find(health, targets[i].backend, targets[i].beside)
+			weir_health_find(health, targets[i].backend, targets[i].alongside)
 				->generation = health->generation;
 		}
 	}
 }
 
-// What all checks may take at most. The limit may have been changed.
+// Maximum number of descriptors of all checks. The process's limit may have changed since the last
+// call.
 static unsigned int descriptors_max(void) {
 	const unsigned int most = WEIR_HEALTH_CONCURRENT * WEIR_HEALTH_RELAY_DESCRIPTORS;
 	struct rlimit limit;
@@ -286,7 +290,7 @@ int weir_health_configure(
 	return 0;
 }
 
-// --- the rest -----------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
 	void *context, struct weir_health **ret) {
@@ -310,7 +314,7 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 	health->on_report = on_report;
 	health->context = context;
 	STAILQ_INIT(&health->queue);
-	STAILQ_INIT(&health->refused);
+	STAILQ_INIT(&health->failing_queue);
 	*ret = health;
 	return 0;
 }

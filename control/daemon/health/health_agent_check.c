@@ -14,12 +14,12 @@ struct weir_health_agent_check {
 	uv_write_t write;
 	struct weir_probe_params params;
 	struct weir_probe_deadline deadline;
-	struct weir_agent_check *said;
+	struct weir_agent_check *words;
 	unsigned int open_handles;
 	bool connected;
 	bool ended;
-	int reset; // negative errno: the connection was already reset when it was found to be made
-	char question[256 + 1]; // with a line end
+	int reset; // negative errno: the connection was already reset when connecting completed
+	char request[256 + 1]; // with a line end
 	char line[WEIR_AGENT_CHECK_LINE_BYTES];
 	size_t bytes; // of line
 };
@@ -69,7 +69,7 @@ static void on_timeout(uv_timer_t *timer) {
 
 // --- the line -------------------------------------------------------------------------------
 
-// For people: what it said, and what of that was not understood.
+// Human-readable: the line, and the part of it that was not understood.
 static void describe(const struct weir_health_agent_check *probe, const char *complaint,
 	char *detail, size_t bytes) {
 	size_t shown = 0;
@@ -82,16 +82,16 @@ static void describe(const struct weir_health_agent_check *probe, const char *co
 		text[shown++] = c >= ' ' && c <= '~' ? c : '?';
 	}
 	text[shown] = '\0';
-	snprintf(detail, bytes, "says \"%s\"%s%.40s", text, complaint[0] != '\0' ? "; " : "",
+	snprintf(detail, bytes, "reply \"%s\"%s%.40s", text, complaint[0] != '\0' ? "; " : "",
 		complaint);
 }
 
-// Whether the line is whole, and so the probe has ended.
+// Returns whether the line is complete, in which case the probe has ended.
 static bool take_line(struct weir_health_agent_check *probe) {
 	char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES] = "", detail[96];
 	struct weir_report report;
 
-	if (weir_agent_check_read(probe->said, probe->line, probe->bytes, &report, complaint)) {
+	if (weir_agent_check_read(probe->words, probe->line, probe->bytes, &report, complaint)) {
 		return false;
 	}
 	describe(probe, complaint, detail, sizeof(detail));
@@ -112,7 +112,7 @@ static void end_line(struct weir_health_agent_check *probe, ssize_t reported) {
 		probe->reset != 0 ? probe->reset : weir_health_read_error(&probe->socket, reported);
 
 	if (error == 0) {
-		finish(probe, WEIR_PROBE_FAILED, "closed without a whole line", NULL);
+		finish(probe, WEIR_PROBE_FAILED, "closed without a complete line", NULL);
 	} else {
 		fail(probe, error);
 	}
@@ -146,7 +146,7 @@ static void on_written(uv_write_t *write, int status) {
 
 static void on_connect(uv_connect_t *connect, int status) {
 	struct weir_health_agent_check *probe = connect->data;
-	uv_buf_t question = uv_buf_init(probe->question, (unsigned int)strlen(probe->question));
+	uv_buf_t request = uv_buf_init(probe->request, (unsigned int)strlen(probe->request));
 	int r;
 
 	if (probe->ended) {
@@ -159,10 +159,9 @@ static void on_connect(uv_connect_t *connect, int status) {
 	probe->connected = true;
 	probe->reset = status;
 	r = uv_read_start((uv_stream_t *)&probe->socket, allocate, on_read);
-	if (!r && question.len > 0) {
+	if (!r && request.len > 0) {
 		probe->write.data = probe;
-		r = uv_write(
-			&probe->write, (uv_stream_t *)&probe->socket, &question, 1, on_written);
+		r = uv_write(&probe->write, (uv_stream_t *)&probe->socket, &request, 1, on_written);
 	}
 	if (r) {
 		fail(probe, r);
@@ -172,7 +171,7 @@ static void on_connect(uv_connect_t *connect, int status) {
 // --- start and end --------------------------------------------------------------------------
 
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
-	struct weir_agent_check *said, struct weir_health_agent_check **ret) {
+	struct weir_agent_check *words, struct weir_health_agent_check **ret) {
 	struct weir_health_agent_check *probe = calloc(1, sizeof(*probe));
 	const char *send = params->check->send;
 	int r;
@@ -181,9 +180,8 @@ int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_param
 		return -ENOMEM;
 	}
 	probe->params = *params;
-	probe->said = said;
-	snprintf(probe->question, sizeof(probe->question), "%s%s", send,
-		send[0] != '\0' ? "\n" : "");
+	probe->words = words;
+	snprintf(probe->request, sizeof(probe->request), "%s%s", send, send[0] != '\0' ? "\n" : "");
 	r = uv_tcp_init(loop, &probe->socket);
 	if (r) {
 		free(probe);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent-check probe, as HAProxy's: connects, sends a line if it is told to, reads one line. Passes
-// when a whole line came, whatever it says; the line is the report (agent_check.h).
+// Agent-check probe, like HAProxy's: connects, sends a line if configured, reads one line. Passes
+// when a complete line was received, whatever its content; the line is the report (agent_check.h).
 //
 // Threads: that of the loop.
 #pragma once
@@ -13,10 +13,10 @@
 
 struct weir_health_agent_check;
 
-// said: what the agent has said before; valid until the probe ends. Returns 0, or negative errno:
-// done is not called then.
+// words: the agent's words so far, updated by its line; valid until the probe ends. Returns 0, or
+// negative errno: done is not called then.
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
-	struct weir_agent_check *said, struct weir_health_agent_check **ret);
+	struct weir_agent_check *words, struct weir_health_agent_check **ret);
 
 // Cancel without calling done. Handles close in the next iterations of the loop.
 void weir_health_agent_check_cancel(struct weir_health_agent_check *probe);

@@ -6,7 +6,7 @@
 #include "health_answer.h"
 #include "health_state.h"
 
-// Knuth, Morris and Pratt: a text that arrives in parts is searched without keeping any.
+// Knuth-Morris-Pratt: searches a text that arrives in parts without buffering it.
 static void prepare(struct weir_health_answer *answer) {
 	const char *text = answer->check->body;
 	size_t n = strlen(text);
@@ -56,7 +56,7 @@ void weir_health_answer_init(
 	prepare(answer);
 }
 
-// Whether the value, without spaces around it, is this word, in any case.
+// Whether the value, already trimmed, is this word, ignoring case.
 static bool is_word(const char *value, size_t bytes, const char *word) {
 	return bytes == strlen(word) && strncasecmp(value, word, bytes) == 0;
 }
@@ -78,7 +78,7 @@ static void take_load(struct weir_health_answer *answer, const char *line, size_
 	}
 }
 
-// Of the trailers, which libcurl hands over as headers.
+// In the trailers, which libcurl passes as headers.
 static void take_grpc_status(struct weir_health_answer *answer, const char *value, size_t bytes) {
 	int status = 0;
 
@@ -110,8 +110,9 @@ static int read_status(const char *line, size_t bytes) {
 	return status;
 }
 
-// The headers are whole. They decide, unless a text is searched in the body of a good answer, or
-// the answer is in it (gRPC). Interim responses (1xx) are followed by another one.
+// Whether the headers, now complete, decide the outcome: unless a text is searched in the body of a
+// good answer, or the body is the result (gRPC). Interim responses (1xx) are followed by another
+// response.
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
@@ -195,7 +196,7 @@ static enum weir_probe_outcome judge_grpc(
 			  ? weir_grpc_answer(answer->grpc, answer->body_bytes)
 			  : -1;
 	snprintf(detail, bytes, "%s",
-		serving < 0 ? "the answer is not of grpc.health.v1"
+		serving < 0 ? "response is not of grpc.health.v1"
 			    : weir_grpc_serving_name(serving));
 	return serving == WEIR_GRPC_SERVING ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
@@ -210,7 +211,7 @@ static enum weir_probe_outcome judge_http(
 		return WEIR_PROBE_FAILED;
 	}
 	snprintf(detail, bytes, "HTTP %ld%s%.60s", status,
-		answer->complaint[0] != '\0' ? "; load refused: " : "", answer->complaint);
+		answer->complaint[0] != '\0' ? "; invalid load report: " : "", answer->complaint);
 	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
 

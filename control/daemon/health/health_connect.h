@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Connecting to a backend: what the probes over TCP share.
+// Connecting to a backend: shared by the probes over TCP.
 #pragma once
 
 #include <netinet/in.h>
@@ -11,15 +11,15 @@
 
 #include "health_probe.h"
 
-// Whether a connection was made, given the result of connecting. A backend that accepts, answers
-// and resets before the loop looks leaves ECONNRESET or EPIPE: what it sent is still to be read. A
-// refused connection is ECONNREFUSED.
+// Whether a connection was established, given the result of connecting. If a backend accepts,
+// answers and resets before the loop polls the socket, the result is ECONNRESET or EPIPE, and the
+// data that it sent can still be read. A refused connection is ECONNREFUSED.
 static inline bool weir_health_was_connected(int status) {
 	return status == 0 || status == UV_ECONNRESET || status == UV_EPIPE;
 }
 
-// Why reading a connection ended, given what libuv reports: negative errno, 0 = closed. libuv
-// reports the end, and leaves the error to be asked for, where data came before a reset.
+// The reason for the end of a connection, given libuv's result: negative errno, 0 = closed. If data
+// arrived before a reset, libuv reports the end of file, and the error is left in SO_ERROR.
 static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reported) {
 	socklen_t bytes = sizeof(int);
 	int error = 0, fd = -1;
@@ -34,7 +34,7 @@ static inline int weir_health_read_error(const uv_tcp_t *socket, ssize_t reporte
 	return 0;
 }
 
-// The socket of a flow, which is the caller's from here on, or -1: it was taken already.
+// Take ownership of a flow's socket; -1 if it was already taken.
 static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	int fd = flow->socket;
 
@@ -42,7 +42,7 @@ static inline int weir_health_take_socket(struct weir_data_path_flow *flow) {
 	return fd;
 }
 
-// Returns 0 or negative errno: on_connect is not called then.
+// Returns 0, or negative errno: on_connect is not called then.
 static inline int weir_health_connect(uv_connect_t *connect, uv_tcp_t *socket,
 	const struct weir_probe_params *params, uv_connect_cb on_connect) {
 	const struct weir_address *address = &params->address;

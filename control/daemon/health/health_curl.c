@@ -7,12 +7,13 @@
 
 #define POOL 512 // idle transfers kept
 
-// Those that verify with the same authorities. As many as there were files so far.
+// Transfers that verify with the same CA file. Groups are never removed: one for each file used so
+// far.
 struct group {
 	uv_timer_t timer;
 	uv_loop_t *loop;
 	CURLM *multi;
-	char *authorities;
+	char *ca_file;
 	SLIST_ENTRY(group) link;
 };
 
@@ -23,7 +24,7 @@ struct weir_health_curl {
 	unsigned int idle_count;
 };
 
-struct watch { // of one socket that curl uses
+struct watch { // of one socket of curl
 	uv_poll_t poll;
 	struct group *group;
 	curl_socket_t socket;
@@ -40,7 +41,7 @@ static void collect(struct group *group) {
 		if (message->msg != CURLMSG_DONE) {
 			continue;
 		}
-		code = message->data.result; // the message is gone with the handle
+		code = message->data.result; // removing the handle invalidates the message
 		curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
 		weir_health_curl_stop(transfer);
 		transfer->ended(transfer, code);
@@ -56,7 +57,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 	flags |= events & UV_WRITABLE ? CURL_CSELECT_OUT : 0;
 	flags |= status < 0 ? CURL_CSELECT_ERR : 0;
 	curl_multi_socket_action(group->multi, watch->socket, flags, &running);
-	collect(group); // watch may be gone
+	collect(group); // watch may be freed
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -100,8 +101,8 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 	return watch;
 }
 
-// A failure here is not reported to curl, which would give up all of its transfers: the one that is
-// concerned runs into its timeout.
+// A failure here is not reported to curl, which would abort all its transfers: only the affected
+// transfer times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
 	struct group *group = context;
@@ -134,21 +135,21 @@ static int set_watch(
 static void free_group(uv_handle_t *handle) {
 	struct group *group = handle->data;
 
-	free(group->authorities);
+	free(group->ca_file);
 	free(group);
 }
 
-static struct group *make_group(struct weir_health_curl *curl, const char *authorities) {
+static struct group *make_group(struct weir_health_curl *curl, const char *ca_file) {
 	struct group *group = calloc(1, sizeof(*group));
 
 	if (group == NULL) {
 		return NULL;
 	}
-	group->authorities = strdup(authorities);
+	group->ca_file = strdup(ca_file);
 	group->multi = curl_multi_init();
-	if (group->authorities == NULL || group->multi == NULL) {
+	if (group->ca_file == NULL || group->multi == NULL) {
 		curl_multi_cleanup(group->multi);
-		free(group->authorities);
+		free(group->ca_file);
 		free(group);
 		return NULL;
 	}
@@ -164,15 +165,15 @@ static struct group *make_group(struct weir_health_curl *curl, const char *autho
 	return group;
 }
 
-static struct group *group_of(struct weir_health_curl *curl, const char *authorities) {
+static struct group *group_of(struct weir_health_curl *curl, const char *ca_file) {
 	struct group *group;
 
 	SLIST_FOREACH(group, &curl->groups, link) {
-		if (strcmp(group->authorities, authorities) == 0) {
+		if (strcmp(group->ca_file, ca_file) == 0) {
 			return group;
 		}
 	}
-	return make_group(curl, authorities);
+	return make_group(curl, ca_file);
 }
 
 // --- transfers ----------------------------------------------------------------------------
@@ -181,9 +182,9 @@ uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl) {
 	return curl->loop;
 }
 
-int weir_health_curl_start(struct weir_health_curl *curl, const char *authorities,
-	struct weir_health_transfer *transfer) {
-	const struct group *group = group_of(curl, authorities);
+int weir_health_curl_start(
+	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer) {
+	const struct group *group = group_of(curl, ca_file);
 
 	if (group == NULL) {
 		return -ENOMEM;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The engine of all probes that libcurl makes: its transfers on the loop, without threads or
-// signals, and a store of idle ones.
+// Engine of all probes that use libcurl: runs transfers on the loop, without threads or signals,
+// and keeps a pool of idle transfers.
 //
-// curl remembers the authorities of one file only, and reads those of the system in 30 ms:
-// transfers with different files are kept apart.
+// curl caches the CA certificates of only one file, and takes 30 ms to read those of the system:
+// transfers with different files use separate multi handles.
 //
 // Threads: that of the loop.
 #pragma once
@@ -15,31 +15,31 @@
 
 struct weir_health_curl;
 
-// What a probe begins with. The functions are set once, by whoever makes it.
+// First member of a probe. The functions are set once, when the probe is allocated.
 struct weir_health_transfer {
-	CURL *easy; // while it is not idle
-	// It is over, and out of the engine. Called from the loop.
+	CURL *easy; // NULL while idle
+	// The transfer has ended and was removed from the engine. Called from the loop.
 	void (*ended)(struct weir_health_transfer *transfer, CURLcode code);
 	void (*free)(struct weir_health_transfer *transfer);
-	SLIST_ENTRY(weir_health_transfer) link; // of the engine
-	CURLM *multi; // of the engine, while it runs
+	SLIST_ENTRY(weir_health_transfer) link; // internal to the engine
+	CURLM *multi; // internal to the engine, while the transfer runs
 };
 
 // Returns 0 or -ENOMEM.
 int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret);
 // All transfers must have ended or been stopped. Handles close in the next iterations of the loop.
-void weir_health_curl_free(struct weir_health_curl *curl); // NULL is fine
+void weir_health_curl_free(struct weir_health_curl *curl); // NULL is allowed
 
 uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 
-// authorities: the file that its server's certificate is verified with; "" = that of the system, or
-// none. Returns 0 or -ENOMEM: `ended` is not called then.
-int weir_health_curl_start(struct weir_health_curl *curl, const char *authorities,
-	struct weir_health_transfer *transfer);
-// Ends it without calling `ended`.
+// ca_file: file of the CA certificates that verify the server; "" = those of the system, or no
+// verification. Returns 0, or -ENOMEM: `ended` is not called then.
+int weir_health_curl_start(
+	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer);
+// Stop a transfer without calling `ended`.
 void weir_health_curl_stop(struct weir_health_transfer *transfer);
 
-// An idle transfer, or NULL: there is none, make one. Keep puts one back that is not running; it is
-// freed if there are enough.
+// take: an idle transfer from the pool; NULL if it is empty, and the caller allocates one. keep:
+// put a stopped transfer back; it is freed if the pool is full.
 struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl);
 void weir_health_curl_keep(struct weir_health_curl *curl, struct weir_health_transfer *transfer);

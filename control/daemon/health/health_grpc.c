@@ -26,7 +26,7 @@ size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTE
 	return at;
 }
 
-// A varint at *at; false: there is none. Bits beyond 64 are lost.
+// Reads a varint at *at. Returns false if there is none. Bits beyond 64 are discarded.
 static bool read_varint(const uint8_t *bytes, size_t n, size_t *at, uint64_t *ret) {
 	uint64_t value = 0;
 
@@ -42,7 +42,7 @@ static bool read_varint(const uint8_t *bytes, size_t n, size_t *at, uint64_t *re
 	return false;
 }
 
-// Step over a field of another number.
+// Skip a field with another number.
 static bool skip(const uint8_t *bytes, size_t n, size_t *at, uint64_t type) {
 	uint64_t length = 0;
 

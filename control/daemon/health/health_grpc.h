@@ -11,13 +11,13 @@
 
 #define WEIR_GRPC_PATH "/grpc.health.v1.Health/Check"
 #define WEIR_GRPC_REQUEST_BYTES 272
-#define WEIR_GRPC_ANSWER_BYTES 64 // more than an answer ever has
+#define WEIR_GRPC_ANSWER_BYTES 64 // larger than any valid answer
 #define WEIR_GRPC_SERVING 1
 
-// The request for a service, "" = the server as a whole. Returns its bytes.
+// The request for a service, "" = the server as a whole. Returns its length in bytes.
 size_t weir_grpc_request(const char *service, uint8_t ret[WEIR_GRPC_REQUEST_BYTES]);
 
-// The serving status of an answer, or -EINVAL: it is no such answer.
+// The serving status of an answer, or -EINVAL if it is not a valid answer.
 int weir_grpc_answer(const uint8_t *bytes, size_t n);
 
 // "SERVING"; "an unknown serving status" when it has no name.

@@ -12,10 +12,10 @@
 #include "health_http.h"
 #include "health_relay.h"
 
-#define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it long before
+#define NEVER_MS (1000L * 3600 * 24) // the probe's own timer ends it much earlier
 #define READ_BYTES 4096 // per read; curl would allocate 16 KiB for each probe
-#define CA_CACHE_S 60L // parsing the system's authorities takes 10 ms
-// Without Diffie-Hellman in groups that the server chooses: one of 10,000 bits takes a second.
+#define CA_CACHE_S 60L // parsing the system's CA certificates takes 10 ms
+// Excludes Diffie-Hellman in groups chosen by the server: one of 10,000 bits takes a second.
 #define CIPHERS "DEFAULT:!DH" // of TLS 1.2
 
 struct weir_health_http {
@@ -28,7 +28,7 @@ struct weir_health_http {
 	struct weir_health_relay *relay;
 	struct weir_health_answer answer;
 	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // of type grpc
-	int no_socket; // negative errno: this host had no socket for libcurl; 0 = it had
+	int no_socket; // negative errno: creating a socket for libcurl failed; 0 = it succeeded
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
 	char error[CURL_ERROR_SIZE];
 };
@@ -45,7 +45,7 @@ static size_t take_body(char *data, size_t size, size_t n, void *context) {
 	return weir_health_answer_body(&http->answer, data, size * n) ? size * n : 0;
 }
 
-// As curl does it, but curl does not say why there is no socket.
+// Same as curl's own function, but keeps the errno, which curl does not report.
 static curl_socket_t open_socket(
 	void *context, curlsocktype purpose, struct curl_sockaddr *address) {
 	struct weir_health_http *http = context;
@@ -66,7 +66,7 @@ static void probe_free(struct weir_health_transfer *transfer) {
 	uv_close((uv_handle_t *)&http->timer, free_probe);
 }
 
-// Give a probe that is out of the engine back to it.
+// Return a stopped probe to the pool.
 static void put_back(struct weir_health_http *http) {
 	uv_timer_stop(&http->timer);
 	weir_health_relay_free(http->relay);
@@ -81,11 +81,11 @@ static void put_back(struct weir_health_http *http) {
 }
 
 static enum weir_probe_outcome judge_excess(char *detail, size_t bytes) {
-	snprintf(detail, bytes, "more than %u KiB were sent", WEIR_HEALTH_RECEIVED_MOST / 1024);
+	snprintf(detail, bytes, "received more than %u KiB", WEIR_HEALTH_RECEIVED_MOST / 1024);
 	return WEIR_PROBE_FAILED;
 }
 
-// libcurl says so of a line of 100 KB, too; since 8.6 CURLE_TOO_LARGE.
+// libcurl also reports a header line of 100 KB this way; since 8.6, as CURLE_TOO_LARGE.
 static enum weir_probe_outcome judge_memory(
 	const struct weir_health_http *http, char *detail, size_t bytes) {
 	curl_off_t first_byte_us = 0;
@@ -132,8 +132,8 @@ static enum weir_probe_outcome judge_error(
 	case CURLE_WEIRD_SERVER_REPLY:
 		snprintf(detail, bytes, "response is not HTTP");
 		return WEIR_PROBE_FAILED;
-	case CURLE_SSL_CACERT_BADFILE: // it says nothing of the backend
-		snprintf(detail, bytes, "cannot read the authorities in %.60s",
+	case CURLE_SSL_CACERT_BADFILE: // no fault of the backend
+		snprintf(detail, bytes, "cannot read CA certificates from %.60s",
 			http->params.check->ca_file[0] != '\0' ? http->params.check->ca_file
 							       : "the system's file");
 		return WEIR_PROBE_UNKNOWN;
@@ -145,8 +145,9 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// The probe ended the transfer itself, or nothing failed. libcurl takes headers, and a body of no
-// given length, for whole when the connection ends: not so when it was reset.
+// Whether the answer is complete: the probe ended the transfer itself, or nothing failed. libcurl
+// accepts headers, and a body of unknown length, as complete when the connection ends; if it was
+// reset, they are not.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -156,7 +157,7 @@ static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	return code == CURLE_OK && (is_grpc || weir_health_relay_error(http->relay) == 0);
 }
 
-// End a probe that is out of the engine. Nothing of it is touched after done.
+// End a stopped probe. It is not accessed after done.
 static void finish(struct weir_health_http *http, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
 	weir_probe_fn done = http->params.done;
@@ -212,8 +213,8 @@ static struct weir_health_http *make(struct weir_health_curl *curl) {
 	return http;
 }
 
-// An idle probe, or a new one; NULL: no memory. The handle is new in any case, which costs 1 us:
-// before 8.1.0, libcurl writes into freed memory when the first header is a continuation and the
+// An idle probe, or a new one; NULL if out of memory. The handle is always new, which costs 1 us:
+// before 8.1.0, libcurl writes to freed memory when the first header is a continuation and the
 // handle had headers before.
 static struct weir_health_http *take(struct weir_health_curl *curl) {
 	struct weir_health_http *http = (struct weir_health_http *)weir_health_curl_take(curl);
@@ -254,7 +255,7 @@ static int set_headers(struct weir_health_http *http) {
 	if (!r && grpc) {
 		r = append(&http->headers, "te: trailers");
 	}
-	if (!r && http->params.check->orca) { // vLLM sends nothing without being asked
+	if (!r && http->params.check->orca) { // vLLM sends load only on request
 		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
 	}
 	if (!r && host[0] != '\0') {
@@ -264,7 +265,7 @@ static int set_headers(struct weir_health_http *http) {
 	return r;
 }
 
-// The address to connect to as it stands in a URL.
+// The address to connect to, in the form of a URL.
 static void format_address(const struct weir_health_http *http, char *text, size_t bytes) {
 	bool ipv6 = http->params.address.family == 6;
 	char address[INET6_ADDRSTRLEN];
@@ -283,8 +284,8 @@ void weir_health_server_name(
 	name[n] = '\0';
 }
 
-// The name of the server is that of the URL, so that curl sends and verifies it; the connection
-// goes to the address all the same, and nothing is looked up.
+// Use the server name as the host of the URL, so that curl sends and verifies it; CONNECT_TO still
+// directs the connection to the address, without a name lookup.
 static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYTES]) {
 	const struct weir_config_health_check *check = http->params.check;
 	CURL *easy = http->transfer.easy;
@@ -295,10 +296,10 @@ static int set_tls(struct weir_health_http *http, char name[WEIR_HEALTH_NAME_BYT
 	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, check->verify ? 2L : 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L);
 	curl_easy_setopt(easy, CURLOPT_SSL_CIPHER_LIST, CIPHERS);
-	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // with it, curl caches nothing
+	curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); // with a CApath, curl does not cache
 	curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, check->verify ? CA_CACHE_S : 0L);
 	if (!check->verify) {
-		curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); // they would be read for nothing
+		curl_easy_setopt(easy, CURLOPT_CAINFO, NULL); // do not read an unused file
 	} else if (check->ca_file[0] != '\0') {
 		curl_easy_setopt(easy, CURLOPT_CAINFO, check->ca_file);
 	}
@@ -329,7 +330,7 @@ static void set_grpc(struct weir_health_http *http) {
 	size_t bytes = weir_grpc_request(check->grpc_service, http->request);
 	CURL *easy = http->transfer.easy;
 
-	// Without TLS both sides just know that it is HTTP/2; with it they agree on it (ALPN).
+	// Without TLS, HTTP/2 is assumed (prior knowledge); with TLS it is negotiated (ALPN).
 	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
 		(long)(check->tls ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE));
 	curl_easy_setopt(easy, CURLOPT_POST, 1L);
@@ -377,7 +378,7 @@ static int set_options(struct weir_health_http *http) {
 	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
-	// curl remembers addresses as names, and looks through all of them each time.
+	// curl caches numeric addresses like names, and scans the whole cache each time.
 	curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
 	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
 	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
@@ -391,16 +392,15 @@ static int set_options(struct weir_health_http *http) {
 	return 0;
 }
 
-static const char *authorities_of(const struct weir_config_health_check *check) {
+static const char *ca_file_of(const struct weir_config_health_check *check) {
 	return check->verify ? check->ca_file : "";
 }
 
 static int start_transfer(struct weir_health_http *http) {
-	return weir_health_curl_start(
-		http->curl, authorities_of(http->params.check), &http->transfer);
+	return weir_health_curl_start(http->curl, ca_file_of(http->params.check), &http->transfer);
 }
 
-// The connection of a relay was not made, or too much was sent.
+// The relay could not connect, or received too much.
 static void on_relay_failed(void *context, int error) {
 	struct weir_health_http *http = context;
 	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);

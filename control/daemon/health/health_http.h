@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // HTTP, HTTPS and gRPC probes: one request each by libcurl. Passes when the status is in the
-// check's range and the body contains what the check wants; gRPC passes when the service serves
-// (health_grpc.h). Redirects are answers like any other, proxies of the environment are ignored,
-// names are not looked up, connections are not reused and end with a reset. TLS: a full handshake
+// check's range and the body contains the check's text; gRPC passes when the service's status is
+// SERVING (health_grpc.h). Redirects are not followed, proxies of the environment are ignored,
+// names are not resolved, connections are not reused and end with a reset. TLS: a full handshake
 // each.
 //
 // Threads: that of the loop.
@@ -25,6 +25,6 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 // End it without calling done.
 void weir_health_http_cancel(struct weir_health_http *http);
 
-// The server name that TLS sends and verifies: "" = none, the address is verified.
+// The server name that TLS sends (SNI) and verifies; "" = none: the address is verified.
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]);

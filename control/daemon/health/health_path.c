@@ -23,8 +23,8 @@ int weir_health_path_open(struct weir_health_check *check, char *detail, size_t 
 		return 0;
 	}
 	if (check->health->path == NULL) {
-		explain(WEIR_PROBE_UNKNOWN, "weir-control runs without --data-path-checks", detail,
-			bytes);
+		explain(WEIR_PROBE_UNKNOWN, "weir-control was started without --data-path-checks",
+			detail, bytes);
 		return -ENODEV;
 	}
 	if (check->source.family == check->address.family) {
@@ -38,7 +38,8 @@ int weir_health_path_open(struct weir_health_check *check, char *detail, size_t 
 	return r;
 }
 
-// The clock of the loop's timers is a little off; a refusal comes sooner than this.
+// Half of the timeout, because the clock of the loop's timers is slightly off; a refusal arrives
+// earlier.
 static bool has_timed_out(const struct weir_health_check *check) {
 	uint64_t took_ms = (uv_hrtime() - check->started_ns) / NS_PER_MS;
 

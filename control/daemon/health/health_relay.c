@@ -12,18 +12,18 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-#define ROOM_BYTES 8192 // what libcurl finds at once, about
+#define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
 
-struct direction { // one of both
+struct direction { // one of the two
 	uv_stream_t *from, *to;
-	uv_write_t write; // of what `to` did not take at once; meanwhile nothing is read
+	uv_write_t write; // of the rest that `to` did not accept at once; reading pauses meanwhile
 	char buffer[BUFFER_BYTES];
 };
 
 struct weir_health_relay {
 	uv_tcp_t server;
 	uv_pipe_t client; // libcurl
-	uv_poll_t listener; // for it
+	uv_poll_t listener; // accepts the client
 	uv_connect_t connect;
 	uv_shutdown_t shutdown;
 	struct direction in, out;
@@ -33,7 +33,7 @@ struct weir_health_relay {
 	uint64_t received;
 	unsigned int open_handles;
 	int listener_fd; // -1 = closed
-	int error; // of the server's connection, once it was made
+	int error; // of the server's connection after it was established
 	bool is_connected, is_ended, is_over; // is_ended: the server sends no more
 };
 
@@ -111,7 +111,7 @@ static void on_written(uv_write_t *write, int status) {
 	struct direction *direction = write->data;
 	struct weir_health_relay *relay = direction->from->data;
 
-	// What the server does not take is dropped, and so is what follows.
+	// Data that the server does not accept is dropped, and so is everything after it.
 	note_reset(direction, status);
 	if (!relay->is_over && (status == 0 || direction == &relay->out)) {
 		uv_read_start(direction->from, allocate, on_read);
@@ -135,8 +135,8 @@ static void pass_on(struct direction *direction, size_t bytes) {
 	}
 }
 
-// What libcurl still writes is read and dropped: closing would be an error to it, which it looks
-// for before it reads.
+// Further data from libcurl is read and dropped: a closed socket would cause a write error, which
+// libcurl checks before it reads.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;
@@ -145,7 +145,7 @@ static void end_server(struct weir_health_relay *relay, int error) {
 	}
 }
 
-// libcurl finds an end when the server has closed or reset, and reads all that was sent before.
+// When the server closes or resets, libcurl reads everything sent before, then the end of file.
 static void on_read(uv_stream_t *from, ssize_t bytes, const uv_buf_t *buffer) {
 	struct weir_health_relay *relay = from->data;
 	struct direction *direction = direction_of(from);
@@ -182,9 +182,9 @@ static bool is_own(int fd) {
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.pid == getpid();
 }
 
-// libcurl has connected.
+// libcurl has connected: take over its socket.
 static int join(struct weir_health_relay *relay, int fd) {
-	int bytes = ROOM_BYTES, r;
+	int bytes = SEND_BUFFER_BYTES, r;
 
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	r = uv_pipe_open(&relay->client, fd);
@@ -217,7 +217,7 @@ static void on_listener(uv_poll_t *poll, int status, int events) {
 	}
 }
 
-// On a free name, of which the first byte is 0.
+// Listen on an unused abstract name (its first byte is 0).
 static int listen_for_client(struct weir_health_relay *relay, char *name, size_t bytes) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), r;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

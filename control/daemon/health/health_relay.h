@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Relay: a connection of a probe, handed to libcurl bit by bit.
+// Relay: passes the data of a probe's connection to libcurl in small parts.
 //
-// libcurl fails when it finds that a connection was reset, or that its request cannot be sent, even
-// if a whole answer is there to be read. With TLS or HTTP/2 it returns only when a socket has
-// nothing more to read: a server that sends messages without data (updates of keys, empty frames),
-// faster than they are read, would keep the loop for as long as it likes. So libcurl connects to
-// the relay, over a unix socket of which each read leaves a few kilobytes at most, and what is sent
-// in all is bounded.
+// libcurl fails when a connection was reset, or when its request cannot be sent, even if a complete
+// answer can be read. With TLS or HTTP/2 it returns only when a socket has no more data: a server
+// that sends messages without data (key updates, empty frames) faster than they are read could
+// block the loop indefinitely. So libcurl connects to the relay over a unix socket that holds a few
+// kilobytes at most, and the total received is bounded.
 //
 // Threads: that of the loop.
 #pragma once
@@ -22,21 +21,21 @@
 
 struct weir_health_relay;
 
-// The backend is connected: libcurl may connect to the abstract unix socket with this name, once.
-// No other process can.
+// The connection to the backend is established: libcurl may connect once to the abstract unix
+// socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
-// The connection was not made, or -EMSGSIZE: too much was sent. error: negative errno. Called once;
-// nothing comes after it.
+// Connecting failed, or -EMSGSIZE: more than WEIR_HEALTH_RECEIVED_MOST was received. error:
+// negative errno. Called once; no callback follows.
 typedef void (*weir_health_relay_failed)(void *context, int error);
 
-// Connect as a probe is to. Returns 0 or negative errno.
+// Connect to the backend of a probe. Returns 0, or negative errno: no callback follows.
 int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *params,
 	weir_health_relay_connected connected, weir_health_relay_failed failed, void *context,
 	struct weir_health_relay **ret);
 
-// Why the connection broke, after libcurl has read all that had come: negative errno; 0 = it did
-// not.
+// The error that ended the connection, once libcurl has read everything received before it:
+// negative errno; 0 = none.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
-// Handles close in the next iterations of the loop. NULL is fine.
+// Handles close in the next iterations of the loop. NULL is allowed.
 void weir_health_relay_free(struct weir_health_relay *relay);

@@ -38,7 +38,7 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	return true;
 }
 
-// Whether the last check agrees with the verdict, so that a slow interval is enough.
+// Whether the last check agrees with the verdict, so that a longer interval is sufficient.
 static bool is_settled(const struct weir_health_check *check) {
 	return check->ended_ns != 0 &&
 	       check->verdict ==
@@ -52,7 +52,7 @@ static uint32_t pace(const struct weir_health_check *check) {
 	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
 }
 
-// xorshift64: jitter needs no better one.
+// xorshift64: good enough for jitter.
 static uint64_t draw(struct weir_health *health) {
 	health->random ^= health->random << 13;
 	health->random ^= health->random >> 7;
@@ -60,8 +60,9 @@ static uint64_t draw(struct weir_health *health) {
 	return health->random;
 }
 
-// From the grid to the next start: a twentieth of the interval before or after it, so that checks
-// of several balancers do not stay in step, and two starts are a tenth off the interval at most.
+// Sleep until due_ms plus or minus up to a twentieth of the interval, so that checks of several
+// balancers do not stay synchronized; the time between two starts differs from the interval by a
+// tenth at most.
 static void sleep_until_due(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->health->loop), part = check->params->check.interval_ms / 20;
 	uint64_t jitter = part > 0 ? draw(check->health) % (2 * part + 1) : 0;
@@ -72,9 +73,10 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, weir_health_on_due, check->planned_ms - now, 0);
 }
 
-// Sleep until the next start: on the grid of the interval, so that the spread stays. Of a slower
-// pace, each backend has intervals of its own, so that they do not all come in one. The first time
-// a check gets its place in the interval: those of a new configuration begin close together.
+// Sleep until the next start, on the grid of the interval, so that the checks stay spread. At a
+// slower pace, backends use different intervals of the grid, so that their checks do not coincide.
+// The first call gives a check a random offset in the interval, because the checks of a new
+// configuration start close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->health->loop), interval = check->params->check.interval_ms;
 	uint64_t slot = check->due_ms / interval + check->backend;
@@ -90,8 +92,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// What a backend says in its answers holds until an answer that passes does not say it any more.
-static void heed_word(struct weir_health_check *check, struct weir_report *report) {
+// A backend's word applies until a passing answer does not repeat it.
+static void apply_word(struct weir_health_check *check, struct weir_report *report) {
 	uint8_t before = check->word;
 
 	check->word = report->word;
@@ -101,75 +103,77 @@ static void heed_word(struct weir_health_check *check, struct weir_report *repor
 	if (!check->passed) {
 		check->word = before;
 	} else if (before != WEIR_HEALTH_WORD_NONE && before != WEIR_HEALTH_WORD_READY) {
-		static const char why[] = "no X-Weir-State any more";
+		static const char why[] = "X-Weir-State was removed";
 
 		report->word = WEIR_HEALTH_WORD_READY;
 		weir_report_set_why(report, why, sizeof(why) - 1);
 	}
 }
 
-// What the end of a check has to tell. A copy: whoever is told may configure, and the check is
-// gone.
-struct news {
+// Results of a check for the callbacks. A copy, because a callback may configure, which may free
+// the check.
+struct update {
 	bool changed; // the verdict
 	enum weir_health_verdict verdict;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	struct weir_report report;
 };
 
-// The verdict first: when checks begin to fail, what the backend said before is forgotten.
-static void tell(struct weir_health_check *check, const struct news *news) {
+// Calls back with the verdict first: when it changes to FAILING, the backend's earlier words are
+// forgotten.
+static void notify(struct weir_health_check *check, const struct update *update) {
 	struct weir_health *health = check->health;
 	uint16_t backend = check->backend;
-	bool beside = check->beside;
+	bool alongside = check->alongside;
 	const char *source = weir_config_check_name(check->params->check.type);
 
-	if (news->changed && !check->beside) {
-		health->on_health(health->context, backend, news->verdict, news->detail);
+	if (update->changed && !check->alongside) {
+		health->on_health(health->context, backend, update->verdict, update->detail);
 	}
-	if ((news->report.given != 0 || news->report.word != WEIR_HEALTH_WORD_NONE) &&
-		weir_health_find(health, backend, beside) == check) {
-		health->on_report(health->context, backend, &news->report, source);
+	if ((update->report.given != 0 || update->report.word != WEIR_HEALTH_WORD_NONE) &&
+		weir_health_find(health, backend, alongside) == check) {
+		health->on_report(health->context, backend, &update->report, source);
 	}
 }
 
 void weir_health_forget(struct weir_health *health, uint16_t backend) {
-	for (int beside = 0; beside < 2; beside++) {
-		struct weir_health_check *each = weir_health_find(health, backend, beside);
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *each = weir_health_find(health, backend, alongside);
 
 		if (each != NULL) {
 			each->word = WEIR_HEALTH_WORD_NONE;
-			each->said = (struct weir_agent_check){0};
+			each->agent_words = (struct weir_agent_check){0};
 		}
 	}
 }
 
 static void take_result(struct weir_health_check *check, bool passed,
-	const struct weir_report *report, struct news *news) {
-	news->changed = update_verdict(check, passed);
-	news->verdict = check->verdict;
-	if (news->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->beside) {
+	const struct weir_report *report, struct update *update) {
+	update->changed = update_verdict(check, passed);
+	update->verdict = check->verdict;
+	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
 		weir_health_forget(check->health, check->backend);
 	}
 	if (report != NULL) {
-		news->report = *report;
+		update->report = *report;
 	}
 	if (report != NULL && check->params->check.type != WEIR_CHECK_AGENT_CHECK) {
-		heed_word(check, &news->report);
+		apply_word(check, &update->report);
 	}
 }
 
-// What a backend or its certificate wrote may be in it: it goes to logs, terminals and JSON.
-static void keep_detail(struct weir_health_check *check, struct news *news) {
-	for (char *c = news->detail; *c != '\0'; c++) {
+// Replaces control characters: the detail may contain text of a backend or its certificate, and is
+// written to logs, terminals and JSON.
+static void keep_detail(struct weir_health_check *check, struct update *update) {
+	for (char *c = update->detail; *c != '\0'; c++) {
 		if (*c < ' ' || *c > '~') {
 			*c = '?';
 		}
 	}
-	memcpy(check->detail, news->detail, sizeof(check->detail));
+	memcpy(check->detail, update->detail, sizeof(check->detail));
 }
 
-// Descriptors that a probe takes.
+// Number of descriptors that a probe uses.
 static unsigned int descriptors(const struct weir_health_check *check) {
 	enum weir_config_check type = check->params->check.type;
 
@@ -178,7 +182,7 @@ static unsigned int descriptors(const struct weir_health_check *check) {
 		       : WEIR_HEALTH_RELAY_DESCRIPTORS;
 }
 
-// What a check takes of WEIR_HEALTH_CONCURRENT: 1, and more where descriptors are scarce.
+// Cost of a check out of WEIR_HEALTH_CONCURRENT: 1, or more if descriptors are scarce.
 static unsigned int cost_of(const struct weir_health_check *check) {
 	unsigned int max = check->health->descriptors_max;
 	unsigned int cost = (descriptors(check) * WEIR_HEALTH_CONCURRENT + max - 1) / max;
@@ -189,34 +193,34 @@ static unsigned int cost_of(const struct weir_health_check *check) {
 static void count_start(struct weir_health_check *check) {
 	check->cost = cost_of(check);
 	check->health->running += check->cost;
-	check->health->running_refused += check->refused ? check->cost : 0;
+	check->health->running_failing += check->is_failing ? check->cost : 0;
 }
 
 static void count_end(struct weir_health_check *check) {
 	check->health->running -= check->cost;
-	check->health->running_refused -= check->refused ? check->cost : 0;
+	check->health->running_failing -= check->is_failing ? check->cost : 0;
 }
 
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
 	const char *detail, const struct weir_report *report) {
-	struct news news = {.detail = ""};
+	struct update update = {.detail = ""};
 	uint64_t now = uv_hrtime();
 
 	check->tcp = NULL;
 	check->http = NULL;
 	check->agent_check = NULL;
 	count_end(check);
-	snprintf(news.detail, sizeof(news.detail), "%s", detail);
-	weir_health_path_end(check, &outcome, news.detail, sizeof(news.detail));
-	keep_detail(check, &news);
+	snprintf(update.detail, sizeof(update.detail), "%s", detail);
+	weir_health_path_end(check, &outcome, update.detail, sizeof(update.detail));
+	keep_detail(check, &update);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		take_result(check, outcome == WEIR_PROBE_PASSED, report, &news);
+		take_result(check, outcome == WEIR_PROBE_PASSED, report, &update);
 	}
 	check->ended_ns = now;
 	schedule(check);
-	tell(check, &news);
+	notify(check, &update);
 }
 
 static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
@@ -240,7 +244,7 @@ static int start_probe(struct weir_health_check *check, const struct weir_probe_
 		return weir_health_http_start(health->curl, params, &check->http);
 	case WEIR_CHECK_AGENT_CHECK:
 		return weir_health_agent_check_start(
-			health->loop, params, &check->said, &check->agent_check);
+			health->loop, params, &check->agent_words, &check->agent_check);
 	default:
 		return weir_health_tcp_start(health->loop, params, &check->tcp);
 	}
@@ -276,25 +280,25 @@ static void start(struct weir_health_check *check) {
 	}
 }
 
-static struct weir_health_queue *queue_of(struct weir_health *health, bool refused) {
-	return refused ? &health->refused : &health->queue;
+static struct weir_health_queue *queue_of(struct weir_health *health, bool is_failing) {
+	return is_failing ? &health->failing_queue : &health->queue;
 }
 
-// The queue whose turn it is, or NULL: what waits has to wait.
+// The queue to start from next, or NULL: no check may start now.
 static struct weir_health_queue *next_queue(struct weir_health *health) {
-	unsigned int max = WEIR_HEALTH_CONCURRENT, refused = health->running_refused;
-	bool waiting = !STAILQ_EMPTY(&health->refused);
+	unsigned int max = WEIR_HEALTH_CONCURRENT, failing = health->running_failing;
+	bool waiting = !STAILQ_EMPTY(&health->failing_queue);
 
 	if (health->running >= max) {
 		return NULL;
 	}
-	if (waiting && refused < max / 8) {
-		return &health->refused;
+	if (waiting && failing < max / 8) {
+		return &health->failing_queue;
 	}
 	if (!STAILQ_EMPTY(&health->queue)) {
 		return &health->queue;
 	}
-	return waiting && refused < max / 2 ? &health->refused : NULL;
+	return waiting && failing < max / 2 ? &health->failing_queue : NULL;
 }
 
 static void start_queued(struct weir_health *health) {
@@ -313,9 +317,9 @@ void weir_health_on_due(uv_timer_t *timer) {
 	struct weir_health *health = check->health;
 
 	check->phase = WEIR_HEALTH_CHECK_QUEUED;
-	check->refused = check->ended_ns != 0 && !check->passed &&
-			 check->verdict == WEIR_HEALTH_VERDICT_FAILING;
-	STAILQ_INSERT_TAIL(queue_of(health, check->refused), check, queue);
+	check->is_failing = check->ended_ns != 0 && !check->passed &&
+			    check->verdict == WEIR_HEALTH_VERDICT_FAILING;
+	STAILQ_INSERT_TAIL(queue_of(health, check->is_failing), check, queue);
 	start_queued(health);
 }
 
@@ -342,7 +346,7 @@ void weir_health_halt(struct weir_health_check *check) {
 		uv_timer_stop(&check->timer);
 		break;
 	case WEIR_HEALTH_CHECK_QUEUED:
-		STAILQ_REMOVE(queue_of(health, check->refused), check, weir_health_check, queue);
+		STAILQ_REMOVE(queue_of(health, check->is_failing), check, weir_health_check, queue);
 		break;
 	case WEIR_HEALTH_CHECK_RUNNING:
 		cancel(check);
@@ -374,8 +378,8 @@ static void set_far(struct weir_health_check *check, bool far) {
 }
 
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
-	for (int beside = 0; beside < 2; beside++) {
-		struct weir_health_check *check = weir_health_find(health, backend, beside);
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *check = weir_health_find(health, backend, alongside);
 
 		if (check != NULL) {
 			set_far(check, far);
@@ -393,8 +397,8 @@ static void set_idle(struct weir_health_check *check, uint32_t interval_ms) {
 }
 
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms) {
-	for (int beside = 0; beside < 2; beside++) {
-		struct weir_health_check *check = weir_health_find(health, backend, beside);
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *check = weir_health_find(health, backend, alongside);
 
 		if (check != NULL) {
 			set_idle(check, interval_ms);
@@ -412,30 +416,30 @@ void weir_health_set_source(struct weir_health *health, uint16_t backend,
 	}
 }
 
-void weir_health_tell(struct weir_health *health, uint16_t backend, enum weir_probe_outcome outcome,
-	const char *detail, uint32_t duration_ms) {
+void weir_health_agent_result(struct weir_health *health, uint16_t backend,
+	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms) {
 	struct weir_health_check *check = weir_health_find(health, backend, false);
-	struct news news = {.detail = ""};
+	struct update update = {.detail = ""};
 
 	if (check == NULL || check->params->check.type != WEIR_CHECK_AGENT) {
 		return;
 	}
-	snprintf(news.detail, sizeof(news.detail), "%s", detail);
-	keep_detail(check, &news);
+	snprintf(update.detail, sizeof(update.detail), "%s", detail);
+	keep_detail(check, &update);
 	check->duration_ms = duration_ms;
 	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &news);
+		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &update);
 	}
 	check->ended_ns = uv_hrtime();
-	tell(check, &news);
+	notify(check, &update);
 }
 
-// --- looking ------------------------------------------------------------------------------
+// --- status -------------------------------------------------------------------------------
 
-int weir_health_status(const struct weir_health *health, uint16_t backend, bool beside,
+int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret) {
-	const struct weir_health_check *check = weir_health_find(health, backend, beside);
+	const struct weir_health_check *check = weir_health_find(health, backend, alongside);
 	uint64_t now = uv_hrtime();
 
 	if (check == NULL) {

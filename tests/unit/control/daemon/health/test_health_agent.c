@@ -105,14 +105,14 @@ TEST(agent_answers_are_a_verdict) {
 	watch_lab_idle(&lab->loop, 100);
 	assert_false(status_of(lab).checked);
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		weir_health_tell(lab->health, 7, steps[i].outcome, "told", 3);
+		weir_health_agent_result(lab->health, 7, steps[i].outcome, "told", 3);
 		assert_int_equal(lab->calls, steps[i].calls);
 		assert_int_equal(status_of(lab).duration_ms, 3);
 	}
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
 	assert_int_equal(status_of(lab).passes, 4);
 	assert_int_equal(status_of(lab).type, WEIR_CHECK_AGENT);
-	weir_health_tell(lab->health, 8, WEIR_PROBE_PASSED, "not checked", 0);
+	weir_health_agent_result(lab->health, 8, WEIR_PROBE_PASSED, "not checked", 0);
 }
 
 // What agents answer is no verdict where the check is another.
@@ -121,7 +121,7 @@ TEST(other_checks_are_not_told) {
 
 	configure(lab, WEIR_CHECK_TCP);
 	for (unsigned int i = 0; i < 5; i++) {
-		weir_health_tell(lab->health, 7, WEIR_PROBE_FAILED, "told", 3);
+		weir_health_agent_result(lab->health, 7, WEIR_PROBE_FAILED, "told", 3);
 	}
 	assert_int_equal(lab->calls, 0);
 	configure(lab, WEIR_CHECK_AGENT); // the check of before ends

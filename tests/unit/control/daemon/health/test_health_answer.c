@@ -208,7 +208,7 @@ TEST(load_that_cannot_be_is_refused_and_shown) {
 	assert_int_equal(
 		weir_health_answer_judge(&answer, 200, detail, sizeof(detail)), WEIR_PROBE_PASSED);
 	assert_int_equal(answer.report.given, 0);
-	assert_non_null(strstr(detail, "HTTP 200; load refused: "));
+	assert_non_null(strstr(detail, "HTTP 200; invalid load report: "));
 }
 
 // No answer does harm, whatever is in it: lines of every kind, mutated.

@@ -135,7 +135,7 @@ static struct result probe_flood(
 	return result;
 }
 
-static const char too_much[] = "more than 1024 KiB were sent";
+static const char too_much[] = "received more than 1024 KiB";
 
 TEST_GROUP(watch_lab_enter);
 

@@ -57,7 +57,7 @@ TEST(grpc_probe_fails_with_the_reason) {
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED, "NOT_FOUND: no such service");
 	check = check_of("odd");
 	expect("127.0.0.1", PLAIN_PORT, &check, WEIR_PROBE_FAILED,
-		"the answer is not of grpc.health.v1");
+		"response is not of grpc.health.v1");
 	check = check_of("");
 	expect("127.0.0.1", BARE_PORT, &check, WEIR_PROBE_FAILED,
 		"UNIMPLEMENTED: Method not found!");

@@ -104,7 +104,7 @@ TEST(https_probe_without_its_authorities_is_unknown) {
 
 	strcpy(check.ca_file, "/nonexistent/ca.pem");
 	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_UNKNOWN,
-		"cannot read the authorities in /nonexistent/ca.pem");
+		"cannot read CA certificates from /nonexistent/ca.pem");
 }
 
 // Checks of several services, which share an engine: one after the other, each again and again.
@@ -178,7 +178,7 @@ TEST(https_probes_that_do_not_verify_are_kept_apart) {
 	};
 	char detail[128];
 
-	snprintf(detail, sizeof(detail), "cannot read the authorities in %.60s",
+	snprintf(detail, sizeof(detail), "cannot read CA certificates from %.60s",
 		turns[1].check.ca_file);
 	turns[1].detail = detail;
 	take_turns(turns, 2, 5);

@@ -139,7 +139,7 @@ TEST_GROUP(enter);
 TEST_EACH(setup, teardown);
 
 TEST(check_without_a_data_path_has_no_result) {
-	expect_no_result(*state, "no result: weir-control runs without --data-path-checks");
+	expect_no_result(*state, "no result: weir-control was started without --data-path-checks");
 }
 
 // A server at the VIP of this host answers, or refuses: it is no backend.

@@ -166,7 +166,7 @@ TEST(agent_check_line_counts_whatever_follows) {
 		.type = WEIR_CHECK_AGENT_CHECK, .timeout_ms = 2000, .send = "hello"};
 
 	for (int reads = 0; reads < 2; reads++) {
-		expect("up 50%\n", reads, &check, WEIR_PROBE_PASSED, "says \"up 50%\"");
+		expect("up 50%\n", reads, &check, WEIR_PROBE_PASSED, "reply \"up 50%\"");
 		expect("up 5", reads, &check, WEIR_PROBE_FAILED, "connection reset by peer");
 	}
 }

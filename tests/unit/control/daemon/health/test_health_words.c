@@ -158,9 +158,9 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void configure_as(struct lab *lab, bool beside) {
+static void configure_as(struct lab *lab, bool alongside) {
 	struct weir_health_target target = {
-		.beside = beside,
+		.alongside = alongside,
 		.backend = BACKEND,
 		.port = PORT,
 		.address = watch_lab_address("127.0.0.1"),
@@ -274,7 +274,7 @@ TEST(state_is_taken_back_by_an_answer_without_it) {
 		watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
 	} while (lab->report.word == WEIR_HEALTH_WORD_STARTING);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	assert_string_equal(lab->report.why, "no X-Weir-State any more");
+	assert_string_equal(lab->report.why, "X-Weir-State was removed");
 	expect_silence(lab, HTTP("200 OK", "")); // once
 	assert_int_equal(lab->verdicts, 0);
 }
@@ -300,7 +300,7 @@ TEST(state_is_taken_back_by_another_check) {
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "ready");
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	assert_string_equal(lab->report.why, "no X-Weir-State any more");
+	assert_string_equal(lab->report.why, "X-Weir-State was removed");
 }
 
 TEST(down_is_said_again_while_checks_fail) {
@@ -335,10 +335,10 @@ TEST(load_is_asked_for_and_handed_on) {
 
 // --- agent-check ----------------------------------------------------------------------------
 
-static void use_agent_check(struct lab *lab, bool beside) {
+static void use_agent_check(struct lab *lab, bool alongside) {
 	lab->check.type = WEIR_CHECK_AGENT_CHECK;
 	lab->waits = false;
-	configure_as(lab, beside);
+	configure_as(lab, alongside);
 }
 
 TEST(agent_check_says_words_and_numbers) {
@@ -355,7 +355,7 @@ TEST(agent_check_says_words_and_numbers) {
 	assert_true(report.weight_percent == 75);
 	assert_true(report.max_active_flows == 30);
 	assert_string_equal(lab->source, "agent-check");
-	assert_string_equal(status_of(lab).detail, "says \"up 75% maxconn:30\"");
+	assert_string_equal(status_of(lab).detail, "reply \"up 75% maxconn:30\"");
 	// A check that passes, whatever the line says; "up" is not "ready".
 	lab->verdicts = 0;
 	assert_int_equal(say(lab, "drain # deploy\r\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
@@ -376,7 +376,7 @@ TEST(agent_check_without_a_whole_line_fails) {
 	use_agent_check(lab, false);
 	watch_lab_run(&lab->loop, has_verdict, lab, 5000, "verdict");
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
-	assert_string_equal(status_of(lab).detail, "closed without a whole line");
+	assert_string_equal(status_of(lab).detail, "closed without a complete line");
 	expect_silence(lab, endless);
 	assert_string_equal(status_of(lab).detail, "line is too long");
 	expect_silence(lab, NULL);
@@ -448,7 +448,7 @@ TEST(drain_is_forgotten_when_the_check_fails) {
 			.port = i == 0 ? 9 : PORT, // the service itself is dead
 			.address = watch_lab_address("127.0.0.1"),
 			.check = i == 0 ? &http : &lab->check,
-			.beside = i == 1,
+			.alongside = i == 1,
 			.initial = WEIR_HEALTH_VERDICT_UNKNOWN,
 		};
 	}
