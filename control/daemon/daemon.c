@@ -438,7 +438,7 @@ static void on_data_path_lost(void *context, const char *device) {
 	struct weir_daemon *daemon = context;
 
 	weir_log_write(daemon->log, WEIR_LOG_ERROR,
-		"device %s is gone: health checks via the data path have no result until "
+		"device %s was removed: health checks via the data path have no result until "
 		"weir-control is restarted",
 		device);
 }

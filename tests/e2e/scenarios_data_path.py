@@ -98,8 +98,8 @@ def data_path_checks_without_a_result_change_nothing(lab):
     wait_for("a result", lambda: detail(lab, "web", 1)["ok"])
     lab.lb.ip("link", "del", "weir-check")
     wait_for("no result", lambda: detail(lab, "web", 2)["ok"] is None)
-    assert "weir-check is gone" in detail(lab, "web", 2)["detail"]
-    assert "device weir-check is gone" in lab.programs["control"].output()
+    assert "weir-check was removed" in detail(lab, "web", 2)["detail"]
+    assert "device weir-check was removed" in lab.programs["control"].output()
     wait_for_states(lab, 1, web="healthy")
     wait_for_states(lab, 2, web="healthy")
 

@@ -16,29 +16,30 @@
 #include "data_path_return.h"
 
 #define PACKET_BYTES 2048 // above the MTU of the device
-#define PACKETS_PER_TURN 4096 // a turn may be long, when many checks begin and end in it
-#define BIND_TRIES 16 // ports that somebody else may have
+#define PACKETS_PER_TURN 4096 // many checks may start and end in one turn
+#define BIND_TRIES 16 // other processes may use some of the ports
 #define SOURCE_PORT 9 // discard: nothing is sent there
 
-struct flow { // the last one of a port
+struct flow { // the latest flow of a port
 	struct weir_data_path_outer outer;
-	struct weir_address backend, local, vip; // vip.family 0 = the port had none yet
+	struct weir_address backend, local, vip; // vip.family 0 = port not used yet
 	uint16_t vip_port;
 	bool open;
-	bool answered; // something has come back: a packet acknowledges it
-	uint64_t step_ms; // loop time when the SYN left, then when the first ACK did
-	uint32_t packets; // sent on, or tried to
-	int error; // of the last one
+	bool answered; // a packet from the backend arrived: one of this host acknowledges it
+	uint64_t step_ms; // loop time at which the SYN was sent, then the first ACK
+	uint32_t packets; // forwarded, successfully or not
+	int error; // of forwarding the last one
 };
 
 struct weir_data_path {
 	struct weir_data_path_tunnel tunnel;
-	uv_poll_t poll; // for what the kernel sends by itself: acknowledgements, repetitions
-	uv_prepare_t prepare; // before the loop waits: what this turn has made is sent at once
+	uv_poll_t
+		poll; // for packets that the kernel sends itself: acknowledgements, retransmissions
+	uv_prepare_t prepare; // before the loop waits: sends this turn's packets at once
 	unsigned int open_handles;
 	weir_data_path_lost_fn on_lost;
 	void *context;
-	int question4, question6; // datagram sockets, to ask the kernel for source addresses
+	int source_socket4, source_socket6; // datagram sockets, to look up source addresses
 	struct weir_data_path_netlink kernel;
 	bool lost;
 	struct weir_data_path_ports ports;
@@ -75,7 +76,7 @@ static socklen_t socket_address(
 
 // --- packets of the device ----------------------------------------------------------------
 
-static int send_on(const struct weir_data_path *path, const struct flow *flow,
+static int forward(const struct weir_data_path *path, const struct flow *flow,
 	const uint8_t *packet, size_t bytes) {
 	uint8_t header[WEIR_DATA_PATH_OUTER_BYTES];
 	struct sockaddr_storage to;
@@ -93,8 +94,8 @@ static int send_on(const struct weir_data_path *path, const struct flow *flow,
 	return sendmsg(fd, &message, MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-// Anybody on this host may bind a socket to the device, so only what belongs to a flow is sent on;
-// of one that has ended, only its RST.
+// Any process on this host may bind a socket to the device, so only packets of a flow are
+// forwarded; of a closed flow, only its RST.
 static void take_packet(struct weir_data_path *path, const uint8_t *packet, size_t bytes) {
 	struct weir_data_path_packet read;
 	struct flow *flow;
@@ -105,7 +106,7 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		return;
 	}
 	flow = &path->flows[read.source_port - path->ports.first];
-	if (is_unspecified(&flow->local)) { // the kernel has chosen
+	if (is_unspecified(&flow->local)) { // chosen by the kernel
 		flow->local = read.source;
 	}
 	if ((flow->open || read.reset) && flow->vip_port == read.destination_port &&
@@ -113,7 +114,7 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
 			flow->step_ms = uv_now(path->poll.loop);
 		}
-		flow->error = send_on(path, flow, packet, bytes);
+		flow->error = forward(path, flow, packet, bytes);
 		flow->packets++;
 		flow->answered |= read.acknowledges;
 	}
@@ -147,7 +148,7 @@ static void take_packets(struct weir_data_path *path) {
 
 static void on_packets(uv_poll_t *poll, int status, int events) {
 	(void)status;
-	(void)events; // reading tells
+	(void)events; // reading returns any error
 	take_packets(poll->data);
 }
 
@@ -157,18 +158,19 @@ static void before_wait(uv_prepare_t *prepare) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// The address that the kernel would send from, by its ordinary routes. Sends nothing.
-static int source_towards(const struct weir_data_path *path, const struct weir_address *to,
+// The source address that the kernel chooses for a destination by its ordinary routes. Sends
+// nothing.
+static int source_for(const struct weir_data_path *path, const struct weir_address *to,
 	struct weir_address *ret) {
-	static const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
-	int fd = to->family == 4 ? path->question4 : path->question6;
+	static const struct sockaddr unspecified = {.sa_family = AF_UNSPEC};
+	int fd = to->family == 4 ? path->source_socket4 : path->source_socket6;
 	struct sockaddr_storage name;
 	socklen_t bytes = socket_address(to, SOURCE_PORT, &name);
 
 	if (fd < 0) {
 		return -EAFNOSUPPORT;
 	}
-	(void)connect(fd, &nobody, sizeof(nobody)); // what it was connected to would decide
+	(void)connect(fd, &unspecified, sizeof(unspecified)); // else the previous source is kept
 	if (connect(fd, (struct sockaddr *)&name, bytes) < 0) {
 		return -errno;
 	}
@@ -185,15 +187,15 @@ static int source_towards(const struct weir_data_path *path, const struct weir_a
 	return 0;
 }
 
-// The addresses of a flow here: of the connection, and of the outer header. The connection's is the
-// one that the backend's host would be spoken to with. Where the families differ, it is the one for
-// the VIP, or the unspecified one, with which the kernel takes any: VIPs often have an unreachable
+// The source addresses of a flow: of the connection, and of the outer header. The connection's is
+// the source address for the backend. If the families differ, it is the source address for the VIP,
+// or the unspecified address, with which the kernel may choose any: VIPs often have an unreachable
 // route.
 static int find_addresses(const struct weir_data_path *path,
 	const struct weir_data_path_target *target, struct weir_address *ret_local,
 	struct weir_address *ret_outer) {
 	struct weir_address towards;
-	int r = source_towards(path, &target->backend, &towards);
+	int r = source_for(path, &target->backend, &towards);
 
 	if (r < 0) {
 		return r;
@@ -203,13 +205,13 @@ static int find_addresses(const struct weir_data_path *path,
 	if (target->vip.family == target->backend.family) {
 		return 0;
 	}
-	if (source_towards(path, &target->vip, ret_local) < 0) {
+	if (source_for(path, &target->vip, ret_local) < 0) {
 		*ret_local = (struct weir_address){.family = target->vip.family};
 	}
 	return 0;
 }
 
-// A socket at a free port of ours. Returns it with the port, or negative errno.
+// A socket bound to a free port of the block. Returns it with the port, or negative errno.
 static int open_socket(
 	struct weir_data_path *path, const struct weir_address *local, uint16_t *ret_port) {
 	int family = local->family == 4 ? AF_INET : AF_INET6, r = -EADDRNOTAVAIL;
@@ -251,7 +253,7 @@ static bool has_ipv6(
 static void explain(const struct weir_data_path *path, int error, char *why, size_t why_bytes) {
 	switch (error) {
 	case -ENODEV:
-		snprintf(why, why_bytes, "device %s is gone: restart weir-control",
+		snprintf(why, why_bytes, "device %s was removed: restart weir-control",
 			path->tunnel.name);
 		break;
 	case -EAFNOSUPPORT:
@@ -298,7 +300,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	char vip[INET6_ADDRSTRLEN];
 
 	if (own->packets == 0) {
-		take_packets(path); // they may wait in the device
+		take_packets(path); // some may be queued in the device
 	}
 	if (own->packets > 0) {
 		*ret_error = own->error;
@@ -307,7 +309,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	weir_address_format(&own->vip, vip, sizeof(vip));
 	if (path->lost) {
 		explain(path, -ENODEV, why, why_bytes);
-	} else if (source_towards(path, &own->vip, &towards) == 0 && is_same(&towards, &own->vip)) {
+	} else if (source_for(path, &own->vip, &towards) == 0 && is_same(&towards, &own->vip)) {
 		snprintf(why, why_bytes, "%s is an address of this host", vip);
 	} else {
 		snprintf(why, why_bytes, "no packet left by %s: see \"ip rule\", table %u",
@@ -316,7 +318,7 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 	return false;
 }
 
-bool weir_data_path_excuses(struct weir_data_path *path, const struct weir_data_path_flow *flow,
+bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes) {
 	const struct flow *own = &path->flows[flow->port - path->ports.first];
 	char device[IF_NAMESIZE], vip[INET6_ADDRSTRLEN];
@@ -346,9 +348,9 @@ void weir_data_path_close(struct weir_data_path *path, struct weir_data_path_flo
 	*flow = (struct weir_data_path_flow){0};
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
-static void close_question(int fd) {
+static void close_socket(int fd) {
 	if (fd >= 0) {
 		close(fd);
 	}
@@ -361,8 +363,8 @@ static void on_closed(uv_handle_t *handle) {
 		return;
 	}
 	weir_data_path_tunnel_close(&path->tunnel);
-	close_question(path->question4);
-	close_question(path->question6);
+	close_socket(path->source_socket4);
+	close_socket(path->source_socket6);
 	weir_data_path_netlink_close(&path->kernel);
 	free(path);
 }
@@ -391,8 +393,8 @@ int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 	path->context = context;
 	path->tunnel = *tunnel;
 	*tunnel = WEIR_DATA_PATH_TUNNEL_NONE;
-	path->question4 = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	path->question6 = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	path->source_socket4 = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	path->source_socket6 = socket(AF_INET6, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	weir_data_path_ports_init(&path->ports, path->tunnel.port_first);
 	uv_poll_start(&path->poll, UV_READABLE, on_packets);
 	uv_prepare_start(&path->prepare, before_wait);

@@ -6,7 +6,7 @@
 #include <sys/time.h>
 
 int weir_data_path_netlink_open(struct weir_data_path_netlink *kernel) {
-	struct timeval patience = {.tv_sec = 1}; // the kernel answers at once, or something is odd
+	struct timeval patience = {.tv_sec = 1}; // the kernel normally answers at once
 	int r;
 
 	kernel->sequence = 0;
@@ -41,7 +41,7 @@ struct nlmsghdr *weir_data_path_netlink_begin(
 	return request;
 }
 
-// What a request that timed out left behind has another number.
+// Skips a late answer to a request that timed out, which has another sequence number.
 static int take_answer(
 	struct weir_data_path_netlink *kernel, size_t bytes, mnl_cb_t take, void *context) {
 	const struct nlmsghdr *message = (const struct nlmsghdr *)kernel->answer;
@@ -53,7 +53,7 @@ static int take_answer(
 		mnl_socket_get_portid(kernel->socket), take, context);
 }
 
-int weir_data_path_netlink_ask(struct weir_data_path_netlink *kernel,
+int weir_data_path_netlink_request(struct weir_data_path_netlink *kernel,
 	const struct nlmsghdr *request, mnl_cb_t take, void *context) {
 	ssize_t got;
 	int r;
@@ -67,6 +67,6 @@ int weir_data_path_netlink_ask(struct weir_data_path_netlink *kernel,
 			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 		}
 		r = take_answer(kernel, (size_t)got, take, context);
-	} while (r > 0); // MNL_CB_OK: the acknowledgement is still to come
+	} while (r > 0); // MNL_CB_OK: the acknowledgement has not arrived yet
 	return r < 0 ? -errno : 0;
 }

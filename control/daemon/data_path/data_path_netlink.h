@@ -18,13 +18,14 @@ struct weir_data_path_netlink {
 
 // Returns 0, or negative errno with nothing open.
 int weir_data_path_netlink_open(struct weir_data_path_netlink *kernel);
-void weir_data_path_netlink_close(struct weir_data_path_netlink *kernel); // fine when not open
+void weir_data_path_netlink_close(struct weir_data_path_netlink *kernel); // allowed when not open
 
-// Begin a request: flags besides NLM_F_REQUEST. It is in the struct until the next one.
+// Begin a request: flags in addition to NLM_F_REQUEST and NLM_F_ACK. The request is in the struct,
+// valid until the next one.
 struct nlmsghdr *weir_data_path_netlink_begin(
 	struct weir_data_path_netlink *kernel, uint16_t type, uint16_t flags);
 
-// Ask. take is called for what the answer holds; NULL = nothing is expected. Returns what the
-// kernel says: 0 or negative errno.
-int weir_data_path_netlink_ask(struct weir_data_path_netlink *kernel,
+// Send a request and wait for the answer. take is called for each message of the answer; NULL =
+// none is expected. Returns the kernel's result: 0 or negative errno.
+int weir_data_path_netlink_request(struct weir_data_path_netlink *kernel,
 	const struct nlmsghdr *request, mnl_cb_t take, void *context);

@@ -38,8 +38,8 @@ bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	int r;
 
 	if (vip->family != 4 || kernel->socket == NULL ||
-		weir_data_path_netlink_ask(kernel, begin(kernel, backend), take_device, &ifindex) <
-			0 ||
+		weir_data_path_netlink_request(
+			kernel, begin(kernel, backend), take_device, &ifindex) < 0 ||
 		if_indextoname(ifindex, device) == NULL) {
 		return false;
 	}
@@ -49,6 +49,6 @@ bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	mnl_attr_put(request, RTA_SRC, 4, vip->bytes);
 	mnl_attr_put_u32(request, RTA_IIF, ifindex);
 	mnl_attr_put_u8(request, RTA_IP_PROTO, IPPROTO_TCP);
-	r = weir_data_path_netlink_ask(kernel, request, NULL, NULL);
+	r = weir_data_path_netlink_request(kernel, request, NULL, NULL);
 	return r == -EINVAL || r == -EXDEV;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The way back: a backend answers from the VIP, by the interface that leads to it. Whether this
-// host lets such packets in, which rp_filter may forbid.
+// The return path: a backend answers from the VIP, through the interface of the route to the
+// backend. Determines whether this host accepts such packets: rp_filter may drop them.
 //
 // Threads: one. No capability needed.
 #pragma once
@@ -12,9 +12,10 @@
 #include "config.h"
 #include "data_path_netlink.h"
 
-// Asks the kernel about a packet from an IPv4 VIP to an address of this host. Cost: two requests.
-// *device: where it would arrive, if it can be known. Returns false where nothing speaks against
-// it; always for IPv6, which has no such filter.
+// Whether the kernel would drop a packet from an IPv4 VIP to an address of this host. Cost: two
+// requests. *device: the interface at which it would arrive; set if the result is true. Returns
+// false if the packet is accepted or the kernel cannot be queried, and always for IPv6, which has
+// no such filter.
 bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	const struct weir_address *backend, const struct weir_address *vip,
 	const struct weir_address *local, char device[IF_NAMESIZE]);

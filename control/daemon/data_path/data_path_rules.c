@@ -12,14 +12,14 @@
 
 #include "data_path_netlink.h"
 
-#define MTU 1280 // the least of IPv6
+#define MTU 1280 // minimum of IPv6
 #define QUEUE 16384 // packets: 8 of each connection; the kernel's 500 overflow in a busy loop
-#define PRIORITY 50 // before the main table's, after the local one's
+#define PRIORITY 50 // before the rule of the main table, after that of the local table
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
-#define LEFTOVERS 64 // rules of a former process: usually one
-// What has no other owner: systemd-networkd, when it starts, removes the rules of all others, and
-// their routes without a device.
+#define LEFTOVERS 64 // maximum of rules left by previous processes: usually one
+// systemd-networkd, when it starts, removes rules of other protocols, and their routes without a
+// device.
 #define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------
@@ -33,8 +33,8 @@ static struct nlmsghdr *begin_device(struct weir_data_path_netlink *kernel, unsi
 	return message;
 }
 
-// No IPv6 address comes when the device is up: it would be one more that the kernel may send from.
-// Fails where there is no IPv6, which is fine.
+// Prevent a link-local IPv6 address on the device, which the kernel could use as a source. A
+// failure, on a host without IPv6, is ignored.
 static void forbid_address(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
 	struct nlmsghdr *message = begin_device(kernel, ifindex);
 	struct nlattr *families = mnl_attr_nest_start(message, IFLA_AF_SPEC);
@@ -43,7 +43,7 @@ static void forbid_address(struct weir_data_path_netlink *kernel, unsigned int i
 	mnl_attr_put_u8(message, IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
 	mnl_attr_nest_end(message, inet6);
 	mnl_attr_nest_end(message, families);
-	(void)weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+	(void)weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
 static int raise_device(struct weir_data_path_netlink *kernel, unsigned int ifindex) {
@@ -54,7 +54,7 @@ static int raise_device(struct weir_data_path_netlink *kernel, unsigned int ifin
 	info->ifi_change = IFF_UP;
 	mnl_attr_put_u32(message, IFLA_MTU, MTU);
 	mnl_attr_put_u32(message, IFLA_TXQLEN, QUEUE);
-	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
 // --- routes and rules ---------------------------------------------------------------------
@@ -76,7 +76,7 @@ static int set_route(struct weir_data_path_netlink *kernel, uint8_t family, uint
 	if (ifindex != 0) {
 		mnl_attr_put_u32(message, RTA_OIF, ifindex);
 	}
-	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
 static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16_t type,
@@ -91,10 +91,10 @@ static struct nlmsghdr *begin_rule(struct weir_data_path_netlink *kernel, uint16
 	return message;
 }
 
-// Whatever users and ports they are for.
+// Delete the rules for any user and ports.
 static void delete_rules(struct weir_data_path_netlink *kernel, uint8_t family, uint32_t table) {
 	for (int i = 0; i < LEFTOVERS; i++) {
-		if (weir_data_path_netlink_ask(kernel,
+		if (weir_data_path_netlink_request(kernel,
 			    begin_rule(kernel, RTM_DELRULE, 0, family, table), NULL, NULL) < 0) {
 			break;
 		}
@@ -112,10 +112,11 @@ static int add_rule(struct weir_data_path_netlink *kernel, uint8_t family,
 	mnl_attr_put_u8(message, FRA_PROTOCOL, PROTOCOL);
 	mnl_attr_put_u8(message, FRA_IP_PROTO, IPPROTO_TCP);
 	mnl_attr_put(message, FRA_SPORT_RANGE, sizeof(ports), &ports);
-	return weir_data_path_netlink_ask(kernel, message, NULL, NULL);
+	return weir_data_path_netlink_request(kernel, message, NULL, NULL);
 }
 
-// The rule comes last: it never leads to a table that would let packets go on to the main one.
+// The rule is added last, so that the table is complete: with an incomplete table, packets would
+// fall through to the main table.
 static int set_family(struct weir_data_path_netlink *kernel, uint8_t family,
 	const struct weir_data_path_rules *rules, const char **ret_what) {
 	int r;

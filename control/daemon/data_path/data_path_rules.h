@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The kernel's part of the data path: what makes connections of one user from one block of ports
-// leave by a device and in no other way, for IPv4 and for IPv6:
+// The kernel's part of the data path: rules and routes that send connections of one user from one
+// block of ports through a device only, for IPv4 and IPv6:
 //
 //   ip rule:   PRIORITY: from all uidrange UID-UID ipproto tcp sport FIRST-LAST lookup TABLE
 //   TABLE:     default dev DEVICE metric 1
-//              unreachable default metric 2      (when the device is down or gone)
+//              unreachable default metric 2      (when the device is down or removed)
 //
-// Privileges are gone when the process ends, so rules and the second route stay then; the next call
-// for the same table replaces them.
+// The process has dropped its privileges when it ends, so the rules and the second route remain;
+// the next call for the same table replaces them.
 //
 // Threads: any. Needs CAP_NET_ADMIN.
 #pragma once
@@ -25,7 +25,7 @@ struct weir_data_path_rules {
 };
 
 // Also brings the device up, with an MTU that leaves room for an outer header on any path.
-// *ret_ipv6: 0, or the negative errno for which IPv6 does not work; IPv4 does.
-// Returns 0 or negative errno with one line in why.
+// *ret_ipv6: 0, or the negative errno of the IPv6 part; IPv4 works in both cases. Returns 0 or
+// negative errno with one line in why.
 int weir_data_path_rules_set(
 	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes);

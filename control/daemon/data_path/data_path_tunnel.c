@@ -16,7 +16,7 @@
 #define CLONE_DEVICE "/dev/net/tun"
 #define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
-// Returns -EBUSY when another process has that device.
+// Returns -EBUSY when another process uses that device.
 static int open_device(unsigned int place, struct weir_data_path_tunnel *tunnel) {
 	struct ifreq request = {.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_TUN_EXCL};
 	int fd, r;
@@ -56,7 +56,7 @@ static int open_any_device(struct weir_data_path_tunnel *tunnel, char *why, size
 }
 
 static int choose_ports(unsigned int place, uint16_t *ret, char *why, size_t why_bytes) {
-	unsigned int low = 32768, high = 60999; // Linux' own
+	unsigned int low = 32768, high = 60999; // default of Linux
 	FILE *file = fopen(PORT_RANGE, "re");
 	int r;
 
@@ -70,7 +70,7 @@ static int choose_ports(unsigned int place, uint16_t *ret, char *why, size_t why
 	r = weir_data_path_ports_block((uint16_t)low, (uint16_t)high, place);
 	if (r < 0) {
 		snprintf(why, why_bytes,
-			"no %u ports are free beside net.ipv4.ip_local_port_range (%u to %u): set "
+			"no %u free ports outside net.ipv4.ip_local_port_range (%u to %u): set "
 			"it to 32768 60999",
 			WEIR_DATA_PATH_PORTS, low, high);
 		return r;
@@ -91,7 +91,7 @@ static int set_rules(struct weir_data_path_tunnel *tunnel, uid_t uid, char *why,
 	return weir_data_path_rules_set(&rules, &tunnel->ipv6_error, why, why_bytes);
 }
 
-// Packets are handed over with their IP header: sockets of this protocol receive nothing.
+// IPPROTO_RAW: packets are sent with their IP header, and the socket receives none.
 static int open_raw(int family) {
 	int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_RAW);
 

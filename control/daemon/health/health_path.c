@@ -62,8 +62,8 @@ void weir_health_path_end(struct weir_health_check *check, enum weir_probe_outco
 		*outcome = weir_probe_outcome_of(error);
 		explain(*outcome, uv_strerror(error), detail, bytes);
 	} else if (*outcome == WEIR_PROBE_FAILED && has_timed_out(check) &&
-		   weir_data_path_excuses(path, &check->flow, check->params->check.timeout_ms / 4,
-			   why, sizeof(why))) {
+		   weir_data_path_local_fault(path, &check->flow,
+			   check->params->check.timeout_ms / 4, why, sizeof(why))) {
 		*outcome = WEIR_PROBE_UNKNOWN;
 		explain(*outcome, why, detail, bytes);
 	}

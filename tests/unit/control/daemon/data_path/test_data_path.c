@@ -272,7 +272,7 @@ TEST(answers_that_would_be_dropped_are_told, setup, teardown) {
 		assert_int_equal(connect_to(flow.socket, VIP4), 0);
 		expect_packet(lab, BACKEND4, "10.0.0.2", VIP4, &flow, false);
 		assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
-		assert_int_equal(weir_data_path_excuses(lab->path, &flow, 0, why, sizeof(why)),
+		assert_int_equal(weir_data_path_local_fault(lab->path, &flow, 0, why, sizeof(why)),
 			!cases[i].let_in);
 		assert_string_equal(why, cases[i].let_in ? ""
 							 : "this host drops answers from " VIP4
@@ -295,10 +295,10 @@ TEST(packets_that_waited_here_are_an_excuse, setup, teardown) {
 	usleep(50000); // the loop does something else
 	uv_update_time(&lab->loop);
 	assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
-	assert_true(weir_data_path_excuses(lab->path, &flow, 25, why, sizeof(why)));
+	assert_true(weir_data_path_local_fault(lab->path, &flow, 25, why, sizeof(why)));
 	assert_string_equal(why, "this host was too busy to send in time");
 	watch_lab_idle(&lab->loop, 50);
-	assert_false(weir_data_path_excuses(lab->path, &flow, 25, why, sizeof(why)));
+	assert_false(weir_data_path_local_fault(lab->path, &flow, 25, why, sizeof(why)));
 	weir_data_path_close(lab->path, &flow);
 }
 
@@ -337,7 +337,7 @@ TEST(deleted_device_is_told_once, setup, teardown) {
 	watch_lab_idle(&lab->loop, 20);
 	assert_string_equal(lab->lost, "weir-check");
 	assert_int_equal(weir_data_path_open(lab->path, &target, &flow, why, sizeof(why)), -ENODEV);
-	assert_string_equal(why, "device weir-check is gone: restart weir-control");
+	assert_string_equal(why, "device weir-check was removed: restart weir-control");
 	assert_int_equal(flow.port, 0);
 }
 
