@@ -10,15 +10,16 @@
 #include "neighbours_hops.h"
 
 #define TICK_MS 250
-#define FIRST_PROBES_MS 20 // between turns of datagrams while next hops wait for their first one
-#define LOOKUPS_PER_TURN 256 // routes asked for before the loop gets its turn again
-#define SETTLE_MS 50 // routes are asked for again this long after a change ...
-#define PATH_MTU_MESSAGES 2048 // of a family, in a tick; what is beyond waits, or is lost
-#define PATH_MTU_CHANGES 64 // in a tick: each is published and logged
-#define CALM_MS 1000 // ... and this long after the time before, at least
-#define PASSING_MS 5000 // ... and this often, when the kernel may forget it without an event
+#define FIRST_PROBES_MS \
+	20 // between turns of datagrams while some next hops have not been probed yet
+#define LOOKUPS_PER_TURN 256 // route lookups per iteration of the loop
+#define SETTLE_MS 50 // from a change to the next round of route lookups
+#define PATH_MTU_MESSAGES 2048 // per family and tick; further messages stay queued or are lost
+#define PATH_MTU_CHANGES 64 // per tick: each is published and logged
+#define CALM_MS 1000 // minimum time between two rounds of route lookups
+#define EXPIRING_MS 5000 // between lookups of a route that the kernel may remove without an event
 
-// --- judging ------------------------------------------------------------------------------
+// --- next hops of addresses ---------------------------------------------------------------
 
 static const char *link_name(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
@@ -35,8 +36,8 @@ static const struct weir_address *source_of(
 	return source->family != 0 ? source : &entry->route.source;
 }
 
-// For addresses that the kernel does not send to a port: the first port with a static gateway that
-// has a source of the family, or -1.
+// For addresses that the kernel does not route to a port: the first port with a static gateway and
+// a source of the family, or -1.
 static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
 	for (uint32_t i = 0; i < n->port_count; i++) {
 		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
@@ -49,7 +50,7 @@ static int static_port(const struct weir_neighbours *n, const struct entry *entr
 static void explain_route(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	if (entry->route.local) {
-		snprintf(why, bytes, "it is a local address of this host");
+		snprintf(why, bytes, "address is local to this host");
 	} else if (entry->route.error) {
 		snprintf(why, bytes, "no route (%s)", strerror(-entry->route.error));
 	} else {
@@ -58,14 +59,14 @@ static void explain_route(
 	}
 }
 
-static void explain_silence(
+static void explain_no_reply(
 	const struct weir_neighbours *n, const struct weir_route *route, char *why, size_t bytes) {
-	uint32_t max = weir_hops_beyond(n, route->next_hop.family);
+	uint32_t max = weir_hops_limit_reached(n, route->next_hop.family);
 	char address[INET6_ADDRSTRLEN], remedy[96] = "";
 
 	if (max > 0) {
 		snprintf(remedy, sizeof(remedy),
-			"; the kernel keeps %u neighbours: raise "
+			"; the kernel's limit is %u neighbours: raise "
 			"net.ipv%u.neigh.default.gc_thresh3",
 			max, route->next_hop.family);
 	}
@@ -74,7 +75,7 @@ static void explain_silence(
 		link_name(n, route->ifindex), remedy);
 }
 
-// The MTU of the way to an address, 0 = that of the port.
+// The MTU of the path to an address, 0 = that of the port.
 static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entry) {
 	uint32_t least = entry->address.family == 4 ? WEIR_PATH_MTU_MIN4 : WEIR_PATH_MTU_MIN6;
 	uint32_t mtu = entry->route.mtu;
@@ -90,7 +91,7 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 }
 
 // Determine the next hop of an address. why gets one line if there is none.
-static struct weir_next_hop judge(
+static struct weir_next_hop resolve(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	const struct weir_route *route = &entry->route;
 	bool routed = !route->error && !route->local;
@@ -120,7 +121,7 @@ static struct weir_next_hop judge(
 		memcpy(hop.mac, entry->hop->mac, sizeof(hop.mac));
 		hop.resolved = true;
 	} else {
-		explain_silence(n, route, why, bytes);
+		explain_no_reply(n, route, why, bytes);
 	}
 	return hop;
 }
@@ -134,8 +135,8 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 	       weir_neighbours_compare(&a->source, &b->source) == 0;
 }
 
-// Report what is due. An address without a next hop keeps the one it had until the hold is over.
-// The callback may configure: nothing is kept across it.
+// Report the changes that are due. An address that lost its next hop keeps the previous one until
+// the hold time ends. The callback may configure, so no pointer to an entry is used after it.
 static void report(struct weir_neighbours *n) {
 	struct entry *entry;
 
@@ -146,10 +147,10 @@ static void report(struct weir_neighbours *n) {
 
 		TAILQ_REMOVE(&n->dirty, entry, dirty_link);
 		entry->dirty = false;
-		if (!entry->asked) {
+		if (!entry->looked_up) {
 			continue;
 		}
-		hop = judge(n, entry, why, sizeof(why));
+		hop = resolve(n, entry, why, sizeof(why));
 		if (hop.resolved) {
 			entry->missing_ms = 0;
 		} else if (entry->missing_ms == 0) {
@@ -157,21 +158,21 @@ static void report(struct weir_neighbours *n) {
 		}
 		if ((!hop.resolved &&
 			    uv_now(n->loop) - entry->missing_ms < WEIR_NEIGHBOURS_HOLD_MS) ||
-			(entry->reported && is_same(&entry->told, &hop))) {
+			(entry->reported && is_same(&entry->last_reported, &hop))) {
 			continue;
 		}
 		entry->reported = true;
-		entry->told = hop;
+		entry->last_reported = hop;
 		n->on_next_hop(n->context, &address, &hop, why);
 	}
 }
 
-// --- asking the kernel --------------------------------------------------------------------
+// --- lookups in the kernel ----------------------------------------------------------------
 
 static void on_work(uv_timer_t *timer);
 static void on_tick(uv_timer_t *timer);
 
-static void work_in(struct weir_neighbours *n, uint64_t delay_ms) {
+static void schedule_work(struct weir_neighbours *n, uint64_t delay_ms) {
 	uint64_t due = uv_timer_get_due_in(&n->work);
 
 	if (!uv_is_active((uv_handle_t *)&n->work) || due > delay_ms) {
@@ -187,7 +188,7 @@ static void take_link(void *context, const struct weir_link *link) {
 		struct weir_link *links = realloc(n->links, room * sizeof(*links));
 
 		if (links == NULL) {
-			return; // unknown links have no port: reported as such
+			return; // links beyond this have no port, and are reported as such
 		}
 		n->links = links;
 		n->link_room = room;
@@ -195,7 +196,7 @@ static void take_link(void *context, const struct weir_link *link) {
 	n->links[n->link_count++] = *link;
 }
 
-static void ask_links(struct weir_neighbours *n) {
+static void look_up_links(struct weir_neighbours *n) {
 	n->link_count = 0;
 	n->links_stale = weir_routes_links(n->routes, take_link, n) != 0;
 	if (n->link_count > 0) {
@@ -203,36 +204,37 @@ static void ask_links(struct weir_neighbours *n) {
 	}
 }
 
-static void ask_route(struct weir_neighbours *n, struct entry *entry) {
+static void look_up_route(struct weir_neighbours *n, struct entry *entry) {
 	struct weir_route *route = &entry->route;
 	uint32_t ifindex;
 
 	if (weir_routes_lookup(n->routes, &entry->address, route)) {
-		n->routes_stale = true; // what was known stays; the next round asks again
+		n->routes_stale = true; // the previous result is kept; the next round retries
 		return;
 	}
-	entry->asked = true;
+	entry->looked_up = true;
 	entry->route_ms = uv_now(n->loop);
 	ifindex = route->error || route->local ? 0 : route->ifindex;
 	weir_hop_join(n, entry, ifindex, &route->next_hop);
-	if (ifindex != 0 && entry->hop == NULL) { // no memory for it
+	if (ifindex != 0 && entry->hop == NULL) { // out of memory
 		n->routes_stale = true;
 	}
 }
 
-// A route that was learnt from a router, by a redirect above all, leads astray when the kernel has
-// forgotten it and Weir has not.
-static void ask_passing(struct weir_neighbours *n) {
+// Look up again the routes that the kernel learnt from routers, mostly by redirects: the kernel
+// removes them without an event, and an outdated one is wrong.
+static void look_up_expiring(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
-	uint32_t asked = 0;
+	uint32_t looked_up = 0;
 
-	for (uint32_t i = 0; i < n->entry_count && asked < LOOKUPS_PER_TURN; i++) {
+	for (uint32_t i = 0; i < n->entry_count && looked_up < LOOKUPS_PER_TURN; i++) {
 		struct entry *entry = n->entries[i];
 
-		if (entry->asked && entry->route.passing && now - entry->route_ms >= PASSING_MS) {
-			ask_route(n, entry);
+		if (entry->looked_up && entry->route.expires &&
+			now - entry->route_ms >= EXPIRING_MS) {
+			look_up_route(n, entry);
 			weir_neighbours_mark(n, entry);
-			asked++;
+			looked_up++;
 		}
 	}
 }
@@ -253,21 +255,21 @@ static void on_work(uv_timer_t *timer) {
 		n->routes_stale = false;
 	}
 	if (n->links_stale) {
-		ask_links(n);
+		look_up_links(n);
 	}
 	while (n->next_lookup < n->entry_count && turn++ < LOOKUPS_PER_TURN) {
-		ask_route(n, n->entries[n->next_lookup++]);
+		look_up_route(n, n->entries[n->next_lookup++]);
 	}
 	if (n->next_lookup < n->entry_count) {
-		work_in(n, 0);
+		schedule_work(n, 0);
 		return;
 	}
-	n->asked_ms = uv_now(n->loop);
-	if (n->routes_stale) { // they changed during the round, or some are not known
-		work_in(n, CALM_MS);
+	n->round_ms = uv_now(n->loop);
+	if (n->routes_stale) { // routes changed during the round, or some lookups failed
+		schedule_work(n, CALM_MS);
 	}
 	if (n->neighbours_stale) {
-		weir_hops_ask_kernel(n);
+		weir_hops_read_kernel(n);
 	}
 	probe(n);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
@@ -287,12 +289,12 @@ static void on_neighbour(void *context, const struct weir_neighbour *neighbour) 
 
 static void on_change(void *context) {
 	struct weir_neighbours *n = context;
-	uint64_t calm = n->asked_ms + CALM_MS, soon = uv_now(n->loop) + SETTLE_MS;
+	uint64_t calm = n->round_ms + CALM_MS, soon = uv_now(n->loop) + SETTLE_MS;
 
 	n->links_stale = true;
 	n->routes_stale = true;
 	if (n->next_lookup == n->entry_count) {
-		work_in(n, (calm > soon ? calm : soon) - uv_now(n->loop));
+		schedule_work(n, (calm > soon ? calm : soon) - uv_now(n->loop));
 	}
 }
 
@@ -327,10 +329,10 @@ static struct entry *find_entry(
 	return found != NULL ? *found : NULL;
 }
 
-// Do our packets to the entry's backend have this source?
+// Whether the dataplane's packets to the entry's backend have this source.
 static bool is_source(const struct entry *entry, const struct weir_address *source) {
-	const struct weir_address *ours = &entry->told.source;
-	uint8_t bits = entry->told.source_bits;
+	const struct weir_address *ours = &entry->last_reported.source;
+	uint8_t bits = entry->last_reported.source_bits;
 	struct weir_address masked = *source;
 
 	for (unsigned int i = 0; i < bits && source->family == 4; i++) {
@@ -339,20 +341,20 @@ static bool is_source(const struct entry *entry, const struct weir_address *sour
 	return weir_neighbours_compare(ours, &masked) == 0;
 }
 
-// Returns true when the report changes something.
+// Returns whether the report lowers the entry's MTU.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
 
-	if (entry == NULL || !entry->reported || !entry->told.resolved ||
+	if (entry == NULL || !entry->reported || !entry->last_reported.resolved ||
 		!is_source(entry, &report->source)) {
 		return false;
 	}
-	now = n->ports[entry->told.port].info.mtu;
-	if (entry->told.mtu != 0 && entry->told.mtu < now) {
-		now = entry->told.mtu;
+	now = n->ports[entry->last_reported.port].info.mtu;
+	if (entry->last_reported.mtu != 0 && entry->last_reported.mtu < now) {
+		now = entry->last_reported.mtu;
 	}
-	if (entry->path_mtu != 0 && entry->path_mtu < now) { // of this tick
+	if (entry->path_mtu != 0 && entry->path_mtu < now) { // lowered earlier in this tick
 		now = entry->path_mtu;
 	}
 	mtu = weir_path_mtu_next(report, now);
@@ -377,7 +379,7 @@ static void receive_path_mtu(struct weir_neighbours *n) {
 	}
 }
 
-// --- time ---
+// --- timer ----------------------------------------------------------------------------------
 
 static void on_tick(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
@@ -385,9 +387,9 @@ static void on_tick(uv_timer_t *timer) {
 	probe(n);
 	receive_path_mtu(n);
 	if (n->neighbours_stale || n->links_stale) {
-		work_in(n, 0);
+		schedule_work(n, 0);
 	}
-	ask_passing(n);
+	look_up_expiring(n);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
 		struct entry *entry = n->entries[i];
 
@@ -402,7 +404,7 @@ static void on_tick(uv_timer_t *timer) {
 	report(n);
 }
 
-// --- configuring --------------------------------------------------------------------------
+// --- configuration ------------------------------------------------------------------------
 
 static void entry_free(struct weir_neighbours *n, struct entry *entry) {
 	weir_hop_join(n, entry, 0, NULL);
@@ -412,7 +414,8 @@ static void entry_free(struct weir_neighbours *n, struct entry *entry) {
 	free(entry);
 }
 
-// A sorted array with a new entry for each address, without repetition. Returns NULL: no memory.
+// A sorted array with a new entry for each address, without duplicates. Returns NULL if out of
+// memory.
 static struct entry **make_entries(
 	const struct weir_address *addresses, uint32_t count, uint32_t *ret_count) {
 	struct entry **entries = calloc(count + 1, sizeof(*entries));
@@ -492,11 +495,11 @@ int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neigh
 	n->links_stale = true;
 	n->routes_stale = false;
 	n->next_lookup = 0;
-	work_in(n, 0);
+	schedule_work(n, 0);
 	return 0;
 }
 
-// --- creating -----------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context,
 	struct weir_neighbours **ret) {

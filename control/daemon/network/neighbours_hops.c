@@ -9,11 +9,11 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-#define PROBE_FIRST_MS 500 // between datagrams to a silent neighbour, doubled ...
-#define PROBE_LAST_MS 8000 // ... up to this
-#define REFRESH_MS 45000 // a stale entry is asked about this often
+#define PROBE_FIRST_MS 500 // between datagrams to a neighbour without a reply, doubled each time
+#define PROBE_LAST_MS 8000 // maximum of the doubled time
+#define REFRESH_MS 45000 // between datagrams to a stale neighbour
 #define DISCARD_PORT 9
-#define MANY_HOPS 128 // the kernel keeps more without being told to
+#define MANY_HOPS 128 // the kernel's default limit is higher
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {
 	if (a->family != b->family) {
@@ -47,8 +47,8 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// The port's interface or the bridge or bond it
-// belongs to, or the VLAN on it when the port is tagged. Returns -1: none.
+// A port matches its interface, the bridge or bond of that, or the VLAN on it when the port is
+// tagged. Returns -1 if no port matches.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
@@ -132,23 +132,23 @@ static void mark_hop(struct weir_neighbours *n, struct hop *hop) {
 	}
 }
 
-void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *news) {
-	bool changed = news->has_mac != hop->has_mac ||
-		       (news->has_mac && memcmp(news->mac, hop->mac, sizeof(hop->mac)) != 0);
+void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *update) {
+	bool changed = update->has_mac != hop->has_mac ||
+		       (update->has_mac && memcmp(update->mac, hop->mac, sizeof(hop->mac)) != 0);
 	uint64_t now = uv_now(n->loop);
 
-	if (news->has_mac && (news->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
+	if (update->has_mac && (update->state & NUD_STALE) && !(hop->state & NUD_STALE)) {
 		// Spread the probes over time, because the entries were learnt together.
 		hop->probe_ms =
 			now + REFRESH_MS / 2 +
 			hop_bucket(hop->ifindex, &hop->address) * (REFRESH_MS / 2) / HOP_BUCKETS;
-	} else if (!news->has_mac && hop->has_mac) {
+	} else if (!update->has_mac && hop->has_mac) {
 		hop->probe_ms = now;
 		hop->backoff_ms = PROBE_FIRST_MS;
 	}
-	hop->state = news->deleted ? 0 : news->state;
-	hop->has_mac = news->has_mac;
-	memcpy(hop->mac, news->mac, sizeof(hop->mac));
+	hop->state = update->deleted ? 0 : update->state;
+	hop->has_mac = update->has_mac;
+	memcpy(hop->mac, update->mac, sizeof(hop->mac));
 	if (changed) {
 		mark_hop(n, hop);
 	}
@@ -159,7 +159,7 @@ void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifin
 	struct hop *hop = ifindex != 0 ? weir_hop_find(n, ifindex, address) : NULL;
 
 	if (hop == NULL && ifindex != 0) {
-		hop = add_hop(n, ifindex, address); // NULL: no memory, the next round tries again
+		hop = add_hop(n, ifindex, address); // NULL: out of memory, the next round retries
 	}
 	if (hop == entry->hop) {
 		return;
@@ -171,19 +171,19 @@ void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifin
 	}
 }
 
-// --- what the kernel knows ----------------------------------------------------------------
+// --- neighbours of the kernel -------------------------------------------------------------
 
 static void take_neighbour(void *context, const struct weir_neighbour *neighbour) {
 	struct weir_neighbours *n = context;
 	struct hop *hop = weir_hop_find(n, neighbour->ifindex, &neighbour->address);
 
 	if (hop != NULL) {
-		hop->told = true;
+		hop->seen = true;
 		weir_hop_set(n, hop, neighbour);
 	}
 }
 
-static void ask_max(struct weir_neighbours *n) {
+static void read_max(struct weir_neighbours *n) {
 	for (unsigned int i = 0; i < 2; i++) {
 		n->kernel_max[i] = n->hop_count[i] < MANY_HOPS
 					   ? 0
@@ -191,36 +191,36 @@ static void ask_max(struct weir_neighbours *n) {
 	}
 }
 
-uint32_t weir_hops_beyond(const struct weir_neighbours *n, uint8_t family) {
+uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family) {
 	uint32_t max = n->kernel_max[family == 6];
 
 	return n->hop_count[family == 6] >= max ? max : 0;
 }
 
-void weir_hops_ask_kernel(struct weir_neighbours *n) {
+void weir_hops_read_kernel(struct weir_neighbours *n) {
 	const struct weir_neighbour gone = {.deleted = true};
 	struct hop *hop;
 
-	ask_max(n);
+	read_max(n);
 	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {
 		SLIST_FOREACH(hop, &n->hops[i], bucket) {
-			hop->told = false;
+			hop->seen = false;
 		}
 	}
 	if (weir_routes_neighbours(n->routes, take_neighbour, n)) {
-		return; // still stale: the next tick tries again
+		return; // still stale: the next tick retries
 	}
 	n->neighbours_stale = false;
 	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {
 		SLIST_FOREACH(hop, &n->hops[i], bucket) {
-			if (!hop->told) {
+			if (!hop->seen) {
 				weir_hop_set(n, hop, &gone);
 			}
 		}
 	}
 }
 
-// --- having the kernel ask the network ----------------------------------------------------
+// --- probes -------------------------------------------------------------------------------
 
 static void send_datagram(const struct weir_neighbours *n, const struct weir_address *address) {
 	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
@@ -236,7 +236,7 @@ static void send_datagram(const struct weir_neighbours *n, const struct weir_add
 	}
 }
 
-// Does this next hop want a datagram now? Plans the next one.
+// Whether a datagram to this next hop is due. If so, schedules the next one.
 static bool is_probe_due(struct hop *hop, uint64_t now) {
 	if (hop->has_mac && !(hop->state & NUD_STALE)) {
 		hop->backoff_ms = PROBE_FIRST_MS;
@@ -261,8 +261,8 @@ static bool needs_hop(const struct weir_neighbours *n, const struct hop *hop) {
 	return port >= 0 && !n->ports[port].has_gateway_mac;
 }
 
-// A turn goes on where the one before ended: when more than a turn's datagrams are due all the
-// time, every next hop still gets its own.
+// A turn resumes where the previous one ended, so that every next hop is probed even if more
+// datagrams are always due than a turn sends.
 bool weir_hops_probe(struct weir_neighbours *n) {
 	uint64_t now = uv_now(n->loop);
 	uint32_t sent = 0;

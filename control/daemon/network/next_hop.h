@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What goes in and out of neighbours.h: the ports of the dataplane, and next hops of addresses.
+// Input and output of neighbours.h: the ports of the dataplane, and next hops of addresses.
 #pragma once
 
 #include <stdbool.h>
@@ -15,14 +15,14 @@ struct weir_neighbour_port {
 	struct weir_port_info info;
 	bool has_gateway_mac;
 	uint8_t gateway_mac[6];
-	struct weir_address source_ipv4; // family 0 = the kernel's choice
-	uint8_t source_ipv4_bits; // low bits of it that are each flow's own
+	struct weir_address source_ipv4; // family 0 = chosen by the kernel
+	uint8_t source_ipv4_bits; // number of low bits that vary by flow
 	struct weir_address source_ipv6;
 };
 
 // The next hop of an address. Called once for every address after each configure (as soon as it is
-// known, or known to be missing), then whenever it changes. hop->resolved false: no route to a
-// port, or no ARP/ND reply; why gets the reason, one line ("" when resolved).
-// It may call any function of neighbours.h but weir_neighbours_free.
+// found, or found to be missing), then whenever it changes. hop->resolved false: no route to a
+// port, or no ARP/ND reply; why is the reason, one line ("" when resolved). The callback may call
+// any function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

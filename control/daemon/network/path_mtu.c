@@ -14,7 +14,7 @@
 #define IP4_BYTES 20
 #define IP6_BYTES 40
 #define ICMP_BYTES 8
-#define RECEIVE_BYTES (4 << 20) // of a socket, so that what a flood brings in a tick fits
+#define RECEIVE_BYTES (4 << 20) // of a socket: holds the messages of a flood during a tick
 
 static uint32_t get16(const uint8_t *at) {
 	return (uint32_t)at[0] << 8 | at[1];
@@ -47,7 +47,7 @@ bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_
 		!checksum_good(icmp, bytes - header)) {
 		return false;
 	}
-	if (quoted[0] != 0x45 || !is_tunnel(quoted[9])) { // ours have no options
+	if (quoted[0] != 0x45 || !is_tunnel(quoted[9])) { // tunnel packets have no options
 		return false;
 	}
 	*ret = (struct weir_path_mtu_report){.backend = weir_address_of(4, quoted + 16),
@@ -89,7 +89,7 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
-// What both filters end with: the protocol of the quoted packet, and the verdicts.
+// Common end of both filters: the protocol of the quoted packet, and the verdicts.
 #define IS_TUNNEL(extra) \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 2, 0), \
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 1, 0), \
@@ -106,7 +106,7 @@ static const struct sock_filter filter4[] = {
 	IS_TUNNEL(IPPROTO_IPIP),
 };
 
-// "Packet too big", likewise.
+// "Packet too big" that quotes a tunnel packet.
 static const struct sock_filter filter6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_TOO_BIG, 0, 5),
@@ -114,7 +114,7 @@ static const struct sock_filter filter6[] = {
 	IS_TUNNEL(IPPROTO_FRAGMENT),
 };
 
-// Let the kernel sort messages out, so that those about anything else take no room.
+// Filter messages in the kernel, so that unrelated ones take no buffer space.
 static int prepare(int fd, const struct sock_filter *filter, size_t instructions) {
 	struct sock_fprog program = {.len = (unsigned short)instructions,
 		.filter = (struct sock_filter *)(uintptr_t)filter};
@@ -171,8 +171,8 @@ void weir_path_mtu_close(struct weir_path_mtu_sockets *sockets) {
 }
 
 static bool receive(int fd, bool ipv4, unsigned int *budget, struct weir_path_mtu_report *ret) {
-	uint8_t message[2048]; // the checksum of IPv4 covers all; the kernel has checked that of
-			       // IPv6
+	uint8_t message[2048]; // the checksum of ICMPv4 covers the whole message; the kernel
+			       // verifies that of ICMPv6
 
 	while (fd >= 0 && *budget > 0) {
 		ssize_t got = recv(fd, message, sizeof(message), 0);

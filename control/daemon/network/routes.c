@@ -17,7 +17,7 @@
 struct weir_routes {
 	struct weir_routes_events events;
 	void *context;
-	struct mnl_socket *question;
+	struct mnl_socket *request;
 	struct mnl_socket *event;
 	uv_poll_t poll;
 	uint32_t sequence;
@@ -145,8 +145,8 @@ static uint32_t parse_mtu(const struct nlattr *metrics) {
 	return 0;
 }
 
-// What the kernel has learnt from ICMP errors about its own packets expires. It sends no event
-// then, so only what stays is taken over.
+// Whether the route expires: the kernel learnt it from ICMP errors about its own packets. The
+// kernel sends no event at the expiry, so only the MTU of permanent routes is used.
 static bool expires(const struct nlattr *attribute) {
 	const struct rta_cacheinfo *info = mnl_attr_get_payload(attribute);
 
@@ -157,9 +157,9 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 	const struct rtmsg *route = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
 	uint8_t family = family_of(route->rtm_family);
-	// IPv6 clones only what it has learnt.
+	// IPv6 clones only learnt routes.
 	bool clone = family == 6 && (route->rtm_flags & RTM_F_CLONED) != 0;
-	bool passing = false;
+	bool expiring = false;
 
 	ret->error =
 		route->rtm_type == RTN_UNICAST || route->rtm_type == RTN_LOCAL ? 0 : -ENETUNREACH;
@@ -182,23 +182,23 @@ static void parse_route(const struct nlmsghdr *message, struct weir_route *ret) 
 			ret->mtu = parse_mtu(attribute);
 			break;
 		case RTA_CACHEINFO:
-			passing = expires(attribute);
+			expiring = expires(attribute);
 			break;
 		}
 	}
-	if (passing) {
+	if (expiring) {
 		ret->mtu = 0;
 	}
-	ret->passing = passing || clone;
+	ret->expires = expiring || clone;
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
 typedef void (*message_fn)(void *context, const struct nlmsghdr *message);
 
 struct answer {
 	bool done;
-	bool interrupted; // the kernel's list changed while it was told
+	bool interrupted; // the kernel's list changed during the dump
 	int error;
 };
 
@@ -220,17 +220,17 @@ static void take_message(
 	}
 }
 
-static int ask(struct weir_routes *routes, struct nlmsghdr *message, struct answer *answer,
+static int query_kernel(struct weir_routes *routes, struct nlmsghdr *message, struct answer *answer,
 	message_fn fn, void *context) {
 	uint32_t sequence = ++routes->sequence;
 
 	message->nlmsg_seq = sequence;
-	if (mnl_socket_sendto(routes->question, message, message->nlmsg_len) < 0) {
+	if (mnl_socket_sendto(routes->request, message, message->nlmsg_len) < 0) {
 		return -errno;
 	}
 	while (!answer->done) {
 		ssize_t got = mnl_socket_recvfrom(
-			routes->question, routes->buffer, sizeof(routes->buffer));
+			routes->request, routes->buffer, sizeof(routes->buffer));
 		int left = (int)got;
 
 		if (got < 0) {
@@ -238,7 +238,8 @@ static int ask(struct weir_routes *routes, struct nlmsghdr *message, struct answ
 		}
 		message = (struct nlmsghdr *)routes->buffer;
 		for (; mnl_nlmsg_ok(message, left); message = mnl_nlmsg_next(message, &left)) {
-			if (message->nlmsg_seq == sequence) { // else left over from a timeout
+			if (message->nlmsg_seq ==
+				sequence) { // else a late answer to a request that timed out
 				take_message(message, answer, fn, context);
 			}
 		}
@@ -259,16 +260,16 @@ int weir_routes_lookup(
 	struct answer answer = {0};
 	char request[128] __attribute__((aligned(8)));
 	struct nlmsghdr *message = mnl_nlmsg_put_header(request);
-	struct rtmsg *question;
+	struct rtmsg *query;
 	int r;
 
 	message->nlmsg_type = RTM_GETROUTE;
 	message->nlmsg_flags = NLM_F_REQUEST;
-	question = mnl_nlmsg_put_extra_header(message, sizeof(*question));
-	question->rtm_family = address->family == 4 ? AF_INET : AF_INET6;
-	question->rtm_dst_len = (unsigned char)(bytes * 8);
+	query = mnl_nlmsg_put_extra_header(message, sizeof(*query));
+	query->rtm_family = address->family == 4 ? AF_INET : AF_INET6;
+	query->rtm_dst_len = (unsigned char)(bytes * 8);
 	mnl_attr_put(message, RTA_DST, bytes, address->bytes);
-	r = ask(routes, message, &answer, take_route, &route);
+	r = query_kernel(routes, message, &answer, take_route, &route);
 	if (r) {
 		return r;
 	}
@@ -292,7 +293,7 @@ static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *
 		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 		mnl_nlmsg_put_extra_header(message,
 			type == RTM_GETLINK ? sizeof(struct ifinfomsg) : sizeof(struct ndmsg));
-		r = ask(routes, message, &answer, fn, context);
+		r = query_kernel(routes, message, &answer, fn, context);
 		if (r || answer.error) {
 			return r ? r : answer.error;
 		}
@@ -345,7 +346,7 @@ struct table_max {
 	uint32_t max;
 };
 
-// The first message about a table has its limits, those about interfaces have none.
+// The first message about a table contains its limits; those about interfaces contain none.
 static void take_table(void *context, const struct nlmsghdr *message) {
 	const struct ndtmsg *table = mnl_nlmsg_get_payload(message);
 	const struct nlattr *attribute;
@@ -422,7 +423,7 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 	routes->events.on_turn(routes->context);
 }
 
-// --- opening and closing ------------------------------------------------------------------
+// --- open and close -----------------------------------------------------------------------
 
 static int join_groups(struct mnl_socket *socket) {
 	static const int groups[] = {RTNLGRP_LINK, RTNLGRP_NEIGH, RTNLGRP_IPV4_IFADDR,
@@ -443,15 +444,15 @@ static int join_groups(struct mnl_socket *socket) {
 }
 
 static int open_sockets(struct weir_routes *routes) {
-	struct timeval patience = {.tv_sec = 1}; // the kernel answers at once, or something is odd
+	struct timeval patience = {.tv_sec = 1}; // the kernel normally answers at once
 	int bytes = EVENT_BUFFER_BYTES, r;
 
-	routes->question = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	if (routes->question == NULL ||
-		mnl_socket_bind(routes->question, 0, MNL_SOCKET_AUTOPID) < 0) {
+	routes->request = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (routes->request == NULL ||
+		mnl_socket_bind(routes->request, 0, MNL_SOCKET_AUTOPID) < 0) {
 		return -errno;
 	}
-	setsockopt(mnl_socket_get_fd(routes->question), SOL_SOCKET, SO_RCVTIMEO, &patience,
+	setsockopt(mnl_socket_get_fd(routes->request), SOL_SOCKET, SO_RCVTIMEO, &patience,
 		sizeof(patience));
 	routes->event = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (routes->event == NULL || mnl_socket_bind(routes->event, 0, MNL_SOCKET_AUTOPID) < 0) {
@@ -469,8 +470,8 @@ static void free_routes(struct weir_routes *routes) {
 	if (routes->event != NULL) {
 		mnl_socket_close(routes->event);
 	}
-	if (routes->question != NULL) {
-		mnl_socket_close(routes->question);
+	if (routes->request != NULL) {
+		mnl_socket_close(routes->request);
 	}
 	free(routes);
 }

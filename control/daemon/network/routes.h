@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Routes: the conversation with the kernel by rtnetlink. Questions (one route, all links, all
-// neighbours) are answered by the kernel within the system call, in microseconds; changes come
-// as events from the loop.
+// Routes: rtnetlink requests and events of the kernel. The kernel answers requests (one route, all
+// links, all neighbours) within the system call, in microseconds; changes arrive as events from the
+// loop.
 //
 // Threads: one, that of the loop. No capability needed.
 #pragma once
@@ -17,19 +17,19 @@
 struct nlmsghdr;
 struct weir_routes;
 
-struct weir_route { // the way to an address
-	int error; // negative errno: there is none; the rest is not set then
+struct weir_route { // to an address
+	int error; // negative errno: no route, and the other fields are not set
 	bool local; // the address is one of this host
-	uint32_t ifindex; // of the interface that packets leave by
+	uint32_t ifindex; // of the egress interface
 	struct weir_address next_hop; // gateway, or the address itself
-	struct weir_address source; // the kernel's choice; family 0 = none
+	struct weir_address source; // chosen by the kernel; family 0 = none
 	uint32_t mtu; // of the route itself ("ip route ... mtu"), bytes; 0 = none
-	bool passing; // learnt (a redirect, a path MTU); the kernel forgets it without an event
+	bool expires; // learnt (a redirect, a path MTU); the kernel removes it without an event
 };
 
 struct weir_link {
 	uint32_t ifindex;
-	uint32_t lower; // VLAN: ifindex of what it sits on, else 0
+	uint32_t lower; // VLAN: ifindex of the underlying interface, else 0
 	uint32_t master; // bridge or bond that it belongs to, 0 = none
 	uint16_t vlan; // VLAN: its tag, else 0
 	char name[IF_NAMESIZE];
@@ -41,14 +41,14 @@ struct weir_neighbour {
 	uint16_t state; // NUD_...
 	bool has_mac; // the kernel would send to it now
 	uint8_t mac[6];
-	bool deleted; // the kernel forgot it
+	bool deleted; // the kernel removed it
 };
 
 struct weir_routes_events {
 	void (*on_neighbour)(void *context, const struct weir_neighbour *neighbour);
 	void (*on_change)(void *context); // a route, rule, address or link changed
-	void (*on_lost)(void *context); // events were lost: ask for everything again
-	void (*on_turn)(void *context); // the events of this turn of the loop have been told
+	void (*on_lost)(void *context); // events were lost: read everything again
+	void (*on_turn)(void *context); // after the last event of this turn of the loop
 };
 
 typedef void (*weir_link_fn)(void *context, const struct weir_link *link);
@@ -57,7 +57,7 @@ typedef void (*weir_neighbour_fn)(void *context, const struct weir_neighbour *ne
 // events is copied. Returns 0 or negative errno.
 int weir_routes_open(uv_loop_t *loop, const struct weir_routes_events *events, void *context,
 	struct weir_routes **ret);
-// No event comes any more; handles close in the next iterations of the loop. NULL is fine.
+// No event follows; handles close in the next iterations of the loop. NULL is allowed.
 void weir_routes_close(struct weir_routes *routes);
 
 // Returns 0 (ret->error is set if there is no route), or negative errno: the query failed.
@@ -65,10 +65,9 @@ int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
-// How many neighbours of a family the kernel keeps, for all interfaces and network namespaces
-// together (gc_thresh3). 0 = it does not tell.
+// The kernel's limit of neighbours of a family, for all interfaces and network namespaces together
+// (gc_thresh3). 0 = unknown.
 uint32_t weir_routes_neighbours_max(struct weir_routes *routes, uint8_t family);
 
-// What an RTM_NEWLINK message says. Apart, so that it can be tested where there are no VLAN
-// devices.
+// Parse an RTM_NEWLINK message. Public, so that it can be tested on hosts without VLAN devices.
 void weir_routes_parse_link(const struct nlmsghdr *message, struct weir_link *ret);

@@ -17,11 +17,11 @@ struct entry {
 	weir_vip_value value;
 };
 
-struct entry_set { // sorted, each key once, when sort_entries ran
+struct entry_set { // after sort_entries: sorted, without duplicate keys
 	struct entry *entry;
 	uint32_t count;
 	uint32_t room;
-	uint32_t wide; // a range of more ports is entered as blocks, which cost each packet more
+	uint32_t wide; // a range of more ports is stored as blocks, which cost each packet more
 };
 
 static int compare_entries(const void *a, const void *b) {
@@ -61,7 +61,7 @@ static int add_entry(struct entry_set *set, const struct weir_vip_key *key, weir
 	return 0;
 }
 
-// Ports first..last as the fewest blocks. key: address, family and protocol.
+// Add ports first..last as the minimum number of blocks. key: address, family and protocol.
 static int add_blocks(
 	struct entry_set *set, struct weir_vip_key key, uint32_t first, uint32_t last) {
 	const uint8_t family = key.family;
@@ -107,7 +107,7 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	return r;
 }
 
-// Every port of an address whose closed ports the dataplane answers for.
+// Add every port of an address whose closed ports the dataplane handles.
 static int add_every_port(struct entry_set *set, const struct weir_address *address) {
 	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
 	int r;
@@ -118,7 +118,7 @@ static int add_every_port(struct entry_set *set, const struct weir_address *addr
 	return r ? r : add_entry(set, &key, WEIR_STEER_EVERY_PORT);
 }
 
-static int want(const struct weir_config *config, uint32_t wide, struct entry_set *set) {
+static int list_wanted(const struct weir_config *config, uint32_t wide, struct entry_set *set) {
 	int r = 0;
 
 	set->count = 0;
@@ -157,7 +157,7 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// The entry of a key from *at on, or NULL; *at follows as the keys grow.
+// The entry of a key at *at or later, or NULL. Advances *at: call with ascending keys.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
 	while (*at < set->count && compare_entries(&set->entry[*at], wanted) < 0) {
@@ -171,7 +171,7 @@ static int set_value(int fd, const struct weir_vip_key *key, weir_vip_value valu
 	return bpf_map_update_elem(fd, key, &value, BPF_ANY) ? -errno : 0;
 }
 
-// Values keep the bits of before, so that no block is missed until set_values.
+// Existing values keep their bits until set_values, so that no block is missed meanwhile.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
 	uint32_t at = 0;
@@ -221,7 +221,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Make room first when old and new together do not fit; else nothing is missing at any time.
+// Delete first only if old and new entries do not fit together; otherwise no entry is missing at
+// any time.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = (uint64_t)wanted->count + present->count <= capacity;
@@ -252,8 +253,8 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u VIP map entries, the map holds %u; ranges of ports that "
-			"begin at multiples of their length take the fewest",
+			"the binds need %u VIP map entries, the map holds %u; port ranges that "
+			"begin at a multiple of their length need the fewest",
 			wanted->count, info.max_entries);
 		return -ENOSPC;
 	}
@@ -281,10 +282,10 @@ static int update_one(int fd, const struct entry_set *wanted,
 	return r;
 }
 
-// The keys, if possible as many as the smallest map holds.
-static int want_fitting(const int *fds, uint32_t n, const struct weir_config *config,
+// List the keys; if a map is too small for them, with more ranges as blocks.
+static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
-	int r = want(config, WEIR_STEER_WIDE_RANGE, wanted);
+	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);
 	uint32_t capacity;
 
 	for (uint32_t i = 0; i < n && !r; i++) {
@@ -293,7 +294,7 @@ static int want_fitting(const int *fds, uint32_t n, const struct weir_config *co
 		}
 		r = check_map(fds[i], wanted, &capacity, why, why_bytes);
 		if (r == -ENOSPC && wanted->wide == WEIR_STEER_WIDE_RANGE) {
-			r = want(config, WEIR_STEER_SHORT_RANGE, wanted);
+			r = list_wanted(config, WEIR_STEER_SHORT_RANGE, wanted);
 			if (!r) {
 				r = check_map(fds[i], wanted, &capacity, why, why_bytes);
 			}
@@ -309,7 +310,7 @@ int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *
 	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
-	int r = want_fitting(fds, n, config, &wanted, why, why_bytes);
+	int r = list_fitting(fds, n, config, &wanted, why, why_bytes);
 
 	changes.keys = wanted.count;
 	for (uint32_t i = 0; i < n && !r; i++) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds,
-// so that VIP traffic, and it alone, reaches the dataplane. Keys and their meaning: bpf/steer.h.
+// Steer map: keeps the VIP maps of the ports' steer programs equal to the configuration's binds, so
+// that only VIP traffic reaches the dataplane. Keys and their meaning: bpf/steer.h.
 //
-// The kernel's map is the only state: each update reads it and changes only what differs, so a
-// restarted control process, or a new map of a restarted dataplane, needs nothing special.
-// New keys go in before old ones go out.
+// The kernel's map is the only state: each update reads it and changes only the differences, so a
+// restarted control process, or a new map of a restarted dataplane, needs no special case. New keys
+// are added before old ones are deleted.
 //
 // Order for the caller: publish the tables first, then update, so that no packet reaches a worker
-// that does not know its service yet.
+// before its service is published.
 //
 // Threads: one. Blocking system calls of microseconds; works for the unprivileged holder of a
 // descriptor (Linux 5.19 or later). No globals, no logging.
@@ -25,9 +25,9 @@ struct weir_steer_map_changes { // over all maps
 	uint32_t deleted;
 };
 
-// Bring the maps to what config wants. fds: one per steered port, -1 is skipped, borrowed.
+// Update the maps to the binds of config. fds: one per steered port, -1 is skipped, borrowed.
 // config NULL: empty the maps. ret_changes may be NULL. why gets one line on failure.
 // Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
-// a VIP map), -ENOMEM, or the kernel's negative errno (maps may be half updated; call again).
+// a VIP map), -ENOMEM, or the kernel's negative errno (maps may be partly updated; call again).
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
 	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes);

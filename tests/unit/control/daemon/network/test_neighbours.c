@@ -261,8 +261,7 @@ TEST(neighbours_that_are_missing_are_explained, setup, teardown) {
 		expect(lab, "10.0.0.77", NULL)->why, "no ARP/ND reply for 10.0.0.77 on lb0");
 	assert_string_equal(
 		expect(lab, "203.0.113.5", NULL)->why, "no route (Network is unreachable)");
-	assert_string_equal(
-		expect(lab, "10.0.0.2", NULL)->why, "it is a local address of this host");
+	assert_string_equal(expect(lab, "10.0.0.2", NULL)->why, "address is local to this host");
 	assert_string_equal(expect(lab, "10.60.0.1", NULL)->why,
 		"egress interface other0 is not a dataplane port");
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
@@ -272,7 +271,7 @@ TEST(neighbours_that_are_missing_are_explained, setup, teardown) {
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
 	configure(lab);
 	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
-		"no ARP/ND reply for 10.0.0.77 on lb0; the kernel keeps 1 neighbours: raise "
+		"no ARP/ND reply for 10.0.0.77 on lb0; the kernel's limit is 1 neighbours: raise "
 		"net.ipv4.neigh.default.gc_thresh3");
 
 	peer_sh(lab, "ip addr add 10.0.0.77/24 dev eth0");
@@ -595,10 +594,10 @@ TEST(neighbours_that_are_silent_keep_none_from_being_asked) {
 		weir_hop_join(n, &entries[i], 1, &entries[i].address);
 	}
 	n->kernel_max[0] = SILENT + 1;
-	assert_int_equal(weir_hops_beyond(n, 4), 0);
+	assert_int_equal(weir_hops_limit_reached(n, 4), 0);
 	n->kernel_max[0] = SILENT;
-	assert_int_equal(weir_hops_beyond(n, 4), SILENT);
-	assert_int_equal(weir_hops_beyond(n, 6), 0);
+	assert_int_equal(weir_hops_limit_reached(n, 4), SILENT);
+	assert_int_equal(weir_hops_limit_reached(n, 6), 0);
 	// Turns follow each other quickly until each has its first one, and not because of others.
 	while (weir_hops_probe(n)) {
 		loop.time += 20;
@@ -613,7 +612,7 @@ TEST(neighbours_that_are_silent_keep_none_from_being_asked) {
 		weir_hop_join(n, &entries[i], 0, NULL);
 	}
 	assert_int_equal(not_asked, 0);
-	assert_int_equal(weir_hops_beyond(n, 4), 0);
+	assert_int_equal(weir_hops_limit_reached(n, 4), 0);
 	uv_loop_close(&loop);
 	free(entries);
 	free(n);
