@@ -7,14 +7,14 @@
 
 #include "agents_private.h"
 
-// --- finding ------------------------------------------------------------------------------
+// --- lookup by address --------------------------------------------------------------------
 
 static bool is_at(const struct agent *agent, const struct weir_address *address, uint16_t port) {
 	return agent->port == port && agent->address.family == address->family &&
 	       memcmp(agent->address.bytes, address->bytes, sizeof(address->bytes)) == 0;
 }
 
-// FNV-1a. Addresses are those of the configuration, so nobody else chooses who shares a bucket.
+// FNV-1a. The addresses come from the configuration, so a peer cannot cause collisions.
 static uint32_t hash(const struct weir_address *address, uint16_t port) {
 	uint32_t h = 0x811c9dc5u;
 
@@ -38,20 +38,20 @@ static struct agent *find(
 	return agent;
 }
 
-static void enter(struct agent **buckets, uint32_t mask, struct agent *agent) {
+static void insert(struct agent **buckets, uint32_t mask, struct agent *agent) {
 	struct agent **bucket = &buckets[hash(&agent->address, agent->port) & mask];
 
 	agent->hash_next = *bucket;
 	*bucket = agent;
 }
 
-// --- configuring --------------------------------------------------------------------------
+// --- configuration ------------------------------------------------------------------------
 
-// What a configuration is made of before it takes effect.
+// State of a configuration before it is applied.
 struct plan {
 	struct member *members;
 	struct agent **buckets;
-	struct agent **fresh; // agents that there were not
+	struct agent **fresh; // new agents
 	uint32_t ids, mask, fresh_count;
 };
 
@@ -72,7 +72,8 @@ static void plan_fini(struct plan *plan) {
 	free(plan->members);
 }
 
-// The agent of a target: one that is there already, or is new in this plan, or NULL (no memory).
+// The agent of a target: an existing one, or one of this plan, created if missing. NULL if out of
+// memory.
 static struct agent *agent_of(
 	struct weir_agents *agents, struct plan *plan, const struct weir_agents_target *target) {
 	struct weir_agents planned = {.buckets = plan->buckets, .bucket_mask = plan->mask};
@@ -91,10 +92,10 @@ static struct agent *agent_of(
 	agent->agents = agents;
 	agent->address = target->address;
 	agent->port = target->port;
-	agent->gone = true;
+	agent->lost = true;
 	agent->balancer = weir_agent_random_number();
 	plan->fresh[plan->fresh_count++] = agent;
-	enter(plan->buckets, plan->mask, agent);
+	insert(plan->buckets, plan->mask, agent);
 	return agent;
 }
 
@@ -141,8 +142,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 	return a > b ? a : b;
 }
 
-// Of all its backends.
-static void sum_up(struct agent *agent, const struct member *members) {
+// Combine the parameters of all backends of an agent.
+static void combine(struct agent *agent, const struct member *members) {
 	agent->agents->counts.agents++;
 	agent->members = agent->next_members;
 	agent->next_members = 0;
@@ -165,21 +166,22 @@ static void sum_up(struct agent *agent, const struct member *members) {
 static void join(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t id = 0; id < plan->ids; id++) {
 		struct member *member = &plan->members[id];
-		const struct member *former = id < agents->ids ? &agents->members[id] : NULL;
+		const struct member *previous = id < agents->ids ? &agents->members[id] : NULL;
 
 		if (member->agent == NULL) {
 			continue;
 		}
-		if (former == NULL || former->agent != member->agent) {
-			member->agent->streak = 0; // asked soon: the newcomer has heard nothing
+		if (previous == NULL || previous->agent != member->agent) {
+			member->agent->streak = 0; // probed soon: the new backend has no report yet
 		}
-		member->active = former != NULL && former->agent == member->agent && former->active;
+		member->active =
+			previous != NULL && previous->agent == member->agent && previous->active;
 		member->next = member->agent->next_members;
 		member->agent->next_members = id + 1;
 	}
 }
 
-// Those that no backend has any more leave; the others go over to the new buckets.
+// Free the agents that have no backend any more; insert the others into the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
@@ -189,22 +191,22 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 			next = agent->hash_next;
 			if (agent->next_members == 0) {
 				weir_wheel_clear(&agents->wheel, &agent->entry);
-				weir_agents_steals_forget(agents->steals, agent);
+				weir_agents_steals_cancel(agents->steals, agent);
 				free(agent);
 				continue;
 			}
 			wants = agent->wants;
-			sum_up(agent, plan->members);
-			enter(plan->buckets, plan->mask, agent);
+			combine(agent, plan->members);
+			insert(plan->buckets, plan->mask, agent);
 			weir_agents_hasten(agent);
 			if ((agent->wants & ~wants) != 0) {
-				weir_agents_ask_more(agent);
+				weir_agents_measure_more(agent);
 			}
 		}
 	}
 }
 
-// Few are asked soon, many are spread over their interval.
+// A few new agents are probed soon; many are spread over their interval.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 	uint64_t now_ms = weir_agents_now_ms();
 
@@ -212,19 +214,19 @@ static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 		struct agent *agent = plan->fresh[i];
 		uint32_t spread;
 
-		sum_up(agent, plan->members);
+		combine(agent, plan->members);
 		spread = least(plan->fresh_count, agent->interval_ms);
 		agent->next_ms = now_ms + 1 + (uint64_t)i * spread / plan->fresh_count;
 		weir_wheel_set(&agents->wheel, &agent->entry, agent->next_ms);
 	}
 	agents->fresh_ms = plan->fresh_count > 0 ? now_ms : 0;
-	plan->fresh_count = 0; // they are the agents' now
+	plan->fresh_count = 0; // owned by `agents` now
 }
 
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n) {
-	struct member *former = agents->members;
-	struct agent **former_buckets = agents->buckets;
+	struct member *previous = agents->members;
+	struct agent **previous_buckets = agents->buckets;
 	struct plan plan;
 	int r = plan_init(&plan, targets, n);
 
@@ -243,8 +245,8 @@ int weir_agents_configure(
 	agents->buckets = plan.buckets;
 	agents->bucket_mask = plan.mask;
 	start_fresh(agents, &plan);
-	plan.members = former;
-	plan.buckets = former_buckets;
+	plan.members = previous;
+	plan.buckets = previous_buckets;
 	plan_fini(&plan);
 	weir_agents_arm(agents);
 	return 0;
@@ -287,12 +289,12 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 		agent->wants |= agents->members[link - 1].target.wants;
 	}
 	if ((agent->wants & ~before) != 0) {
-		weir_agents_ask_more(agent);
+		weir_agents_measure_more(agent);
 		weir_agents_arm(agents);
 	}
 }
 
-// --- looking ------------------------------------------------------------------------------
+// --- status -------------------------------------------------------------------------------
 
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret) {
@@ -304,15 +306,15 @@ int weir_agents_status(
 	}
 	agent = member->agent;
 	*ret = (struct weir_agents_status){.answers = agent->answers,
-		.heard = agent->has_last,
+		.has_answer = agent->has_last,
 		.interval_ms = weir_agents_interval_ms(agent),
 		.streak = agent->streak,
 		.probes = agent->probes,
 		.answered = agent->answered};
 	if (agent->has_last) {
-		ret->age_ms = (uv_hrtime() - agent->heard_ns) / 1000000;
+		ret->age_ms = (uv_hrtime() - agent->answer_ns) / 1000000;
 		ret->agent = agent->last.agent;
-		ret->serial = agent->heard;
+		ret->serial = agent->serial;
 	}
 	return 0;
 }
@@ -321,7 +323,7 @@ struct weir_agents_counts weir_agents_counts(const struct weir_agents *agents) {
 	return agents->counts;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 static void on_received(void *context, const struct weir_address *address, uint16_t port,
 	const uint8_t *bytes, size_t count) {
@@ -342,18 +344,19 @@ static void on_received_all(void *context) {
 	weir_agents_arm(agents);
 }
 
-// The host's own trouble says nothing about the backend.
+// An error of this host is no result about the backend.
 static void on_unsent(void *context, void *owner, int error) {
 	struct agent *agent = owner;
-	bool ours = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM || error == -EPERM ||
-		    error == -EACCES || error == -EAFNOSUPPORT || error == -EADDRNOTAVAIL;
+	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
+			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
+			error == -EADDRNOTAVAIL;
 
 	if (weir_agents_steals_unsent(((struct weir_agents *)context)->steals, owner)) {
 		return;
 	}
 	agent->probe[0].state = PROBE_NONE;
 	weir_agents_end_probe(
-		agent, ours ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
+		agent, is_local ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
 	weir_agents_schedule(agent);
 }
 

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Answers: which of them are taken.
+// Answers: validation, and their effects.
 #include <stdio.h>
 #include <string.h>
 
 #include "agents_private.h"
 
-#define NUDGE_MS 50 // an agent that did not hear that it was heard is told again, no more often
-// New words that cost a probe out of turn, a line of the log and a publication: so many at once,
-// and then one in so long. An agent repeats one that is refused until it is taken.
+#define CONFIRM_MS 50 // minimum time between confirmations of a word that the agent repeats
+// Rate limit of new words, each of which costs an extra probe, a log line and a publication: a
+// burst of WORDS_AT_ONCE, then one per WORD_MS. An agent repeats a refused word until it is
+// accepted.
 #define WORDS_AT_ONCE 20u
 #define WORD_MS 100u
 
-// Which of the last probes has this challenge; -1 = neither.
+// The index of the probe with this challenge; -1 = none of the last two.
 static int find_probe(const struct agent *agent, const uint8_t *challenge) {
 	for (int i = 0; i < 2; i++) {
 		if (agent->probe[i].state != PROBE_NONE &&
@@ -28,29 +29,30 @@ static bool is_same_process(const struct agent *agent, const struct weir_agent_a
 	return agent->has_last && agent->last.agent == answer->agent;
 }
 
-// The newest probe was answered by the process that was heard last: what another process says to
-// it, or anybody to the probe before, was said earlier.
+// Whether the answer is older than the last accepted one: the newest probe was already answered, so
+// an answer of another process to it, or any answer to the previous probe, was sent earlier.
 static bool is_outdated(const struct agent *agent, const struct weir_agent_answer *answer, int i) {
 	return agent->probe[0].state == PROBE_ANSWERED &&
 	       (i != 0 || !is_same_process(agent, answer));
 }
 
-// Whether there may be one more probe out of turn.
-static bool may_nudge(const struct agent *agent) {
+// Whether the rate limit permits another extra probe.
+static bool may_confirm(const struct agent *agent) {
 	return agent->words_ms < weir_agents_now_ms() + WORDS_AT_ONCE * WORD_MS;
 }
 
 static enum weir_agent_refusal judge_unasked(
 	const struct agent *agent, const struct weir_agent_answer *answer, int i) {
 	if (is_same_process(agent, answer)) {
-		if (answer->serial <= agent->heard) {
+		if (answer->serial <= agent->serial) {
 			return WEIR_AGENT_REFUSAL_SERIAL;
 		}
 	} else if (agent->probe[i].state == PROBE_ANSWERED || is_outdated(agent, answer, i)) {
-		// Another process has that challenge only if the one before did not answer it.
+		// Another process can use that challenge only if the previous one did not answer
+		// it.
 		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}
-	return may_nudge(agent) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;
+	return may_confirm(agent) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;
 }
 
 static enum weir_agent_refusal judge(
@@ -78,20 +80,20 @@ static void report(struct agent *agent, const struct weir_agent_answer *answer) 
 		weir_agent_answer_report(answer, agent->has_last ? &agent->last : NULL, &report));
 	agent->last = *answer;
 	agent->has_last = true;
-	agent->heard_ns = uv_hrtime();
+	agent->answer_ns = uv_hrtime();
 	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
 		agents->events.report(agents->events.context, (uint16_t)(link - 1), &report);
 	}
 }
 
-// Say at once that a word was heard: the agent repeats it until then.
-static void nudge(struct agent *agent) {
+// Confirm a word at once, by an extra probe: the agent repeats it until it is confirmed.
+static void confirm(struct agent *agent) {
 	uint64_t now_ms = weir_agents_now_ms();
 
-	if (!may_nudge(agent)) {
-		return; // the next probe says so
+	if (!may_confirm(agent)) {
+		return; // the next regular probe confirms it
 	}
-	agent->nudged_ms = now_ms;
+	agent->confirmed_ms = now_ms;
 	agent->words_ms = (agent->words_ms > now_ms ? agent->words_ms : now_ms) + WORD_MS;
 	weir_agents_probe(agent);
 	weir_agents_schedule(agent);
@@ -99,10 +101,10 @@ static void nudge(struct agent *agent) {
 
 static void take(struct agent *agent, const struct weir_agent_answer *answer, int i) {
 	bool same = is_same_process(agent, answer);
-	bool is_new = !same || answer->serial > agent->heard;
-	// An unasked answer, or one to a later probe, has overtaken it.
+	bool is_new = !same || answer->serial > agent->serial;
+	// An unsolicited answer, or one to a later probe, has overtaken it.
 	bool late =
-		same && (answer->serial < agent->heard || answer->clock_ms < agent->last.clock_ms);
+		same && (answer->serial < agent->serial || answer->clock_ms < agent->last.clock_ms);
 	bool in_time = answer->unasked == 0 && i == 0 && agent->awaiting;
 
 	agent->agents->counts.answers++;
@@ -113,7 +115,7 @@ static void take(struct agent *agent, const struct weir_agent_answer *answer, in
 	}
 	if (!late) {
 		if (is_new) {
-			agent->heard = answer->serial;
+			agent->serial = answer->serial;
 		}
 		report(agent, answer);
 	}
@@ -121,16 +123,16 @@ static void take(struct agent *agent, const struct weir_agent_answer *answer, in
 		weir_agents_end_probe(agent, WEIR_AGENTS_ANSWERED, "weir-agent answered");
 	}
 	if (is_new && answer->serial != 0) {
-		nudge(agent);
+		confirm(agent);
 	}
 }
 
 static void refuse(struct agent *agent, const struct weir_agent_answer *answer, int i,
 	enum weir_agent_refusal refusal) {
 	agent->agents->counts.refused[refusal]++;
-	if (refusal == WEIR_AGENT_REFUSAL_SERIAL && i >= 0 && answer->serial == agent->heard &&
-		weir_agents_now_ms() >= agent->nudged_ms + NUDGE_MS) {
-		nudge(agent);
+	if (refusal == WEIR_AGENT_REFUSAL_SERIAL && i >= 0 && answer->serial == agent->serial &&
+		weir_agents_now_ms() >= agent->confirmed_ms + CONFIRM_MS) {
+		confirm(agent);
 	}
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Private to this folder: an agent, and what the files agents*.c share.
+// Private to this folder: an agent, and the functions shared by the files agents*.c.
 #pragma once
 
 #include "agents.h"
@@ -8,8 +8,8 @@
 #include "wheel.h"
 
 enum probe_state {
-	PROBE_NONE, // there was none yet
-	PROBE_ASKED,
+	PROBE_NONE, // not sent yet
+	PROBE_SENT,
 	PROBE_ANSWERED,
 };
 
@@ -25,35 +25,36 @@ struct agent { // one weir-agent, of one backend or more
 	struct agent *hash_next;
 	struct weir_address address;
 	uint16_t port;
-	bool awaiting; // an answer to probe[0], until deadline_ms
+	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
-	bool gone; // was told, or never answered
+	bool lost; // the event was reported, or it never answered
 	uint32_t members; // head of the list of its backends: id + 1, 0 = none
-	uint32_t next_members; // the same list while it is configured anew
-	// As its backends have it: the least intervals, the longest timeout, all wants.
+	uint32_t next_members; // the same list of the next configuration
+	// Combined from its backends: the shortest intervals, the longest timeout, all wants.
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms, settled, wants;
 	bool active; // one of them has flows
-	uint64_t soon_ms; // until then it is asked as often as if one of them had flows
+	uint64_t soon_ms; // until then it is probed as if one of them had flows
 	uint64_t next_ms; // the next probe
 	uint64_t deadline_ms;
-	// Of the asking side, random: whatever other addresses its process is asked at, and whoever
-	// asked it before under a number of their own, it takes each sequence.
+	// Random number of this prober, per address: the agent tracks the sequence of each number
+	// separately, so neither probes at its other addresses nor those of an earlier process
+	// interfere.
 	uint64_t balancer;
 	uint64_t sequence; // of the last probe
 	uint64_t steal_id; // of the last steal request
-	uint64_t heard_ns; // when the last answer was taken
-	uint64_t nudged_ms; // when it was probed out of turn last
-	uint64_t words_ms; // as if one of its new words came each WORD_MS until then
-	uint32_t heard; // serial of its word, of the process last.agent
+	uint64_t answer_ns; // when the last answer was accepted
+	uint64_t confirmed_ms; // when the last extra probe was sent
+	uint64_t words_ms; // rate limit of new words: each adds WORD_MS to it
+	uint32_t serial; // of its word, of the process last.agent
 	uint32_t streak;
 	uint64_t probes, answered;
-	struct probe probe[2]; // the newest first
-	struct weir_agent_answer last; // that was taken
+	struct probe probe[2]; // newest first
+	struct weir_agent_answer last; // last accepted answer
 };
 
 struct member { // one backend id
-	struct agent *agent; // NULL = it has none
+	struct agent *agent; // NULL = none
 	uint32_t next; // in the agent's list, id + 1
 	bool active;
 	struct weir_agents_target target;
@@ -68,8 +69,8 @@ struct weir_agents {
 	struct weir_agents_steals *steals;
 	uv_timer_t timer; // for the wheel
 	uint64_t started_ns;
-	uint64_t random; // for the jitter: not a secret
-	uint64_t fresh_ms; // when new agents were entered into the wheel; 0 = no turn since
+	uint64_t random; // for jitter: not secret
+	uint64_t fresh_ms; // when new agents were added to the wheel; 0 = none since the last turn
 	struct agent **buckets; // by address and port
 	uint32_t bucket_mask;
 	struct member *members; // by backend id
@@ -81,7 +82,7 @@ static inline uint64_t weir_agents_now_ms(void) {
 	return uv_hrtime() / 1000000;
 }
 
-// The member of a backend, or NULL: it has no agent.
+// The member of a backend; NULL if it has no agent.
 static inline const struct member *weir_agents_member(
 	const struct weir_agents *agents, uint16_t backend) {
 	return backend < agents->ids && agents->members[backend].agent != NULL
@@ -94,33 +95,35 @@ static inline const struct member *weir_agents_member(
 int weir_agents_steals_create(
 	struct weir_agents *agents, struct weir_agents_steals **ret); // 0 or -ENOMEM
 void weir_agents_steals_free(
-	struct weir_agents_steals *steals); // closes with the loop; NULL is fine
-// A steal answer came from the address of an agent. Calls back.
+	struct weir_agents_steals *steals); // closes with the loop; NULL is allowed
+// Process a steal answer from the address of an agent. Calls back.
 void weir_agents_steals_take(struct agent *agent, const uint8_t *bytes, size_t count);
-// A datagram with this owner could not be sent. Returns false: it is no steal request.
+// A datagram with this owner could not be sent. Returns false if it is not a steal request.
 bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *owner);
-// An agent is about to be freed: what it was asked ends without a result.
-void weir_agents_steals_forget(struct weir_agents_steals *steals, const struct agent *agent);
+// An agent is about to be freed: its requests end without a result.
+void weir_agents_steals_cancel(struct weir_agents_steals *steals, const struct agent *agent);
 
 // --- agents_answer.c ---
 
-// A datagram came from the address of an agent. Calls back. May leave a probe in the batch of the
+// Process a datagram from the address of an agent. Calls back. May add a probe to the batch of the
 // sockets.
 void weir_agents_take(struct agent *agent, const uint8_t *bytes, size_t count);
 
 // --- agents_probe.c ---
 
-// Put a probe into the batch of the sockets, and wait for its answer.
+// Add a probe to the batch of the sockets, and wait for its answer.
 void weir_agents_probe(struct agent *agent);
-// The newest probe has ended: tell all backends, and when it is probed next. Calls back.
+// The newest probe has ended: report to all backends, and adjust the time of the next one. Calls
+// back.
 void weir_agents_end_probe(
 	struct agent *agent, enum weir_agents_outcome outcome, const char *detail);
-// Enter into the wheel what comes first.
+// Set the agent's wheel entry to its next event.
 void weir_agents_schedule(struct agent *agent);
-// Intervals or activity have changed: an agent that is asked more often now is asked earlier.
+// Intervals or activity have changed: if the interval is shorter now, probe earlier.
 void weir_agents_hasten(struct agent *agent);
-// It is to measure more than before: it is told soon, and asked again when it has had the time.
-void weir_agents_ask_more(struct agent *agent);
-uint64_t weir_agents_interval_ms(const struct agent *agent); // as it is now
-// Let the timer run until the next entry of the wheel is due.
+// Additional fields are wanted: request them soon, and probe again when the agent has had time to
+// measure them.
+void weir_agents_measure_more(struct agent *agent);
+uint64_t weir_agents_interval_ms(const struct agent *agent); // current
+// Start the timer for the next due entry of the wheel.
 void weir_agents_arm(struct weir_agents *agents);

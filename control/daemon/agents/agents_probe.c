@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes: when an agent is asked, and what becomes of it when it does not answer.
+// Probes: their schedule, and timeouts.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agents_private.h"
 
-#define JITTER_SHARE 16 // of an interval: a probe comes up to this part of it earlier
+#define JITTER_SHARE 16 // a probe is sent up to this fraction of an interval earlier
 #define DUE_BETWEEN_READS 64
-#define MEASURE_MS 1000 // what an agent measures for the first time is known by then
+#define MEASURE_MS 1000 // maximum time in which an agent measures a new field
 
 // SplitMix64.
 static uint64_t next_random(struct weir_agents *agents) {
@@ -36,8 +36,8 @@ void weir_agents_schedule(struct agent *agent) {
 	weir_wheel_set(&agent->agents->wheel, &agent->entry, due_ms);
 }
 
-// From the time at which this probe was due, so that the spread stays: also after a pause of the
-// whole process, when all are due at once.
+// Relative to the time at which this probe was due, so that the probes stay spread, even after a
+// pause of the whole process, when all are due at once.
 static void set_next(struct agent *agent, uint64_t now_ms) {
 	uint64_t interval = weir_agents_interval_ms(agent);
 	uint64_t early = next_random(agent->agents) % (interval / JITTER_SHARE + 1);
@@ -58,9 +58,9 @@ static void write_probe(const struct agent *agent, uint64_t now_ns, uint8_t *to)
 		.sequence = agent->sequence,
 		.agent = agent->has_last ? agent->last.agent : 0,
 		.clock_ms = (now_ns - agents->started_ns) / 1000000,
-		// Whatever changes until then: it is not asked later than this.
+		// Upper bound: the next probe is sent at this interval or earlier.
 		.interval_ms = agent->active ? agent->interval_ms : agent->inactive_interval_ms,
-		.heard = agent->heard,
+		.heard = agent->serial,
 		.wants = agent->wants,
 		.recipient_port = agent->port,
 	};
@@ -78,7 +78,7 @@ void weir_agents_probe(struct agent *agent) {
 	agent->probes++;
 	agents->counts.probes++;
 	agent->probe[1] = agent->probe[0];
-	agent->probe[0] = (struct probe){.sent_ns = now_ns, .state = PROBE_ASKED};
+	agent->probe[0] = (struct probe){.sent_ns = now_ns, .state = PROBE_SENT};
 	weir_agent_random_challenge(agent->probe[0].challenge);
 	agent->awaiting = true;
 	agent->deadline_ms = now_ns / 1000000 + agent->timeout_ms;
@@ -91,7 +91,7 @@ static void count_end(struct agent *agent, bool answered) {
 	agent->answers = answered;
 	agent->answered += answered;
 	if (answered) {
-		agent->gone = false;
+		agent->lost = false;
 	} else {
 		agent->agents->counts.silent++;
 	}
@@ -101,21 +101,21 @@ void weir_agents_end_probe(
 	struct agent *agent, enum weir_agents_outcome outcome, const char *detail) {
 	const struct weir_agents *agents = agent->agents;
 	uint32_t duration_ms = (uint32_t)((uv_hrtime() - agent->probe[0].sent_ns) / 1000000);
-	bool gone = false;
+	bool lost = false;
 
 	agent->awaiting = false;
 	if (outcome != WEIR_AGENTS_UNKNOWN) {
 		count_end(agent, outcome == WEIR_AGENTS_ANSWERED);
-		gone = !agent->answers && !agent->gone && agent->streak >= WEIR_AGENT_SILENT_PROBES;
-		agent->gone |= gone;
+		lost = !agent->answers && !agent->lost && agent->streak >= WEIR_AGENT_SILENT_PROBES;
+		agent->lost |= lost;
 		weir_agents_hasten(agent);
 	}
 	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
 		uint16_t id = (uint16_t)(link - 1);
 
 		agents->events.probed(agents->events.context, id, outcome, detail, duration_ms);
-		if (gone) {
-			agents->events.gone(agents->events.context, id);
+		if (lost) {
+			agents->events.lost(agents->events.context, id);
 		}
 	}
 }
@@ -123,14 +123,14 @@ void weir_agents_end_probe(
 void weir_agents_hasten(struct agent *agent) {
 	uint64_t interval = weir_agents_interval_ms(agent), now_ms = weir_agents_now_ms();
 
-	if (agent->next_ms >
-		now_ms + interval) { // at any time of it: it may happen to many at once
+	if (agent->next_ms > now_ms + interval) { // at a random time in it: many agents may be
+						  // rescheduled at once
 		agent->next_ms = now_ms + 1 + next_random(agent->agents) % interval;
 	}
 	weir_agents_schedule(agent);
 }
 
-void weir_agents_ask_more(struct agent *agent) {
+void weir_agents_measure_more(struct agent *agent) {
 	agent->soon_ms = weir_agents_now_ms() + 2 * (uint64_t)agent->interval_ms + MEASURE_MS;
 	weir_agents_hasten(agent);
 }
@@ -138,11 +138,12 @@ void weir_agents_ask_more(struct agent *agent) {
 static void time_out(struct agent *agent) {
 	char detail[WEIR_AGENTS_DETAIL_BYTES];
 
-	snprintf(detail, sizeof(detail), "no answer of weir-agent within %u ms", agent->timeout_ms);
+	snprintf(detail, sizeof(detail), "no answer from weir-agent within %u ms",
+		agent->timeout_ms);
 	weir_agents_end_probe(agent, WEIR_AGENTS_SILENT, detail);
 }
 
-static void ask(struct agent *agent, uint64_t now_ms) {
+static void start_probe(struct agent *agent, uint64_t now_ms) {
 	struct weir_agents *agents = agent->agents;
 	uint64_t late_ms = now_ms - agent->next_ms;
 
@@ -159,26 +160,27 @@ static void ask(struct agent *agent, uint64_t now_ms) {
 	}
 }
 
-// Until the next probe: its answer may be among those that the loop did not get round to read.
+// Whether waiting for an answer ends now. With unread datagrams, which may contain it, waiting
+// continues until the next probe.
 static bool is_over(const struct agent *agent, uint64_t now_ms, bool unread) {
 	return agent->next_ms <= now_ms || (agent->deadline_ms <= now_ms && !unread);
 }
 
-static void come_due(struct agent *agent, uint64_t now_ms, bool unread) {
+static void on_due(struct agent *agent, uint64_t now_ms, bool unread) {
 	if (agent->awaiting && is_over(agent, now_ms, unread)) {
 		time_out(agent);
 	} else if (agent->awaiting && agent->deadline_ms <= now_ms) {
 		agent->deadline_ms = now_ms + WEIR_WHEEL_TICK_MS;
 	}
 	if (agent->next_ms <= now_ms) {
-		ask(agent, now_ms);
+		start_probe(agent, now_ms);
 	}
 	weir_agents_schedule(agent);
 }
 
-// With a new configuration the loop has more to do, and comes back later: new agents are spread
-// from then on, and not asked all at once that would have been asked meanwhile.
-static void put_off_fresh(struct weir_agents *agents, uint64_t now_ms) {
+// Applying a configuration keeps the loop busy. Delay new agents by that time, so that they stay
+// spread and are not probed all at once afterwards.
+static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 
 	agents->fresh_ms = 0;
@@ -201,13 +203,14 @@ static void on_timer(uv_timer_t *timer) {
 	bool unread;
 
 	if (agents->fresh_ms != 0) {
-		put_off_fresh(agents, now_ms);
+		delay_fresh(agents, now_ms);
 	}
-	// While the loop was busy answers may have come in time that nobody has looked at. When it
-	// was for long, thousands are asked now, whose answers do not all fit into the buffer.
+	// While the loop was busy, answers may have arrived in time that are still unread. After a
+	// long time, thousands of agents are probed now, and not all of their answers fit into the
+	// receive buffer.
 	unread = weir_agents_sockets_read(agents->sockets);
 	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
-		come_due((struct agent *)(void *)entry, now_ms, unread);
+		on_due((struct agent *)(void *)entry, now_ms, unread);
 		if (++due % DUE_BETWEEN_READS == 0) {
 			weir_agents_sockets_flush(agents->sockets);
 			unread = weir_agents_sockets_read(agents->sockets);
@@ -217,7 +220,7 @@ static void on_timer(uv_timer_t *timer) {
 	weir_agents_arm(agents);
 }
 
-_Static_assert(offsetof(struct agent, entry) == 0, "an entry of the wheel is its agent");
+_Static_assert(offsetof(struct agent, entry) == 0, "a wheel entry is cast to its agent");
 
 void weir_agents_arm(struct weir_agents *agents) {
 	uint64_t wait_ms = weir_wheel_wait(&agents->wheel, weir_agents_now_ms());

@@ -8,10 +8,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BATCH 64u // datagrams of one system call
-#define READS_OF_A_TURN 16u // then others of the loop have their turn
+#define BATCH 64u // datagrams per system call
+#define READS_OF_A_TURN 16u // then other handles of the loop run
 #define RECEIVE_BUFFER_BYTES (4 << 20)
-#define ROOM_BYTES (WEIR_AGENT_MESSAGE_BYTES + 8) // a longer datagram is seen to be longer
+#define ROOM_BYTES \
+	(WEIR_AGENT_MESSAGE_BYTES + \
+		8) // longer than a message, so that longer datagrams are detected
 
 struct batch {
 	struct mmsghdr header[BATCH];
@@ -69,9 +71,9 @@ int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_
 	return 0;
 }
 
-// --- receiving ----------------------------------------------------------------------------
+// --- receive ------------------------------------------------------------------------------
 
-static void hand_over(struct weir_agents_sockets *sockets, uint32_t i) {
+static void deliver(struct weir_agents_sockets *sockets, uint32_t i) {
 	const struct mmsghdr *header = &sockets->in.header[i];
 	const struct sockaddr_in6 *in6 = &sockets->in.name[i];
 	struct weir_address address = {0};
@@ -103,7 +105,7 @@ static bool read_batch(struct one_socket *one) {
 	}
 	n = recvmmsg(one->fd, sockets->in.header, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
 	for (int i = 0; i < n; i++) {
-		hand_over(sockets, (uint32_t)i);
+		deliver(sockets, (uint32_t)i);
 	}
 	return n == (int)BATCH;
 }
@@ -133,7 +135,7 @@ bool weir_agents_sockets_read(struct weir_agents_sockets *sockets) {
 	return read_some(&sockets->ipv6) || more;
 }
 
-// --- opening ------------------------------------------------------------------------------
+// --- open ---------------------------------------------------------------------------------
 
 static int open_socket(uint8_t family) {
 	int kind = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -143,7 +145,7 @@ static int open_socket(uint8_t family) {
 	if (fd < 0) {
 		return -errno;
 	}
-	// Answers wait here while the loop is busy. As much as may be had.
+	// Holds answers while the loop is busy: as large as permitted.
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof(bytes)) < 0) {
 		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 	}
@@ -165,7 +167,7 @@ int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family
 	}
 	fd = open_socket(family);
 	if (fd < 0) {
-		return fd == -EAFNOSUPPORT ? 0 : fd; // the agents of the other family are asked
+		return fd == -EAFNOSUPPORT ? 0 : fd; // agents of the other family are still probed
 	}
 	r = uv_poll_init(sockets->loop, &one->poll, fd);
 	if (r < 0) {
@@ -178,7 +180,7 @@ int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family
 	return uv_poll_start(&one->poll, UV_READABLE, on_readable);
 }
 
-// --- sending ------------------------------------------------------------------------------
+// --- send ---------------------------------------------------------------------------------
 
 static void flush(struct one_socket *one) {
 	struct weir_agents_socket_events *events = &one->sockets->events;
@@ -195,7 +197,7 @@ static void flush(struct one_socket *one) {
 		if (n > 0) {
 			i += (uint32_t)n;
 		} else if (n < 0 && errno != EINTR) {
-			// That of the first one; the others may have better luck.
+			// The error is that of the first datagram; sending the others may succeed.
 			events->unsent(events->context, one->out.owner[i], -errno);
 			i++;
 		}
@@ -234,7 +236,7 @@ void weir_agents_sockets_flush(struct weir_agents_sockets *sockets) {
 	flush(&sockets->ipv6);
 }
 
-// --- the end ------------------------------------------------------------------------------
+// --- free ---------------------------------------------------------------------------------
 
 static void on_closed(uv_handle_t *handle) {
 	struct one_socket *one = handle->data;

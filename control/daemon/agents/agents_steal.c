@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steals: asks agents whether a flow may be moved, and waits for what they say. Requests are kept
-// in a table of fixed size. Each is sent by the timer, so that nobody who asks is called back.
+// Steals: requests to agents for permission to move a flow, in a table of fixed size. Requests are
+// sent by the timer, so that a callback is never called within a request.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +16,8 @@ enum steal_state {
 
 struct steal {
 	enum steal_state state;
-	struct agent *agent; // NULL = it is no longer configured
-	struct weir_agents_steal asked;
+	struct agent *agent; // NULL = no longer configured
+	struct weir_agents_steal request;
 	struct weir_agent_steal message;
 	uint64_t since_ms, until_ms;
 };
@@ -25,7 +25,7 @@ struct steal {
 struct weir_agents_steals {
 	struct weir_agents *agents;
 	weir_agents_steal_ended ended;
-	void *context; // of it
+	void *context; // of `ended`
 	uv_timer_t timer;
 	uint32_t in_flight;
 	struct steal steal[WEIR_AGENTS_STEALS_MAX];
@@ -33,17 +33,17 @@ struct weir_agents_steals {
 
 // --- the end of a request -----------------------------------------------------------------
 
-// The place is free when the caller's own function is called: it may ask again.
+// Frees the slot before the callback, which may make another request.
 static void end(struct weir_agents_steals *steals, struct steal *steal,
 	enum weir_agent_steal_result result) {
 	struct weir_agents *agents = steals->agents;
-	const struct weir_agents_steal asked = steal->asked;
+	const struct weir_agents_steal request = steal->request;
 	uint32_t duration_ms = (uint32_t)(weir_agents_now_ms() - steal->since_ms);
 
 	*steal = (struct steal){0};
 	steals->in_flight--;
 	agents->counts.steal_results[result]++;
-	steals->ended(steals->context, &asked, result, duration_ms);
+	steals->ended(steals->context, &request, result, duration_ms);
 }
 
 static struct steal *find(struct weir_agents_steals *steals, const struct agent *agent,
@@ -88,7 +88,7 @@ void weir_agents_steals_take(struct agent *agent, const uint8_t *bytes, size_t c
 
 static void on_timer(uv_timer_t *timer);
 
-// Let the timer run until something is to be done; 0 = now.
+// Start the timer for the next event; 0 = now.
 static void arm(struct weir_agents_steals *steals) {
 	uint64_t now_ms = weir_agents_now_ms(), until_ms = UINT64_MAX;
 
@@ -154,7 +154,7 @@ bool weir_agents_steals_unsent(struct weir_agents_steals *steals, const void *ow
 	return false;
 }
 
-void weir_agents_steals_forget(struct weir_agents_steals *steals, const struct agent *agent) {
+void weir_agents_steals_cancel(struct weir_agents_steals *steals, const struct agent *agent) {
 	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
 		struct steal *steal = &steals->steal[i];
 
@@ -166,7 +166,7 @@ void weir_agents_steals_forget(struct weir_agents_steals *steals, const struct a
 	}
 }
 
-// --- asking -------------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
 static bool is_sound(const struct weir_agents_steal *steal) {
 	return (steal->client.family == 4 || steal->client.family == 6) &&
@@ -175,92 +175,92 @@ static bool is_sound(const struct weir_agents_steal *steal) {
 	       steal->timeout_ms <= WEIR_AGENT_STEAL_AHEAD_MS;
 }
 
-static int may_ask(const struct weir_agents *agents, const struct agent *agent) {
+static int check_agent(const struct weir_agents *agents, const struct agent *agent) {
 	if (agents->keys.count == 0) {
 		return -ENOKEY;
 	}
 	if (!agent->has_last || !agent->answers ||
-		(uv_hrtime() - agent->heard_ns) / 1000000 > WEIR_AGENTS_STEAL_HEARD_MS) {
+		(uv_hrtime() - agent->answer_ns) / 1000000 > WEIR_AGENTS_STEAL_ANSWER_MS) {
 		return -EAGAIN;
 	}
 	return 0;
 }
 
-static void write_message(const struct agent *agent, const struct weir_agents_steal *asked,
+static void write_message(const struct agent *agent, const struct weir_agents_steal *request,
 	struct weir_agent_steal *ret) {
 	struct weir_agent_steal message = {
 		.balancer = agent->balancer,
 		.id = agent->steal_id + 1,
 		.agent = agent->last.agent,
-		// The agent's clock was there when the answer left, so it is further by now than
-		// this says: its deadline comes no later than ours.
-		.deadline_ms = agent->last.clock_ms + (uv_hrtime() - agent->heard_ns) / 1000000 +
-			       asked->timeout_ms,
+		// In the agent's clock, which was read before the answer arrived here: the agent's
+		// deadline is never later than the one here.
+		.deadline_ms = agent->last.clock_ms + (uv_hrtime() - agent->answer_ns) / 1000000 +
+			       request->timeout_ms,
 		.recipient_port = agent->port,
-		.client_port = asked->client_port,
-		.vip_port = asked->vip_port,
+		.client_port = request->client_port,
+		.vip_port = request->vip_port,
 		.protocol = 6,
 	};
 
 	weir_agent_recipient(agent->address.family, agent->address.bytes, message.recipient);
-	weir_agent_recipient(asked->client.family, asked->client.bytes, message.client);
-	weir_agent_recipient(asked->vip.family, asked->vip.bytes, message.vip);
+	weir_agent_recipient(request->client.family, request->client.bytes, message.client);
+	weir_agent_recipient(request->vip.family, request->vip.bytes, message.vip);
 	*ret = message;
 }
 
-// A place for a request. Returns 0, -EALREADY, -EBUSY.
-static int find_place(struct weir_agents_steals *steals, const struct agent *agent,
+// Find a free slot for a request. Returns 0, -EALREADY, -EBUSY.
+static int find_slot(struct weir_agents_steals *steals, const struct agent *agent,
 	const struct weir_agent_steal *message, struct steal **ret) {
 	struct weir_agent_steal_answer flow;
-	struct steal *place = NULL;
+	struct steal *slot = NULL;
 
 	weir_agent_steal_answer_begin(message, &flow);
 	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
 		struct steal *steal = &steals->steal[i];
 
 		if (steal->state == STEAL_UNUSED) {
-			place = steal;
+			slot = steal;
 		} else if (steal->agent == agent &&
 			   weir_agent_steal_is_same_flow(&steal->message, &flow)) {
 			return -EALREADY;
 		}
 	}
-	if (place == NULL) {
+	if (slot == NULL) {
 		return -EBUSY;
 	}
-	*ret = place;
+	*ret = slot;
 	return 0;
 }
 
-int weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_steal *asked) {
-	const struct member *member = weir_agents_member(agents, asked->backend);
+int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *request) {
+	const struct member *member = weir_agents_member(agents, request->backend);
 	struct weir_agent_steal message;
 	struct steal *steal;
 	uint64_t now_ms = weir_agents_now_ms();
 	int r;
 
-	if (!is_sound(asked)) {
+	if (!is_sound(request)) {
 		return -EINVAL;
 	}
 	if (member == NULL) {
 		return -ENOENT;
 	}
-	r = may_ask(agents, member->agent);
+	r = check_agent(agents, member->agent);
 	if (r < 0) {
 		return r;
 	}
-	write_message(member->agent, asked, &message);
-	r = find_place(agents->steals, member->agent, &message, &steal);
+	write_message(member->agent, request, &message);
+	r = find_slot(agents->steals, member->agent, &message, &steal);
 	if (r < 0) {
 		return r;
 	}
 	member->agent->steal_id = message.id;
 	*steal = (struct steal){.state = STEAL_TO_SEND,
 		.agent = member->agent,
-		.asked = *asked,
+		.request = *request,
 		.message = message,
 		.since_ms = now_ms,
-		.until_ms = now_ms + asked->timeout_ms};
+		.until_ms = now_ms + request->timeout_ms};
 	agents->steals->in_flight++;
 	agents->counts.steals++;
 	arm(agents->steals);
@@ -277,7 +277,7 @@ uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents) {
 	return agents->steals->in_flight;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_agents_steals_create(struct weir_agents *agents, struct weir_agents_steals **ret) {
 	struct weir_agents_steals *steals = calloc(1, sizeof(*steals));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Wheel: thousands of times to wait for, of which one timer needs to know the next only. Entering,
-// leaving and coming due cost O(1); an entry comes due up to WEIR_WHEEL_TICK_MS late, never early.
+// Timing wheel: thousands of timeouts served by one timer. Adding, removing and expiry cost O(1);
+// an entry expires up to WEIR_WHEEL_TICK_MS late, never early.
 //
 // Threads: one. No clock: time is an argument, milliseconds that never go back.
 #pragma once
@@ -10,29 +10,30 @@
 #include <sys/queue.h>
 
 #define WEIR_WHEEL_TICK_MS 4u
-#define WEIR_WHEEL_SLOTS 4096u // 16 s; what is due later stays for another turn
+#define WEIR_WHEEL_SLOTS 4096u // 16 s; later entries stay for another turn
 
 struct weir_wheel_entry { // zeroed = in no wheel
 	LIST_ENTRY(weir_wheel_entry) link;
-	uint64_t tick; // when it is due; 0 = it is in no wheel
+	uint64_t tick; // when it is due; 0 = in no wheel
 };
 
 LIST_HEAD(weir_wheel_slot, weir_wheel_entry);
 
 struct weir_wheel {
-	uint64_t tick; // all before is done; at least 1
+	uint64_t tick; // all earlier ticks are processed; at least 1
 	struct weir_wheel_slot slot[WEIR_WHEEL_SLOTS];
 	uint64_t used[WEIR_WHEEL_SLOTS / 64]; // bit of each slot that is not empty
 };
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Enter, or move to another time. A time that is over is due at once.
+// Add an entry, or move it to another time. A time in the past is due at once.
 void weir_wheel_set(struct weir_wheel *wheel, struct weir_wheel_entry *entry, uint64_t due_ms);
-void weir_wheel_clear(struct weir_wheel *wheel, struct weir_wheel_entry *entry); // or it is in none
+void weir_wheel_clear(struct weir_wheel *wheel,
+	struct weir_wheel_entry *entry); // allowed for an entry in no wheel
 
-// An entry that is due, which is in the wheel no more; NULL = there is none.
+// Remove and return an entry that is due; NULL = none.
 struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_ms);
 
-// In how many milliseconds one may be due, at least 1; 0 = the wheel is empty.
+// Milliseconds until an entry may be due, at least 1; 0 = the wheel is empty.
 uint64_t weir_wheel_wait(const struct weir_wheel *wheel, uint64_t now_ms);

@@ -58,7 +58,7 @@ static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome 
 	weir_health_agent_result(asked->health, backend, probe, detail, duration_ms);
 }
 
-static void on_gone(void *context, uint16_t backend) {
+static void on_lost(void *context, uint16_t backend) {
 	struct weir_asked_agents *asked = context;
 
 	weir_reports_gone(asked->reports, backend, source);
@@ -274,7 +274,7 @@ int weir_asked_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_
 	struct weir_reports *reports, struct weir_asked_agents **ret) {
 	struct weir_asked_agents *asked = calloc(1, sizeof(*asked));
 	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .gone = on_gone, .context = asked};
+		.report = on_report, .probed = on_probed, .lost = on_lost, .context = asked};
 	int r;
 
 	if (asked == NULL) {

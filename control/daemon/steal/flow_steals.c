@@ -189,7 +189,7 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 	// The agent's own time-out comes first.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
-	r = weir_agents_ask_steal(steals->agents, &question);
+	r = weir_agents_request_steal(steals->agents, &question);
 	if (r == -EALREADY || r == -EBUSY) {
 		// A request that a reload has abandoned still waits for its answer: no fault of the
 		// agent's.

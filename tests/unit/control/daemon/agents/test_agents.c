@@ -153,7 +153,7 @@ static void listen_at(struct lab *lab, int i) {
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
+		.report = on_report, .probed = on_probed, .lost = on_gone, .context = lab};
 
 	assert_non_null(lab);
 	assert_int_equal(uv_loop_init(&lab->loop), 0);
@@ -234,7 +234,7 @@ TEST(agent_is_asked_and_heard) {
 	assert_int_equal(lab->probe.heard, 1);
 	assert_int_equal(lab->probe.agent, 0xa1);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), 0);
-	assert_true(status.answers && status.heard);
+	assert_true(status.answers && status.has_answer);
 	assert_int_equal(status.agent, 0xa1);
 	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
 }

@@ -53,7 +53,7 @@ static void on_gone(void *context, uint16_t backend) {
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
+		.report = on_report, .probed = on_probed, .lost = on_gone, .context = lab};
 	struct sockaddr_in name = {.sin_family = AF_INET};
 	socklen_t length = sizeof(name);
 	int bytes = 4 << 20, on = 1;

@@ -127,7 +127,7 @@ static void on_steal_ended(void *context, const struct weir_agents_steal *steal,
 	lab->duration_ms = duration_ms;
 	if (lab->ask_again) {
 		lab->ask_again = false;
-		assert_int_equal(weir_agents_ask_steal(lab->agents, steal), 0);
+		assert_int_equal(weir_agents_request_steal(lab->agents, steal), 0);
 	}
 }
 
@@ -181,7 +181,7 @@ static void configure(struct lab *lab) {
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	const struct weir_agents_events events = {
-		.report = on_report, .probed = on_probed, .gone = on_gone, .context = lab};
+		.report = on_report, .probed = on_probed, .lost = on_gone, .context = lab};
 	uint16_t port;
 
 	assert_non_null(lab);
@@ -227,7 +227,7 @@ static void hear(struct lab *lab) {
 static void ask(struct lab *lab, const struct weir_agents_steal *steal) {
 	uint32_t asked = lab->asked;
 
-	assert_int_equal(weir_agents_ask_steal(lab->agents, steal), 0);
+	assert_int_equal(weir_agents_request_steal(lab->agents, steal), 0);
 	UNTIL(lab, lab->asked > asked);
 }
 
@@ -320,7 +320,7 @@ TEST(what_cannot_be_asked_is_refused) {
 	do { \
 		struct weir_agents_steal steal = sample; \
 		steal.field = value; \
-		assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), error); \
+		assert_int_equal(weir_agents_request_steal(lab->agents, &steal), error); \
 	} while (0)
 	EXPECT(token, 0, -EAGAIN); // it was not heard yet
 	hear(lab);
@@ -350,7 +350,7 @@ TEST(agent_that_fell_silent_is_not_asked) {
 	hear(lab);
 	lab->silent = true;
 	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && !status.answers);
-	assert_int_equal(weir_agents_ask_steal(lab->agents, &sample), -EAGAIN);
+	assert_int_equal(weir_agents_request_steal(lab->agents, &sample), -EAGAIN);
 }
 
 TEST(table_of_requests_is_bounded) {
@@ -361,12 +361,12 @@ TEST(table_of_requests_is_bounded) {
 	steal.timeout_ms = 50;
 	for (uint32_t i = 0; i < WEIR_AGENTS_STEALS_MAX; i++) {
 		steal.client_port = (uint16_t)(1000 + i);
-		assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+		assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0);
 	}
 	steal.client_port = 999;
-	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), -EBUSY);
+	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), -EBUSY);
 	UNTIL(lab, lab->ended == WEIR_AGENTS_STEALS_MAX);
-	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0);
 	assert_int_equal(
 		counts(lab).steal_results[WEIR_AGENT_STEAL_NO_RESULT], WEIR_AGENTS_STEALS_MAX);
 }
@@ -524,7 +524,7 @@ TEST(request_to_an_agent_that_leaves_ends) {
 	balancer = lab->request.balancer;
 	answer = answer_of(lab, WEIR_AGENT_STEAL_REMOVED);
 	steal.client_port++;
-	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0); // not sent yet
+	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0); // not sent yet
 	assert_int_equal(weir_agents_configure(lab->agents, NULL, 0), 0);
 	assert_int_equal(lab->ended, 0); // no function calls back
 	send_answer(lab, &answer);
@@ -547,7 +547,7 @@ TEST(what_cannot_be_sent_ends_without_a_result) {
 
 	hear(lab);
 	steal.timeout_ms = WEIR_AGENT_STEAL_AHEAD_MS;
-	assert_int_equal(weir_agents_ask_steal(lab->agents, &steal), 0);
+	assert_int_equal(weir_agents_request_steal(lab->agents, &steal), 0);
 	weir_agents_set_keys(lab->agents, &none); // before it was sent
 	UNTIL(lab, lab->ended == 1);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
@@ -561,11 +561,11 @@ TEST(nobody_is_called_after_the_end) {
 	hear(lab);
 	ask(lab, &sample);
 	assert_int_equal(
-		weir_agents_ask_steal(lab->agents, &(struct weir_agents_steal){.backend = 5,
-							   .client_port = 1,
-							   .vip_port = 1,
-							   .client = sample.client,
-							   .vip = sample.vip,
-							   .timeout_ms = 1}),
+		weir_agents_request_steal(lab->agents, &(struct weir_agents_steal){.backend = 5,
+							       .client_port = 1,
+							       .vip_port = 1,
+							       .client = sample.client,
+							       .vip = sample.vip,
+							       .timeout_ms = 1}),
 		0); // the teardown frees both
 }

@@ -23,7 +23,8 @@ static void nothing(void *context) {
 }
 
 // The linker puts these in place of those of agents.h; agents: the test's own state.
-int __wrap_weir_agents_ask_steal(struct weir_agents *agents, const struct weir_agents_steal *steal);
+int __wrap_weir_agents_request_steal(
+	struct weir_agents *agents, const struct weir_agents_steal *steal);
 void __wrap_weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended answered, void *context);
 
@@ -35,12 +36,12 @@ void __wrap_weir_agents_on_steal_ended(
 	own->answer_context = context;
 }
 
-int __wrap_weir_agents_ask_steal(
+int __wrap_weir_agents_request_steal(
 	struct weir_agents *agents, const struct weir_agents_steal *steal) {
 	struct own *own = (struct own *)(void *)agents;
 
 	assert_int_equal(steal->backend, VICTIM);
-	if (steal->client_port == 0 || steal->vip_port == 0) { // as weir_agents_ask_steal
+	if (steal->client_port == 0 || steal->vip_port == 0) { // as weir_agents_request_steal
 		return -EINVAL;
 	}
 	assert_true(own->asked_count < ASKED_MAX);

@@ -37,7 +37,7 @@ struct own {
 	int move_answer; // instead of what is right; -1 = that
 	uint32_t widest; // range that a worker was asked to look at
 	// The agents.
-	int ask_error; // of weir_agents_ask_steal
+	int ask_error; // of weir_agents_request_steal
 	weir_agents_steal_ended answer; // who is called at the end of a request
 	void *answer_context;
 	bool holds; // answers wait until the test gives them
