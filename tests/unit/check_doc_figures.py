@@ -146,7 +146,7 @@ FIGURES = (
     ("docs/guide/operations.md", "one that has moved alone for {} s", "control/daemon/load/bucket_moves.h",
      "WEIR_BUCKET_REST_S", 1),
     ("docs/guide/operations.md", "again after {} minutes at the earliest",
-     "control/daemon/load/bucket_moves.h", "WEIR_BUCKET_TELL_S", 1 / 60),
+     "control/daemon/load/bucket_moves.h", "WEIR_BUCKET_REPORT_S", 1 / 60),
     ("docs/design/architecture.md", "or after {} ms when a device is stuck", "dataplane/worker_moves.c",
      "STUCK_NS", 1e-6),
     ("docs/design/architecture.md", "nothing in the last {} turns", "dataplane/port/transmit.h",

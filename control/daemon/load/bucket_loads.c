@@ -3,9 +3,9 @@
 
 #include "samples.h"
 
-#define HANDED_COST 0.5 // of a packet passed on, where no worker shows what one packet costs
+#define HANDED_COST 0.5 // relative cost of a handed-over packet, if it cannot be measured
 
-// --- looks --------------------------------------------------------------------------------
+// --- reading the segment ------------------------------------------------------------------
 
 void weir_bucket_look_take(
 	struct weir_bucket_look *look, const struct weir_segment *segment, uint64_t now_ns) {
@@ -15,8 +15,8 @@ void weir_bucket_look_take(
 		look->owner[bucket] = owner < segment->workers ? owner : WEIR_BUCKET_NO_WORKER;
 		look->packets[bucket] = 0;
 	}
-	// As they lie in memory: bucket by bucket, the counters of many workers take several times
-	// as long, since they are pages apart.
+	// In memory order: bucket by bucket, reading the counters of many workers takes several
+	// times as long, since they are pages apart.
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		const struct weir_bucket_packets *of = &segment->bucket_packets[worker];
 
@@ -34,7 +34,7 @@ void weir_bucket_look_take(
 	}
 }
 
-// --- whose packets ------------------------------------------------------------------------
+// --- packets by worker --------------------------------------------------------------------
 
 static void count_for(struct weir_bucket_loads *loads, uint32_t worker, uint64_t packets) {
 	if (worker < loads->workers) {
@@ -46,7 +46,7 @@ void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 		uint64_t packets = look->packets[i] - bucket->packets;
-		// It has changed hands at some time since the last look: in the middle, as a guess.
+		// The time of an owner change since the last reading is unknown: assume the middle.
 		uint64_t after = bucket->owner == look->owner[i] ? packets : packets / 2;
 
 		count_for(loads, bucket->owner, packets - after);
@@ -59,7 +59,7 @@ void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_b
 
 // --- a tick -------------------------------------------------------------------------------
 
-// What the workers did between two ticks.
+// Activity of the workers between two ticks.
 struct window {
 	double cost[WEIR_WORKERS_MAX]; // share of a worker's time per packet of its buckets
 	double base[WEIR_WORKERS_MAX];
@@ -82,7 +82,7 @@ static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bu
 	}
 }
 
-// Share of a worker's time that a packet costs, as those show that distribute none.
+// Share of a worker's time per packet, measured on workers that distribute no packets.
 static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
 	double share = 0, packets = 0, all_share = 0, all_packets = 0;
 
@@ -105,9 +105,9 @@ static double cost_of_packet(const struct weir_bucket_loads *loads, const struct
 	return all_packets > 0 ? all_share / all_packets : 0;
 }
 
-// What a worker's own packets took of its time; the rest is its base.
+// Divide each worker's time into that of its own packets, and the rest, its base.
 static void divide_share(const struct weir_bucket_loads *loads, struct window *window) {
-	double usual = cost_of_packet(loads, window);
+	double expected = cost_of_packet(loads, window);
 
 	for (uint32_t i = 0; i < loads->workers; i++) {
 		const struct weir_bucket_worker *worker = &loads->worker[i];
@@ -115,10 +115,10 @@ static void divide_share(const struct weir_bucket_loads *loads, struct window *w
 
 		if (packets == 0) {
 			own = 0;
-		} else if (window->handed[i] > 0 && packets * usual < own) {
-			own = packets * usual;
+		} else if (window->handed[i] > 0 && packets * expected < own) {
+			own = packets * expected;
 		}
-		window->cost[i] = packets > 0 ? own / packets : usual;
+		window->cost[i] = packets > 0 ? own / packets : expected;
 		window->base[i] = worker->share - own;
 	}
 }
@@ -132,7 +132,7 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 
-		// Nothing is learnt from a worker that stands still.
+		// A stalled worker gives no measurement.
 		if (bucket->owner < loads->workers && loads->worker[bucket->owner].alive) {
 			weir_steal_duration_ended(
 				&bucket->load, (double)bucket->window * window.cost[bucket->owner]);
@@ -147,7 +147,7 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 	}
 }
 
-// --- life, and to look at -----------------------------------------------------------------
+// --- init and results ---------------------------------------------------------------------
 
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look) {

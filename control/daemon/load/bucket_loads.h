@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: how much of its worker's time each bucket of flows takes (WEIR_BUCKETS in
-// segment/layout.h), from what workers count: packets of each bucket, and busy and idle cycles of
-// each worker.
+// Bucket loads: the share of its worker's time that each bucket of flows takes (WEIR_BUCKETS in
+// segment/layout.h), from counters of the workers: packets of each bucket, and busy and idle cycles
+// of each worker.
 //
 // A worker's busy time is divided among its buckets by their packets. A worker that distributes the
-// packets of a port has that work beside its buckets: what its own packets would not have taken at
-// the others' time per packet is its base, which no bucket takes away. Loads and bases are moving
-// averages (steal_duration.h) in shares of one worker: 1 = all of its time.
+// packets of a port does that in addition to its buckets: its busy time minus that of its own
+// packets, at the other workers' time per packet, is its base, which stays when buckets move. Loads
+// and bases are moving averages (steal_duration.h) in shares of one worker: 1 = all of its time.
 //
 // Threads: one. No clock.
 #pragma once
@@ -20,7 +20,7 @@
 
 #define WEIR_BUCKET_NO_WORKER UINT32_MAX
 
-// What workers have counted up to now.
+// Counters of the workers at one time.
 struct weir_bucket_look {
 	uint64_t packets[WEIR_BUCKETS]; // of all ports
 	uint32_t owner[WEIR_BUCKETS]; // a worker, or WEIR_BUCKET_NO_WORKER
@@ -32,18 +32,18 @@ struct weir_bucket_look {
 };
 
 struct weir_bucket_load {
-	uint64_t packets; // at the last look
+	uint64_t packets; // at the last reading
 	uint64_t window; // packets since the last tick
 	uint32_t owner;
-	struct weir_steal_duration load; // below 0: not measured yet
+	struct weir_steal_duration load; // negative: not measured yet
 };
 
 struct weir_bucket_worker {
 	uint64_t busy_cycles, idle_cycles, handed_over; // at the last tick
 	uint64_t window; // packets of its buckets since then
-	double share; // of its time that it was busy, between the last two ticks; 0..1
+	double share; // busy share of its time between the last two ticks; 0..1
 	struct weir_steal_duration base;
-	bool alive; // and has counted cycles between the last two ticks
+	bool alive; // alive, and counted cycles between the last two ticks
 };
 
 struct weir_bucket_loads {
@@ -52,19 +52,19 @@ struct weir_bucket_loads {
 	struct weir_bucket_worker worker[WEIR_WORKERS_MAX];
 };
 
-// Look at a segment whose dataplane is bucketed. now_ns: CLOCK_MONOTONIC.
+// Read the counters of a segment whose dataplane uses buckets. now_ns: CLOCK_MONOTONIC.
 void weir_bucket_look_take(
 	struct weir_bucket_look *look, const struct weir_segment *segment, uint64_t now_ns);
 
-// Start: nothing that was counted before matters. workers: 1..WEIR_WORKERS_MAX.
+// Start from these counters. workers: 1..WEIR_WORKERS_MAX.
 void weir_bucket_loads_init(
 	struct weir_bucket_loads *loads, uint32_t workers, const struct weir_bucket_look *look);
-// Between ticks, where buckets may have changed their owner: so that their packets count for the
-// worker that had them.
+// Call between ticks after buckets may have changed their owner, so that their packets are
+// attributed to the worker that owned them.
 void weir_bucket_loads_note(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
-// A tick: measure. About every 100 ms; the time between two ticks need not be known.
+// Measure. Call about every 100 ms; the exact time between two ticks does not matter.
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look);
 
-// Load of a bucket, 0 when it is not known.
+// Load of a bucket; 0 if unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);

@@ -7,21 +7,21 @@
 
 #include "steal_plan.h"
 
-#define TASKS (WEIR_BUCKETS + WEIR_WORKERS_MAX) // a bucket each; and the base of each worker
-#define LEAST_LOAD 1e-5 // of a worker's time; with less a bucket is no task
-// The planner tries buckets with more load first: its bins are powers of two of this over the load,
-// from all of a worker's time down to a ten-thousandth.
+#define TASKS (WEIR_BUCKETS + WEIR_WORKERS_MAX) // each bucket, and the base of each worker
+#define LEAST_LOAD 1e-5 // of a worker's time; a bucket with less is not a task
+// The planner tries buckets with a higher load first: its bins are powers of two of this divided by
+// the load, from all of a worker's time down to a ten-thousandth.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
-#define NO_ELEPHANT 0.4 // of a worker's time: below, what was an elephant is none any more
+#define NO_ELEPHANT 0.4 // of a worker's time: below this, an elephant loses that state
 #define NEVER (-1e9)
 
 _Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
 
 enum state {
-	WAITING, // for its victim or thief to be free
-	ASKED,
+	WAITING, // until its victim and thief have no other request
+	SENT,
 	CONFIRMED, // by the victim; its owner will change
 };
 
@@ -35,10 +35,10 @@ struct weir_bucket_moves {
 	struct weir_steal_plan *plan;
 	struct request request[WEIR_BUCKET_MOVES];
 	uint32_t pending; // elements of request[]
-	double arrived_at[WEIR_BUCKETS]; // where it is now
+	double arrived_at[WEIR_BUCKETS]; // at the current owner
 	bool elephant[WEIR_BUCKETS];
-	bool told[WEIR_BUCKETS]; // since it is one, or of late
-	double became_at[WEIR_BUCKETS]; // one that was told of
+	bool reported[WEIR_BUCKETS]; // as an elephant, since it became one or recently
+	double became_at[WEIR_BUCKETS]; // when it became an elephant that was to be reported
 };
 
 // --- requests -----------------------------------------------------------------------------
@@ -52,7 +52,7 @@ static struct request *find_request(struct weir_bucket_moves *moves, uint32_t bu
 	return NULL;
 }
 
-// The order of the others stays: who was first asks first.
+// Keeps the order of the others: requests are sent first in, first out.
 static void drop_request(struct weir_bucket_moves *moves, struct request *request) {
 	struct request *end = &moves->request[--moves->pending];
 
@@ -61,7 +61,7 @@ static void drop_request(struct weir_bucket_moves *moves, struct request *reques
 	}
 }
 
-static void give_up_old(struct weir_bucket_moves *moves, double now) {
+static void expire_requests(struct weir_bucket_moves *moves, double now) {
 	uint32_t bucket;
 
 	while ((bucket = weir_steal_plan_expire(moves->plan, now)) != UINT32_MAX) {
@@ -88,7 +88,7 @@ bool weir_bucket_moves_next(struct weir_bucket_moves *moves, struct weir_bucket_
 		uint64_t both = 1ull << request->what.victim | 1ull << request->what.thief;
 
 		if (request->state == WAITING && (busy & both) == 0) {
-			request->state = ASKED;
+			request->state = SENT;
 			*ret = request->what;
 			return true;
 		}
@@ -100,7 +100,7 @@ void weir_bucket_moves_answer(
 	struct weir_bucket_moves *moves, uint32_t bucket, uint32_t id, bool confirmed, double now) {
 	struct request *request = find_request(moves, bucket);
 
-	if (request == NULL || request->what.id != id || request->state != ASKED) {
+	if (request == NULL || request->what.id != id || request->state != SENT) {
 		return;
 	}
 	if (confirmed) {
@@ -111,9 +111,9 @@ void weir_bucket_moves_answer(
 	drop_request(moves, request);
 }
 
-// --- who has what -------------------------------------------------------------------------
+// --- owners -------------------------------------------------------------------------------
 
-// The owner of a bucket has changed, or it is there for the first time.
+// The owner of a bucket has changed, or is known for the first time.
 static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
 	struct request *request = find_request(moves, bucket);
 	uint32_t owner = moves->loads.bucket[bucket].owner;
@@ -123,7 +123,7 @@ static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, doubl
 		weir_steal_plan_answer(
 			moves->plan, bucket, request->what.id, WEIR_STEAL_GIVEN_UP, true, now);
 	} else {
-		weir_steal_plan_remove(moves->plan, bucket); // it is put anew in the next tick
+		weir_steal_plan_remove(moves->plan, bucket); // the next tick adds it again
 	}
 	if (request != NULL) {
 		drop_request(moves, request);
@@ -152,7 +152,7 @@ static void follow_owners(struct weir_bucket_moves *moves, const struct weir_buc
 void weir_bucket_moves_note(
 	struct weir_bucket_moves *moves, const struct weir_bucket_look *look, double now) {
 	follow_owners(moves, look, false, now);
-	give_up_old(moves, now);
+	expire_requests(moves, now);
 }
 
 // --- the plan -----------------------------------------------------------------------------
@@ -177,7 +177,7 @@ double weir_bucket_moves_load(const struct weir_bucket_moves *moves, uint32_t wo
 	       weir_steal_plan_correction(moves->plan, worker);
 }
 
-// Bitmap of the workers that have too much to do. Those that stand still do not count.
+// Bitmap of the overloaded workers. Stalled workers are ignored.
 static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	double sum = 0, most = 0, running = 0;
 	uint64_t over = 0;
@@ -198,7 +198,7 @@ static uint64_t overloaded(const struct weir_bucket_moves *moves) {
 	return over;
 }
 
-// Loads into the plan; may_leave: bitmap of the workers whose buckets may move.
+// Put the loads into the plan. may_leave: bitmap of the workers whose buckets may move.
 static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, double now) {
 	for (uint32_t i = 0; i < moves->loads.workers; i++) {
 		weir_steal_plan_worker(moves->plan, i, 1, moves->loads.worker[i].alive, 0);
@@ -214,15 +214,16 @@ static void put_tasks(struct weir_bucket_moves *moves, uint64_t may_leave, doubl
 	}
 }
 
-// A client can make a bucket one several times in a second: it is told of seldom.
+// A client can turn a bucket into an elephant several times per second, so reports are
+// rate-limited.
 static void find_elephants(struct weir_bucket_moves *moves, double now) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		double load = weir_bucket_loads_of(&moves->loads, i);
 
 		if (load > WEIR_BUCKET_ELEPHANT && !moves->elephant[i]) {
 			moves->elephant[i] = true;
-			if (now - moves->became_at[i] >= WEIR_BUCKET_TELL_S) {
-				moves->told[i] = false;
+			if (now - moves->became_at[i] >= WEIR_BUCKET_REPORT_S) {
+				moves->reported[i] = false;
 				moves->became_at[i] = now;
 			}
 		} else if (load < NO_ELEPHANT) {
@@ -232,14 +233,15 @@ static void find_elephants(struct weir_bucket_moves *moves, double now) {
 }
 
 static void decide(struct weir_bucket_moves *moves, double now) {
-	struct weir_steal_request asked[WEIR_BUCKET_MOVES];
+	struct weir_steal_request planned[WEIR_BUCKET_MOVES];
 	uint32_t n = weir_steal_plan_balance(
-		moves->plan, now, asked, WEIR_BUCKET_MOVES - moves->pending);
+		moves->plan, now, planned, WEIR_BUCKET_MOVES - moves->pending);
 
 	for (uint32_t i = 0; i < n; i++) {
-		moves->request[moves->pending++] = (struct request){
-			.what = {asked[i].task, asked[i].victim, asked[i].thief, asked[i].id},
-			.state = WAITING};
+		moves->request[moves->pending++] =
+			(struct request){.what = {planned[i].task, planned[i].victim,
+						 planned[i].thief, planned[i].id},
+				.state = WAITING};
 	}
 }
 
@@ -248,7 +250,7 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 	uint64_t over;
 
 	follow_owners(moves, look, true, now);
-	give_up_old(moves, now);
+	expire_requests(moves, now);
 	put_tasks(moves, 0, now);
 	find_elephants(moves, now);
 	over = stealing ? overloaded(moves) : 0;
@@ -258,13 +260,13 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 	}
 }
 
-// --- life, and to look at -----------------------------------------------------------------
+// --- create, free and status --------------------------------------------------------------
 
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
-	// Whoever has less than the mean takes, and those with most give (none is saturated in the
-	// planner's sense, which would keep the others from giving). Of them put_tasks lets only
-	// those give that are far enough above the mean.
+	// Workers below the mean are thieves, and those with the highest load are victims (no
+	// worker is saturated in the planner's sense, which would exclude the others as victims).
+	// put_tasks restricts victims to those far enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,
@@ -324,8 +326,8 @@ struct weir_bucket_summary weir_bucket_moves_summary(
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load) {
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
-		if (moves->elephant[i] && !moves->told[i]) {
-			moves->told[i] = true;
+		if (moves->elephant[i] && !moves->reported[i]) {
+			moves->reported[i] = true;
 			*ret_bucket = i;
 			*ret_worker = moves->loads.bucket[i].owner;
 			*ret_load = weir_bucket_loads_of(&moves->loads, i);

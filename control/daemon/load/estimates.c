@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which estimates are collected for which backends, as the tables require.
+// Selects which estimates are collected for which backends, as the tables require.
 #include "estimates.h"
 
 #include <errno.h>
@@ -186,7 +186,7 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 	estimates->services--;
 }
 
-// All of them in one walk over the backends: there may be thousands.
+// Forgets all leaving services in one pass over the backends, of which there may be thousands.
 static void forget_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;
 
@@ -253,7 +253,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 		service = NULL;
 	}
 	if (!window && !weights && !costs && !errors && !probes) {
-		return 0; // and the sweep takes what there was
+		return 0; // the sweep in follow_services removes an existing one
 	}
 	if (service == NULL) {
 		service = new_service(estimates, id, config);
@@ -283,7 +283,7 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 
 // --- all ----------------------------------------------------------------------------------
 
-// Whether any service needs anything: if not, there is nothing to allocate.
+// Whether any service needs estimates: if not, nothing is allocated.
 static bool any_needs(struct weir_tables *tables, const struct weir_config *config) {
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		int id = weir_tables_service_find(tables, config->services[i].name);
@@ -379,10 +379,10 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return r < 0 ? -ENOMEM : 0;
 }
 
-// Remove costs of an earlier process that are no longer maintained.
+// Clear costs of an earlier process that are no longer maintained.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
-	uint32_t ids = segment->notes->backend_ids; // beyond there is no memory, not even to look
+	uint32_t ids = segment->notes->backend_ids; // memory beyond this is not allocated
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
 		if ((id >= estimates->ids || estimates->backend[id].times == NULL) &&
@@ -452,7 +452,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 	if (estimates == NULL) {
 		return;
 	}
-	// Costs in the segment stay: the next process continues from them.
+	// Costs stay in the segment: the next process starts from them.
 	for (uint32_t id = 0; id < estimates->ids; id++) {
 		weir_moving_free(estimates->backend[id].times);
 		free(estimates->backend[id].weight);
@@ -469,7 +469,7 @@ void weir_estimates_free(struct weir_estimates *estimates) {
 void weir_estimates_listen(
 	struct weir_estimates *estimates, weir_estimates_listener listener, void *context) {
 	if (listener != NULL && !weir_estimates_measures(estimates)) {
-		weir_estimates_skip(estimates); // what is left from another time
+		weir_estimates_skip(estimates); // discard samples from before
 	}
 	estimates->listener = listener;
 	estimates->listener_context = context;

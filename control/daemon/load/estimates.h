@@ -8,11 +8,11 @@
 //   samples of the workers                      --> error windows --> tables
 //   reports of backends                         --> capability weights --> tables
 //
-// If the policy of a service needs none of them, nothing is allocated, read or kept.
+// If the policy of a service needs none of them, nothing is allocated, read or stored.
 //
 // Estimates of an earlier process, or from other settings of the same service, stay in use until
-// there are newer ones, or they are stale. Estimates outlive the dataplane; they are
-// dropped when a backend id gets a new owner.
+// newer ones exist, or they are stale. Estimates outlive the dataplane; they are dropped when a
+// backend id gets a new owner.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -28,42 +28,42 @@
 struct weir_estimates;
 
 int weir_estimates_create(struct weir_estimates **ret); // 0 or -ENOMEM
-void weir_estimates_free(struct weir_estimates *estimates); // NULL is fine
+void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
-// Start or stop collecting, as the services in the tables require. Call after the tables were given
-// a configuration, a segment or a policy. The tables are borrowed until weir_estimates_free, config
-// for this call. Reads the rings first, so that no sample is credited to a new owner of its id.
-// Returns 0 or -ENOMEM: then some services have no estimates.
+// Start or stop collecting, as the services in the tables require. Call after each change of the
+// configuration, the segment or a policy in the tables. The tables are borrowed until
+// weir_estimates_free, config for this call. Reads the rings first, so that no sample is credited
+// to a new owner of its id. Returns 0 or -ENOMEM: then some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Take the workers' samples (bounded), write the costs that they change. Without a dataplane:
-// nothing.
+// Read the workers' samples (a bounded number), write the costs that they change. Does nothing
+// without a dataplane.
 void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
 
-struct weir_estimates_sample { // of the other process: unchecked
+struct weir_estimates_sample { // written by the other process: unchecked
 	uint64_t service_ns;
-	uint64_t end_ns; // when the flow ended; not after the sample is taken
+	uint64_t end_ns; // when the flow ended; not later than the sample was read
 	uint32_t worker;
 	uint16_t backend;
 };
-// Tell every sample that is taken from now on, of whatever service, NULL = no longer. They are
-// collected then, whether or not a policy needs them; workers send those of measured services
+// Set a function that is called for every sample of every service from now on; NULL = none. Samples
+// are then collected even if no policy needs them; workers send those of measured services
 // (tables.h).
 typedef void (*weir_estimates_listener)(void *context, const struct weir_estimates_sample *sample);
 void weir_estimates_listen(
 	struct weir_estimates *estimates, weir_estimates_listener listener, void *context);
 
-// Once a second: drop stale estimates, adjust error windows and weights. Returns whether the
+// Call once a second: drops stale estimates, adjusts error windows and weights. Returns whether the
 // tables are to be published.
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns);
 
 // --- reports ---
 
-// A backend reports. Returns the fields that were used (a bit set), or -EINVAL with one line in
-// why: the policy of its service uses none of it.
+// Process a report of a backend. Returns the fields that were used (a bit set), or -EINVAL with one
+// line in why: the policy of its service uses none of them.
 int weir_estimates_report(struct weir_estimates *estimates, uint16_t backend,
 	const struct weir_report *report, uint64_t now_ns, char *why, size_t why_bytes);
 
@@ -75,15 +75,15 @@ uint32_t weir_estimates_wants(const struct weir_estimates *estimates, uint16_t b
 struct weir_estimate {
 	bool collected; // service times are estimated for this backend
 	uint64_t service_ns; // mean or median as configured; 0 = unknown
-	uint64_t samples; // ever
+	uint64_t samples; // since collecting started
 };
 struct weir_estimate weir_estimates_backend(
 	const struct weir_estimates *estimates, uint16_t backend, uint64_t now_ns);
 
-// What is collected: number of services that need estimates, of backends with statistics.
+// Number of services that need estimates, and of backends with statistics.
 struct weir_estimates_extent {
 	uint32_t services;
 	uint32_t backends;
-	uint64_t samples; // taken out of rings so far
+	uint64_t samples; // read from rings so far
 };
 struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *estimates);

@@ -9,7 +9,7 @@
 #include "moving.h"
 #include "reported_errors.h"
 
-// What is known for the weight of a backend.
+// State for the weight of a backend.
 struct backend_weight {
 	struct weir_capability capability; // "reported"
 	struct weir_balanced_load load; // "balanced"
@@ -21,33 +21,33 @@ struct service_estimates {
 	unsigned __int128 known_ns; // sum of the known estimates
 	struct service_estimates *next_leaving;
 	char name[WEIR_NAME_BYTES];
-	uint64_t times_pass; // when its statistics of times began
-	uint64_t seen; // pass of weir_estimates_follow
-	uint64_t adopted_until_ns; // weights of the process before hold
+	uint64_t times_pass; // pass in which its statistics of times started
+	uint64_t seen; // last pass of weir_estimates_follow that contained it
+	uint64_t adopted_until_ns; // until then weights of the previous process are used
 	uint64_t stepped_ns; // when weights were last balanced
 	struct weir_moving *times; // of all its flows, for the window
 	struct weir_config_policy config; // a copy
 	enum weir_policy policy;
 	uint32_t subset; // backends that a group of instances uses; 0 = all
-	uint32_t known; // how many estimates are
-	uint32_t known_then; // when the unknown ones were last given the mean
+	uint32_t known; // number of known estimates
+	uint32_t known_then; // the same when the unknown ones were last set to the mean
 	uint32_t count; // members
 	uint32_t room;
 	uint16_t *member; // [room] backend ids
-	uint16_t *changed; // [room] those that were given samples since the last write
-	double *capability; // [room] or utilizations
+	uint16_t *changed; // [room] ids with new samples since the last write
+	double *capability; // [room] capabilities or utilizations
 	double *correction; // [room]
 	uint32_t *weight; // [room]
 	uint32_t changed_count;
 	uint16_t id;
-	bool costs; // of its backends
-	bool errors; // that they report count as active flows
-	bool probes; // requests in progress and latency, as reported
-	bool window; // how long an error counts
-	bool weights; // out of reports
-	bool weights_known; // two backends reported since we began
-	bool leaves; // its backends and it itself are forgotten at the end of the pass
-	bool inherits; // what the segment holds as costs is in the measure of ours
+	bool costs; // needs costs of its backends
+	bool errors; // reported errors count as active flows
+	bool probes; // needs reported requests in progress and latency
+	bool window; // needs an automatic error window
+	bool weights; // needs weights from reports
+	bool weights_known; // two backends have reported since this process started
+	bool leaves; // to be removed with its backends at the end of the pass
+	bool inherits; // costs in the segment were measured as this configuration requires
 };
 
 // One backend id. Zeroed: not collected.
@@ -55,13 +55,13 @@ struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // with service->costs
 	struct backend_weight *weight; // with service->weights
-	struct weir_reported_errors *errors; // with service->costs or ->errors, once it reports any
+	struct weir_reported_errors *errors; // with service->costs or ->errors; NULL = no error yet
 	uint64_t times_pass; // the service's, when times was made
-	uint64_t owner; // who the id belongs to
-	uint64_t inherited_ns; // cost found in the segment, in force until
+	uint64_t owner; // hash of the backend that has the id
+	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
-	uint64_t latency_ns; // service->probes: the newest; 0 = unknown
-	uint64_t probed_ns; // time of the newest probe; 0 = none
+	uint64_t latency_ns; // service->probes: latest; 0 = unknown
+	uint64_t probed_ns; // time of the latest probe; 0 = none
 	uint64_t known_ns; // part of the service's sum; 0 = unknown
 	bool changed; // in the service's list
 	bool ready; // for new flows, as of the last second
@@ -71,7 +71,7 @@ struct weir_estimates {
 	struct weir_tables *tables;
 	uint64_t pass;
 	uint64_t samples;
-	uint64_t epoch; // of the segment that costs were written to last
+	uint64_t epoch; // of the segment that costs were last written to
 	uint32_t first_worker; // whose ring is read first in the next turn
 	bool measures;
 	uint32_t workers; // of an instance
@@ -79,10 +79,10 @@ struct weir_estimates {
 	uint32_t members; // instances of a group
 	weir_estimates_listener listener; // or NULL
 	void *listener_context;
-	uint32_t services; // that need something
+	uint32_t services; // that need estimates
 	uint32_t ids; // elements of backend[]
-	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while no service needs any
-	struct backend_estimates *backend; // [ids], NULL likewise
+	struct service_estimates **service; // [WEIR_SERVICES_MAX], NULL while none needs estimates
+	struct backend_estimates *backend; // [ids], NULL while none needs estimates
 	struct service_estimates *leaving; // no longer in service[]
 };
 
@@ -91,30 +91,30 @@ struct weir_estimates {
 // Discard the samples in the rings: they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
 void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
-// Write what the reported errors of a service's backends count as, if its policy counts them.
+// Write the signals of the reported errors of a service's backends, if its policy counts them.
 void weir_estimates_write_errors(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// The same of one backend with errors.
+// Write the signal of one backend with errors.
 void weir_estimates_write_error(struct weir_estimates *estimates, uint16_t id, uint64_t now_ns);
-// Write what a backend reported: requests in progress and latency.
+// Write the signal of a backend's reported requests in progress and latency.
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
-// Take back probes that are of no use any more.
+// Clear outdated probes.
 void weir_estimates_expire_probes(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// How long an error counts.
+// The error window: how long an error counts.
 uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);
 // The estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// A backend with times was given samples.
+// Mark a backend with times: it has new samples.
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
-// Forget which ones were.
+// Clear all these marks of a service.
 void weir_estimates_none_changed(
 	struct weir_estimates *estimates, struct service_estimates *service);
-// Write the costs of those that changed into the segment, when there is one. The others keep
-// theirs: one that is unknown costs the mean of the known ones, as of the last second, or of when
-// half as many were known.
+// Write the costs of the marked backends to the segment, if there is one. The others keep theirs:
+// an unknown cost is the mean of the known ones, as of the last second, or of when half as many
+// were known.
 void weir_estimates_write_changed(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Write all costs of a service.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Load reports of backends, and why they are refused.
+// Load reports of backends, and the reasons for refusing them.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "estimates_private.h"
 
 struct times { // of a report
-	uint32_t used; // fields; 0 = there are none
+	uint32_t used; // fields; 0 = none
 	double ms;
-	double count; // of requests that ms is the mean or the median of
+	double count; // number of requests in the mean or median `ms`
 };
 
 static struct times times_of(
@@ -37,7 +37,7 @@ static struct times times_of(
 	return times;
 }
 
-// A report of n requests counts as n samples; one of no request tells nothing new.
+// A report of n requests counts as n samples; a report of 0 requests is ignored.
 static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -52,7 +52,7 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	return times.used;
 }
 
-// Errors are taken where they count as active flows, or raise the cost.
+// Errors are used if they count as active flows, or raise the cost.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -68,7 +68,7 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 		backend->errors = calloc(1, sizeof(*backend->errors));
 	}
 	if (backend->errors == NULL) {
-		return fields; // none so far, or no memory to count them
+		return fields; // no errors so far, or out of memory
 	}
 	weir_reported_errors_add(backend->errors, requests, report->errors_per_second,
 		weir_estimates_error_window_ns(estimates, service), now_ns);
@@ -81,8 +81,8 @@ static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	return fields;
 }
 
-// Requests in progress and the latency of those that have ended: if none has, that of before
-// stands.
+// Requests in progress and the latency of completed ones: if none completed, the previous latency
+// is kept.
 static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -168,7 +168,7 @@ static void explain(const struct backend_estimates *backend, char *why, size_t b
 		snprintf(why, bytes,
 			"policy %s uses service times measured by the workers: set "
 			"\"service_time\" to \"reported\" in the configuration to report them; "
-			"of reports it uses errors-per-second with requests-per-second",
+			"it also uses reported errors-per-second with requests-per-second",
 			policy);
 	} else {
 		snprintf(why, bytes, "policy %s needs %s in each report", policy,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service times: from the workers' rings to the costs that policies read.
+// Service times: from the workers' rings to the costs used by policies.
 #include <string.h>
 
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-#define TAKE_MAX 131072u // samples in one turn: some milliseconds
+#define TAKE_MAX 131072u // samples per turn: some milliseconds
 #define WINDOW_MOST_MS 30000u
 #define WINDOW_TIMES 10 // the error window, in average service times
 #define OUTLIER 10u
@@ -26,7 +26,7 @@ void weir_estimates_skip(struct weir_estimates *estimates) {
 	}
 }
 
-// The id comes from the other process.
+// id: written by the other process, so it is checked.
 static void take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
@@ -34,7 +34,7 @@ static void take_sample(
 
 	estimates->samples++;
 	if (id >= estimates->ids || estimates->backend[id].service == NULL) {
-		return; // of a backend that left
+		return; // of a removed backend
 	}
 	backend = &estimates->backend[id];
 	service = backend->service;
@@ -47,14 +47,14 @@ static void take_sample(
 	}
 }
 
-// A sample that seems to come from the future is from now.
+// An end time in the future is set to now.
 static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	uint32_t ago = (uint32_t)(now_ns / WEIR_SAMPLE_TICK_NS) - end;
 
 	return ago > INT32_MAX ? now_ns : now_ns - (uint64_t)ago * WEIR_SAMPLE_TICK_NS;
 }
 
-// Returns how many were taken.
+// Returns the number of samples read.
 static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint32_t worker, uint32_t most, uint64_t now_ns) {
 	const struct weir_sample_ring *ring = &segment->worker_boxes[worker].samples;
@@ -64,8 +64,8 @@ static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_se
 	uint32_t n;
 
 	if (tail - head > WEIR_SAMPLES) {
-		__atomic_store_n(
-			&position->head, tail, __ATOMIC_RELEASE); // not what a worker writes
+		__atomic_store_n(&position->head, tail,
+			__ATOMIC_RELEASE); // invalid: a worker never writes this
 		return 0;
 	}
 	n = tail - head < most ? (uint32_t)(tail - head) : most;
@@ -78,12 +78,12 @@ static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_se
 
 		take_sample(estimates, backend, service_ns, now_ns);
 		if (estimates->listener != NULL) {
-			struct weir_estimates_sample told = {.service_ns = service_ns,
+			struct weir_estimates_sample copy = {.service_ns = service_ns,
 				.end_ns = end_of(end, now_ns),
 				.worker = worker,
 				.backend = backend};
 
-			estimates->listener(estimates->listener_context, &told);
+			estimates->listener(estimates->listener_context, &copy);
 		}
 	}
 	__atomic_store_n(&position->head, head + n, __ATOMIC_RELEASE);
@@ -102,7 +102,7 @@ void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns) {
 	estimates->first_worker++;
 }
 
-// Of the known estimates; 0 = none is known.
+// Mean of the known estimates; 0 = none.
 static uint64_t mean_of(const struct service_estimates *service) {
 	return service->known > 0 ? (uint64_t)(service->known_ns / service->known) : 0;
 }
@@ -159,8 +159,8 @@ uint64_t weir_estimates_error_window_ns(
 	return state.settings.error_window_ms * 1000000ull;
 }
 
-// A failed request costs the time for which an error counts as an active flow: a backend that fails
-// at once would be the cheapest of all.
+// A failed request costs the time for which an error counts as an active flow: otherwise a backend
+// that fails at once would be the cheapest.
 static uint64_t with_errors(const struct weir_estimates *estimates,
 	const struct backend_estimates *backend, uint64_t cost, uint64_t now_ns) {
 	if (backend->errors == NULL) {
@@ -170,7 +170,7 @@ static uint64_t with_errors(const struct weir_estimates *estimates,
 			      weir_estimates_error_window_ns(estimates, backend->service), now_ns);
 }
 
-// Look at one estimate again. If it is known, or made greater by errors, it is written.
+// Recompute one estimate. Written if it is known, or raised by errors.
 static void refresh(struct weir_estimates *estimates, const struct weir_segment *segment,
 	uint16_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
@@ -188,9 +188,9 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 	}
 }
 
-// What an unknown one costs: the mean, in which nobody counts with more than OUTLIER times the mean
-// of the others. Else one that reports a day would keep new flows from all that are unknown, and so
-// they would stay.
+// The cost of backends with an unknown estimate: the mean, in which no backend counts with more
+// than OUTLIER times the mean of the others. Otherwise a single backend that reports a service time
+// of a day would keep new flows from all unknown ones, which would therefore stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;
@@ -231,7 +231,7 @@ void weir_estimates_write_changed(
 		refresh(estimates, segment, service->changed[i], now_ns);
 	}
 	weir_estimates_none_changed(estimates, service);
-	// In a cold start each newly known one moves the mean, the first ones most.
+	// In a cold start each newly known estimate changes the mean, the first ones most.
 	if (segment != NULL && service->known < service->count &&
 		service->known >= 2 * service->known_then && service->known > 0) {
 		write_unknown(estimates, segment, service, now_ns);
@@ -255,7 +255,7 @@ void weir_estimates_write(
 	write_unknown(estimates, segment, service, now_ns);
 }
 
-// How many workers share a backend, those of other instances as well.
+// Number of workers that share a backend, including those of other instances.
 static uint32_t sharers(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	uint64_t groups = estimates->groups;
@@ -288,10 +288,10 @@ void weir_estimates_write_errors(
 	}
 }
 
-#define PROBE_MAX_NS 10000000000ull // workers do not use them after a second
+#define PROBE_MAX_NS 10000000000ull // workers ignore a probe after one second
 
-// Where nothing has ended yet: the mean of the others, so that a new backend is neither avoided nor
-// flooded; 0 = nothing is known of any.
+// Latency of a backend. Before its first completed request: the mean of the others, so that a new
+// backend is neither avoided nor flooded; 0 = none known.
 static uint64_t latency_of(
 	const struct weir_estimates *estimates, const struct backend_estimates *backend) {
 	const struct service_estimates *service = backend->service;
@@ -354,7 +354,8 @@ bool weir_estimates_adjust_window(
 	}
 	ms = window_ms(stats.mean_ns);
 	now_ms = state.settings.error_window_ms;
-	// Only changes by half more or a third less are published, to limit publications.
+	// Only increases by more than half, or decreases by more than a third, are published, to
+	// limit publications.
 	if (ms * 2 <= now_ms * 3 && now_ms * 2 <= ms * 3) {
 		return false;
 	}

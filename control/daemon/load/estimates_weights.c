@@ -2,22 +2,22 @@
 //
 // Weights from load reports: the capability of a backend (capability.h), or its configured weight
 // corrected until utilizations are equal (balanced.h). No weight changes by more than
-// CHANGE_MOST_PERCENT a second, also when reports begin to count and when they have expired.
+// CHANGE_MOST_PERCENT per second, also when reports start to be used and when they expire.
 #include <math.h>
 
 #include "estimates_private.h"
 
-#define WEIGHT_MEAN 10000 // of the reported weights of a service: fine steps down to 1 % of it
-#define CHANGE_PERCENT 2 // smaller changes are not worth a publication
-#define CHANGE_MOST_PERCENT 20 // in a second
+#define WEIGHT_MEAN 10000 // mean of a service's reported weights: fine steps down to 1 % of it
+#define CHANGE_PERCENT 2 // smaller changes are not published
+#define CHANGE_MOST_PERCENT 20 // per second
 #define MORE_THAN_OTHERS 10.0
-#define CORRECTED_UNIT 1000.0 // of a configured weight: corrections are finer than it
+#define CORRECTED_UNIT 1000.0 // units per configured weight, for finer corrections
 
 bool weir_estimates_is_ready(const struct weir_backend_state *state) {
 	return state->admin == WEIR_ADMIN_READY && state->health == WEIR_HEALTH_HEALTHY;
 }
 
-// A backend that was away is not judged by what it reported before.
+// Discard the reports from before an outage of a backend.
 static void follow_readiness(struct weir_estimates *estimates, uint16_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct weir_backend_state state;
@@ -38,8 +38,8 @@ static uint32_t configured_weight(const struct weir_estimates *estimates, uint16
 								       : 0;
 }
 
-// One that reports any requests at no load would take all flows: it counts as no more than
-// MORE_THAN_OTHERS times the mean of the others that are known.
+// A backend that reports requests at no load would get all flows: limit the largest capability to
+// MORE_THAN_OTHERS times the mean of the other known ones.
 static void limit_largest(struct service_estimates *service, uint32_t known) {
 	double others = 0;
 	uint32_t largest = 0;
@@ -56,7 +56,8 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Weights by capability. Returns how many are known; fewer than two are of no use.
+// Weights by capability. Returns the number of known capabilities; with fewer than two they are not
+// used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_capability_defaults();
@@ -76,7 +77,7 @@ static uint32_t read_capabilities(
 	return known;
 }
 
-// The corrections that led to the weights in force, at first.
+// Initial corrections: derived from the weights in use.
 static void adopt_corrections(
 	struct weir_estimates *estimates, const struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -97,8 +98,8 @@ static void adopt_corrections(
 	}
 }
 
-// Configured weights, corrected. Returns how many have reported; *ret_corrected is whether there is
-// any correction.
+// Configured weights, corrected. Returns the number of backends that have reported; *ret_corrected
+// is whether any correction applies.
 static uint32_t balance(struct weir_estimates *estimates, struct service_estimates *service,
 	uint64_t now_ns, bool *ret_corrected) {
 	struct weir_balanced_settings settings = weir_balanced_defaults();
@@ -117,7 +118,7 @@ static uint32_t balance(struct weir_estimates *estimates, struct service_estimat
 		known += service->capability[i] > WEIR_BALANCED_UNKNOWN;
 	}
 	if (known == 0 && !service->weights_known) {
-		return 0; // those of the process before
+		return 0; // keep the weights of the previous process
 	}
 	*ret_corrected = weir_balanced_step(
 		&settings, service->capability, service->correction, service->count, elapsed_ns);
@@ -131,7 +132,7 @@ static uint32_t balance(struct weir_estimates *estimates, struct service_estimat
 	return known;
 }
 
-// To a mean of WEIGHT_MEAN.
+// Scale the weights to a mean of WEIGHT_MEAN.
 static void scale(struct service_estimates *service) {
 	double sum = 0;
 
@@ -164,17 +165,17 @@ static bool any_differs(
 	return false;
 }
 
-// One after the other towards its aim. Returns whether all are nearly there.
+// Move each weight towards its target. Returns whether all are close to it.
 static bool approach(struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
-	bool there = true;
+	bool close_to_target = true;
 	double sum = 0;
 
 	for (uint32_t i = 0; i < service->count; i++) {
 		sum += configured_weight(estimates, service->member[i]);
 	}
 	for (uint32_t i = 0; i < service->count; i++) {
-		uint32_t aim = service->weight[i];
+		uint32_t target = service->weight[i];
 		double from, most, least;
 
 		if (weir_tables_backend(estimates->tables, service->member[i], &state) < 0) {
@@ -187,17 +188,17 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 		most = from * (100 + CHANGE_MOST_PERCENT) / 100;
 		least = from * 100 / (100 + CHANGE_MOST_PERCENT);
 		if (from > 0) {
-			service->weight[i] = aim > most    ? (uint32_t)most
-					     : aim < least ? (uint32_t)least
-							   : aim;
+			service->weight[i] = target > most    ? (uint32_t)most
+					     : target < least ? (uint32_t)least
+							      : target;
 		}
 		service->weight[i] = service->weight[i] > 0 ? service->weight[i] : 1;
-		there &= !differs(service->weight[i], aim);
+		close_to_target &= !differs(service->weight[i], target);
 	}
-	return there;
+	return close_to_target;
 }
 
-// The weights of the file are the aim. Returns whether they are in force already.
+// Set the configured weights as the target. Returns whether they are already in use.
 static bool aim_at_configured(
 	const struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
@@ -237,7 +238,7 @@ bool weir_estimates_adjust_weights(
 	scale(service);
 	if (approach(estimates, service) && !in_use) {
 		for (uint32_t i = 0; i < service->count; i++) {
-			service->weight[i] = 0; // the configured ones
+			service->weight[i] = 0; // use the configured weights
 		}
 	}
 	if (!any_differs(estimates, service)) {

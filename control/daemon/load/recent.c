@@ -12,10 +12,11 @@ void weir_recent_fini(struct weir_recent *recent) {
 	*recent = (struct weir_recent){0};
 }
 
-// What is sampled is what workers have counted since the dataplane started, whosever the id was.
+// Samples contain the workers' counts since the dataplane started, including those of previous
+// owners of the id.
 struct count {
 	uint64_t now;
-	uint64_t base; // of it, what the id's predecessors had
+	uint64_t base; // part of `now` counted for previous owners of the id
 };
 
 static struct count new_flows_of(const struct weir_segment *segment, uint32_t backend) {
@@ -32,11 +33,11 @@ static struct count limited_of(const struct weir_segment *segment, uint32_t serv
 	return (struct count){sum.spilled + sum.rejected + base, base};
 }
 
-// Give each new row the same value in all samples: its history is unknown, so its rate is 0.
-static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t wanted,
+// New rows get the present value in all samples: their history is unknown, so their rate is 0.
+static int grow(uint64_t (**rows)[WEIR_RECENT_SAMPLES], uint32_t *count, uint32_t wanted,
 	const struct weir_segment *segment,
 	struct count (*count_of)(const struct weir_segment *segment, uint32_t id)) {
-	uint64_t(*grown)[WEIR_RECENT_LOOKS];
+	uint64_t(*grown)[WEIR_RECENT_SAMPLES];
 
 	if (wanted <= *count) {
 		return 0;
@@ -48,8 +49,8 @@ static int grow(uint64_t (**rows)[WEIR_RECENT_LOOKS], uint32_t *count, uint32_t 
 	for (uint32_t id = *count; id < wanted; id++) {
 		uint64_t value = count_of(segment, id).now;
 
-		for (uint32_t look = 0; look < WEIR_RECENT_LOOKS; look++) {
-			grown[id][look] = value;
+		for (uint32_t sample = 0; sample < WEIR_RECENT_SAMPLES; sample++) {
+			grown[id][sample] = value;
 		}
 	}
 	*rows = grown;
@@ -85,8 +86,8 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 	recent->slice = 0;
 	recent->sampled_backends = 0;
 	recent->sampled_services = 0;
-	recent->next = (recent->next + 1) % WEIR_RECENT_LOOKS;
-	recent->looks += recent->looks < WEIR_RECENT_LOOKS;
+	recent->next = (recent->next + 1) % WEIR_RECENT_SAMPLES;
+	recent->samples += recent->samples < WEIR_RECENT_SAMPLES;
 }
 
 void weir_recent_take(struct weir_recent *recent, const struct weir_segment *segment,
@@ -96,24 +97,24 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 	} while (recent->slice != 0);
 }
 
-// Since a sample, or since the id came to whose it is now. A dataplane's worker may write anything:
-// no count that shrinks is a huge one.
+// The count since a sample, or since the id got its present owner. The dataplane may write any
+// value: a count that decreased gives 0, not a huge number.
 static uint64_t since(struct count count, uint64_t then) {
 	then = then > count.base ? then : count.base;
 	return count.now > then ? count.now - then : 0;
 }
 
-// Index of the oldest sample of an id, of which there is one at `next` already, or not yet.
+// Index of the oldest sample of an id. sampled: the id already has a sample at `next`.
 static uint32_t oldest(const struct weir_recent *recent, bool sampled) {
-	if (recent->looks < WEIR_RECENT_LOOKS) {
+	if (recent->samples < WEIR_RECENT_SAMPLES) {
 		return 0;
 	}
-	return sampled ? (recent->next + 1) % WEIR_RECENT_LOOKS : recent->next;
+	return sampled ? (recent->next + 1) % WEIR_RECENT_SAMPLES : recent->next;
 }
 
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend) {
-	if (segment == NULL || recent->looks == 0 || backend >= recent->backends ||
+	if (segment == NULL || recent->samples == 0 || backend >= recent->backends ||
 		backend >= segment->max_backends) {
 		return 0;
 	}
@@ -123,7 +124,7 @@ uint64_t weir_recent_new_flows(
 
 uint64_t weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service) {
-	if (segment == NULL || recent->looks == 0 || service >= recent->services ||
+	if (segment == NULL || recent->samples == 0 || service >= recent->services ||
 		service >= segment->max_services) {
 		return 0;
 	}

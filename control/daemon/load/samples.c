@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "samples.h"
 
-static struct weir_worker_sample look(const struct weir_segment *segment, uint32_t worker) {
+static struct weir_worker_sample take(const struct weir_segment *segment, uint32_t worker) {
 	const struct weir_worker_counters *counters = &segment->worker_counters[worker];
 	struct weir_worker_sample sample = {
 		.busy_cycles = weir_counter_read(&counters->busy_cycles),
@@ -19,13 +19,13 @@ void weir_samples_init(struct weir_samples *samples, const struct weir_segment *
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment) {
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		samples->before[worker] = samples->last[worker];
-		samples->last[worker] = look(segment, worker);
+		samples->last[worker] = take(segment, worker);
 	}
 }
 
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker) {
-	struct weir_worker_sample now = look(segment, worker);
+	struct weir_worker_sample now = take(segment, worker);
 	uint64_t busy = now.busy_cycles - samples->before[worker].busy_cycles;
 	uint64_t idle = now.idle_cycles - samples->before[worker].idle_cycles;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Samples: of the worker counters once a second, for rates over the last one or two
-// seconds, however often they are queried.
+// Samples: the worker counters once a second, for rates over the last one to two seconds,
+// independent of the rate of queries.
 //
-// Threads: one. No clock of its own.
+// Threads: one. No clock.
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 
 #include "segment.h"
 
-#define WEIR_WORKER_ALIVE_NS 1000000000ull // a heartbeat older than this: not alive
+#define WEIR_WORKER_ALIVE_NS 1000000000ull // a worker with an older heartbeat is not alive
 
 struct weir_worker_sample {
 	uint64_t busy_cycles;
@@ -19,15 +19,15 @@ struct weir_worker_sample {
 };
 
 struct weir_samples {
-	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the last look but one
+	struct weir_worker_sample before[WEIR_WORKERS_MAX]; // the last sample but one
 	struct weir_worker_sample last[WEIR_WORKERS_MAX];
 };
 
-// Start with this segment: counts so far do not matter.
+// Start with the present counts of this segment.
 void weir_samples_init(struct weir_samples *samples, const struct weir_segment *segment);
 void weir_samples_take(struct weir_samples *samples, const struct weir_segment *segment);
-// Share of its cycles since the sample before last that a worker spent on packets, 0..100; negative
-// = it has counted none, as one that hangs.
+// Share of its cycles since the last sample but one that a worker spent on packets, 0..100;
+// negative = it counted no cycles, e.g. because it is stalled.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);
 bool weir_worker_alive(const struct weir_segment *segment, uint32_t worker, uint64_t now_ns);

@@ -6,11 +6,11 @@
 
 #include "totals.h"
 
-struct whole { // of a service
+struct whole { // totals of a service
 	struct weir_service_state state;
 	double known_costs; // sum
 	uint32_t known;
-	double aim; // sum of what weir_shares_effective is a part of
+	double target; // sum of the targets of its backends
 	uint64_t new_flows;
 	uint64_t recent;
 };
@@ -20,8 +20,8 @@ struct weir_shares {
 	uint32_t only; // service, or WEIR_SHARES_ALL
 	struct whole *whole; // [WEIR_SERVICES_MAX]
 	uint32_t ids;
-	uint64_t *new_flows; // [ids] by backend, when this was made
-	double *aim; // [ids] by backend, for services with aims_by_subset
+	uint64_t *new_flows; // [ids] by backend, at weir_shares_create
+	double *target; // [ids] by backend, for services with targets_by_subset
 	struct weir_subset_part *part; // [ids]
 };
 
@@ -33,7 +33,7 @@ static double cost_of(const struct weir_shares *shares, uint16_t id) {
 		       : 0;
 }
 
-static bool concerns(const struct weir_shares *shares, uint16_t service) {
+static bool includes(const struct weir_shares *shares, uint16_t service) {
 	return service < WEIR_SERVICES_MAX &&
 	       (shares->only == WEIR_SHARES_ALL || shares->only == service);
 }
@@ -42,9 +42,9 @@ static bool has_costs(const struct whole *whole) {
 	return (weir_policy_needs((enum weir_policy)whole->state.policy) & WEIR_NEEDS_COST) != 0;
 }
 
-// Each subset's workers get about as many flows as the others', whatever its members cost: shares
-// of the flows, by cost, are those of a subset first.
-static bool aims_by_subset(const struct whole *whole) {
+// The workers of each subset get about the same number of flows, whatever its members cost: shares
+// by cost are computed within each subset first.
+static bool targets_by_subset(const struct whole *whole) {
 	return has_costs(whole) && whole->state.subsets > 1;
 }
 
@@ -72,7 +72,7 @@ static void add_subset(struct weir_shares *shares, const struct whole *whole, ui
 		const struct weir_subset_part *part = &shares->part[i];
 
 		if (part->backend < shares->ids) {
-			shares->aim[part->backend] +=
+			shares->target[part->backend] +=
 				per_cost(shares, whole, part->backend, part->parts) / sum;
 		}
 	}
@@ -82,19 +82,19 @@ static void add_subsets(struct weir_shares *shares) {
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
 		const struct whole *whole = &shares->whole[id];
 
-		for (uint32_t i = 0; aims_by_subset(whole) && i < whole->state.subsets; i++) {
+		for (uint32_t i = 0; targets_by_subset(whole) && i < whole->state.subsets; i++) {
 			add_subset(shares, whole, i);
 		}
 	}
 }
 
-// A share of whole->aim.
-static double aim_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
+// The backend's part of whole->target.
+static double target_of(const struct weir_shares *shares, const struct weir_backend_state *of) {
 	const struct whole *whole = &shares->whole[of->service_id];
 	uint64_t parts = weir_tables_backend_parts(shares->of.tables, of->id);
 
-	if (aims_by_subset(whole)) {
-		return of->id < shares->ids ? shares->aim[of->id] : 0;
+	if (targets_by_subset(whole)) {
+		return of->id < shares->ids ? shares->target[of->id] : 0;
 	}
 	return has_costs(whole) ? per_cost(shares, whole, of->id, parts) : (double)parts;
 }
@@ -104,13 +104,13 @@ static void add_backend(struct weir_shares *shares, uint16_t id, bool second_pas
 	struct whole *whole;
 	double cost;
 
-	if (!concerns(shares, weir_tables_backend_service(shares->of.tables, id)) ||
+	if (!includes(shares, weir_tables_backend_service(shares->of.tables, id)) ||
 		weir_tables_backend(shares->of.tables, id, &state) < 0) {
 		return;
 	}
 	whole = &shares->whole[state.service_id];
 	if (second_pass) {
-		whole->aim += aim_of(shares, &state);
+		whole->target += target_of(shares, &state);
 		return;
 	}
 	cost = cost_of(shares, id);
@@ -136,15 +136,15 @@ int weir_shares_create(
 	shares->ids = ids;
 	shares->whole = calloc(WEIR_SERVICES_MAX, sizeof(shares->whole[0]));
 	shares->new_flows = calloc(ids + 1, sizeof(shares->new_flows[0]));
-	shares->aim = calloc(ids + 1, sizeof(shares->aim[0]));
+	shares->target = calloc(ids + 1, sizeof(shares->target[0]));
 	shares->part = calloc(ids + 1, sizeof(shares->part[0]));
-	if (shares->whole == NULL || shares->new_flows == NULL || shares->aim == NULL ||
+	if (shares->whole == NULL || shares->new_flows == NULL || shares->target == NULL ||
 		shares->part == NULL) {
 		weir_shares_free(shares);
 		return -ENOMEM;
 	}
 	for (uint32_t id = 0; id < WEIR_SERVICES_MAX; id++) {
-		if (concerns(shares, (uint16_t)id)) {
+		if (includes(shares, (uint16_t)id)) {
 			weir_tables_service(of->tables, (uint16_t)id, &shares->whole[id].state);
 		}
 	}
@@ -162,7 +162,7 @@ int weir_shares_create(
 void weir_shares_free(struct weir_shares *shares) {
 	if (shares != NULL) {
 		free(shares->part);
-		free(shares->aim);
+		free(shares->target);
 		free(shares->new_flows);
 		free(shares->whole);
 		free(shares);
@@ -175,13 +175,13 @@ static double percent(double part, double whole) {
 
 double weir_shares_effective(
 	const struct weir_shares *shares, const struct weir_backend_state *of) {
-	return concerns(shares, of->service_id)
-		       ? percent(aim_of(shares, of), shares->whole[of->service_id].aim)
+	return includes(shares, of->service_id)
+		       ? percent(target_of(shares, of), shares->whole[of->service_id].target)
 		       : 0;
 }
 
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of) {
-	if (!concerns(shares, of->service_id)) {
+	if (!includes(shares, of->service_id)) {
 		return 0;
 	}
 	return percent(of->id < shares->ids ? (double)shares->new_flows[of->id] : 0,
@@ -189,7 +189,7 @@ double weir_shares_achieved(const struct weir_shares *shares, const struct weir_
 }
 
 double weir_shares_recent(const struct weir_shares *shares, const struct weir_backend_state *of) {
-	if (!concerns(shares, of->service_id) || shares->whole[of->service_id].recent == 0) {
+	if (!includes(shares, of->service_id) || shares->whole[of->service_id].recent == 0) {
 		return -1;
 	}
 	return percent((double)weir_recent_new_flows(shares->of.recent, shares->of.segment, of->id),

@@ -14,17 +14,17 @@
 
 struct weir_shares; // of all services, or of one
 
-struct weir_shares_of { // what they are computed from; borrowed until weir_shares_free
+struct weir_shares_of { // input; borrowed until weir_shares_free
 	const struct weir_tables *tables;
-	const struct weir_segment *segment; // NULL while there is no dataplane
-	const struct weir_recent *recent; // NULL: weir_shares_recent is not asked for
+	const struct weir_segment *segment; // NULL without a dataplane
+	const struct weir_recent *recent; // NULL: weir_shares_recent must not be called
 };
 
 #define WEIR_SHARES_ALL 0xffffffffu
 
 // service: an id, or WEIR_SHARES_ALL. Returns 0 or -ENOMEM.
 int weir_shares_create(const struct weir_shares_of *of, uint32_t service, struct weir_shares **ret);
-void weir_shares_free(struct weir_shares *shares); // NULL is fine
+void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 
 // The target share, in percent of the service's new flows:
 //   maglev: slots; weighted-round-robin: strides; time-weighted, interleaved: weight / cost;

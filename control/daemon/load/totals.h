@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Totals: the counters of a service or a backend, summed over all workers, since it has its id.
+// Totals: the counters of a service or a backend, summed over all workers, since it got its id.
 //
-// Threads: any; nothing is changed.
+// Threads: any; read-only.
 #pragma once
 
 #include "segment.h"
 
-// segment NULL: all 0. id beyond the segment's room: all 0.
+// All 0 if segment is NULL, or the id is beyond the segment's maximum.
 struct weir_share_counters weir_sum_service(const struct weir_segment *segment, uint32_t service);
 struct weir_share_counters weir_sum_backend(const struct weir_segment *segment, uint32_t backend);

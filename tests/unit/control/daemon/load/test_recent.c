@@ -18,7 +18,7 @@ TEST(new_flows_of_the_last_looks) {
 	add(segment, 0, 1, 3);
 	add(segment, 1, 1, 4);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 7);
-	for (int i = 1; i < WEIR_RECENT_LOOKS; i++) {
+	for (int i = 1; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 3, 1);
 		assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 7);
 	}
@@ -26,7 +26,7 @@ TEST(new_flows_of_the_last_looks) {
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 17);
 	weir_recent_take(&recent, segment, 3, 1); // the first look is forgotten, and so are the 7
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 10);
-	for (int i = 1; i < WEIR_RECENT_LOOKS; i++) {
+	for (int i = 1; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 3, 1);
 	}
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 0);
@@ -60,7 +60,7 @@ TEST(limited_flows_of_a_service) {
 	weir_segment_service_counters(segment, 1, 1)->rejected = 2;
 	assert_int_equal(weir_recent_limited(&recent, segment, 1), 5);
 	assert_int_equal(weir_recent_limited(&recent, segment, 0), 0);
-	for (int i = 0; i < WEIR_RECENT_LOOKS; i++) {
+	for (int i = 0; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 1, 2);
 	}
 	assert_int_equal(weir_recent_limited(&recent, segment, 1), 0);
@@ -81,7 +81,7 @@ TEST(a_sample_is_taken_in_slices) {
 	for (uint32_t slice = 0; slice < WEIR_RECENT_SLICES; slice++) {
 		uint32_t before = sampled(&recent);
 
-		assert_int_equal(recent.looks, 1);
+		assert_int_equal(recent.samples, 1);
 		for (uint16_t id = 0; id < 512; id++) {
 			add(segment, 0, id, 1);
 		}
@@ -93,7 +93,7 @@ TEST(a_sample_is_taken_in_slices) {
 			assert_in_range(576 - before, 1, 576 / WEIR_RECENT_SLICES + 2);
 		}
 	}
-	assert_int_equal(recent.looks, 2);
+	assert_int_equal(recent.samples, 2);
 	// Each id got its sample in its slice: the later, the more it had counted by then.
 	assert_int_equal(recent.new_flows[0][1], 1);
 	assert_int_equal(recent.new_flows[511][1], WEIR_RECENT_SLICES);
