@@ -247,10 +247,10 @@ def one_capture_at_a_time(lab):
     """A second capture is refused, with the name of the first; read access is not enough"""
     with Capture(lab, "--service", "web") as capture:
         status, _, err = lab.weirctl("capture", "start", lab.dir + "/second", check=False)
-        assert status == 1 and "user 0 captures packets already" in err, err
+        assert status == 1 and "user 0 is already capturing packets" in err, err
         assert not os.path.exists(lab.dir + "/second")
         status, _, err = lab.weirctl("trace", "tcp", "192.0.2.2:1", f"{VIP4}:80", check=False)
-        assert status == 1 and "user 0 captures packets already" in err, err
+        assert status == 1 and "user 0 is already capturing packets" in err, err
         assert capture.stop().status == 0
     for words in (("capture", "start", "/tmp/none"), ("trace", "tcp", "192.0.2.2:1", f"{VIP4}:80")):
         status, _, err = weirctl_as_member(lab, *words)

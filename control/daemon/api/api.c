@@ -10,7 +10,7 @@
 
 #define READ_BYTES 65536
 #define ERROR_BYTES 1024
-#define ROWS_PER_TURN 64 // of a list, a millisecond or two
+#define ROWS_PER_TURN 64 // of a list, one or two milliseconds
 
 static const char *const code_names[] = {
 #define X(name, key) [WEIR_API_##name] = key,
@@ -23,7 +23,7 @@ const char *weir_api_code_name(enum weir_api_code code) {
 									       : "internal";
 }
 
-// --- the end of a client ------------------------------------------------------------------
+// --- disconnecting a client ---------------------------------------------------------------
 
 void weir_api_finish_close(struct weir_api *api) {
 	void (*closed)(void *context) = api->closed;
@@ -79,8 +79,8 @@ void weir_api_cut_off(struct weir_api_client *client) {
 	client->api->count--;
 	uv_close((uv_handle_t *)&client->pipe, client_handle_closed);
 	uv_close((uv_handle_t *)&client->deadline, client_handle_closed);
-	if (client->gone != NULL) {
-		client->gone(client->gone_context, client->connection);
+	if (client->disconnected != NULL) {
+		client->disconnected(client->disconnected_context, client->connection);
 	}
 }
 
@@ -107,11 +107,11 @@ static void answer_written(uv_write_t *write, int status) {
 	weir_api_next_request(client);
 }
 
-// Write one reply. Takes the text.
+// Write one reply. Takes ownership of the text.
 static void write_text(struct weir_api_client *client, char *text) {
 	uv_buf_t buffers[2];
 
-	if (text == NULL) { // no memory for an answer: the client must not wait for it
+	if (text == NULL) { // out of memory: without an answer the client must not wait
 		weir_api_cut_off(client);
 		return;
 	}
@@ -233,15 +233,16 @@ uint64_t weir_api_connection(const struct weir_api_call *call) {
 	return call->connection;
 }
 
-void weir_api_when_gone(struct weir_api_call *call, weir_api_gone gone, void *context) {
+void weir_api_on_disconnect(
+	struct weir_api_call *call, weir_api_disconnected disconnected, void *context) {
 	if (call->client != NULL) {
-		call->client->gone = gone;
-		call->client->gone_context = context;
+		call->client->disconnected = disconnected;
+		call->client->disconnected_context = context;
 	}
 }
 
-// Nothing is read from a client while it has a call, so its end may be unnoticed.
-bool weir_api_is_awaited(const struct weir_api_call *call) {
+// A client is not read from during its call, so a disconnect may not have been detected.
+bool weir_api_is_connected(const struct weir_api_call *call) {
 	struct pollfd connection = {.fd = -1};
 
 	return call->client != NULL &&
@@ -254,11 +255,11 @@ bool weir_api_is_awaited(const struct weir_api_call *call) {
 static void fail_list(struct weir_api_call *call, int r) {
 	if (r == -ECANCELED) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"weir-dataplane came or went during the reply: ask again");
+			"weir-dataplane started or stopped during the reply: try again");
 	} else if (r == -ENOBUFS) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"the lists that this user has asked for take too much memory: read them, "
-			"or ask for less at a time");
+			"the pending lists of this user take too much memory: read them, or "
+			"request less at a time");
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}
@@ -303,7 +304,7 @@ static size_t held_by(const struct weir_api *api, uid_t uid) {
 	return held;
 }
 
-// Build a slice of the list whose turn it is.
+// Build a slice of the first list in the queue.
 static void build_list(struct weir_api *api) {
 	struct weir_api_call *call = api->lists;
 	int r = 1;
@@ -323,8 +324,8 @@ static void build_list(struct weir_api *api) {
 	}
 }
 
-// Whether there is time for a request before the loop goes on with its other work. Once there is
-// none, the next turn begins with on_turn.
+// Whether there is time for a request before the loop continues with its other work. If not, the
+// next turn starts with on_turn.
 static bool is_time_left(struct weir_api *api) {
 	uint64_t now_ns = uv_hrtime();
 
@@ -352,7 +353,8 @@ static void on_turn(uv_idle_t *turn) {
 	}
 }
 
-// Returns whether the client has to wait for the loop's next turn: those who may change come first.
+// Returns whether the client has to wait for the loop's next turn. Clients that may change are
+// served first.
 static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
@@ -378,7 +380,7 @@ void weir_api_abandon_lists(struct weir_api *api) {
 		struct weir_api_call *call = api->lists;
 
 		api->lists = call->next;
-		finish_list(call, -ENOMEM); // its client has gone
+		finish_list(call, -ENOMEM); // its client is disconnected
 	}
 }
 
@@ -397,8 +399,8 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 // --- requests -----------------------------------------------------------------------------
 
-// Whether there are more values outside of strings than any request has. Parsing them would take
-// long; looking at the bytes does not.
+// Whether there are more values outside of strings than in any valid request. Counting them is
+// fast; parsing them would take long.
 static bool has_too_many_values(const char *line, size_t bytes) {
 	bool quoted = false;
 	unsigned int values = 0;
@@ -407,7 +409,7 @@ static bool has_too_many_values(const char *line, size_t bytes) {
 		if (line[i] == '"') {
 			quoted = !quoted;
 		} else if (quoted) {
-			i += line[i] == '\\'; // and what it escapes
+			i += line[i] == '\\'; // skip the escaped character
 		} else {
 			values += line[i] == ',' || line[i] == '[' || line[i] == '{';
 		}
@@ -425,7 +427,7 @@ static void handle_line(struct weir_api_client *client, const char *line, size_t
 	json_error_t error;
 	json_t *request;
 
-	client->asked_ms = uv_now(client->api->loop);
+	client->request_ms = uv_now(client->api->loop);
 	if (has_too_many_values(line, bytes)) {
 		refuse_line(client, (char[]){"not a request: too many values"});
 		return;
@@ -496,7 +498,7 @@ static bool take_line(struct weir_api_client *client) {
 		client->searched = client->in_bytes;
 		return false;
 	}
-	consume(client, used); // the bytes stay where they are until the next read
+	consume(client, used); // the bytes stay in place until the next read
 	if (!is_blank(line, bytes)) {
 		handle_line(client, line, bytes);
 	}
@@ -544,7 +546,7 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Whether what was received may be worth a turn: a line, or its beginning that is too long.
+// Whether the received bytes contain a line, or the beginning of an overlong one.
 static bool has_line(const struct weir_api_client *client) {
 	return client->in_bytes > client->searched &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',

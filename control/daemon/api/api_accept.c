@@ -6,8 +6,8 @@
 
 #include "api_private.h"
 
-#define ACCEPTS_MAX 16 // in one turn of the loop
-#define ACCEPT_AGAIN_MS 100 // after there was no memory or no descriptor for a client
+#define ACCEPTS_MAX 16 // per turn of the loop
+#define ACCEPT_AGAIN_MS 100 // pause when out of memory or descriptors
 
 static bool is_evictable(const struct weir_api_client *client, bool may_change) {
 	if (uv_is_closing((uv_handle_t *)&client->pipe)) {
@@ -17,17 +17,17 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 		return true;
 	}
 	return client->call == NULL && client->out == NULL &&
-	       uv_now(client->api->loop) - client->asked_ms >= WEIR_API_IDLE_MS;
+	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 
-// Make room for a new client: close the connection that has been idle longest, and has no pending
-// request unless the new one may change and the other may not (A3, A5).
+// Make room for a new client: close the connection that has been idle the longest. It must have no
+// pending request, unless the new client may change and it may not (A3, A6).
 static bool evict(struct weir_api *api, bool may_change) {
 	struct weir_api_client *oldest = NULL;
 
 	for (struct weir_api_client *client = api->clients; client != NULL; client = client->next) {
 		if (is_evictable(client, may_change) &&
-			(oldest == NULL || client->asked_ms <= oldest->asked_ms)) {
+			(oldest == NULL || client->request_ms <= oldest->request_ms)) {
 			oldest = client;
 		}
 	}
@@ -37,11 +37,11 @@ static bool evict(struct weir_api *api, bool may_change) {
 	return oldest != NULL;
 }
 
-// fd and client are ours from here on.
+// Takes ownership of fd and client.
 static void connected(struct weir_api *api, int fd, struct weir_api_client *client) {
 	bool full;
 
-	weir_api_peer_learn(fd, api->admin_group, &client->peer);
+	weir_api_peer_read(fd, api->admin_group, &client->peer);
 	full = api->count >= WEIR_API_CLIENTS && !evict(api, client->peer.may_change);
 	client->api = api;
 	client->connection = ++api->connections;
@@ -57,14 +57,14 @@ static void connected(struct weir_api *api, int fd, struct weir_api_client *clie
 	}
 	api->clients = client;
 	api->count++;
-	client->asked_ms = uv_now(api->loop);
+	client->request_ms = uv_now(api->loop);
 	if (uv_pipe_open(&client->pipe, fd) < 0) {
 		close(fd);
 		weir_api_cut_off(client);
 		return;
 	}
 	if (full) {
-		client->ended = true; // so that the connection ends with this answer
+		client->ended = true; // closes the connection after this answer
 		weir_api_write_answer(client, weir_api_error_answer(WEIR_API_REFUSED,
 						      (char[]){"too many open connections: close "
 							       "one, or try again later"}));
@@ -81,7 +81,7 @@ static void accept_again(uv_timer_t *timer) {
 	(void)uv_poll_start(&api->listener, UV_READABLE, on_connection);
 }
 
-// There is no memory or no descriptor for a client: they wait, and the loop must not spin.
+// Out of memory or descriptors: pause accepting, so that the loop does not spin.
 static void accept_later(struct weir_api *api) {
 	uv_poll_stop(&api->listener);
 	uv_timer_start(&api->again, accept_again, ACCEPT_AGAIN_MS, 0);

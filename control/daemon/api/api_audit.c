@@ -19,7 +19,7 @@ struct pending { // one request for a change
 	char before[WEIR_AUDIT_VALUE_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
 };
 
-// --- what is ------------------------------------------------------------------------------
+// --- present state ------------------------------------------------------------------------
 
 static void describe_admin(const struct weir_backend_state *state, char *value) {
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
@@ -40,7 +40,7 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// value: NULL = only the object is asked for.
+// value: NULL = only the object is needed.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -156,8 +156,8 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 
 // --- records ------------------------------------------------------------------------------
 
-// The handler records what it has done, by one of the functions below.
-static bool is_told(enum weir_api_audit kind) {
+// Whether the handler records its change itself, by one of the functions below.
+static bool is_recorded_by_handler(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
 	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_CAPTURE;
 }
@@ -186,7 +186,7 @@ static void record(
 	}
 	if (code != NULL) {
 		pending->after[0] = '\0';
-	} else if (!is_told(pending->kind)) {
+	} else if (!is_recorded_by_handler(pending->kind)) {
 		describe(pending->daemon, call, pending->kind, object, pending->after);
 	}
 	if (code != NULL || is_change(pending->kind)) {
@@ -199,7 +199,7 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 	const char *command, enum weir_api_audit kind) {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending == NULL) { // the log has it, at least
+	if (pending == NULL) { // record it in the log at least
 		weir_log_write(daemon->log, WEIR_LOG_WARN, "audit: out of memory: %s by uid %u",
 			command, (unsigned int)weir_api_peer(call)->uid);
 		return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a backend is, for backend.show: its state and why, and its last report. And the handler
-// service.waste: how unevenly the backends of a service are used, by their own word.
+// The condition of a backend, for backend.show: its state with the reason, and its last report.
+// Also the handler service.waste: how unevenly the backends of a service are used, by their
+// reports.
 #include "api_backend.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a backend is, as backend.show has it.
+// The condition of a backend, as in backend.show.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -10,7 +10,7 @@
 struct weir_backend_state;
 struct weir_daemon;
 
-// Add its state, since when and why, the weights that it has reported, and its last report to an
+// Add a backend's state with its age and reason, its reported weights, and its last report to an
 // object.
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state);

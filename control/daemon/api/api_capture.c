@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers capture.start, capture.read and capture.stop: packets, with what the dataplane made
-// of them.
+// API handlers capture.start, capture.read and capture.stop: packets, with their processing by the
+// dataplane.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@
 #define RATE_DEFAULT 10000
 #define BASE64_BYTES ((WEIR_CAPTURE_SNAP_MOST + 2) / 3 * 4 + 1)
 
-struct reading { // who reads
+struct reading { // one capture.read request
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 };
 
-struct rows { // of an answer
+struct rows { // of one answer
 	struct weir_captured *packets;
 	uint32_t count, at;
 	int64_t since_1970_ns;
@@ -182,8 +182,8 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 		"packets", &list);
 }
 
-// Whether `capture` is the last one, and this connection's. Returns false after the call was
-// failed.
+// Whether `capture` is the current one, and of this connection. If not, fails the call and returns
+// false.
 static bool find_capture(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_capture_status status = weir_captures_status(daemon->captures);
 	json_int_t number = weir_api_integer(call, "capture", 0);
@@ -227,7 +227,8 @@ void weir_api_capture_stop(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- start --------------------------------------------------------------------------------
 
-// A whole number from least to most, or the default. Returns false after the call was failed.
+// Read a whole number from least to most, or the default. On an error, fails the call and returns
+// false.
 static bool read_number(struct weir_api_call *call, const char *name, json_int_t least,
 	json_int_t most, json_int_t otherwise, json_int_t *ret) {
 	const json_t *value = json_object_get(weir_api_request(call), name);
@@ -243,7 +244,7 @@ static bool read_number(struct weir_api_call *call, const char *name, json_int_t
 	return false;
 }
 
-static void on_gone(void *context, uint64_t connection) {
+static void on_disconnect(void *context, uint64_t connection) {
 	const struct weir_daemon *daemon = context;
 
 	if (weir_captures_status(daemon->captures).connection == connection) {
@@ -260,7 +261,7 @@ static void fail_start(const struct weir_daemon *daemon, struct weir_api_call *c
 			"weir-control; restart it");
 	} else if (error == -EBUSY) {
 		weir_api_fail(call, WEIR_API_BUSY,
-			"user %u captures packets already (pid %d): end that capture, or wait",
+			"user %u is already capturing packets (pid %d): stop that capture, or wait",
 			(unsigned int)status.who.uid, (int)status.who.pid);
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
@@ -305,7 +306,7 @@ void weir_api_capture_start(struct weir_daemon *daemon, struct weir_api_call *ca
 		fail_start(daemon, call, r);
 		return;
 	}
-	weir_api_when_gone(call, on_gone, daemon);
+	weir_api_on_disconnect(call, on_disconnect, daemon);
 	weir_api_audit_capture(call, &request, (uint32_t)rate);
 	weir_api_answer(call, json_pack("{s:I, s:I, s:o}", "capture", (json_int_t)number, "workers",
 				      (json_int_t)daemon->segment->workers, "ports",

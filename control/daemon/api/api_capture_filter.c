@@ -12,7 +12,7 @@
 
 #define PORT_MAX 65535
 
-struct filter { // being read
+struct filter { // being parsed
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 	const json_t *value;
@@ -35,7 +35,7 @@ static const char *text_of(const struct filter *filter, const char *key) {
 	return json_string_value(json_object_get(filter->value, key));
 }
 
-// Fail the call for a name that there is not. names: those that there are.
+// Fail the call for an unknown name. names: the existing ones.
 static bool unknown(const struct filter *filter, enum weir_api_code code, const char *what,
 	const char *name, const char *const *names, uint32_t count) {
 	const char *nearest = weir_nearest(name, names, count);
@@ -119,7 +119,7 @@ static bool read_owner(const struct filter *filter) {
 
 // --- sets ---------------------------------------------------------------------------------
 
-// A bit for each name of a list; 0 when none is given.
+// Read a list of names as bits; 0 if none is given.
 static bool read_set(const struct filter *filter, const char *key, const char *what,
 	const char *const *names, uint32_t count, uint64_t *ret) {
 	const json_t *list = json_object_get(filter->value, key);
@@ -219,9 +219,9 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 	return true;
 }
 
-// --- the whole ----------------------------------------------------------------------------
+// --- the whole filter ---------------------------------------------------------------------
 
-// No packet has both: a client that asks for that would wait for ever.
+// Refuses combinations that no packet matches: the client would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

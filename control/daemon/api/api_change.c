@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers that change what is: backend.drain, backend.ready, backend.maintenance,
-// weight.set. The change is published before the reply is sent, so that the next packet sees it, or
-// the reply reports that it is not yet.
+// API handlers that change the state: backend.drain, backend.ready, backend.maintenance,
+// weight.set. The change is published before the reply is sent, so that it applies to the next
+// packet, or the reply reports that it is not published yet.
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -10,12 +10,12 @@
 
 #define INTERVAL_MAX_MS 604800000.0 // a week
 
-// Returns its id, or a negative number after the call was failed.
+// Returns its id. On an error, fails the call and returns a negative number.
 static int find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_has_tables(daemon, call) ? weir_api_find_backend(daemon, call) : -1;
 }
 
-// What a backend is now, after its change was published.
+// The state of a backend after its change was published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;
@@ -35,7 +35,7 @@ static void set_admin(
 		return;
 	}
 	if (admin == WEIR_ADMIN_READY) {
-		// What it reports of itself from now on counts again.
+		// Its next reports are used again.
 		weir_health_forget(daemon->health, (uint16_t)id);
 		weir_states_say(daemon->states, (uint16_t)id, WEIR_HEALTH_WORD_NONE, "operator",
 			"weirctl backend ready");
@@ -46,7 +46,7 @@ static void set_admin(
 	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
 }
 
-// The drain is this process's from here on, whether the client stays or not.
+// The drain continues even if the client disconnects.
 void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const json_t *interval = json_object_get(weir_api_request(call), "interval_ms");
 	double ms = json_number_value(interval);

@@ -16,9 +16,9 @@ enum argument_type {
 	ARGUMENT_PORT, // 0..65535
 	ARGUMENT_WEIGHT, // 0..65535, or null
 	ARGUMENT_NAME, // text, or null
-	ARGUMENT_NUMBER, // from 0 on, with or without a fraction
+	ARGUMENT_NUMBER, // 0 or more, with or without a fraction
 	ARGUMENT_OBJECT,
-	ARGUMENT_COUNT, // from 0 on, without
+	ARGUMENT_COUNT, // 0 or more, without a fraction
 };
 
 struct argument {
@@ -28,14 +28,14 @@ struct argument {
 };
 
 enum right {
-	LOOK, // everybody who can connect
+	LOOK, // every user who can connect
 	CHANGE, // see api_rights.h
 };
 
 struct command {
 	const char *name;
 	enum right right;
-	enum weir_api_audit audit; // of who may CHANGE
+	enum weir_api_audit audit; // for CHANGE
 	void (*run)(struct weir_daemon *daemon, struct weir_api_call *call);
 	struct argument arguments[ARGUMENTS_MAX];
 };
@@ -79,7 +79,7 @@ static const struct command commands[] = {
 	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup, {FLOW_ARGUMENTS}},
-	// Name every client, and have the workers work.
+	// These reveal every client, and load the workers.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),
 			OPTIONAL("worker", ARGUMENT_COUNT), OPTIONAL("state", ARGUMENT_TEXT),
@@ -89,7 +89,7 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	// Hand out other people's packets, and have the workers work.
+	// These reveal the packets of others, and load the workers.
 	{"capture.start", CHANGE, WEIR_API_AUDIT_CAPTURE, weir_api_capture_start,
 		{OPTIONAL("filter", ARGUMENT_OBJECT), OPTIONAL("snaplen", ARGUMENT_COUNT),
 			OPTIONAL("rate", ARGUMENT_COUNT), OPTIONAL("packets", ARGUMENT_COUNT)}},
@@ -100,7 +100,7 @@ static const struct command commands[] = {
 	{"worker.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_worker_show, {{0}}},
 	{"worker.steal", CHANGE, WEIR_API_AUDIT_STEALING, weir_api_worker_steal,
 		{REQUIRED("stealing", ARGUMENT_NAME)}},
-	// Turns measurements on, and has the loop work.
+	// Enables measurements, and loads the loop.
 	{"policy.compare", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_policy_compare,
 		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("for_ms", ARGUMENT_NUMBER),
 			OPTIONAL("durations", ARGUMENT_TEXT)}},
@@ -112,8 +112,8 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"health.history", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_history,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	// Both read a file with weir-control's own permissions and quote its errors, and hold its
-	// loop for as long as reading takes: not for who may only look.
+	// Both read a file with weir-control's permissions and quote its errors, and block its loop
+	// while reading, so they require CHANGE.
 	{"config.diff", CHANGE, WEIR_API_AUDIT_FILE, weir_api_config_diff,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,
@@ -133,7 +133,7 @@ static const struct argument *find_argument(const struct command *command, const
 	return NULL;
 }
 
-// What is wrong with a value, or NULL.
+// The error of a value, or NULL.
 static const char *check_value(const struct argument *argument, const json_t *value) {
 	json_int_t number = json_integer_value(value);
 
@@ -166,7 +166,7 @@ static const char *check_value(const struct argument *argument, const json_t *va
 	return "cannot be checked";
 }
 
-// Returns false after the call was failed.
+// On an error, fails the call and returns false.
 static bool check_arguments(const struct command *command, struct weir_api_call *call) {
 	json_t *request = (json_t *)weir_api_request(call);
 	const char *name;
@@ -184,7 +184,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 				command->name, name);
 			return false;
 		}
-		// An optional argument may be null, which means that it is not given.
+		// An optional argument may be null, which is the same as omitting it.
 		wrong = json_is_null(value) && !argument->required ? NULL
 								   : check_value(argument, value);
 		if (wrong != NULL) {
@@ -205,7 +205,7 @@ static bool check_arguments(const struct command *command, struct weir_api_call 
 	return true;
 }
 
-// Returns false after the call was failed.
+// Without the right, fails the call and returns false.
 static bool check_right(const struct command *command, struct weir_api_call *call) {
 	const struct weir_api_peer *peer = weir_api_peer(call);
 
@@ -236,8 +236,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call) {
 			}
 			if (check_right(&commands[i], call) &&
 				check_arguments(&commands[i], call)) {
-				// Replies describe the published state, which packets see and which
-				// outlives this process.
+				// Replies describe the published state, which applies to packets
+				// and survives this process.
 				if (daemon->dirty) {
 					(void)weir_daemon_publish(daemon);
 				}

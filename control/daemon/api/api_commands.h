@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API commands: the table of commands (docs/reference/control-api.md), and the checks of every
-// request before its handler is called: who may give it, and its arguments. Handlers are in the
-// other api_*.c files.
+// request before its handler is called: its right, and its arguments. Handlers are in the other
+// api_*.c files.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -11,7 +11,7 @@
 
 struct weir_daemon;
 
-// Check a request and hand it to its handler. context: the daemon.
+// Check a request and call its handler. context: the daemon.
 void weir_api_dispatch(void *context, struct weir_api_call *call);
 
 // --- handlers ---

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler policy.compare: what every policy would have done with the flows of a service. The
-// reply comes when they are recorded and replayed.
+// API handler policy.compare: the result of every policy for the flows of a service. Replies after
+// the flows were recorded and replayed.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,12 +129,12 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	weir_api_answer_rows(call, json_head(result), "backends", &rows);
 }
 
-// The client may have gone.
-static void abandon_unawaited(struct weir_comparisons *comparisons) {
+// Abandon a comparison whose client has disconnected.
+static void abandon_disconnected(struct weir_comparisons *comparisons) {
 	const struct weir_api_call *call = weir_comparison_context(comparisons);
 
-	if (call != NULL && !weir_api_is_awaited(call)) {
-		weir_comparison_abandon(comparisons, "its client has gone");
+	if (call != NULL && !weir_api_is_connected(call)) {
+		weir_comparison_abandon(comparisons, "its client disconnected");
 	}
 }
 
@@ -163,13 +163,13 @@ void weir_api_policy_compare(struct weir_daemon *daemon, struct weir_api_call *c
 			WEIR_COMPARISON_MS_LEAST, WEIR_COMPARISON_MS_MOST);
 		return;
 	}
-	abandon_unawaited(weir_daemon_comparisons(daemon));
+	abandon_disconnected(weir_daemon_comparisons(daemon));
 	r = weir_comparison_begin(weir_daemon_comparisons(daemon), (uint16_t)service,
 		(uint32_t)for_ms, !measured, on_done, call);
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"another comparison is under way: wait for its end, or end the weirctl "
-			"that asked for it");
+			"another comparison is in progress: wait until it ends, or stop the "
+			"weirctl that started it");
 	} else if (r < 0) {
 		weir_api_answer(call, NULL);
 	}

@@ -9,8 +9,8 @@ static json_t *json_errors(const struct weir_reload_plan *plan) {
 	return weir_config_errors_json(plan->errors.error, plan->errors.count);
 }
 
-// The working directory differs from the caller's, so paths must be absolute. Returns false after
-// the call was failed.
+// The working directory differs from the caller's, so paths must be absolute. On an error, fails
+// the call and returns false.
 static bool check_path(struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 

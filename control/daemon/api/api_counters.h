@@ -10,9 +10,9 @@
 // Add every counter and gauge to an object under its name.
 void weir_json_share(json_t *object, const struct weir_share_counters *counters);
 void weir_json_worker(json_t *object, const struct weir_worker_counters *counters);
-// The same of a port, and `lost`: all that it received and no worker saw.
+// The same of a port, and `lost`: all packets that it received but no worker processed.
 void weir_json_port(json_t *object, const struct weir_port_counters *counters);
-// {reason: n}, one worker; reasons that never happened included.
+// {reason: n}, one worker; including reasons with 0.
 json_t *weir_json_worker_drops(const struct weir_worker_counters *counters);
 // The same of all workers.
 json_t *weir_json_drops(const struct weir_segment *segment);

@@ -16,18 +16,18 @@
 
 #define WHY_BYTES 320
 
-struct lookup { // who asked
+struct lookup { // a request in progress
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 	void (*answer)(struct lookup *lookup, const struct weir_lookup_result *result);
 };
 
-struct verdict { // what the answers come to
+struct verdict { // result of the workers' answers
 	bool has_backend, has_chosen;
-	struct weir_backend_state backend; // that has the flow
-	struct weir_backend_state chosen; // of the best answer
-	bool subsets; // the flow is unknown, and every worker has a subset of its own
-	bool by_worker; // and so it depends on the worker what would be chosen
+	struct weir_backend_state backend; // of the flow
+	struct weir_backend_state chosen; // for a new flow, in the best answer
+	bool subsets; // the flow is unknown, and each worker has its own subset
+	bool by_worker; // therefore the chosen backend depends on the worker
 };
 
 // --- words --------------------------------------------------------------------------------
@@ -43,8 +43,8 @@ static void append(char *text, const char *format, ...) {
 	va_end(arguments);
 }
 
-// What keeps a backend from new flows, or NULL.
-static const char *hindrance(const struct weir_backend_state *backend) {
+// Why a backend gets no new flows, or NULL.
+static const char *unusable_reason(const struct weir_backend_state *backend) {
 	const bool refusing = backend->health == WEIR_HEALTH_REFUSING;
 
 	return backend->leaving                     ? "removed"
@@ -55,8 +55,9 @@ static const char *hindrance(const struct weir_backend_state *backend) {
 							  : NULL;
 }
 
-// What becomes of a flow of a backend that takes no new ones. others: another one can be chosen.
-static const char *fate(const struct weir_backend_state *backend, uint8_t state, bool others) {
+// What happens to a flow of a backend that gets no new ones. others: another backend can be chosen.
+static const char *flow_outcome(
+	const struct weir_backend_state *backend, uint8_t state, bool others) {
 	const bool udp = state == WEIR_FLOW_UDP || state == WEIR_FLOW_UDP_SEEN;
 
 	if ((backend->flags & WEIR_BACKEND_DOWN) == 0) {
@@ -74,18 +75,18 @@ static const char *fate(const struct weir_backend_state *backend, uint8_t state,
 
 static void explain_backend(
 	const struct weir_backend_state *backend, uint8_t state, bool others, char *why) {
-	const char *what = hindrance(backend);
+	const char *what = unusable_reason(backend);
 
 	if (what != NULL) {
 		append(why, "; backend %s: %s", what,
 			backend->in_selection ? "new flows only because of panic mode"
-					      : fate(backend, state, others));
+					      : flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
 		append(why, "; backend gets no new flows");
 	}
 }
 
-static void explain_silence(const struct weir_lookup_result *result, char *why) {
+static void explain_missing(const struct weir_lookup_result *result, char *why) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_responded(result, worker)) {
 			append(why, "; no response from worker %u", worker);
@@ -147,7 +148,7 @@ static json_t *string_or_null(const char *text) {
 	return text != NULL ? json_string(text) : json_null();
 }
 
-// Whether the flow would go to the same backend whichever worker got it.
+// Whether all workers would choose the same backend for the flow.
 static bool workers_agree(const struct weir_lookup_result *result) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_responded(result, worker) ||
@@ -158,7 +159,7 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-// A worker that did not answer may have a flow that the others do not have.
+// Whether a worker did not answer that may have the flow.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
 
@@ -202,7 +203,7 @@ static void explain(const struct weir_lookup_result *result, const struct verdic
 	} else {
 		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service, why);
 	}
-	explain_silence(result, why);
+	explain_missing(result, why);
 }
 
 static void judge(const struct weir_tables *tables, const struct weir_lookup_result *result,
@@ -222,7 +223,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	struct weir_service_state service = {0};
 	const struct weir_backend_state *goes_to, *chosen;
 	struct verdict verdict;
-	bool has_slot; // what a new flow would get is known
+	bool has_slot; // the backend of a new flow is known
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	weir_tables_service(tables, response->flow.service, &service);
@@ -271,10 +272,10 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 	free(lookup);
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
-// Returns what is wrong with the request, or NULL.
-static const char *read_question(const struct weir_api_call *call, struct weir_message *question) {
+// Returns the error of the request, or NULL.
+static const char *read_query(const struct weir_api_call *call, struct weir_message *query) {
 	const char *protocol = weir_api_text(call, "protocol");
 	struct weir_address source, destination;
 
@@ -290,28 +291,28 @@ static const char *read_question(const struct weir_api_call *call, struct weir_m
 	if (source.family != destination.family) {
 		return "\"source\" and \"destination\" must be of the same family";
 	}
-	*question = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_LOOKUP};
-	memcpy(question->flow.source, source.bytes, sizeof(question->flow.source));
-	memcpy(question->flow.destination, destination.bytes, sizeof(question->flow.destination));
-	question->flow.family = source.family;
-	question->flow.protocol = strcmp(protocol, "tcp") == 0 ? IPPROTO_TCP : IPPROTO_UDP;
-	question->flow.source_port = (uint16_t)weir_api_integer(call, "source_port", 0);
-	question->flow.destination_port = (uint16_t)weir_api_integer(call, "destination_port", 0);
-	question->flow.backend = WEIR_BACKEND_NONE;
-	question->flow.chosen = WEIR_BACKEND_NONE;
-	question->flow.service = WEIR_SERVICE_NONE;
+	*query = (struct weir_message){.kind = WEIR_MESSAGE_FLOW_LOOKUP};
+	memcpy(query->flow.source, source.bytes, sizeof(query->flow.source));
+	memcpy(query->flow.destination, destination.bytes, sizeof(query->flow.destination));
+	query->flow.family = source.family;
+	query->flow.protocol = strcmp(protocol, "tcp") == 0 ? IPPROTO_TCP : IPPROTO_UDP;
+	query->flow.source_port = (uint16_t)weir_api_integer(call, "source_port", 0);
+	query->flow.destination_port = (uint16_t)weir_api_integer(call, "destination_port", 0);
+	query->flow.backend = WEIR_BACKEND_NONE;
+	query->flow.chosen = WEIR_BACKEND_NONE;
+	query->flow.service = WEIR_SERVICE_NONE;
 	return NULL;
 }
 
-static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
-	const struct weir_message *question,
+static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_message *query,
 	void (*answered)(struct lookup *lookup, const struct weir_lookup_result *result)) {
 	struct lookup *lookup = malloc(sizeof(*lookup));
 	int r = -ENOMEM;
 
 	if (lookup != NULL) {
 		*lookup = (struct lookup){.daemon = daemon, .call = call, .answer = answered};
-		r = weir_lookups_ask(daemon->lookups, question, on_done, lookup);
+		r = weir_lookups_ask(daemon->lookups, query, on_done, lookup);
 	}
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED,
@@ -325,13 +326,13 @@ static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
 }
 
 void weir_api_flow_lookup(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message question;
-	const char *wrong = read_question(call, &question);
+	struct weir_message query;
+	const char *wrong = read_query(call, &query);
 
 	if (wrong != NULL) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
 	} else if (weir_api_has_dataplane(daemon, call)) {
-		ask(daemon, call, &question, answer);
+		send_query(daemon, call, &query, answer);
 	}
 }
 
@@ -356,13 +357,13 @@ static void answer_deleted(struct lookup *lookup, const struct weir_lookup_resul
 }
 
 void weir_api_flow_delete(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message question;
-	const char *wrong = read_question(call, &question);
+	struct weir_message query;
+	const char *wrong = read_query(call, &query);
 
 	if (wrong != NULL) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST, "%s", wrong);
 	} else if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call)) {
-		question.kind = WEIR_MESSAGE_FLOW_DELETE;
-		ask(daemon, call, &question, answer_deleted);
+		query.kind = WEIR_MESSAGE_FLOW_DELETE;
+		send_query(daemon, call, &query, answer_deleted);
 	}
 }

@@ -13,12 +13,12 @@
 #include "daemon.h"
 #include "flow_state.h"
 
-struct request { // who asked
+struct request { // in progress
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
 };
 
-struct rows { // of an answer
+struct rows { // of one answer
 	struct weir_daemon *daemon;
 	uint64_t epoch; // of the dataplane whose flows they are
 	struct weir_flow_found *flows;
@@ -56,7 +56,7 @@ static int next_row(void *context, json_t **ret) {
 		return 0;
 	}
 	if (rows->daemon->segment == NULL || rows->daemon->epoch != rows->epoch) {
-		return -ECANCELED; // backends have other ids now
+		return -ECANCELED; // the ids of backends have changed
 	}
 	*ret = json_flow(rows->daemon->tables, &rows->flows[rows->at++]);
 	return 1;
@@ -128,17 +128,17 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 	free(request);
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
-static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
-	const struct weir_message *question, uint32_t first, uint32_t worker,
+static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_message *query, uint32_t first, uint32_t worker,
 	weir_flow_list_done done) {
 	struct request *request = calloc(1, sizeof(*request));
 	int r = -ENOMEM;
 
 	if (request != NULL) {
 		*request = (struct request){.daemon = daemon, .call = call};
-		r = weir_flow_lists_ask(daemon->flow_lists, question, first, worker, done, request);
+		r = weir_flow_lists_ask(daemon->flow_lists, query, first, worker, done, request);
 	}
 	if (r < 0) {
 		free(request);
@@ -146,7 +146,7 @@ static void ask(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 }
 
-// A state, or all when none was given. Returns false after the call was failed.
+// Read a state; all if none is given. On an error, fails the call and returns false.
 static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	const char *text = weir_api_text(call, "state");
 
@@ -164,8 +164,8 @@ static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	return text == NULL;
 }
 
-// Returns false after the call was failed.
-static bool read_client(struct weir_api_call *call, struct weir_message *question) {
+// On an error, fails the call and returns false.
+static bool read_client(struct weir_api_call *call, struct weir_message *query) {
 	const char *text = weir_api_text(call, "client");
 	struct weir_address address;
 	uint8_t bits;
@@ -178,30 +178,30 @@ static bool read_client(struct weir_api_call *call, struct weir_message *questio
 			"\"client\" must be an address, or a prefix like 192.0.2.0/24");
 		return false;
 	}
-	question->list.family = address.family;
-	question->list.client_bits = bits;
-	memcpy(question->list.client, address.bytes, sizeof(address.bytes));
+	query->list.family = address.family;
+	query->list.client_bits = bits;
+	memcpy(query->list.client, address.bytes, sizeof(address.bytes));
 	return true;
 }
 
-// Whose flows. Returns false after the call was failed.
+// Read the backend or service of the flows. On an error, fails the call and returns false.
 static bool read_owner(
-	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_message *question) {
+	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_message *query) {
 	int id = 0;
 
-	question->list.backend = WEIR_BACKEND_NONE;
-	question->list.service = WEIR_SERVICE_NONE;
+	query->list.backend = WEIR_BACKEND_NONE;
+	query->list.service = WEIR_SERVICE_NONE;
 	if (weir_api_text(call, "backend") != NULL) {
 		id = weir_api_find_backend(daemon, call);
-		question->list.backend = (uint16_t)id;
+		query->list.backend = (uint16_t)id;
 	} else if (weir_api_text(call, "service") != NULL) {
 		id = weir_api_find_service(daemon, call);
-		question->list.service = (uint16_t)id;
+		query->list.service = (uint16_t)id;
 	}
 	return id >= 0;
 }
 
-// Returns false after the call was failed.
+// On an error, fails the call and returns false.
 static bool read_worker(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint32_t *ret_worker) {
 	json_int_t worker = weir_api_integer(call, "worker", -1);
@@ -217,24 +217,24 @@ static bool read_worker(
 }
 
 void weir_api_flow_list(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message question = {.kind = WEIR_MESSAGE_FLOW_LIST};
+	struct weir_message query = {.kind = WEIR_MESSAGE_FLOW_LIST};
 	json_int_t first = weir_api_integer(call, "next", 0);
 	uint32_t worker;
 
 	if (!weir_api_has_dataplane(daemon, call) || !weir_api_lists_flows(daemon, call) ||
-		!read_owner(daemon, call, &question) || !read_state(call, &question.list.states) ||
-		!read_client(call, &question) || !read_worker(daemon, call, &worker)) {
+		!read_owner(daemon, call, &query) || !read_state(call, &query.list.states) ||
+		!read_client(call, &query) || !read_worker(daemon, call, &worker)) {
 		return;
 	}
 	first = first < UINT32_MAX ? first : UINT32_MAX;
-	ask(daemon, call, &question, (uint32_t)first, worker, on_listed);
+	send_query(daemon, call, &query, (uint32_t)first, worker, on_listed);
 }
 
 void weir_api_flow_clear(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message question = {.kind = WEIR_MESSAGE_FLOW_LIST, .list = {.end = 1}};
+	struct weir_message query = {.kind = WEIR_MESSAGE_FLOW_LIST, .list = {.end = 1}};
 
 	if (weir_api_has_dataplane(daemon, call) && weir_api_lists_flows(daemon, call) &&
-		read_owner(daemon, call, &question) && read_state(call, &question.list.states)) {
-		ask(daemon, call, &question, 0, WEIR_FLOW_LISTS_ALL, on_cleared);
+		read_owner(daemon, call, &query) && read_state(call, &query.list.states)) {
+		send_query(daemon, call, &query, 0, WEIR_FLOW_LISTS_ALL, on_cleared);
 	}
 }

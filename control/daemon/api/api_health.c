@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler of what became of the health of backends: health.history.
+// API handler of health changes of backends: health.history.
 #include <string.h>
 
 #include "api_commands.h"
@@ -17,7 +17,7 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// The oldest first. Backends that are gone have a history, too: their names are not checked.
+// Oldest first. Removed backends have a history, too, so names are not checked.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");

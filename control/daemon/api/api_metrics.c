@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler of what weir-metrics asks for: metrics.show. All that the other commands show, of
-// services and backends as rows of plain values: about a third of the CPU time of backend.show and
+// API handler metrics.show, for weir-metrics: all data of the other commands, with services and
+// backends as rows of plain values, which take about a third of the CPU time of backend.show and
 // health.show.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,16 +17,16 @@
 #include "totals.h"
 #include "weir_version.h"
 
-// Services come first, each with its id, then backends.
+// Position in the list: services first, then backends, each by id.
 struct figures {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // as the list began, NULL = none
+	const struct weir_segment *segment; // at the start of the list, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL without tables
 	uint32_t service, backend; // next ids
 };
 
-// What is counted in the segment is null without one.
+// Counts in the segment; null without a segment.
 static json_t *count_or_null(bool known, uint64_t count) {
 	return known ? json_integer((json_int_t)count) : json_null();
 }
@@ -70,7 +70,7 @@ static const char *const service_columns[] = {"kind",
 
 // --- backends -------------------------------------------------------------------------------
 
-struct condition { // what other modules know of a backend
+struct condition { // state of a backend in other modules
 	struct weir_states_status states;
 	struct weir_reports_status reports;
 	struct weir_health_status check;
@@ -78,7 +78,7 @@ struct condition { // what other modules know of a backend
 	bool known, reported, checked, ejectable;
 };
 
-static void learn(const struct weir_daemon *daemon, uint16_t id, struct condition *ret) {
+static void read_condition(const struct weir_daemon *daemon, uint16_t id, struct condition *ret) {
 	uint64_t now_ms = weir_daemon_now_ns() / 1000000;
 
 	ret->known = weir_states_status(daemon->states, id, &ret->states) == 0;
@@ -123,7 +123,7 @@ static json_t *backend_row(const struct figures *figures, const struct weir_back
 	struct condition is;
 	json_t *row = json_array();
 
-	learn(figures->daemon, state->id, &is);
+	read_condition(figures->daemon, state->id, &is);
 	weir_address_format(&state->address, address, sizeof(address));
 	json_array_append_new(row, json_string("backend"));
 #define X(name, value) json_array_append_new(row, value);
@@ -187,7 +187,7 @@ static int next_row(void *context, json_t **ret) {
 	const struct weir_daemon *daemon = figures->daemon;
 
 	if (daemon->segment != figures->segment || daemon->epoch != figures->epoch) {
-		return -ECANCELED; // ids and counters are others
+		return -ECANCELED; // ids and counters have changed
 	}
 	return figures->shares != NULL &&
 	       (next_service(figures, ret) || next_backend(figures, ret));
@@ -200,7 +200,7 @@ static void free_figures(void *context) {
 	free(figures);
 }
 
-// --- what there is one of -------------------------------------------------------------------
+// --- single values --------------------------------------------------------------------------
 
 static json_t *json_columns(const char *const *names, size_t count) {
 	json_t *list = json_array();

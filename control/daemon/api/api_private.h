@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the files of the control socket share: api_accept.c (new clients, who has to make room, the
-// start and the end) and api.c (requests read, answers and lists written, the end of a client).
+// Shared by the files of the control socket: api_accept.c (accepting and evicting clients, create
+// and close) and api.c (reading requests, writing answers and lists, disconnecting clients).
 //
 // Threads: one.
 #pragma once
@@ -17,26 +17,26 @@
 struct weir_api_client {
 	struct weir_api *api;
 	struct weir_api_client *next;
-	struct weir_api_client **link; // what points to this one
+	struct weir_api_client **link; // pointer to this one
 	uv_pipe_t pipe;
-	uv_timer_t deadline; // of the answer that is being written
+	uv_timer_t deadline; // of the answer being written
 	unsigned int handles; // of the two above, not closed yet
 	char *in; // received
 	size_t in_room;
-	size_t taken; // of it, handled already
-	size_t in_bytes; // not handled yet, after these
-	size_t searched; // of the latter, up to here there is no newline
-	bool discarding; // inside an overlong line, which was answered already
+	size_t taken; // first bytes of it, already handled
+	size_t in_bytes; // bytes after these, not handled yet
+	size_t searched; // first bytes of the latter, without a newline
+	bool discarding; // inside an overlong line that was already answered
 	bool ended; // the client sends nothing more
 	struct weir_api_call *call; // being handled, or NULL
 	uv_write_t write;
 	char *out; // being written, or NULL
-	size_t held; // bytes of the list that is being built or written
-	uint64_t asked_ms; // when the last request came
+	size_t held; // bytes of the list being built or written
+	uint64_t request_ms; // loop time of the last request
 	uint64_t connection; // its number, never 0
-	weir_api_gone gone; // or NULL
-	void *gone_context;
-	bool waiting; // for the loop's next turn, to have a request handled
+	weir_api_disconnected disconnected; // or NULL
+	void *disconnected_context;
+	bool waiting; // for the loop's next turn, with a request to handle
 	struct weir_api_client *next_waiting;
 	struct weir_api_peer peer;
 };
@@ -57,35 +57,36 @@ struct weir_api {
 	void (*closed)(void *context);
 	bool closing;
 	uv_idle_t turn; // active while lists are being answered, or requests were handled
-	uint64_t turn_began_ns; // when this turn's first request was handled; 0 = none was yet
-	struct weir_api_client *waiting; // whose requests did not fit into this turn, in order
-	struct weir_api_call *lists; // one slice of the first one each iteration
+	uint64_t turn_began_ns; // time of this turn's first request; 0 = none yet
+	struct weir_api_client *waiting; // clients with requests for the next turn, in order
+	struct weir_api_call *lists; // a slice of the first list is built in each iteration
 };
 
 struct weir_api_call {
-	struct weir_api_client *client; // NULL: it has gone
+	struct weir_api_client *client; // NULL: disconnected
 	struct weir_api_peer peer;
 	uint64_t connection;
 	json_t *request;
 	struct weir_api_call *next; // of the lists
 	struct weir_api_list list;
-	char not_published[WEIR_API_WHY_BYTES]; // "" = all is
+	char not_published[WEIR_API_WHY_BYTES]; // reason; "" = everything is published
 	bool change_unpublished;
 	weir_api_ended ended; // or NULL
 	void *ended_context;
 };
 
-// Close the connection of a client, whatever it waits for; its memory goes when libuv is done.
+// Close the connection of a client in any state; its memory is freed when libuv has closed the
+// handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handle buffered lines until a reply is pending, then wait until the client has read it (A2). The
-// next iteration of the loop continues, so no client delays the others by more than one request,
-// and all of them together the loop by no more than WEIR_API_TURN_NS and a request (A7).
+// next iteration of the loop continues, so a client delays the others by one request at most, and
+// all clients together delay the loop by WEIR_API_TURN_NS and one request at most (A7).
 void weir_api_next_request(struct weir_api_client *client);
-// Write one reply. Takes the reference of answer; NULL (no memory) closes the connection.
+// Write one reply. Takes the reference of answer; NULL (out of memory) closes the connection.
 void weir_api_write_answer(struct weir_api_client *client, json_t *answer);
-// Returns a new reference, or NULL without memory. text is made printable.
+// Returns a new reference, or NULL if out of memory. text is made printable.
 json_t *weir_api_error_answer(enum weir_api_code code, char *text);
-// Release the lists that are being answered; their clients have been cut off.
+// Release the lists that are being answered; their clients have been disconnected.
 void weir_api_abandon_lists(struct weir_api *api);
-// Release api if it was closed and nothing of it is left open.
+// Release api if it was closed and all handles and clients are closed.
 void weir_api_finish_close(struct weir_api *api);

@@ -5,7 +5,7 @@
 #include "daemon.h"
 #include "report.h"
 
-// Returns false after the call was failed.
+// On an error, fails the call and returns false.
 static bool read_report(struct weir_api_call *call, struct weir_report *report) {
 	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {
 		const char *name = weir_report_field_name(field);

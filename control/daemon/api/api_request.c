@@ -9,7 +9,7 @@
 #include "daemon.h"
 
 #define NAMES_BYTES 400
-#define IF_IT_RUNS "; where it runs, see the log of weir-control"
+#define IF_RUNNING "; if it is running, see the log of weir-control"
 
 const char *weir_api_text(const struct weir_api_call *call, const char *name) {
 	return json_string_value(json_object_get(weir_api_request(call), name));
@@ -25,7 +25,7 @@ json_int_t weir_api_integer(
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane has been attached yet: start weir-dataplane" IF_IT_RUNS);
+			"no dataplane has been attached yet: start weir-dataplane" IF_RUNNING);
 		return false;
 	}
 	return true;
@@ -34,7 +34,7 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->segment == NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane is attached: start weir-dataplane" IF_IT_RUNS);
+			"no dataplane is attached: start weir-dataplane" IF_RUNNING);
 		return false;
 	}
 	return true;
@@ -43,7 +43,7 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->segment->flow_pages == NULL) {
 		weir_api_fail(call, WEIR_API_REFUSED,
-			"this weir-dataplane is older than weir-control, and cannot do that: "
+			"this weir-dataplane is older than weir-control and does not support this: "
 			"restart it");
 		return false;
 	}
@@ -60,8 +60,8 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	return id;
 }
 
-// A backend by its own name alone. Removed ones can no longer be found by name. Returns its id,
-// -ENOENT, or -EEXIST and in services those that have one of the name.
+// Find a backend by its name in any service. Removed backends cannot be found by name. Returns its
+// id, -ENOENT, or -EEXIST with the services that have one of the name in `services`.
 static int search(const struct weir_daemon *daemon, const char *name, char services[NAMES_BYTES]) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	struct weir_backend_state state;
@@ -143,8 +143,8 @@ int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_ap
 			       : search(daemon, name, services);
 }
 
-// Servers that listen for both versions log a client of IPv4 as ::ffff:192.0.2.7, and so people
-// look for it.
+// Convert an IPv4-mapped address: servers that listen for both families log an IPv4 client as
+// ::ffff:192.0.2.7, so users search for that form.
 static void unmap(struct weir_address *address, long *bits) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

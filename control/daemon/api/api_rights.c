@@ -8,7 +8,7 @@
 
 #define GROUPS_FIRST 64 // most processes have fewer
 
-// The supplementary groups of the peer; free with free. NULL: none, or not known.
+// The supplementary groups of the peer; release with free. NULL: none, or unknown.
 static gid_t *peer_groups(int fd, size_t *ret_count) {
 	socklen_t bytes = GROUPS_FIRST * sizeof(gid_t);
 	gid_t *groups = NULL;
@@ -24,7 +24,7 @@ static gid_t *peer_groups(int fd, size_t *ret_count) {
 			*ret_count = bytes / sizeof(gid_t);
 			return groups;
 		}
-		if (errno != ERANGE) { // else bytes has how many there are
+		if (errno != ERANGE) { // else `bytes` is the required size
 			break;
 		}
 	}
@@ -48,7 +48,7 @@ static bool has_group(int fd, gid_t primary, gid_t wanted) {
 	return found;
 }
 
-void weir_api_peer_learn(int fd, gid_t admin_group, struct weir_api_peer *ret) {
+void weir_api_peer_read(int fd, gid_t admin_group, struct weir_api_peer *ret) {
 	struct ucred peer = {.uid = (uid_t)-1};
 	socklen_t bytes = sizeof(peer);
 

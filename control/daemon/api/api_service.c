@@ -72,13 +72,13 @@ static json_t *json_service(
 
 struct service_list { // the rows of a reply
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // the rows' ids and counters are those of this one
+	const struct weir_segment *segment; // that the rows' ids and counters belong to
 	uint64_t epoch;
 	uint32_t next, count;
-	uint16_t ids[]; // [count], in the order of the configuration, as it was then
+	uint16_t ids[]; // [count], in the order of the configuration at the start of the list
 };
 
-// In the place that it had when the list began, unless the configuration was reloaded.
+// Tries its position at the start of the list first; a reload may have changed it.
 static const struct weir_config_service *config_of(
 	const struct service_list *list, uint32_t place, const char *name) {
 	const struct weir_config *config = weir_reload_config(list->daemon->reload);
@@ -102,7 +102,7 @@ static int next_service(void *context, json_t **ret) {
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
-		if (config != NULL) { // else it was removed meanwhile
+		if (config != NULL) { // else removed meanwhile
 			*ret = json_service(daemon, config, list->ids[place]);
 			return 1;
 		}
@@ -129,7 +129,7 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 	return 0;
 }
 
-// --- one service, in full -----------------------------------------------------------------
+// --- details of one service ---------------------------------------------------------------
 
 static void set(json_t *object, const char *key, const char *value) {
 	json_object_set_new(object, key, json_string(value));
@@ -282,8 +282,8 @@ void weir_api_service_show(struct weir_daemon *daemon, struct weir_api_call *cal
 
 // --- changes ------------------------------------------------------------------------------
 
-// The policy that a request names. Returns it, WEIR_POLICY_UNSET for null, or a negative number
-// after the call was failed.
+// Returns the policy named by a request, or WEIR_POLICY_UNSET for null. On an error, fails the call
+// and returns a negative number.
 static int wanted_policy(struct weir_api_call *call, const struct weir_config_service *config) {
 	const char *name = weir_api_text(call, "policy");
 	const char *misfit;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers that show what is: version, backend.show, flow.count, health.show, port.show.
+// API handlers that show the present state: version, backend.show, flow.count, health.show,
+// port.show.
 #include "api_show.h"
 
 #include <arpa/inet.h>
@@ -31,7 +32,7 @@ static const char *const flow_state_names[] = {
 #undef X
 };
 
-// States are single bytes of shared memory; a name for every byte.
+// States are single bytes of shared memory, so every value needs a name.
 static const char *name_of(const char *const *names, size_t count, uint8_t state) {
 	return state < count ? names[state] : "unknown";
 }
@@ -75,17 +76,17 @@ typedef json_t *(*row_of)(const struct backend_list *list, const struct weir_bac
 
 struct backend_list {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // as the list began
+	const struct weir_segment *segment; // at the start of the list
 	uint64_t epoch;
 	row_of row;
 	const char *service; // of the request, NULL = all
-	bool leaving; // those too
+	bool leaving; // include leaving backends
 	struct weir_shares *shares; // or NULL
 	uint32_t id; // next one
 };
 
-// The state of a backend that the list has. Copied only then: a list of one service passes over the
-// backends of all.
+// Whether the list contains a backend. Its state is copied only then, because a list of one service
+// iterates over the backends of all.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
 	const struct weir_tables *tables = list->daemon->tables;
@@ -104,7 +105,7 @@ static int next_backend(void *context, json_t **ret) {
 	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 
 	if (daemon->segment != list->segment || daemon->epoch != list->epoch) {
-		return -ECANCELED; // ids and counters are others
+		return -ECANCELED; // ids and counters have changed
 	}
 	while (list->id < ids) {
 		struct weir_backend_state state;
@@ -247,7 +248,7 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Those of a name: one, or one in each service, or one more that leaves.
+// The backends of a name: several services may have one, and one more may be leaving.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
@@ -316,7 +317,7 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
-// The last result of a check; null: none yet.
+// The last result of a check; null = none yet.
 static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();
@@ -327,7 +328,7 @@ static json_t *json_last(const struct weir_health_status *status) {
 		(json_int_t)status->age_ms);
 }
 
-// The agent-check alongside the check of a backend; null: there is none.
+// The agent-check alongside the check of a backend; null = none.
 static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backend) {
 	struct weir_health_status status;
 
@@ -338,7 +339,7 @@ static json_t *json_agent_check(const struct weir_daemon *daemon, uint16_t backe
 		(json_int_t)status.passes, "fails", (json_int_t)status.fails);
 }
 
-// ejections: null for a backend that cannot be ejected; ejected_ms: null unless it is.
+// ejections: null for a backend that cannot be ejected; ejected_ms: null unless it is ejected.
 static void add_ejection(const struct weir_daemon *daemon, uint16_t id, json_t *row) {
 	struct weir_outliers_status status = {0};
 	bool can = weir_outliers_status(

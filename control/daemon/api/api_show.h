@@ -17,8 +17,8 @@ struct weir_flow_steals;
 // The shares of a daemon's backends, as weir_shares_create.
 int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct weir_shares **ret);
 
-// A share: two decimals, and never less than three digits that count. Of a service's 10,000
-// backends, each has a hundredth of a percent.
+// A share in percent: two decimals, and at least three significant digits. With 10,000 backends in
+// a service, each has a hundredth of a percent.
 json_t *weir_json_percent(double value);
 
 // The binds of a service, as text.
@@ -30,21 +30,21 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
-// How far the drain of a backend has come; null when it has none.
+// The progress of the drain of a backend; null if it has none.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 
-// The ports of a segment, or that of a name. Extended statistics are those above 0.
+// The ports of a segment, or the port of a name. Extended statistics are included if above 0.
 json_t *weir_api_ports(const struct weir_segment *segment, const char *name);
 
-// The worker of worker.show, and its drops {reason: n} with `drops`.
+// A worker as in worker.show; `drops`: also its drops {reason: n}.
 json_t *weir_json_worker_row(const struct weir_daemon *daemon, uint32_t worker, bool drops);
 json_t *weir_json_segment(const struct weir_daemon *daemon);
 json_t *weir_json_agents(const struct weir_daemon *daemon);
 // The services of flow.steals.
 json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char *service);
 
-// Of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" when out of
-// range.
+// Names of enum weir_admin_state, enum weir_flow_state and enum weir_health_state; "unknown" if out
+// of range.
 const char *weir_api_admin_name(uint8_t state);
 const char *weir_api_flow_state_name(uint8_t state);
 const char *weir_api_health_name(uint8_t state);

@@ -25,7 +25,7 @@ json_t *weir_json_segment(const struct weir_daemon *daemon) {
 		(json_int_t)daemon->last_grace_us);
 }
 
-// Their names are words of the protocol, "no-listener"; keys of JSON have underscores.
+// Result names have hyphens in the protocol ("no-listener"), underscores as JSON keys.
 static void set_result(json_t *object, enum weir_agent_steal_result result, uint64_t count) {
 	char key[32];
 
@@ -36,7 +36,7 @@ static void set_result(json_t *object, enum weir_agent_steal_result result, uint
 	json_object_set_new(object, key, json_integer((json_int_t)count));
 }
 
-// What weir-agents were asked, and which of their answers were refused.
+// Counts of probes and steal requests to weir-agents, and of refused answers.
 json_t *weir_json_agents(const struct weir_daemon *daemon) {
 	struct weir_agents_counts counts = weir_agents_counts(daemon->agents);
 	json_t *refused = json_object(), *results = json_object();

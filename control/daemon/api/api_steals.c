@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler of the connections that were moved away from busy backends: flow.steals.
+// API handler of connections moved away from busy backends: flow.steals.
 #include <string.h>
 
 #include "api_commands.h"
@@ -74,7 +74,7 @@ json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char 
 	return list;
 }
 
-// The oldest first.
+// Oldest first.
 static json_t *list_recent(const struct weir_flow_steals *steals, const char *wanted) {
 	const struct weir_flow_steals_event *event;
 	json_t *list = json_array();

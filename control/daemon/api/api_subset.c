@@ -8,8 +8,7 @@
 #include "api_show.h"
 #include "daemon.h"
 
-// Limit of members per reply: of a service with many workers and large subsets there
-// could be millions.
+// Limit of members per reply: a service with many workers and large subsets could have millions.
 #define MEMBERS_MAX 10000u
 
 static json_t *name_of(const struct weir_daemon *daemon, uint16_t backend) {
@@ -42,8 +41,8 @@ static json_t *json_members(
 	return list;
 }
 
-// One of the subsets of this instance. members: room for all backends; room: for how many of them
-// the answer has room yet, NULL: only numbers.
+// One of the subsets of this instance. members: buffer for all backends; room: how many more
+// members the answer may contain, NULL = counts only.
 static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	const struct weir_subset_state *state, uint32_t subset, uint32_t *room,
 	struct weir_subset_member *members) {
@@ -71,7 +70,7 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	return one;
 }
 
-// Summary over all usable backends. NULL if there is none, or too many clients to count.
+// Summary over all usable backends; null if there are none.
 static json_t *json_summary(const struct weir_subset_count *counts, uint32_t n) {
 	uint32_t least = UINT32_MAX, most = 0, usable = 0;
 	uint64_t sum = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of workers: worker.show, and worker.steal, which switches the stealing of buckets.
+// API handlers of workers: worker.show, and worker.steal, which switches stealing of buckets on or
+// off.
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static const char *const answer_keys[] = {
 #undef X
 };
 
-// Why a worker refused to give buckets away, and how often.
+// The refusals of a worker to give buckets away, by reason.
 static json_t *json_refused(const struct weir_steal_counters *counters, json_int_t *ret_sum) {
 	json_t *refused = json_object();
 
@@ -39,7 +40,7 @@ static void add_hottest(json_t *object, const struct weir_bucket_summary *summar
 	json_object_set_new(object, "elephants", json_integer(summary->elephants));
 }
 
-// What a worker has of the buckets, and has taken and given.
+// The buckets of a worker, and the counters of those it took and gave.
 static void add_buckets(const struct weir_daemon *daemon, uint32_t worker, json_t *object) {
 	const struct weir_bucket_moves *moves = weir_steals_moves(daemon->steals);
 	const struct weir_steal_counters *counters = &daemon->segment->steal_counters[worker];
@@ -120,7 +121,7 @@ void weir_api_worker_show(struct weir_daemon *daemon, struct weir_api_call *call
 
 // --- worker.steal -------------------------------------------------------------------------
 
-// The argument; false: it is none of those that there are.
+// Parse the argument. Returns false if it is invalid.
 static bool parse_stealing(const json_t *value, enum weir_stealing *ret) {
 	const char *text = json_string_value(value);
 

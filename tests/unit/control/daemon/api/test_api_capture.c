@@ -308,7 +308,8 @@ TEST(the_end_of_its_connection_ends_it) {
 	char request[128];
 	json_t *audit;
 
-	expect_error(other, JSON({"command": "capture.start"}), "busy", "captures packets already");
+	expect_error(
+		other, JSON({"command": "capture.start"}), "busy", "is already capturing packets");
 	snprintf(request, sizeof(request),
 		JSON({"command": "capture.read", "capture": %lld}), (long long)capture);
 	expect_error(other, request, "not-found", "no such capture of this connection");
