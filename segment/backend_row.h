@@ -16,13 +16,14 @@ struct weir_backend_path {
 	uint16_t mtu; // of the port, bytes of outer IP packet
 	uint16_t service;
 	uint8_t resolved; // next_hop_mac is known
-	uint32_t max_active_flows; // of its own, established ones of one worker; 0 = none
+	uint32_t max_active_flows; // the backend's own limit of established flows per worker; 0 =
+				   // none
 	uint8_t state; // WEIR_BACKEND_CLOSED to WEIR_BACKEND_AT_LIMIT
-	uint8_t source_bits; // IPv4: so many low bits of source, which are 0, are each flow's own,
+	uint8_t source_bits; // IPv4: number of low bits of source, which are 0, that vary by flow;
 			     // at most WEIR_SOURCE_BITS_MAX
 };
 
 // Fill a row: Ethernet, optional VLAN tag, IPv4 (DF set, TTL 64, protocol 4 or 41 left 4) or IPv6
-// (hop limit 64, next header 4 or 41 left 4). Lengths, DSCP/ECN, inner protocol and the IPv4
-// checksum are the worker's, see encap.h.
+// (hop limit 64, next header 4 or 41 left 4). The worker fills in lengths, DSCP/ECN, inner protocol
+// and the IPv4 checksum, see encap.h.
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);

@@ -40,7 +40,7 @@ static bool read_head(const struct weir_segment *segment, weir_ref ref, enum wei
 	return true;
 }
 
-// Whether an array lies inside its blob, behind the header, aligned.
+// Whether an array is aligned and lies inside its blob, after the header.
 static bool array_fits(
 	uint64_t blob_bytes, uint64_t offset, uint32_t count, uint64_t size, uint64_t alignment) {
 	return offset >= HEAD_BYTES && offset <= blob_bytes && offset % alignment == 0 &&
@@ -75,7 +75,7 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	return true;
 }
 
-// A policy that this version does not know is not sound.
+// A policy unknown to this version is invalid.
 static bool settings_sound(const struct weir_policy_settings *settings) {
 	return settings->policy < WEIR_POLICY_COUNT &&
 	       (settings->needs & WEIR_NEEDS_OF_POLICY) ==
@@ -84,7 +84,7 @@ static bool settings_sound(const struct weir_policy_settings *settings) {
 	       settings->error_window_ms > 0 && settings->when_exhausted <= WEIR_EXHAUSTED_REJECT;
 }
 
-// Whether a subset has what its policy reads.
+// Whether a subset contains the arrays that its policy reads.
 static bool subset_sound(const struct weir_selection_subset *subset,
 	const struct weir_policy_settings *settings, uint64_t blob_bytes) {
 	bool any = subset->candidates > 0;
@@ -99,7 +99,7 @@ static bool subset_sound(const struct weir_selection_subset *subset,
 		       8);
 }
 
-// All of a selection that its subsets have in common.
+// The parts of a selection that are common to its subsets.
 static bool read_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_selection *ret) {
 	struct weir_blob_extent extent;

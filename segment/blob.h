@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blob: what a reference leads to, checked. For this folder only: used by reader.c and writer.c.
+// Blob: validates the target of a reference. For this folder only: used by reader.c and writer.c.
 //
 // The header of a blob is read exactly once, into private memory; only the private copy is checked
-// and used, so that another process that changes it meanwhile gains nothing.
+// and used, so that a concurrent change by another process has no effect.
 //
 // Threads: any; pure functions of the segment.
 #pragma once
@@ -11,7 +11,7 @@
 #include "segment.h"
 #include "view.h"
 
-// Where a checked blob lies.
+// Position of a checked blob.
 struct weir_blob_extent {
 	uint64_t offset; // from the start of tables
 	uint64_t bytes;
@@ -30,12 +30,12 @@ static inline uint32_t weir_ref_generation(weir_ref ref) {
 	return (uint32_t)(ref >> 32);
 }
 
-// Each returns false, outputs untouched, when the reference is 0 or leads out of the heap, the
-// blob is of another kind or generation, or its arrays do not lie inside it.
+// Each returns false, with outputs untouched, when the reference is 0 or points outside the heap,
+// the blob is of another kind or generation, or its arrays do not lie inside it.
 bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	struct weir_blob_extent *ret_extent, struct weir_services_view *ret);
-// The subset of a worker; the others are not looked at.
+// The subset of a worker; the others are not checked.
 bool weir_blob_selection(const struct weir_segment *segment, uint16_t service, weir_ref ref,
 	uint32_t worker, struct weir_blob_extent *ret_extent, struct weir_selection_view *ret);
-// How many subsets a selection has; 0 = it is not sound.
+// Number of subsets of a selection; 0 = invalid.
 uint32_t weir_blob_subsets(const struct weir_segment *segment, uint16_t service, weir_ref ref);

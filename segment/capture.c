@@ -22,7 +22,7 @@ static uint32_t record_bytes(uint32_t saved) {
 
 // --- orders, control ----------------------------------------------------------------------
 
-// A worker that reads meanwhile finds another version, or an odd one.
+// A worker that reads concurrently finds a different version, or an odd one.
 static void write_terms(struct weir_capture_control *control, const union terms *from) {
 	uint64_t version = __atomic_load_n(&control->version, __ATOMIC_RELAXED) | 1;
 	uint64_t *to = (uint64_t *)(void *)&control->terms;
@@ -126,7 +126,7 @@ void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number) {
 	__atomic_store_n(&ring->number, number, __ATOMIC_RELEASE);
 }
 
-// What control says is untrusted: a distance beyond the ring's size counts as full.
+// Positions from control are untrusted: a distance beyond the ring's size counts as full.
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data) {
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);
@@ -164,7 +164,7 @@ bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint
 	uint64_t head = __atomic_load_n(&read->head, __ATOMIC_RELAXED);
 	bool found = false;
 
-	// At most once round the ring: each step goes on by a record.
+	// At most once around the ring: each step advances by a record.
 	while (!found && head != tail) {
 		uint64_t used = tail - head;
 		struct weir_capture_record *record = &ret->record;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: control has workers copy packets, with what the pipeline made of them.
+// Capture: workers copy packets for control, with their processing by the pipeline.
 //
-//   order   control writes what is wanted (tables). Workers look at weir_news.capture with every
-//           burst: the number of the order in force, 0 = none. A worker copies the terms of a new
-//           order once, under a sequence lock, and checks them; it ignores them after the deadline,
-//           which control moves on while somebody reads. So a control process that dies leaves no
-//           capture behind, wherever it dies.
-//   ring    a worker writes one record for each packet that the order names (statistics). When the
-//           ring is full, records are lost and counted; nothing waits.
+//   order   control writes the terms of a capture (tables). Workers read weir_news.capture with
+//           every burst: the number of the active order, 0 = none. A worker copies the terms of a
+//           new order once, under a sequence lock, and checks them; it ignores them after the
+//           deadline, which control extends while a client reads. So a control process that dies at
+//           any point leaves no capture running.
+//   ring    a worker writes one record for each packet that matches the order (statistics). When
+//           the ring is full, records are lost and counted; the worker never waits.
 //
 // Threads: one writer of the order, one writer and one reader of each ring, as marked.
 #pragma once
@@ -18,9 +18,9 @@
 #include "capture_layout.h"
 #include "segment.h"
 
-#define WEIR_CAPTURE_SNAP_LEAST 64u // bytes of a frame that are kept
+#define WEIR_CAPTURE_SNAP_LEAST 64u // minimum of saved bytes of a frame
 #define WEIR_CAPTURE_SNAP_MOST 1536u
-#define WEIR_CAPTURE_RATE_MOST 1000000u // records a second and worker
+#define WEIR_CAPTURE_RATE_MOST 1000000u // records per second and worker
 #define WEIR_CAPTURE_SECOND_NS 1000000000ull
 #define WEIR_CAPTURE_ICMP 1u // in weir_capture_terms.protocol: ICMP and ICMPv6
 
@@ -31,44 +31,43 @@ struct weir_capture_packet { // private: one record and its bytes
 
 // --- control ------------------------------------------------------------------------------
 
-// Put an order in force, in place of any other, and pass over what the rings hold. terms: any
-// number. segment: with capture_rings. Returns the number that it got. [control]
+// Activate an order, which replaces any other, and skip the present contents of the rings. terms:
+// any number. segment: with capture_rings. Returns the number of the order. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
-// Until then (CLOCK_MONOTONIC) the order is in force. [control]
+// Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
-// No order is in force. [control]
+// Deactivate the order. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
-// Take the oldest record of a worker that is about this order. A record that contradicts itself, or
-// names what there is not, ends the reading of what the ring holds. Returns false when there is
-// none. [control]
+// Take the oldest record of this order from a worker's ring. A record that is inconsistent or has
+// invalid values ends the reading of the ring's present contents. Returns false if there is none.
+// [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
-// Packets of this order that a worker has not recorded: the ring was full; they came too quickly.
-// [control]
+// Number of packets of this order that a worker did not record: *ret_lost because the ring was
+// full, *ret_limited because of the rate limit. [control]
 void weir_capture_missed(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	uint64_t *ret_lost, uint64_t *ret_limited);
 
 // --- worker -------------------------------------------------------------------------------
 
-// The number of the order in force, 0 = none. One load of a line that a worker reads in each burst
-// anyway. [worker]
+// The number of the active order, 0 = none. One load from a cache line that a worker reads in each
+// burst anyway. [worker]
 static inline uint64_t weir_capture_wanted(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->capture, __ATOMIC_ACQUIRE);
 }
 
-// Copy the terms of this order. Returns 0, -EAGAIN (it is being changed: later) or -EINVAL (they
-// are out of range). [worker]
+// Copy the terms of this order. Returns 0, -EAGAIN (concurrent change: try later) or -EINVAL (out
+// of range). [worker]
 int weir_capture_read(
 	const struct weir_segment *segment, uint64_t number, struct weir_capture_terms *ret);
 static inline bool weir_capture_is_due(const struct weir_segment *segment, uint64_t now_ns) {
 	return now_ns <= __atomic_load_n(&segment->capture_control->deadline_ns, __ATOMIC_RELAXED);
 }
 
-// Begin to write records of an order. [worker]
+// Start writing records of an order. [worker]
 void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number);
 // Write a record: record->saved bytes of data, at most WEIR_CAPTURE_SNAP_MOST, follow it. Its
-// length is filled in. read: how far control says that it has read. Returns false when the ring is
-// full. [worker]
+// length is filled in. read: control's read position. Returns false when the ring is full. [worker]
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters: the one list of what workers count. From it come the structs in the segment, what the
-// pipeline gathers and publishes, the sums and JSON of control, the rates of weirctl, the tables in
+// Counters: the one list of the workers' counters. Source of the structs in the segment, the
+// counters of the pipeline, the sums and JSON of control, the rates of weirctl, the tables in
 // docs/guide/troubleshooting.md, and the names, units and help texts of metrics.
 //
 // A counter only grows, a gauge goes up and down: weirctl shows rates of counters, and metrics have
@@ -22,7 +22,7 @@
 	X(ITERATIONS, "iterations") \
 	X(CYCLES, "seconds")
 
-// Per worker: what its pipeline gathers from bursts and publishes once per turn.
+// Per worker: counters that its pipeline sums over bursts and publishes once per turn.
 #define WEIR_PIPELINE_COUNTERS(X) \
 	WEIR_PIPELINE_COUNTERS_5(X) \
 	WEIR_PIPELINE_COUNTERS_6(X)
@@ -42,14 +42,14 @@
 		"New flows not inserted (table full), sent by the Maglev fallback.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Since ABI 6: behind all others in the segment, where there was room.
+// Since ABI 6: after all others in the segment, in reserved space.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets sent in fragments: longer than the path takes, and not to be refused.") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first of each fragmented packet.")
 
-// Per worker: what is counted or set in the segment directly.
+// Per worker: counters written to the segment directly.
 #define WEIR_DIRECT_COUNTERS(X) \
 	WEIR_DIRECT_COUNTERS_5(X) \
 	WEIR_DIRECT_COUNTERS_6(X)
@@ -78,7 +78,7 @@
 	X(flows_half_open, FLOWS, "half_open_flows", "Half-open flows in the flow table.")
 
 // Per worker and service, and per worker and backend. Gauges come first: these and the counters up
-// to timed_out share a cache line, the only one that most packets and flows touch.
+// to timed_out share a cache line, the only one accessed for most packets and flows.
 #define WEIR_SHARE_GAUGES(X) \
 	X(active_flows, FLOWS, "active_flows", "Flows started and not ended.") \
 	X(open_flows, FLOWS, "open_flows", "Flows without FIN or RST, the load that policies use.")
@@ -110,8 +110,8 @@
 	X(held_packets, PACKETS, "held_packets", \
 		"Packets that waited while their bucket was moving.")
 
-// Per port: what its device and the kernel behind it count. What never reached a worker is in
-// imissed, ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.
+// Per port: counters of its device and of the kernel. Frames that reached no worker are in imissed,
+// ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.
 #define WEIR_PORT_COUNTERS(X) \
 	X(ipackets, PACKETS, "port_receive_packets", "Packets that the device received.") \
 	X(ibytes, BYTES, "port_receive_bytes", "Bytes that the device received.") \

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drop reasons: the one list of why a packet was not forwarded.
-// From it come the enum, the counters, the CLI text, the verdicts of weir-pcap and the table in
-// docs/guide/troubleshooting.md. Append only: the order is part of the segment's ABI.
+// Drop reasons: the one list of reasons for not forwarding a packet. Source of the enum, the
+// counters, the CLI text, the verdicts of weir-pcap and the table in docs/guide/troubleshooting.md.
+// Append only: the order is part of the segment's ABI.
 #pragma once
 
-// X(NAME, "name in counters and JSON", "what it means, for people")
+// X(NAME, "name in counters and JSON", "human-readable description")
 // clang-format off
 #define WEIR_DROP_REASONS(X)                                                                       \
 	X(FRAME_TOO_SHORT, "frame_too_short", "frame shorter than its Ethernet header")            \
@@ -70,5 +70,5 @@ _Static_assert(WEIR_DROP_REASON_COUNT <= WEIR_DROP_REASON_SLOTS, "drop reasons f
 
 // Name as used in JSON and counters, or "unknown". Never NULL.
 const char *weir_drop_reason_name(enum weir_drop_reason reason);
-// One sentence for people. Never NULL.
+// Human-readable description. Never NULL.
 const char *weir_drop_reason_text(enum weir_drop_reason reason);

@@ -375,9 +375,9 @@ struct layout {
 	uint64_t fingerprint;
 };
 
-// Former layouts that this one only adds to, and 0 at the end. The facts of each are in
-// tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with those of today.
-// Where an older dataplane refuses what was added, control asks for weir_segment.abi.
+// Previous layouts that this one only adds to; 0 at the end. The facts of each are in
+// tests/unit/segment/layouts/ABI.txt; check_fingerprint.py compares them with the present ones.
+// Before using an addition that an older dataplane refuses, control checks weir_segment.abi.
 static const struct layout formers[] = {{5, 2272, UINT64_C(0xf4dd74c464735def)}, {0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {

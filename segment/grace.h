@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace: after something was unlinked from what workers can find, when does no worker use it any
-// more? Quiescent-state-based reclamation, as liburcu and rte_rcu_qsbr have it (Desnoyers et al.,
-// "User-Level Implementations of Read-Copy Update", 2012), divided between the two memories of the
-// segment: the token is control's, the words are the workers'.
+// Grace: determines when no worker uses an unlinked object any more. Quiescent-state-based
+// reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al., "User-Level Implementations of
+// Read-Copy Update", 2012), divided between the two memories of the segment: control writes the
+// token, the workers write the words.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
 // worker:   acquire token, T;  (adopt all that was published before T;)  release word := T
 //           on its way in:  release word := T;  full fence;  on its way out:  release word := 0
 //
-// Why a grace period that has passed means that nobody uses what was unlinked:
-//   1. The worker reports T after it has acquired T: it then sees the unlinking, and all that it
-//      finds from there on is what was linked later.
-//   2. All that the worker has read before comes before its release of the word; control acquires
-//      the word before it uses the memory again. That holds for each store of the word: control may
-//      not see the 0 of a worker that went out and came in again.
-//   3. A worker on its way in stores its word and then, behind a full fence, looks for tables;
-//      control unlinks and then, behind a full fence, looks at the word. One of them at least sees
-//      the other's store (as in Dekker's algorithm): either control waits for that worker, or the
-//      worker does not find what was unlinked.
+// Why no worker uses an unlinked object after its grace period:
+//   1. The worker reports T after it has acquired T: it then sees the unlinking, and from then on
+//      finds only objects that are still linked.
+//   2. All earlier reads of the worker precede its release of the word; control acquires the word
+//      before it uses the memory again. That holds for each store of the word: control may miss
+//      the 0 of a worker that went offline and online again.
+//   3. A worker that goes online stores its word and then, after a full fence, reads the tables;
+//      control unlinks and then, after a full fence, reads the word. At least one of them sees the
+//      other's store (as in Dekker's algorithm): either control waits for that worker, or the
+//      worker does not find the unlinked object.
 // tests/litmus/grace.py enumerates the executions of these three under the C11 memory model.
 //
-// Tokens are odd, so that no token is 0 ("offline"); a worker makes odd whatever it finds. A word
-// counts when it lies between the token waited for and the newest one, modulo 2^64: so what a
-// control process without manners left in token and words never looks like a report to the next one
+// Tokens are odd, so that no token is 0 ("offline"); a worker makes any value it reads odd. A word
+// counts as a report if it lies between the awaited token and the newest one, modulo 2^64: so
+// invalid values left by a misbehaving control process never count as a report for the next one
 // (weir_grace_open).
 //
-// Threads: the functions of control by its one writer, those of a worker by that worker.
+// Threads: functions of control are called by its one writer, those of a worker by that worker.
 #pragma once
 
 #include "segment.h"
@@ -40,9 +40,9 @@ struct weir_grace {
 	uint64_t token; // the newest one
 };
 
-// Begin where no word of a worker can be taken for a report.
+// Start with a token for which no worker's word counts as a report.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
-	const uint64_t apart = UINT64_C(1) << 48; // more tokens than any control process gives out
+	const uint64_t apart = UINT64_C(1) << 48; // more tokens than any control process uses
 	struct weir_grace grace = {.news = segment->news,
 		.words = segment->quiescence,
 		.workers = segment->workers,
@@ -53,13 +53,13 @@ static inline struct weir_grace weir_grace_open(const struct weir_segment *segme
 
 		if (word != 0 && word - grace.token < apart) {
 			grace.token = (word | 1) + 2 * apart;
-			i = UINT32_MAX; // begin again: at most 64 times
+			i = UINT32_MAX; // restart: at most 64 times
 		}
 	}
 	return grace;
 }
 
-// Begin a grace period for all that was unlinked before. Returns its token.
+// Start a grace period for everything unlinked before. Returns its token.
 static inline uint64_t weir_grace_start(struct weir_grace *grace) {
 	grace->token += 2;
 	__atomic_store_n(&grace->news->token, grace->token, __ATOMIC_RELEASE);
@@ -67,7 +67,7 @@ static inline uint64_t weir_grace_start(struct weir_grace *grace) {
 	return grace->token;
 }
 
-// The first worker that neither has reported the token nor is offline, or WEIR_WORKERS_MAX.
+// The first worker that has not reported the token and is not offline, or WEIR_WORKERS_MAX.
 static inline uint32_t weir_grace_waits_for(const struct weir_grace *grace, uint64_t token) {
 	for (uint32_t i = 0; i < grace->workers; i++) {
 		uint64_t word = __atomic_load_n(&grace->words[i].token, __ATOMIC_ACQUIRE);
@@ -91,20 +91,20 @@ static inline uint64_t weir_grace_token(const struct weir_segment *segment) {
 	return __atomic_load_n(&segment->news->token, __ATOMIC_ACQUIRE) | 1;
 }
 
-// Nothing that was found before `token` was read is used any more.
+// Report that nothing found before `token` was read is in use.
 static inline void weir_grace_report(
 	const struct weir_segment *segment, uint32_t worker, uint64_t token) {
 	__atomic_store_n(&segment->quiescence[worker].token, token, __ATOMIC_RELEASE);
 }
 
-// From here on this worker uses tables.
+// From now on this worker uses tables.
 static inline void weir_grace_online(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(
 		&segment->quiescence[worker].token, weir_grace_token(segment), __ATOMIC_RELEASE);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-// From here on this worker uses no table.
+// From now on this worker uses no table.
 static inline void weir_grace_offline(const struct weir_segment *segment, uint32_t worker) {
 	__atomic_store_n(&segment->quiescence[worker].token, 0, __ATOMIC_RELEASE);
 }

@@ -18,27 +18,26 @@
 #include "fingerprint.h"
 #include "refuse.h"
 
-// Where H2 does not hold, others may connect as fast as they can. A refusal costs a few
-// microseconds: the queue is long enough for ours to get in, and empties faster than one peer fills
-// it.
+// Without H2, other processes may connect at any rate. A refusal costs a few microseconds: the
+// queue is long enough for control to connect, and empties faster than one peer fills it.
 #define BACKLOG 1024
-#define ACCEPTS_MAX 64 // per call, so that many connections do not block the caller
+#define ACCEPTS_MAX 64 // maximum per call, so that many connections do not block the caller
 #define LOCK_FILE "dataplane.lock"
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_FIRST 2u // of statistics and tables; those of VIP maps follow
 #define FDS_MAX (FDS_FIRST + WEIR_PORTS_MAX)
 
-// The one message of the protocol, from the dataplane. The descriptors come with it: those of
-// statistics and tables, then those of the VIP maps that steered names, in order.
+// The one message of the protocol, from the dataplane. It carries the descriptors of statistics and
+// tables, then those of the VIP maps in `steered`, in order.
 struct answer {
 	uint64_t magic; // WEIR_SEGMENT_MAGIC
 	uint64_t fingerprint; // weir_layout_fingerprint()
 	uint32_t abi; // WEIR_SEGMENT_ABI
-	uint32_t error; // 0, or EBUSY, EPERM: no descriptors come
-	uint32_t pid; // EBUSY: of the control process that is attached
+	uint32_t error; // 0, or EBUSY, EPERM: without descriptors
+	uint32_t pid; // EBUSY: of the attached control process
 	uint32_t vip_maps;
-	uint32_t steered; // bit i: vip_map_fd[i] comes
+	uint32_t steered; // bit i: vip_map_fd[i] is included
 	uint32_t reserved;
 };
 _Static_assert(sizeof(struct answer) == 40, "handover ABI");
@@ -52,7 +51,7 @@ union control_message {
 struct weir_handover_server {
 	int listen_fd;
 	int connection_fd; // -1 = no control process is attached
-	pid_t pid; // of it
+	pid_t pid; // of the control process
 	uid_t control_user;
 	struct weir_handover_refusals refusals;
 	struct sockaddr_un address;
@@ -77,7 +76,7 @@ static int open_socket(void) {
 
 // --- dataplane's side ---------------------------------------------------------------------
 
-// Remove the socket of a dataplane that has died. -EADDRINUSE: one listens there.
+// Remove the socket of a dataplane that has died. Returns -EADDRINUSE if a dataplane is listening.
 static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
 	bool ours;
@@ -88,7 +87,7 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 		return errno == ENOENT ? 0 : -errno;
 	}
 	ours = st.st_uid == geteuid() || st.st_uid == 0 || st.st_uid == control_user;
-	// Made while others could still write here: whoever listens, it is no dataplane.
+	// Created while others could still write here, so the listener is not a dataplane.
 	if (!ours) {
 		return unlink(address->sun_path) < 0 && errno != ENOENT ? -errno : 0;
 	}
@@ -109,8 +108,8 @@ static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	return r;
 }
 
-// Root gives the socket to control's user, and keeps it open to itself by its own group: control
-// that runs as root has no capability to pass by the mode.
+// Root changes the owner to control's user, and keeps access by its own group: control run as root
+// has no capability to bypass the mode.
 static int give_socket(const char *path, const struct weir_handover_params *params) {
 	bool is_root = geteuid() == 0;
 	bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
@@ -124,8 +123,8 @@ static int give_socket(const char *path, const struct weir_handover_params *para
 	return !is_own && chown(path, (uid_t)-1, params->group) < 0 ? -errno : 0;
 }
 
-// The socket gets its name last, when it has its owner and mode and listens: control connects as
-// soon as it appears, and would be refused.
+// The socket is renamed to its final name last, when it has its owner and mode and is listening:
+// control connects as soon as the name exists, and must not be refused.
 static int bind_and_listen(
 	int fd, const struct sockaddr_un *address, const struct weir_handover_params *params) {
 	struct sockaddr_un early = {.sun_family = AF_UNIX};
@@ -135,7 +134,7 @@ static int bind_and_listen(
 	if (n < 0 || (size_t)n >= sizeof(early.sun_path)) {
 		return -ENAMETOOLONG;
 	}
-	// That of a dataplane that died here: we hold the lock.
+	// Left by a dataplane that died: this process holds the lock.
 	if (unlink(early.sun_path) < 0 && errno != ENOENT) {
 		return -errno;
 	}
@@ -152,9 +151,10 @@ static int bind_and_listen(
 	return r;
 }
 
-// Two dataplanes that start together must not remove each other's socket: one at a time. A file of
-// our own is locked, because whoever can open a file can lock it, and the group can open run_dir. A
-// former owner may remove it between open and lock, so it must still be the one with this name.
+// Serializes dataplanes, so that two starting together do not remove each other's socket. Locks a
+// private file, because any process that can open a file can lock it, and the group can open
+// run_dir. A previous owner may remove the file between open and lock, so it must still be the one
+// with this name.
 static int take_lock(const char *path) {
 	for (;;) {
 		struct stat mine, named;
@@ -192,7 +192,7 @@ int weir_handover_listen(
 	if (r < 0) {
 		goto free_server;
 	}
-	// Not longer than the address, which fits.
+	// Shorter than the address, which fits.
 	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" LOCK_FILE, params->run_dir);
 	server->listen_fd = open_socket();
 	if (server->listen_fd < 0) {
@@ -319,7 +319,7 @@ static void refuse(int fd, int error, pid_t holder) {
 	send_answer(fd, &answer, NULL, 0);
 }
 
-// Who the peer was when it connected, as the kernel says.
+// The peer's credentials at the time of connecting, from the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};
@@ -356,8 +356,7 @@ static void serve_connection(
 		close(fd);
 	} else if (send_offer(fd, offer)) {
 		server->connection_fd = fd;
-		// 0 is "none" to our caller; a process of a foreign pid namespace has no better
-		// number.
+		// 0 means "none" to the caller; a process of another pid namespace has pid 0 here.
 		server->pid = peer.pid > 0 ? peer.pid : 1;
 	} else {
 		close(fd);
@@ -433,7 +432,7 @@ static void close_all(const int *fds, unsigned int n) {
 	}
 }
 
-// Collect every descriptor that came, so that none is leaked whatever the sender does.
+// Collect every received descriptor, so that none leaks, whatever was sent.
 static unsigned int take_fds(struct msghdr *message, int fds[FDS_MAX]) {
 	unsigned int n = 0;
 
@@ -476,14 +475,15 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	*ret_n = take_fds(&message, fds);
 	if (bytes != (ssize_t)sizeof(*ret) || (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) != 0) {
 		close_all(fds, *ret_n);
-		// There is room in the message for all: it is this process that may open no more.
+		// The message has room for all of them, so this process reached its limit of open
+		// files.
 		return (message.msg_flags & MSG_CTRUNC) != 0 && *ret_n < FDS_MAX ? -EMFILE
 										 : -EPROTO;
 	}
 	return 0;
 }
 
-// Sort the descriptors that came into *ret. Returns 0, or negative errno and nothing is open.
+// Assign the received descriptors to *ret. Returns 0, or negative errno with nothing open.
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
 	unsigned int used = FDS_FIRST;

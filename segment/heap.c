@@ -47,7 +47,7 @@ void weir_extents_remove(struct weir_extents *array, size_t at, size_t n) {
 		(array->count - at) * sizeof(array->item[0]));
 }
 
-// --- what is free -------------------------------------------------------------------------
+// --- free extents -------------------------------------------------------------------------
 
 static uint8_t *at(const struct weir_heap *heap, uint64_t offset) {
 	return heap->segment->tables + offset;
@@ -67,7 +67,7 @@ int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment) {
 }
 
 void weir_heap_fini(struct weir_heap *heap) {
-	// Not the whole heap: that writes half a gigabyte of ASan's shadow memory.
+	// Not the whole heap: that would write half a gigabyte of ASan's shadow memory.
 	if (heap->freed > 0) {
 		ASAN_UNPOISON_MEMORY_REGION(
 			at(heap, heap->segment->heap_off), heap->freed - heap->segment->heap_off);
@@ -75,7 +75,7 @@ void weir_heap_fini(struct weir_heap *heap) {
 	free(heap->free.item);
 }
 
-// Index of the first free extent behind an offset.
+// Index of the first free extent after an offset.
 static size_t free_after(const struct weir_heap *heap, uint64_t offset) {
 	size_t low = 0, high = heap->free.count;
 
@@ -116,7 +116,7 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent) {
 	}
 }
 
-// First fit: low addresses are used again and again, the heap's far end stays untouched.
+// First fit: low addresses are reused, and the heap's far end stays untouched.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset) {
 	for (size_t i = 0; i < heap->free.count; i++) {
 		struct weir_blob_extent *extent = &heap->free.item[i];

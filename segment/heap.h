@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heap: which parts of the segment's heap are free, and the machine's memory behind the others. For
-// writer.c only. It knows extents, and nothing of what lies in them or who still reads it.
+// Heap: the free parts of the segment's heap, and the memory backing the others. For writer.c only.
+// It manages extents, independent of their contents and readers.
 //
-// Its state is private memory of the control process. Under ASan what is free is poisoned, so that
-// a reader in the same process that uses it too long is found.
+// Its state is private memory of the control process. Under ASan free extents are poisoned, which
+// detects a use after free by a reader in the same process.
 //
 // Threads: one.
 #pragma once
@@ -20,35 +20,36 @@ struct weir_extents { // growing array
 struct weir_heap {
 	const struct weir_segment *segment;
 	struct weir_extents free; // by offset, never adjacent to each other
-	uint64_t used_bytes; // what is not free
-	uint64_t backed; // the heap has memory from its start up to this offset
-	uint64_t freed; // no extent at or above this offset was ever given back
+	uint64_t used_bytes; // not free
+	uint64_t backed; // the heap is backed by memory from its start up to this offset
+	uint64_t freed; // no extent at or above this offset was ever freed
 };
 
-// Make room for more entries. Returns false when there is no memory.
+// Make room for more entries. Returns false if out of memory.
 bool weir_extents_reserve(struct weir_extents *array, size_t more);
-// There is room: weir_extents_reserve has been called.
+// Call weir_extents_reserve first.
 void weir_extents_insert(struct weir_extents *array, size_t at, struct weir_blob_extent extent);
 void weir_extents_remove(struct weir_extents *array, size_t at, size_t n);
 
-// All of the heap is free. Returns 0, -ENOMEM.
+// Initialize with the whole heap free. Returns 0, -ENOMEM.
 int weir_heap_init(struct weir_heap *heap, const struct weir_segment *segment);
-// Before the segment is freed. A heap of zeroes is fine.
+// Call before the segment is freed. A zeroed heap is allowed.
 void weir_heap_fini(struct weir_heap *heap);
 
-// Take the first free extent of so many bytes, a multiple of 64. Returns false: there is none.
+// Take the first free extent of this many bytes, a multiple of 64. Returns false if there is none.
 bool weir_heap_take(struct weir_heap *heap, uint64_t bytes, uint64_t *ret_offset);
-// Give an extent back. There is room for one more in `free`.
+// Free an extent. `free` must have room for one more entry.
 void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 
-// Take this extent. Returns false when it is not free as a whole. There is room for one more in
-// `free`.
+// Take this extent. Returns false if any part of it is not free. `free` must have room for one more
+// entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
-// Take all that is free below an offset; it is appended to ret, which has room. Returns its bytes.
+// Take all free extents below an offset, appended to ret, which must have room. Returns their
+// bytes.
 uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_extents *ret);
 
-// Allocate memory for the heap up to an offset, so that no access to it can fail. Returns false
-// when the machine has none.
+// Allocate memory for the heap up to an offset, so that no access to it can fail. Returns false if
+// out of memory.
 bool weir_heap_back(struct weir_heap *heap, uint64_t end);
 // The same for other bytes of tables, by offsets from its start.
 bool weir_tables_back(const struct weir_segment *segment, uint64_t from, uint64_t to);

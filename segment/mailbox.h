@@ -10,20 +10,20 @@
 #include "layout.h"
 
 enum weir_message_kind {
-	WEIR_MESSAGE_FLOW_LOOKUP = 1, // which backend this flow has, which one it would get
-	// Give this bucket to another worker. The response says whether the worker will; what
-	// follows once it has confirmed is between the workers, and control sees the new owner in
-	// weir_bucket_owners. Refused, nothing has changed. Not sent to a dataplane whose header
-	// says that flows are not in buckets.
+	WEIR_MESSAGE_FLOW_LOOKUP = 1, // the backend of a flow, and the one that would be chosen now
+	// Give this bucket to another worker. The response is a confirmation or a refusal; after a
+	// confirmation the workers move the bucket, and control sees the new owner in
+	// weir_bucket_owners. A refusal changes nothing. Not sent to a dataplane whose header
+	// indicates that it does not use buckets.
 	WEIR_MESSAGE_STEAL,
-	WEIR_MESSAGE_FLOW_WAITING = 3, // flows of these backends that wait, in a piece of the table
+	WEIR_MESSAGE_FLOW_WAITING = 3, // waiting flows of these backends, in a range of the table
 	WEIR_MESSAGE_FLOW_MOVE = 4, // give such a flow to another backend
 	// The last two are not sent to a dataplane without flow pages (WEIR_ABI_FLOW_LIST).
-	WEIR_MESSAGE_FLOW_LIST = 5, // flows in a piece of the table: onto a page, or end them
-	WEIR_MESSAGE_FLOW_DELETE = 6, // a look-up, and the end of the flow that it finds
+	WEIR_MESSAGE_FLOW_LIST = 5, // list the flows in a range of the table on a page, or end them
+	WEIR_MESSAGE_FLOW_DELETE = 6, // a lookup that ends the flow it finds
 };
 
-// What a worker answers to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
+// Answers of a worker to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
 #define WEIR_MOVE_ANSWERS(X) \
 	X(NONE, "none", "the worker does not know this kind of message") \
 	X(MOVED, "moved", "the flow has the new backend") \
@@ -41,8 +41,8 @@ enum weir_move_answer {
 };
 
 #define WEIR_WAITING_BACKENDS 4
-#define WEIR_WAITING_LINES 256u // most lines of the table that a worker looks at for one message
-#define WEIR_LIST_LINES 256u // likewise, for one WEIR_MESSAGE_FLOW_LIST
+#define WEIR_WAITING_LINES 256u // maximum number of table lines that a worker reads for one message
+#define WEIR_LIST_LINES 256u // the same, for one WEIR_MESSAGE_FLOW_LIST
 #define WEIR_WAITING_FLOWS4 5
 #define WEIR_WAITING_FLOWS6 2
 
@@ -81,7 +81,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t found; // in this worker's flow table
 			uint8_t state; // enum weir_flow_state when found
 			uint16_t backend; // of the flow when found, else WEIR_BACKEND_NONE
-			uint16_t chosen; // the backend that the Maglev table gives now
+			uint16_t chosen; // the backend from the Maglev table now
 			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
 			uint16_t reserved;
 			uint32_t slot; // of the Maglev table
@@ -91,26 +91,27 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		struct { // WEIR_MESSAGE_STEAL
 			uint64_t deadline_ns; // CLOCK_MONOTONIC: refused as late afterwards
 			uint32_t bucket; // below WEIR_BUCKETS
-			uint32_t thief; // the worker that is to have it
+			uint32_t thief; // the worker to move it to
 			// response
 			uint32_t answer; // enum weir_bucket_answer
 			uint32_t reserved;
 		} steal;
-		// WEIR_MESSAGE_FLOW_WAITING: the flows of TCP that have sent a SYN and nothing else
-		// for idle_ms, in the lines `first` to before `last` of the table, those that the
-		// worker has. It looks at WEIR_WAITING_LINES of them at most, and passes over those
-		// of others: ask again from `next` on until that is `lines` or `last`.
+		// WEIR_MESSAGE_FLOW_WAITING: the worker's TCP flows that have sent a SYN and
+		// nothing else for idle_ms, in the lines from `first` to before `last` of the
+		// table. The worker reads WEIR_WAITING_LINES of its lines at most, and skips those
+		// of other workers: send again with `first` = `next` until that is `lines` or
+		// `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; any number beyond the table means its end
 			uint32_t idle_ms;
-			uint16_t backend[WEIR_WAITING_BACKENDS]; // WEIR_BACKEND_NONE = nobody's
+			uint16_t backend[WEIR_WAITING_BACKENDS]; // WEIR_BACKEND_NONE = unused
 			// response
 			uint8_t answered; // 1
 			uint8_t family; // of the flows: 4 or 6
 			uint8_t count; // of flows
 			uint8_t reserved;
-			uint32_t next; // above first, unless the table ends before
+			uint32_t next; // above first, unless the table ends earlier
 			uint32_t lines; // of the table
 			union {
 				struct weir_waiting_flow4 flow4[WEIR_WAITING_FLOWS4];
@@ -129,28 +130,28 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint32_t reserved;
 			uint64_t deadline_ns; // CLOCK_MONOTONIC; within 10 s of the listing
 		} move;
-		// WEIR_MESSAGE_FLOW_LIST: the flows that the worker has in the lines `first` to
-		// before `last` of the table. It looks at WEIR_LIST_LINES of them and
-		// WEIR_FLOW_PAGE_FLOWS flows at most, and puts those that are sought onto one of
-		// its pages, or ends them: ask again from `next` on until that is `lines` or
+		// WEIR_MESSAGE_FLOW_LIST: the worker's flows in the lines from `first` to before
+		// `last` of the table. The worker reads WEIR_LIST_LINES of them and
+		// WEIR_FLOW_PAGE_FLOWS flows at most, and writes the matching ones to one of its
+		// pages, or ends them: send again with `first` = `next` until that is `lines` or
 		// `last`.
 		struct {
 			uint32_t first; // line
 			uint32_t last; // line; any number beyond the table means its end
-			uint16_t backend; // WEIR_BACKEND_NONE = those of all backends
-			uint16_t service; // WEIR_SERVICE_NONE = those of all services
-			uint8_t states; // a bit by enum weir_flow_state
+			uint16_t backend; // WEIR_BACKEND_NONE = all backends
+			uint16_t service; // WEIR_SERVICE_NONE = all services
+			uint8_t states; // a bit for each enum weir_flow_state
 			uint8_t family; // of the client's prefix: 4 or 6; 0 = all clients
-			uint8_t client_bits; // of client[] that are compared, from the first one on
+			uint8_t client_bits; // number of first bits of client[] to compare
 			uint8_t protocol; // 0 = both
 			uint8_t client[16];
 			uint8_t page; // below WEIR_FLOW_PAGES
-			uint8_t end; // 1: the flows end, and none comes onto the page
+			uint8_t end; // 1: end the flows, and write none to the page
 			// response
 			uint8_t answered; // 1
 			uint8_t reserved;
-			uint32_t count; // of flows on the page, or that have ended
-			uint32_t next; // above first, unless the table ends before
+			uint32_t count; // of flows on the page, or of ended flows
+			uint32_t next; // above first, unless the table ends earlier
 			uint32_t lines; // of the table
 		} list;
 		uint8_t bytes[WEIR_MESSAGE_BYTES - 16];
@@ -158,13 +159,13 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
-// A ring as one side sees it: what the producer writes and what the consumer writes lie in
-// different memories. `head` and `tail` of the other side are untrusted: a distance beyond the
-// ring's size counts as full to the producer, and as empty to the consumer, who then starts anew.
+// A ring: the producer's and the consumer's fields lie in different memories. `head` and `tail` of
+// the other side are untrusted: a distance beyond the ring's size counts as full for the producer,
+// and as empty for the consumer, which then resynchronizes.
 
-// Put a copy of message into the ring. Returns false when it is full. [its producer]
+// Add a copy of message to the ring. Returns false when it is full. [its producer]
 bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,
 	const struct weir_message *message);
-// Take the oldest message. Returns false when there is none. [its consumer]
+// Take the oldest message. Returns false if there is none. [its consumer]
 bool weir_mailbox_receive(const struct weir_mailbox_ring *ring, struct weir_ring_position *position,
 	struct weir_message *ret);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet facts: what the dataplane finds out and decides about a packet, as far as control is told
-// (capture.h). One list for each set: from it come the enumeration and the names in JSON. Append
-// only: the order is part of the segment's ABI.
+// Packet facts: properties and decisions of the dataplane about a packet that are reported to
+// control (capture.h). One list for each set: source of the enumeration and the names in JSON.
+// Append only: the order is part of the segment's ABI.
 #pragma once
 
-// What is done with a packet. X(NAME, "name")
+// The action for a packet. X(NAME, "name")
 #define WEIR_ACTIONS(X) \
 	X(FORWARD, "forward") /* rewritten; send on verdict.port */ \
 	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port (where \
@@ -20,7 +20,7 @@ enum weir_action {
 #undef X
 };
 
-// Why a packet got its backend; for verdicts, never on the fast path. X(NAME, "name")
+// How the backend of a packet was chosen; for verdicts, never on the fast path. X(NAME, "name")
 #define WEIR_CHOICES(X) \
 	X(NONE, "none") \
 	X(FLOW, "flow") /* that of the flow in the table */ \
@@ -34,7 +34,7 @@ enum weir_choice {
 #undef X
 };
 
-// The kind of a packet, as far as it is known without any table. X(NAME, "name")
+// The kind of a packet, as determined without any table. X(NAME, "name")
 #define WEIR_PACKET_KINDS(X) \
 	X(FLOW, "flow") /* TCP or UDP, valid: key, hash and event are set */ \
 	X(ECHO, "echo") /* ICMP or ICMPv6 echo request */ \
@@ -52,16 +52,16 @@ enum weir_packet_kind {
 #undef X
 };
 
-// What a packet tells about its flow. Only the client's half is seen with direct server return
-// (DSR), and the states are right with that half alone:
+// The event of a packet for its flow. With direct server return (DSR) only the client's half is
+// visible, and the states are correct with that half alone:
 //   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
 //   DATA       SYN seen, young -> established; after RST -> established (the RST was not real)
 //   ACK        the same without a payload: SYN seen -> young, the rest like DATA
 //   FIN        -> closing; further DATA keeps it there and refreshes it (half-closed download)
-//   RST        finished, but the flow stays for the timeout of what it was: an RST is easily forged
+//   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
 //   DATAGRAM   the second one: UDP seen -> UDP; then it refreshes
-// Whoever sees no payload may say DATA of an established flow: only the slow way tells them apart.
-// X(NAME, "name")
+// Code that does not check the payload may report DATA for an established flow: only the slow path
+// distinguishes the two. X(NAME, "name")
 #define WEIR_FLOW_EVENT_LIST(X) \
 	X(SYN, "syn") \
 	X(DATA, "data") X(FIN, "fin") X(RST, "rst") X(DATAGRAM, "datagram") X(ACK, "ack")
@@ -72,7 +72,7 @@ enum weir_flow_event {
 #undef X
 };
 
-// How many there are of each; no enumerators, which every switch would have to name.
+// The number of each. Not enumerators of the sets above, which every switch would have to handle.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

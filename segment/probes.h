@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Probes: static tracepoints (USDT) for bpftrace, perf and SystemTap. A probe is one nop and a note
-// in the program's ELF file until somebody attaches to it; its arguments are what the code around
-// it has at hand. docs/guide/operations.md lists them, and a test compares that table with the
+// in the program's ELF file until a tracer attaches to it; its arguments are values available at
+// that point. docs/guide/operations.md lists them, and a test compares that table with the
 // programs.
 //
-// Threads: any. Probes of the packet path fire in workers, the others in the process named.
+// Threads: any. Probes of the packet path fire in workers, the others in the named process.
 #pragma once
 
 #include <sys/sdt.h>
 
-// A flow was entered into the flow table, or given to another backend: new_flows was counted.
+// A flow was inserted into the flow table, or moved to another backend: new_flows was counted.
 // [worker] key: struct weir_flow_key.
 #define WEIR_PROBE_FLOW_BEGIN(worker, service, backend, key) \
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
 // A flow has left the flow table, or its backend. [worker]
 // cause: enum weir_flow_end; entry: the flow's word in its line of the flow table, whose key is
-// still there (flow_bucket.h).
+// still valid (flow_bucket.h).
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 
@@ -28,9 +28,9 @@
 	DTRACE_PROBE6(weir, drop, reason, port, service, frame, bytes, key)
 #define WEIR_PROBE_NO_PORT 255
 
-// Something is published; workers see it right afterwards. [control] number: place in the update
-// log; kind: enum weir_update_kind; id: of the service or backend.
+// A change is published; workers see it immediately afterwards. [control] number: position in the
+// update log; kind: enum weir_update_kind; id: of the service or backend.
 #define WEIR_PROBE_PUBLICATION(number, kind, id) DTRACE_PROBE3(weir, publication, number, kind, id)
 
-// A worker has adopted all that was published with a number below this one. [worker]
+// A worker has adopted everything published with a number below this one. [worker]
 #define WEIR_PROBE_ADOPTION(worker, number) DTRACE_PROBE2(weir, adoption, worker, number)

@@ -64,17 +64,17 @@ static void refuse(struct weir_reader *reader, uint64_t *counter, uint32_t chang
 
 static void begin_scan(struct weir_reader *reader) {
 	reader->scan = 0;
-	reader->seen = reader->rows_seen - 1; // there is something to do
+	reader->seen = reader->rows_seen - 1; // causes a catch-up
 }
 
-// Keep account of which roots lead to a table that is refused.
+// Track the roots whose table is refused.
 static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref ref, bool sound) {
 	weir_ref now = sound ? 0 : ref;
 
 	if ((*refused != 0) != (now != 0)) {
 		reader->refusals.refused += now != 0 ? 1 : (uint64_t)-1;
 		show_refusals(reader);
-		// Others may be refused as well: show one of them.
+		// Others may be refused as well: report one of them.
 		if (now == 0 && reader->refusals.refused > 0 &&
 			reader->scan == WEIR_READER_NO_SCAN) {
 			begin_scan(reader);
@@ -83,26 +83,28 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 	*refused = now;
 }
 
-// --- taking over --------------------------------------------------------------------------
+// --- adoption -----------------------------------------------------------------------------
 
-// A reference may be newer than the entry of the log that leads to it: what it needs is published
-// before it, but its entries come later. Whoever has loaded the reference sees these entries. So a
-// selection is adopted only when the rows of all entries are, and the service table only when all
-// selections are, too; else the log goes first, and the reference is looked at again.
+// A reference may be newer than its entry in the log: everything it depends on is published before
+// it, but with later entries. A worker that has loaded the reference sees these entries. So a
+// selection is adopted only when the rows of all entries are adopted, and the service table only
+// when all selections are adopted, too; otherwise the log is processed first, and the reference is
+// read again.
 
 static bool rows_complete(const struct weir_reader *reader) {
 	return __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE) ==
 	       reader->rows_seen;
 }
 
-// False: not yet.
+// Returns false: not yet.
 static bool adopt_services(struct weir_reader *reader) {
 	weir_ref ref = __atomic_load_n(&reader->segment->roots->services, __ATOMIC_ACQUIRE);
 	struct weir_services_view view = {0};
 	struct weir_blob_extent extent;
 	bool sound;
 
-	if (!rows_complete(reader)) { // and selections: they are as far as rows when this is called
+	if (!rows_complete(reader)) { // also covers selections, which are as far as rows when this
+				      // is called
 		return false;
 	}
 	sound = ref == 0 || weir_blob_services(reader->segment, ref, &extent, &view);
@@ -116,7 +118,7 @@ static bool adopt_services(struct weir_reader *reader) {
 	return true;
 }
 
-// False: not yet.
+// Returns false: not yet.
 static bool adopt_selection(struct weir_reader *reader, uint16_t service) {
 	weir_ref ref =
 		__atomic_load_n(&reader->segment->roots->selection[service], __ATOMIC_ACQUIRE);
@@ -160,8 +162,8 @@ bool weir_reader_row(
 	return true;
 }
 
-// False: not yet, it is being changed, or its counters have no memory. Then nothing that was
-// published behind it is adopted, so nothing leads there.
+// Returns false: not yet, because it is being changed, or its counters have no memory. Then nothing
+// published after it is adopted, so nothing refers to it.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend) {
 	struct weir_backend_row row;
 
@@ -188,7 +190,7 @@ static void look_through_everything(struct weir_reader *reader) {
 	begin_scan(reader);
 }
 
-// An entry of the log. False when control has overwritten it, or may be about to.
+// Read an entry of the log. Returns false when control has overwritten it, or may be about to.
 static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *ret) {
 	const struct weir_segment *segment = reader->segment;
 	uint32_t change =
@@ -202,7 +204,7 @@ static bool read_entry(const struct weir_reader *reader, uint64_t n, uint32_t *r
 	return true;
 }
 
-// The next entry, as far as it is about a row.
+// Process the next entry if it is about a row.
 static void row_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -221,7 +223,7 @@ static void row_step(struct weir_reader *reader) {
 	reader->rows_seen++;
 }
 
-// The next entry, as far as it is not.
+// Process the next entry if it is not about a row.
 static void selection_step(struct weir_reader *reader) {
 	uint16_t id;
 	uint32_t change;
@@ -240,11 +242,11 @@ static void selection_step(struct weir_reader *reader) {
 	reader->selections_seen++;
 }
 
-// How many rows the look through everything has.
+// Number of rows of the full scan.
 static uint32_t scan_rows(const struct weir_reader *reader) {
 	uint32_t rows = __atomic_load_n(&reader->segment->notes->backend_ids, __ATOMIC_RELAXED);
 
-	// Ids are never fewer than before: a number that shrinks only ends this early.
+	// The number of ids never decreases: an invalid lower number only ends this early.
 	return rows < reader->segment->max_backends ? rows : reader->segment->max_backends;
 }
 
@@ -257,7 +259,7 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// One step of what is to be done, in the order of publication. False: there is nothing.
+// Do one step, in the order of publication. Returns false: nothing to do.
 static bool step(struct weir_reader *reader, uint64_t updates) {
 	bool scan = reader->scan != WEIR_READER_NO_SCAN;
 	uint32_t rows = scan ? scan_rows(reader) : 0;
@@ -296,7 +298,7 @@ void weir_reader_catch_up(struct weir_reader *reader) {
 
 void weir_reader_settle(struct weir_reader *reader) {
 	const struct weir_segment *segment = reader->segment;
-	// Who publishes faster than this only gets what is left later, in the worker's turns.
+	// If control publishes faster than this, the rest is adopted later, in the worker's turns.
 	uint64_t turns =
 		4 * (uint64_t)(segment->max_backends + segment->max_services + WEIR_UPDATES) /
 			WEIR_READER_STEPS +
@@ -310,7 +312,7 @@ void weir_reader_settle(struct weir_reader *reader) {
 		weir_reader_catch_up(reader);
 		if (scan == reader->scan && rows_seen == reader->rows_seen &&
 			selections_seen == reader->selections_seen && !reader->services_due) {
-			return; // all is done, or the rest waits for memory
+			return; // complete, or the rest waits for memory
 		}
 	}
 }
@@ -318,7 +320,7 @@ void weir_reader_settle(struct weir_reader *reader) {
 // --- grace periods ------------------------------------------------------------------------
 
 void weir_reader_report(struct weir_reader *reader, uint64_t token) {
-	// One after the other: with a new one each time, none might ever be reached.
+	// One token after the other: with a newer one each time, none might ever be reached.
 	if (reader->token == reader->reported) {
 		reader->token = token;
 		reader->awaited =
@@ -333,7 +335,7 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// What was adopted before may be gone: there is no last good table.
+// Previously adopted tables may be freed: there is no last good table.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: how a worker reads the published tables.
+// Reader: reads the published tables in a worker.
 //
-// A reader follows the update log: with every burst it takes over a few of the changes that were
-// published since, rows first, then selections, then the service table, into private memory. Of a
-// blob it keeps a *view*: pointers and counts, copied after their bounds were checked against the
-// segment. Of a backend's row it hands a copy to its user. Values inside the arrays of a view
-// (service ids, indexes of candidates) are compared with the private counts when they are used, so
-// that a broken or malicious control process can misdirect packets but not crash a worker; nor
-// stall it, as at most WEIR_READER_STEPS changes are taken over at a time.
+// A reader follows the update log: with every burst it adopts a few of the newly published changes,
+// rows first, then selections, then the service table, into private memory. For a blob it keeps a
+// *view*: pointers and counts, copied after their bounds were checked against the segment. A
+// backend's row is passed to its user as a copy. Values inside the arrays of a view (service ids,
+// indexes of candidates) are compared with the private counts when they are used, so that a broken
+// or malicious control process can misdirect packets but not crash a worker; nor stall it, as at
+// most WEIR_READER_STEPS changes are adopted at a time.
 //
-// A table that fails its check is refused: the one before stays in use, the refusal is counted in
+// A table that fails its check is refused: the previous one stays in use, the refusal is counted in
 // the segment, and the reader reports no quiescent state until control has replaced the refused
-// table; so nothing that is in use is freed. A refused row is counted, and the copy before stays.
+// table; so nothing in use is freed. A refused row is counted, and the previous copy stays in use.
 //
-// With more changes than the log holds, the reader looks through all rows, selections and the
-// service table, as many at a time.
+// With more changes than the log holds, the reader scans all rows, selections and the service
+// table, as many at a time.
 //
 // Threads: one reader per worker, that worker only. A view is valid until the worker's next
 // quiescent report (S5).
@@ -27,31 +27,30 @@
 
 #define WEIR_READER_STEPS 32u
 
-// Take over the row of a backend (below max_backends). row is a private copy, whole but unchecked.
+// Adopt the row of a backend (below max_backends). row is a private copy, consistent but unchecked.
 // Returns false to refuse it.
 typedef bool weir_reader_adopt_row(
 	void *context, uint16_t backend, const struct weir_backend_row *row);
 
 struct weir_reader {
-	struct weir_refusals refusals; // what the segment shows
+	struct weir_refusals refusals; // as in the segment
 	const struct weir_segment *segment;
 	uint32_t worker;
-	uint32_t scan; // next of the look through everything; WEIR_READER_NO_SCAN = none is under
-		       // way
-	// Entries of the log: all that they are about is taken over; their rows are; their rows and
-	// selections are. The second one runs ahead.
+	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
+	// Positions in the log: entries before these are adopted completely; their rows are; their
+	// rows and selections are. The second one is ahead.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
-	bool services_due; // the service table is to be looked at, after all selections
+	bool services_due; // the service table is to be read, after all selections
 	uint64_t reported; // grace period token
-	uint64_t token; // to be reported when `awaited` changes have been taken over; odd
+	uint64_t token; // to be reported when `awaited` changes have been adopted; odd
 	uint64_t awaited;
 	struct weir_services_view services;
 	struct weir_selection_view *selection; // [max_services]
-	weir_ref refused_services; // that is refused now; 0 = none
+	weir_ref refused_services; // currently refused; 0 = none
 	weir_ref *refused_selection; // [max_services]
-	weir_reader_adopt_row *adopt_row; // NULL = the user has no use for rows
+	weir_reader_adopt_row *adopt_row; // NULL = the user does not need rows
 	void *context;
 };
 #define WEIR_READER_NO_SCAN UINT32_MAX
@@ -61,16 +60,16 @@ int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segm
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context);
 void weir_reader_fini(struct weir_reader *reader);
 
-// Take over everything that is published and take part in grace periods from then on. Not bounded:
-// before the first packet. [worker]
+// Adopt everything published, and take part in grace periods from then on. Not bounded: call before
+// the first packet. [worker]
 void weir_reader_online(struct weir_reader *reader);
 void weir_reader_offline(struct weir_reader *reader);
 
-// Slow halves of the two below.
+// Slow paths of the two below.
 void weir_reader_catch_up(struct weir_reader *reader);
 void weir_reader_report(struct weir_reader *reader, uint64_t token);
 
-// Take over changes, at most WEIR_READER_STEPS. Once per burst and once per turn. [worker]
+// Adopt changes, at most WEIR_READER_STEPS. Call once per burst and once per turn. [worker]
 static inline void weir_reader_update(struct weir_reader *reader) {
 	uint64_t updates = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
 
@@ -79,7 +78,8 @@ static inline void weir_reader_update(struct weir_reader *reader) {
 	}
 }
 
-// No pointer into a table is in use: report it, if control waits for that. Once per turn. [worker]
+// Call when no pointer into a table is in use: reports a quiescent state, if control waits for it.
+// Once per turn. [worker]
 static inline void weir_reader_quiescent(struct weir_reader *reader) {
 	uint64_t token = weir_grace_token(reader->segment);
 
@@ -88,12 +88,12 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 	}
 }
 
-// Take over all that is published now, however much, up to the first backend whose counters have no
-// memory yet (weir_segment_follow). [worker, outside of its turns]
+// Adopt everything published, not bounded, up to the first backend whose counters have no memory
+// yet (weir_segment_follow). [worker, outside of its turns]
 void weir_reader_settle(struct weir_reader *reader);
 
-// How far a reader has taken over rows, and whether one (of another worker) has come so far: then
-// it knows all backends that the first one knew. [worker]
+// The position of a reader's adopted rows, and whether the reader of another worker has reached it:
+// it then has all backends that the first one had. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }
@@ -102,12 +102,12 @@ static inline bool weir_reader_has_rows(const struct weir_reader *reader, uint64
 	return reader->scan == WEIR_READER_NO_SCAN && (int64_t)(reader->rows_seen - rows) >= 0;
 }
 
-// The row of a backend (below max_backends) as it is now; all zeroes when none was published.
-// Returns false when it is being changed: try again later. Used by adoption, control and tests.
+// The present row of a backend (below max_backends); all zeroes when none was published. Returns
+// false when it is being changed: try again later. Used by adoption, control and tests.
 bool weir_reader_row(
 	const struct weir_segment *segment, uint16_t backend, struct weir_backend_row *ret);
 
-// The slow start of a backend (below max_backends) as it is now: any values.
+// The present slow start of a backend (below max_backends): unchecked values.
 static inline struct weir_policy_share weir_reader_share(
 	const struct weir_segment *segment, uint16_t backend) {
 	struct weir_policy_share share;
@@ -116,7 +116,7 @@ static inline struct weir_policy_share weir_reader_share(
 	return share;
 }
 
-// What was taken over. [worker]
+// The adopted service table. [worker]
 static inline const struct weir_services_view *weir_reader_services(
 	const struct weir_reader *reader) {
 	return &reader->services;

@@ -35,7 +35,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment) {
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-// Where each region lies and how long it is for the header's counts. Counts are in range.
+// Position and length of each region for the header's counts, which are in range.
 void weir_regions_of(
 	struct weir_segment_header *h, struct weir_region_place regions[WEIR_REGIONS]) {
 	uint64_t workers = h->workers, services = h->max_services, backends = h->max_backends;
@@ -101,7 +101,7 @@ static bool params_valid(const struct weir_segment_params *params) {
 	       (unsigned int)params->bucketing < WEIR_BUCKETING_COUNT;
 }
 
-// Give each region its place; the heap comes last and gets the rest of its last page.
+// Assign each region its position; the heap is last and extends to the end of its last page.
 static void lay_out(const struct weir_segment_params *params, struct weir_segment_header *header) {
 	uint64_t page_bytes = params->huge_pages ? HUGE_PAGE_BYTES : PAGE_BYTES;
 	uint64_t at = align_up(sizeof(*header), PAGE_BYTES);
@@ -166,17 +166,17 @@ static int create_memory(const char *name, bool huge_pages, uint64_t bytes) {
 
 // NULL and errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
-	// Reserve nothing: the heap takes memory when the writer asks for it (heap.c).
+	// Reserve nothing: the heap allocates memory when the writer needs it (heap.c).
 	void *base = mmap(NULL, bytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
 
 	if (base == MAP_FAILED) {
 		return NULL;
 	}
-	madvise(base, bytes, MADV_HUGEPAGE); // takes effect where tmpfs is configured for it
+	madvise(base, bytes, MADV_HUGEPAGE); // effective if tmpfs is configured for it
 	return base;
 }
 
-// What former layouts that are served do not have is NULL.
+// NULL if the region does not exist in this (previous, served) layout.
 static void *since(const struct weir_segment *segment, uint32_t abi, uint64_t offset) {
 	return segment->abi < abi ? NULL : segment->statistics + offset;
 }
@@ -240,7 +240,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 								  header->capture_control_off);
 }
 
-// Memory for statistics and for all of tables that is written without asking for it first.
+// Allocate statistics, and the parts of tables that are written without a further allocation.
 static int create_statistics(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
 	int fd = create_memory("weir-statistics", huge_pages, header->statistics_bytes);
@@ -250,9 +250,9 @@ static int create_statistics(
 		return fd;
 	}
 	segment->statistics_fd = fd;
-	// Workers write here: take the memory now, so that no store of theirs can fail. That of
-	// backends' counters is taken as ids come in use (weir_segment_follow); but not of huge
-	// pages: control, which looks at counters too, would end when it finds none left.
+	// Workers write here: allocate the memory now, so that no store of theirs can fail.
+	// Counters of backends are allocated as ids are used (weir_segment_follow), except with
+	// huge pages: control, which also reads counters, would be killed if none were left.
 	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -264,7 +264,7 @@ static int create_statistics(
 	}
 	segment->statistics_bytes = header->statistics_bytes;
 	madvise(segment->statistics, header->backend_counters_off, MADV_POPULATE_WRITE);
-	// From now on nobody can map it to write, write to it, or free a part of it.
+	// From now on no process can map it writable, write to it, or free a part of it.
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? -errno : 0;
 }
 
@@ -280,8 +280,9 @@ static int create_tables(
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0) {
 		return -errno;
 	}
-	// What workers read in every turn, before any table is there. Of huge pages, all but the
-	// heap: one that holds ids in use holds others too, and control looks at both.
+	// Data that workers read in every turn, even before any table exists. With huge pages,
+	// everything but the heap: a page with ids in use contains others too, and control reads
+	// both.
 	taken = huge_pages ? header->heap_off : header->identity_services_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
@@ -295,7 +296,7 @@ static int create_tables(
 	return 0;
 }
 
-// --- memory as it is needed ---------------------------------------------------------------
+// --- memory on demand ---------------------------------------------------------------------
 
 int weir_segment_lock(const struct weir_segment *segment) {
 	if (mlock2(segment->statistics, segment->statistics_bytes, MLOCK_ONFAULT) < 0 ||
@@ -305,7 +306,7 @@ int weir_segment_lock(const struct weir_segment *segment) {
 	return 0;
 }
 
-// The pages that bytes [from, to) of a memory lie on.
+// The pages that contain bytes [from, to) of a memory.
 static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 	from -= from % PAGE_BYTES;
 	if (from < to) {
@@ -315,17 +316,17 @@ static void populate(uint8_t *memory, uint64_t from, uint64_t to, int advice) {
 
 #define COUNTED_STEP 1024u // ids
 
-// Control's figures are untrusted: at most what there is.
+// Control's numbers are untrusted: limited to the maximum.
 static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Counters of so many backends come with those of the last one.
+// Number of backends whose counters are allocated with those of the last one.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
 
-// Where the counters of one worker for backends [from, to) lie in statistics.
+// Position in statistics of one worker's counters for backends [from, to).
 static void counters_of(const struct weir_segment *segment, uint32_t worker, uint32_t from,
 	uint32_t to, uint64_t *ret_start, uint64_t *ret_end) {
 	const uint8_t *base = (const uint8_t *)weir_segment_backend_counters(segment, worker, 0);
@@ -369,10 +370,10 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 	return r;
 }
 
-#define WRITTEN_PIECES 64u // of the heap, mapped in one call
+#define WRITTEN_PIECES 64u // of the heap, mapped per call
 
-// Map what is written of the first `used` bytes of the heap. Only that: to map what has no memory
-// takes it, and the note may say anything.
+// Map the written parts of the first `used` bytes of the heap. Only those: mapping an unallocated
+// part would allocate it, and the note may have any value.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 
@@ -412,7 +413,7 @@ int weir_segment_follow(struct weir_segment *segment) {
 	return backends > segment->counted_backends ? count_backends(segment, backends) : 0;
 }
 
-// --- create, the whole -------------------------------------------------------------------
+// --- create the segment ------------------------------------------------------------------
 
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret) {
 	struct weir_segment_header header = {

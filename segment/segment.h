@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The segment: create it (dataplane), attach to it (control, tests), refuse what is broken.
+// The segment: create it (dataplane), attach to it (control, tests), refuse an invalid one.
 //
 // Threads: any, but one object is used by one thread unless a function says otherwise.
 #pragma once
@@ -12,11 +12,10 @@
 #include "layout.h"
 
 // A mapped segment. The counts are private copies made when it was validated, so that a header
-// changed later by the other process cannot lead anyone out of bounds.
+// changed later by the other process cannot cause an access out of bounds.
 //
-// The process that created it writes what lies in statistics and only reads what lies in tables; a
-// process that attached to it does the reverse. The mappings enforce that: a store to the other
-// memory ends the process.
+// The process that created it writes statistics and only reads tables; a process that attached to
+// it does the reverse. The mappings enforce this: a store to the other memory kills the process.
 struct weir_segment {
 	int statistics_fd;
 	int tables_fd;
@@ -25,12 +24,12 @@ struct weir_segment {
 	uint64_t statistics_bytes;
 	uint64_t tables_bytes;
 	uint64_t epoch;
-	uint32_t abi; // of the dataplane: WEIR_SEGMENT_ABI, or a former one that is served
+	uint32_t abi; // of the dataplane: WEIR_SEGMENT_ABI, or a previous one that is served
 	uint32_t workers;
 	uint32_t ports;
 	uint32_t max_services;
 	uint32_t max_backends;
-	enum weir_bucketing bucketing; // YES: the next three are there
+	enum weir_bucketing bucketing; // YES: bucket_packets, bucket_owners, steal_counters exist
 	uint64_t heap_off; // in tables
 	uint64_t heap_bytes;
 	// In statistics.
@@ -41,8 +40,8 @@ struct weir_segment {
 	struct weir_worker_box *worker_boxes; // [workers]
 	struct weir_port_counters *port_counters; // [workers]; NULL = the dataplane has none
 	struct weir_bucket_packets *bucket_packets; // [workers]; NULL = the dataplane has none
-	struct weir_bucket_owners *bucket_owners; // likewise
-	struct weir_steal_counters *steal_counters; // [workers]; likewise
+	struct weir_bucket_owners *bucket_owners; // NULL = the dataplane has none
+	struct weir_steal_counters *steal_counters; // [workers]; NULL = the dataplane has none
 	struct weir_flow_pages *flow_pages; // [workers]; NULL = the dataplane lists no flows
 	struct weir_capture_ring *capture_rings; // [workers]; NULL = the dataplane does not capture
 	struct weir_share_counters *service_counters; // [workers][max_services]
@@ -59,9 +58,9 @@ struct weir_segment {
 	struct weir_share_counters *backend_bases; // [max_backends]
 	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
-	struct weir_capture_control *capture_control; // NULL with capture_rings
-	// What weir_segment_follow has done: backends whose counters have memory (ids below), rows
-	// and bytes of the heap that are mapped. Of the dataplane's side only.
+	struct weir_capture_control *capture_control; // NULL if capture_rings is NULL
+	// Progress of weir_segment_follow: lower backend ids have memory for counters; rows and
+	// bytes of the heap that are mapped. On the dataplane's side only.
 	uint32_t counted_backends;
 	uint32_t mapped_rows;
 	uint64_t mapped_heap;
@@ -72,49 +71,49 @@ struct weir_segment_params {
 	uint32_t ports; // 1 .. WEIR_PORTS_MAX
 	uint32_t max_services; // 1 .. WEIR_SERVICES_MAX
 	uint32_t max_backends; // 1 .. WEIR_BACKENDS_MAX
-	uint64_t heap_bytes; // address space for blobs; memory is taken only as blobs need it
+	uint64_t heap_bytes; // address space for blobs; memory is allocated as blobs need it
 	uint64_t tsc_hz;
 	uint64_t hash_seed;
 	enum weir_bucketing bucketing; // YES: the creator sets the owners before workers start
-	bool huge_pages; // memfd of 2 MiB pages, all but the heap's taken at once; -ENOMEM when
+	bool huge_pages; // memfd of 2 MiB pages, allocated at once except for the heap; -ENOMEM if
 			 // there are not enough
 	const struct weir_port_info *port_info; // [ports]
 };
 
-// Create both memories in sealed memfds (they can neither shrink nor grow; statistics cannot be
-// written by anybody else) and map them. [dataplane]
-// Returns 0, -EINVAL (a parameter out of range), -ENOMEM, or another negative errno.
+// Create both memories in sealed memfds (they can neither shrink nor grow; no other process can
+// write statistics) and map them. [dataplane] Returns 0, -EINVAL (a parameter out of range),
+// -ENOMEM, or another negative errno.
 int weir_segment_create(const struct weir_segment_params *params, struct weir_segment **ret);
 
-// Keep pages of both memories from being swapped out, once they are there: a worker would wait for
-// the disk. [dataplane, while it may]
-// Returns 0 or negative errno: more than RLIMIT_MEMLOCK allows; nothing depends on it.
+// Prevent allocated pages of both memories from being swapped out, because a worker would wait for
+// the disk. [dataplane, while it has the privilege] Returns 0, or negative errno, e.g. above
+// RLIMIT_MEMLOCK; optional.
 int weir_segment_lock(const struct weir_segment *segment);
 
-// Memory for the counters of backends [from, backends), and of some more, of all workers. Until
-// then even a look at them may fail. Control takes it before it publishes the first row of these.
+// Allocate the counters of backends [from, backends), and of some more, of all workers. Before that
+// even reading them may fail. Control calls this before it publishes the first row of these.
 // Returns 0 or -ENOMEM.
 int weir_segment_take_counters(
 	const struct weir_segment *segment, uint32_t from, uint32_t backends);
 
-// Follow what control uses: take the memory of the counters of further backends, and map what was
-// written for the first time, so that workers need not. Workers adopt no backend before its
-// counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
-// Returns 0 or -ENOMEM (further backends wait).
+// Follow control: allocate the counters of further backends, and map newly written parts of tables,
+// so that workers do not have to. Workers adopt no backend before its counters have memory.
+// [dataplane, main thread; about every 100 ms, and when control attaches] Returns 0 or -ENOMEM
+// (further backends are not adopted yet).
 int weir_segment_follow(struct weir_segment *segment);
 
 // Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
-// success only. why gets one line that says what is wrong and what to do. [control]
-// Returns 0, -EPROTO (not a segment, or another layout), -EBADMSG (contradictory header),
-// -ENODATA (shorter than it says), or another negative errno.
+// success only. why gets one line with the problem and the remedy. [control] Returns 0, -EPROTO
+// (not a segment, or another layout), -EBADMSG (contradictory header), -ENODATA (shorter than its
+// header specifies), or another negative errno.
 int weir_segment_attach(
 	int statistics_fd, int tables_fd, struct weir_segment **ret, char *why, size_t why_bytes);
 
-// Attach to a segment that this process created: for programs that play both parts.
+// Attach to a segment that this process created: for programs that are both dataplane and control.
 // Returns 0 or negative errno.
 int weir_segment_attach_own(const struct weir_segment *own, struct weir_segment **ret);
 
-// Unmap and close. Memory lives on while the other process has it. NULL is fine.
+// Unmap and close. The memory exists while the other process has it. NULL is allowed.
 void weir_segment_free(struct weir_segment *segment);
 
 // Worker w's counters for service s or backend b; indexes must be in range.
@@ -128,25 +127,25 @@ static inline struct weir_share_counters *weir_segment_backend_counters(
 	return &segment->backend_counters[(size_t)worker * segment->max_backends + backend];
 }
 
-// Whether workers may steal from each other now: not before control has said so. Any thread.
+// Whether workers may steal from each other now: off until control enables it. Any thread.
 static inline bool weir_segment_stealing(const struct weir_segment *segment) {
 	return segment->bucketing == WEIR_BUCKETING_YES &&
 	       __atomic_load_n(&segment->news->stealing, __ATOMIC_RELAXED) == WEIR_STEALING_ON;
 }
 
-// Worker that has a bucket (below WEIR_BUCKETS); the dataplane is bucketed. Any thread.
+// The worker that owns a bucket (below WEIR_BUCKETS); the dataplane must use buckets. Any thread.
 static inline uint32_t weir_segment_bucket_owner(
 	const struct weir_segment *segment, uint32_t bucket) {
 	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// [worker] that has adopted the bucket, after it has.
+// Set the owner of a bucket. [worker that has adopted the bucket, afterwards]
 static inline void weir_segment_own_bucket(
 	const struct weir_segment *segment, uint32_t bucket, uint32_t worker) {
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);
 }
 
-// Sanitizers do not see stores of assembly. gcc and clang announce sanitizers in different ways.
+// Sanitizers do not see stores in assembly. gcc and clang indicate sanitizers in different ways.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define WEIR_SANITIZED
@@ -158,14 +157,14 @@ static inline void weir_segment_own_bucket(
 // Add to a counter that only this thread writes and others read. [worker]
 static inline void weir_counter_add(uint64_t *counter, uint64_t n) {
 #if defined(__x86_64__) && !defined(WEIR_SANITIZED)
-	// A relaxed store of one instruction; of the expression below compilers make three.
+	// A relaxed store in one instruction; compilers use three for the expression below.
 	__asm__("addq %1, %0" : "+m"(*counter) : "er"(n));
 #else
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 #endif
 }
 
-// Likewise, of a gauge.
+// Set a gauge that only this thread writes and others read. [worker]
 static inline void weir_gauge_set(uint64_t *gauge, uint64_t value) {
 	__atomic_store_n(gauge, value, __ATOMIC_RELAXED);
 }

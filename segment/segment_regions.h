@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Regions: where the parts of the segment lie in its two memories. Private to segment.c, which lays
-// them out, and segment_attach.c, which checks them.
+// Regions: positions of the segment's parts in its two memories. Private to segment.c, which
+// assigns them, and segment_attach.c, which checks them.
 #pragma once
 
 #include "segment.h"
 
 #define WEIR_LINE_BYTES 64u
-#define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // what the 32 bits of a reference can address
+#define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // addressable by the 32 bits of a reference
 
 // In the order of the memories; the heap is last.
 enum weir_region {
@@ -38,7 +38,7 @@ enum weir_region {
 	WEIR_REGIONS,
 };
 
-// The first ABI that has a region; only additions since a former one that is served.
+// The first ABI with a region, for additions since the oldest served ABI; else 0.
 static inline uint32_t weir_region_since(unsigned int region) {
 	switch (region) {
 	case WEIR_REGION_PORT_COUNTERS:
@@ -67,7 +67,7 @@ static inline bool weir_region_in_tables(unsigned int region) {
 	return region >= WEIR_REGION_FIRST_OF_TABLES;
 }
 
-// Where each region lies and how long it is for the header's counts, which are in range.
+// Position and length of each region for the header's counts, which must be in range.
 void weir_regions_of(
 	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
 

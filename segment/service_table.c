@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Building goes in two steps: the binds are sorted, so that those of one address and protocol are
-// together; each such group gives exact keys, and one list of disjoint ranges for the rest.
+// The table is built in two steps: the binds are sorted, so that those of one address and protocol
+// are adjacent; then each such group is converted to exact keys, and one list of disjoint ranges
+// for the rest.
 #include "service_table.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 
 #include "hash.h"
 
-// Longest run of full buckets that a lookup follows. The builder doubles the table until no run
-// is longer; so a lookup ends whatever another process writes into it.
+// Longest run of full buckets that a lookup follows. The builder doubles the table until no run is
+// longer; so a lookup ends even if another process writes invalid data to it.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -167,7 +168,7 @@ static bool same_group(const struct weir_service_bind *a, const struct weir_serv
 	return compare_address(a, b) == 0 && a->protocol == b->protocol;
 }
 
-// By address, protocol, and within a group the narrowest first.
+// Order: by address, protocol, and within a group the narrowest first.
 static int compare_binds(const void *left, const void *right) {
 	const struct weir_service_bind *a = left;
 	const struct weir_service_bind *b = right;
@@ -266,7 +267,7 @@ static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
 	key->count = b->range_count - key->first;
 }
 
-// The binds [from, to) of one address and protocol.
+// Convert the binds [from, to) of one address and protocol.
 static int add_group(struct builder *b, uint32_t from, uint32_t to) {
 	uint32_t i;
 
@@ -288,7 +289,7 @@ static int add_group(struct builder *b, uint32_t from, uint32_t to) {
 	return 0;
 }
 
-// The address of the groups from bind `from` on.
+// Process the groups of one address, starting at bind `from`.
 static void add_address(struct builder *b, uint32_t from) {
 	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_ADDRESS);
 
@@ -322,7 +323,7 @@ static int add_groups(struct builder *b) {
 	return 0;
 }
 
-// Enter the keys. False: some run of full buckets became too long.
+// Insert the keys. Returns false if a run of full buckets became too long.
 static bool fill_buckets(
 	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {
 	memset(buckets, 0, (size_t)count * sizeof(*buckets));
@@ -350,7 +351,7 @@ static bool fill_buckets(
 	return true;
 }
 
-// A blob of `buckets` buckets with all keys in it. -EAGAIN: too few buckets.
+// Build a blob of `buckets` buckets with all keys. Returns -EAGAIN if there are too few buckets.
 static int make_table(const struct builder *b, struct weir_writer *writer, uint32_t buckets,
 	uint64_t seed, struct weir_service_table **ret) {
 	uint64_t buckets_bytes = (uint64_t)buckets * sizeof(struct weir_bind);

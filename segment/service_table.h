@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: from (address, protocol, port) to a service id. Built by control, looked up by
-// workers; both sides are here because they must agree on the hash.
+// Service table: maps (address, protocol, port) to a service id. Built by control, read by workers;
+// both sides are here because they must use the same hash.
 #pragma once
 
 #include "reader.h"
 #include "writer.h"
 
-// One bind of a service, as control gives it. IPv4 in the first 4 bytes of address, rest 0.
+// One bind of a service, from control. IPv4 in the first 4 bytes of address, rest 0.
 struct weir_service_bind {
 	uint8_t address[16];
 	uint8_t family; // 4 or 6
@@ -15,15 +15,15 @@ struct weir_service_bind {
 	uint16_t port_first; // host order; 0 with port_last 65535 = every port
 	uint16_t port_last; // inclusive
 	uint16_t service;
-	uint8_t closed; // enum weir_closed_ports; of the binds of an address the highest counts
+	uint8_t closed; // enum weir_closed_ports; the highest of an address's binds applies
 };
 
-// Build a table from n binds in any order. Overlaps: an exact port wins over a range, a narrower
-// range over a wider one; the same ports twice are -EEXIST (config check reports them first).
-// Ranges of the same width that overlap: the one that starts lower wins.
-// Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY,
-// -ENOMEM, -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse,
-// an unknown value of closed).
+// Build a table from n binds in any order. Overlaps: an exact port takes precedence over a range, a
+// narrower range over a wider one; duplicate ports are -EEXIST (config check reports them first).
+// Of overlapping ranges of the same width, the one that starts lower takes precedence. Returns 0
+// and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY, -ENOMEM,
+// -EINVAL (family, protocol, an IPv4 address that is not zero padded, ports in reverse, an unknown
+// value of closed).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
@@ -32,10 +32,10 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 
-// Whether the address is a VIP at all, whatever the port. [worker]
+// Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
-// What becomes of packets to a port of this address that no bind names: an enum weir_closed_ports;
-// that of the kernel when it is no VIP. [worker]
+// How packets to a port of this address without a bind are handled; the kernel's value if it is not
+// a VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);

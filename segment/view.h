@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// View: pointers and counts of a published table, in private memory. blob.h makes one after
-// checking the bounds of the table against the segment; a reader keeps it (reader.h).
+// View: pointers and counts of a published table, in private memory. Created by blob.h after
+// checking the bounds of the table against the segment; kept by a reader (reader.h).
 #pragma once
 
 #include "layout.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The life of an extent of the heap:
+// States of an extent of the heap:
 //
 //   free -> owned (alloc) -> live (publish) -> retired (replaced) -> free (after a grace period)
 //
-// Retired extents wait in one queue, in the order in which they were retired. One grace period at
-// a time is under way; it covers a prefix of the queue, whatever its length.
+// Retired extents wait in one queue, in the order in which they were retired. One grace period at a
+// time is in progress; it covers a prefix of the queue of any length.
 #include "writer.h"
 
 #include <errno.h>
@@ -24,16 +24,17 @@
 #define LINE_BYTES 64
 #define POLL_NS 50000
 
-// What waits for a grace period may be at most this many times what is in use, and this much is
-// always allowed: else a worker that hangs would make the heap grow without bound.
+// Extents waiting for a grace period may take at most this many times the bytes in use, and at
+// least this much is always allowed: otherwise a stalled worker would make the heap grow without
+// bound.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
 
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
 	uint64_t generation;
-	// The blob before, in the queue of the retired ones: what a refused one is replaced by.
-	struct weir_blob_extent former; // bytes 0 = there was none
+	// The previous blob, in the queue of retired ones: replaces a refused one.
+	struct weir_blob_extent former; // bytes 0 = none
 	uint64_t former_generation;
 };
 
@@ -41,15 +42,15 @@ struct weir_writer {
 	struct weir_segment *segment;
 	struct weir_heap heap;
 	struct weir_grace grace;
-	uint64_t generation; // last one given out
+	uint64_t generation; // last one used
 	uint32_t reserved_services; // ids that have memory
 	uint32_t reserved_backends;
 	uint64_t retired_bytes;
 	uint32_t dropped_roots;
 	struct weir_extents owned;
 	struct weir_extents retired; // queue, oldest first
-	size_t waiting; // of the queue: covered by the grace period under way
-	uint64_t token; // of the grace period under way, if waiting > 0
+	size_t waiting; // first elements of the queue: covered by the current grace period
+	uint64_t token; // of the current grace period, if waiting > 0
 	struct live services;
 	struct live selection[]; // [max_services]
 };
@@ -60,8 +61,8 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Every extent that is not free may come back, alone between two others: with room for one more
-// entry than there are of those, weir_heap_give never has to allocate.
+// Every extent in use may be freed, isolated between two others: with room for one entry more than
+// there are of these, weir_heap_give never has to allocate.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -72,7 +73,7 @@ static bool reserve_for_one_more(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->heap.free, extents);
 }
 
-// Memory for elements [from, to) of an array.
+// Allocate memory for elements [from, to) of an array.
 static bool back_elements(const struct weir_writer *writer, const void *array, size_t size,
 	uint32_t from, uint32_t to) {
 	uint64_t start = (uint64_t)((const uint8_t *)array - writer->segment->tables);
@@ -171,8 +172,9 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 	root_live(writer, root)->generation = blob_at(writer, extent.offset)->generation;
 }
 
-// What lies free among the heap's used part may have been retired, or be about to be, when the
-// process before us ended: workers may still read it. It waits for a grace period like the rest.
+// Unreferenced extents in the heap's used part may have been retired, or about to be, when the
+// previous process ended: workers may still read them. They wait for a grace period like the
+// others.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
@@ -198,8 +200,8 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
-// Every generation given out is at most the note, which is stored before the reference. A note that
-// somebody has spoilt must not make generations repeat: continue from what is published, at least.
+// Every used generation is at most the note, which is stored before the reference. An invalid note
+// must not make generations repeat: continue at least from the published ones.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 
@@ -234,8 +236,8 @@ int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret) {
 	writer->generation = last_generation(writer);
 	writer->reserved_services = clamp(notes->service_ids, segment->max_services);
 	writer->reserved_backends = clamp(notes->backend_ids, segment->max_backends);
-	// The process before may have ended between a store and its entry in the log: make workers
-	// look at everything.
+	// The previous process may have ended between a store and its entry in the log: make
+	// workers read everything.
 	__atomic_store_n(&segment->news->updates, segment->news->updates + 2 * WEIR_UPDATES,
 		__ATOMIC_RELEASE);
 	retire_gaps(writer);
@@ -258,7 +260,7 @@ void weir_writer_free(struct weir_writer *writer) {
 
 // --- blobs --------------------------------------------------------------------------------
 
-// Record how far the heap is used, before it is, for the next control process.
+// Record the end of the used part of the heap, before using it, for the next control process.
 static void note_used(const struct weir_writer *writer, uint64_t end) {
 	struct weir_notes *notes = writer->segment->notes;
 	uint64_t used = end - writer->segment->heap_off;
@@ -310,7 +312,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	note_used(writer, extent.offset + extent.bytes);
 	blob = blob_at(writer, extent.offset);
 	memset(blob, 0, extent.bytes);
-	// Only a note that somebody has spoilt makes them end. 0 is "nothing published".
+	// Generations run out only after an invalid note. 0 means "nothing published".
 	writer->generation += writer->generation == UINT64_MAX ? 2 : 1;
 	blob->generation = writer->generation;
 	blob->kind = kind;
@@ -319,7 +321,7 @@ void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, ui
 	return blob;
 }
 
-// Take a blob from its owner. False: the owner has no such blob.
+// Take ownership of a blob. Returns false if the caller owns no such blob.
 static bool disown(struct weir_writer *writer, const void *blob, struct weir_blob_extent *ret) {
 	uint64_t offset = (uint64_t)((const uint8_t *)blob - writer->segment->tables);
 
@@ -345,12 +347,12 @@ static void log_update(const struct weir_writer *writer, uint32_t change) {
 	struct weir_news *news = writer->segment->news;
 	uint64_t updates = news->updates;
 
-	// A reader that finds this entry in the place of an older one finds `changes` at least as
-	// it is now, and notices.
+	// A reader that finds this entry in place of an older one also finds `changes` at least at
+	// its present value, and so detects the overwrite.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	__atomic_store_n(&writer->segment->updates->update[updates % WEIR_UPDATES], change,
 		__ATOMIC_RELAXED);
-	// Before: a worker may adopt it while whoever watches the probe still runs.
+	// Fire the probe first: a worker may adopt the change while the probe's handler still runs.
 	WEIR_PROBE_PUBLICATION(updates, change >> 16, (uint16_t)change);
 	__atomic_store_n(&news->updates, updates + 1, __ATOMIC_RELEASE);
 }
@@ -414,14 +416,15 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 	if (ref == NULL || *ref != refused || live->former.bytes == 0) {
 		return -ENOENT;
 	}
-	// It waits in the queue, as the worker that refuses the present one ends no grace period.
+	// It is still in the queue, because the worker that refuses the present one completes no
+	// grace period.
 	for (size_t i = retired->count; i-- > 0;) {
 		if (retired->item[i].offset != live->former.offset) {
 			continue;
 		}
 		former = blob_at(writer, live->former.offset);
 		if (former->generation != live->former_generation) {
-			continue; // another one, in the memory of the former
+			continue; // another blob, in the memory of the previous one
 		}
 		weir_extents_remove(retired, i, 1);
 		writer->waiting -= i < writer->waiting;
@@ -465,7 +468,7 @@ bool weir_writer_publish_row(
 		return false;
 	}
 	memcpy(words, row, sizeof(words));
-	// A reader that finds a word of this finds the version at least as it is now.
+	// A reader that finds a word of this also finds the version at least at its present value.
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (unsigned int i = 0; i < sizeof(words) / 8; i++) {
 		__atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and frees
-// what no worker can read any more. Used by the control process only (and by weir-pcap, bench and
-// tests, which play its part).
+// blobs that no worker can read any more. Used by the control process only (and by weir-pcap, bench
+// and tests in its place).
 //
-// The allocator's state is private memory of this process, rebuilt by weir_writer_open from what
-// the roots refer to. So a control process that dies between any two instructions leaves nothing
-// to repair (S3): a blob is either referenced or free.
+// The allocator's state is private memory of this process, rebuilt by weir_writer_open from the
+// blobs that the roots refer to. So a control process that dies between any two instructions leaves
+// nothing to repair (S3): a blob is either referenced or free.
 //
 // Threads: one writer per segment, one thread. Never blocks except weir_writer_synchronize.
 #pragma once
@@ -15,62 +15,62 @@
 
 struct weir_writer;
 
-// Which root a blob goes to.
+// The root of a blob.
 struct weir_root {
 	enum weir_blob_kind kind;
 	uint16_t service; // WEIR_BLOB_SELECTION only
 };
 
-// Open for writing. Everything now published stays valid and is kept. A root that leads to no
-// whole blob of its kind, or into another root's, is counted (dropped_roots) and stays as it is
-// until something is published there: workers refuse it and go on with the table before.
-// Memory that the process before may have retired waits for a grace period first.
-// Returns 0, -ENOMEM.
+// Open for writing. Everything published stays valid. A root that does not refer to a valid blob of
+// its kind, or overlaps another root's, is counted (dropped_roots) and stays unchanged until a blob
+// is published there: workers refuse it and keep using the previous table. Memory that the previous
+// process may have retired waits for a grace period first. Returns 0, -ENOMEM.
 int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret);
-// Before the segment is freed. Published tables stay, unpublished blobs go; NULL is fine.
+// Call before the segment is freed. Published tables stay, unpublished blobs are freed; NULL is
+// allowed.
 void weir_writer_free(struct weir_writer *writer);
 
 // A zeroed blob of at least `bytes` with its header filled in, owned by the caller until it is
-// published or discarded. Backed by memory before this returns: touching it cannot fail later.
-// Returns NULL with errno ENOSPC (heap exhausted), ENOMEM (the machine has no memory for it), EBUSY
-// (it would be there, but for what waits for a grace period: try again), or EINVAL.
+// published or discarded. Backed by memory before this returns: accessing it cannot fail later.
+// Returns NULL with errno ENOSPC (heap exhausted), ENOMEM (out of memory), EBUSY (not enough free
+// until a grace period ends: try again), or EINVAL.
 void *weir_writer_alloc(struct weir_writer *writer, enum weir_blob_kind kind, uint64_t bytes);
 void weir_writer_discard(struct weir_writer *writer, void *blob);
 
-// Replace what a root refers to, by one release-store. blob NULL withdraws. The former blob is
-// freed by weir_writer_reclaim after a grace period. Ownership of blob passes in any case.
-// Returns 0, -EINVAL (wrong kind, or a service out of range: blob discarded).
+// Replace the blob of a root, by one release-store. blob NULL withdraws it. The previous blob is
+// freed by weir_writer_reclaim after a grace period. Takes ownership of blob in any case. Returns
+// 0, -EINVAL (wrong kind, or a service out of range: blob discarded).
 int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void *blob);
 
-// What a root refers to now, or NULL. Valid until it is replaced and reclaimed.
+// The present blob of a root, or NULL. Valid until it is replaced and reclaimed.
 const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root);
 
-// Make a root refer again to the blob before the present one, which a worker has refused
-// (struct weir_refusals). Returns 0, -ENOENT (that blob is not there any more, or `refused` is not
-// what the root refers to).
+// Restore the previous blob of a root, because a worker has refused the present one (struct
+// weir_refusals). Returns 0, -ENOENT (the previous blob was freed, or `refused` is not the present
+// one).
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
-// Memory for the identities, rows, costs and baselines of ids below these numbers, which never
-// shrink, and for what workers count of these backends: workers adopt none without, nor anything
-// that is published behind it. Before the first of these ids is written. Returns 0, -ENOMEM,
-// -EINVAL (out of range).
+// Allocate the identities, rows, costs and baselines of ids below these numbers, which never
+// decrease, and the workers' counters of these backends: without counters, workers adopt neither a
+// backend nor anything published after it. Call before the first of these ids is written. Returns
+// 0, -ENOMEM, -EINVAL (out of range).
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
 // Publish the slow start of a backend (reserved), if it differs. Returns whether it did.
 bool weir_writer_publish_share(
 	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share);
 
-// Publish the row of a backend (reserved), if it differs from the one in use: one store in
-// the cache line that workers look at, whatever the number of backends. Returns whether it did.
+// Publish the row of a backend (reserved), if it differs from the one in use: one store in the
+// cache line that workers poll, for any number of backends. Returns whether it did.
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row);
 
-// Free retired blobs whose grace period is over, start a grace period for newer ones. Never
-// waits. Returns how many blobs still wait (0 = call again only after the next publication).
+// Free retired blobs whose grace period is over, start a grace period for newer ones. Never waits.
+// Returns the number of blobs still waiting (0 = call again only after the next publication).
 unsigned int weir_writer_reclaim(struct weir_writer *writer);
 
-// Reclaim until nothing waits. Returns 0, -ETIMEDOUT (a worker does not report: it hangs, it
-// refuses a table, or the dataplane died).
+// Reclaim until no blob is waiting. Returns 0, -ETIMEDOUT (a worker does not report: it is stalled,
+// it refuses a table, or the dataplane died).
 int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
 
 // A token for "every worker has passed a quiescent state since now" without freeing blobs: the
@@ -82,7 +82,7 @@ struct weir_writer_usage {
 	uint64_t heap_bytes; // address space
 	uint64_t used_bytes; // live and retired blobs
 	uint64_t retired_bytes; // waiting for a grace period
-	uint64_t backed_bytes; // memory taken from the machine, for all of tables
+	uint64_t backed_bytes; // memory allocated for all of tables
 	uint32_t blobs; // live
 	uint32_t dropped_roots; // broken references found by weir_writer_open
 	uint32_t waiting_for; // the first worker that the grace period waits for, or
