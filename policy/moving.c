@@ -28,10 +28,13 @@ struct weir_moving *weir_moving_create(uint32_t window, bool median) {
 	if (window == 0) {
 		return NULL;
 	}
-	moving = calloc(1, sizeof(*moving) + bytes);
+	// What follows the structure is written before it is read: pages of a window come into
+	// memory as it fills.
+	moving = malloc(sizeof(*moving) + bytes);
 	if (moving == NULL) {
 		return NULL;
 	}
+	memset(moving, 0, sizeof(*moving));
 	moving->window = window;
 	moving->sorted = median ? moving->ring + window : NULL;
 	moving->length = (uint32_t *)(void *)(moving->ring + samples);

@@ -53,8 +53,10 @@ void weir_daemon_steer(struct weir_daemon *daemon) {
 
 static void collect_due(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
+	bool more = weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
 
-	weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
+	// Not 0 ms: libuv would call this again before it looks at any descriptor.
+	uv_timer_start(timer, collect_due, more ? 1 : COLLECT_MS, COLLECT_MS);
 }
 
 // Returns 0 or -ENOMEM (logged).

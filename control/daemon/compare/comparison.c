@@ -258,7 +258,7 @@ static void on_recorded(uv_timer_t *timer) {
 	struct weir_comparisons *of = comparison->of;
 	uint64_t ended_ns = now_ns();
 
-	weir_estimates_collect(of->estimates, ended_ns);
+	weir_estimates_drain(of->estimates, ended_ns);
 	stop_recording(comparison);
 	result->recorded_ms = (ended_ns - comparison->began_ns) / 1000000;
 	result->began = weir_sum_service(of->segment, comparison->service).new_flows -

@@ -57,7 +57,7 @@ static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 
-	if (backend->times != NULL || backend->errors != NULL || backend->probed_ns != 0) {
+	if (backend->collected || backend->errors != NULL || backend->probed_ns != 0) {
 		store_cost(estimates, id, 0);
 	}
 	if (backend->weight != NULL) {
@@ -69,18 +69,18 @@ static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
 	memset(backend, 0, sizeof(*backend));
 }
 
-static int begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
+// The statistics are allocated at the first sample: here, thousands of them would delay the loop.
+static void begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
 	uint64_t cost = service->inherits ? weir_signal_cost(load_signal(estimates, id)) : 0;
 
 	weir_moving_free(backend->times);
-	backend->times = weir_moving_create(
-		service->config.window, service->config.statistic == WEIR_STATISTIC_MEDIAN);
+	backend->times = NULL;
+	backend->collected = true;
 	backend->times_pass = service->times_pass;
 	backend->inherited_ns = cost;
 	backend->inherited_until_ns = cost > 0 ? now_ns + service->config.stale_ms * 1000000ull : 0;
-	return backend->times != NULL ? 0 : -ENOMEM;
 }
 
 static int grow(void **array, uint32_t room, size_t bytes) {
@@ -140,14 +140,13 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		free(backend->weight);
 		backend->weight = NULL;
 	}
-	if (service->costs &&
-		(backend->times == NULL || backend->times_pass != service->times_pass) &&
-		begin_times(estimates, state->id, now_ns) < 0) {
-		return -ENOMEM;
+	if (service->costs && (!backend->collected || backend->times_pass != service->times_pass)) {
+		begin_times(estimates, state->id, now_ns);
 	}
-	if (!service->costs && backend->times != NULL) {
+	if (!service->costs && backend->collected) {
 		weir_moving_free(backend->times);
 		backend->times = NULL;
+		backend->collected = false;
 		store_cost(estimates, state->id, 0);
 	}
 	if (!service->probes && backend->probed_ns != 0) {
@@ -385,7 +384,7 @@ static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	uint32_t ids = segment->notes->backend_ids; // memory beyond this is not allocated
 
 	for (uint32_t id = 0; id < ids && id < segment->max_backends; id++) {
-		if ((id >= estimates->ids || estimates->backend[id].times == NULL) &&
+		if ((id >= estimates->ids || !estimates->backend[id].collected) &&
 			load_signal(estimates, id) != 0) {
 			store_cost(estimates, id, 0);
 		}
@@ -428,7 +427,7 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 	estimates->groups = config->instance.clients > 0 ? config->instance.clients : 1;
 	estimates->members = config->instance.members > 0 ? config->instance.members : 1;
 	if (measured && !new_segment) {
-		weir_estimates_take(estimates, now_ns);
+		weir_estimates_take(estimates, UINT64_MAX, now_ns);
 	}
 	if (!any_needs(tables, config)) {
 		forget_all(estimates);
@@ -479,11 +478,13 @@ bool weir_estimates_measures(const struct weir_estimates *estimates) {
 	return estimates->measures || estimates->listener != NULL;
 }
 
-void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
+static bool collect(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns) {
+	bool more;
+
 	if (!weir_estimates_measures(estimates)) {
-		return;
+		return false;
 	}
-	weir_estimates_take(estimates, now_ns);
+	more = weir_estimates_take(estimates, work, now_ns);
 	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
 		struct service_estimates *service = estimates->service[id];
 
@@ -491,6 +492,15 @@ void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
 			weir_estimates_write_changed(estimates, service, now_ns);
 		}
 	}
+	return more;
+}
+
+bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns) {
+	return collect(estimates, WEIR_ESTIMATES_TURN, now_ns);
+}
+
+void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns) {
+	(void)collect(estimates, UINT64_MAX, now_ns);
 }
 
 bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
@@ -526,10 +536,12 @@ bool weir_estimates_second(struct weir_estimates *estimates, uint64_t now_ns) {
 struct weir_estimate weir_estimates_backend(
 	const struct weir_estimates *estimates, uint16_t id, uint64_t now_ns) {
 	struct weir_estimate estimate = {0};
-	struct weir_moving_stats stats;
+	struct weir_moving_stats stats = {0};
 
-	if (id < estimates->ids && estimates->backend[id].times != NULL) {
-		weir_moving_read(estimates->backend[id].times, &stats);
+	if (id < estimates->ids && estimates->backend[id].collected) {
+		if (estimates->backend[id].times != NULL) {
+			weir_moving_read(estimates->backend[id].times, &stats);
+		}
 		estimate.collected = true;
 		estimate.service_ns = weir_estimates_cost(&estimates->backend[id], now_ns);
 		estimate.samples = stats.count;
@@ -542,7 +554,7 @@ struct weir_estimates_extent weir_estimates_extent(const struct weir_estimates *
 		.services = estimates->services, .samples = estimates->samples};
 
 	for (uint32_t id = 0; id < estimates->ids; id++) {
-		extent.backends += estimates->backend[id].times != NULL ||
+		extent.backends += estimates->backend[id].collected ||
 				   estimates->backend[id].weight != NULL ||
 				   estimates->backend[id].errors != NULL ||
 				   estimates->backend[id].probed_ns != 0;

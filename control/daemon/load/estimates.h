@@ -39,9 +39,17 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 
 // Whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Read the workers' samples (a bounded number), write the costs that they change. Does nothing
-// without a dataplane.
-void weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
+// One turn of the loop does this much work, some milliseconds, in samples of backends that have had
+// one before.
+#define WEIR_ESTIMATES_TURN 16384u
+// The work of a backend's first sample: it allocates the statistics.
+#define WEIR_ESTIMATES_FIRST 32u
+// Read the workers' samples, write the costs that they change; for one turn of the loop. Does
+// nothing without a dataplane. Returns whether more samples may be waiting: call again in the next
+// turn.
+bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
+// The same for all samples that are waiting, at whatever cost in time.
+void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);
 
 struct weir_estimates_sample { // written by the other process: unchecked
 	uint64_t service_ns;

@@ -53,16 +53,17 @@ struct service_estimates {
 // One backend id. Zeroed: not collected.
 struct backend_estimates {
 	struct service_estimates *service;
-	struct weir_moving *times; // with service->costs
+	struct weir_moving *times; // NULL = no sample yet
 	struct backend_weight *weight; // with service->weights
 	struct weir_reported_errors *errors; // with service->costs or ->errors; NULL = no error yet
-	uint64_t times_pass; // the service's, when times was made
+	uint64_t times_pass; // the service's, when collecting began
 	uint64_t owner; // hash of the backend that has the id
 	uint64_t inherited_ns; // cost from the segment, used until inherited_until_ns
 	uint64_t inherited_until_ns;
 	uint64_t latency_ns; // service->probes: latest; 0 = unknown
 	uint64_t probed_ns; // time of the latest probe; 0 = none
 	uint64_t known_ns; // part of the service's sum; 0 = unknown
+	bool collected; // service times are: with service->costs
 	bool changed; // in the service's list
 	bool ready; // for new flows, as of the last second
 };
@@ -72,7 +73,7 @@ struct weir_estimates {
 	uint64_t pass;
 	uint64_t samples;
 	uint64_t epoch; // of the segment that costs were last written to
-	uint32_t first_worker; // whose ring is read first in the next turn
+	uint32_t first_worker; // whose ring is read first in the next turn, modulo the workers
 	bool measures;
 	uint32_t workers; // of an instance
 	uint32_t groups; // of instances
@@ -90,7 +91,12 @@ struct weir_estimates {
 
 // Discard the samples in the rings: they belong to other backends.
 void weir_estimates_skip(struct weir_estimates *estimates);
-void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns);
+// Read samples until `work` is done, as WEIR_ESTIMATES_TURN counts it. Returns whether that was
+// before everything was read that was waiting.
+bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns);
+// The statistics of a backend with service->costs, allocated at the first call; NULL = out of
+// memory.
+struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
 // Write the signals of the reported errors of a service's backends, if its policy counts them.
 void weir_estimates_write_errors(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
@@ -107,7 +113,7 @@ uint64_t weir_estimates_error_window_ns(
 	const struct weir_estimates *estimates, const struct service_estimates *service);
 // The estimate of one backend; 0 = unknown.
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns);
-// Mark a backend with times: it has new samples.
+// Mark a backend with service->costs: it has new samples.
 void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 // Clear all these marks of a service.
 void weir_estimates_none_changed(

@@ -43,7 +43,7 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 	struct backend_estimates *backend = &estimates->backend[id];
 	struct times times = times_of(&backend->service->config, report);
 
-	if (times.used != 0 && times.count >= 0.5) {
+	if (times.used != 0 && times.count >= 0.5 && weir_estimates_times(backend) != NULL) {
 		weir_moving_add_many(backend->times, (uint64_t)(times.ms * 1e6 + 0.5),
 			(uint64_t)(times.count + 0.5), now_ns);
 		weir_estimates_changed(estimates, id);
@@ -220,12 +220,12 @@ int weir_estimates_report(struct weir_estimates *estimates, uint16_t id,
 	uint32_t used = 0;
 
 	if (backend == NULL || backend->service == NULL ||
-		(backend->times == NULL && backend->weight == NULL && !backend->service->errors &&
+		(!backend->collected && backend->weight == NULL && !backend->service->errors &&
 			!backend->service->probes)) {
 		snprintf(why, why_bytes, "the policy of the service does not use reports");
 		return -EINVAL;
 	}
-	if (backend->times != NULL &&
+	if (backend->collected &&
 		backend->service->config.service_time == WEIR_SERVICE_TIME_REPORTED) {
 		used |= take_time(estimates, id, report, now_ns);
 	}

@@ -6,7 +6,7 @@
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-#define TAKE_MAX 131072u // samples per turn: some milliseconds
+#define MEDIAN_WORK 512u // elements of a sorted window that move in the time of a sample
 #define WINDOW_MOST_MS 30000u
 #define WINDOW_TIMES 10 // the error window, in average service times
 #define OUTLIER 10u
@@ -26,25 +26,49 @@ void weir_estimates_skip(struct weir_estimates *estimates) {
 	}
 }
 
-// id: written by the other process, so it is checked.
-static void take_sample(
+struct weir_moving *weir_estimates_times(struct backend_estimates *backend) {
+	const struct weir_config_policy *config = &backend->service->config;
+
+	if (backend->times == NULL) {
+		backend->times = weir_moving_create(
+			config->window, config->statistic == WEIR_STATISTIC_MEDIAN);
+	}
+	return backend->times;
+}
+
+static uint32_t work_of(const struct backend_estimates *backend) {
+	const struct weir_config_policy *config = &backend->service->config;
+	uint32_t moves = config->statistic == WEIR_STATISTIC_MEDIAN ? config->window : 0;
+
+	return (backend->times == NULL ? WEIR_ESTIMATES_FIRST : 1) + moves / MEDIAN_WORK;
+}
+
+// id: written by the other process, so it is checked. Returns the work.
+static uint32_t take_sample(
 	struct weir_estimates *estimates, uint16_t id, uint64_t service_ns, uint64_t now_ns) {
 	struct backend_estimates *backend;
 	struct service_estimates *service;
+	struct weir_moving *times;
+	uint32_t work = 1;
 
 	estimates->samples++;
 	if (id >= estimates->ids || estimates->backend[id].service == NULL) {
-		return; // of a removed backend
+		return work; // of a removed backend
 	}
 	backend = &estimates->backend[id];
 	service = backend->service;
 	if (service->times != NULL) {
 		weir_moving_add(service->times, service_ns, now_ns);
 	}
-	if (backend->times != NULL && service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
-		weir_moving_add(backend->times, service_ns, now_ns);
-		weir_estimates_changed(estimates, id);
+	if (service->costs && service->config.service_time == WEIR_SERVICE_TIME_FLOW) {
+		work = work_of(backend);
+		times = weir_estimates_times(backend);
+		if (times != NULL) {
+			weir_moving_add(times, service_ns, now_ns);
+			weir_estimates_changed(estimates, id);
+		}
 	}
+	return work;
 }
 
 // An end time in the future is set to now.
@@ -54,29 +78,28 @@ static uint64_t end_of(uint32_t end, uint64_t now_ns) {
 	return ago > INT32_MAX ? now_ns : now_ns - (uint64_t)ago * WEIR_SAMPLE_TICK_NS;
 }
 
-// Returns the number of samples read.
-static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
-	uint32_t worker, uint32_t most, uint64_t now_ns) {
+// Returns whether everything was read that was waiting; if not, no work is left.
+static bool take_ring(struct weir_estimates *estimates, const struct weir_segment *segment,
+	uint32_t worker, uint64_t *left, uint64_t now_ns) {
 	const struct weir_sample_ring *ring = &segment->worker_boxes[worker].samples;
 	struct weir_ring_position *position = &segment->control_boxes[worker].samples;
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
 	uint64_t head = __atomic_load_n(&position->head, __ATOMIC_RELAXED);
-	uint32_t n;
 
 	if (tail - head > WEIR_SAMPLES) {
 		__atomic_store_n(&position->head, tail,
 			__ATOMIC_RELEASE); // invalid: a worker never writes this
-		return 0;
+		return true;
 	}
-	n = tail - head < most ? (uint32_t)(tail - head) : most;
-	for (uint32_t i = 0; i < n; i++) {
-		const struct weir_sample *sample = &ring->sample[(head + i) & (WEIR_SAMPLES - 1)];
-
+	for (; head != tail && *left > 0; head++) {
+		const struct weir_sample *sample = &ring->sample[head & (WEIR_SAMPLES - 1)];
 		uint16_t backend = __atomic_load_n(&sample->backend, __ATOMIC_RELAXED);
 		uint64_t service_ns = __atomic_load_n(&sample->service_ns, __ATOMIC_RELAXED);
 		uint32_t end = __atomic_load_n(&sample->end, __ATOMIC_RELAXED);
 
-		take_sample(estimates, backend, service_ns, now_ns);
+		uint32_t work = take_sample(estimates, backend, service_ns, now_ns);
+
+		*left -= work < *left ? work : *left;
 		if (estimates->listener != NULL) {
 			struct weir_estimates_sample copy = {.service_ns = service_ns,
 				.end_ns = end_of(end, now_ns),
@@ -86,20 +109,24 @@ static uint32_t take_ring(struct weir_estimates *estimates, const struct weir_se
 			estimates->listener(estimates->listener_context, &copy);
 		}
 	}
-	__atomic_store_n(&position->head, head + n, __ATOMIC_RELEASE);
-	return n;
+	__atomic_store_n(&position->head, head, __ATOMIC_RELEASE);
+	return head == tail;
 }
 
-void weir_estimates_take(struct weir_estimates *estimates, uint64_t now_ns) {
+bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64_t now_ns) {
 	const struct weir_segment *segment = segment_of(estimates);
-	uint32_t left = TAKE_MAX;
 
-	for (uint32_t i = 0; segment != NULL && i < segment->workers && left > 0; i++) {
+	for (uint32_t i = 0; segment != NULL && i < segment->workers; i++) {
 		uint32_t worker = (estimates->first_worker + i) % segment->workers;
 
-		left -= take_ring(estimates, segment, worker, left, now_ns);
+		if (!take_ring(estimates, segment, worker, &work, now_ns)) {
+			// The next turn begins here, unless one ring was a whole turn's work.
+			estimates->first_worker = i > 0 ? worker : worker + 1;
+			return true;
+		}
 	}
 	estimates->first_worker++;
+	return false;
 }
 
 // Mean of the known estimates; 0 = none.
@@ -109,7 +136,9 @@ static uint64_t mean_of(const struct service_estimates *service) {
 
 uint64_t weir_estimates_cost(const struct backend_estimates *backend, uint64_t now_ns) {
 	uint64_t stale_ns = backend->service->config.stale_ms * 1000000ull;
-	uint64_t cost = weir_moving_estimate_ns(backend->times, now_ns, stale_ns);
+	uint64_t cost = backend->times != NULL
+				? weir_moving_estimate_ns(backend->times, now_ns, stale_ns)
+				: 0;
 
 	return cost == 0 && now_ns < backend->inherited_until_ns ? backend->inherited_ns : cost;
 }

@@ -209,11 +209,40 @@ TEST(refusals) {
 			"policy": "random"})), "not-found");
 }
 
+#define MEDIAN_WEB \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"policy\": {\"name\": \"fair-share\", " \
+	"\"statistic\": \"median\", \"window\": 65535}, " \
+	"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
+
 #define FAIR_WEB \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"policy\": {\"name\": \"fair-share\", " \
 	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
+
+// A full ring of samples that each take long, so that one turn of the loop does not read them all:
+// the next turn follows at once. It would be 131 turns of 50 ms.
+TEST(samples_that_one_turn_leaves_are_read_in_the_next) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	const struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
+	const struct weir_ring_position *position = &segment->control_boxes[0].samples;
+	uint64_t since;
+
+	lab_write_config(&web->lab, MEDIAN_WEB ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	for (uint32_t i = 0; i < WEIR_SAMPLES; i++) {
+		sample(segment, 0, 2000000);
+	}
+	since = lab_now_ms();
+	LAB_UNTIL(__atomic_load_n(&position->head, __ATOMIC_ACQUIRE) == ring->tail);
+	assert_in_range(lab_now_ms() - since, 0, 4000);
+	assert_true(cost_is(segment, 0, 2000000));
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
 
 // The file decides again when it names another policy; its settings bind the operator too.
 TEST(reload_with_another_policy) {

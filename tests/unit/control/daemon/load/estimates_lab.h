@@ -80,8 +80,10 @@ static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t wor
 	       lab->lab.segment->control_boxes[worker].samples.head;
 }
 
+// As many turns as it takes.
 static inline void lab_collect(struct estimates_lab *lab) {
-	weir_estimates_collect(lab->estimates, lab->now);
+	while (weir_estimates_collect(lab->estimates, lab->now)) {
+	}
 }
 
 // The cost that a worker reads.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory runs out at every allocation of a new configuration: some estimates are missing until the
-// next one, and nothing else is wrong.
+// Memory runs out at every allocation of a new configuration, and at every one of new samples: some
+// estimates are missing until the next one, and nothing else is wrong.
 #include <string.h>
 
 #include "estimates_lab.h"
 #include "starved.h"
 
 #define SERVICES 5
+#define SERVICE_OF_TIMES 3 // the one with fair-share in turn 0
 #define BACKENDS 20 // more than the first room of a service
-#define LEAST 30 // allocations of a configuration, so that the test is sure to see them
+#define LEAST 20 // allocations of a configuration, so that the test is sure to see them
 
 static void set_policies(struct estimates_lab *lab, uint32_t turn) {
 	static const enum weir_policy policies[SERVICES] = {WEIR_POLICY_LEAST_LOADED,
@@ -78,4 +79,27 @@ TEST(each_failed_allocation_is_survived) {
 	} while (r < 0);
 	assert_true(n > LEAST);
 	estimates_lab_close(&lab);
+}
+
+// A sample without memory for its statistics is lost; the next one finds it.
+TEST(failed_allocation_at_a_sample_is_survived) {
+	struct estimates_lab lab;
+
+	for (long n = 0; n < 2 * BACKENDS; n++) {
+		estimates_lab_open(&lab, SERVICES, BACKENDS);
+		set_policies(&lab, 0);
+		lab_follow(&lab);
+		starved_after(n);
+		use(&lab);
+		starved_after(-1);
+		assert_true(
+			weir_estimates_backend(lab.estimates, SERVICE_OF_TIMES * BACKENDS, lab.now)
+				.collected);
+		use(&lab);
+		for (uint32_t i = 0; i < BACKENDS; i++) {
+			assert_true(lab_cost(&lab, (uint16_t)(SERVICE_OF_TIMES * BACKENDS + i)) >=
+				    5 * LAB_MS);
+		}
+		estimates_lab_close(&lab);
+	}
 }
