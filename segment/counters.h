@@ -33,7 +33,8 @@
 	X(rx_bytes, BYTES, "receive_bytes", \
 		"Bytes received, with the Ethernet header, without the FCS.") \
 	X(forwarded, PACKETS, "forwarded_packets", "Packets forwarded to a backend.") \
-	X(replied, PACKETS, "replied_packets", "Echo requests to a VIP that got an ICMP reply.") \
+	X(replied, PACKETS, "replied_packets", \
+		"Packets answered: echo requests, and SYNs with a challenge ACK.") \
 	X(to_kernel, PACKETS, "kernel_packets", "Packets punted to the kernel.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(flow_hits, PACKETS, "flow_hit_packets", "Packets of flows in the flow table.") \

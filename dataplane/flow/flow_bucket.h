@@ -49,6 +49,7 @@ enum weir_flow_phase {
 	WEIR_PHASE_UDP, // the first one of UDP
 	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // not established yet, then RST
+	WEIR_PHASE_CHALLENGED, // established or young; a challenge ACK was sent to its client
 	WEIR_PHASE_MOVED = 13, // SYN seen, but not by the backend that it has now
 	WEIR_FLOW_PHASES,
 };
@@ -61,7 +62,8 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 		       (WEIR_PHASE_FREE & 3) != 1 && (WEIR_PHASE_ESTABLISHED & 3) != 1 &&
 		       (WEIR_PHASE_CLOSING & 3) != 1 && (WEIR_PHASE_RESET & 3) != 1 &&
 		       (WEIR_PHASE_WAITING & 3) != 1 && (WEIR_PHASE_YOUNG & 3) != 1 &&
-		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1,
+		       (WEIR_PHASE_UDP & 3) != 1 && (WEIR_PHASE_ABORTED & 3) != 1 &&
+		       (WEIR_PHASE_CHALLENGED & 3) != 1,
 	"SYN seen, joined, UDP seen and moved, and no others");
 #define WEIR_FLOW_PHASE_ROOM 16u // of four bits
 

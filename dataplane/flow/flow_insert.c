@@ -223,6 +223,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,
+		[WEIR_PHASE_CHALLENGED] = 1,
 		[WEIR_PHASE_UDP] = 2,
 		[WEIR_PHASE_YOUNG] = 3,
 		[WEIR_PHASE_WAITING] = 4,
@@ -233,8 +234,9 @@ static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, ui
 	unsigned int phase = weir_flow_phase_of(word);
 	uint64_t age = weir_flow_age_of(table, word, now_ns);
 	uint64_t idle_ns = age > 0 ? (age - 1) << table->shift[phase] : 0; // at least
-	bool spared = phase == WEIR_PHASE_ESTABLISHED || phase == WEIR_PHASE_UDP ||
-		      phase == WEIR_PHASE_RESET || phase == WEIR_PHASE_CLOSING;
+	bool spared = phase == WEIR_PHASE_ESTABLISHED || phase == WEIR_PHASE_CHALLENGED ||
+		      phase == WEIR_PHASE_UDP || phase == WEIR_PHASE_RESET ||
+		      phase == WEIR_PHASE_CLOSING;
 
 	if (kinds[phase] == 0 || (spared && idle_ns <= WEIR_FLOW_IN_USE_MS * 1000000ull)) {
 		return 0;

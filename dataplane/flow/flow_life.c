@@ -25,22 +25,22 @@ struct transition {
 static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASES] = {
 	// from  free, SYN seen, established, closing,
 	//       reset, joined, waiting, young,
-	//       UDP, UDP seen, aborted, -,
+	//       UDP, UDP seen, aborted, challenged,
 	//       -, moved
 	[WEIR_FLOW_EVENT_SYN] =
 		{T(FREE, NONE), T(SYN_SEEN, REFRESH), T(ESTABLISHED, NONE), T(CLOSING, RESTART),
 		 T(RESET, RESTART), T(JOINED, RESTART), T(WAITING, REFRESH), T(YOUNG, NONE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, RESTART), T(FREE, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, RESTART), T(CHALLENGED, NONE),
 		 T(FREE, NONE), T(SYN_SEEN, REFRESH)},
 	[WEIR_FLOW_EVENT_DATA] =
 		{T(FREE, NONE), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
 		 T(ESTABLISHED, RESUME), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, ESTABLISH), T(ESTABLISHED, MOVE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ESTABLISHED, RESUME), T(FREE, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ESTABLISHED, RESUME), T(ESTABLISHED, MOVE),
 		 T(FREE, NONE), T(ESTABLISHED, ESTABLISH)},
 	[WEIR_FLOW_EVENT_FIN] =
 		{T(FREE, NONE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, REFRESH),
 		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(FREE, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(CLOSING, COMPLETE),
 		 T(FREE, NONE), T(CLOSING, COMPLETE)},
 	// An RST after a FIN is how many clients end; it makes no aborted flow of a completed one. One
 	// that follows another changes nothing. The RST of a backend that refuses a SYN goes to the
@@ -49,17 +49,17 @@ static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHAS
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE), T(FREE, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(ABORTED, NONE), T(RESET, COMPLETE),
 		 T(FREE, NONE), T(ABORTED, ABANDON)},
 	[WEIR_FLOW_EVENT_DATAGRAM] =
 		{T(FREE, NONE), T(SYN_SEEN, NONE), T(ESTABLISHED, NONE), T(CLOSING, NONE),
 		 T(RESET, NONE), T(JOINED, NONE), T(WAITING, NONE), T(YOUNG, NONE),
-		 T(UDP, REFRESH), T(UDP, ESTABLISH), T(ABORTED, NONE), T(FREE, NONE),
+		 T(UDP, REFRESH), T(UDP, ESTABLISH), T(ABORTED, NONE), T(CHALLENGED, NONE),
 		 T(FREE, NONE), T(MOVED, NONE)},
 	[WEIR_FLOW_EVENT_ACK] =
 		{T(FREE, NONE), T(YOUNG, ESTABLISH), T(ESTABLISHED, REFRESH), T(CLOSING, REFRESH),
 		 T(ESTABLISHED, RESUME), T(YOUNG, ESTABLISH), T(YOUNG, ESTABLISH), T(ESTABLISHED, MOVE),
-		 T(UDP, NONE), T(UDP_SEEN, NONE), T(YOUNG, RESUME), T(FREE, NONE),
+		 T(UDP, NONE), T(UDP_SEEN, NONE), T(YOUNG, RESUME), T(ESTABLISHED, MOVE),
 		 T(FREE, NONE), T(YOUNG, ESTABLISH)},
 };
 #undef T
@@ -313,6 +313,17 @@ void weir_flow_move(
 	report_end(table, &place, WEIR_FLOW_END_EVICTED, now_ns);
 	place.family->half_open -= weir_flow_is_half_open(*place.word);
 	begin_as(table, &place, WEIR_PHASE_MOVED, &start);
+}
+
+bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow) {
+	return weir_flow_phase_of(weir_flow_word_of(table, flow)) == WEIR_PHASE_CHALLENGED;
+}
+
+void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns) {
+	struct weir_flow_place place = weir_flow_place_of(table, flow);
+
+	*place.word =
+		weir_flow_word_make(table, WEIR_PHASE_CHALLENGED, (uint16_t)*place.word, now_ns);
 }
 
 void weir_flow_remove(struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end,

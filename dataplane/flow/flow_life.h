@@ -28,6 +28,10 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 void weir_flow_move(
 	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
 
+// Mark an established or young flow as challenged, until its client's next packet other than a SYN.
+void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
+bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
+
 // End a found flow: its backend is gone and there is no other.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);

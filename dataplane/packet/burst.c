@@ -111,3 +111,9 @@ uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
 	}
 	return closed;
 }
+
+void weir_burst_take_back(struct weir_burst *b, unsigned int i) {
+	b->pipeline->summaries[i].backend = WEIR_BACKEND_NONE;
+	b->forward_count -= b->forward_count > 0 && b->forwards[b->forward_count - 1] == i;
+	weir_burst_tell(b, i);
+}

@@ -208,6 +208,9 @@ static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	}
 }
 
+// Undo weir_burst_forward of packet i, the last one it was called for: i has another verdict now.
+void weir_burst_take_back(struct weir_burst *b, unsigned int i);
+
 // Prefetch what the rewrite needs of a backend.
 static __rte_always_inline void weir_burst_prefetch_backend(
 	const struct weir_pipeline *pipeline, uint32_t backend) {

@@ -68,14 +68,54 @@ static const struct weir_outer *choose_another(struct weir_burst *b, struct weir
 
 // --- SYNs -----------------------------------------------------------------------------------
 
-// With a backend that drains, the SYN of an established flow is left to it: it tells a forged one
-// from that of a client that uses the port again.
+// The SYN of an established flow may be forged. Where the backend is not down, the flow stays.
 static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t flags) {
 	enum weir_flow_state state = weir_flow_state(b->pipeline->flows, flow);
 
 	return (flags & WEIR_BACKEND_DOWN) != 0 ||
-	       ((flags & WEIR_BACKEND_CLOSED) != 0 && state != WEIR_FLOW_ESTABLISHED &&
-		       state != WEIR_FLOW_YOUNG);
+	       (state != WEIR_FLOW_ESTABLISHED && state != WEIR_FLOW_YOUNG);
+}
+
+// Whether the fallback has a backend for a new flow of this key. The policy is not called: it would
+// count a flow.
+static bool has_another(const struct weir_burst *b, const struct weir_descriptor *d) {
+	const struct weir_pipeline *pipeline = b->pipeline;
+	uint16_t service = weir_burst_service(b, &d->key);
+	const struct weir_outer *outer;
+
+	if (service == WEIR_SERVICE_NONE) {
+		return false;
+	}
+	outer = weir_move_outer(
+		b, weir_burst_fallback(
+			   pipeline, weir_reader_selection(&pipeline->reader, service), d->hash));
+	return outer != NULL && (outer->head.flags & WEIR_BACKEND_CLOSED) == 0;
+}
+
+static bool is_group_frame(const struct rte_mbuf *m) {
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+
+	return ((frame[0] | frame[6]) & 1) != 0;
+}
+
+// The backend drains. If it has no state of the connection any longer, it would accept the SYN of a
+// client that uses its port again. So the client gets a challenge ACK. If the SYN was its own, its
+// RST ends the flow, and its next SYN starts another one. Further SYNs before a reply are forwarded
+// to the backend, as firewalls may drop the challenge; so are SYNs that cannot be challenged.
+static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
+	struct weir_pipeline *pipeline = b->pipeline;
+	struct weir_descriptor *d = &pipeline->descriptors[i];
+
+	if (weir_flow_is_challenged(pipeline->flows, flow) || is_group_frame(b->pkts[i]) ||
+		!has_another(b, d) || !weir_icmp_limit_ready(&pipeline->reset_limit, b->now_ns) ||
+		weir_reset_challenge(b->pkts[i], d) < 0) {
+		return;
+	}
+	weir_flow_challenge(pipeline->flows, flow, b->now_ns);
+	d->verdict.service = pipeline->owner[d->verdict.backend];
+	weir_burst_reply(b, d, &pipeline->reset_limit);
+	pipeline->pending.replied++;
+	weir_burst_take_back(b, i);
 }
 
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
@@ -85,8 +125,14 @@ void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_summary *s = &pipeline->summaries[i];
 	struct weir_flow_start start;
 
-	if (likely(outer == NULL || !must_move(b, flow, outer->head.flags)) ||
-		choose_another(b, d) == NULL) {
+	if (likely(outer == NULL || (outer->head.flags & WEIR_BACKEND_CLOSED) == 0)) {
+		return;
+	}
+	if (!must_move(b, flow, outer->head.flags)) {
+		challenge(b, i, flow);
+		return;
+	}
+	if (choose_another(b, d) == NULL) {
 		return;
 	}
 	start = weir_new_flow_start(b, d);

@@ -20,7 +20,8 @@ static inline const struct weir_outer *weir_move_outer(
 
 // Packet i is a SYN of a flow that was known, with a verdict to forward it to the flow's backend.
 // Where that takes no new flows, the SYN begins a flow at another one. A SYN of an established flow
-// may be forged: that flow moves only if its backend is down.
+// may be forged: that flow moves only if its backend is down; otherwise the SYN is answered by a
+// challenge ACK, once until the client's next packet, if another backend accepts new flows.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // The backend of packet i is gone: choose another one by the Maglev fallback, and move the flow

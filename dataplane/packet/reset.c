@@ -12,12 +12,12 @@
 #define RESET_TTL 64
 #define TCP_ACK 0x10
 
-// What an RST takes from the packet that it answers. Numbers as in the packet.
+// Fields of the reply, taken from the packet. In network byte order.
 struct refused {
 	uint8_t addresses[32]; // source and destination
 	uint16_t source_port, destination_port;
-	uint32_t sequence, acknowledged; // of the RST
-	uint8_t flags; // of the RST
+	uint32_t sequence, acknowledged; // of the reply
+	uint8_t flags; // of the reply
 };
 
 static void read_refused(const uint8_t *ip, const struct weir_descriptor *d, struct refused *ret) {
@@ -85,10 +85,10 @@ static void write_ipv6(uint8_t *ip, const struct refused *refused) {
 	write_checksum(ip + WEIR_IPV6_BYTES, refused->addresses, 32);
 }
 
-int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d) {
+static int reply(
+	struct rte_mbuf *m, const struct weir_descriptor *d, const struct refused *refused) {
 	uint32_t head = d->key.family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
 	uint8_t *ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
-	struct refused refused;
 
 	if (!weir_icmp_l4_checksum_good(m, d)) {
 		return -EBADMSG;
@@ -96,14 +96,31 @@ int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	if (rte_pktmbuf_headroom(m) < weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
-	read_refused(ip, d, &refused);
 	// All headers that were read lie in the first segment, and take no less.
 	weir_encap_cut(m, d->l3_offset + head + WEIR_TCP_BYTES);
 	if (d->key.family == 4) {
-		write_ipv4(ip, &refused);
+		write_ipv4(ip, refused);
 	} else {
-		write_ipv6(ip, &refused);
+		write_ipv6(ip, refused);
 	}
 	weir_icmp_reply_l2(m);
 	return 0;
+}
+
+int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d) {
+	struct refused refused;
+
+	read_refused(rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset), d, &refused);
+	return reply(m, d, &refused);
+}
+
+int weir_reset_challenge(struct rte_mbuf *m, const struct weir_descriptor *d) {
+	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset);
+	struct refused refused;
+
+	read_refused(ip, d, &refused);
+	refused.sequence = 0;
+	refused.acknowledged = weir_load32(ip + d->l4_offset + 4);
+	refused.flags = TCP_ACK;
+	return reply(m, d, &refused);
 }

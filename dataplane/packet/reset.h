@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: a TCP RST made in place from the packet that is refused.
+// Reset: a TCP RST, or a challenge ACK, made in place from the packet that caused it.
 //
 // Threads: pure functions on the worker's own packet.
 #pragma once
@@ -14,3 +14,9 @@
 // Returns 0, -EBADMSG (wrong TCP checksum; packet untouched), -ENOBUFS (no headroom for a VLAN tag
 // that the NIC stripped; packet untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
+
+// Turn a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK of the SYN's own sequence
+// number, which acknowledges nothing. A client that has sent the SYN replies with an RST (RFC 9293,
+// 3.10.7.3) and retransmits the SYN; one with an open connection ignores it or repeats its last
+// ACK. Returns as weir_reset.
+int weir_reset_challenge(struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -129,11 +129,16 @@ class Load:
 
 
 class Line:
-    """A TCP connection to the line server (port 7000). ask() returns the backend."""
+    """A TCP connection to the line server (port 7000). ask() returns the backend. source: the
+    client's port, which may have had a connection before."""
 
-    def __init__(self, namespace, host, port=7000, timeout=5):
+    def __init__(self, namespace, host, port=7000, timeout=5, source=0):
         with namespace.inside():
-            self.sock = socket.create_connection((host, port), timeout)
+            self.sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.sock.bind(("", source))
+            self.sock.settimeout(timeout)
+            self.sock.connect((host, port))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.sock.makefile("rwb")
         self.count = 0

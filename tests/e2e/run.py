@@ -43,6 +43,7 @@ import scenarios_probes
 import scenarios_prometheus
 import scenarios_reported
 import scenarios_restart
+import scenarios_reuse
 import scenarios_rss
 import scenarios_slow_start
 import scenarios_steals
@@ -59,7 +60,8 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
            scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets, scenarios_rss, scenarios_capture, scenarios_telemetry, scenarios_probes,
+           scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture, scenarios_telemetry,
+           scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
 # Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()

@@ -92,7 +92,7 @@ class Checks:
 
     def old_ports(self):
         """A SYN from the port of a connection: forged, or the client uses the port again. It stays at
-        its backend unless that is down."""
+        its backend unless that is down. There is no challenge ACK: the checksum is wrong."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol == "tcp"]
         wanted = {}

@@ -40,7 +40,9 @@ uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh) 
 			return state;
 		}
 		*ret_refresh = !ended;
-		return state == FLOW_ESTABLISHED || state == FLOW_RESET ? FLOW_RESET : FLOW_ABORTED;
+		return (state & (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_RESET)) != 0
+			       ? FLOW_RESET
+			       : FLOW_ABORTED;
 	case EVENT_DATAGRAM:
 		return FLOW_UDP;
 	}
@@ -58,6 +60,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
 	case FLOW_ESTABLISHED:
+	case FLOW_CHALLENGED:
 		key = WEIR_FLOW_ESTABLISHED;
 		break;
 	case FLOW_CLOSING:
@@ -76,7 +79,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	return plan->timeout_ms[key] * MS;
 }
 
-#define SPARED (FLOW_ESTABLISHED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
+#define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
 // May it be evicted by a newer one, after `idle_ns`?
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
@@ -244,7 +247,7 @@ void flows_count(
 	flows_clean(flows, plan, now_ns);
 	for (uint32_t i = 0; i < flows->count; i++) {
 		const struct flow *flow = &flows->flow[i];
-		uint32_t proven = FLOW_YOUNG | FLOW_ESTABLISHED | FLOW_UDP;
+		uint32_t proven = FLOW_YOUNG | FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP;
 
 		count_one(
 			&ret->all, (flow->states & FLOW_ABSENT) == 0, flow->states != FLOW_ABSENT);

@@ -25,8 +25,10 @@ enum flow_state { // a bit each
 	FLOW_ABORTED = 1u << 8, // RST of any other
 	FLOW_UDP_SEEN = 1u << 9,
 	FLOW_UDP = 1u << 10,
+	FLOW_CHALLENGED =
+		1u << 11, // an established or young one whose client was asked about a SYN
 };
-#define FLOW_STATES 11
+#define FLOW_STATES 12
 #define FLOW_HALF_OPEN (FLOW_SYN | FLOW_JOINED | FLOW_UDP_SEEN) // that count towards the limit
 
 struct flow {

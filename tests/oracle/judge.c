@@ -240,6 +240,8 @@ static bool judge_in_order(
 
 		flows_age(flow, judge->plan, judge->now_ns);
 		trial.relaxed = error && group->n > 1;
+		trial.certain = group->n == 1 && (flow->states & (flow->states - 1)) == 0 &&
+				(flow->backends & (flow->backends - 1)) == 0;
 		try_all(&trial, flow->states, flow->backends);
 		if (error && group->n > 1) { // looked up before new flows are entered
 			try_all(&trial, group->states, group->backends);

@@ -295,26 +295,29 @@ static uint32_t put_error(
 	return header + 8 + quoted;
 }
 
-// RFC 9293, 3.10.7.1.
-static uint32_t put_reset(uint8_t *ip, const struct view *view) {
+// An RST (RFC 9293, 3.10.7.1), or a challenge ACK.
+static uint32_t put_segment(uint8_t *ip, const struct view *view, bool challenge) {
 	const uint8_t *tcp = view->ip + view->l4;
 	uint32_t header = put_reply_ip(ip, view, 0, 6, 20);
 	uint32_t bytes = view->ip_bytes - view->l4 - (tcp[12] >> 4) * 4u;
-	uint8_t *reset = ip + header;
+	uint8_t *segment = ip + header;
 
-	memset(reset, 0, 20);
-	memcpy(reset, tcp + 2, 2);
-	memcpy(reset + 2, tcp, 2);
-	reset[12] = 0x50;
-	if ((tcp[13] & 0x10) != 0) {
-		memcpy(reset + 4, tcp + 8, 4);
-		reset[13] = 0x04;
+	memset(segment, 0, 20);
+	memcpy(segment, tcp + 2, 2);
+	memcpy(segment + 2, tcp, 2);
+	segment[12] = 0x50;
+	if (challenge) {
+		memcpy(segment + 8, tcp + 4, 4);
+		segment[13] = 0x10;
+	} else if ((tcp[13] & 0x10) != 0) {
+		memcpy(segment + 4, tcp + 8, 4);
+		segment[13] = 0x04;
 	} else {
 		bytes += (tcp[13] & 0x01) + (uint32_t)(tcp[13] >> 1 & 1);
-		put32(reset + 8, get32(tcp + 4) + bytes);
-		reset[13] = 0x14;
+		put32(segment + 8, get32(tcp + 4) + bytes);
+		segment[13] = 0x14;
 	}
-	put16(reset + 16, (uint16_t)~sum16(reset, 20, pseudo_sum(ip, 20, 6)));
+	put16(segment + 16, (uint16_t)~sum16(segment, 20, pseudo_sum(ip, 20, 6)));
 	return header + 20;
 }
 
@@ -327,8 +330,9 @@ uint32_t output_reply(const struct frame *frame, const struct view *view, enum o
 		*ret_end = view->l3 + view->ip_bytes;
 		return at + put_echo(to + at, view);
 	case OUTPUT_RESET:
+	case OUTPUT_CHALLENGE:
 		*ret_end = view->l3 + (view->key.family == 4 ? 40 : 60);
-		return at + put_reset(to + at, view);
+		return at + put_segment(to + at, view, kind == OUTPUT_CHALLENGE);
 	case OUTPUT_TOO_BIG:
 	case OUTPUT_UNREACHABLE:
 		break;

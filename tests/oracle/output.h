@@ -15,6 +15,7 @@ enum output_kind {
 	OUTPUT_ECHO,
 	OUTPUT_TOO_BIG,
 	OUTPUT_RESET, // RST
+	OUTPUT_CHALLENGE, // ACK of a SYN's own number
 	OUTPUT_UNREACHABLE, // port unreachable
 };
 

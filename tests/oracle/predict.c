@@ -380,6 +380,41 @@ static void rewrite(struct trial *trial, const struct next *next) {
 	}
 }
 
+// --- port reuse -------------------------------------------------------------------------------
+
+#define PROVEN (FLOW_ESTABLISHED | FLOW_YOUNG | FLOW_CHALLENGED)
+
+// A SYN of an established flow, whose backend takes no new flows and is not down: its client is
+// asked, once, if another backend takes new flows, within the limit of RSTs.
+static void challenge(struct trial *trial, const struct next *next) {
+	const struct seen *seen = trial->seen;
+	int service = plan_service_of(trial->plan, &seen->view.key);
+	bool asked = next->states != FLOW_CHALLENGED && (seen->frame.bytes[6] & 1) == 0 &&
+		     usable(trial->plan, fallback(trial->plan, service, seen->hash)) &&
+		     view_l4_sum_good(&seen->frame, &seen->view) &&
+		     seen->headroom >= (seen->tag != 0 ? 4 : 0);
+	bool before = trial->matched;
+
+	if (asked) {
+		outcome(trial,
+			(struct wanted){.action = WEIR_ACTION_REPLY,
+				.backend = next->backend,
+				.choice = next->choice},
+			&(struct next){.states = FLOW_CHALLENGED,
+				.backend = next->backend,
+				.choice = next->choice,
+				.refresh = true});
+	}
+	if (trial->matched && !before) {
+		trial->limit = LIMIT_RESET;
+		return;
+	}
+	rewrite(trial, next);
+	if (asked && trial->certain && !before) { // only because of the limit
+		trial->limit = LIMIT_RESET;
+	}
+}
+
 // --- new flows --------------------------------------------------------------------------------
 
 // former: what the flow stays if the packet begins none.
@@ -498,14 +533,13 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		return;
 	}
 	row = &trial->plan->backends[backend];
-	if (view->event == EVENT_SYN && row->present &&
-		((row->path.state & WEIR_BACKEND_DOWN) != 0 ||
-			((row->path.state & WEIR_BACKEND_CLOSED) != 0 &&
-				(next.states & (FLOW_ESTABLISHED | FLOW_YOUNG)) == 0))) {
+	if (view->event != EVENT_SYN || !is_closed(trial->plan, backend)) {
+		rewrite(trial, &next);
+	} else if ((row->path.state & WEIR_BACKEND_DOWN) != 0 || (next.states & PROVEN) == 0) {
 		choose_another(trial, &next, FLOW_SYN | (trial->plan->crowded ? FLOW_WAITING : 0u));
-		return;
+	} else {
+		challenge(trial, &next);
 	}
-	rewrite(trial, &next);
 }
 
 void predict_error(struct trial *trial, uint32_t state, int backend) {

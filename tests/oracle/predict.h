@@ -48,6 +48,8 @@ struct trial {
 	uint32_t burst; // packets in it
 	uint32_t extras; // further packets that the burst made
 	bool relaxed; // the flow has several packets in the burst: their order is not known
+	bool certain; // the flow is in one state, at one backend, and has no other packet in the
+		      // burst
 	// Found by the outcomes that agree with the verdict.
 	bool matched, refreshed, kept;
 	uint32_t states; // next ones

@@ -123,7 +123,7 @@ static bool judge_forwarded(struct judge *judge, struct judged_burst *burst, uin
 static enum output_kind reply_kind(const struct seen *seen) {
 	switch (seen->verdict.reason) {
 	case WEIR_REASON_NONE:
-		return OUTPUT_ECHO;
+		return seen->verdict.backend == WEIR_BACKEND_NONE ? OUTPUT_ECHO : OUTPUT_CHALLENGE;
 	case WEIR_DROP_MTU_EXCEEDED:
 		return OUTPUT_TOO_BIG;
 	case WEIR_DROP_BACKEND_DOWN:

@@ -175,6 +175,20 @@ def check_reset(verdict):
     """The client got an RST that its TCP accepts (RFC 9293, 3.10.7.1), back the way it came."""
     expect_equal((verdict.action, verdict.why), ("replied", "reset"), f"{verdict}")
     expect_equal(verdict.reason, "backend_down", f"{verdict}")
+    segment = bytes(Ether(verdict.received)["TCP"])
+    check_segment(verdict, 0x04, segment[8:12], bytes(4))
+
+
+def check_challenge(verdict):
+    """The client got an ACK of its SYN's own number (RFC 5961, 4.2), back the way it came."""
+    expect_equal((verdict.action, verdict.why), ("replied", "challenge"), f"{verdict}")
+    expect_equal(verdict.reason, None, f"{verdict}")
+    segment = bytes(Ether(verdict.received)["TCP"])
+    check_segment(verdict, 0x10, bytes(4), segment[4:8])
+
+
+def check_segment(verdict, flags, sequence, acknowledged):
+    """A TCP header alone, in the name of the VIP."""
     check_reply_l2(verdict)
     asked = ip_packet(verdict.received)
     kind, answer = strip_l2(verdict.sent)[3], ip_packet(verdict.sent)
@@ -194,7 +208,7 @@ def check_reset(verdict):
     expect_equal(len(tcp), 20, "TCP header alone")
     expect_equal(checksum(pseudo + tcp), 0xFFFF, "TCP checksum")
     expect_equal(tcp[0:4], segment[2:4] + segment[0:2], "ports")
-    expect_equal(tcp[4:8], segment[8:12], "sequence number")
-    expect_equal(tcp[8:12], bytes(4), "acknowledgement number")
-    expect_equal((tcp[12], tcp[13]), (0x50, 0x04), "data offset, flags")
+    expect_equal(tcp[4:8], sequence, "sequence number")
+    expect_equal(tcp[8:12], acknowledged, "acknowledgement number")
+    expect_equal((tcp[12], tcp[13]), (0x50, flags), "data offset, flags")
     expect_equal(tcp[14:16] + tcp[18:20], bytes(4), "window, urgent pointer")

@@ -27,7 +27,7 @@ from lab import (
     service,
     tcp_frames,
 )
-from outer import check_forwarded, check_reset
+from outer import check_challenge, check_forwarded, check_reset
 
 SECOND = 10**9
 FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
@@ -118,11 +118,68 @@ def test_port_used_again_leaves_a_down_backend(lab):
         expect_equal(run[3].backend, run[2].backend, f"{option}: backend of the ACK")
 
 
+# What comes before, by the state that it makes; and what a SYN does then, by what the flow's backend
+# takes: docs/reference/packet-formats.md.
+STATES = {
+    "syn-seen, by a SYN": ("S", {"open": "flow", "drain": "replaced", "down": "replaced"}),
+    "syn-seen, by another packet": ("P", {"open": "new", "drain": "new", "down": "new"}),
+    "young": ("SA", {"open": "flow", "drain": "challenge", "down": "replaced"}),
+    "established": ("SAP", {"open": "flow", "drain": "challenge", "down": "replaced"}),
+    "challenged": ("SAPC", {"open": "flow", "drain": "flow", "down": "replaced"}),
+    "challenged and answered": ("SAPCA", {"open": "flow", "drain": "challenge", "down": "replaced"}),
+    "closing by FIN": ("SAPF", {"open": "new", "drain": "new", "down": "new"}),
+    "closing by RST": ("SAPR", {"open": "new", "drain": "new", "down": "new"}),
+    "closing by RST to a challenge": ("SAPCR", {"open": "new", "drain": "new", "down": "new"}),
+}
+FLAGS = {"S": "S", "C": "S", "A": "A", "P": "PA", "F": "FA", "R": "R"}
+
+
+def check_syn(lab, family, state, backend_state):
+    """C of STATES: a SYN that is answered by a challenge, because the backend drains."""
+    before, wanted = STATES[state][0], STATES[state][1][backend_state]
+    packets = [tcp(FLAGS[flags], family=family) for flags in before + "S"]
+    old = first_backend(lab, of(), packets[0])
+    options = []
+    if "C" in before:
+        options += ["--drain", f"web/{old}@{before.index('C') + 1}"]
+    if backend_state == "down":
+        options += ["--down", f"web/{old}@{len(packets)}"]
+    elif backend_state == "drain" and not options:
+        options += ["--drain", f"web/{old}@{len(packets)}"]
+    run = lab.run(of(), packets, options)
+    for flags, verdict in zip(before, run):
+        expect_equal(verdict.backend, old, f"{state}: {verdict}")
+        expect_equal(verdict.action, "replied" if flags == "C" else "forwarded", f"{verdict}")
+    last, text = run[-1], f"{state}, {backend_state}: {run[-1]}"
+    expect_equal(last.why, wanted, text)
+    moves = wanted == "replaced" or (wanted == "new" and backend_state != "open")
+    expect_equal(last.backend != old, moves, text)
+    if wanted == "challenge":
+        check_challenge(last)
+    else:
+        check_forwarded(last, FOUR[int(last.backend[1])])
+
+
+def test_syn_of_each_state_and_backend(lab):
+    for state, (before, by_backend) in STATES.items():
+        for backend_state in by_backend:
+            if backend_state == "open" and "C" in before:
+                continue  # a challenge is of a backend that drains
+            for family in (4, 6):
+                check_syn(lab, family, state, backend_state)
+
+
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
+    """Neither one nor many do, whatever the client answers."""
     old = first_backend(lab, of(), tcp("S"))
-    run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A")], ["--drain", f"web/{old}@3"])
-    expect_equal([v.backend for v in run], [old] * 4, "backends")
-    expect_equal([v.why for v in run], ["new", "flow", "flow", "flow"], "why")
+    run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
+                  ["--drain", f"web/{old}@3"])
+    expect_equal([v.backend for v in run], [old] * 8, "backends")
+    expect_equal(
+        [v.why for v in run],
+        ["new", "flow", "challenge", "flow", "challenge", "flow", "flow", "flow"],
+        "why",
+    )
 
 
 def test_flow_stays_where_nobody_else_is(lab):

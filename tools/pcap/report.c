@@ -57,7 +57,8 @@ static const char *why(const struct weir_offline_result *result) {
 		return weir_choice_name(result->choice);
 	}
 	if (result->action == WEIR_ACTION_REPLY) {
-		return result->reason == WEIR_REASON_NONE         ? "echo"
+		return result->reason == WEIR_REASON_NONE
+			       ? (result->choice == WEIR_CHOICE_FLOW ? "challenge" : "echo")
 		       : result->reason == WEIR_DROP_MTU_EXCEEDED ? "too_big"
 		       : result->reason == WEIR_DROP_BACKEND_DOWN ? "reset"
 								  : "rejected";

@@ -308,7 +308,8 @@ TEST(flow_that_came_again_is_hit) {
 	}
 }
 
-// F3: what goes first in a full table, whatever has been idle longer.
+// F3: what goes first in a full table, whatever has been idle longer. Established flows are also
+// those of which the client was asked about a SYN.
 TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	static const struct {
 		const char *name;
@@ -324,8 +325,8 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	};
 	const unsigned int count = sizeof(kinds) / sizeof(kinds[0]);
 
-	for (unsigned int i = 0; i < count * count * 2; i++) {
-		const unsigned int kind[2] = {i / 2 % count, i / 2 / count};
+	for (unsigned int i = 0; i < count * count * 4; i++) {
+		const unsigned int kind[2] = {i / 2 % count, i / 2 / count % count};
 		const unsigned int first = i % 2; // which of them came first
 		struct lab *f = make(2, 100); // one bucket, two flows
 		struct weir_flow_key keys[3];
@@ -341,6 +342,9 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 
 			assert_true(flow >= 0);
 			weir_flow_advance(f->table, flow, kinds[kind[n]].event[1], now);
+			if (kind[n] == 4 && i >= count * count * 2) {
+				weir_flow_challenge(f->table, flow, now);
+			}
 		}
 		keys[2] = key_of(2, 4, 6);
 		now += (WEIR_FLOW_IN_USE_MS - 1000) * MS;

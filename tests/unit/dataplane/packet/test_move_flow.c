@@ -318,10 +318,175 @@ TEST(move_flow_closed_backend_keeps_established_flows) {
 	lab_send(lab, &ack);
 	flag(lab, new, CLOSED);
 	lab_publish_selection(lab, 0, (uint16_t[]){(uint16_t)(old == 0 || new == 0 ? 3 : 0)}, 1);
-	verdict = lab_send(lab, &syn);
-	check(&verdict, new, WEIR_CHOICE_FLOW);
+	verdict = lab_send(lab, &syn); // forged or not: the client is asked
+	assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
+	assert_int_equal(verdict.backend, new);
 	verdict = lab_send(lab, &ack);
 	check(&verdict, new, WEIR_CHOICE_FLOW);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// A flow, young or established, whose backend has closed. Returns that.
+static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
+	const struct frame_spec syn = lab_tcp(n, SYN), ack = lab_tcp(n, ACK);
+	uint16_t backend = lab_send(lab, &syn).backend;
+
+	lab_send(lab, &ack);
+	if (established) {
+		lab_send(lab, &ack);
+	}
+	flag(lab, backend, CLOSED);
+	return backend;
+}
+
+// A client answers the challenge with an RST if the SYN was its own: the next one begins a flow
+// elsewhere.
+TEST(move_flow_port_used_again_leaves_a_closed_backend) {
+	for (unsigned int i = 0; i < 4; i++) {
+		struct lab *lab = lab_make();
+		struct frame_spec syn = lab_tcp(1, SYN), rst = lab_tcp(1, RST);
+		uint16_t old = make_closed(lab, 1, i % 2 != 0);
+		struct weir_verdict verdict;
+
+		syn.tags = (uint8_t)(i / 2); // a packet of the slow path
+		verdict = lab_send(lab, &syn);
+		assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
+		assert_int_equal(verdict.reason, WEIR_REASON_NONE);
+		assert_int_equal(verdict.port, LAB_IN_PORT);
+		assert_int_equal(verdict.backend, old);
+		assert_int_equal(verdict.service, 0);
+		assert_int_equal(lab_counters(lab)->replied, 1);
+		verdict = lab_send(lab, &rst);
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		assert_int_equal(backend_of(lab, old)->open_flows, 0);
+		verdict = lab_send(lab, &syn);
+		check(&verdict, verdict.backend, WEIR_CHOICE_NEW);
+		assert_int_not_equal(verdict.backend, old);
+		assert_int_equal(backend_of(lab, old)->active_flows, 0);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// A SYN before any answer is left to the backend, as a firewall may have dropped the challenge.
+// After another packet of the flow a SYN is challenged again.
+TEST(move_flow_challenges_once_until_an_answer) {
+	struct lab *lab = lab_make();
+	const struct frame_spec syn = lab_tcp(1, SYN);
+	uint16_t old = make_closed(lab, 1, true);
+	struct weir_verdict verdict;
+
+	for (unsigned int i = 0; i < 3; i++) {
+		static const uint8_t answers[] = {ACK, ACK | 0x08, ACK};
+		struct frame_spec answer = lab_tcp(1, answers[i]);
+
+		answer.payload = i == 1 ? 10 : 0;
+		assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
+		for (unsigned int again = 0; again < 2; again++) {
+			verdict = lab_send(lab, &syn);
+			check(&verdict, old, WEIR_CHOICE_FLOW);
+		}
+		verdict = lab_send(lab, &answer);
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		assert_int_equal(backend_of(lab, old)->open_flows, 1);
+	}
+	assert_int_equal(lab_counters(lab)->flows_half_open, 0);
+	assert_int_equal(backend_of(lab, old)->rehashed, 0);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// The challenge refreshes a flow; without an answer it lasts as long as an established one, and
+// takes no longer to end with a FIN.
+TEST(move_flow_challenged_flow_ends_as_an_established_one) {
+	for (unsigned int with_fin = 0; with_fin < 2; with_fin++) {
+		struct lab *lab = lab_make();
+		const uint32_t *timeout_ms = lab->params.flow_table.timeout_ms;
+		const struct frame_spec syn = lab_tcp(1, SYN), fin = lab_tcp(1, FIN | ACK);
+		uint16_t old = make_closed(lab, 1, false);
+
+		assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
+		if (with_fin) {
+			lab_send(lab, &fin);
+			assert_int_equal(backend_of(lab, old)->open_flows, 0);
+		}
+		lab_wait(lab, (with_fin ? timeout_ms[WEIR_FLOW_CLOSING]
+					: timeout_ms[WEIR_FLOW_ESTABLISHED]) -
+				      100);
+		assert_int_equal(backend_of(lab, old)->active_flows, 1);
+		lab_wait(lab, 2000);
+		assert_int_equal(backend_of(lab, old)->active_flows, 0);
+		assert_int_equal(backend_of(lab, old)->errors, 0);
+		assert_int_equal(backend_of(lab, old)->completed, with_fin);
+		assert_int_equal(backend_of(lab, old)->timed_out, 1 - with_fin);
+		lab_check_counters(lab);
+		lab_free(lab);
+	}
+}
+
+// A SYN that must not or cannot be answered is left to the backend, and is answered when it can be:
+// no other backend takes new flows, a wrong checksum, a frame from a group, the limit.
+TEST(move_flow_unanswered_syn_goes_to_its_backend) {
+	struct weir_pipeline_params params = lab_params();
+	const struct frame_spec syn = lab_tcp(1, SYN);
+	const struct frame_spec other = lab_tcp(2, SYN), ack = lab_tcp(2, ACK);
+	struct weir_verdict verdict;
+	struct lab *lab;
+	uint16_t old;
+
+	params.resets_per_second = 1;
+	lab = lab_open(&params);
+	lab_publish_default(lab);
+	lab_publish_selection(lab, 0, &(uint16_t){0}, 1);
+	lab_send(lab, &other);
+	lab_send(lab, &ack);
+	old = make_closed(lab, 1, true);
+	verdict = lab_send(lab, &syn); // there is no other
+	check(&verdict, old, WEIR_CHOICE_FLOW);
+	leave_out(lab, 0, old);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct frame f;
+		struct rte_mbuf *m;
+
+		frame_build(&syn, &f);
+		f.bytes[i == 0 ? f.l3 + 20 + 16 : 6] ^= 1; // the checksum, or the sender's MAC
+		m = frame_mbuf(f.bytes, f.n, 128);
+		verdict = lab_process(lab, m);
+		check(&verdict, old, WEIR_CHOICE_FLOW);
+		frame_mbuf_free(m);
+	}
+	assert_int_equal(lab_send(lab, &syn).action, WEIR_ACTION_REPLY);
+	verdict = lab_send(lab, &other); // the second one in this second
+	check(&verdict, old, WEIR_CHOICE_FLOW);
+	lab->now_ns += 1000000000;
+	assert_int_equal(lab_send(lab, &other).action, WEIR_ACTION_REPLY);
+	assert_int_equal(lab_counters(lab)->replied, 2);
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
+// In a burst only the SYN is answered; the packets beside it go to their backend.
+TEST(move_flow_challenge_takes_no_other_packet) {
+	struct lab *lab = lab_make();
+	uint16_t old = make_closed(lab, 1, true);
+	struct frame_spec specs[6] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, SYN),
+		lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(3, SYN)};
+	struct weir_verdict verdicts[6];
+
+	specs[2].tags = 1; // packets of the slow path
+	specs[4].tags = 1;
+	send_burst(lab, specs, 6, verdicts);
+	for (unsigned int i = 0; i < 5; i++) {
+		bool answered = i == 1;
+
+		assert_int_equal(
+			verdicts[i].action, answered ? WEIR_ACTION_REPLY : WEIR_ACTION_FORWARD);
+		assert_int_equal(verdicts[i].backend, old);
+	}
+	assert_int_equal(verdicts[5].choice, WEIR_CHOICE_NEW);
+	assert_int_not_equal(verdicts[5].backend, old);
+	assert_int_equal(lab_counters(lab)->replied, 1);
 	lab_check_counters(lab);
 	lab_free(lab);
 }

@@ -55,6 +55,26 @@ static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint
 
 TEST_GROUP(lab_eal);
 
+// RFC 5961, 4.2; RFC 9293, 3.10.7.3: an ACK of no more than the SYN's own number makes the client
+// that has sent it answer with an RST of that number.
+TEST(reset_challenge_acknowledges_nothing) {
+	for (unsigned int ipv6 = 0; ipv6 < 2; ipv6++) {
+		const struct segment syn = {SYN, 30, 100, 7};
+		const uint32_t header_bytes = ipv6 ? 40 : 20;
+		struct weir_descriptor d;
+		struct rte_mbuf *m = make(ipv6 ? 6 : 4, &syn, 128, &d);
+		const uint8_t *tcp;
+
+		assert_int_equal(weir_reset_challenge(m, &d), 0);
+		assert_in_range(m->pkt_len, d.l3_offset + header_bytes + 20, 60 + 20 * ipv6);
+		tcp = rte_pktmbuf_mtod_offset(m, const uint8_t *, d.l3_offset + header_bytes);
+		assert_int_equal(tcp[13], ACK);
+		assert_int_equal(weir_load32(tcp + 4), 0);
+		assert_int_equal(rte_be_to_cpu_32(weir_load32(tcp + 8)), 100);
+		frame_mbuf_free(m);
+	}
+}
+
 // RFC 9293, 3.10.7.1: <SEQ=SEG.ACK><CTL=RST>, or <SEQ=0><ACK=SEG.SEQ+SEG.LEN><CTL=RST,ACK>.
 TEST(reset_numbers_follow_the_segment) {
 	static const struct {
