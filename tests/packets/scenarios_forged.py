@@ -7,6 +7,9 @@ from scenarios_choose import FOUR, SECOND, flows
 
 MS = 1_000_000
 TABLE = {"flows_per_worker": 1024}
+POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
+            "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
+            "power-of-two", "prequal")
 
 
 def round_robin(**more):
@@ -126,9 +129,9 @@ def test_syn_and_ack_agree_during_a_syn_flood(lab):
 
 def test_handshakes_survive_the_beginning_of_a_flood(lab):
     """The flood fills the table between the SYN and the ACK of 100 clients."""
-    for policy in ("round-robin", "least-loaded", "random", "fair-share", "maglev"):
+    flood = flows(5000, first=10000)
+    for policy in POLICIES:
         made = config(service(backends=FOUR, policy={"name": policy}), flow_table=TABLE)
-        flood = flows(5000, first=10000)
         packets = flows(100) + flood + flows(100, "A") + data(100)
         packets[5100] = (900 * MS, packets[5100])
         run = lab.run(made, packets, step_ns=1000)
