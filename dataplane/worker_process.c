@@ -144,7 +144,7 @@ static __rte_noinline void process_captured(struct weir_worker *worker, struct r
 		weir_packet_capture_begin(worker->capture, pkts, n, in_port, worker->now_ns);
 	run_pipeline(worker, pkts, n, in_port, offered);
 	if (worker->capturing) {
-		weir_packet_capture_see(worker->capture, worker->verdicts);
+		weir_packet_capture_note(worker->capture, worker->verdicts);
 	}
 	deliver_burst(worker, pkts, n, in_port);
 	if (worker->capturing) {

@@ -2,8 +2,8 @@
 //
 // Internet checksums (RFC 1071, RFC 1624). Included by parse, encap and icmp.
 //
-// Sums are of 16-bit words as they lie in memory: ones' complement addition does not care about
-// byte order, so what is folded and complemented can be stored as it is.
+// Sums are of 16-bit words as they lie in memory: ones' complement addition is independent of byte
+// order, so a folded and complemented sum can be stored unchanged.
 //
 // Threads: pure functions.
 #pragma once
@@ -58,7 +58,7 @@ static inline uint16_t weir_checksum_fold(uint64_t sum) {
 	return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-// The same for a sum below 2^20: halves and their carry come together in the highest 16 bits.
+// The same for a sum below 2^20: the multiplication adds halves and carry in the highest 16 bits.
 static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 	return (uint16_t)(sum * 0x0001000100010000ull >> 48);
 }
@@ -71,10 +71,11 @@ struct weir_checksum_division {
 };
 extern const struct weir_checksum_division weir_checksum_division;
 
-// Is the checksum of an IPv4 header without options right? Given as words of 8, 8 and 4 bytes, not
-// all of them 0. It is when the sum of the header's 16-bit words is a multiple of 0xffff. As 2^16
-// is 1 modulo 0xffff, so are all its powers: words of any size may be added, and carries. Divisible
-// is what a multiplication with the inverse makes small (Granlund and Montgomery, 1994, section 9).
+// Whether the checksum of an IPv4 header without options is right: whether the sum of its 16-bit
+// words is a multiple of 0xffff. The header is given as words of 8, 8 and 4 bytes, not all 0. As
+// 2^16 and its powers are 1 modulo 0xffff, words of any size, and carries, may be added. Multiples
+// are the numbers whose product with the inverse is small (Granlund and Montgomery, 1994, section
+// 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
 	uint64_t sum;
 
@@ -85,7 +86,7 @@ static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uin
 	return sum * weir_checksum_division.inverse <= weir_checksum_division.quotient_max;
 }
 
-// Sum of an IPv4 header without options; 0xffff when its checksum is right.
+// Sum of an IPv4 header without options; 0xffff if its checksum is right.
 static inline uint16_t weir_checksum_ipv4(const void *header) {
 	const uint8_t *p = header;
 

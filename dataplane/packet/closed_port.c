@@ -5,9 +5,8 @@
 
 #include "reset.h"
 
-// Answer as a host without a listener does (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1),
-// but in no other case: not an RST, not what may come from a forged VIP, and nothing beyond the
-// rate limit.
+// Reply like a host without a listener (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1), but
+// not to an RST, not to a packet whose source is a VIP (forged), and only within the rate limit.
 static void reject(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->unreachable_limit;

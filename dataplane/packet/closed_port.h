@@ -7,6 +7,6 @@
 
 #include "burst.h"
 
-// Give TCP or UDP packet i, whose service is not known, its verdict: for the kernel, or what
-// closed_ports of its VIP asks for. A packet that is answered counts as dropped. [worker]
+// Set the verdict of TCP or UDP packet i, which matches no service: to the kernel, or as
+// closed_ports of its VIP is configured. A packet that gets a reply counts as dropped. [worker]
 void weir_closed_port(struct weir_burst *b, unsigned int i);

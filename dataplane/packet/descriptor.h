@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the stages of the pipeline know about one packet. Filled by parse, completed by pipeline.
+// Descriptor: one packet's data for the stages of the pipeline. Filled by parse, completed by
+// pipeline.
 //
-//   summary     what the fast path needs; most packets have nothing else
-//   descriptor  everything, for all other packets: the first of a flow, and those of the slow path
+//   summary     the data of the fast path; most packets have only this
+//   descriptor  all data, for all other packets: the first of a flow, and those of the slow path
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -15,8 +16,8 @@
 #define WEIR_OUTER_TTL 64 // of the outer header
 
 // A packet of the fast path: TCP or UDP in IPv4 without options or IPv6 without extension headers,
-// in one segment, with headroom for any outer header, and nothing wrong with it. Its addresses are
-// read from the packet.
+// in one segment, with headroom for any outer header, and valid. Its addresses are read from the
+// packet.
 struct weir_summary {
 	const uint8_t *ip; // its IP header, in the packet
 	uint64_t hash; // of the flow's key
@@ -25,7 +26,7 @@ struct weir_summary {
 	uint8_t family; // 4 or 6; 0 = no summary: the packet has a descriptor
 	uint8_t protocol;
 	uint16_t ttl_protocol; // as in an outer IPv4 header: TTL, and 4 or 41
-	uint16_t first; // as an outer IPv4 header begins: 0x45, and DSCP and ECN
+	uint16_t first; // first word of an outer IPv4 header: 0x45, and DSCP and ECN
 	uint8_t event; // enum weir_flow_event
 	uint8_t reserved;
 	uint16_t backend; // to forward to, or WEIR_BACKEND_NONE; set by the lookup
@@ -34,7 +35,7 @@ _Static_assert(sizeof(struct weir_summary) == 40, "few cache lines per burst");
 
 // IP addresses in the key are set for all kinds but OTHER and BROKEN.
 struct weir_descriptor {
-	struct weir_flow_key key; // as in the packet; of an ICMP error's flow once that is known
+	struct weir_flow_key key; // as in the packet; for an ICMP error, its flow's once determined
 	uint8_t kind; // enum weir_packet_kind
 	uint8_t tos; // DSCP and ECN
 	uint64_t hash; // of the key
@@ -55,7 +56,7 @@ static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t ba
 		.service = WEIR_SERVICE_NONE};
 }
 
-// The verdict of a packet before anything is decided. One load and one store.
+// The initial verdict of a packet. One load and one store.
 static inline void weir_descriptor_undecided(struct weir_descriptor *d) {
 	static const struct weir_verdict undecided = {.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,

@@ -5,14 +5,15 @@
 #include "fragment.h"
 #include "icmp.h"
 
-// pipeline: NULL = knows no fragments. d gets the key of the flow, or family 0 when there is none.
+// pipeline: its fragment table, NULL = none. d gets the key of the flow, or family 0 if there is
+// none.
 static inline uint64_t distribution_hash(struct weir_pipeline *pipeline, struct rte_mbuf *pkt,
 	uint64_t hash_seed, struct weir_descriptor *d) {
 	weir_parse(pkt, hash_seed, d);
 	if (likely(d->kind == WEIR_PACKET_FLOW)) {
 		return d->hash;
 	}
-	if (unlikely(pkt->nb_segs > 1)) { // its headers may go on in the next segment
+	if (unlikely(pkt->nb_segs > 1)) { // its headers may continue in the next segment
 		weir_parse_gather(pkt);
 		weir_parse_slow(pkt, hash_seed, d);
 		if (d->kind == WEIR_PACKET_FLOW) {
@@ -36,8 +37,8 @@ uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_see
 	return distribution_hash(NULL, pkt, hash_seed, &d);
 }
 
-// A packet of the fast path, TCP or UDP, of which its device has told the RSS hash. Others may have
-// none, or one of fewer headers than the other packets of their flow.
+// True for a packet of the fast path, TCP or UDP, with an RSS hash from its device. Other packets
+// may have none, or one of fewer headers than the other packets of their flow.
 static inline bool has_rss_hash(const struct rte_mbuf *m) {
 	const uint8_t *ip;
 	uint32_t readable;
@@ -60,8 +61,8 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 	if (d.key.family != 0) {
 		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
 	}
-	// It needs no part, so it stays where the device has put it: a flood of such packets does
-	// not come together from all queues at one worker.
+	// Without a flow no part is required. The packet stays on the device's queue, so that a
+	// flood of such packets from all queues does not converge on one worker.
 	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;
 }
 
@@ -80,8 +81,8 @@ uint32_t weir_pipeline_distribute(struct weir_pipeline *pipeline, struct rte_mbu
 						   weir_flow_bucket_hash6(
 							   &flows->secret, d.key.source, hash));
 	}
-	// A table of one worker's own: each worker must see flows for all of its buckets, and for
-	// all of the selection, which indexes by the hash's bits.
+	// With a private table per worker, each worker must get flows for all of its buckets, and
+	// for all slots of the selection, whose index is bits of the hash.
 	return (uint32_t)(weir_hash_mix(hash ^ 0x9e3779b97f4a7c15ull, 0xd6e8feb86659fd93ull) &
 			  (WEIR_FLOW_PARTS - 1));
 }

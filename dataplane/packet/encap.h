@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Encap: put a backend's outer header in front of a packet (IP in IP: RFC 2003, RFC 2473,
-// RFC 4213, all four mixes). Called by pipeline.c.
+// Encap: adds a backend's outer header to a packet (IP in IP: RFC 2003, RFC 2473, RFC 4213, all
+// four mixes). Called by pipeline.c.
 //
 // The outer header is a copy of the backend row's, made by control (backend_row.h), in which the
-// worker fills in what depends on the packet:
+// worker fills in the fields that depend on the packet:
 //   IPv4: DSCP and ECN, total length, protocol, checksum. checksum_base of the row is the folded
 //         sum of the header's ten 16-bit words as numbers in host order, with DSCP/ECN, total
 //         length and checksum 0 and protocol 4. The identification stays 0: with DF set it has no
@@ -14,7 +14,7 @@
 //         for that: between two addresses all flows look alike to ECMP, and to the receive queues
 //         of the backend. Hence a source prefix: the low source_bits of the address are the hash's.
 // DSCP and ECN are copied (RFC 6040, ingress in normal mode). The inner packet, its TTL included,
-// is left as it is: a load balancer in front of a server is not a hop that the client can see.
+// is left unchanged: a load balancer in front of a server is not a hop that the client can see.
 //
 // Threads: pure functions on the worker's own packet and its own copy of the row.
 #pragma once
@@ -69,7 +69,7 @@ static inline uint32_t weir_encap_outer_bytes(const struct weir_row_head *head) 
 	return (uint32_t)head->header_bytes - head->l2_bytes;
 }
 
-// Is the row one that may be copied? False for what weir_backend_row_build never makes.
+// Whether the row may be copied. False for rows that weir_backend_row_build never makes.
 static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	uint32_t outer = head->outer_family == 6 ? WEIR_IPV6_BYTES : WEIR_IPV4_BYTES;
 
@@ -81,14 +81,14 @@ static inline bool weir_encap_row_valid(const struct weir_row_head *head) {
 	return wrong == 0;
 }
 
-// Does the packet fit the way to the backend?
+// Whether the packet fits the path to the backend.
 static inline bool weir_encap_fits(
 	const struct weir_row_head *head, const struct weir_descriptor *d) {
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
 // The low half of the IPv4 source address that a flow adds to the row's, as in memory. These bits
-// of the hash are not those that choose a worker, a bucket or a slot.
+// of the hash choose no worker, bucket or slot.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }
@@ -123,10 +123,9 @@ static inline void weir_encap_ipv6(
 					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
-// Replace the frame's Ethernet header by the backend's and put the outer IP header in between;
-// the frame's padding is cut off.
-// head: of the row, found valid; from: its header, header_bytes bytes. The packet fits, comes in
-// one segment, and has headroom of at least header_bytes - l3_offset.
+// Replace the frame's Ethernet header by the backend's, followed by the outer IP header; the
+// frame's padding is cut off. head: of the row, valid; from: its header, header_bytes bytes. The
+// packet fits, is in one segment, and has headroom of at least header_bytes - l3_offset.
 static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descriptor *d,
 	const uint8_t *from, const struct weir_row_head *head) {
 	uint32_t bytes = head->header_bytes;
@@ -149,8 +148,8 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 	m->data_len = (uint16_t)m->pkt_len;
 }
 
-// Cut a packet in several segments to `bytes` from its start and free the segments that are left
-// empty. bytes >= 1 and <= pkt_len.
+// Cut a packet in several segments to its first `bytes` and free the remaining segments. bytes >= 1
+// and <= pkt_len.
 void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 
 // weir_encap_push for a packet in several segments. The first one holds at least the header of

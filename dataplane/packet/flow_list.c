@@ -45,7 +45,7 @@ static void put(struct weir_listed_flow *to, const struct weir_flow_met *met) {
 	*to = flow;
 }
 
-// List, or end, the flows of a line that are sought. Returns how many flows it has.
+// List, or end, the matching flows of a line. Returns the number of flows in the line.
 static uint32_t take_line(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint32_t line) {
 	struct weir_flow_met met[WEIR_FLOW_WALK_LINE];
@@ -81,7 +81,7 @@ void weir_flow_list(struct weir_pipeline *pipeline, struct weir_message *message
 	message->list.lines = lines;
 	for (uint32_t looked = 0; looked < WEIR_LIST_LINES; looked++, line++) {
 		line = RTE_MIN(weir_flow_walk_owned(flows, line), last);
-		// Flows that are not sought cost time, too.
+		// Flows that do not match cost time, too.
 		if (line == last || met + WEIR_FLOW_WALK_LINE > WEIR_FLOW_PAGE_FLOWS) {
 			break;
 		}

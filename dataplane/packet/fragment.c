@@ -9,10 +9,10 @@
 
 #define IPV4_MF 0x2000
 #define IPV4_OFFSET 0x1fff
-#define DATAGRAM_UNITS 8192u // of 8 bytes: no datagram is longer
+#define DATAGRAM_UNITS 8192u // of 8 bytes: maximum length of a datagram
 #define DISTRIBUTED 0x80 // in the family of an entry of the distributor
 
-// What the IP header says of a fragment.
+// A fragment as described by its IP header.
 struct piece {
 	uint32_t id;
 	uint32_t offset; // in units of 8 bytes
@@ -52,8 +52,8 @@ static struct piece read_piece(const struct rte_mbuf *m, const struct weir_descr
 				  : read_ipv6(ip, d->ip_bytes, readable);
 }
 
-// True if the fragment may be one of a datagram; else *ret_reason says what is wrong. The first
-// one's header was checked by the parser. A TCP fragment at offset 1 would overwrite the flags of
+// Whether the fragment may be part of a valid datagram; if not, *ret_reason is set. The parser has
+// checked the header of first fragments. A TCP fragment at offset 1 would overwrite the flags of
 // the first one (RFC 3128).
 static bool is_sound(const struct weir_descriptor *d, const struct piece *piece,
 	enum weir_drop_reason *ret_reason) {
@@ -86,7 +86,7 @@ static enum weir_drop_reason reason_of(int error) {
 	return error == -ENOSPC ? WEIR_DROP_FRAGMENT_TABLE : WEIR_DROP_FRAGMENT_OVERLAP;
 }
 
-// Why a later fragment is dropped that follows no first one. Where its Next Header is an extension
+// The drop reason of a later fragment without a first one. Where its Next Header is an extension
 // header, the protocol is not known.
 static enum weir_drop_reason reason_alone(const struct weir_descriptor *d) {
 	uint8_t protocol = d->key.protocol;
@@ -97,7 +97,7 @@ static enum weir_drop_reason reason_alone(const struct weir_descriptor *d) {
 		       : WEIR_DROP_FRAGMENT;
 }
 
-static bool is_for_us(const struct weir_services_view *services, const struct weir_descriptor *d) {
+static bool is_to_vip(const struct weir_services_view *services, const struct weir_descriptor *d) {
 	return services->buckets != NULL &&
 	       weir_service_is_vip(services, d->key.destination, d->key.family);
 }
@@ -120,7 +120,7 @@ static void note_first(
 	struct weir_fragment_entry *entry;
 	int r;
 
-	// The distributor gives it to the owner of its flow. Nobody else may enter the flow.
+	// The distributor passes it to the owner of its flow. No other worker may enter the flow.
 	if (unlikely(!weir_flow_owns_key(
 		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i)))) {
 		suspect(d, WEIR_DROP_FRAGMENT_OVERLAP);
@@ -147,7 +147,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 	enum weir_drop_reason reason;
 	struct piece piece;
 
-	if (!is_for_us(b->services, d)) {
+	if (!is_to_vip(b->services, d)) {
 		d->kind = WEIR_PACKET_OTHER;
 		return;
 	}
@@ -168,14 +168,14 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 	} else {
-		pipeline->pending.flow_hits--; // the lookup counts it, but does not see it
+		pipeline->pending.flow_hits--; // the lookup counts it without processing it
 	}
 	b->fragment_count++;
 }
 
 // --- the others -----------------------------------------------------------------------------
 
-// Remember what became of a first fragment.
+// Store the verdict of a first fragment.
 static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[fragment->packet];
 	const struct weir_verdict *verdict = &b->verdicts[fragment->packet];
@@ -241,7 +241,7 @@ static void follow(struct weir_burst *b, const struct weir_fragment *fragment, u
 			weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
 		}
 		break;
-	case WEIR_FRAGMENT_UNDECIDED: // cannot be: the first ones are settled
+	case WEIR_FRAGMENT_UNDECIDED: // impossible: the first ones are settled
 		weir_burst_drop(b, d, WEIR_DROP_FRAGMENT_FIRST_MISSING);
 		break;
 	}
@@ -265,8 +265,8 @@ void weir_fragment_finish(struct weir_burst *b) {
 
 // --- distribution ---------------------------------------------------------------------------
 
-// The distributor's own entry of a datagram: it sees fragments that other workers get, and must
-// know when they are complete, because clients use identifications again.
+// The distributor's own entry of a datagram. Fragments pass through the distributor to other
+// workers; it must notice when their datagram is complete, because clients reuse identifications.
 static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 	const struct weir_descriptor *d, const struct piece *piece) {
 	struct weir_fragment_part part = part_of(piece);
@@ -279,7 +279,7 @@ static struct weir_fragment_entry *distributed(struct weir_pipeline *pipeline,
 			: weir_fragment_enter(
 				  pipeline->fragments, &key, piece->id, pipeline->now_ns);
 	if (entry != NULL) {
-		(void)weir_fragment_cover(entry, &part); // what is wrong with it, its worker finds
+		(void)weir_fragment_cover(entry, &part); // its worker detects errors
 	}
 	return entry;
 }
@@ -290,14 +290,14 @@ uint64_t weir_fragment_hash(
 	enum weir_drop_reason reason;
 	struct piece piece;
 
-	if (pipeline->fragments != NULL && is_for_us(weir_reader_services(&pipeline->reader), d)) {
+	if (pipeline->fragments != NULL && is_to_vip(weir_reader_services(&pipeline->reader), d)) {
 		piece = read_piece(m, d);
 		if (is_sound(d, &piece, &reason)) {
 			entry = distributed(pipeline, d, &piece);
 		}
 	}
-	// A first one has ports, whatever another one of its identification had: its worker enters
-	// a flow with them.
+	// The ports of a first fragment apply, whatever an earlier one with its identification had:
+	// its worker enters a flow with them.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);

@@ -38,9 +38,9 @@ bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct wei
 	return true;
 }
 
-// Split the outer packet of m. Identifications are needed again: routers may split IPv4 further,
-// and do so where the path is narrower than the port. Anyone can tell us that it is, and some
-// backends cannot put fragments together, so what fits the port leaves as a whole (RFC 4213, 3.2).
+// Split the outer packet of m. Identifications are reset: routers may split IPv4 further where the
+// path MTU is below the port's. Reports of a path MTU can be forged, and some backends cannot
+// reassemble, so a packet that fits the port is sent whole (RFC 4213, 3.2).
 static int split_outer(struct weir_pipeline *pipeline, struct rte_mbuf *m,
 	const struct weir_row_head *head, struct rte_mbuf **pieces, uint32_t room) {
 	struct weir_descriptor d = {.key = {.family = 4},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment output: the packets that a burst makes in addition to those it was given. A packet that
-// is sent in pieces keeps the first; the others wait in the pipeline until its caller takes them
+// Fragment output: the packets that a burst makes in addition to its input. A packet that is sent
+// in pieces keeps the first; the others stay in the pipeline until its caller takes them
 // (weir_pipeline_extra).
 //
 // Threads: part of a pipeline; its worker only.
@@ -10,15 +10,15 @@
 #include "burst.h"
 
 // Packet i does not fit the path to its backend and may be fragmented: split it, encapsulate all
-// pieces but the first, and count them as forwarded. The descriptor has the length of the first one
-// from here on. Returns false if the packet was dropped, with the reason.
+// pieces but the first, and count them as forwarded. The descriptor then has the length of the
+// first one. Returns false if the packet was dropped, with the reason.
 bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 
-// Packet i does not fit either, but must be forwarded (weir_fragment_unavoidable): encapsulate it,
-// split the outer packet, and count all pieces. Gives the packet its verdict, with the reason if it
-// was dropped. There is headroom for the outer header.
+// Packet i does not fit, but must be forwarded (weir_fragment_unavoidable): encapsulate it, split
+// the outer packet, and count all pieces. Sets the packet's verdict, with the reason if it was
+// dropped. There is headroom for the outer header.
 void weir_fragment_output_outer(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 
-// Free what the caller did not take.
+// Free the packets that the caller did not take.
 void weir_fragment_discard(struct weir_pipeline *pipeline);

@@ -32,7 +32,7 @@ static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *
 		if (option == 0) {
 			option = at + 1 < header_bytes ? ip[at + 1] : 0;
 			if (option < 2 || option > header_bytes - at) {
-				break; // malformed: what follows has no meaning
+				break; // malformed: ignore the rest
 			}
 		}
 		if ((ip[at] & OPTION_COPIED) != 0) {
@@ -48,7 +48,7 @@ static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *
 	return bytes;
 }
 
-// Fill in what differs from piece to piece. fragment: flags and offset, in host order.
+// Fill in the fields that differ between pieces. fragment: flags and offset, in host order.
 static void finish_header(uint8_t *ip, uint32_t header_bytes, uint32_t data, uint32_t fragment) {
 	weir_store16(ip + 2, rte_cpu_to_be_16((uint16_t)(header_bytes + data)));
 	weir_store16(ip + 6, rte_cpu_to_be_16((uint16_t)fragment));
@@ -56,8 +56,8 @@ static void finish_header(uint8_t *ip, uint32_t header_bytes, uint32_t data, uin
 	weir_store16(ip + 10, (uint16_t)~rte_raw_cksum(ip, header_bytes));
 }
 
-// Copy bytes [offset, offset + bytes) of the packet. Of a packet in one segment the buffer is read,
-// which may hold more than data_len says (weir-pcap with a cut frame).
+// Copy bytes [offset, offset + bytes) of the packet. A packet in one segment is read from the
+// buffer, which may hold more than data_len (weir-pcap with a cut frame).
 static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes, uint8_t *to) {
 	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, offset)
 					   : rte_pktmbuf_read(m, offset, bytes, to);
@@ -67,7 +67,7 @@ static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes,
 	}
 }
 
-// Data that fits a piece which is not the last: a multiple of 8 bytes.
+// Maximum data of a piece that is not the last: a multiple of 8 bytes.
 static uint32_t data_max(uint32_t piece_max, uint32_t header_bytes) {
 	return piece_max > header_bytes ? (piece_max - header_bytes) & ~7u : 0;
 }

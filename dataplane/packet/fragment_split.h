@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment split: packets that do not fit the path to their backend become several that fit. Of
-// IPv4 without DF the packet itself is split, before encapsulation (RFC 2003, 3.1); of IPv6 that no
-// sender would make smaller, the outer packet (RFC 2473, 7.1; RFC 4213, 3.2). Called by
-// fragment_output.c.
+// Fragment split: splits packets that do not fit the path to their backend. IPv4 without DF is
+// split before encapsulation (RFC 2003, 3.1); for IPv6 at its minimum MTU, which no sender reduces,
+// the outer packet is split (RFC 2473, 7.1; RFC 4213, 3.2). Called by fragment_output.c.
 //
 // Threads: pure functions on the worker's own packet; new packets come from its pool.
 #pragma once
@@ -15,22 +14,21 @@
 #define WEIR_IPV6_MTU_MIN 1280u
 #define WEIR_PIECES_MAX 256 // further packets that a burst can make
 
-// May this packet be fragmented on its way? IPv4 without DF.
+// Whether this packet may be fragmented: IPv4 without DF.
 bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Must this packet be forwarded even if it does not fit? IPv6 of at most 1,280 bytes: its sender
-// ignores "packet too big".
+// Whether this packet must be forwarded even if it does not fit: IPv6 of at most 1,280 bytes, whose
+// sender ignores "packet too big".
 static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 	return d->key.family == 6 && d->ip_bytes <= WEIR_IPV6_MTU_MIN;
 }
 
 // Split the IPv4 packet of m, d->ip_bytes long, into pieces of at most piece_max bytes each. m
-// keeps the first one behind its layer 2 header; the others, which begin with their IP header, are
+// keeps the first one after its layer 2 header; the others, which begin with their IP header, are
 // put into pieces[], which has room for `room`. All keep the identification; the first keeps the
-// options, the others those that are to be copied. A packet that is a fragment itself is split
-// likewise.
-// Returns the number of the others (0: nothing to do), -ENOBUFS (no packet buffers, or no room in
-// pieces[]), -EMSGSIZE (not even 8 bytes of data fit). m is untouched then.
+// options, the others those that are to be copied. A packet may be a fragment itself. Returns the
+// number of the others (0: nothing to do) or, with m untouched, -ENOBUFS (no packet buffers, or no
+// room in pieces[]), -EMSGSIZE (less than 8 bytes of data fit).
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
 

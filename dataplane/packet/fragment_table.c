@@ -57,7 +57,7 @@ void weir_fragment_table_free(struct weir_fragment_table *table) {
 
 // --- lookup -------------------------------------------------------------------------------
 
-// The protocol as far as it tells datagrams apart: in IPv4 (RFC 791), not in IPv6, where only the
+// The protocol where it distinguishes datagrams: in IPv4 (RFC 791), not in IPv6, where only the
 // first fragment has it (RFC 8200, 4.5).
 static uint8_t protocol_of(const struct weir_flow_key *key) {
 	return (key->family & 0x0f) == 6 ? 0 : key->protocol;
@@ -112,7 +112,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 	return find(table, bucket_of(table, key, id), key, id, milliseconds(now_ns));
 }
 
-// The entry of a bucket that a new datagram gets.
+// The entry of a bucket to replace by a new datagram.
 static struct weir_fragment_entry *victim(const struct weir_fragment_table *table,
 	struct weir_fragment_entry *bucket, uint32_t now_ms) {
 	struct weir_fragment_entry *oldest = bucket;
@@ -174,7 +174,7 @@ static unsigned int count_seen(const struct weir_fragment_entry *entry) {
 	return n;
 }
 
-// Join range i with the one behind it, when they adjoin.
+// Join range i with the next one if they are adjacent.
 static void join(struct weir_fragment_entry *entry, unsigned int i, unsigned int count) {
 	if (i + 1 >= count || entry->seen[i].to != entry->seen[i + 1].from) {
 		return;
@@ -193,13 +193,13 @@ int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fra
 	while (i < count && entry->seen[i].to <= part->from) {
 		i++;
 	}
-	// Range i is the first that ends behind the beginning of the part.
+	// Range i is the first that ends after the start of the part.
 	if (i < count && entry->seen[i].from < part->to) {
 		return entry->seen[i].from <= part->from && entry->seen[i].to >= part->to
 			       ? -EALREADY
 			       : spoil(entry);
 	}
-	if (part->last && i < count) { // something lies behind the end
+	if (part->last && i < count) { // a range lies beyond the end
 		return spoil(entry);
 	}
 	if (i > 0 && entry->seen[i - 1].to == part->from) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment table: the datagrams of which fragments arrive. Only the first fragment has ports, so
-// the others go where it went: the entry that it made says where. Weir does not reassemble.
+// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports; it makes
+// an entry with its verdict, which the others follow. Weir does not reassemble.
 //
-// Bounded: a bucket of four entries for each key; a new datagram takes the place of one that is
-// complete or too old, else of the oldest. An entry remembers which parts of its datagram were
-// forwarded, so that no two fragments that a backend gets overlap (RFC 1858, RFC 5722).
+// Bounded: a bucket of four entries for each key; a new datagram replaces one that is complete or
+// expired, else the oldest. An entry stores which parts of its datagram were forwarded, so that a
+// backend gets no overlapping fragments (RFC 1858, RFC 5722).
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -15,7 +15,7 @@
 
 #include "flow.h"
 
-#define WEIR_FRAGMENT_RANGES 3 // parts of a datagram that do not adjoin: two holes
+#define WEIR_FRAGMENT_RANGES 3 // parts of a datagram that are not adjacent: two holes
 
 enum weir_fragment_fate { // of the first fragment, and so of the others
 	WEIR_FRAGMENT_UNDECIDED,
@@ -25,10 +25,10 @@ enum weir_fragment_fate { // of the first fragment, and so of the others
 	WEIR_FRAGMENT_OFFER, // to the next worker
 };
 
-// Which part of a datagram a fragment has, in units of 8 bytes.
+// The part of a datagram in a fragment, in units of 8 bytes.
 struct weir_fragment_part {
 	uint16_t from;
-	uint16_t to; // the unit behind it, rounded up
+	uint16_t to; // the unit after it, rounded up
 	bool last;
 };
 
@@ -43,7 +43,7 @@ struct weir_fragment_entry { // one cache line
 	uint32_t ports; // both, as in the packet
 	uint32_t born_ms;
 	uint16_t backend;
-	uint16_t end; // unit behind the datagram; 0 = its last fragment was not seen
+	uint16_t end; // unit after the datagram; 0 = its last fragment has not arrived
 	struct {
 		uint16_t from, to; // from == to: unused
 	} seen[WEIR_FRAGMENT_RANGES]; // sorted
@@ -59,17 +59,17 @@ int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t s
 void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is fine
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
-// The entry of a datagram: of addresses and family of the key, in IPv4 of its protocol, and its
-// identification.
-// NULL: its first fragment has not come, or too long ago. Valid until the next call of _enter.
+// Find the entry of a datagram by addresses and family of the key, in IPv4 its protocol, and
+// identification. NULL: its first fragment has not arrived, or the entry has expired. Valid until
+// the next call of _enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
-// The same for a first fragment, with the ports of the key; makes the entry when there is none, and
-// anew when the datagram of that identification is complete.
+// The same for a first fragment, with the ports of the key; makes a new entry if there is none, or
+// if the datagram of that identification is complete.
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Note a part as forwarded. Returns 0, -EALREADY (nothing new: a copy), -EBADMSG (it overlaps
-// others in part, or lies behind the end: the datagram is to be dropped from here on, and its fate
-// now says so), -ENOSPC (too many holes; nothing is noted).
+// Mark a part as forwarded. Returns 0, -EALREADY (a copy), -EBADMSG (it overlaps others in part, or
+// lies beyond the end: the datagram's fate is now to be dropped), -ENOSPC (too many holes; not
+// marked).
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

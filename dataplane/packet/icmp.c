@@ -11,7 +11,7 @@
 #define REPLY_TTL 64
 #define SECOND_NS 1000000000ull
 
-#define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: as much as fits without exceeding this
+#define ICMP4_BYTES_MAX 576 // RFC 1812, 4.3.2.3: quote as much as fits in this
 #define ICMP6_BYTES_MAX 1280 // RFC 4443, 3.2: the minimum IPv6 MTU
 #define ICMP4_TOS 0xc0 // precedence of errors: internetwork control (RFC 1812, 4.3.2.5)
 
@@ -93,7 +93,7 @@ int weir_icmp_error_flow(
 	uint32_t start = (uint32_t)d->l4_offset + WEIR_ICMP_BYTES;
 	uint32_t readable = RTE_MIN((uint32_t)m->data_len - d->l3_offset, d->ip_bytes);
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, d->l3_offset + start);
-	uint32_t bytes = readable - start; // parse saw a whole ICMP header
+	uint32_t bytes = readable - start; // parse has checked that the ICMP header is whole
 	uint32_t l4_offset;
 	int r;
 
@@ -106,7 +106,7 @@ int weir_icmp_error_flow(
 		memcmp(key.destination, d->key.destination, sizeof(key.destination)) != 0) {
 		return -ENOENT;
 	}
-	if (bytes < l4_offset + 8) { // what RFC 792 promises
+	if (bytes < l4_offset + 8) { // quoted according to RFC 792
 		return -EBADMSG;
 	}
 	key.source_port = weir_load16(ip + l4_offset + 2);
@@ -125,12 +125,12 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 	memcpy(b, saved, bytes);
 }
 
-// Bytes of headroom for the tag that the NIC stripped and that the reply needs again.
+// Bytes of headroom to restore the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }
 
-// rte_pktmbuf_prepend where headroom has been checked before.
+// rte_pktmbuf_prepend for callers that have checked the headroom.
 static uint8_t *prepend(struct rte_mbuf *m, uint32_t bytes) {
 	m->data_off = (uint16_t)(m->data_off - bytes);
 	m->data_len = (uint16_t)(m->data_len + bytes);
@@ -148,7 +148,7 @@ static void pad(struct rte_mbuf *m) {
 	}
 }
 
-// Send the reply to where the packet came from. There is headroom for a stripped tag.
+// Address the frame to the sender of the packet. There is headroom for a stripped tag.
 void weir_icmp_reply_l2(struct rte_mbuf *m) {
 	uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
 
@@ -176,7 +176,7 @@ static uint32_t pseudo_sum(const uint8_t *addresses, uint32_t bytes) {
 	return pseudo_sum_of(addresses, 32, bytes, WEIR_PROTOCOL_ICMPV6);
 }
 
-// Sum of the packet's bytes [offset, offset + bytes), which it has, over all its segments.
+// Sum of the packet's bytes [offset, offset + bytes), which must exist, over all its segments.
 // (rte_raw_cksum_mbuf of DPDK 22.11 loses carries when a segment begins at an odd byte.)
 static uint32_t packet_sum(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint32_t sum = 0, done = 0;
@@ -225,8 +225,8 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
-// A message without any bit set has the sum 0, so its checksum is 0xffff. The incremental update
-// gives 0 instead: in one's complement its sum is the other zero, 0xffff.
+// A message of zero bits has the sum 0, so its checksum is 0xffff. The incremental update gives 0
+// instead: in one's complement its sum is the other zero, 0xffff.
 static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
 
@@ -255,7 +255,7 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	}
 	weir_encap_cut(m, d->l3_offset + l3_bytes);
 	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, d->l3_offset);
-	// Exchanging the addresses leaves every checksum over them as it is.
+	// Exchanging the addresses does not change checksums over them.
 	if (d->key.family == 4) {
 		swap_bytes(ip + 12, ip + 16, 4);
 		ip[0] = 0x45;
@@ -276,13 +276,13 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d) {
 	return 0;
 }
 
-// An error message. type: and code in its lower byte. mtu: the next hop's, or 0.
+// An error message. type: with the code in its lower byte. mtu: the next hop's, or 0.
 struct error {
 	uint16_t type4, type6;
 	uint16_t mtu;
 };
 
-// Headers in front of the quoted packet at `quoted`; they go to ip.
+// Write the headers before the quoted packet at `quoted` to ip.
 static void error_ipv4(
 	uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, const struct error *error) {
 	uint8_t *icmp = ip + WEIR_IPV4_BYTES;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ICMP and ICMPv6: echo replies and error messages made in place from the packet that caused them,
-// and the flow that an ICMP error is about. Called by slow_path.c.
+// and the flow of the packet that an ICMP error quotes. Called by slow_path.c.
 //
 // Threads: a limit belongs to one worker; the rest are pure functions on the worker's own packet.
 #pragma once
@@ -25,10 +25,10 @@ void weir_icmp_limit_take(struct weir_icmp_limit *limit);
 
 // --- errors about flows of clients ---------------------------------------------------------
 
-// The flow whose packet (from the VIP to a client) an ICMP error quotes, as its client's packets
-// have it: source is the client.
-// Returns 0, -EBADMSG (quoted packet malformed or too short), -ENOENT (not TCP or UDP, a fragment
-// without ports, or not sent by the address that the error was sent to). *ret untouched then.
+// The flow whose packet (from the VIP to a client) an ICMP error quotes, with the key of the
+// client's packets: source is the client. Returns 0 or, with *ret untouched, -EBADMSG (quoted
+// packet malformed or too short), -ENOENT (not TCP or UDP, a fragment without ports, or not sent
+// from the destination of the error).
 int weir_icmp_error_flow(
 	const struct rte_mbuf *m, const struct weir_descriptor *d, struct weir_flow_key *ret);
 
@@ -52,11 +52,11 @@ int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor 
 
 // --- for replies of other protocols --------------------------------------------------------
 
-// Headroom that weir_icmp_reply_l2 needs: of the tag that the NIC stripped.
+// Headroom that weir_icmp_reply_l2 needs for the tag that the NIC stripped.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
-// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, put back the
+// Exchange the MAC addresses of a frame whose reply is complete from the IP header on, restore the
 // tag that the NIC stripped, and pad it to the shortest Ethernet frame if there is room: not every
 // NIC does.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
-// Whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 may have none.
+// Whether the TCP, UDP or ICMP checksum of a packet is right. UDP in IPv4 may have none.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lookup: the slow half of looking a packet's flow up, for packets that may change the state of the
-// flow. The fast half is inlined into pipeline.c (flow_bucket.h).
+// Lookup: the slow path of the flow lookup, for packets that may change the state of the flow. The
+// fast path is inlined into pipeline.c (flow_bucket.h).
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -9,6 +9,6 @@
 #include "burst.h"
 
 // Look up the flow of packet i, which has a descriptor, and advance the flow's state. True: the
-// flow is in the table, and its backend is chosen. False: the packet begins a flow; *ret_flow: the
-// ended flow in whose place it begins, or negative.
+// flow is in the table and has a backend. False: the packet begins a flow; *ret_flow: the ended
+// flow that it restarts, or negative.
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);

@@ -16,16 +16,16 @@ static struct weir_policy_client *client_of(struct weir_pipeline *pipeline, uint
 	return &pipeline->clients[service];
 }
 
-void weir_new_flow_tell_half_open(const struct weir_pipeline *pipeline, uint16_t backend) {
+void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint16_t backend) {
 	weir_gauge_set(&weir_burst_backend_counters(pipeline, backend)->half_open,
 		pipeline->policy.backends[backend].half_open);
 }
 
-// Control wants to know of a backend's half-open flows, and their number has changed.
+// Publish a backend's number of half-open flows, which has changed, if the policy uses it.
 static inline void half_open_changed(const struct weir_pipeline *pipeline,
 	const struct weir_policy_client *client, uint16_t backend) {
 	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
-		weir_new_flow_tell_half_open(pipeline, backend);
+		weir_new_flow_publish_half_open(pipeline, backend);
 	}
 }
 
@@ -33,13 +33,13 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	struct weir_policy_worker *policy = &pipeline->policy;
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
 
-	// It leaves the counts of its former service.
+	// Remove it from the counts of its previous service.
 	weir_policy_set_limit(
 		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
 	policy->backends[backend] =
 		(struct weir_policy_backend){.place = policy->backends[backend].place};
 	pipeline->owner[backend] = service;
-	weir_new_flow_tell_half_open(pipeline, backend);
+	weir_new_flow_publish_half_open(pipeline, backend);
 	if (head->flags != 0 && head->service == service) {
 		weir_new_flow_follow_row(pipeline, backend);
 	}
@@ -93,7 +93,7 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 		pipeline, client_of(pipeline, service), backend, service, event, half_open, now_ns);
 }
 
-// Samples are lost when control does not read them in time. Nothing waits for it.
+// Samples are lost when control does not read them in time. The worker never waits.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns) {
 	const struct weir_segment *segment = pipeline->segment;
@@ -188,7 +188,8 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	// Evictions have no counter here, and are frequent: every SYN of a flood evicts another.
+	// Evictions have no counter here, and are frequent: in a flood every SYN evicts another
+	// one.
 	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 		count_end(of_backend, end);
@@ -217,15 +218,15 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// What new flows of one service share. New flows of one service mostly arrive together.
+// Data shared by new flows of one service. New flows of one service mostly arrive together.
 struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
-	struct weir_flow_start start; // of any of them; its buckets: of the one that is looked at
+	struct weir_flow_start start; // of any of them; its buckets: of the present one
 };
 
-// The policy's state of a service, brought up to the selection that is published.
+// The policy's state of a service, updated to the published selection.
 static inline struct weir_policy_client *adopt_selection(
 	struct weir_burst *b, uint16_t service, const struct weir_selection_view *view) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -257,8 +258,8 @@ static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint
 	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->spilled, 1);
 }
 
-// The policy passed over backends at their limit, or found no backend. False when the packet was
-// dropped, with the reason.
+// The policy skipped backends at their limit, or found no backend. False if the packet was dropped,
+// with the reason.
 static __rte_noinline bool chosen_slow(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -281,10 +282,10 @@ static inline bool is_first(const struct weir_descriptor *d) {
 	return d->event == WEIR_FLOW_EVENT_SYN || d->event == WEIR_FLOW_EVENT_DATAGRAM;
 }
 
-// Choose a backend for the packet's flow, which has none: by the policy for a flow's first packet,
-// else by the Maglev fallback. False when there is none: the packet was dropped, with the reason.
-// While the flow table is crowded, as in a flood of SYNs, the fallback serves first packets, too:
-// whether the flow keeps its entry or not, its SYN and its ACK go to the same backend.
+// Choose a backend for the packet's flow: by the policy for a flow's first packet, else by the
+// Maglev fallback. False if there is none: the packet was dropped, with the reason. While the flow
+// table is crowded, as in a SYN flood, first packets use the fallback, too: even if the flow's
+// entry is evicted, its SYN and its ACK go to the same backend.
 static inline bool choose(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -347,7 +348,7 @@ struct weir_flow_start weir_new_flow_start(
 // --- stage: new flows -----------------------------------------------------------------------
 
 // True if a packet that is not the first of its flow may begin one. The last packets of a flow may
-// not, and no SYN ACK: clients do not send them, but the victims of forged SYNs do.
+// not, nor a SYN ACK, which is sent by victims of forged SYNs, not by clients.
 static bool may_join(const struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *l4 =
@@ -369,8 +370,8 @@ static enum weir_choice untracked(
 	return WEIR_CHOICE_UNTRACKED;
 }
 
-// Enter a flow that is not in the table, or restart the one at `flow` that has ended.
-// absent: its key is nowhere in the table.
+// Enter a flow that is not in the table, or restart the ended one at `flow`. absent: its key is not
+// in the table.
 static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 	struct weir_descriptor *d, struct new_flows *of, weir_flow_ref flow, bool absent) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -400,7 +401,7 @@ static inline enum weir_choice enter_flow(struct weir_burst *b, unsigned int i,
 			return untracked(b, d, of);
 		}
 	}
-	// In memory, as they are: in registers they would cost each flow moves.
+	// Arguments in memory: in registers they would cost moves for each flow.
 	WEIR_PROBE_FLOW_BEGIN(pipeline->worker, d->verdict.service, d->verdict.backend, &d->key);
 	flow_started(pipeline, of->client, d->verdict.backend, of->service, start->event, true,
 		start->now_ns);
@@ -433,8 +434,8 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Begin the flow of packet i. flow: the ended flow in whose place it begins, or negative. absent:
-// as in struct weir_flow_start. False when the packet is not forwarded: it has its verdict.
+// Begin the flow of packet i. flow: the ended flow that it restarts, or negative. absent: as in
+// struct weir_flow_start. False if the packet is not forwarded: its verdict is set.
 static inline bool begin(struct weir_burst *b, unsigned int i, struct weir_descriptor *d,
 	struct new_flows *of, weir_flow_ref flow, bool absent) {
 	if (unlikely(!choose(b, d, of))) {
@@ -500,7 +501,7 @@ unsigned int weir_new_flow_process(
 		bool absent = weir_flow_absent(
 			pipeline->flows, &d->key, weir_burst_table_hash(b, d, i), of.start.buckets);
 
-		// The flow is known: the SYN was sent again, or an earlier packet of the burst
+		// The flow is known: the SYN is a retransmission, or an earlier packet of the burst
 		// began the flow.
 		if (unlikely(!absent) && weir_lookup_slow(b, i, &flow)) {
 			pipeline->pending.flow_hits++;

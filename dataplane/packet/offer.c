@@ -3,8 +3,8 @@
 
 #include "pipeline.h"
 
-// In the packet, which nobody else uses while it is on its way: the port that it came from, and how
-// many workers have passed it on.
+// Stored in the packet, which has no other user while it is passed on: the port that received it,
+// and how many workers have passed it on.
 #define PORT(word) ((uint8_t)(word))
 #define PASSES(word) ((word) >> 8)
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's own copy of a backend's row, checked once and laid out for copying. Made when
-// the row was published (weir_reader_adopt_row).
+// Outer: a worker's private copy of a backend's row, checked once and laid out for copying. Made
+// when the row is published (weir_reader_adopt_row).
 //
-// The copy is private memory, so nothing in it has to be checked again for each packet, and its
-// header lies such that it ends at a fixed place: copying it takes no lengths and no branches.
+// The copy needs no check per packet, as only the worker can change it. Its header ends at a fixed
+// offset, so that copying it takes no lengths and no branches.
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
@@ -19,15 +19,15 @@ _Static_assert(WEIR_OUTER_COPY6 <= WEIR_PARSE_HEADROOM, "a packet of the fast pa
 
 enum weir_outer_kind {
 	WEIR_OUTER_IPV4,
-	WEIR_OUTER_IPV4_PREFIX, // the low bits of the source address are the flow's
+	WEIR_OUTER_IPV4_PREFIX, // the low bits of the source address depend on the flow
 	WEIR_OUTER_IPV6,
 };
 
-// Two cache lines, of which an outer IPv4 header needs the first only.
+// Two cache lines; an outer IPv4 header needs only the first.
 struct weir_outer {
 	struct weir_verdict verdict; // of a packet of a known flow to this backend
 	uint16_t source_low; // IPv4: low half of the source address, as in memory
-	uint16_t source_mask; // bits of it that are the flow hash's, which are 0 there
+	uint16_t source_mask; // bits of it that come from the flow hash; 0 in source_low
 	uint16_t inner_max; // longest inner packet, bytes; 0 = not usable, or down: for
 			    // slow_path.c
 	uint16_t checksum; // IPv4: folded sum of the header's constant words, as in memory: of all
@@ -42,8 +42,8 @@ _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16, "the copy begins here");
 
 // Fill from a private copy of a row. Returns false, and changes nothing, for a row that
-// weir_backend_row_build never makes, or that names a port or service that there is not. A backend
-// that is not there, is down, or whose next hop is not known, has inner_max 0.
+// weir_backend_row_build never makes, or with an invalid port or service. A backend that is removed
+// or down, or whose next hop is not resolved, has inner_max 0.
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 

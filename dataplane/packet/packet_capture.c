@@ -16,10 +16,10 @@ _Static_assert(WEIR_BURST <= 64, "a bit per packet");
 _Static_assert(WEIR_REASON_NONE == WEIR_CAPTURE_NONE, "copied as it is");
 _Static_assert(WEIR_PACKET_KIND_COUNT <= UNDESCRIBED, "no kind");
 
-struct seen { // a packet of the burst
+struct noted { // a packet of the burst
 	struct weir_capture_record record;
 	struct weir_flow_key flow; // family 0 = of no flow
-	uint64_t flow_hash; // by which the table finds it
+	uint64_t flow_hash; // for the lookup in the table
 	uint32_t part; // of the flows, as the packet carries it where that comes by RSS
 };
 
@@ -27,14 +27,15 @@ struct weir_packet_capture {
 	struct weir_pipeline *pipeline;
 	struct weir_capture_ring *ring;
 	const struct weir_ring_position *read; // control's
-	uint64_t number; // of the order that the terms are of; 0 = none yet
+	uint64_t number; // of the order whose terms these are; 0 = none yet
 	bool sound; // they are in range
 	struct weir_capture_terms terms;
 	struct weir_icmp_limit limit;
 	uint64_t now_ns; // of the burst
 	uint64_t candidates; // bits of packets that were saved
-	struct seen seen[WEIR_BURST];
-	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last one: of no burst
+	struct noted noted[WEIR_BURST];
+	uint8_t data[WEIR_BURST + 1][WEIR_CAPTURE_SNAP_MOST]; // the last one: for packets of no
+							      // burst
 };
 
 int weir_packet_capture_create(
@@ -75,7 +76,7 @@ static void adopt(struct weir_packet_capture *capture, uint64_t number, uint64_t
 	}
 }
 
-// Whether an order is in force, which is adopted then.
+// Whether an order is active. Adopts its terms.
 static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 	const struct weir_segment *segment = capture->pipeline->segment;
 	uint64_t number = weir_capture_wanted(segment);
@@ -91,7 +92,7 @@ static bool is_active(struct weir_packet_capture *capture, uint64_t now_ns) {
 
 // --- saving -------------------------------------------------------------------------------
 
-// Save packet m if the order may be about it.
+// Save packet m if it may match the order.
 static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, uint8_t port,
 	struct weir_capture_record *record, struct weir_flow_key *key, uint8_t *data) {
 	const struct weir_capture_terms *terms = &capture->terms;
@@ -145,40 +146,41 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 		rte_prefetch0(rte_pktmbuf_mtod(pkts[i], const void *));
 	}
 	for (uint16_t i = 0; i < n; i++) {
-		struct seen *seen = &capture->seen[i];
+		struct noted *noted = &capture->noted[i];
 
 		if (i + AHEAD < n) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
 		}
-		// A packet of the fast path leaves the descriptor of its place as it is.
+		// A packet of the fast path leaves the descriptor of its index unchanged.
 		descriptors[i].kind = UNDESCRIBED;
-		if (save(capture, pkts[i], in_port, &seen->record, &seen->flow, capture->data[i])) {
-			seen->part = weir_burst_part_of(pkts[i]);
+		if (save(capture, pkts[i], in_port, &noted->record, &noted->flow,
+			    capture->data[i])) {
+			noted->part = weir_burst_part_of(pkts[i]);
 			capture->candidates |= UINT64_C(1) << i;
 		}
 	}
 	return capture->candidates != 0;
 }
 
-// --- what the pipeline knows ----------------------------------------------------------------
+// --- data of the pipeline -------------------------------------------------------------------
 
-// Where the flow table has the flow, whose key has this hash.
-static void see_flow(struct weir_packet_capture *capture, struct seen *seen, uint64_t hash) {
+// Note the position of the flow, whose key has this hash, in the flow table.
+static void note_flow(struct weir_packet_capture *capture, struct noted *noted, uint64_t hash) {
 	const struct weir_pipeline *pipeline = capture->pipeline;
 	const struct weir_flow_secret *secret = &pipeline->flows->secret;
 
-	seen->record.hash = hash;
-	seen->flow_hash = hash;
+	noted->record.hash = hash;
+	noted->flow_hash = hash;
 	if (pipeline->by_rss) {
-		seen->record.bucket = seen->part & (WEIR_FLOW_PARTS - 1);
-		seen->flow_hash = weir_flow_hash_in_part(secret, &seen->flow, hash, seen->part);
+		noted->record.bucket = noted->part & (WEIR_FLOW_PARTS - 1);
+		noted->flow_hash = weir_flow_hash_in_part(secret, &noted->flow, hash, noted->part);
 	} else if (pipeline->flows->owned.shift != 0) {
-		seen->record.bucket =
-			weir_flow_part(secret, weir_flow_bucket_hash(secret, &seen->flow, hash));
+		noted->record.bucket =
+			weir_flow_part(secret, weir_flow_bucket_hash(secret, &noted->flow, hash));
 	}
 }
 
-// As weir_lookup_slow tells an ACK without a payload. The fast path calls it data.
+// Event of an ACK without a payload as in weir_lookup_slow. The fast path classifies it as data.
 static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const uint8_t *data) {
 	uint32_t at = (uint32_t)d->l3_offset + d->l4_offset + 12;
 
@@ -189,37 +191,37 @@ static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const 
 		       : d->event;
 }
 
-static void see_packet(struct weir_packet_capture *capture, uint32_t i) {
+static void note_packet(struct weir_packet_capture *capture, uint32_t i) {
 	const struct weir_pipeline *pipeline = capture->pipeline;
 	const struct weir_summary *s = &pipeline->summaries[i];
 	const struct weir_descriptor *d = &pipeline->descriptors[i];
-	struct seen *seen = &capture->seen[i];
-	struct weir_capture_record *record = &seen->record;
+	struct noted *noted = &capture->noted[i];
+	struct weir_capture_record *record = &noted->record;
 
 	if (d->kind == UNDESCRIBED) {
 		record->path = WEIR_CAPTURE_PATH_FAST;
 		record->kind = WEIR_PACKET_FLOW;
 		record->event = s->event;
-		see_flow(capture, seen, s->hash);
+		note_flow(capture, noted, s->hash);
 		return;
 	}
 	record->path = WEIR_CAPTURE_PATH_SLOW;
 	record->kind = d->kind;
 	if (d->kind != WEIR_PACKET_FLOW && d->kind != WEIR_PACKET_FRAGMENT_FIRST) {
-		seen->flow.family = 0;
+		noted->flow.family = 0;
 		return;
 	}
 	record->event = event_of(d, record->length, capture->data[i]);
-	seen->flow = d->key;
-	see_flow(capture, seen, d->hash);
+	noted->flow = d->key;
+	note_flow(capture, noted, d->hash);
 }
 
-void weir_packet_capture_see(
+void weir_packet_capture_note(
 	struct weir_packet_capture *capture, const struct weir_verdict *verdicts) {
 	for (uint64_t left = capture->candidates; left != 0; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(left);
 		const struct weir_verdict *verdict = &verdicts[i];
-		struct weir_capture_record *record = &capture->seen[i].record;
+		struct weir_capture_record *record = &capture->noted[i].record;
 
 		record->action = verdict->action;
 		record->reason = verdict->reason;
@@ -230,14 +232,14 @@ void weir_packet_capture_see(
 			verdict->action == WEIR_ACTION_REPLY) {
 			record->out_port = verdict->port;
 		}
-		see_packet(capture, i);
+		note_packet(capture, i);
 	}
 }
 
-// A reply that counted as dropped keeps its reason, as in the counters.
+// A reply that is counted as dropped keeps its reason, as in the counters.
 void weir_packet_capture_undelivered(
 	struct weir_packet_capture *capture, uint32_t i, enum weir_drop_reason reason) {
-	struct weir_capture_record *record = &capture->seen[i].record;
+	struct weir_capture_record *record = &capture->noted[i].record;
 
 	record->action = WEIR_ACTION_DROP;
 	if (record->reason == WEIR_CAPTURE_NONE) {
@@ -261,7 +263,7 @@ static bool is_wanted(
 	       (terms->backend == WEIR_BACKEND_NONE || terms->backend == record->backend);
 }
 
-// Write a record that is wanted.
+// Write a record that matches.
 static void put(struct weir_packet_capture *capture, struct weir_capture_record *record,
 	const uint8_t *data) {
 	if (!weir_icmp_limit_ready(&capture->limit, capture->now_ns)) {
@@ -281,20 +283,20 @@ void weir_packet_capture_end(struct weir_packet_capture *capture) {
 
 	for (uint64_t left = capture->candidates; left != 0; left &= left - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(left);
-		struct seen *seen = &capture->seen[i];
+		struct noted *noted = &capture->noted[i];
 
-		if (!is_wanted(&capture->terms, &seen->record)) {
+		if (!is_wanted(&capture->terms, &noted->record)) {
 			continue;
 		}
-		if (seen->record.hash != 0 && seen->flow.family != 0) {
+		if (noted->record.hash != 0 && noted->flow.family != 0) {
 			weir_flow_ref flow = weir_flow_lookup_owned(
-				flows, &seen->flow, seen->flow_hash, capture->now_ns);
+				flows, &noted->flow, noted->flow_hash, capture->now_ns);
 
 			if (flow >= 0) {
-				seen->record.flow_state = (uint8_t)weir_flow_state(flows, flow);
+				noted->record.flow_state = (uint8_t)weir_flow_state(flows, flow);
 			}
 		}
-		put(capture, &seen->record, capture->data[i]);
+		put(capture, &noted->record, capture->data[i]);
 	}
 	capture->candidates = 0;
 }

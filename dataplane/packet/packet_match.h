@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet match: whether a packet is one that a capture asks for, as far as its own bytes say it;
-// and whether an address is one of those that are sought. Reads packets that the parser refuses,
-// too, as far as they go.
+// Packet match: compares a packet's bytes with the terms of a capture, and addresses with prefixes.
+// Also reads packets that the parser refuses, as far as they are valid.
 //
 // Threads: pure functions.
 #pragma once

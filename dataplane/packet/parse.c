@@ -14,24 +14,22 @@
 #define DAT WEIR_FLOW_EVENT_DATA
 
 // Valid are SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG.
-// No TCP sends anything else: no flags, FIN or data without ACK, two of SYN, FIN and RST.
-// clang-format off
+// No TCP implementation sends the others: no flags, FIN or data without ACK, two of SYN, FIN and
+// RST. clang-format off
 #define FLAGS \
 	/*            FIN  SYN  S+F  RST  R+F  R+S  RSF */ \
-	/*         */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
-	/* PSH     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
-	/* ACK     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
-	/* ACK PSH */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
-	/* URG     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
-	/* URG PSH */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
-	/* URG ACK */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
-	/* all     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO,
+	/*         */ NO, NO, SYN, NO, RST, NO, NO, NO, /* PSH     */ NO, NO, SYN, NO, RST, NO, \
+		NO, NO, /* ACK     */ DAT, FIN, DAT, NO, RST, NO, NO, NO, /* ACK PSH */ DAT, FIN, \
+		DAT, NO, RST, NO, NO, NO, /* URG     */ NO, NO, SYN, NO, RST, NO, NO, NO, \
+		/* URG PSH */ NO, NO, SYN, NO, RST, NO, NO, NO, /* URG ACK */ DAT, FIN, DAT, NO, \
+		RST, NO, NO, NO, /* all     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
 
 const struct weir_parse_tables weir_parse_tables = {
-	// The highest two bits are ECE and CWR, of ECN.
+	// The highest two bits are ECE and CWR (ECN).
 	.tcp_event = {FLAGS FLAGS FLAGS FLAGS},
 	// 0.x, 127.x, and all from 224.x up.
-	.martian_source4 = {[0] = WEIR_PARSE_REFUSED, [127] = WEIR_PARSE_REFUSED,
+	.martian_source4 = {[0] = WEIR_PARSE_REFUSED,
+		[127] = WEIR_PARSE_REFUSED,
 		[224 ... 255] = WEIR_PARSE_REFUSED},
 	// Unspecified, loopback and IPv4-mapped; multicast.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
@@ -174,9 +172,8 @@ static void parse_l4(
 	}
 }
 
-// A fragment. Only flows of TCP and UDP have a first one that others can follow. A later one of
-// IPv6 does not say what it is part of: its protocol is that of whichever header the first one
-// begins with.
+// Only first fragments of TCP and UDP can be followed by others. The protocol of a later IPv6
+// fragment is not its datagram's but that of the header at the start of the first fragment.
 static void parse_fragment(
 	struct weir_descriptor *d, const struct ip_packet *ip, uint64_t seed, bool first) {
 	if (!first && d->key.family == 6) {
@@ -205,8 +202,8 @@ static bool is_martian_source4(uint32_t source, uint32_t destination) {
 	return bad != 0;
 }
 
-// True if the source is multicast, unspecified, loopback, IPv4-mapped or the destination itself. To
-// a mapped one no host replies in IPv6.
+// True if the source is multicast, unspecified, loopback, IPv4-mapped or the destination itself. No
+// host sends IPv6 packets from a mapped one.
 static bool is_martian_source6(const uint8_t *source, const uint8_t *destination) {
 	uint64_t high = weir_load64(source);
 	uint64_t low = weir_load64(source + 8);
@@ -273,7 +270,7 @@ static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t rea
 		suspect(d, WEIR_DROP_SOURCE_ADDRESS);
 	} else if (ip[8] == 0) {
 		suspect(d, WEIR_DROP_TTL_EXPIRED);
-	} else if ((weir_load16(ip + 6) & RTE_BE16(0x3fff)) != 0) { // offset, or more to come
+	} else if ((weir_load16(ip + 6) & RTE_BE16(0x3fff)) != 0) { // offset, or more fragments
 		parse_fragment(d, &packet, seed, (weir_load16(ip + 6) & RTE_BE16(0x1fff)) == 0);
 	} else {
 		parse_l4(d, &packet, seed, false);
@@ -392,7 +389,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 	memset(ret, 0, sizeof(*ret));
 	ret->kind = WEIR_PACKET_OTHER;
-	ret->key.family = 4; // until it is known; the rest of the pipeline wants one or the other
+	ret->key.family = 4; // until it is known; the rest of the pipeline requires 4 or 6
 	weir_descriptor_undecided(ret);
 	if (readable < WEIR_ETHERNET_BYTES) {
 		broken(ret, WEIR_DROP_FRAME_TOO_SHORT);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parse: from the bytes of a frame to a descriptor: addresses, ports, hash, what is wrong with it.
-// Called by pipeline.c for every packet. Knows no table, so there are two kinds of bad packets:
-// broken (dropped, whatever the destination) and suspect (dropped if the destination is a VIP, else
-// left to the kernel).
+// Parse: fills a descriptor from the bytes of a frame: addresses, ports, hash, errors. Called by
+// pipeline.c for every packet. Uses no tables, so there are two kinds of bad packets: broken
+// (always dropped) and suspect (dropped if the destination is a VIP, else left to the kernel).
 //
-// There are two parsers. weir_parse_slow() makes one check after the other and finds the reason.
-// weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all others to the slow
-// parser. The slow parser finds every packet valid that the fast one accepts; a test compares them.
+// There are two parsers. weir_parse_slow() makes one check after the other and determines the drop
+// reason. weir_parse_fast() accepts most valid TCP and UDP packets, and leaves all others to the
+// slow parser. The slow parser accepts every packet that the fast one accepts; a test compares
+// them.
 //
 // Threads: pure functions. Reads never go beyond the first segment of the packet.
 #pragma once
@@ -42,17 +42,17 @@
 #define WEIR_TCP_SYN 0x02
 #define WEIR_TCP_RST 0x04
 
-// Headers must lie within this many bytes when a packet comes in several segments.
+// In packets of several segments, headers must lie within this many bytes.
 #define WEIR_HEADERS_BYTES 256
 
-// Tables by a byte of the packet, next to each other: one register holds the address of both. What
-// the fast path refuses has WEIR_PARSE_REFUSED in either, so that one branch does for both.
+// Tables by a byte of the packet, next to each other: one register holds the address of both. Both
+// have WEIR_PARSE_REFUSED where the fast path refuses the packet, so that one branch checks both.
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
-	uint8_t tcp_event[256]; // by TCP flags: the event, WEIR_TCP_INVALID for what no TCP sends
-	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED for every byte that martian
-	// sources begin with, else 0. weir_parse_slow decides about the whole address.
+	uint8_t tcp_event[256]; // by TCP flags: the event, or WEIR_TCP_INVALID
+	// By the first byte of an IPv4 source: WEIR_PARSE_REFUSED if martian sources begin with it,
+	// else 0. weir_parse_slow checks the whole address.
 	uint8_t martian_source4[256];
 	uint8_t martian_source6[256]; // the same for IPv6
 };
@@ -62,41 +62,42 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 // --- MAC addresses --------------------------------------------------------------------------
 
-// Which destination MAC addresses a port takes: frames whose first 8 bytes, loaded as a word, equal
-// `address` in the bits of `mask`.
+// Destination MAC addresses that a port accepts: frames whose first 8 bytes, loaded as a word,
+// equal `address` in the bits of `mask`.
 struct weir_parse_mac {
 	uint64_t address;
 	uint64_t mask;
 };
 
-// mac: 6 bytes, the port's own. any: take every unicast address instead, as is also done when mac
-// is all zeroes, for ports that have no address of their own.
+// mac: 6 bytes, the port's own. any: accept every unicast address instead; so does an all-zero mac,
+// for ports without an address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
-// True if the port takes a frame, of at least WEIR_ETHERNET_BYTES.
+// True if the port accepts a frame, of at least WEIR_ETHERNET_BYTES.
 static __rte_always_inline bool weir_parse_mac_ours(
 	const struct weir_parse_mac *mac, const uint8_t *frame) {
 	return likely(((weir_load64(frame) ^ mac->address) & mac->mask) == 0);
 }
 
-// Change the descriptor of a frame, of at least WEIR_ETHERNET_BYTES, that the port does not take.
-// To another host: broken. To all hosts or a group of them: suspect, so that no VIP is reached by
-// it, while the kernel still gets what is its own (ARP, neighbour discovery).
+// Change the descriptor of a frame, of at least WEIR_ETHERNET_BYTES, that the port does not accept.
+// To another host: broken. Broadcast or multicast: suspect, so that it reaches no VIP, while the
+// kernel still gets its own (ARP, neighbour discovery).
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 
-// Move headers of a packet in several segments together: its first WEIR_HEADERS_BYTES, or as many
-// as the first segment has room for (what then lies beyond counts as truncated). [worker]
+// Gather the headers of a packet in several segments into the first: WEIR_HEADERS_BYTES, or as many
+// as it has room for (headers beyond that count as truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
 // Walk IPv6 extension headers. ip: at the IPv6 header, of which `bytes` may be read.
 // Returns 0, -EPROTO (chain truncated, out of order, too long).
 struct weir_ipv6_chain {
-	uint8_t protocol; // first header that is none of the chain's; of a later fragment: its Next
-			  // Header, which may be one and says nothing about the first fragment
+	uint8_t protocol; // first header after the chain; of a later fragment: its Next Header,
+			  // which may be an extension header and does not describe the first
+			  // fragment
 	bool fragment; // of a packet in several pieces
-	bool later; // not the first of them: the chain ends at the fragment header, data follows
+	bool later; // not the first fragment: the chain ends at the fragment header, data follows
 	uint16_t fragment_offset; // of its fragment header, from the IPv6 header
-	uint16_t offset; // of the header that is none of the chain's
+	uint16_t offset; // of the first header after the chain
 };
 int weir_parse_ipv6_chain(const uint8_t *ip, uint32_t bytes, struct weir_ipv6_chain *ret);
 
@@ -111,13 +112,13 @@ static inline uint64_t weir_parse_hash(const struct weir_flow_key *key, uint64_t
 
 // --- fast path ----------------------------------------------------------------------------
 //
-// A packet of the fast path passes a row of comparisons, each followed by a branch that is never
+// A packet of the fast path passes several comparisons, each followed by a branch that is not
 // taken: the CPU fuses the two into one operation, which costs less than combining all results
-// before one branch. weir_parse_slow gets what fails one of them, and may still find it valid.
+// before one branch. Packets that fail one go to weir_parse_slow, and may still be valid.
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are put together by hand");
 
-// Headroom with which any outer header can be copied in front of the IP header.
+// Headroom that suffices to copy any outer header before the IP header.
 #define WEIR_PARSE_HEADROOM 64u
 
 // True if ethertype and IP header, at ip, are those of the fast path: this family and version, no
@@ -165,8 +166,8 @@ static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, con
 	s->event = (uint8_t)event;
 }
 
-// The rest of an IPv4 packet with a header of the fast path. total: length in its header, and at
-// most the length of the packet.
+// Check the rest of an IPv4 packet with a header of the fast path. total: length in its header, and
+// at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_t total,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -193,13 +194,13 @@ static __rte_always_inline bool weir_parse_fast_rest4(const uint8_t *ip, uint32_
 }
 
 // Bytes of a TCP header's options: up to three more if reserved bits are set, and more than any
-// packet has if the data offset is below the length of the header.
+// packet's length if the data offset is below the header's length.
 static __rte_always_inline uint32_t weir_parse_tcp_options(const uint8_t *tcp) {
 	return ((uint32_t)tcp[12] - (WEIR_TCP_BYTES << 2)) >> 2;
 }
 
-// The rest of an IPv6 packet with a header of the fast path. payload: length in its header, and at
-// most the length of the packet.
+// Check the rest of an IPv6 packet with a header of the fast path. payload: length in its header,
+// and at most the length of the packet.
 static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_t payload,
 	uint32_t protocol, uint32_t event, const struct weir_hash_keys *keys,
 	struct weir_summary *s) {
@@ -209,7 +210,7 @@ static __rte_always_inline bool weir_parse_fast_rest6(const uint8_t *ip, uint32_
 		     0)) {
 		return false;
 	}
-	// The source is the destination, or ends like it.
+	// The source equals the destination, at least in its second half.
 	if (unlikely(weir_load64(ip + 16) == weir_load64(ip + 32))) {
 		return false;
 	}
@@ -259,13 +260,14 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 		ip, payload, WEIR_PROTOCOL_TCP, weir_parse_tables.tcp_event[tcp[13]], keys, s));
 }
 
-// All packets of the fast path but untagged TCP. readable: bytes of the frame from ip on, at least
-// those of IPv4 and TCP headers.
+// All packets of the fast path except untagged TCP. readable: bytes of the frame from ip on, at
+// least those of IPv4 and TCP headers.
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet, and how many bytes of the frame begin there: at least those of IP
-// and TCP headers. False: the packet is for the slow path. family: a constant, or 4 for either.
+// Find the IP header of a packet, and the number of bytes from there to the end of the frame: at
+// least IP and TCP headers. False: the packet is for the slow path. family: a constant, or 4 for
+// either.
 static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
 	const uint8_t **ret_ip, uint32_t *ret_readable) {
 	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;
@@ -276,7 +278,7 @@ static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, 
 	if (unlikely(m->data_off < WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES)) {
 		return false;
 	}
-	// At least a TCP header, so that either L4 header can be read without a check.
+	// At least a TCP header, so that a TCP or UDP header can be read without a check.
 	if (unlikely(m->data_len < WEIR_ETHERNET_BYTES + ip_bytes + WEIR_TCP_BYTES)) {
 		return false;
 	}
@@ -285,9 +287,9 @@ static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, 
 	return true;
 }
 
-// Fill the summary of a packet whose frame weir_parse_fast_frame has found, all but bucket and
-// backend. False for the packets of the slow path, among them all broken ones: then call
-// weir_parse_slow. keys: of the flow hash. [worker]
+// Fill the summary of a packet accepted by weir_parse_fast_frame, except bucket and backend. False
+// for packets of the slow path, which include all broken ones: call weir_parse_slow. keys: of the
+// flow hash. [worker]
 static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32_t readable,
 	const struct weir_hash_keys *keys, struct weir_summary *s) {
 	if (likely(weir_parse_fast_head(ip, 4, WEIR_PROTOCOL_TCP))) {
@@ -299,7 +301,7 @@ static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32
 	return weir_parse_fast_other(ip, readable, keys, s);
 }
 
-// Both. [worker]
+// weir_parse_fast_frame and weir_parse_fast_packet. [worker]
 static __rte_always_inline bool weir_parse_fast(
 	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint8_t *ip;
@@ -309,8 +311,8 @@ static __rte_always_inline bool weir_parse_fast(
 	       weir_parse_fast_packet(ip, readable, keys, s);
 }
 
-// Fill the descriptor of a packet that has a summary, all but the verdict. The packet must be as it
-// was received.
+// Fill the descriptor of a packet that has a summary, except the verdict. The packet must not have
+// been rewritten.
 static inline void weir_parse_describe(
 	const struct rte_mbuf *m, const struct weir_summary *s, struct weir_descriptor *d) {
 	uint32_t l3_offset = (uint32_t)(s->ip - rte_pktmbuf_mtod(m, const uint8_t *));
@@ -324,7 +326,7 @@ static inline void weir_parse_describe(
 		memcpy(d->key.source, ip + 8, 32); // both addresses
 	}
 	weir_store32(&d->key.source_port, weir_load32(ip + l4_offset)); // both ports
-	// Stores of whole words: every new flow comes here.
+	// Stores of whole words for speed: executed for every new flow.
 	_Static_assert(offsetof(struct weir_descriptor, key.family) == 36 &&
 			       offsetof(struct weir_descriptor, key.protocol) == 37 &&
 			       offsetof(struct weir_descriptor, kind) == 38 &&

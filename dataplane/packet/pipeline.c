@@ -11,8 +11,8 @@
 #include "probes.h"
 #include "slow_path.h"
 
-// How many packets ahead of the one that is parsed are prefetched. The CPU waits for memory if
-// these are more than it has buffers for misses.
+// Number of packets to prefetch ahead of the one being parsed. With more than the CPU has buffers
+// for misses, it would stall.
 #define AHEAD 6u
 
 // rte_prefetch0_write is experimental in DPDK 22.11.
@@ -39,8 +39,8 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
-// Take over what was published. Flows of UDP are checked when the services have changed.
-static inline void take_over(struct weir_pipeline *pipeline, uint64_t now_ns) {
+// Adopt published changes. Flows of UDP are checked when the services have changed.
+static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	uint64_t generation;
 
 	weir_reader_update(&pipeline->reader);
@@ -53,7 +53,7 @@ static inline void take_over(struct weir_pipeline *pipeline, uint64_t now_ns) {
 
 // --- stage: parse ---------------------------------------------------------------------------
 
-// ipv6: the packet probably is, and its TCP header ends in the second cache line.
+// ipv6: the packet is probably IPv6, so its TCP header ends in the second cache line.
 static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool ipv6) {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 
@@ -64,19 +64,19 @@ static __rte_always_inline void prefetch_packet(const struct rte_mbuf *m, bool i
 	}
 }
 
-// Prefetch the first packets of the burst. ipv6: they probably are.
+// Prefetch the first packets of the burst. ipv6: they are probably IPv6.
 static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t packets, bool ipv6) {
 	for (size_t i = 0; i < RTE_MIN(packets, AHEAD); i++) {
 		prefetch_packet(pkts[i], ipv6);
 	}
 }
 
-// The loops below copy what all packets of the burst share, and use several times, to local
-// variables: the compiler must assume that a store to a packet may change the pipeline. What they
-// use once they leave in memory, where it is an operand and takes no register. Each loop is a
+// The loops below copy data that is shared by all packets of the burst and used several times to
+// local variables, because the compiler must assume that a store to a packet may change the
+// pipeline. Data used once stays in memory, as an operand that takes no register. Each loop is a
 // function of its own, so that it has all registers.
 
-// Parse a packet of the slow path. It gets a descriptor, which b->described notes.
+// Parse a packet of the slow path. It gets a descriptor, and its bit in b->described.
 static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -101,7 +101,7 @@ static __rte_noinline void parse_slow(struct weir_burst *b, unsigned int i) {
 }
 
 // The hash that gives the buckets of a summary's flow. m: its packet, which carries the part of the
-// flow; NULL = the hash says it. family, and whether m is NULL: constants.
+// flow; NULL = the hash gives the part. family, and whether m is NULL: constants.
 static __rte_always_inline uint64_t bucket_hash(const struct weir_flow_secret *secret,
 	const struct weir_summary *s, const struct rte_mbuf *m, unsigned int family) {
 	uint64_t hash = family == 4 ? s->hash : weir_flow_bucket_hash6(secret, s->ip + 8, s->hash);
@@ -124,8 +124,8 @@ static __rte_always_inline void place(const struct weir_flow_secret *secret,
 		    line * weir_flow_bucket_from(flows->bucket_count, hash, secret->first);
 	weir_flow_fetch(s->bucket);
 	if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
-		// What was loaded above is loaded again: kept for this, it would take registers
-		// from all packets.
+		// Load the values from above again: keeping them would take registers from all
+		// packets.
 		rte_compiler_barrier();
 		weir_flow_fetch((uint8_t *)flows->buckets +
 				line * weir_flow_second_bucket(secret, flows, hash));
@@ -275,19 +275,19 @@ static __rte_always_inline void to_second(
 	weir_flow_fetch(s->bucket);
 }
 
-// The flow is not in its first bucket: prefetch the second one for stage_lookup_second.
-static __rte_noinline void turn_to_second(
+// Prefetch the second bucket for stage_lookup_second when the flow is not in its first.
+static __rte_noinline void defer_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s) {
 	to_second(table, s, NULL);
 }
 
 // The same where packets carry the part of their flow.
-static __rte_noinline void turn_marked_to_second(
+static __rte_noinline void defer_marked_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	to_second(table, s, m);
 }
 
-// A packet without a summary may be of a flow, too.
+// A packet without a summary may also belong to a flow.
 static __rte_noinline bool is_described_flow(const struct weir_pipeline *pipeline, unsigned int i) {
 	return pipeline->descriptors[i].kind == WEIR_PACKET_FLOW;
 }
@@ -306,8 +306,8 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t *word;
 		uint32_t backend;
 
-		// Most SYNs begin flows: their two buckets, prefetched already, are looked at
-		// later. A packet without a summary is handled like one: its event is 0 as well.
+		// Most SYNs begin flows: their two buckets, already prefetched, are searched later.
+		// A packet without a summary is handled like one: its event is 0 as well.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
 			s->backend = WEIR_BACKEND_NONE;
@@ -321,9 +321,9 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 			s->backend = WEIR_BACKEND_NONE;
 			b->misses[misses++] = (uint8_t)i;
 			if (marked) {
-				turn_marked_to_second(table, s, b->pkts[i]);
+				defer_marked_to_second(table, s, b->pkts[i]);
 			} else {
-				turn_to_second(table, s);
+				defer_to_second(table, s);
 			}
 			continue;
 		}
@@ -342,8 +342,7 @@ static __rte_noinline void stage_lookup_marked(struct weir_burst *b) {
 	look_up(b, true);
 }
 
-// weir_lookup_slow, with a shortcut for packets whose flow is not in the table: most that come
-// here.
+// weir_lookup_slow, with a shortcut for packets whose flow is not in the table: the most frequent.
 static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	const struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	uint32_t unused[2];
@@ -354,9 +353,9 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	       weir_lookup_slow(b, i, &flow);
 }
 
-// Look up what stage_lookup left: first in the second bucket, then with the slow lookup, for
-// packets that change the state of their flow. SYNs, packets whose flow is not in the table, and
-// all that follow those in b->misses, are left for weir_new_flow_process.
+// Look up the packets that stage_lookup left: first in the second bucket, then, for packets that
+// change the state of their flow, with the slow lookup. SYNs, packets whose flow is not in the
+// table, and all packets after those in b->misses are left for weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -446,8 +445,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete what stage_rewrite left: packets without a summary, and the choice in the verdicts of
-// the packets that have a descriptor.
+// Complete the packets that stage_rewrite left: rewrite those without a summary, and set the choice
+// in the verdicts of those with a descriptor.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -484,7 +483,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 	}
 	pipeline->now_ns = now_ns;
 	weir_flow_stamp(pipeline->flows, now_ns);
-	take_over(pipeline, now_ns);
+	adopt_changes(pipeline, now_ns);
 	b.services = weir_reader_services(&pipeline->reader);
 	weir_trace_begin(pipeline->trace);
 	stage_parse(&b);
@@ -545,20 +544,20 @@ void weir_pipeline_trace(struct weir_pipeline *pipeline, struct weir_trace *trac
 	pipeline->trace = trace;
 }
 
-// Not below 0: the outer fragments of a packet have more headers than were counted.
-static void take_back(struct weir_share_counters *counters, uint32_t bytes) {
+// At least 0: the outer fragments of a packet have more headers than were counted.
+static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, -RTE_MIN(counters->packets, UINT64_C(1)));
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));
 }
 
-static void take_back_forwarded(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
+static void subtract_forwarded(struct weir_pipeline *pipeline, const struct rte_mbuf *m,
 	const struct weir_verdict *verdict) {
 	uint32_t header_bytes = pipeline->outers[verdict->backend].head.header_bytes;
 	uint32_t bytes = m->pkt_len - RTE_MIN(m->pkt_len, header_bytes);
 
 	pipeline->pending.forwarded--;
-	take_back(weir_burst_backend_counters(pipeline, verdict->backend), bytes);
-	take_back(weir_burst_service_counters(pipeline, verdict->service), bytes);
+	subtract(weir_burst_backend_counters(pipeline, verdict->backend), bytes);
+	subtract(weir_burst_service_counters(pipeline, verdict->service), bytes);
 }
 
 __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
@@ -566,11 +565,11 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	enum weir_drop_reason reason) {
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
-		take_back_forwarded(pipeline, m, verdict);
+		subtract_forwarded(pipeline, m, verdict);
 		break;
 	case WEIR_ACTION_REPLY:
 		if (verdict->reason != WEIR_REASON_NONE) {
-			return; // counted as dropped already
+			return; // already counted as dropped
 		}
 		pipeline->pending.replied--;
 		break;
@@ -597,7 +596,7 @@ bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	bool more;
 
 	pipeline->now_ns = now_ns;
-	take_over(pipeline, now_ns);
+	adopt_changes(pipeline, now_ns);
 	more = weir_flow_sweep(pipeline->flows, now_ns);
 	publish(pipeline);
 	weir_gauge_set(&counters->flows, weir_flow_count(pipeline->flows) + pipeline->leaving);

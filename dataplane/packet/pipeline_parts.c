@@ -47,7 +47,7 @@ static void gauges_add(struct weir_share_counters *counters, const struct weir_f
 	weir_counter_add(&counters->open_flows, tally->open);
 }
 
-static void gauges_take(struct weir_share_counters *counters, const struct weir_flow_tally *tally) {
+static void gauges_sub(struct weir_share_counters *counters, const struct weir_flow_tally *tally) {
 	weir_counter_add(&counters->active_flows, -(uint64_t)tally->active);
 	weir_counter_add(&counters->open_flows, -(uint64_t)tally->open);
 }
@@ -56,7 +56,7 @@ static void take_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	// As when a flow begins: the row of a new backend may not have been read yet.
+	// As at the begin of a flow: the row of a new backend may not have been read yet.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}
@@ -64,13 +64,13 @@ static void take_flows(
 	gauges_add(weir_burst_service_counters(pipeline, service), tally);
 	weir_policy_take_flows(&pipeline->policy, &pipeline->clients[service], backend, tally->open,
 		tally->half_open);
-	weir_new_flow_tell_half_open(pipeline, backend);
+	weir_new_flow_publish_half_open(pipeline, backend);
 }
 
-// The pipeline knows the backends that the flows have.
+// Whether the pipeline has the backends of the flows.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		return true; // what is missing cannot be read: the giver may not have it either
+		return true; // missing rows cannot be read: the giver may lack them, too
 	}
 	weir_reader_update(&pipeline->reader);
 	if (weir_reader_has_rows(&pipeline->reader, parcel->note)) {
@@ -106,12 +106,12 @@ static void give_flows(
 	struct weir_pipeline *pipeline, uint16_t backend, const struct weir_flow_tally *tally) {
 	uint16_t service = (uint16_t)tally->label;
 
-	gauges_take(weir_burst_backend_counters(pipeline, backend), tally);
-	gauges_take(weir_burst_service_counters(pipeline, service), tally);
-	if (pipeline->owner[backend] == service) { // else it has started anew for another one
+	gauges_sub(weir_burst_backend_counters(pipeline, backend), tally);
+	gauges_sub(weir_burst_service_counters(pipeline, service), tally);
+	if (pipeline->owner[backend] == service) { // else its state was reset for another service
 		weir_policy_give_flows(&pipeline->policy, &pipeline->clients[service], backend,
 			tally->open, tally->half_open);
-		weir_new_flow_tell_half_open(pipeline, backend);
+		weir_new_flow_publish_half_open(pipeline, backend);
 	}
 }
 

@@ -13,8 +13,8 @@ static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
 }
 
-// A backend's row was published. An id that comes to another service, or becomes free, starts anew
-// as far as policies are concerned; control does neither before its last flow has ended.
+// Adopt a backend's published row. When the id changes its service, or becomes free, its state in
+// policies is reset; control does neither before its last flow has ended.
 static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row *row) {
 	struct weir_pipeline *pipeline = context;
 	const struct weir_row_head *head = &pipeline->outers[id].head;
@@ -32,7 +32,7 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 	return true;
 }
 
-// What is known per backend and per service.
+// Tables per backend and per service.
 static int tables_create(
 	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
 	const struct weir_segment *segment = params->segment;

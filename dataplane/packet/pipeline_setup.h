@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Set-up of a pipeline: its memory, and what it is connected with. Called before its worker starts
-// and after it has stopped.
+// Set-up of a pipeline: its memory and its parameters. Called before its worker starts and after it
+// has stopped.
 #pragma once
 
 #include "flow_table.h"
 #include "rss_hash.h"
 #include "segment.h"
 
-// RSTs per second of one worker: the clients of a backend that went down are many at once.
+// RSTs per second of one worker: a backend that goes down has many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
-// Replies per second of one worker, a bucket each; 0 = none. As in the configuration.
+// Replies per second of one worker, one token bucket each; 0 = none. As in the configuration.
 struct weir_icmp_rates {
 	uint32_t echo;
 	uint32_t too_big;
@@ -31,7 +31,7 @@ struct weir_pipeline_params {
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
 	uint32_t resets_per_second; // for backends that are down; 0 = WEIR_RESETS_PER_SECOND
-	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
+	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
 	// With shared flow memory: the part of a flow comes from its RSS hash with this key, and
 	// each packet carries the part that weir_pipeline_distribute gave. NULL = parts come from
 	// the flow hash.
@@ -41,7 +41,7 @@ struct weir_pipeline_params {
 struct weir_pipeline;
 
 // params is copied, the segment is borrowed: it must outlive the pipeline. [set-up]
-// Returns 0, -EINVAL (worker out of range, or what the flow table refuses), -ENOMEM.
+// Returns 0, -EINVAL (worker out of range, or refused by the flow table), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
 void weir_pipeline_free(struct weir_pipeline *pipeline);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS hash: what a device computes of the addresses and ports of a TCP or UDP packet to choose its
-// receive queue (Toeplitz), and how a flow's part follows from it.
+// RSS hash: the Toeplitz hash of the addresses and ports of a TCP or UDP packet, by which a device
+// chooses its receive queue, and the part of a flow that follows from it.
 //
 // Threads: pure functions.
 #pragma once
@@ -16,11 +16,11 @@ struct weir_rss_key {
 	uint8_t bytes[WEIR_RSS_KEY_BYTES] __attribute__((aligned(8)));
 };
 
-// For packets of which no device has told the hash: takes some hundred instructions.
+// For packets without a hash from the device. Cost: a few hundred instructions.
 uint32_t weir_rss_hash(const struct weir_rss_key *rss, const struct weir_flow_key *key);
 
-// The part of a flow. Devices look up the queue with the low bits of the hash in a table of a power
-// of two entries: an entry has whole parts if there are at most WEIR_FLOW_PARTS of them.
+// The part of a flow. Devices index a table of queues, whose size is a power of two, with the low
+// bits of the hash: an entry has whole parts if there are at most WEIR_FLOW_PARTS entries.
 static inline uint32_t weir_rss_part(uint32_t hash) {
 	return hash & (WEIR_FLOW_PARTS - 1);
 }

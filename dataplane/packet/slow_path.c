@@ -34,7 +34,7 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	b->pipeline->pending.replied++;
 }
 
-// Whether the flow that an error quotes is one still. The error ends none: it may be forged.
+// Whether the flow that an error quotes is valid. The error ends no flow: it may be forged.
 static bool is_valid(
 	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	return key->protocol != WEIR_PROTOCOL_UDP ||
@@ -42,7 +42,7 @@ static bool is_valid(
 		       b->pipeline, b->services, key, weir_flow_backend(b->pipeline->flows, flow));
 }
 
-// Forward an error message about a packet from a backend to a client: to that backend.
+// Forward an error message that quotes a packet from a backend to a client to that backend.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -115,18 +115,18 @@ void weir_slow_path_others(struct weir_burst *b) {
 
 // --- rewrite --------------------------------------------------------------------------------
 
-// Send the sender a "too big" message. The limit is not that of echo replies: pings must not stop
-// path MTU discovery.
+// Reply with a "too big" message. It has its own rate limit: pings must not stop path MTU
+// discovery.
 static void too_big(struct weir_burst *b, unsigned int i, const struct weir_row_head *head) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->too_big_limit;
 	uint32_t outer = weir_encap_outer_bytes(head);
 	uint32_t mtu = head->mtu - RTE_MIN(head->mtu, outer);
 
-	if (d->key.family == 6) { // senders ignore less; such packets are forwarded
+	if (d->key.family == 6) { // senders ignore a lower MTU; such packets are forwarded
 		mtu = RTE_MAX(mtu, WEIR_IPV6_MTU_MIN);
 	}
-	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error about an error (RFC 1122, 3.2.2)
+	if (d->kind == WEIR_PACKET_ICMP_ERROR) { // no error in reply to an error (RFC 1122, 3.2.2)
 		weir_burst_drop(b, d, WEIR_DROP_MTU_EXCEEDED);
 		return;
 	}

@@ -31,7 +31,7 @@ static void put6(struct weir_message *message, const struct weir_flow_waiting *f
 	memcpy(to->destination, flow->key.destination, sizeof(to->destination));
 }
 
-// Put the flows of a line into the list. False when it has no room for all of them.
+// Put the flows of a line into the list. False if it has no room for all of them.
 static bool put_line(struct weir_message *message, uint8_t family,
 	const struct weir_flow_waiting *flows, uint32_t n) {
 	uint32_t room = family == 4 ? WEIR_WAITING_FLOWS4 : WEIR_WAITING_FLOWS6;
@@ -75,7 +75,8 @@ void weir_steal_list(
 			break;
 		}
 		family = weir_flow_walk_family(flows, line);
-		// None of a crowded table would be moved: no agent need be asked for it.
+		// From a crowded table none would be moved, so list none: that saves requests to
+		// agents.
 		if (!weir_flow_crowded(flows, family)) {
 			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);
 		}
@@ -124,8 +125,8 @@ static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir
 		       : WEIR_SERVICE_NONE;
 }
 
-// The other backend may have been chosen in a flood: its entry may be evicted, and the Maglev
-// fallback would send the next packet to the one it chooses.
+// In a flood the flow's entry may be evicted, and the Maglev fallback would then send the next
+// packet to a different backend.
 static bool has_room(
 	struct weir_pipeline *pipeline, uint16_t service, uint16_t to, uint8_t family) {
 	return weir_policy_below_limit(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Trace: how long each stage of the pipeline took. For weir-bench; a worker's pipeline has none and
-// pays one well-predicted branch per stage and burst.
+// Trace: the cycles of each stage of the pipeline. For weir-bench; a worker's pipeline has none,
+// which costs one well-predicted branch per stage and burst.
 //
 // Threads: a trace belongs to the worker of its pipeline.
 #pragma once
@@ -31,7 +31,7 @@ struct weir_trace {
 	uint64_t last;
 };
 
-// Earlier instructions have ended, and later ones not begun.
+// The time after all earlier instructions and before all later ones.
 static inline uint64_t weir_trace_now(void) {
 	uint64_t now;
 

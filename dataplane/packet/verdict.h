@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Verdict: what the pipeline decided about a packet, and why. Written by the pipeline, carried out
-// by its caller (worker, weir-pcap, weir-bench).
+// Verdict: the pipeline's decision about a packet, and the reason. Written by the pipeline, carried
+// out by its caller (worker, weir-pcap, weir-bench).
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 #include "drop_reasons.h"
 #include "packet_facts.h"
 
-#define WEIR_BURST 64 // most packets in one call of the pipeline
+#define WEIR_BURST 64 // maximum packets per call of the pipeline
 
 #define WEIR_REASON_NONE 0xff // verdict.reason where there is none
 

@@ -280,7 +280,7 @@ static void burst(
 	captured = weir_packet_capture_begin(capture, pkts, PACKETS, 0, now_ns);
 	weir_pipeline_process(pipeline, pkts, PACKETS, 0, now_ns, verdicts);
 	if (captured) {
-		weir_packet_capture_see(capture, verdicts);
+		weir_packet_capture_note(capture, verdicts);
 		weir_packet_capture_undelivered(capture, 1, WEIR_DROP_TX_FULL);
 		weir_packet_capture_end(capture);
 	}

@@ -105,7 +105,7 @@ void captured_end(struct rig *rig, struct rig_burst *burst, const struct weir_ve
 	if (burst->judged.n == 0) {
 		return;
 	}
-	weir_packet_capture_see(rig->capture, verdicts);
+	weir_packet_capture_note(rig->capture, verdicts);
 	weir_packet_capture_end(rig->capture);
 	for (uint32_t i = 0; i < burst->judged.n; i++) {
 		packet = take(rig, rig->captured);

@@ -348,7 +348,7 @@ void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rt
 
 	weir_pipeline_process(balancer->pipeline, pkts, n, 0, now_ns, verdicts);
 	if (due) {
-		weir_packet_capture_see(balancer->capture, verdicts);
+		weir_packet_capture_note(balancer->capture, verdicts);
 		weir_packet_capture_end(balancer->capture);
 	}
 }

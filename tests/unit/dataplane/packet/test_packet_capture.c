@@ -75,7 +75,7 @@ static struct weir_capture_record process(
 	m->hash.usr = *ret;
 	assert_true(weir_packet_capture_begin(own->capture, &m, 1, LAB_IN_PORT, own->lab->now_ns));
 	verdict = lab_process(own->lab, m);
-	weir_packet_capture_see(own->capture, &verdict);
+	weir_packet_capture_note(own->capture, &verdict);
 	frame_mbuf_free(m); // as when it is sent
 	weir_packet_capture_end(own->capture);
 	assert_true(weir_capture_take(
