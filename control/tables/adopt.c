@@ -4,11 +4,11 @@
 
 #include "state.h"
 
-// What a segment holds was written by an earlier control process, or by anyone who could map it:
-// every value is checked before it is used.
+// The contents of a segment were written by an earlier control process, or by any process that
+// could map it: every value is checked before use.
 
-// The next hop as it is in a published row, so that forwarding continues until the neighbours
-// are resolved again.
+// Take the next hop from the published row, so that forwarding continues until the neighbours are
+// resolved again.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -83,7 +83,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
-	if (!to->adopted) { // it is in service since long, but for what is known
+	if (!to->adopted) { // assume that it has been in service for long
 		to->eligible = from->eligible;
 		to->slow_start_ms = from->slow_start_ms;
 	}

@@ -16,7 +16,7 @@ static void set_weight(
 	backend->auto_weight = config->weight_auto ? backend->auto_weight : 0;
 }
 
-// A backend that stays: its state is kept, its configured weight may be new.
+// A backend that stays keeps its state; its configured weight may differ.
 static void keep_backend(
 	struct weir_state *state, uint16_t id, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];
@@ -40,7 +40,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// Another address is another machine: its flows must not follow the name.
+		// Another address is another machine: flows must stay with the old address.
 		weir_backend_leave(state, (uint16_t)id);
 	}
 	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);
@@ -59,7 +59,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	return 0;
 }
 
-// Whether what has no id may wait for those of others to become free.
+// Whether services and backends without an id may wait until ids become free.
 static bool may_wait(const struct weir_state *state, const struct weir_config *config) {
 	uint64_t backends = 0;
 
@@ -128,7 +128,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	return 0;
 }
 
-// Whatever the configuration did not name leaves.
+// Remove what the configuration does not name.
 static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&

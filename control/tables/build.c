@@ -14,8 +14,7 @@ static bool same_content(const struct weir_blob *a, const struct weir_blob *b) {
 	       memcmp(a + 1, b + 1, (size_t)a->lines * 64 - sizeof(*a)) == 0;
 }
 
-// Whether a root leads to the blob that was published there last: somebody else may have written
-// it.
+// Whether a root refers to the blob last published there: another process may have overwritten it.
 static bool is_published(const struct weir_segment *segment, struct weir_root root,
 	const struct weir_blob *current) {
 	weir_ref ref = root.kind == WEIR_BLOB_SERVICES ? segment->roots->services
@@ -25,7 +24,7 @@ static bool is_published(const struct weir_segment *segment, struct weir_root ro
 	return ref == weir_ref_make(current->generation, offset);
 }
 
-// Keep a new blob only if its contents differ from those that are published.
+// Keep a new blob only if its contents differ from the published ones.
 static void settle(const struct weir_tables *tables, struct weir_root root, struct weir_blob *blob,
 	struct weir_blob **ret) {
 	const struct weir_blob *current = weir_writer_current(tables->writer, root);
@@ -85,8 +84,8 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	weir_backend_row_build(&path, ret);
 }
 
-// The reference of a service's selection, 0 = there is none. Of a root that leads elsewhere than to
-// what the writer knows, the memory is free for others.
+// The reference of a service's selection, 0 = none. If the root was overwritten, the writer may
+// reuse the memory that it refers to.
 static weir_ref published_selection(const struct weir_tables *tables, uint16_t service) {
 	const struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = service};
 	const struct weir_blob *current;
@@ -121,7 +120,7 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 	return true;
 }
 
-// Whether a published subset has just its `n` members, with the same weights and settings.
+// Whether a published subset has exactly these `n` members, with the same weights and settings.
 static bool subset_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, uint32_t subset, uint32_t n) {
 	struct weir_policy_table old;
@@ -148,8 +147,7 @@ static bool subset_holds(const struct weir_tables *tables, const struct weir_sta
 	return true;
 }
 
-// Whether the published selection says the same as a new one would: then building its tables again
-// would be wasted.
+// Whether the published selection equals a new one, which then need not be built.
 static bool selection_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n) {
@@ -169,7 +167,7 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 	return true;
 }
 
-#define AT_ONCE_SLOTS 8192u // a table that is no larger takes half a millisecond at most
+#define AT_ONCE_SLOTS 8192u // a table up to this size takes at most half a millisecond
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
 	return open > 0 && 2 * (uint64_t)open >= chosen && 2 * (uint64_t)open >= candidates &&
@@ -185,13 +183,13 @@ bool weir_build_may_wait(
 	return tables->segment != NULL && tables->segment->abi >= WEIR_ABI_PASSES_OVER &&
 	       !service->divided &&
 	       weir_build_serves(service->listed, service->listed_chosen, service->chosen) &&
-	       2 * service->parts >= service->slots && // 0 slots: not chosen by them
+	       2 * service->parts >= service->slots && // 0 slots: the policy does not use them
 	       weir_build_published(tables, id, 0, &table, &generation) &&
 	       generation == service->generation && table.slot_count > AT_ONCE_SLOTS;
 }
 
-// The published subsets, for weir_selection_build to take over what stays. NULL when there is
-// nothing to gain, or no memory to try.
+// The published subsets, from which weir_selection_build copies the unchanged part. NULL if that
+// saves nothing, or if out of memory.
 static struct weir_policy_table *published_subsets(
 	const struct weir_tables *tables, const struct weir_selection_params *params) {
 	struct weir_policy_table *published;
@@ -226,7 +224,7 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 		return -ENOMEM;
 	}
 	n = weir_eligible_members(state, id, members, &params.weights_reported);
-	// Strides follow from more than the weights: they are compared as they are.
+	// Strides depend on more than the weights: compare them directly.
 	if (params.settings.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		selection_holds(tables, state, &params, members, n)) {
 		free(members);

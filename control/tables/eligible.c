@@ -34,8 +34,8 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// A weight set at run time takes the place of the configured one, as does what the backend says of
-// itself; either scales a reported one by as much as it differs from the configured one.
+// A run-time weight replaces the configured one, and so does the weight in a backend's reply;
+// either scales a reported weight by its ratio to the configured one.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -54,8 +54,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// Weights of a table with backends in slow start are multiplied by this, so that parts of a weight
-// of 1 can be told apart.
+// Weights of a table with backends in slow start are multiplied by this, so that fractions of a
+// weight of 1 differ.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -84,14 +84,14 @@ static enum weir_group group_of(
 		return WEIR_GROUP_LAST_RESORT;
 	}
 	if (backend->health == WEIR_HEALTH_HEALTHY) {
-		return backend->ejected ? WEIR_GROUP_ANSWERS_MAYBE : WEIR_GROUP_ELIGIBLE;
+		return backend->ejected ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_ELIGIBLE;
 	}
-	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? WEIR_GROUP_ANSWERS_MAYBE
+	return backend->health == WEIR_HEALTH_REFUSING && backend->proven ? WEIR_GROUP_MAYBE_UP
 									  : WEIR_GROUP_LAST_RESORT;
 }
 
-// Packets to a backend whose next hop is unresolved are lost, whatever its health: it is left out
-// while another one of those that may be used is resolved.
+// Packets to a backend without a next hop are lost, whatever its health: leave it out while another
+// allowed backend has a next hop.
 static void decide_usable(
 	struct weir_state *state, struct weir_service_entry *service, enum weir_group worst) {
 	service->resolved = 0;
@@ -119,14 +119,14 @@ static void decide_usable(
 	}
 }
 
-// In panic a backend that fails its checks is used all the same: it may not be down at all.
+// In panic a backend that fails its checks is still used: the checks may be wrong.
 static bool is_down(const struct weir_backend_entry *backend) {
 	return !backend->usable &&
 	       (backend->stage != WEIR_ID_LIVE || backend->admin == WEIR_ADMIN_MAINTENANCE ||
 		       backend->health == WEIR_HEALTH_REFUSING);
 }
 
-// What workers are told of it.
+// Set the flags of the backend's row.
 static void set_flags(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	uint8_t flags = 0;
@@ -146,12 +146,13 @@ static void set_flags(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Panic, and the worst group that it lets in, by the members of each group.
+// Decide panic, and the worst group that it allows, from the members of each group.
 static enum weir_group decide_panic(struct weir_service_entry *service) {
 	const uint32_t *count = service->in_group;
-	// What an operator or the backend itself has taken out is neither healthy nor failed; nor
-	// is what was never healthy: a reload that adds more backends than there are is no panic.
-	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_ANSWERS_MAYBE];
+	// Backends taken out by an operator or by their own report count neither as healthy nor as
+	// failed, nor do those never healthy: a reload that more than doubles the backends is no
+	// panic.
+	uint32_t in_service = count[WEIR_GROUP_ELIGIBLE] + count[WEIR_GROUP_MAYBE_UP];
 
 	service->eligible = count[WEIR_GROUP_ELIGIBLE];
 	service->panic = service->config != NULL &&
@@ -161,11 +162,10 @@ static enum weir_group decide_panic(struct weir_service_entry *service) {
 	if (!service->panic) {
 		return WEIR_GROUP_ELIGIBLE;
 	}
-	return service->eligible > 0 ? WEIR_GROUP_ANSWERS_MAYBE : WEIR_GROUP_LAST_RESORT;
+	return service->eligible > 0 ? WEIR_GROUP_MAYBE_UP : WEIR_GROUP_LAST_RESORT;
 }
 
-// A backend that is a candidate of the published selection takes flows by it as long as it is
-// chosen.
+// A candidate of the published selection takes new flows from it while it is chosen.
 static void set_in_selection(
 	struct weir_service_entry *service, struct weir_backend_entry *backend) {
 	bool in_selection = backend->listed && backend->chosen;
@@ -185,7 +185,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		service->in_group[group_of(state, &state->backends[link - 1])]++;
 	}
-	state->looked_at += service->members;
+	state->examined += service->members;
 	service->counted = false;
 	service->worst = (uint8_t)decide_panic(service);
 	decide_usable(state, service, (enum weir_group)service->worst);
@@ -215,16 +215,16 @@ int weir_eligible_decide(struct weir_state *state, uint16_t id) {
 	return 0;
 }
 
-// --- one by one -----------------------------------------------------------------------------
+// --- single backends ------------------------------------------------------------------------
 
-// Whether shares of others depend on who is eligible.
+// Whether the shares of other backends depend on which are eligible.
 static bool concerns_slow_start(const struct weir_service_entry *service, enum weir_group group) {
 	return service->slow_start ||
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// In which of the subsets it is does not change those behind their members and spares. In panic the
-// number of eligible backends counts.
+// A backend behind the members and spares of all subsets does not affect them. In panic the number
+// of eligible backends matters.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided && (!backend->far || service->panic);
@@ -242,7 +242,7 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Decide about one backend. False: others follow from it.
+// Decide about one backend. Returns false if other backends are affected.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];
@@ -282,7 +282,7 @@ void weir_eligible_move(struct weir_state *state) {
 			continue;
 		}
 		backend->moved = false;
-		state->looked_at++;
+		state->examined++;
 		if (service->undecided || !move(state, id)) {
 			service->undecided = true;
 		}
@@ -293,7 +293,7 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
 	uint32_t left = 0, in_service = 0;
-	bool others = false; // that flows can go to instead
+	bool others = false; // another backend can take its flows
 
 	if (service->config == NULL || group_of(state, backend) != WEIR_GROUP_ELIGIBLE) {
 		return false;
@@ -302,7 +302,7 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 		const struct weir_backend_entry *other = &state->backends[link - 1];
 		enum weir_group group = group_of(state, other);
 
-		in_service += group <= WEIR_GROUP_ANSWERS_MAYBE;
+		in_service += group <= WEIR_GROUP_MAYBE_UP;
 		if (other != backend && group == WEIR_GROUP_ELIGIBLE) {
 			left++;
 			others |= other->usable && (other->hop.resolved || !backend->hop.resolved);

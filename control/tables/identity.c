@@ -10,7 +10,7 @@
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
-#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic one, 0 = not known
+#define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic one, 0 = unknown
 
 // policies of struct weir_identity_service.
 #define RUNTIME_SHIFT 8
@@ -79,20 +79,21 @@ void weir_identity_store_backend(
 		memcpy(to->address, from->address.bytes, sizeof(to->address));
 		to->family = from->address.family;
 		to->service = from->service;
-		// An id that never had a row has counted nothing, and its counters have no memory
-		// yet: to look at those of thousands, of all workers, would take seconds.
+		// An id that never had a row has no counts, and no memory for counters yet: reading
+		// those of thousands of ids, for all workers, would take seconds.
 		for (uint32_t worker = 0;
 			worker < segment->workers && segment->rows[id].version != 0; worker++) {
 			add_counters(&sum, weir_segment_backend_counters(segment, worker, id));
 		}
 		segment->backend_bases[id] = sum;
 	}
-	// The configured weight after the run-time weight that a new one cancels.
+	// Store the configured weight after the run-time weight, which a new configured weight
+	// cancels.
 	store(&to->runtime_weight, from->runtime_weight);
 	store(&to->configured_weight,
 		from->weight_auto ? from->auto_weight : from->configured_weight);
 	store(&to->reported_weight, from->reported_weight);
-	// The deadline before the phase in which it counts.
+	// Store the deadline before the phase that uses it.
 	__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
 	if (to->slow_start_ms != from->slow_start_ms) {
 		__atomic_store_n(&to->slow_start_ms, from->slow_start_ms, __ATOMIC_RELEASE);

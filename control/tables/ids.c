@@ -6,11 +6,11 @@
 #include "hash.h"
 #include "state.h"
 
-// Powers of two, so that a mask finds the head.
+// Powers of two: a mask yields the index.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 
-// Fixed: identities must be the same on every instance of a fleet.
+// Fixed: identities must be equal on all instances of a fleet.
 #define IDENTITY_SEED 0x7765697269640001ull
 
 int weir_state_create(struct weir_state **ret) {
@@ -73,7 +73,7 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Of ids beyond those in use too, so that none comes into the lists twice.
+	// Include ids above those in use, so that no id is listed twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {
 		arrays.services[state->touched_services[i]] =
 			state->services[state->touched_services[i]];
@@ -143,7 +143,7 @@ void weir_state_mark_backend(struct weir_state *state, uint16_t backend) {
 	weir_state_touch_backend(state, backend);
 }
 
-// A free entry again; what is still to be published of it stays in the list.
+// Free an entry; if it has something to publish, it stays in the list.
 static void clear_service(struct weir_service_entry *service) {
 	*service = (struct weir_service_entry){.touched = service->touched};
 }
@@ -153,7 +153,7 @@ static void clear_backend(struct weir_backend_entry *backend) {
 		(struct weir_backend_entry){.touched = backend->touched, .dirty = backend->dirty};
 }
 
-// --- those that leave ---
+// --- leaving backends ---
 
 static void leaving_add(struct weir_state *state, uint16_t id) {
 	state->backends[id].leaving_at = (uint16_t)state->backends_leaving;
@@ -179,7 +179,7 @@ static void list_add(struct weir_state *state, struct weir_service_entry *owner,
 	owner->first = id + 1;
 }
 
-// From both sides: thousands may leave a list of thousands at once.
+// Doubly linked, because thousands may leave a list of thousands at once.
 static void list_remove(struct weir_state *state, struct weir_service_entry *owner, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 
@@ -405,7 +405,7 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->chosen = false;
 	backend->usable = false;
 	state->services[backend->service].backends--;
-	// As weir_eligible_decide would say; of a service that leaves nothing is decided any more.
+	// Same as weir_eligible_decide, which ignores services that leave.
 	backend->flags = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN |
 			 state->services[backend->service].down_flags;
 	leaving_add(state, id);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts: what each backend gets of all that the published selection of its service gives out.
+// Parts: the share of each backend in the published selection of its service.
 #include <stdlib.h>
 
 #include "state.h"
 
-// What a candidate gets of all that its policy gives out: stride, or a share of the time or flows.
-// rounds: the sum of the rounds that it takes part in.
+// Parts of a candidate, in units of its policy: stride, or a share of the time or flows. rounds:
+// sum of the rounds that it takes part in.
 static uint64_t parts_of(
 	const struct weir_policy_table *table, const struct weir_candidate *one, uint64_t rounds) {
 	switch (table->settings.policy) {
@@ -21,7 +21,7 @@ static uint64_t parts_of(
 	}
 }
 
-// From candidate to candidate of a table.
+// Iterator over the candidates of a table.
 struct walk {
 	const struct weir_policy_table *table;
 	uint32_t candidate;
@@ -33,7 +33,7 @@ static uint64_t next_parts(struct walk *walk) {
 	const struct weir_policy_table *table = walk->table;
 	const struct weir_candidate *one = &table->candidates[walk->candidate++];
 
-	// With rounds, candidates are in the order of their weights.
+	// With rounds, candidates are ordered by weight.
 	while (walk->round < table->round_count &&
 		table->rounds[walk->round].weight <= one->weight) {
 		walk->rounds += table->rounds[walk->round++].weight;
@@ -41,15 +41,15 @@ static uint64_t next_parts(struct walk *walk) {
 	return parts_of(table, one, walk->rounds);
 }
 
-// With backends in slow start, parts of a part count.
+// For backends in slow start, fractions of a part count.
 #define PARTS_SCALE 1000.0
 
 static double part_of(const struct weir_backend_entry *backend) {
 	return backend->share.part != 0 ? (double)backend->share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Add what each candidate gets, times a factor, to its parts. state NULL: only sum up. Returns the
-// sum without the factor.
+// Add each candidate's parts, times a factor. state NULL: only sum up. Returns the sum without the
+// factor.
 static uint64_t count_candidates(
 	struct weir_state *state, const struct weir_policy_table *table, double factor) {
 	struct walk walk = {.table = table};
@@ -68,7 +68,7 @@ static uint64_t count_candidates(
 	return sum;
 }
 
-// Slots are in no order: they are counted by candidate, in memory that stays in the cache.
+// Slots are unordered: count them by candidate, in memory that fits the cache.
 static void count_slots(struct weir_state *state, const struct weir_policy_table *table) {
 	uint32_t *counts = calloc(table->count + 1, sizeof(counts[0]));
 
@@ -85,19 +85,19 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 	free(counts);
 }
 
-// Workers with subsets of their own get about as many flows each, whatever their candidates' parts
-// sum up to.
-#define PARTS_OF_A_WORKER 1e6
+// Workers with separate subsets get about equally many flows, whatever the sum of their candidates'
+// parts.
+#define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,
 	bool one_of_several, bool slow_start) {
 	uint64_t sum = one_of_several ? count_candidates(NULL, table, 1) : 0;
 	double factor = slow_start ? PARTS_SCALE : 1;
 
-	count_candidates(state, table, sum > 0 ? PARTS_OF_A_WORKER / (double)sum : factor);
+	count_candidates(state, table, sum > 0 ? PARTS_PER_WORKER / (double)sum : factor);
 }
 
-static void forget_parts(struct weir_state *state, struct weir_service_entry *service) {
+static void clear_parts(struct weir_state *state, struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].listed = false;
 		state->backends[link - 1].parts = 0;
@@ -135,12 +135,12 @@ void weir_parts_count(const struct weir_tables *tables, struct weir_state *state
 	uint64_t generation;
 
 	if (!weir_build_published(tables, id, 0, &table, &generation) ||
-		(generation == service->generation && !service->parts_old)) {
+		(generation == service->generation && !service->parts_stale)) {
 		return;
 	}
-	service->parts_old = false;
+	service->parts_stale = false;
 	service->generation = generation;
-	forget_parts(state, service);
+	clear_parts(state, service);
 	for (uint32_t subset = 0; subset < subsets; subset++) {
 		if (!weir_build_published(tables, id, subset, &table, &generation)) {
 			continue;
@@ -197,7 +197,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 			ret[table.slots[i]].parts++;
 		}
 	}
-	for (uint32_t i = 0; i < count; i++) { // it has closed since
+	for (uint32_t i = 0; i < count; i++) { // closed since the selection was built
 		if (!is_open(tables->state, ret[i].backend)) {
 			ret[i].parts = 0;
 		}

@@ -4,7 +4,7 @@
 
 #include "state.h"
 
-// Blobs that were built and wait to be published together.
+// Blobs that are published together.
 struct built {
 	struct weir_root root;
 	struct weir_blob *blob;
@@ -35,7 +35,7 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// Buckets of flows that workers have given away altogether, and those that they have begun to give.
+// Buckets of flows that workers have given to others: ended moves, and begun moves.
 static uint64_t sum_given(const struct weir_segment *segment) {
 	uint64_t buckets = 0;
 
@@ -55,10 +55,10 @@ static uint64_t sum_begun(const struct weir_segment *segment) {
 	return buckets;
 }
 
-// True if the sum over the workers is 0, and no bucket moved while it was made. The flows of one
-// that moves may be in no gauge that was read: not yet in that of the taker, read first, and no
-// longer in that of the giver. With as many moves ended before as have begun after, none was under
-// way.
+// True if the sum over the workers is 0, and no bucket moved while it was computed. The flows of a
+// moving bucket may be missing in both gauges: not yet in that of the taker, read first, and no
+// longer in that of the giver. If the moves ended before equal those begun after, none was in
+// progress.
 static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id)) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
@@ -72,7 +72,7 @@ static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
 	return !bucketed || sum_begun(segment) == given;
 }
 
-// Workers cannot look up the service any more: withdraw its selection, then its backends.
+// No worker can look up the service: withdraw its selection, then its backends.
 static void withdraw_selection(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = id};
@@ -118,11 +118,11 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 	}
 }
 
-// Whether the id has left the list of those that leave.
+// Returns whether the id was removed from the list of leaving backends.
 static bool advance_backend(struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 
-	// Until its last flow has ended its row stays, and the flow where it is (S6).
+	// The row stays until the last flow has ended, so that no flow moves (S6).
 	if (!has_no_flows(tables->segment, id, sum_backend_flows)) {
 		return false;
 	}
@@ -135,13 +135,13 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	return true;
 }
 
-// Counters of workers that one call looks at: those of all backends that leave, of all workers,
-// would take milliseconds. The next call goes on from there.
-#define LINES_OF_A_CALL 8192u
+// Counters that one call reads: those of all leaving backends, for all workers, would take
+// milliseconds. The next call resumes after them.
+#define LINES_PER_CALL 8192u
 
 static void advance_backends(struct weir_tables *tables, struct weir_state *state) {
-	uint32_t lines = LINES_OF_A_CALL / tables->segment->workers;
-	uint64_t passed = 0; // a mark that is known to have passed
+	uint32_t lines = LINES_PER_CALL / tables->segment->workers;
+	uint64_t passed = 0; // a mark whose grace period is over
 	uint32_t looked = 0;
 
 	while (looked < lines && looked < state->backends_leaving) {
@@ -159,14 +159,14 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 				weir_writer_passed(tables->writer, backend->mark))) {
 			passed = backend->mark;
 			if (advance_backend(tables, state, id)) {
-				continue; // another one has taken its place in the list
+				continue; // another id took its place in the list
 			}
 		}
 		state->leaving_next++;
 	}
 }
 
-// No dataplane ever saw these ids.
+// Free the ids of leaving entries, when no dataplane ever had them.
 static void drop_leaving(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		if (state->backends[id].stage > WEIR_ID_LIVE) {
@@ -182,7 +182,7 @@ static void drop_leaving(struct weir_state *state) {
 
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
 	if (tables->writer == NULL) {
-		// A dataplane that was lost may come back with its flows.
+		// A lost dataplane may reconnect with its flows.
 		if (tables->epoch == 0) {
 			drop_leaving(state);
 		}
@@ -207,7 +207,7 @@ static void add(
 	}
 }
 
-// The n-th service that may have something to publish; false behind the last one.
+// The n-th service that may have something to publish. Returns false after the last one.
 static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *ret) {
 	uint32_t count = state->all_dirty ? state->service_ids : state->touched_service_count;
 
@@ -218,7 +218,7 @@ static bool nth_service(const struct weir_state *state, uint32_t n, uint16_t *re
 	return true;
 }
 
-// Everything that is marked, in the order of publication: selections, then the service table.
+// Build all that is marked, in the order of publication: selections, then the service table.
 static int build_batch(struct weir_tables *tables, struct weir_state *state, struct batch *batch) {
 	struct weir_blob *blob;
 	uint16_t id;
@@ -244,8 +244,8 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decide what backends that have moved make of a service. Whether its selection is to be built now;
-// it may also be stale from then on. Returns 0, 1, -ENOMEM.
+// Decide a service with moved backends; may mark its selection stale. Returns 1 if the selection
+// must be built now, else 0, or -ENOMEM.
 static int decide_moved(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	bool slow_start = service->slow_start;
@@ -258,7 +258,7 @@ static int decide_moved(const struct weir_tables *tables, struct weir_state *sta
 			return r;
 		}
 		if (service->divided || slow_start || service->slow_start) {
-			return 1; // weights or subsets may be others
+			return 1; // weights or subsets may have changed
 		}
 	}
 	if (!weir_eligible_differ(service)) {
@@ -270,8 +270,7 @@ static int decide_moved(const struct weir_tables *tables, struct weir_state *sta
 	return service->stale ? 0 : 1;
 }
 
-// How many blobs the marks can lead to at most; decides the members on the way. Returns -ENOMEM
-// when that is not possible.
+// Decide the members of marked services. Returns the maximum number of blobs to build, or -ENOMEM.
 static int decide(const struct weir_tables *tables, struct weir_state *state) {
 	uint16_t id;
 	int n = 1;
@@ -296,7 +295,7 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 	return n;
 }
 
-// --- what costs nothing but a store ---
+// --- publication by stores ---
 
 static void publish_backend(
 	struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
@@ -305,13 +304,14 @@ static void publish_backend(
 	weir_identity_store_backend(tables->segment, state, id);
 	if (state->all_dirty || state->backends[id].dirty) {
 		weir_build_row(tables, state, id, &row);
-		// A row of an id that comes to another backend has none of the former one's.
+		// A reused id must not inherit the share of its previous backend.
 		weir_writer_publish_share(tables->writer, id, state->backends[id].share);
 		weir_writer_publish_row(tables->writer, id, &row);
 	}
 }
 
-// Identities and rows, before the selections that name them. Returns how many ids were looked at.
+// Publish identities and rows, before the selections that name them. Returns the number of ids
+// examined.
 static uint32_t publish_ids(struct weir_tables *tables, const struct weir_state *state,
 	uint32_t services, uint32_t backends) {
 	for (uint32_t i = 0; i < services; i++) {
@@ -361,7 +361,7 @@ static void finish_backend(struct weir_state *state, uint16_t id, uint64_t mark)
 	}
 }
 
-// Everything is out: clear the marks, start the grace periods of what left.
+// All is published: clear the marks, start the grace periods of leaving entries.
 static void finish(struct weir_tables *tables, struct weir_state *state, uint32_t backends) {
 	uint64_t mark = state->backends_leaving > 0 ? weir_writer_mark(tables->writer) : 0;
 	uint16_t id;
@@ -421,7 +421,7 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	}
 	services = state->touched_service_count;
 	backends = state->touched_backend_count;
-	if (state->all_dirty) { // all ids that anybody ever had: the notes may say anything
+	if (state->all_dirty) { // all ids ever used: the stored identities are arbitrary
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
 	}

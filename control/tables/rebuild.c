@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rebuild: selections that are built after a backend came or went, in steps between which control
-// does other work. The row of a backend that went has closed it already, and workers pass over
-// candidates that are closed; one that came back is open again if it is still a candidate. So a
-// change costs its backend, and many changes share one table, which is the one that would have been
-// built at once: other instances have the same.
+// Rebuild: builds selections after backends became usable or unusable, in steps, so that control
+// can do other work in between. Until then, workers skip candidates whose row is closed, and a
+// backend that returns is reopened by its row if it is still a candidate. So a change costs one
+// row, and many changes share one table. The result is the same as if built at once: other
+// instances have the same.
 //
-// One selection is under way at a time, by what its service's backends are when they are collected;
-// when others have come or gone meanwhile, it is built once more. One most of whose candidates have
-// closed meanwhile is not published.
+// One selection is built at a time, from the backends of its service at the time of collection; if
+// they changed meanwhile, it is built once more. A selection most of whose candidates closed
+// meanwhile is not published.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -20,12 +20,12 @@
 
 struct weir_rebuild {
 	uint16_t service;
-	uint16_t link; // the next backend to be collected; 0 = all are
-	uint32_t members; // of the service, as it began
-	uint64_t generation; // of its published selection, likewise
+	uint16_t link; // the next backend to collect; 0 = done
+	uint32_t members; // of the service, at the start
+	uint64_t generation; // of its published selection, at the start
 	uint32_t count;
 	struct weir_selection_params params;
-	struct weir_selection_member *member; // [members] until the work has them
+	struct weir_selection_member *member; // [members]; NULL once the build owns them
 	struct weir_selection_work *work;
 };
 
@@ -101,7 +101,7 @@ static int collect(struct weir_tables *tables) {
 			&rebuild->member[rebuild->count], &rebuild->params.weights_reported);
 		rebuild->link = backend->next;
 	}
-	state->looked_at += COLLECT_STEP - steps;
+	state->examined += COLLECT_STEP - steps;
 	if (rebuild->link != 0) {
 		return 1;
 	}
@@ -109,12 +109,12 @@ static int collect(struct weir_tables *tables) {
 	if (r < 0) {
 		return r;
 	}
-	rebuild->member = NULL; // the work has them
+	rebuild->member = NULL; // owned by the build
 	return 1;
 }
 
-// Whether backends that have come and gone since they were collected leave the selection fit to be
-// published: the one that is, is.
+// Whether the selection is fit to be published although backends changed after the collection: the
+// published one is fit.
 static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
 	const struct weir_selection *selection) {
 	const struct weir_candidate *candidates =
@@ -171,8 +171,8 @@ int weir_tables_build(struct weir_tables *tables) {
 		return id == WEIR_SERVICE_NONE ? 0 : begin(tables, id);
 	}
 	service = &tables->state->services[rebuild->service];
-	// Others are in its list, or it was or is about to be built at once with what else has
-	// changed.
+	// Its list of backends changed, or the selection was or will be built at once because of
+	// another change.
 	if (!is_stale(service) || service->dirty || service->members != rebuild->members ||
 		service->generation != rebuild->generation) {
 		drop(tables);

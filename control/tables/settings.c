@@ -22,7 +22,7 @@ static uint32_t error_window_ms(
 					      : WEIR_ERROR_WINDOW_LEAST_MS;
 }
 
-// Workers of the whole fleet that choose from a backend, on average.
+// Workers in the fleet that use a backend, on average.
 static uint32_t sharers_of(
 	const struct weir_state *state, const struct weir_service_entry *service) {
 	uint64_t workers = (uint64_t)state->clients * state->place.members * state->place.workers;
@@ -85,14 +85,14 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 	}
 	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
 		link = state->backends[link - 1].next) {
-		if (state->backends[link - 1].reported_weight != 0) { // of another time
+		if (state->backends[link - 1].reported_weight != 0) { // outdated report
 			state->backends[link - 1].reported_weight = 0;
 			weir_state_touch_backend(state, link - 1);
 		}
 	}
 }
 
-// --- changes, from outside ----------------------------------------------------------------
+// --- changes by callers -------------------------------------------------------------------
 
 static struct weir_service_entry *live_service(struct weir_tables *tables, uint16_t id) {
 	struct weir_state *state = tables->state;

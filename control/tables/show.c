@@ -106,7 +106,7 @@ uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t 
 	return state->backends[id].service;
 }
 
-// A new owner of an id is published after it got the id, and its former one was gone before.
+// A reused id is published after its new owner got it, and after its previous owner was removed.
 const char *weir_tables_service_name_at(
 	const struct weir_tables *tables, uint16_t id, uint64_t updates) {
 	const char *name = weir_tables_service_name(tables, id);
@@ -153,5 +153,5 @@ int weir_tables_service(
 
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables) {
 	return (struct weir_tables_work){
-		.backends = tables->state->looked_at, .slots = tables->slots_written};
+		.backends = tables->state->examined, .slots = tables->slots_written};
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: how far the backends of a service are that became eligible not long ago. Workers are
-// told by their rows, in steps, all backends of a service at the same time: so a step costs the
-// rows of those that are in it, and only maglev's table must be built anew.
+// Slow start: the progress of backends that became eligible recently. It is published in their
+// rows, in steps, for all backends of a service at the same time: a step costs the rows of the
+// backends in slow start, and only maglev's table must be rebuilt.
 #include "slow_start.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ void weir_slow_start_end(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// The factor as of the middle of this step. Whoever begins later is at its beginning.
+// The factor at the middle of this step; at its beginning for backends that start later.
 static double factor_of(const struct weir_state *state, const struct weir_service_entry *service,
 	const struct weir_backend_entry *backend) {
 	const struct weir_slow_start_settings settings = settings_of(service);
@@ -59,7 +59,7 @@ static void set_share(struct weir_state *state, struct weir_service_entry *servi
 	service->slow_start |= share->part != 0;
 	if (backend->share.part != share->part || backend->share.turns != share->turns) {
 		backend->share = *share;
-		service->parts_old = true;
+		service->parts_stale = true;
 		weir_state_mark_backend(state, id);
 	}
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// State: the services and backends of the tables, as flat arrays indexed by id.
-// Private to this folder. A state can be cloned, so that a configuration is applied to the clone
-// and takes its place only when everything was published.
+// State: the services and backends of the tables, as flat arrays indexed by id. Private to this
+// folder. A configuration is applied to a clone of the state, which replaces the state only after
+// everything was published.
 //
 // Threads: one, the owner of the tables.
 #pragma once
@@ -10,20 +10,20 @@
 #include "selection.h"
 #include "tables.h"
 
-// Life of an id. Each step waits for a grace period of the workers, in the order that layout.h
-// asks of a withdrawal: services -> selection -> backends -> the id itself.
+// Life of an id. Each step waits for a grace period of the workers, in the order of withdrawal in
+// layout.h: services -> selection -> backends -> the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
-	WEIR_ID_LEAVING, // not configured any more, still in what is published
-	WEIR_ID_UNCHOSEN, // nothing published leads a new flow to it; readers of the old may.
-			  // A backend stays so, with its row, until its last flow has ended
-	WEIR_ID_CLEARING, // backends only: its row goes with the next publication
-	WEIR_ID_CLEARED, // row (service: selection) is gone; waits for readers of the old,
-			 // a service for its last flow
+	WEIR_ID_LEAVING, // no longer configured, still published
+	WEIR_ID_UNCHOSEN, // not in any published selection; readers of old ones may still choose
+			  // it. A backend keeps its row until its last flow has ended
+	WEIR_ID_CLEARING, // backends only: the next publication withdraws its row
+	WEIR_ID_CLEARED, // row (service: selection) withdrawn; waits for the readers, a service for
+			 // its last flow
 };
 
-// Which values were set by a caller of this process, and so outweigh what a segment holds.
+// Values set by a caller in this process, which take precedence over those in a segment.
 enum weir_set_flag {
 	WEIR_SET_ADMIN = 1u << 0,
 	WEIR_SET_HEALTH = 1u << 1,
@@ -31,13 +31,13 @@ enum weir_set_flag {
 	WEIR_SET_NEXT_HOP = 1u << 3,
 };
 
-// Groups of backends, each one with less right to new flows than the former.
+// Groups of backends, in order of preference for new flows.
 enum weir_group {
 	WEIR_GROUP_ELIGIBLE, // ready, healthy
-	// Ready, refusing, and was healthy before: its checks may be wrong. Or ejected.
-	WEIR_GROUP_ANSWERS_MAYBE,
-	WEIR_GROUP_LAST_RESORT, // all but maintenance: drained, lame ducks, never healthy so far
-	WEIR_GROUP_NONE, // takes nothing
+	// Ready and refusing, but was healthy before: its checks may be wrong. Or ejected.
+	WEIR_GROUP_MAYBE_UP,
+	WEIR_GROUP_LAST_RESORT, // all except maintenance: drained, lame duck, or never healthy
+	WEIR_GROUP_NONE, // takes no flows
 	WEIR_GROUPS,
 };
 
@@ -48,43 +48,43 @@ struct weir_service_entry {
 	uint64_t mark; // grace period of the stage
 	uint64_t identity; // hash of the name
 	uint64_t since; // weir_state.updates when it got its id
-	uint32_t seen; // serial of the last configuration that named it
+	uint32_t seen; // serial of the last configuration with it
 	uint32_t backends; // live
 	uint32_t members; // live and leaving
 	uint32_t eligible;
-	uint32_t slots; // that the published selection chooses by, 0 = it does not
-	uint32_t table_slots; // those of one subset
-	uint64_t parts; // of its backends in the selection, sum
+	uint32_t slots; // of the published selection; 0 = its policy does not use slots
+	uint32_t table_slots; // of one subset
+	uint64_t parts; // sum over its backends in the selection
 	uint64_t generation; // of the selection whose parts were counted, 0 = none
-	uint32_t error_window_ms; // automatic one; 0 = none computed yet
-	uint32_t auto_mean; // of the known automatic weights, as last decided; 0 = none is known
+	uint32_t error_window_ms; // automatic; 0 = not computed yet
+	uint32_t auto_mean; // mean of the known automatic weights, as last decided; 0 = none known
 	uint32_t subsets; // of this instance, as last decided: 1, or one for each worker
-	// As last decided, and kept up to date while backends move one by one (`counted`).
+	// As last decided; updated while single backends move if `counted`.
 	uint32_t in_group[WEIR_GROUPS]; // members of each group
-	uint32_t resolved; // members that group and panic let in and whose next hop is known
+	uint32_t resolved; // members allowed by group and panic, with a known next hop
 	uint32_t chosen; // members
-	uint32_t listed; // candidates of the published selection
+	uint32_t listed; // members that are candidates of the published selection
 	uint32_t listed_chosen; // both
 	uint16_t first; // list of its backends
 	uint16_t hash_next;
 	uint8_t stage; // enum weir_id_stage
 	uint8_t configured_policy; // enum weir_policy
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
-	uint8_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0: of backends that are
-			    // down; as it was, of a service that leaves
-	bool measured; // the service times of its flows are asked for
-	bool policy_set; // runtime_policy was set by a caller of this process
+	uint8_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0: for backends that are
+			    // down; unchanged while the service leaves
+	bool measured; // a caller needs the service times of its flows
+	bool policy_set; // runtime_policy was set by a caller in this process
 	bool adopted; // came out of a segment, not out of a configuration
 	bool panic;
-	bool slow_start; // some of its backends are in it
-	bool parts_old; // its parts are to be counted again, though its selection is the same
+	bool slow_start; // some of its backends are in slow start
+	bool parts_stale; // its parts must be counted again although its selection is unchanged
 	bool dirty; // its selection may have changed
-	bool undecided; // who is to be in it may have changed
+	bool undecided; // its members may have changed
 	bool moved; // some of its backends have
 	bool counted;
 	bool divided; // into subsets
-	bool stale; // its selection is to be built again, in steps
-	uint8_t worst; // enum weir_group: that panic lets in
+	bool stale; // its selection must be rebuilt, in steps
+	uint8_t worst; // enum weir_group: worst one allowed by panic
 	bool touched; // in the list of those with something to publish
 };
 
@@ -97,101 +97,102 @@ struct weir_backend_entry {
 	uint64_t since; // weir_state.updates when it got its id
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint32_t configured_weight; // unless it is automatic
-	uint32_t auto_weight; // that its CPUs make, if it is automatic; 0 = not known
+	uint32_t auto_weight; // from its CPUs, if automatic; 0 = unknown
 	uint32_t runtime_weight;
 	uint32_t reported_weight; // 0 = none
-	uint32_t
-		own_weight; // that it says in place of the configured one; WEIR_WEIGHT_UNSET = none
-	uint32_t max_active_flows; // of its own, of each worker; 0 = none
-	uint64_t parts; // of its service's, in the published selection, if it is open
-	uint64_t slow_start_ms; // when its slow start began; 0 = it is in none
-	uint64_t subsets; // bit i: is to be in subset number i; 0 = in none
+	uint32_t own_weight; // from its own report, replaces the configured one; WEIR_WEIGHT_UNSET
+			     // = none
+	uint32_t max_active_flows; // its own limit, per worker; 0 = none
+	uint64_t parts; // of its service's, in the published selection, if open
+	uint64_t slow_start_ms; // start of its slow start; 0 = not in slow start
+	uint64_t subsets; // bit i: member of subset i
 	uint32_t rank; // in the canonical order of its service; only with subsetting
 	uint32_t seen;
 	uint16_t service;
 	uint16_t next; // in its service's list
-	uint16_t previous; // 0 = it is the first of the list
+	uint16_t previous; // 0 = first of the list
 	uint16_t hash_next;
-	uint16_t leaving_at; // its place in the list of those that leave
+	uint16_t leaving_at; // index in the list of leaving backends
 	uint8_t stage;
-	struct weir_policy_share share; // slow start, as last decided; all zeroes = none
+	struct weir_policy_share share; // slow start, as last decided; all zero = none
 	uint8_t admin;
 	uint8_t health;
 	uint8_t drain; // enum weir_drain_phase
 	uint8_t set; // enum weir_set_flag
 	bool adopted; // came out of a segment, not out of a configuration
-	bool weight_auto; // the configured weight follows from its CPUs
-	bool usable; // may take new flows: eligible, or panic makes it so; and its next hop is
-		     // resolved, or that of no other one is
+	bool weight_auto; // the configured weight is computed from its CPUs
+	bool usable; // may take new flows: eligible or allowed by panic; and its next hop is
+		     // resolved, or no other one's is
 	uint8_t flags; // of its row, as decided: WEIR_BACKEND_CLOSED to WEIR_BACKEND_RESET
-	bool proven; // was healthy since it was configured; weir_backend_set_health
-	bool at_limit; // takes no new flow while others can
+	bool proven; // was healthy since configured; see weir_backend_set_health
+	bool at_limit; // takes no new flows while others can
 	bool ejected; // its connections fail: no new flows for a while
 	bool eligible; // ready, healthy, not ejected, weight above 0
-	bool chosen; // is to be in the selection: usable, and in a subset
-	bool far; // not about to be used
+	bool chosen; // belongs in the selection: usable, and in a subset
+	bool far; // see weir_tables_backend_is_far
 	bool listed; // is a candidate of the published selection
-	bool in_selection; // is one, and chosen still
+	bool in_selection; // listed and chosen
 	bool moved; // its group, its next hop or its drain may have changed
-	bool resolved; // its next hop was, as last decided
+	bool resolved; // its next hop is resolved, as last decided
 	uint8_t group; // enum weir_group, as last decided
 	bool dirty; // its row may have changed
 	bool touched; // in the list of those with something to publish
 };
 
-struct weir_state { // to be freed and cloned as a whole
-	struct weir_service_entry *services; // [WEIR_SERVICES_MAX], memory is taken as it is used
+struct weir_state { // freed and cloned as a whole
+	struct weir_service_entry *services; // [WEIR_SERVICES_MAX], memory is committed on use
 	struct weir_backend_entry *backends; // [WEIR_BACKENDS_MAX]
 	uint16_t *service_heads;
 	uint16_t *backend_heads;
-	// Ids with something to publish, each once: so a publication costs what has changed,
-	// whatever the number of backends.
+	// Ids with something to publish, each once, so that the cost of a publication depends on
+	// the changes, not on the number of backends.
 	uint16_t *touched_services;
 	uint16_t *touched_backends;
-	uint16_t *leaving; // backends that leave, in any order; backends_leaving elements
+	uint16_t *leaving; // leaving backends, unordered; backends_leaving elements
 	uint32_t touched_service_count;
 	uint32_t touched_backend_count;
-	uint32_t leaving_next; // where to go on looking for those whose last flow has ended
+	uint32_t leaving_next; // index in leaving where the next search for backends without flows
+			       // begins
 	uint32_t service_ids; // ids in use are below
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below is free
 	struct weir_subset_place place; // of this instance; workers: of the segment
 	uint32_t clients; // groups of instances in the fleet
-	uint32_t service_limit; // ids that the segment has room for
+	uint32_t service_limit; // capacity of the segment
 	uint32_t backend_limit;
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
-	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = there was none
-	uint64_t looked_at; // backends, in decisions
+	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = none yet
+	uint64_t examined; // backends examined by decisions
 	uint64_t updates; // of the segment's update log, before the last publication
 	uint32_t serial; // of the configuration
-	uint32_t waiting; // services and backends of the configuration that have no id yet
-	bool all_dirty; // everything may differ from what is published, not only what was touched
-	bool undecided; // some service is
+	uint32_t waiting; // services and backends of the configuration without an id
+	bool all_dirty; // anything may differ from the published state, not only touched ids
+	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
-	bool stale; // some service may be
-	bool far_changed; // weir_backend_entry.far of some backend may have
+	bool stale; // some service may be stale
+	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
 int weir_state_create(struct weir_state **ret);
-void weir_state_free(struct weir_state *state); // NULL is fine
+void weir_state_free(struct weir_state *state); // NULL is allowed
 int weir_state_clone(const struct weir_state *state, struct weir_state **ret);
 
-// Everything may differ from what is published: compare it all at the next publication.
+// Compare everything with the published state at the next publication.
 void weir_state_mark_all(struct weir_state *state);
 void weir_state_mark_service(struct weir_state *state, uint16_t service); // its selection
 void weir_state_mark_backend(struct weir_state *state, uint16_t backend); // its row
-// Its right to new flows: costs that backend, unless others follow from it (weir_eligible_move).
+// Whether it takes new flows. Costs one backend, unless others are affected (weir_eligible_move).
 void weir_state_move_backend(struct weir_state *state, uint16_t backend);
-// Only what is remembered of it for the next control process.
+// Only what is stored for the next control process.
 void weir_state_touch_service(struct weir_state *state, uint16_t service);
 void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // --- ids.c ---
 
-// Enter a name under an id of the caller's choice (adoption) or the lowest free one.
-// Return the id, -ENOSPC, -EEXIST (the id is taken, or the name is: live services and backends are
-// unique). The entry is LIVE and otherwise zeroed, a backend's run-time weight unset.
+// Add a name with an id chosen by the caller (adoption), or with the lowest free id. Return the id,
+// -ENOSPC, -EEXIST (the id is taken, or the name is: live services and backends are unique). The
+// entry is LIVE and otherwise zeroed, a backend's run-time weight unset.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -211,10 +212,10 @@ int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t servic
 
 bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b);
 
-// Move between LIVE and LEAVING; keeps the counts right and marks what it touches.
+// Move between LIVE and LEAVING; updates the counts and marks changes.
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);
-void weir_service_leave(struct weir_state *state, uint16_t id); // and its backends
+void weir_service_leave(struct weir_state *state, uint16_t id); // with its backends
 void weir_service_revive(struct weir_state *state, uint16_t id); // its backends stay leaving
 
 // --- settings.c ---
@@ -222,87 +223,85 @@ void weir_service_revive(struct weir_state *state, uint16_t id); // its backends
 enum weir_policy weir_service_policy(const struct weir_service_entry *service); // in effect
 // Whether the reported weights of a service's backends count.
 bool weir_service_takes_reports(const struct weir_service_entry *service);
-// What a selection of the service is published with. The service has a configuration.
+// The settings to publish with a selection of the service, which must have a configuration.
 struct weir_policy_settings weir_service_settings(
 	const struct weir_state *state, const struct weir_service_entry *service);
-// A policy set at run time is dropped when the configured one changes, or when settings of the file
-// do not go with it any more.
+// Drop a policy set at run time when the configured one changes, or when settings of the file no
+// longer fit it.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
 // --- eligible.c ---
 
-// Its health is this now. Marks nothing.
+// Set its health. Marks nothing.
 void weir_backend_set_health(struct weir_backend_entry *backend, enum weir_health_state health);
-// The weight of the configuration: the number in it, or what "auto" comes to.
+// The weight of the configuration: the number in it, or the value of "auto".
 uint32_t weir_backend_configured_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// The same as a selection has it: of a policy that chooses by slots, slow start makes a part of it.
+// The weight in a selection: slow start scales it if the policy chooses by slots.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
-// Decide which backends of a service are to be in its selection, panic and subsets included, and
-// what becomes of the flows of the others. Marks the rows of those for which that changes. Returns
-// 0 or -ENOMEM (what was decided before stays).
+// Decide which backends of a service belong in its selection, panic and subsets included, and how
+// flows of the others are treated. Marks the rows that change. Returns 0 or -ENOMEM (unchanged).
 int weir_eligible_decide(struct weir_state *state, uint16_t service);
-// Decide about the backends that have moved, one by one. Where panic, subsets or slow start make
-// others follow, the service is left undecided.
+// Decide about moved backends one by one. The service is left undecided if panic, subsets or slow
+// start affect other backends too.
 void weir_eligible_move(struct weir_state *state);
-// Whether flows would go to another backend if this one were ejected, and no panic would follow, as
-// last decided.
+// Whether, if this backend were ejected, another one would take its flows without a panic, as last
+// decided.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
-// weir_eligible_decide for all services where it may have changed, whether or not they can be
-// published. Returns 0 or -ENOMEM (some may be decided).
+// Call weir_eligible_decide for all undecided services, whether or not they can be published.
+// Returns 0 or -ENOMEM (some may be decided).
 int weir_eligible_decide_all(struct weir_state *state);
-// Whether the published selection names others than the chosen ones.
+// Whether the published selection differs from the chosen backends.
 bool weir_eligible_differ(const struct weir_service_entry *service);
-// A decided one, ready for weir_selection_build; false: it is not chosen. *reported is set when its
-// weight was reported.
+// Fill a member for weir_selection_build. Returns false if the backend is not chosen. Sets
+// *reported if its weight was reported.
 bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
 	struct weir_selection_member *ret, bool *reported);
-// The decided ones, ready for weir_selection_build, and whether any weight of theirs was reported.
-// members has room for service->backends.
+// Fill the chosen members for weir_selection_build, and whether any weight was reported. members
+// has room for service->backends. Returns their number.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 	struct weir_selection_member *members, bool *ret_reported);
 
 // --- slow_start.c ---
 
-// An eligible backend was not eligible, or is no more.
+// Call when a backend becomes eligible, or is no longer eligible.
 void weir_slow_start_begin(const struct weir_state *state, struct weir_backend_entry *backend);
 void weir_slow_start_end(struct weir_state *state, uint16_t backend);
-// How far the chosen backends of a service are. Marks the rows of those for which that changes.
-// Returns 0 or -ENOMEM.
+// Compute the progress of a service's chosen backends. Marks the rows that change. Returns 0 or
+// -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
-// Mark the services where the next step is due, of WEIR_SLOW_START_STEPS in a window.
+// Mark the services whose next step is due. A window has WEIR_SLOW_START_STEPS steps.
 void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
 #define WEIR_SLOW_START_STEPS 60u
 
 // --- subsets.c ---
 
-// Give the backends of a service their places in the canonical order: the order of the list that
-// all clients have. After the configuration was applied. Returns 0 or -ENOMEM.
+// Rank the backends of a service in the canonical order, which is the same for all clients. Call
+// after the configuration was applied. Returns 0 or -ENOMEM.
 int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry *service);
-// Deal the usable backends of a service to the subsets of this instance. Returns 0 or -ENOMEM
+// Assign the usable backends of a service to the subsets of this instance. Returns 0 or -ENOMEM
 // (unchanged).
 int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *service);
 
 // --- apply.c ---
 
-// Make the state follow a configuration. On error the state is to be thrown away. With `wait`, what
-// finds no free id is left out and counted (waiting), if there are ids enough for the whole
-// configuration once those of others are free.
+// Apply a configuration to the state. On error the caller must discard the state. With `wait`,
+// entries without a free id are left out and counted (waiting), if there are enough ids for the
+// whole configuration once leaving entries are removed.
 int weir_state_apply(struct weir_state *state, const struct weir_config *config, bool wait,
 	char *why, size_t why_bytes);
 
 // --- adopt.c ---
 
-// Fill an empty state with what a segment holds.
+// Fill an empty state from a segment.
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment);
-// Give an empty state the ids of `from`, when they all fit: a new dataplane does not know them, but
-// our callers do.
+// Copy the ids of `from` to an empty state if all fit: callers still use them with a new dataplane.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
-// Take over what callers of this process set while `from` was the state: in full for backends
-// that the segment did not know, else only what was set explicitly.
+// Copy what callers in this process set in `from`: everything for backends that are not in the
+// segment, else only what was set explicitly.
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
 
 struct weir_rebuild;
@@ -312,25 +311,24 @@ struct weir_tables {
 	struct weir_writer *writer;
 	struct weir_state *state;
 	const struct weir_config *config;
-	struct weir_rebuild *rebuild; // the one under way; NULL = none
-	uint16_t rebuild_next; // service to begin the search for the next one with
-	uint64_t slots_written; // of selections, by their builders
-	uint64_t epoch; // of the segment last bound
+	struct weir_rebuild *rebuild; // in progress; NULL = none
+	uint16_t rebuild_next; // service at which the search for the next one begins
+	uint64_t slots_written; // by the builders of selections
+	uint64_t epoch; // of the last segment bound
 	uint32_t leaving; // services and backends that left after the last apply
-	uint64_t refusals[WEIR_WORKERS_MAX]; // of tables, by worker, that were told
+	uint64_t refusals[WEIR_WORKERS_MAX]; // refused tables already handled, by worker
 };
 
 // --- identity.c ---
 
-// Bring what the segment remembers of an id up to the state, store by store: a process that ends
-// between two of them leaves nothing half written. A backend or service that takes a free id starts
-// with the counters that are there as its baseline. The ids are reserved (writer.h).
+// Update an id's identity in the segment, store by store: a process that ends between two stores
+// leaves a consistent identity. A backend or service with a new id takes the counters in the
+// segment as its baseline. The ids are reserved (writer.h).
 void weir_identity_store_service(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
 void weir_identity_store_backend(
 	const struct weir_segment *segment, const struct weir_state *state, uint16_t id);
-// Fill an empty state with what a segment remembers. Entries that contradict each other are left
-// out.
+// Fill an empty state from the identities in a segment. Inconsistent entries are left out.
 void weir_identity_adopt(struct weir_state *state, const struct weir_segment *segment);
 
 // --- build.c ---
@@ -338,23 +336,23 @@ void weir_identity_adopt(struct weir_state *state, const struct weir_segment *se
 // The row of a backend, all zeroes when the id is free or its row is withdrawn.
 void weir_build_row(const struct weir_tables *tables, const struct weir_state *state, uint16_t id,
 	struct weir_backend_row *ret);
-// Build a blob from the state. Return 0 and a blob that the caller owns, or NULL when what is
-// published says the same; -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services claim the same port),
-// -EINVAL (more backends than slots).
+// Build a blob from the state. Returns 0 and a blob that the caller owns, or NULL if it equals the
+// published one; -ENOSPC, -EBUSY, -ENOMEM, -EEXIST (two services claim the same port), -EINVAL
+// (more backends than slots).
 int weir_build_selection(struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, struct weir_blob **ret);
-// Whether a selection of so many candidates, so many of which are open, still serves a service for
-// which `chosen` backends are: most of either are among the open ones, and a worker that searches
-// for one finds it (WEIR_POLICY_SEARCH).
+// Whether a selection with `open` open candidates still serves a service with `chosen` chosen
+// backends: the open ones are most of either, so that a worker's search finds one
+// (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
-// Whether the service's selection may be built later, in steps: workers pass over candidates that
-// are closed, and the published one serves meanwhile, by its candidates and by its slots.
+// Whether the service's selection may be built later, in steps: workers skip closed candidates, and
+// the published one still serves, judged by its candidates and its slots.
 bool weir_build_may_wait(
 	const struct weir_tables *tables, const struct weir_state *state, uint16_t service);
-// How many subsets are published for a service; 0 = nothing, or nothing sound.
+// Number of subsets published for a service; 0 = nothing published, or invalid.
 uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service);
-// What is published for a service and the workers of a subset, checked. Returns false when there is
-// nothing sound.
+// Get the table published for a service and a subset, after validation. Returns false if none is
+// published, or if it is invalid.
 bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_policy_table *ret, uint64_t *ret_generation);
 int weir_build_services(
@@ -362,20 +360,20 @@ int weir_build_services(
 
 // --- parts.c ---
 
-// Bring what the state says of a service's selection up to what is published.
+// Update the parts of a service from its published selection.
 void weir_parts_count(const struct weir_tables *tables, struct weir_state *state, uint16_t service);
 
 // --- publish.c ---
 
-// Let ids whose grace period is over take their next step.
+// Advance the stage of ids whose grace period is over.
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
-// Publish what is marked in a state, all or nothing. Returns how much was published, or the
-// negative errno of build.c: then nothing was published and the marks are kept.
+// Publish what is marked in a state, all or nothing. Returns the number of items published, or a
+// negative errno of build.c; the marks are kept then.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
-// Publish a selection that was built in steps, and bring the state up to it.
+// Publish a selection that was built in steps, and update the state.
 void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);
 
 // --- rebuild.c ---
 
-// Give up what is being built.
+// Cancel the build in progress.
 void weir_rebuild_cancel(struct weir_tables *tables);

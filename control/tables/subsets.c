@@ -2,8 +2,8 @@
 //
 // Subsets: which of a service's backends this instance, or each of its workers, uses.
 //
-// The list that subsets are made of is that of all live backends, usable or not: a backend that
-// fails stays in it, so that only the subsets that hold it change (U3), and comes back to them.
+// Subsets are chosen from the list of all live backends, usable or not: a failed backend stays in
+// the list, so that only its own subsets change (U3), and it returns to them.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,12 +44,12 @@ int weir_subsets_rank(struct weir_state *state, const struct weir_service_entry 
 	return 0;
 }
 
-// A service's list in canonical order, and memory to choose in.
+// A service's list in canonical order, and scratch memory.
 struct list {
 	uint32_t count;
 	uint16_t *id;
 	uint8_t *usable;
-	uint8_t *eligible; // as usable, but in panic
+	uint8_t *eligible; // the same without panic
 	uint32_t usables, eligibles;
 	uint32_t *order; // [count]
 	uint32_t *scratch;
@@ -67,7 +67,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 	const struct weir_service_entry *service) {
 	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
 	uint32_t count = service->backends;
-	uint32_t unranked = count; // without an order there is that of the ids
+	uint32_t unranked = count; // without an order, sort by id
 
 	*list = (struct list){
 		.count = count,
@@ -102,7 +102,7 @@ static int list_init(struct list *list, const struct weir_state *state,
 	return 0;
 }
 
-// Whether everybody uses all backends.
+// Whether all clients use all backends.
 static bool is_off(const struct weir_service_entry *service) {
 	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
 	       service->config->subset.size >= service->backends;
@@ -128,37 +128,37 @@ static struct weir_subset_params params_of(
 		.client = weir_subset_client_index(config->client, &place)};
 }
 
-// What a subset has room for, while it is filled in order of preference.
+// Remaining room of a subset, which is filled in order of preference.
 struct room {
 	uint32_t all;
-	uint32_t ailing; // that only panic makes usable
+	uint32_t unhealthy; // usable only because of panic
 };
 
-// In panic the first usable ones could all be down while others are not: each subset takes its
-// share of the eligible ones, and at least one. Both kinds have as many as that asks for.
+// In panic all of the first usable backends could be down: each subset takes its share of the
+// eligible ones, at least one. Both kinds have enough backends for that.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0
 			? ((uint64_t)size * list->eligibles + list->usables - 1) / list->usables
 			: size;
 
-	return (struct room){.all = size, .ailing = size - (uint32_t)least};
+	return (struct room){.all = size, .unhealthy = size - (uint32_t)least};
 }
 
 static bool take(const struct list *list, struct room *room, uint32_t at) {
-	bool ails = !list->eligible[at];
+	bool is_unhealthy = !list->eligible[at];
 
-	if (!list->usable[at] || room->all == 0 || (ails && room->ailing == 0)) {
+	if (!list->usable[at] || room->all == 0 || (is_unhealthy && room->unhealthy == 0)) {
 		return false;
 	}
 	room->all--;
-	room->ailing -= ails;
+	room->unhealthy -= is_unhealthy;
 	return true;
 }
 
-// One subset: the first ones there is room for are chosen, the next few are spares; whoever is not
-// behind those may be needed soon, or be back soon.
-static void deal(struct weir_state *state, const struct weir_service_entry *service,
+// Fill one subset with the first backends that fit; the next few are spares. Backends up to the
+// last spare are not far: they may soon be needed, or usable again.
+static void fill_subset(struct weir_state *state, const struct weir_service_entry *service,
 	uint32_t subset, const struct list *list) {
 	struct weir_subset_params params = params_of(state, service, subset);
 	uint32_t size = weir_subset_order(&params, list->count, list->order, list->scratch);
@@ -199,7 +199,7 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 		backend->far = !off;
 	}
 	for (uint32_t subset = 0; subset < subsets && !off; subset++) {
-		deal(state, service, subset, &list);
+		fill_subset(state, service, subset, &list);
 	}
 	if (!off) {
 		list_fini(&list);
@@ -255,7 +255,7 @@ bool weir_tables_far_changed(struct weir_tables *tables) {
 	return changed;
 }
 
-// The n-th backend that came in stands for the n-th that is away, both in order of preference (U3).
+// The n-th substitute replaces the n-th unusable member, both in order of preference (U3).
 static uint32_t list_members(
 	const struct list *list, uint32_t size, struct weir_subset_member *ret) {
 	struct room room = room_of(list, size);

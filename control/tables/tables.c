@@ -8,7 +8,7 @@
 
 #include "state.h"
 
-#define SERVICE_BUCKETS_MOST 24u // of a service table, for each bind
+#define SERVICE_BUCKETS_MOST 24u // of a service table, per bind
 
 static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
 	state->service_limit = segment->max_services;
@@ -22,7 +22,7 @@ static uint64_t count_refusals(const struct weir_refusals *refusals) {
 	       __atomic_load_n(&refusals->rows, __ATOMIC_RELAXED);
 }
 
-// What workers refused of an earlier control process, and have in a sound version by now, is past.
+// Ignore refusals of an earlier process's tables that were since replaced by valid ones.
 static void begin_refusals(struct weir_tables *tables, const struct weir_segment *segment) {
 	memset(tables->refusals, 0, sizeof(tables->refusals));
 	for (uint32_t i = 0; i < segment->workers; i++) {
@@ -34,8 +34,8 @@ static void begin_refusals(struct weir_tables *tables, const struct weir_segment
 	}
 }
 
-// Withdraw selections of services that nobody knows. Workers would refuse a broken one for ever,
-// and end no grace period; a sound one would keep its memory.
+// Withdraw selections of unknown services. Workers would refuse an invalid one forever and never
+// complete a grace period; a valid one would keep its memory.
 static void withdraw_unknown(struct weir_writer *writer, const struct weir_segment *segment,
 	const struct weir_state *state) {
 	for (uint32_t id = 0; id < segment->max_services; id++) {
@@ -101,8 +101,8 @@ static void describe_busy(const struct weir_tables *tables, char *why, size_t wh
 		snprintf(worker, sizeof(worker), "worker %u", usage.waiting_for);
 	}
 	snprintf(why, why_bytes,
-		"the tables do not fit into the segment while replaced ones are in use: %s has not "
-		"let go of them for %u ms",
+		"the tables do not fit into the segment while replaced ones are in use: %s has "
+		"used them for %u ms",
 		worker, WEIR_TABLES_WAIT_MS);
 }
 
@@ -114,7 +114,7 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 			"lower table_size");
 		break;
 	case -ENOMEM:
-		snprintf(why, why_bytes, "this machine has no memory left for the tables");
+		snprintf(why, why_bytes, "out of memory for the tables");
 		break;
 	case -EBUSY:
 		describe_busy(tables, why, why_bytes);
@@ -135,8 +135,7 @@ static void describe(const struct weir_tables *tables, char *why, size_t why_byt
 
 static uint64_t selection_bytes_most(const struct weir_state *state, uint32_t id) {
 	const struct weir_config_service *config = state->services[id].config;
-	const struct weir_policy_settings few = {
-		0}; // the slots of a policy that does not need them
+	const struct weir_policy_settings few = {0}; // for a policy without slots
 	uint64_t subset;
 
 	if (state->services[id].stage != WEIR_ID_LIVE || config == NULL) {
@@ -162,9 +161,9 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraw a table that leads nowhere, as workers that refuse it end no grace period; or of more
-// than so many bytes. Returns whether it was.
-static bool withdraw_strange(
+// Withdraw a table that is invalid, because workers that refuse it never complete a grace period,
+// or larger than bytes_most. Returns whether it was withdrawn.
+static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);
 
@@ -175,35 +174,34 @@ static bool withdraw_strange(
 	return true;
 }
 
-// The same for all; larger: also what is larger than this configuration ever makes it.
-static bool withdraw_all_strange(
+// The same for all tables. larger: also those larger than this configuration can make them.
+static bool withdraw_all_invalid(
 	struct weir_tables *tables, const struct weir_state *state, bool larger) {
 	const struct weir_roots *roots = tables->segment->roots;
 	struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
-	bool any = withdraw_strange(tables, root, roots->services,
+	bool any = withdraw_invalid(tables, root, roots->services,
 		larger ? services_bytes_most(tables->config) : UINT64_MAX);
 
 	root.kind = WEIR_BLOB_SELECTION;
 	for (uint32_t id = 0; id < tables->segment->max_services; id++) {
 		root.service = (uint16_t)id;
-		any |= withdraw_strange(tables, root, roots->selection[id],
+		any |= withdraw_invalid(tables, root, roots->selection[id],
 			larger ? selection_bytes_most(state, id) : UINT64_MAX);
 	}
 	return any;
 }
 
-// Publish a configuration. first: over what an earlier process has published, which may have filled
-// the heap with anything: without what is too large, services are cut off for a grace period, but
-// not for ever.
+// Publish a configuration. first: an earlier process may have filled the heap; withdrawing its
+// oversized tables interrupts services for a grace period, but not forever.
 static int publish_config(struct weir_tables *tables, struct weir_state *state, bool first) {
 	int r = weir_publish_state(tables, state);
 
 	if ((r == -ENOSPC || r == -EBUSY) && first &&
-		withdraw_all_strange(tables, state, r == -ENOSPC)) {
+		withdraw_all_invalid(tables, state, r == -ENOSPC)) {
 		r = -EBUSY;
 	}
 	if (r == -EBUSY) {
-		// Right after a restart, all that is not published waits once.
+		// Right after a restart, unpublished memory is free only after a grace period.
 		weir_writer_synchronize(tables->writer, WEIR_TABLES_WAIT_MS);
 		r = weir_publish_state(tables, state);
 	}
@@ -223,9 +221,9 @@ uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry) 
 
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
-	const struct weir_config *former = tables->config;
-	// Ids that an earlier process gave to others must not keep this configuration out for ever.
-	bool wait = former == NULL || former == config;
+	const struct weir_config *previous = tables->config;
+	// Ids given away by an earlier process must not block this configuration forever.
+	bool wait = previous == NULL || previous == config;
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);
 
@@ -233,7 +231,7 @@ int weir_tables_apply(
 		describe(tables, why, why_bytes, r);
 		return r;
 	}
-	// The next dataplane takes its limits from this configuration.
+	// The next dataplane reads its limits from this configuration.
 	if (tables->segment == NULL) {
 		state->service_limit = config->segment.max_services;
 		state->backend_limit = config->segment.max_backends;
@@ -250,7 +248,7 @@ int weir_tables_apply(
 		weir_writer_reclaim(tables->writer);
 		r = publish_config(tables, state, wait);
 		if (r < 0) {
-			tables->config = former;
+			tables->config = previous;
 			describe(tables, why, why_bytes, r);
 			goto keep_former;
 		}
@@ -259,7 +257,7 @@ int weir_tables_apply(
 		weir_publish_advance(tables, state);
 		r = weir_eligible_decide_all(state);
 		if (r < 0) {
-			tables->config = former;
+			tables->config = previous;
 			describe(tables, why, why_bytes, r);
 			goto keep_former;
 		}
@@ -274,8 +272,8 @@ keep_former:
 	return r;
 }
 
-// A segment that this process has not written: take its ids, then follow the configuration.
-static int restate(struct weir_tables *tables, const struct weir_segment *segment,
+// A segment of another process: adopt its ids, then apply the configuration.
+static int adopt_segment(struct weir_tables *tables, const struct weir_segment *segment,
 	struct weir_writer *writer, struct weir_state **ret) {
 	struct weir_state *state;
 	char why[256];
@@ -301,7 +299,7 @@ static int restate(struct weir_tables *tables, const struct weir_segment *segmen
 	return 0;
 }
 
-// The dataplane that we knew: it may still hold flows of what left meanwhile.
+// The dataplane is the previous one: it may still have flows of removed backends.
 static int resume(struct weir_state *state, const struct weir_segment *segment) {
 	if (state->service_ids > segment->max_services ||
 		state->backend_ids > segment->max_backends) {
@@ -351,7 +349,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 		}
 		withdraw_unknown(writer, segment, tables->state);
 	} else {
-		r = restate(tables, segment, writer, &state);
+		r = adopt_segment(tables, segment, writer, &state);
 		if (r < 0) {
 			weir_writer_free(writer);
 			return r;
@@ -451,7 +449,7 @@ int weir_tables_set_next_hop(
 	struct weir_state *state = tables->state;
 	struct weir_backend_entry *backend;
 
-	// Flows of a leaving backend run on for as long as its row is there.
+	// Flows of a leaving backend continue while its row exists.
 	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
 		return -ENOENT;
 	}
@@ -543,7 +541,7 @@ static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
 		return false;
 	}
 	if (root_of(tables->segment, change) != ref || ref == 0) {
-		return true; // another worker had refused it before
+		return true; // already handled for another worker
 	}
 	if (change >> 16 == WEIR_UPDATE_SELECTION) {
 		root.kind = WEIR_BLOB_SELECTION;

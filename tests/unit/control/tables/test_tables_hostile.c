@@ -253,7 +253,7 @@ TEST(backends_without_ids_wait_for_flows) {
 	assert_false(retry);
 	lab_settle(&lab);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
-	assert_true(retry); // that of the former b1 is free
+	assert_true(retry); // that of the previous b1 is free
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 0);
 	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // S6

@@ -182,7 +182,7 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	assert_false(all_is_published(web));
 	answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
-	assert_non_null(strstr(not_published(answer), "worker 0 has not let go of them"));
+	assert_non_null(strstr(not_published(answer), "worker 0 has used them"));
 	assert_true(json_is_false(json_object_get(answer, "published")));
 	json_decref(answer);
 	wait_a_few_ticks();
