@@ -209,7 +209,7 @@ FIGURES = (
     ("docs/reference/doctor.md", "as long as a client's packet of {} bytes", "control/doctor/check_backends.c",
      "CLIENT_BYTES", 1),
     # threat model
-    ("docs/design/threat-model.md", "their repetitions, in bursts of {} and", "control/daemon/agents/agents_answer.c",
+    ("docs/design/threat-model.md", "their repetitions, in bursts of {} and", "control/daemon/agents/agents_prober.c",
      "WORDS_AT_ONCE", 1),
     ("docs/design/threat-model.md", "not after its deadline of at most {} s", "control/report/agent_message.h",
      "WEIR_AGENT_STEAL_AHEAD_MS", SECOND),

@@ -5,13 +5,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents_private.h"
+#include "agents_prober.h"
+#include "agents_socket.h"
+#include "agents_steal.h"
+#include "wheel.h"
+
+#define DUE_BETWEEN_READS 64
+
+struct agent { // one weir-agent, of one backend or more
+	struct weir_wheel_entry entry; // when the prober is due
+	struct weir_agents *agents;
+	struct agent *hash_next;
+	struct weir_agents_peer peer;
+	struct weir_agents_prober *prober;
+	uint32_t members; // head of the list of its backends: id + 1, 0 = none
+	uint32_t next_members; // the same list of the next configuration
+};
+
+struct member { // one backend id
+	struct agent *agent; // NULL = none
+	uint32_t next; // in the agent's list, id + 1
+	bool active;
+	struct weir_agents_target target;
+};
+
+struct weir_agents {
+	uv_loop_t *loop;
+	struct weir_agents_events events;
+	struct weir_agent_keys keys;
+	struct weir_agents_counts counts;
+	struct weir_agents_sockets *sockets;
+	struct weir_agents_probing probing;
+	struct weir_agents_steals *steals;
+	uv_timer_t timer; // for the wheel
+	uint64_t fresh_ms; // when new agents were added to the wheel; 0 = none since the last turn
+	struct agent **buckets; // by address and port
+	uint32_t bucket_mask;
+	struct member *members; // by backend id
+	uint32_t ids;
+	struct weir_wheel wheel;
+};
+
+static uint64_t read_now_ms(void) {
+	return uv_hrtime() / 1000000;
+}
+
+// The member of a backend; NULL if it has no agent.
+static struct member *find_member(const struct weir_agents *agents, uint16_t backend) {
+	return backend < agents->ids && agents->members[backend].agent != NULL
+		       ? &agents->members[backend]
+		       : NULL;
+}
+
+static void agent_free(struct agent *agent) {
+	weir_agents_prober_free(agent->prober);
+	free(agent);
+}
 
 // --- lookup by address --------------------------------------------------------------------
 
 static bool is_at(const struct agent *agent, const struct weir_address *address, uint16_t port) {
-	return agent->port == port && agent->address.family == address->family &&
-	       memcmp(agent->address.bytes, address->bytes, sizeof(address->bytes)) == 0;
+	return agent->peer.port == port && agent->peer.address.family == address->family &&
+	       memcmp(agent->peer.address.bytes, address->bytes, sizeof(address->bytes)) == 0;
 }
 
 // FNV-1a. The addresses come from the configuration, so a peer cannot cause collisions.
@@ -39,10 +94,82 @@ static struct agent *find(
 }
 
 static void insert(struct agent **buckets, uint32_t mask, struct agent *agent) {
-	struct agent **bucket = &buckets[hash(&agent->address, agent->port) & mask];
+	struct agent **bucket = &buckets[hash(&agent->peer.address, agent->peer.port) & mask];
 
 	agent->hash_next = *bucket;
 	*bucket = agent;
+}
+
+// --- the timer ----------------------------------------------------------------------------
+
+// Set the wheel entry to the time at which the prober is due.
+static void schedule(struct agent *agent) {
+	weir_wheel_set(
+		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
+}
+
+// Applying a configuration keeps the loop busy. Delay new agents by that time, so that they stay
+// spread and are not probed all at once afterwards.
+static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
+	uint64_t busy_ms = now_ms - agents->fresh_ms;
+
+	agents->fresh_ms = 0;
+	for (uint32_t i = 0; busy_ms > WEIR_WHEEL_TICK_MS && i <= agents->bucket_mask; i++) {
+		for (struct agent *agent = agents->buckets[i]; agent != NULL;
+			agent = agent->hash_next) {
+			weir_agents_prober_delay(agent->prober, busy_ms);
+			schedule(agent);
+		}
+	}
+}
+
+static void arm(struct weir_agents *agents);
+
+static void on_timer(uv_timer_t *timer) {
+	struct weir_agents *agents = timer->data;
+	uint64_t now_ms = read_now_ms();
+	struct weir_wheel_entry *entry;
+	uint32_t due = 0;
+	bool unread;
+
+	if (agents->fresh_ms != 0) {
+		delay_fresh(agents, now_ms);
+	}
+	// While the loop was busy, answers may have arrived in time that are still unread. After a
+	// long time, thousands of agents are probed now, and not all of their answers fit into the
+	// receive buffer.
+	unread = weir_agents_sockets_read(agents->sockets);
+	while ((entry = weir_wheel_take(&agents->wheel, now_ms)) != NULL) {
+		struct agent *agent = (struct agent *)(void *)entry;
+
+		weir_agents_prober_run(agent->prober, now_ms, unread);
+		schedule(agent);
+		if (++due % DUE_BETWEEN_READS == 0) {
+			weir_agents_sockets_flush(agents->sockets);
+			unread = weir_agents_sockets_read(agents->sockets);
+		}
+	}
+	weir_agents_sockets_flush(agents->sockets);
+	arm(agents);
+}
+
+_Static_assert(offsetof(struct agent, entry) == 0, "a wheel entry is cast to its agent");
+
+// Start the timer for the next due entry of the wheel.
+static void arm(struct weir_agents *agents) {
+	uint64_t wait_ms = weir_wheel_wait(&agents->wheel, read_now_ms());
+
+	if (wait_ms == 0) {
+		uv_timer_stop(&agents->timer);
+		return;
+	}
+	uv_update_time(agents->loop);
+	// A timer that is due is not put off: under a flood of datagrams this is called in every
+	// turn, and from libuv 1.45 on timers run after the sockets.
+	if (!uv_is_active((uv_handle_t *)&agents->timer) ||
+		uv_timer_get_due_in(&agents->timer) > wait_ms) {
+		uv_timer_start(&agents->timer, on_timer, wait_ms, 0);
+	}
 }
 
 // --- configuration ------------------------------------------------------------------------
@@ -65,7 +192,7 @@ static bool is_sound(const struct weir_agents_target *target) {
 
 static void plan_fini(struct plan *plan) {
 	for (uint32_t i = 0; i < plan->fresh_count; i++) {
-		free(plan->fresh[i]);
+		agent_free(plan->fresh[i]);
 	}
 	free(plan->fresh);
 	free(plan->buckets);
@@ -90,10 +217,14 @@ static struct agent *agent_of(
 		return NULL;
 	}
 	agent->agents = agents;
-	agent->address = target->address;
-	agent->port = target->port;
-	agent->lost = true;
-	agent->balancer = weir_agent_random_number();
+	agent->peer = (struct weir_agents_peer){.address = target->address,
+		.port = target->port,
+		.balancer = weir_agent_random_number()};
+	agent->prober = weir_agents_prober_create(&agents->probing, &agent->peer, agent);
+	if (agent->prober == NULL) {
+		free(agent);
+		return NULL;
+	}
 	plan->fresh[plan->fresh_count++] = agent;
 	insert(plan->buckets, plan->mask, agent);
 	return agent;
@@ -142,25 +273,43 @@ static uint32_t most(uint32_t a, uint32_t b) {
 	return a > b ? a : b;
 }
 
-// Combine the parameters of all backends of an agent.
-static void combine(struct agent *agent, const struct member *members) {
-	agent->agents->counts.agents++;
-	agent->members = agent->next_members;
-	agent->next_members = 0;
-	agent->interval_ms = agent->inactive_interval_ms = UINT32_MAX;
-	agent->timeout_ms = agent->wants = agent->settled = 0;
-	agent->active = false;
+// The settings for all backends of an agent: the shortest intervals, the longest timeout, all
+// wants.
+static struct weir_agents_probe_settings combine(
+	const struct agent *agent, const struct member *members) {
+	struct weir_agents_probe_settings all = {
+		.interval_ms = UINT32_MAX, .inactive_interval_ms = UINT32_MAX};
+
 	for (uint32_t link = agent->members; link != 0; link = members[link - 1].next) {
 		const struct weir_agents_target *target = &members[link - 1].target;
 
-		agent->interval_ms = least(agent->interval_ms, target->interval_ms);
-		agent->inactive_interval_ms =
-			least(agent->inactive_interval_ms, target->inactive_interval_ms);
-		agent->timeout_ms = most(agent->timeout_ms, target->timeout_ms);
-		agent->settled = most(agent->settled, target->settled);
-		agent->wants |= target->wants;
-		agent->active |= members[link - 1].active;
+		all.interval_ms = least(all.interval_ms, target->interval_ms);
+		all.inactive_interval_ms =
+			least(all.inactive_interval_ms, target->inactive_interval_ms);
+		all.timeout_ms = most(all.timeout_ms, target->timeout_ms);
+		all.settled = most(all.settled, target->settled);
+		all.wants |= target->wants;
+		all.active |= members[link - 1].active;
 	}
+	return all;
+}
+
+// Set the members of an agent to those of the plan, and return their combined settings.
+static struct weir_agents_probe_settings adopt_members(
+	struct agent *agent, const struct plan *plan) {
+	agent->agents->counts.agents++;
+	agent->members = agent->next_members;
+	agent->next_members = 0;
+	return combine(agent, plan->members);
+}
+
+// A member of the agent has changed.
+static void update(struct agent *agent) {
+	const struct weir_agents_probe_settings settings = combine(agent, agent->agents->members);
+
+	weir_agents_prober_set(agent->prober, &settings);
+	schedule(agent);
+	arm(agent->agents);
 }
 
 static void join(struct weir_agents *agents, struct plan *plan) {
@@ -172,7 +321,7 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 			continue;
 		}
 		if (previous == NULL || previous->agent != member->agent) {
-			member->agent->streak = 0; // probed soon: the new backend has no report yet
+			weir_agents_prober_restart(member->agent->prober);
 		}
 		member->active =
 			previous != NULL && previous->agent == member->agent && previous->active;
@@ -185,39 +334,37 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;
-		uint32_t wants;
 
 		for (; agent != NULL; agent = next) {
+			struct weir_agents_probe_settings settings;
+
 			next = agent->hash_next;
 			if (agent->next_members == 0) {
 				weir_wheel_clear(&agents->wheel, &agent->entry);
-				weir_agents_steals_cancel(agents->steals, agent);
-				free(agent);
+				weir_agents_steals_cancel(agents->steals, &agent->peer);
+				agent_free(agent);
 				continue;
 			}
-			wants = agent->wants;
-			combine(agent, plan->members);
+			settings = adopt_members(agent, plan);
 			insert(plan->buckets, plan->mask, agent);
-			weir_agents_hasten(agent);
-			if ((agent->wants & ~wants) != 0) {
-				weir_agents_measure_more(agent);
-			}
+			weir_agents_prober_set(agent->prober, &settings);
+			schedule(agent);
 		}
 	}
 }
 
 // A few new agents are probed soon; many are spread over their interval.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
-	uint64_t now_ms = weir_agents_now_ms();
+	uint64_t now_ms = read_now_ms();
 
 	for (uint32_t i = 0; i < plan->fresh_count; i++) {
 		struct agent *agent = plan->fresh[i];
-		uint32_t spread;
+		const struct weir_agents_probe_settings settings = adopt_members(agent, plan);
+		uint32_t spread = least(plan->fresh_count, settings.interval_ms);
 
-		combine(agent, plan->members);
-		spread = least(plan->fresh_count, agent->interval_ms);
-		agent->next_ms = now_ms + 1 + (uint64_t)i * spread / plan->fresh_count;
-		weir_wheel_set(&agents->wheel, &agent->entry, agent->next_ms);
+		weir_agents_prober_start(agent->prober, &settings,
+			now_ms + 1 + (uint64_t)i * spread / plan->fresh_count);
+		schedule(agent);
 	}
 	agents->fresh_ms = plan->fresh_count > 0 ? now_ms : 0;
 	plan->fresh_count = 0; // owned by `agents` now
@@ -248,7 +395,7 @@ int weir_agents_configure(
 	plan.members = previous;
 	plan.buckets = previous_buckets;
 	plan_fini(&plan);
-	weir_agents_arm(agents);
+	arm(agents);
 	return 0;
 }
 
@@ -257,65 +404,60 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 }
 
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active) {
-	const struct member *member = weir_agents_member(agents, backend);
-	struct agent *agent;
+	struct member *member = find_member(agents, backend);
 
-	if (member == NULL || member->active == active) {
-		return;
+	if (member != NULL && member->active != active) {
+		member->active = active;
+		update(member->agent);
 	}
-	agent = member->agent;
-	agents->members[backend].active = active;
-	agent->active = false;
-	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
-		agent->active |= agents->members[link - 1].active;
-	}
-	weir_agents_hasten(agent);
-	weir_agents_arm(agents);
 }
 
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants) {
-	const struct member *member = weir_agents_member(agents, backend);
-	struct agent *agent;
-	uint32_t before;
+	struct member *member = find_member(agents, backend);
+
+	if (member != NULL && member->target.wants != wants) {
+		member->target.wants = wants;
+		update(member->agent);
+	}
+}
+
+// --- steals -------------------------------------------------------------------------------
+
+int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal) {
+	const struct member *member = find_member(agents, steal->backend);
+	uint64_t process, clock_ms;
+	int r;
 
 	if (member == NULL) {
-		return;
+		return -ENOENT;
 	}
-	agent = member->agent;
-	before = agent->wants;
-	agents->members[backend].target.wants = wants;
-	agent->wants = 0;
-	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
-		agent->wants |= agents->members[link - 1].target.wants;
+	if (agents->keys.count == 0) {
+		return -ENOKEY;
 	}
-	if ((agent->wants & ~before) != 0) {
-		weir_agents_measure_more(agent);
-		weir_agents_arm(agents);
+	r = weir_agents_prober_clock(
+		member->agent->prober, WEIR_AGENTS_STEAL_ANSWER_MS, &process, &clock_ms);
+	if (r < 0) {
+		return r;
 	}
+	return weir_agents_steals_request(
+		agents->steals, &member->agent->peer, process, clock_ms, steal);
+}
+
+void weir_agents_on_steal_ended(
+	struct weir_agents *agents, weir_agents_steal_ended ended, void *context) {
+	weir_agents_steals_on_ended(agents->steals, ended, context);
 }
 
 // --- status -------------------------------------------------------------------------------
 
 int weir_agents_status(
 	const struct weir_agents *agents, uint16_t backend, struct weir_agents_status *ret) {
-	const struct member *member = weir_agents_member(agents, backend);
-	const struct agent *agent;
+	const struct member *member = find_member(agents, backend);
 
 	if (member == NULL) {
 		return -ENOENT;
 	}
-	agent = member->agent;
-	*ret = (struct weir_agents_status){.answers = agent->answers,
-		.has_answer = agent->has_last,
-		.interval_ms = weir_agents_interval_ms(agent),
-		.streak = agent->streak,
-		.probes = agent->probes,
-		.answered = agent->answered};
-	if (agent->has_last) {
-		ret->age_ms = (uv_hrtime() - agent->answer_ns) / 1000000;
-		ret->agent = agent->last.agent;
-		ret->serial = agent->serial;
-	}
+	weir_agents_prober_status(member->agent->prober, ret);
 	return 0;
 }
 
@@ -332,8 +474,11 @@ static void on_received(void *context, const struct weir_address *address, uint1
 
 	if (agent == NULL) {
 		agents->counts.refused[WEIR_AGENT_REFUSAL_SENDER]++;
+	} else if (weir_agent_message_kind(bytes, count) == WEIR_AGENT_STEAL_ANSWER) {
+		weir_agents_steals_take(agents->steals, &agent->peer, bytes, count);
 	} else {
-		weir_agents_take(agent, bytes, count);
+		weir_agents_prober_take(agent->prober, bytes, count);
+		schedule(agent);
 	}
 }
 
@@ -341,23 +486,41 @@ static void on_received_all(void *context) {
 	struct weir_agents *agents = context;
 
 	weir_agents_sockets_flush(agents->sockets);
-	weir_agents_arm(agents);
+	arm(agents);
 }
 
-// An error of this host is no result about the backend.
 static void on_unsent(void *context, void *owner, int error) {
+	struct weir_agents *agents = context;
 	struct agent *agent = owner;
-	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
-			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
-			error == -EADDRNOTAVAIL;
 
-	if (weir_agents_steals_unsent(((struct weir_agents *)context)->steals, owner)) {
-		return;
+	if (!weir_agents_steals_unsent(agents->steals, owner)) {
+		weir_agents_prober_unsent(agent->prober, error);
+		schedule(agent);
 	}
-	agent->probe[0].state = PROBE_NONE;
-	weir_agents_end_probe(
-		agent, is_local ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
-	weir_agents_schedule(agent);
+}
+
+static void on_report(void *owner, const struct weir_report *report) {
+	const struct agent *agent = owner;
+	const struct weir_agents *agents = agent->agents;
+
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		agents->events.report(agents->events.context, (uint16_t)(link - 1), report);
+	}
+}
+
+static void on_probe_ended(void *owner, enum weir_agents_outcome outcome, const char *detail,
+	uint32_t duration_ms, bool lost) {
+	const struct agent *agent = owner;
+	const struct weir_agents *agents = agent->agents;
+
+	for (uint32_t link = agent->members; link != 0; link = agents->members[link - 1].next) {
+		uint16_t id = (uint16_t)(link - 1);
+
+		agents->events.probed(agents->events.context, id, outcome, detail, duration_ms);
+		if (lost) {
+			agents->events.lost(agents->events.context, id);
+		}
+	}
 }
 
 int weir_agents_create(
@@ -381,13 +544,19 @@ int weir_agents_create(
 	if (r < 0) {
 		goto free_agents;
 	}
-	r = weir_agents_steals_create(agents, &agents->steals);
+	r = weir_agents_steals_create(
+		loop, agents->sockets, &agents->keys, &agents->counts, &agents->steals);
 	if (r < 0) {
 		goto free_sockets;
 	}
-	agents->random = weir_agent_random_number();
-	agents->started_ns = uv_hrtime();
-	weir_wheel_init(&agents->wheel, weir_agents_now_ms());
+	agents->probing = (struct weir_agents_probing){.sockets = agents->sockets,
+		.keys = &agents->keys,
+		.counts = &agents->counts,
+		.started_ns = uv_hrtime(),
+		.random = weir_agent_random_number(),
+		.report = on_report,
+		.ended = on_probe_ended};
+	weir_wheel_init(&agents->wheel, read_now_ms());
 	uv_timer_init(loop, &agents->timer);
 	agents->timer.data = agents;
 	*ret = agents;
@@ -412,7 +581,7 @@ void weir_agents_free(struct weir_agents *agents) {
 
 		for (; agent != NULL; agent = next) {
 			next = agent->hash_next;
-			free(agent);
+			agent_free(agent);
 		}
 	}
 	free(agents->buckets);

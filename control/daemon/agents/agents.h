@@ -140,7 +140,6 @@ int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agen
 // the first request.
 void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
-uint32_t weir_agents_steals_in_flight(const struct weir_agents *agents);
 
 // Returns 0, -ENOENT (no agent).
 int weir_agents_status(

@@ -178,6 +178,16 @@ static void configure(struct lab *lab) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 }
 
+static uint64_t in_flight(const struct lab *lab) {
+	const struct weir_agents_counts counts = weir_agents_counts(lab->agents);
+	uint64_t ended = 0;
+
+	for (uint32_t i = 0; i < WEIR_AGENT_STEAL_RESULT_COUNT; i++) {
+		ended += counts.steal_results[i];
+	}
+	return counts.steals - ended;
+}
+
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	const struct weir_agents_events events = {
@@ -294,7 +304,7 @@ TEST(request_says_what_was_asked) {
 	other.client_port++;
 	ask(lab, &other);
 	assert_true(lab->request.id == first + 1);
-	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 2);
+	assert_int_equal(in_flight(lab), 2);
 	assert_int_equal(counts(lab).steals, 2);
 }
 
@@ -340,7 +350,7 @@ TEST(what_cannot_be_asked_is_refused) {
 	EXPECT(client_port, 50001, 0);
 	EXPECT(vip_port, 81, 0);
 #undef EXPECT
-	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 3);
+	assert_int_equal(in_flight(lab), 3);
 }
 
 TEST(agent_that_fell_silent_is_not_asked) {
@@ -389,7 +399,7 @@ TEST(every_result_is_told_once) {
 		assert_int_equal(lab->steal.client_port, sample.client_port);
 		assert_int_equal(counts(lab).steal_results[result], 1);
 	}
-	assert_int_equal(weir_agents_steals_in_flight(lab->agents), 0);
+	assert_int_equal(in_flight(lab), 0);
 }
 
 TEST(silence_ends_at_the_timeout) {

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "agents_prober.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#define JITTER_SHARE 16 // a probe is sent up to this fraction of an interval earlier
+#define WAIT_MORE_MS 4u // for an answer that may be among unread datagrams
+#define MEASURE_MS 1000 // maximum time in which an agent measures a new field
+#define CONFIRM_MS 50 // minimum time between confirmations of a word that the agent repeats
+// Rate limit of new words, each of which costs an extra probe, a log line and a publication: a
+// burst of WORDS_AT_ONCE, then one per WORD_MS. An agent repeats a refused word until it is
+// accepted.
+#define WORDS_AT_ONCE 20u
+#define WORD_MS 100u
+
+enum probe_state {
+	PROBE_NONE, // not sent yet
+	PROBE_SENT,
+	PROBE_ANSWERED,
+};
+
+struct probe {
+	uint8_t challenge[WEIR_AGENT_CHALLENGE_BYTES];
+	uint64_t sent_ns;
+	enum probe_state state;
+};
+
+struct weir_agents_prober {
+	struct weir_agents_probing *probing;
+	const struct weir_agents_peer *peer;
+	void *owner;
+	struct weir_agents_probe_settings settings;
+	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
+	bool answers; // the last probe was answered
+	bool has_last;
+	bool lost; // the event was reported, or it never answered
+	uint64_t soon_ms; // until then it is probed as if active
+	uint64_t next_ms; // the next probe
+	uint64_t deadline_ms;
+	uint64_t sequence; // of the last probe
+	uint64_t answer_ns; // when the last answer was accepted
+	uint64_t confirmed_ms; // when the last extra probe was sent
+	uint64_t words_ms; // rate limit of new words: each adds WORD_MS to it
+	uint32_t serial; // of its word, of the process last.agent
+	uint32_t streak;
+	uint64_t probes, answered;
+	struct probe probe[2]; // newest first
+	struct weir_agent_answer last; // last accepted answer
+};
+
+static uint64_t read_now_ms(void) {
+	return uv_hrtime() / 1000000;
+}
+
+// --- the interval -------------------------------------------------------------------------
+
+// SplitMix64.
+static uint64_t next_random(struct weir_agents_probing *probing) {
+	uint64_t x = probing->random += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static uint64_t interval_of(const struct weir_agents_prober *prober) {
+	bool slow = !prober->settings.active && prober->streak >= prober->settings.settled &&
+		    read_now_ms() >= prober->soon_ms;
+
+	return slow ? prober->settings.inactive_interval_ms : prober->settings.interval_ms;
+}
+
+// Relative to the time at which this probe was due, so that the probes stay spread, even after a
+// pause of the whole process, when all are due at once.
+static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
+	uint64_t interval = interval_of(prober);
+	uint64_t early = next_random(prober->probing) % (interval / JITTER_SHARE + 1);
+
+	prober->next_ms += interval - early;
+	if (prober->next_ms <= now_ms) {
+		prober->next_ms += ((now_ms - prober->next_ms) / interval + 1) * interval;
+	}
+	if (prober->next_ms > now_ms + interval) {
+		prober->next_ms = now_ms + interval - early;
+	}
+}
+
+// The interval may have become shorter: if so, probe earlier.
+static void hasten(struct weir_agents_prober *prober) {
+	uint64_t interval = interval_of(prober), now_ms = read_now_ms();
+
+	if (prober->next_ms > now_ms + interval) { // at a random time in it: many agents may be
+						   // rescheduled at once
+		prober->next_ms = now_ms + 1 + next_random(prober->probing) % interval;
+	}
+}
+
+void weir_agents_prober_start(struct weir_agents_prober *prober,
+	const struct weir_agents_probe_settings *settings, uint64_t due_ms) {
+	prober->settings = *settings;
+	prober->next_ms = due_ms;
+}
+
+void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_ms) {
+	prober->next_ms += prober->probes == 0 ? delay_ms : 0;
+}
+
+void weir_agents_prober_set(
+	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings) {
+	bool more = (settings->wants & ~prober->settings.wants) != 0;
+
+	prober->settings = *settings;
+	if (more) {
+		prober->soon_ms = read_now_ms() + 2 * (uint64_t)settings->interval_ms + MEASURE_MS;
+	}
+	hasten(prober);
+}
+
+void weir_agents_prober_restart(struct weir_agents_prober *prober) {
+	prober->streak = 0;
+}
+
+// --- probes -------------------------------------------------------------------------------
+
+static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns, uint8_t *to) {
+	const struct weir_agents_probing *probing = prober->probing;
+	const struct weir_agents_peer *peer = prober->peer;
+	struct weir_agent_probe probe = {
+		.balancer = peer->balancer,
+		.sequence = prober->sequence,
+		.agent = prober->has_last ? prober->last.agent : 0,
+		.clock_ms = (now_ns - probing->started_ns) / 1000000,
+		// Upper bound: the next probe is sent at this interval or earlier.
+		.interval_ms = prober->settings.active ? prober->settings.interval_ms
+						       : prober->settings.inactive_interval_ms,
+		.heard = prober->serial,
+		.wants = prober->settings.wants,
+		.recipient_port = peer->port,
+	};
+
+	weir_agent_recipient(peer->address.family, peer->address.bytes, probe.recipient);
+	memcpy(probe.challenge, prober->probe[0].challenge, sizeof(probe.challenge));
+	weir_agent_probe_encode(&probe, &probing->keys->key[0], to);
+}
+
+// Add a probe to the batch, and wait for its answer.
+static void send_probe(struct weir_agents_prober *prober) {
+	struct weir_agents_probing *probing = prober->probing;
+	uint64_t now_ns = uv_hrtime();
+
+	prober->sequence++;
+	prober->probes++;
+	probing->counts->probes++;
+	prober->probe[1] = prober->probe[0];
+	prober->probe[0] = (struct probe){.sent_ns = now_ns, .state = PROBE_SENT};
+	weir_agent_random_challenge(prober->probe[0].challenge);
+	prober->awaiting = true;
+	prober->deadline_ms = now_ns / 1000000 + prober->settings.timeout_ms;
+	write_probe(prober, now_ns,
+		weir_agents_sockets_add(probing->sockets, &prober->peer->address,
+			prober->peer->port, prober->owner));
+}
+
+static void count_end(struct weir_agents_prober *prober, bool answered) {
+	prober->streak = prober->answers == answered ? prober->streak + 1 : 1;
+	prober->answers = answered;
+	prober->answered += answered;
+	if (answered) {
+		prober->lost = false;
+	} else {
+		prober->probing->counts->silent++;
+	}
+}
+
+// The newest probe has ended: calls back.
+static void end_probe(
+	struct weir_agents_prober *prober, enum weir_agents_outcome outcome, const char *detail) {
+	uint32_t duration_ms = (uint32_t)((uv_hrtime() - prober->probe[0].sent_ns) / 1000000);
+	bool lost = false;
+
+	prober->awaiting = false;
+	if (outcome != WEIR_AGENTS_UNKNOWN) {
+		count_end(prober, outcome == WEIR_AGENTS_ANSWERED);
+		lost = !prober->answers && !prober->lost &&
+		       prober->streak >= WEIR_AGENT_SILENT_PROBES;
+		prober->lost |= lost;
+		hasten(prober);
+	}
+	prober->probing->ended(prober->owner, outcome, detail, duration_ms, lost);
+}
+
+static void time_out(struct weir_agents_prober *prober) {
+	char detail[WEIR_AGENTS_DETAIL_BYTES];
+
+	snprintf(detail, sizeof(detail), "no answer from weir-agent within %u ms",
+		prober->settings.timeout_ms);
+	end_probe(prober, WEIR_AGENTS_SILENT, detail);
+}
+
+static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
+	struct weir_agents_probing *probing = prober->probing;
+	uint64_t late_ms = now_ms - prober->next_ms;
+
+	if (late_ms > probing->counts->late_ms) {
+		probing->counts->late_ms = late_ms;
+	}
+	set_next(prober, now_ms);
+	if (probing->keys->count == 0) {
+		prober->probe[0].sent_ns = uv_hrtime();
+		end_probe(prober, WEIR_AGENTS_UNKNOWN, "weir-control has no key for agents");
+	} else {
+		send_probe(prober);
+	}
+}
+
+// Whether waiting for an answer ends now. With unread datagrams, which may contain it, waiting
+// continues until the next probe.
+static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
+	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
+}
+
+uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober) {
+	return prober->awaiting && prober->deadline_ms < prober->next_ms ? prober->deadline_ms
+									 : prober->next_ms;
+}
+
+void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
+	if (prober->awaiting && is_over(prober, now_ms, unread)) {
+		time_out(prober);
+	} else if (prober->awaiting && prober->deadline_ms <= now_ms) {
+		prober->deadline_ms = now_ms + WAIT_MORE_MS;
+	}
+	if (prober->next_ms <= now_ms) {
+		start_probe(prober, now_ms);
+	}
+}
+
+// An error of this host is no result about the backend.
+void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
+	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
+			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
+			error == -EADDRNOTAVAIL;
+
+	prober->probe[0].state = PROBE_NONE;
+	end_probe(prober, is_local ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
+}
+
+// --- answers ------------------------------------------------------------------------------
+
+// The index of the probe with this challenge; -1 = none of the last two.
+static int find_probe(const struct weir_agents_prober *prober, const uint8_t *challenge) {
+	for (int i = 0; i < 2; i++) {
+		if (prober->probe[i].state != PROBE_NONE &&
+			memcmp(prober->probe[i].challenge, challenge, WEIR_AGENT_CHALLENGE_BYTES) ==
+				0) {
+			return i;
+		}
+	}
+	return -1;
+}
+
+static bool is_same_process(
+	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer) {
+	return prober->has_last && prober->last.agent == answer->agent;
+}
+
+// Whether the answer is older than the last accepted one: the newest probe was already answered, so
+// an answer of another process to it, or any answer to the previous probe, was sent earlier.
+static bool is_outdated(
+	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
+	return prober->probe[0].state == PROBE_ANSWERED &&
+	       (i != 0 || !is_same_process(prober, answer));
+}
+
+// Whether the rate limit permits another extra probe.
+static bool may_confirm(const struct weir_agents_prober *prober) {
+	return prober->words_ms < read_now_ms() + WORDS_AT_ONCE * WORD_MS;
+}
+
+static enum weir_agent_refusal judge_unasked(
+	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
+	if (is_same_process(prober, answer)) {
+		if (answer->serial <= prober->serial) {
+			return WEIR_AGENT_REFUSAL_SERIAL;
+		}
+	} else if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
+		// Another process can use that challenge only if the previous one did not answer
+		// it.
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	return may_confirm(prober) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;
+}
+
+static enum weir_agent_refusal judge(
+	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
+	if (answer->balancer != prober->peer->balancer) {
+		return WEIR_AGENT_REFUSAL_BALANCER;
+	}
+	if (i < 0) {
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	if (answer->unasked != 0) {
+		return judge_unasked(prober, answer, i);
+	}
+	if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
+		return WEIR_AGENT_REFUSAL_CHALLENGE;
+	}
+	return WEIR_AGENT_REFUSAL_NONE;
+}
+
+static void report(struct weir_agents_prober *prober, const struct weir_agent_answer *answer) {
+	struct weir_agents_probing *probing = prober->probing;
+	struct weir_report report;
+
+	probing->counts->dropped_fields += (uint64_t)__builtin_popcount(
+		weir_agent_answer_report(answer, prober->has_last ? &prober->last : NULL, &report));
+	prober->last = *answer;
+	prober->has_last = true;
+	prober->answer_ns = uv_hrtime();
+	probing->report(prober->owner, &report);
+}
+
+// Confirm a word at once, by an extra probe: the agent repeats it until it is confirmed.
+static void confirm(struct weir_agents_prober *prober) {
+	uint64_t now_ms = read_now_ms();
+
+	if (!may_confirm(prober)) {
+		return; // the next regular probe confirms it
+	}
+	prober->confirmed_ms = now_ms;
+	prober->words_ms = (prober->words_ms > now_ms ? prober->words_ms : now_ms) + WORD_MS;
+	send_probe(prober);
+}
+
+static void take(struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
+	bool same = is_same_process(prober, answer);
+	bool is_new = !same || answer->serial > prober->serial;
+	// An unsolicited answer, or one to a later probe, has overtaken it.
+	bool late = same &&
+		    (answer->serial < prober->serial || answer->clock_ms < prober->last.clock_ms);
+	bool in_time = answer->unasked == 0 && i == 0 && prober->awaiting;
+
+	prober->probing->counts->answers++;
+	if (answer->unasked != 0) {
+		prober->probing->counts->unasked++;
+	} else {
+		prober->probe[i].state = PROBE_ANSWERED;
+	}
+	if (!late) {
+		if (is_new) {
+			prober->serial = answer->serial;
+		}
+		report(prober, answer);
+	}
+	if (in_time) {
+		end_probe(prober, WEIR_AGENTS_ANSWERED, "weir-agent answered");
+	}
+	if (is_new && answer->serial != 0) {
+		confirm(prober);
+	}
+}
+
+static void refuse(struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i,
+	enum weir_agent_refusal refusal) {
+	prober->probing->counts->refused[refusal]++;
+	if (refusal == WEIR_AGENT_REFUSAL_SERIAL && i >= 0 && answer->serial == prober->serial &&
+		read_now_ms() >= prober->confirmed_ms + CONFIRM_MS) {
+		confirm(prober);
+	}
+}
+
+void weir_agents_prober_take(
+	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count) {
+	struct weir_agents_probing *probing = prober->probing;
+	struct weir_agent_answer answer;
+	enum weir_agent_refusal refusal;
+	int i;
+
+	refusal = weir_agent_answer_decode(bytes, count, probing->keys, &answer);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		probing->counts->refused[refusal]++;
+		return;
+	}
+	i = find_probe(prober, answer.challenge);
+	refusal = judge(prober, &answer, i);
+	if (refusal != WEIR_AGENT_REFUSAL_NONE) {
+		refuse(prober, &answer, i, refusal);
+		return;
+	}
+	take(prober, &answer, i);
+}
+
+// --- status -------------------------------------------------------------------------------
+
+static uint64_t age_of(const struct weir_agents_prober *prober) {
+	return (uv_hrtime() - prober->answer_ns) / 1000000;
+}
+
+int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,
+	uint64_t *ret_agent, uint64_t *ret_clock_ms) {
+	if (!prober->has_last || !prober->answers || age_of(prober) > max_age_ms) {
+		return -EAGAIN;
+	}
+	*ret_agent = prober->last.agent;
+	*ret_clock_ms = prober->last.clock_ms + age_of(prober);
+	return 0;
+}
+
+void weir_agents_prober_status(
+	const struct weir_agents_prober *prober, struct weir_agents_status *ret) {
+	*ret = (struct weir_agents_status){.answers = prober->answers,
+		.has_answer = prober->has_last,
+		.interval_ms = interval_of(prober),
+		.streak = prober->streak,
+		.probes = prober->probes,
+		.answered = prober->answered};
+	if (prober->has_last) {
+		ret->age_ms = age_of(prober);
+		ret->agent = prober->last.agent;
+		ret->serial = prober->serial;
+	}
+}
+
+// --- create and free ----------------------------------------------------------------------
+
+struct weir_agents_prober *weir_agents_prober_create(
+	struct weir_agents_probing *probing, const struct weir_agents_peer *peer, void *owner) {
+	struct weir_agents_prober *prober = calloc(1, sizeof(*prober));
+
+	if (prober != NULL) {
+		prober->probing = probing;
+		prober->peer = peer;
+		prober->owner = owner;
+		prober->lost = true;
+	}
+	return prober;
+}
+
+void weir_agents_prober_free(struct weir_agents_prober *prober) {
+	free(prober);
+}
