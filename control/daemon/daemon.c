@@ -95,7 +95,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	if (adopting) {
 		// What is checked goes by ids: they may be others.
 		weir_health_configure(daemon->health, NULL, 0);
-		weir_asked_agents_forget(daemon->asked_agents);
+		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_forget(daemon->flow_steals);
 	}
 	daemon->segment = segment;
@@ -231,7 +231,7 @@ static void on_second(uv_timer_t *timer) {
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	daemon->dirty |= weir_outliers_second(daemon->outliers, weir_daemon_now_ns() / NS_PER_MS);
 	weir_checks_pace(daemon->health, daemon->tables);
-	weir_asked_agents_second(daemon->asked_agents);
+	weir_probed_agents_second(daemon->probed_agents);
 	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
@@ -318,7 +318,7 @@ static void on_health(
 	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail) {
 	struct weir_daemon *daemon = context;
 
-	weir_states_judge(daemon->states, backend, verdict, detail);
+	weir_states_set_verdict(daemon->states, backend, verdict, detail);
 }
 
 static void on_report(
@@ -341,13 +341,13 @@ static int create_backends(struct weir_daemon *daemon) {
 		r = weir_health_create(loop, on_health, on_report, daemon, &daemon->health);
 	}
 	if (r == 0) {
-		r = weir_asked_agents_create(
-			loop, daemon->log, daemon->health, daemon->reports, &daemon->asked_agents);
+		r = weir_probed_agents_create(
+			loop, daemon->log, daemon->health, daemon->reports, &daemon->probed_agents);
 	}
 	if (r < 0) {
 		return r;
 	}
-	daemon->agents = weir_asked_agents_of(daemon->asked_agents);
+	daemon->agents = weir_probed_agents_of(daemon->probed_agents);
 	return weir_next_hops_create(loop, daemon->log, daemon->states, daemon->health, on_changed,
 		daemon, &daemon->next_hops);
 }
@@ -472,7 +472,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_captures_free(daemon->captures);
 	weir_steals_free(daemon->steals);
 	weir_next_hops_free(daemon->next_hops);
-	weir_asked_agents_free(daemon->asked_agents);
+	weir_probed_agents_free(daemon->probed_agents);
 	weir_health_free(daemon->health);
 	weir_reports_free(daemon->reports);
 	weir_states_free(daemon->states);

@@ -15,7 +15,6 @@
 
 #include <uv.h>
 
-#include "asked_agents.h"
 #include "audit.h"
 #include "captures.h"
 #include "comparison.h"
@@ -30,6 +29,7 @@
 #include "mailboxes.h"
 #include "next_hops.h"
 #include "outliers.h"
+#include "probed_agents.h"
 #include "recent.h"
 #include "reload.h"
 #include "reports.h"
@@ -51,8 +51,8 @@ struct weir_daemon {
 	struct weir_states *states;
 	struct weir_reports *reports;
 	struct weir_health *health;
-	struct weir_asked_agents *asked_agents;
-	struct weir_agents *agents; // of asked_agents
+	struct weir_probed_agents *probed_agents;
+	struct weir_agents *agents; // of probed_agents
 	struct weir_next_hops *next_hops;
 	struct weir_mailboxes mailboxes;
 	struct weir_lookups *lookups;

@@ -69,7 +69,7 @@ static int follow(struct weir_daemon *daemon, const struct weir_config *config) 
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"out of memory: service times and weights of some backends are unknown");
 	}
-	weir_asked_agents_follow(daemon->asked_agents);
+	weir_probed_agents_update(daemon->probed_agents);
 	if (daemon->segment == NULL || !weir_estimates_measures(daemon->estimates)) {
 		uv_timer_stop(&daemon->collect);
 	} else if (!uv_is_active((uv_handle_t *)&daemon->collect)) {
@@ -99,7 +99,7 @@ static int configure_checks(struct weir_daemon *daemon, const struct weir_config
 		r = weir_checks_configure(daemon->health, daemon->states, daemon->tables, config);
 	}
 	return r < 0 ? r
-		     : weir_asked_agents_configure(daemon->asked_agents, daemon->tables, config);
+		     : weir_probed_agents_configure(daemon->probed_agents, daemon->tables, config);
 }
 
 // Returns 0 or negative errno (logged).

@@ -70,7 +70,7 @@ FIGURES = (
      "WEIR_FLOW_STEALS_RECENT", 1),
     ("docs/reference/cli.md", "Of more than {} backends the", "control/cli/waste.c", "SHOWN", 1),
     ("docs/reference/cli.md", "backends the {} that are used most", "control/cli/waste.c", "SHOWN", 0.5),
-    ("docs/reference/cli.md", "which asks them for {} minutes", "control/daemon/backends/asked_agents.c", "LOOK_MS",
+    ("docs/reference/cli.md", "which asks them for {} minutes", "control/daemon/backends/probed_agents.c", "REQUEST_MS",
      SECOND / 60),
     ("docs/reference/cli.md", "Of more than {} backends those are shown", "control/cli/compare.c",
      "BACKENDS_SHOWN", 1),

@@ -149,7 +149,7 @@ void weir_api_service_waste(struct weir_daemon *daemon, struct weir_api_call *ca
 	if (service < 0) {
 		return;
 	}
-	again_ms = weir_asked_agents_look(daemon->asked_agents, (uint16_t)service);
+	again_ms = weir_probed_agents_request_utilization(daemon->probed_agents, (uint16_t)service);
 	waste = calloc(1, sizeof(*waste));
 	if (waste == NULL || collect(daemon, (uint16_t)service, waste) < 0) {
 		free(waste);

@@ -15,7 +15,7 @@ static uint32_t count_backends(const struct weir_config *config) {
 	return count;
 }
 
-// The agent-check runs alongside the health check, whatever the result of that.
+// The agent-check runs alongside the health check and does not depend on its result.
 static void add_agent_check(const struct weir_config_service *service,
 	const struct weir_backend_state *backend, struct weir_health_target *targets, uint32_t *n) {
 	const struct weir_config_health_check *check = &service->agent_check;
@@ -32,7 +32,7 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// The word that an answer without X-Weir-State withdraws: none where agents report one.
+// The word that an answer without X-Weir-State withdraws: NONE if agents report the word.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
@@ -40,7 +40,7 @@ static enum weir_health_word word_in_answers(
 		       : WEIR_HEALTH_WORD_NONE;
 }
 
-// A new check goes on from what is known already.
+// A new check starts from the known state.
 static void add_target(const struct weir_states *states, const struct weir_config_service *service,
 	const struct weir_config_health_check *check, const struct weir_backend_state *backend,
 	struct weir_health_target *targets, uint32_t *n) {
@@ -65,7 +65,7 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 	(*n)++;
 }
 
-// A check by the agent has the agent's port and pace.
+// A check by the agent has the agent's port and interval.
 static struct weir_config_health_check check_of(const struct weir_config_service *service) {
 	struct weir_config_health_check check = service->health_check;
 

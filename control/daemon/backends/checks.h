@@ -10,10 +10,10 @@
 #include "states.h"
 #include "tables.h"
 
-// Check the backends of this configuration and no others; a new check starts from the state that is
-// known. After weir_states_configure. Returns 0 or negative errno.
+// Check the backends of this configuration and no others; a new check starts from the known state.
+// Call after weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
-// Check backends that are far from being used at a slower pace, as the tables have them; NULL:
-// there are none. After each publication, and every second for what only a tick published.
+// Check backends that are far from use less often (weir_tables_backend_is_far); tables NULL: none
+// are. Call after each publication, and every second for publications by a tick.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);

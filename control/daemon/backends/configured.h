@@ -5,7 +5,7 @@
 //   struct weir_configured of = weir_configured_begin(tables, config);
 //   while (weir_configured_next(&of)) { ... of.service, of.backend ... }
 //
-// and arrays by backend id that follow it.
+// and arrays indexed by backend id.
 #pragma once
 
 #include <errno.h>
@@ -19,8 +19,8 @@ struct weir_configured {
 	const struct weir_tables *tables;
 	const struct weir_config_service *services;
 	uint32_t service_count;
-	uint32_t at_service, at_backend; // the next one
-	// The present one.
+	uint32_t at_service, at_backend; // next
+	// Current.
 	const struct weir_config_service *service;
 	struct weir_backend_state backend;
 };
@@ -32,7 +32,7 @@ static inline struct weir_configured weir_configured_begin(
 		.service_count = config->service_count};
 }
 
-// Those of one service.
+// The backends of one service.
 static inline struct weir_configured weir_configured_of(
 	const struct weir_tables *tables, const struct weir_config_service *service) {
 	return (struct weir_configured){.tables = tables, .services = service, .service_count = 1};
@@ -54,23 +54,23 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 	return false;
 }
 
-// Let *array, of *ids elements of so many bytes, have one for each backend id of the tables; new
+// Grow *array, of *ids elements of `bytes` each, to one element per backend id of the tables; new
 // ones are zeroed. Returns 0 or -ENOMEM (nothing changed).
 static inline int weir_configured_grow(
 	const struct weir_tables *tables, void *array, uint32_t *ids, size_t bytes) {
 	const uint32_t want = weir_tables_backend_ids(tables);
-	char *former, *grown;
+	char *old, *grown;
 
 	if (want <= *ids) {
 		return 0;
 	}
-	memcpy(&former, array, sizeof(former));
-	grown = realloc(former, want * bytes);
+	memcpy(&old, array, sizeof(old));
+	grown = realloc(old, want * bytes);
 	if (grown == NULL) {
 		return -ENOMEM;
 	}
 	memset(grown + *ids * bytes, 0, (want - *ids) * bytes);
 	memcpy(array, &grown, sizeof(grown));
 	*ids = want;
-	return 0; // cppcheck-suppress memleak // the caller has it
+	return 0; // cppcheck-suppress memleak // owned by the caller
 }

@@ -23,7 +23,7 @@ const char *weir_drain_phase_name(uint8_t phase) {
 	return phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "unknown";
 }
 
-// --- which drain ----------------------------------------------------------------------------
+// --- list -----------------------------------------------------------------------------------
 
 static bool has(const struct weir_drains *drains, uint16_t backend) {
 	for (uint32_t i = 0; i < drains->count; i++) {
@@ -88,7 +88,7 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 	return config != NULL ? config->drain.at_deadline : WEIR_AT_DEADLINE_KEEP;
 }
 
-// The phase that the drain of a backend has come to.
+// The phase of a backend's drain.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 	const struct weir_backend_state *state, uint64_t open_flows, uint64_t now_ns) {
 	if (open_flows == 0 && weir_tables_segment(tables) != NULL) {
@@ -110,25 +110,23 @@ static void log_end(const struct weir_tables *tables, struct weir_log *log,
 		.state = weir_drain_phase_name((uint8_t)phase)};
 
 	if (phase == WEIR_DRAIN_DRAINED) {
-		weir_log_event(log, WEIR_LOG_INFO, &fields,
-			"backend %s/%s: drained: no open flow is left", state->service,
-			state->name);
+		weir_log_event(log, WEIR_LOG_INFO, &fields, "backend %s/%s: drained: no open flows",
+			state->service, state->name);
 		return;
 	}
 	if (weir_tables_segment(tables) == NULL) {
 		weir_log_event(log, WEIR_LOG_WARN, &fields,
-			"backend %s/%s: the deadline of its drain is over, without a dataplane: "
-			"flows %s",
+			"backend %s/%s: drain deadline reached without a dataplane: flows %s",
 			state->service, state->name, what);
 		return;
 	}
 	weir_log_event(log, WEIR_LOG_WARN, &fields,
-		"backend %s/%s: the deadline of its drain is over: %" PRIu64 " open flow%s %s",
-		state->service, state->name, open_flows, open_flows == 1 ? "" : "s", what);
+		"backend %s/%s: drain deadline reached: %" PRIu64 " open flow%s %s", state->service,
+		state->name, open_flows, open_flows == 1 ? "" : "s", what);
 }
 
-// Returns whether it still drains.
-static bool look(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
+// Returns whether it is still draining.
+static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
 	struct weir_log *log, bool *publish) {
 	struct weir_backend_state state;
 	enum weir_drain_phase phase;
@@ -155,7 +153,7 @@ bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, ui
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < drains->count; i++) {
-		if (look(tables, drains->backend[i], now_ns, log, &publish)) {
+		if (advance(tables, drains->backend[i], now_ns, log, &publish)) {
 			drains->backend[left++] = drains->backend[i];
 		}
 	}

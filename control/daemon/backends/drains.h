@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains: completes the drains that operators have started, with or without a client: a drain is
-// over when no open flow is left, or at its deadline, where the rest is kept or dropped as the
-// service's drain.at_deadline says. How far each has come is in the tables, and so survives this
-// process.
+// Drains: completes the drains that operators started, whether or not the client still waits. A
+// drain ends when no open flow is left, or at its deadline, when the remaining flows are kept or
+// dropped by the service's drain.at_deadline. The phase of each is in the tables, and so survives
+// this process.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -14,28 +14,28 @@
 #include "log.h"
 #include "tables.h"
 
-struct weir_drains { // zeroed at first
-	uint16_t *backend; // ids of those that drain
+struct weir_drains { // zero-initialized
+	uint16_t *backend; // ids of draining backends
 	uint32_t count, room;
 };
 
 void weir_drains_fini(struct weir_drains *drains);
 
-// Begin the drain of a backend, or give it another deadline; until_ns 0 = none. Returns 0, -ENOENT,
+// Begin the drain of a backend, or change its deadline; until_ns 0 = none. Returns 0, -ENOENT,
 // -ENOMEM (nothing changed).
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables, uint16_t backend,
 	uint64_t until_ns);
 
-// Find those that drain, after the tables were given a segment or a configuration: an earlier
-// process may have begun them. Without memory some are not carried through until the next call.
+// Find draining backends after the tables got a segment or a configuration: an earlier process may
+// have begun their drains. If out of memory, some are not completed until the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
-// Look at each; call about every 100 ms. While no dataplane is attached, how many flows are left is
-// unknown: only deadlines count then. Returns whether the tables are to be published.
+// Call about every 100 ms. While no dataplane is attached, the number of flows is unknown, and only
+// deadlines end a drain. Returns whether the tables must be published.
 bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
 	struct weir_log *log);
 
-// What becomes of the flows of a backend of this service at the deadline.
+// What happens to the flows of a backend of this service at the deadline.
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service);
 const char *weir_drain_phase_name(uint8_t phase); // "unknown" when out of range

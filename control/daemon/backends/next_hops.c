@@ -9,7 +9,7 @@
 #include "neighbours.h"
 #include "segment.h"
 
-struct owner { // which backend has an address
+struct owner { // a backend with an address
 	struct weir_address address;
 	uint16_t backend;
 };
@@ -95,7 +95,7 @@ static void on_next_hop(void *context, const struct weir_address *address,
 		struct weir_backend_state backend;
 		uint16_t id = hops->owners[i].backend;
 
-		// The id may have been given to another since the owners were listed.
+		// The id may have been reused since the owners were listed.
 		if (weir_tables_backend(hops->tables, id, &backend) < 0 ||
 			backend.address.family != address->family ||
 			memcmp(backend.address.bytes, address->bytes, sizeof(address->bytes)) !=
@@ -110,9 +110,9 @@ static void on_next_hop(void *context, const struct weir_address *address,
 	}
 }
 
-// --- configuring --------------------------------------------------------------------------
+// --- configuration ------------------------------------------------------------------------
 
-// Backends that leave are watched too: flows still go there.
+// Include leaving backends: they still have flows.
 static int list_owners(struct weir_next_hops *hops) {
 	uint32_t ids = weir_tables_backend_ids(hops->tables), n = 0;
 	struct owner *owners = calloc(ids > 0 ? ids : 1, sizeof(owners[0]));
@@ -135,7 +135,7 @@ static int list_owners(struct weir_next_hops *hops) {
 	return 0;
 }
 
-// Ports are those of the segment; their configuration is found by name.
+// List the ports of the segment, with their configuration by name.
 static void list_ports(struct weir_next_hops *hops, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(hops->tables);
 
@@ -189,7 +189,7 @@ int weir_next_hops_configure(
 	return r;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_states *states,
 	struct weir_health *health, void (*changed)(void *context), void *context,

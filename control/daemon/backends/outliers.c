@@ -11,7 +11,7 @@
 
 struct member { // of a service, alongside its struct weir_ejection_backend
 	uint64_t identity;
-	struct weir_address address; // another one is another machine
+	struct weir_address address; // a different address is a different machine
 	uint64_t ejections;
 	uint16_t id;
 };
@@ -26,7 +26,7 @@ struct watched { // a service with ejection
 };
 
 struct place { // of a backend, by id
-	uint32_t service; // place of its service + 1; 0 = it cannot be ejected
+	uint32_t service; // index of its service + 1; 0 = cannot be ejected
 	uint32_t member;
 };
 
@@ -99,8 +99,8 @@ static bool is_same(const struct weir_address *a, const struct weir_address *b) 
 	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
 }
 
-// The place of a backend in the former list: most are in the same order as before, so the search
-// goes on behind the last one that was found. Returns the count when it is not there.
+// The index of a backend in the previous list, or the count if absent. The order is mostly the
+// same, so the search starts after the last one found.
 static uint32_t find_member(
 	const struct watched *former, const struct member *member, uint32_t *next) {
 	for (uint32_t n = 0; n < former->count; n++) {
@@ -116,7 +116,7 @@ static uint32_t find_member(
 	return former->count;
 }
 
-// Returns 0 or -ENOMEM; what has no id yet is left out.
+// Returns 0 or -ENOMEM; backends without an id are left out.
 static int fill(struct watched *watched, const struct weir_tables *tables,
 	const struct weir_config_service *config, const struct watched *former) {
 	struct weir_configured of = weir_configured_of(tables, config);
@@ -151,7 +151,7 @@ static int fill(struct watched *watched, const struct weir_tables *tables,
 	return 0;
 }
 
-// Returns NULL without memory.
+// Returns NULL if out of memory.
 static struct place *list_places(const struct watched *watched, uint32_t count, uint32_t ids) {
 	struct place *places = calloc(ids > 0 ? ids : 1, sizeof(*places));
 
@@ -223,7 +223,7 @@ int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tab
 	return r;
 }
 
-// --- looking --------------------------------------------------------------------------------
+// --- ejection -------------------------------------------------------------------------------
 
 static struct weir_ejection_count count_of(const struct weir_segment *segment, uint16_t id) {
 	struct weir_ejection_count count = {0};
@@ -247,7 +247,7 @@ static void note(const struct weir_outliers *outliers, uint16_t id, enum weir_lo
 			&(struct weir_log_fields){
 				.service = state.service, .backend = state.name, .reason = what},
 			"backend %s/%s: %s", state.service, state.name, what);
-		weir_states_note(outliers->states, id, "outliers", what);
+		weir_states_record(outliers->states, id, "outliers", what);
 	}
 }
 
@@ -267,7 +267,7 @@ static void eject(
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
-// The one to be ejected of which the largest share has failed; the count when there is none.
+// The backend to eject with the largest share of failures, or the count if there is none.
 static uint32_t worst(const struct watched *watched) {
 	uint32_t found = watched->count;
 	double most = -1;
@@ -333,7 +333,7 @@ bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms) {
 	return changed;
 }
 
-// --- asking ---------------------------------------------------------------------------------
+// --- status and operators -------------------------------------------------------------------
 
 static struct watched *find_backend(
 	const struct weir_outliers *outliers, uint16_t id, uint32_t *ret_index) {
@@ -344,7 +344,7 @@ static struct watched *find_backend(
 	return &outliers->watched[outliers->places[id].service - 1];
 }
 
-void weir_outliers_pardon(struct weir_outliers *outliers, uint16_t id) {
+void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t id) {
 	uint32_t i;
 	struct watched *watched = find_backend(outliers, id, &i);
 

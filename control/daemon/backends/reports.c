@@ -9,11 +9,11 @@
 
 #include "configured.h"
 
-#define SILENT_INTERVALS 4u // as long as an agent may be
+#define SILENT_INTERVALS 4u // until a report expires
 #define WEIGHT_MOST 65535.0 // as in the configuration
-#define WEIGHT_OF_GHZ 10.0 // of one CPU, automatic: 8 CPUs of 3 GHz have a weight of 240
+#define WEIGHT_OF_GHZ 10.0 // automatic weight of a CPU: 8 CPUs of 3 GHz have 240
 
-// One thing that a source has reported, and may withdraw.
+// What a source may report and withdraw.
 enum reported { REPORTED_WORD, REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
 
 struct entry { // of one backend id
@@ -21,17 +21,17 @@ struct entry { // of one backend id
 	bool any; // last is valid
 	bool at_limit;
 	uint8_t accept_queue_percent;
-	uint64_t generation; // of the configure call that named it last
+	uint64_t generation; // of the last configure call with it
 	uint64_t identity;
-	uint32_t wants; // fields that are of use whatever the policy is
-	uint32_t divisor; // workers of the whole fleet that use it, estimated
-	uint32_t limit; // its own, of all balancers; 0 = none
+	uint32_t wants; // fields used with any policy
+	uint32_t divisor; // workers in the fleet that use it, estimated
+	uint32_t limit; // its own, for all balancers; 0 = none
 	uint32_t weight; // WEIR_WEIGHT_UNSET = none
-	double percent; // of the configured weight, instead of weight; below 0 = none
-	uint64_t taken_ms; // the last one
-	uint64_t expire_ms; // without a report its values expire then
+	double percent; // of the configured weight, replaces weight; below 0 = none
+	uint64_t taken_ms; // time of the last report
+	uint64_t expire_ms; // lifetime of a report
 	struct weir_report last;
-	char source[WEIR_REPORTS_SOURCE_BYTES]; // of it
+	char source[WEIR_REPORTS_SOURCE_BYTES]; // of the last report
 	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each; "" = none
 };
 
@@ -130,7 +130,7 @@ static bool is_by(const struct entry *entry, enum reported what, const char *sou
 	return strncmp(entry->by[what], source, sizeof(entry->by[what]) - 1) == 0;
 }
 
-// Whether a report with or without this value concerns it; notes the source.
+// Whether a report with or without this value changes it; records the source.
 static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
 	if (!given && !is_by(entry, what, source)) {
 		return false;
@@ -177,8 +177,8 @@ static void take_weight(struct entry *entry, const struct weir_report *report, c
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
-// The CPUs of a machine do not go away when it is silent: a reported number holds until another
-// number is. Returns the fields that were used.
+// A machine keeps its CPUs when it is silent: a reported number is valid until the next one.
+// Returns the fields that were used.
 static uint32_t take_cpus(
 	struct weir_reports *reports, uint16_t id, const struct weir_report *report) {
 	uint32_t fields = WEIR_REPORT(CPUS) | WEIR_REPORT(CPU_MHZ);
@@ -200,8 +200,8 @@ static uint32_t take_cpus(
 	return fields;
 }
 
-// Those of limit, accept queue and weight that the backend's service has a use for: all of them.
-#define HERE \
+// Fields of limit, accept queue and weight, which every service uses.
+#define ALWAYS_USED \
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
 		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
 
@@ -230,17 +230,17 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 		enum weir_health_word word = (enum weir_health_word)report->word;
 
 		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
-		weir_states_say(reports->states, id, word, source,
+		weir_states_set_word(reports->states, id, word, source,
 			report->why[0] != '\0' ? report->why : weir_health_word_name(word));
 	}
-	return (used > 0 ? (uint32_t)used : 0) | (report->given & HERE) | cpus;
+	return (used > 0 ? (uint32_t)used : 0) | (report->given & ALWAYS_USED) | cpus;
 }
 
 const char *weir_reports_why(const struct weir_reports *reports) {
 	return reports->why;
 }
 
-void weir_reports_gone(struct weir_reports *reports, uint16_t id, const char *source) {
+void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const char *source) {
 	static const struct weir_report nothing = {0};
 	struct entry *entry = find(reports, id);
 
@@ -273,13 +273,13 @@ void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
 
 			memcpy(source, entry->by[what], sizeof(source));
 			if (source[0] != '\0') {
-				weir_reports_gone(reports, (uint16_t)id, source);
+				weir_reports_source_gone(reports, (uint16_t)id, source);
 			}
 		}
 	}
 }
 
-// --- configuring ----------------------------------------------------------------------------
+// --- configuration --------------------------------------------------------------------------
 
 static bool has_auto_weights(const struct weir_config_service *service) {
 	for (uint32_t i = 0; i < service->backend_count; i++) {
@@ -290,7 +290,7 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 	return false;
 }
 
-// What is of use whatever the policy is.
+// Fields used with any policy.
 static uint32_t wants_of(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
@@ -303,13 +303,13 @@ static uint32_t wants_of(const struct weir_config_service *service) {
 	return wants;
 }
 
-uint32_t weir_reports_wants(const struct weir_reports *reports, uint16_t id) {
+uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t id) {
 	const struct entry *entry = find(reports, id);
 
 	return entry != NULL ? entry->wants | weir_estimates_wants(reports->estimates, id) : 0;
 }
 
-// Longer than the slowest interval: without a question there is no answer.
+// Longer than the longest interval, because reports arrive only in replies.
 static uint64_t expire_ms_of(const struct weir_config_service *service) {
 	uint32_t slowest = service->agent.inactive_interval_ms; // of checks as well, with an agent
 
@@ -322,7 +322,7 @@ static uint64_t expire_ms_of(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// Subsets leave each backend to a part of the fleet.
+// With subsets, a part of the fleet uses each backend.
 static uint32_t divisor_of(const struct weir_config_service *service, uint32_t workers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = workers;
@@ -335,8 +335,8 @@ static uint32_t divisor_of(const struct weir_config_service *service, uint32_t w
 	return users > 0 ? (uint32_t)users : 1;
 }
 
-// Whether reports of this source can still come: with other settings of the service none may be
-// asked for any more, so that nothing would withdraw what it has reported.
+// Whether reports of this source can still arrive. If the service's settings no longer use it, no
+// later report would withdraw its values.
 static bool has_source(const struct weir_config_service *service, const char *source) {
 	enum weir_config_check type = service->health_check.type;
 
@@ -351,7 +351,7 @@ static bool has_source(const struct weir_config_service *service, const char *so
 			return type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC;
 		}
 	}
-	return true; // weirctl
+	return true; // from weirctl
 }
 
 static void drop_sources(
@@ -361,7 +361,7 @@ static void drop_sources(
 
 		memcpy(source, reports->entries[id].by[what], sizeof(source));
 		if (source[0] != '\0' && !has_source(service, source)) {
-			weir_reports_gone(reports, id, source);
+			weir_reports_source_gone(reports, id, source);
 		}
 	}
 }
@@ -422,7 +422,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	return 0;
 }
 
-// --- looking --------------------------------------------------------------------------------
+// --- status ---------------------------------------------------------------------------------
 
 bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend) {
 	const struct entry *entry = find(reports, backend);

@@ -13,9 +13,9 @@
 
 struct entry { // of one backend id
 	bool known;
-	bool unresolved; // as recorded in the history
-	uint64_t generation; // of the configure call that named it last
-	uint64_t identity; // whose facts these are
+	bool unresolved; // as last recorded in the history
+	uint64_t generation; // of the last configure call with it
+	uint64_t identity; // of the backend that the facts belong to
 	struct weir_address address;
 	struct weir_health_facts facts;
 	enum weir_health_state state;
@@ -85,7 +85,7 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	snprintf(change->why, sizeof(change->why), "%s", why);
 }
 
-// The facts of a backend are these now: write the state that follows to the tables.
+// Set the facts of a backend, and write the resulting state to the tables.
 static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];
@@ -112,7 +112,7 @@ static void settle(struct weir_states *states, uint16_t id, struct weir_health_f
 	states->changed(states->context);
 }
 
-void weir_states_judge(struct weir_states *states, uint16_t backend,
+void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why) {
 	const struct entry *entry = find(states, backend);
 
@@ -121,7 +121,7 @@ void weir_states_judge(struct weir_states *states, uint16_t backend,
 	}
 }
 
-void weir_states_say(struct weir_states *states, uint16_t backend, enum weir_health_word word,
+void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why) {
 	const struct entry *entry = find(states, backend);
 
@@ -139,7 +139,7 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 	}
 }
 
-void weir_states_note(
+void weir_states_record(
 	struct weir_states *states, uint16_t backend, const char *source, const char *why) {
 	struct weir_backend_state state;
 
@@ -160,10 +160,10 @@ void weir_states_next_hop(
 	entry->unresolved = !resolved;
 	snprintf(text, sizeof(text), "%s%s",
 		resolved ? "next hop resolved" : "unresolved: ", resolved ? "" : why);
-	weir_states_note(states, backend, "next-hop", text);
+	weir_states_record(states, backend, "next-hop", text);
 }
 
-// --- configuring ----------------------------------------------------------------------------
+// --- configuration --------------------------------------------------------------------------
 
 static bool is_same(const struct entry *entry, const struct weir_backend_state *backend) {
 	return entry->known && entry->identity == backend->identity &&
@@ -172,7 +172,7 @@ static bool is_same(const struct entry *entry, const struct weir_backend_state *
 		       0;
 }
 
-// A check begins or ends with the configuration.
+// Update the facts when the configuration adds or removes a check.
 static struct weir_health_facts with_check(const struct entry *entry, bool checked) {
 	bool was_checked = entry->facts.verdict != WEIR_HEALTH_VERDICT_UNCHECKED;
 
@@ -225,7 +225,7 @@ int weir_states_configure(
 	return 0;
 }
 
-// --- looking --------------------------------------------------------------------------------
+// --- status and history ---------------------------------------------------------------------
 
 int weir_states_status(
 	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret) {

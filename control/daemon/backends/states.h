@@ -3,7 +3,7 @@
 // States: the health of every backend, from checks, reports and operators. Only this module writes
 // it to the tables. Each change is logged and recorded.
 //
-// The state follows from the facts as policy/health_state.h says; docs/guide/health.md explains it.
+// policy/health_state.h computes the state from the facts; docs/guide/health.md explains it.
 //
 // Threads: that of the loop.
 #pragma once
@@ -18,25 +18,25 @@
 #include "tables.h"
 
 #define WEIR_STATES_WHY_BYTES 96
-#define WEIR_STATES_HISTORY 1024u // changes that are remembered, of all backends
+#define WEIR_STATES_HISTORY 1024u // changes kept, of all backends
 
 struct weir_states;
 
-// A state in the tables was changed and is to be published.
+// A state in the tables changed and must be published.
 typedef void (*weir_states_changed)(void *context);
 
 struct weir_states_status {
 	struct weir_health_facts facts;
 	enum weir_health_state state;
-	uint64_t since_ms; // how long it has been in this state, since this process started at most
-	const char *why; // what changed the state last; "" = nothing since the start
+	uint64_t since_ms; // time in this state, limited to the life of this process
+	const char *why; // reason of the last change; "" = none since the start
 };
 
 struct weir_states_change {
-	uint64_t time_ms; // of the day, since 1970
+	uint64_t time_ms; // since 1970
 	char service[WEIR_NAME_BYTES];
 	char backend[WEIR_NAME_BYTES];
-	enum weir_health_state from, to; // the same: something else has changed
+	enum weir_health_state from, to; // equal: an event without a change of state
 	char source[16]; // of the change: "check", ...
 	char why[WEIR_STATES_WHY_BYTES];
 };
@@ -44,32 +44,32 @@ struct weir_states_change {
 // Returns 0 or -ENOMEM.
 int weir_states_create(
 	struct weir_log *log, weir_states_changed changed, void *context, struct weir_states **ret);
-void weir_states_free(struct weir_states *states); // NULL is fine
+void weir_states_free(struct weir_states *states); // NULL is allowed
 
-// The backends of this configuration and these tables, and no others. What is known of those that
-// stay is kept; of the others the state in the tables is all that is known. tables: borrowed until
-// the next call. Returns 0 or -ENOMEM (nothing changed).
+// Set the backends: those of this configuration and these tables. The facts of backends that stay
+// are kept; those of new ones are derived from the state in the tables. tables: borrowed until the
+// next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
-// The verdict of its checks, new or repeated. why: one line. Nothing for an id that no backend has.
-void weir_states_judge(struct weir_states *states, uint16_t backend,
+// Set the verdict of a backend's checks, which may be unchanged. why: one line. Does nothing for an
+// unused id.
+void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
-// The word of the backend, new or repeated. source: how it came, up to 15 characters.
-void weir_states_say(struct weir_states *states, uint16_t backend, enum weir_health_word word,
+// Set the word of the backend, which may be unchanged. source: up to 15 characters.
+void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);
 
-// No report came before the word of the backend expired.
+// The word of the backend expired without a new report.
 void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source);
 
-// An event of the backend that does not concern its health: record it alongside.
-// Nothing for an id that no backend has.
-void weir_states_note(
+// Record an event of the backend that does not change its health. Does nothing for an unused id.
+void weir_states_record(
 	struct weir_states *states, uint16_t backend, const char *source, const char *why);
 
-// Its next hop is resolved or not, as it may have been before; why: one line if not. A change is
-// remembered, but not that the first one was found.
+// Set whether its next hop is resolved, which may be unchanged; why: one line if not. Changes are
+// recorded, except the first resolution.
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why);
 
@@ -77,6 +77,6 @@ void weir_states_next_hop(
 int weir_states_status(
 	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret);
 
-// The n-th last change, counted from 0. False: no more are remembered.
+// The n-th last change, counted from 0. Returns false if there is none.
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);

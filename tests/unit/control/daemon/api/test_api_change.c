@@ -70,8 +70,8 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	LAB_UNTIL(strcmp(drain_state(web, &holder), "kept") == 0);
-	assert_true(lab_log_has(&web->lab,
-		"backend web/w-2: the deadline of its drain is over: 3 open flows kept"));
+	assert_true(lab_log_has(
+		&web->lab, "backend web/w-2: drain deadline reached: 3 open flows kept"));
 	result = lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"}));
 	json_decref(result);
 	assert_string_equal(drain_state(web, &holder), "draining");

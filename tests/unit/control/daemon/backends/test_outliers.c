@@ -146,10 +146,10 @@ TEST(failing_backend_is_ejected_and_taken_back) {
 		weir_outliers_status(own->outliers, id_of(own, 0), own->now_ms, &status), 0);
 	assert_int_equal(status.ejections, 2);
 	assert_int_equal(status.left_ms, 60000);
-	weir_outliers_pardon(own->outliers, id_of(own, 1));
-	weir_outliers_pardon(own->outliers, 9999);
+	weir_outliers_readmit(own->outliers, id_of(own, 1));
+	weir_outliers_readmit(own->outliers, 9999);
 	assert_int_equal(ejected(own), 1);
-	weir_outliers_pardon(own->outliers, id_of(own, 0));
+	weir_outliers_readmit(own->outliers, id_of(own, 0));
 	lab_publish(&own->lab);
 	assert_int_equal(ejected(own), 0);
 }

@@ -100,11 +100,11 @@ TEST(words_go_to_the_states) {
 	weir_reports_take(own->reports, 2, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
 	// When the agent is gone its word expires, but for a lame duck's.
-	weir_reports_gone(own->reports, 1, "agent");
-	weir_reports_gone(own->reports, 2, "http");
+	weir_reports_source_gone(own->reports, 1, "agent");
+	weir_reports_source_gone(own->reports, 2, "http");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
-	weir_reports_gone(own->reports, 2, "agent");
+	weir_reports_source_gone(own->reports, 2, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
 }
 
@@ -126,7 +126,7 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	take_queue(own, 5, 0); // no limit is known
 	assert_false(at_limit(own));
 	take_queue(own, 128, 128);
-	weir_reports_gone(own->reports, 1, "agent");
+	weir_reports_source_gone(own->reports, 1, "agent");
 	assert_false(at_limit(own));
 	take_queue(own, 128, 128);
 	own->config->services[0].flow_control.accept_queue_percent = 0;
@@ -195,7 +195,7 @@ TEST(weight_is_taken_and_comes_back) {
 	report.weight = 1e6;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 65535);
-	weir_reports_gone(own->reports, 1, "agent-check");
+	weir_reports_source_gone(own->reports, 1, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
 }
 
@@ -261,7 +261,7 @@ TEST(cpus_make_an_automatic_weight) {
 	weir_reports_take(own->reports, 1, &report, "agent"); // none
 	report.cpus = report.cpu_mhz = 1000;
 	assert_int_equal(weir_reports_take(own->reports, 3, &report, "agent"), 0);
-	weir_reports_gone(own->reports, 1, "agent");
+	weir_reports_source_gone(own->reports, 1, "agent");
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
@@ -284,7 +284,7 @@ TEST(percent_of_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
 	take_cpus(own, 1, 8, 1000);
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
-	weir_reports_gone(own->reports, 1, "agent-check");
+	weir_reports_source_gone(own->reports, 1, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 80);
 }
 
@@ -307,7 +307,7 @@ static uint32_t wants_with(struct own *own, const struct weir_config_policy *pol
 	lab_apply(&own->lab, own->config);
 	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
-	wants = weir_reports_wants(own->reports, 1);
+	wants = weir_reports_fields_used(own->reports, 1);
 	assert_int_equal(wants & always, always);
 	return wants & ~always;
 }
@@ -365,8 +365,8 @@ TEST(agents_measure_what_is_wanted) {
 	// With a policy that was set at run time.
 	assert_int_equal(weir_tables_set_policy(own->lab.tables, 0, WEIR_POLICY_LEAST_LOADED), 0);
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
-	assert_true((weir_reports_wants(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
-	assert_int_equal(weir_reports_wants(own->reports, 60000), 0);
+	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
+	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
 }
 
 static void reload(struct own *own) {

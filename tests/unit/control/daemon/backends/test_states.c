@@ -62,11 +62,12 @@ static enum weir_health_state health(struct own *own, const char *backend) {
 }
 
 static void judge(struct own *own, const char *backend, enum weir_health_verdict verdict) {
-	weir_states_judge(own->states, lab_id(&own->lab, "s0", backend), verdict, "a check");
+	weir_states_set_verdict(own->states, lab_id(&own->lab, "s0", backend), verdict, "a check");
 }
 
 static void say(struct own *own, const char *backend, enum weir_health_word word) {
-	weir_states_say(own->states, lab_id(&own->lab, "s0", backend), word, "agent", "a word");
+	weir_states_set_word(
+		own->states, lab_id(&own->lab, "s0", backend), word, "agent", "a word");
 }
 
 static void reload(struct own *own, struct weir_config *config) {
@@ -109,8 +110,8 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(own->changes, 5);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
 	// Nobody has that id.
-	weir_states_judge(own->states, 4, WEIR_HEALTH_VERDICT_PASSING, "");
-	weir_states_say(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
+	weir_states_set_verdict(own->states, 4, WEIR_HEALTH_VERDICT_PASSING, "");
+	weir_states_set_word(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
 	weir_states_expire(own->states, 65535, "agent");
 	assert_int_equal(own->changes, 5);
 }
@@ -130,7 +131,7 @@ TEST(lame_duck_survives_reload_restart_and_silence) {
 	weir_states_expire(own->states, id, "agent");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_LAME_DUCK);
 	// As an operator may.
-	weir_states_say(own->states, id, WEIR_HEALTH_WORD_NONE, "operator", "");
+	weir_states_set_word(own->states, id, WEIR_HEALTH_WORD_NONE, "operator", "");
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
 }
 

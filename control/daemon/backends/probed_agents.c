@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "probed_agents.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "configured.h"
+#include "segment.h"
+
+#define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
+#define REQUEST_MS 300000 // how long utilization is requested after an operator's request
+#define MEASURE_MS 600 // from a request to measure until an agent has a result
+
+struct backend { // one backend id
+	bool has_agent; // its agent is probed
+	uint64_t identity; // of the backend that the flows belong to
+	uint64_t new_flows; // at the last look
+	uint64_t flows_ms; // time of its last flows, 0 = never
+	uint32_t interval_ms, inactive_interval_ms;
+	uint32_t wants; // fields in use, without an operator's request
+	uint64_t requested_until_ms; // an operator's request for utilization ends then; 0 = none
+	uint64_t known_ms; // reported by then, if the agent answers
+};
+
+struct weir_probed_agents {
+	struct weir_log *log;
+	struct weir_health *health;
+	struct weir_reports *reports;
+	struct weir_agents *agents;
+	struct weir_tables *tables; // NULL until the first configure
+	struct backend *backends; // by id
+	uint32_t ids;
+	bool has_keys;
+};
+
+// --- callbacks ----------------------------------------------------------------------------
+
+static const char source[] = "agent";
+
+static void on_report(void *context, uint16_t backend, const struct weir_report *report) {
+	struct weir_probed_agents *probed = context;
+
+	weir_reports_take(probed->reports, backend, report, source);
+}
+
+static void on_probed(void *context, uint16_t backend, enum weir_agents_outcome outcome,
+	const char *detail, uint32_t duration_ms) {
+	struct weir_probed_agents *probed = context;
+	enum weir_probe_outcome probe = outcome == WEIR_AGENTS_ANSWERED ? WEIR_PROBE_PASSED
+					: outcome == WEIR_AGENTS_SILENT ? WEIR_PROBE_FAILED
+									: WEIR_PROBE_UNKNOWN;
+
+	if (outcome != WEIR_AGENTS_ANSWERED) {
+		weir_health_set_idle(probed->health, backend, 0);
+	}
+	weir_health_agent_result(probed->health, backend, probe, detail, duration_ms);
+}
+
+static void on_lost(void *context, uint16_t backend) {
+	struct weir_probed_agents *probed = context;
+
+	weir_reports_source_gone(probed->reports, backend, source);
+}
+
+// --- configuration ------------------------------------------------------------------------
+
+static void read_keys(struct weir_probed_agents *probed, const char *file) {
+	struct weir_agent_keys keys;
+	char why[256];
+	int r = weir_agent_keys_read(file, getuid(), &keys, why, sizeof(why));
+
+	if (r < 0) {
+		weir_log_write(probed->log, WEIR_LOG_ERROR, "agent keys: %s; %s", why,
+			probed->has_keys ? "the previous keys stay in use" : "no agent is probed");
+		return;
+	}
+	weir_agents_set_keys(probed->agents, &keys);
+	weir_agent_keys_wipe(&keys);
+	probed->has_keys = true;
+}
+
+static uint32_t settled_after(const struct weir_config_service *service) {
+	const struct weir_config_health_check *check = &service->health_check;
+	uint32_t settled = SETTLED_LEAST;
+
+	if (check->type == WEIR_CHECK_AGENT) {
+		settled = check->rise > settled ? check->rise : settled;
+		settled = check->fall > settled ? check->fall : settled;
+	}
+	return settled;
+}
+
+static uint32_t wants_of(const struct backend *backend) {
+	return backend->wants | (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
+}
+
+static void add_target(struct weir_probed_agents *probed, const struct weir_config_service *service,
+	const struct weir_backend_state *state, struct weir_agents_target *ret) {
+	struct backend *backend = &probed->backends[state->id];
+
+	if (backend->identity != state->identity) {
+		*backend = (struct backend){.identity = state->identity};
+	}
+	backend->has_agent = true;
+	backend->interval_ms = service->agent.interval_ms;
+	backend->inactive_interval_ms = service->agent.inactive_interval_ms;
+	backend->wants = weir_reports_fields_used(probed->reports, state->id);
+	*ret = (struct weir_agents_target){.backend = state->id,
+		.port = service->agent.port,
+		.address = state->address,
+		.interval_ms = service->agent.interval_ms,
+		.inactive_interval_ms = service->agent.inactive_interval_ms,
+		.timeout_ms = service->agent.timeout_ms,
+		.settled = settled_after(service),
+		.wants = wants_of(backend)};
+}
+
+static uint32_t list_targets(struct weir_probed_agents *probed, const struct weir_config *config,
+	struct weir_agents_target *targets) {
+	struct weir_configured of = weir_configured_begin(probed->tables, config);
+	uint32_t n = 0;
+
+	for (uint32_t id = 0; id < probed->ids; id++) {
+		probed->backends[id].has_agent = false;
+	}
+	while (weir_configured_next(&of)) {
+		if (of.service->agent.port != 0) {
+			add_target(probed, of.service, &of.backend, &targets[n++]);
+		}
+	}
+	return n;
+}
+
+int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
+	const struct weir_config *config) {
+	struct weir_agents_target *targets;
+	uint32_t room = 0;
+	int r = weir_configured_grow(
+		tables, &probed->backends, &probed->ids, sizeof(*probed->backends));
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		room += config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;
+	}
+	if (r < 0) {
+		return r;
+	}
+	targets = calloc(room + 1, sizeof(*targets));
+	if (targets == NULL) {
+		return -ENOMEM;
+	}
+	probed->tables = tables;
+	if (room > 0) {
+		read_keys(probed, config->agents.key_file);
+	}
+	r = weir_agents_configure(probed->agents, targets, list_targets(probed, config, targets));
+	free(targets);
+	return r;
+}
+
+void weir_probed_agents_stop(struct weir_probed_agents *probed) {
+	weir_agents_configure(probed->agents, NULL, 0);
+	for (uint32_t id = 0; id < probed->ids; id++) {
+		probed->backends[id].has_agent = false;
+	}
+}
+
+void weir_probed_agents_update(struct weir_probed_agents *probed) {
+	for (uint32_t id = 0; id < probed->ids; id++) {
+		struct backend *backend = &probed->backends[id];
+		uint32_t wants = backend->has_agent
+					 ? weir_reports_fields_used(probed->reports, (uint16_t)id)
+					 : backend->wants;
+
+		if (wants != backend->wants) {
+			backend->wants = wants;
+			weir_agents_set_wants(probed->agents, (uint16_t)id, wants_of(backend));
+		}
+	}
+}
+
+// --- requests of operators ------------------------------------------------------------------
+
+uint32_t weir_probed_agents_request_utilization(
+	struct weir_probed_agents *probed, uint16_t service) {
+	uint64_t now_ms = uv_hrtime() / 1000000, known_ms = now_ms;
+
+	for (uint32_t id = 0; probed->tables != NULL && id < probed->ids; id++) {
+		struct backend *backend = &probed->backends[id];
+		struct weir_backend_state state;
+		bool began = backend->requested_until_ms > 0;
+
+		if (!backend->has_agent || (backend->wants & WEIR_REPORT(UTILIZATION)) != 0 ||
+			weir_tables_backend(probed->tables, (uint16_t)id, &state) < 0 ||
+			state.service_id != service) {
+			continue;
+		}
+		backend->requested_until_ms = now_ms + REQUEST_MS;
+		if (!began) {
+			backend->known_ms =
+				now_ms + 2 * (uint64_t)backend->interval_ms + MEASURE_MS;
+			weir_agents_set_wants(probed->agents, (uint16_t)id, wants_of(backend));
+		}
+		known_ms = backend->known_ms > known_ms ? backend->known_ms : known_ms;
+	}
+	return (uint32_t)(known_ms - now_ms);
+}
+
+static void expire_request(struct weir_probed_agents *probed, uint16_t id, uint64_t now_ms) {
+	struct backend *backend = &probed->backends[id];
+
+	if (backend->requested_until_ms > 0 && now_ms >= backend->requested_until_ms) {
+		backend->requested_until_ms = 0;
+		weir_agents_set_wants(probed->agents, id, wants_of(backend));
+	}
+}
+
+// --- active backends ----------------------------------------------------------------------
+
+// Whether the backend has flows, or had any since the last call.
+static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
+	const struct weir_segment *segment = weir_tables_segment(probed->tables);
+	struct backend *backend = &probed->backends[id];
+	uint64_t active = 0, new = 0;
+
+	for (uint32_t worker = 0; segment != NULL && worker < segment->workers; worker++) {
+		const struct weir_share_counters *counters =
+			weir_segment_backend_counters(segment, worker, id);
+
+		active += weir_counter_read(&counters->active_flows);
+		new += weir_counter_read(&counters->new_flows);
+	}
+	if (new != backend->new_flows) {
+		backend->new_flows = new;
+		return true;
+	}
+	return active > 0;
+}
+
+void weir_probed_agents_second(struct weir_probed_agents *probed) {
+	uint64_t now_ms = uv_hrtime() / 1000000;
+
+	for (uint32_t i = 0; probed->tables != NULL && i < probed->ids; i++) {
+		struct backend *backend = &probed->backends[i];
+		struct weir_agents_status status;
+		uint16_t id = (uint16_t)i;
+		bool active;
+
+		if (!backend->has_agent) {
+			continue;
+		}
+		expire_request(probed, id, now_ms);
+		if (has_flows(probed, id)) {
+			backend->flows_ms = now_ms;
+		}
+		active = backend->flows_ms != 0 &&
+			 now_ms - backend->flows_ms < backend->inactive_interval_ms;
+		weir_agents_set_active(probed->agents, id, active);
+		if (weir_agents_status(probed->agents, id, &status) == 0) {
+			bool idle = !active && status.answers && status.streak >= SETTLED_LEAST;
+
+			weir_health_set_idle(
+				probed->health, id, idle ? backend->inactive_interval_ms : 0);
+		}
+	}
+}
+
+// --- create and free ----------------------------------------------------------------------
+
+struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probed) {
+	return probed->agents;
+}
+
+int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
+	struct weir_reports *reports, struct weir_probed_agents **ret) {
+	struct weir_probed_agents *probed = calloc(1, sizeof(*probed));
+	struct weir_agents_events events = {
+		.report = on_report, .probed = on_probed, .lost = on_lost, .context = probed};
+	int r;
+
+	if (probed == NULL) {
+		return -ENOMEM;
+	}
+	probed->log = log;
+	probed->health = health;
+	probed->reports = reports;
+	r = weir_agents_create(loop, &events, &probed->agents);
+	if (r < 0) {
+		free(probed);
+		return r;
+	}
+	*ret = probed;
+	return 0;
+}
+
+void weir_probed_agents_free(struct weir_probed_agents *probed) {
+	if (probed == NULL) {
+		return;
+	}
+	weir_agents_free(probed->agents);
+	free(probed->backends);
+	free(probed);
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Probed agents: which weir-agents are probed, with which keys, for which fields and how often, and
+// where their answers go.
+//
+// A backend is active while it has flows, and for one inactive interval after it had any.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <uv.h>
+
+#include "agents.h"
+#include "config.h"
+#include "health.h"
+#include "log.h"
+#include "reports.h"
+#include "tables.h"
+
+struct weir_probed_agents;
+
+// health, reports: borrowed. Returns 0 or negative errno.
+int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
+	struct weir_reports *reports, struct weir_probed_agents **ret);
+void weir_probed_agents_free(struct weir_probed_agents *probed); // NULL is allowed
+
+// Probe the agents of this configuration, and reread the keys (a failure is logged; the previous
+// keys stay). Call after the health checks were configured. tables: borrowed until the next call.
+// Returns 0 or negative errno.
+int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
+	const struct weir_config *config);
+// Update the requested fields: policies, or what they use, may have changed.
+void weir_probed_agents_update(struct weir_probed_agents *probed);
+// Probe no agent until the next configure.
+void weir_probed_agents_stop(struct weir_probed_agents *probed);
+
+// Request the utilization of a service's backends from their agents for five minutes, for an
+// operator. Returns the milliseconds until agents that answer will have reported it; 0 = already,
+// or the service has no agents.
+uint32_t weir_probed_agents_request_utilization(
+	struct weir_probed_agents *probed, uint16_t service);
+
+// Call once a second: finds the active backends.
+void weir_probed_agents_second(struct weir_probed_agents *probed);
+
+struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probed);
