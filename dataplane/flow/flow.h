@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow: what callers and the files of the flow table say about one flow. Types only.
+// Flow: types that describe one flow, for callers and the files of the flow table.
 //
 // Threads: flows belong to the table of one worker.
 #pragma once
@@ -21,60 +21,59 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
-// Flows fall into this many parts, by their hash and the secret of the flow table: what one worker
-// hands to another when work is spread anew (flow_parts.h).
+// Flows are divided into this many parts, by their hash and the secret of the flow table: the unit
+// that workers hand over when load is rebalanced (flow_parts.h).
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
 
 // Why a flow ended.
 enum weir_flow_end {
-	WEIR_FLOW_END_COMPLETED, // FIN seen, then the timeout of closing, or a SYN
-	WEIR_FLOW_END_REFUSED, // RST without a FIN before it, then the same
+	WEIR_FLOW_END_COMPLETED, // FIN seen, then the closing timeout, or a SYN
+	WEIR_FLOW_END_REFUSED, // RST without an earlier FIN, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // made room for a newer one, moved, lost its service, or was deleted
-			       // by an operator
+	WEIR_FLOW_END_EVICTED, // replaced by a newer one, moved, without a service, or deleted by
+			       // an operator
 };
 
 // A flow in a table. Valid until the next insertion or sweep. Negative: not found.
 typedef int64_t weir_flow_ref;
 
-// How a new flow begins. The end of one that begins with FIN or RST is not reported: it has
-// finished from the start.
+// How a new flow begins. The finish of one that begins with FIN or RST is not reported: it counts
+// as finished from the start.
 struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	bool joined; // event SYN: it is half-open, but began in mid-flow, so its end is no error
-	bool measured; // remember when it began, to tell the service time
-	bool absent; // weir_flow_absent said so since the last insertion of this key (insert only)
-	uint32_t buckets[2]; // if absent: those that it gave
+	bool joined; // event SYN: half-open, but begins in mid-flow, so that its end is no error
+	bool measured; // store the start time, to measure the service time
+	bool absent; // weir_flow_absent was true since the last insertion of this key (insert only)
+	uint32_t buckets[2]; // if absent: from weir_flow_absent
 };
 
-#define WEIR_OUTCOME_KNOWN (-1) // the flow had finished before
+#define WEIR_OUTCOME_KNOWN (-1) // the flow had already finished
 
 // Functions that the table calls for its flows: reports of their ends (F5 of flow_table.h), from
-// within advance, insert, restart, remove, adopt and sweep; and one that decides, `belongs`. Must
-// be short. half_open: the flow was never established, and now cannot be any more.
+// within advance, insert, restart, remove, adopt and sweep; and a check, `belongs`. Must be short.
+// half_open: the flow was never established before its end.
 struct weir_flow_listener {
-	// The flow, half-open until now, has had its second packet. Not called for one that began
-	// as established, or that finishes with its second packet. answered: it began with a SYN,
-	// so the backend has answered that.
+	// The second packet of a half-open flow has arrived. Not called for a flow that began as
+	// established, or that finishes with its second packet. answered: it began with a SYN, so
+	// the backend has replied to it.
 	void (*established)(void *context, uint16_t backend, bool answered);
-	// The flow has finished its work, by its first FIN or RST. Called at most once per flow,
-	// before ended. service_ns of a flow that completed: since its first packet; 0 = not
-	// measured.
+	// The flow has finished, by its first FIN or RST. Called at most once per flow, before
+	// ended. service_ns of a flow that completed: since its first packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
-	// The flow had not finished: data came after an RST, which was forged. It is established
-	// now. finished will be called again.
+	// The flow had not finished: data after an RST shows that the RST was forged. It is now
+	// established. finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
-	// The flow is gone from the table. outcome: an enum weir_outcome if the flow finishes by
-	// that (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had finished before.
+	// The flow was removed from the table. outcome: an enum weir_outcome if this finishes the
+	// flow (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had already finished.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
-	// Returns false for a flow of UDP whose address and port have come to another service than
-	// that of its backend, or to none: the table ends it (EVICTED). Called from within sweep,
-	// after weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
+	// Returns false for a UDP flow whose address and port now belong to another service than
+	// its backend, or to none: the table ends it (EVICTED). Called from within sweep, after
+	// weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
 	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

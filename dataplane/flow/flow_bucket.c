@@ -7,7 +7,7 @@ static bool fills_up(const struct weir_flow_family *family) {
 	return family->count > family->capacity - family->capacity / 4;
 }
 
-void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
+void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns) {
 	uint32_t stamp[WEIR_FLOW_PHASES];
 
 	for (unsigned int phase = WEIR_PHASE_SYN_SEEN; phase < WEIR_FLOW_PHASES; phase++) {
@@ -17,7 +17,7 @@ void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns) {
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
 		stamp[WEIR_PHASE_ESTABLISHED];
-	// The third packet: nobody need be told.
+	// The third packet needs no report.
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	// 0: the slow lookup checks the flow's service.

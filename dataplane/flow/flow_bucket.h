@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow buckets: the memory layout of the flow table, and the fast half of a lookup, inlined into
-// the pipeline. flow_table.h tells where everything else is.
+// Flow buckets: the memory layout of the flow table, and the fast path of a lookup, inlined into
+// the pipeline. flow_table.h lists the other parts.
 //
 // Layout. A bucket is what one lookup reads: one cache line with four IPv4 flows or two IPv6 flows.
 // The keys of a bucket are adjacent, so that one vector comparison covers all of its flows; IPv6
-// destinations are kept elsewhere (flow_destinations.h). A flow lives in one of the two buckets
+// destinations are stored separately (flow_destinations.h). A flow is in one of the two buckets
 // that its hash gives, in the first one if there was room (bucketized cuckoo hashing, Erlingsson et
 // al. 2006).
 //
 // Word. Everything else about a flow is one word: state, time of the last packet, backend. For most
-// packets the new word is the old one's backend and a stamp that depends only on the event, the
+// packets the new word is the old one's backend and a stamp, which depends only on the event, the
 // state and the time: stamps are made once per burst.
 //
-// Time is kept in ticks of the state: 12 bits, which wrap after at least two timeouts and at least
+// Times are in ticks of the state: 12 bits, which wrap after at least two timeouts and at least
 // WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before that.
 //
-// Which two buckets a flow has depends on its hash, which all instances share and outsiders may
-// know, and on a secret of the table: nobody can aim many flows at one bucket.
+// The two buckets of a flow depend on its hash, which all instances share and attackers may know,
+// and on a secret of the table: an attacker cannot direct many flows to one bucket.
 //
-// Parts. The memory of a table is its own, or shared by the tables of all workers (flow_memory.h).
+// Parts. The memory of a table is private, or shared by the tables of all workers (flow_memory.h).
 // Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time; both buckets
-// of a flow lie in one part, which the top bits of a product give that the lookup needs anyway.
+// of a flow lie in one part, given by the top bits of a product that the lookup computes anyway.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -44,17 +44,17 @@ enum weir_flow_phase {
 	WEIR_PHASE_CLOSING, // after FIN
 	WEIR_PHASE_RESET, // established, then RST; data shows that it was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: its first packet here may be forged
-	WEIR_PHASE_WAITING, // began in the place of another flow, beyond the half-open limit
+	WEIR_PHASE_WAITING, // replaced another flow, beyond the half-open limit
 	WEIR_PHASE_YOUNG, // two packets, which may be forged: SYN and ACK
 	WEIR_PHASE_UDP, // the first one of UDP
 	WEIR_PHASE_UDP_SEEN, // one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // not established yet, then RST
 	WEIR_PHASE_CHALLENGED, // established or young; a challenge ACK was sent to its client
-	WEIR_PHASE_MOVED = 13, // SYN seen, but not by the backend that it has now
+	WEIR_PHASE_MOVED = 13, // SYN seen, but not by its present backend
 	WEIR_FLOW_PHASES,
 };
-// The phases with this in their two low bits are half-open: one comparison tells. They have the
-// same ticks.
+// The phases with this in their two low bits are half-open, so that one comparison suffices. They
+// have the same ticks.
 #define WEIR_PHASE_HALF_OPEN 1u
 #define WEIR_PHASE_HALF_OPEN_MASK 3u
 _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
@@ -72,8 +72,8 @@ _Static_assert((WEIR_PHASE_SYN_SEEN & 3) == 1 && (WEIR_PHASE_JOINED & 3) == 1 &&
 #define WEIR_WORD_LAST_MASK 0xfffu
 #define WEIR_WORD_BACKEND 0xffffu
 #define WEIR_FLOW_WRAP_NS_MIN 16000000000ull
-#define WEIR_FLOW_IDLE_SEARCHES 64u // a flood of SYNs into a table in use costs no more of them
-#define WEIR_FLOW_STAMP_SHIFT 20 // stamps hold for 2^20 ns: no phase has a finer tick
+#define WEIR_FLOW_IDLE_SEARCHES 64u // limits their cost in a SYN flood into a table in use
+#define WEIR_FLOW_STAMP_SHIFT 20 // stamps are valid for 2^20 ns: no phase has a finer tick
 
 struct weir_flow_bucket4 {
 	uint32_t source[4];
@@ -85,7 +85,7 @@ _Static_assert(sizeof(struct weir_flow_bucket4) == 64, "one cache line");
 
 struct weir_flow_bucket6 {
 	uint8_t source[2][16];
-	uint32_t ports[2]; // compared first: they tell which of the two to compare in full
+	uint32_t ports[2]; // compared first: they select the slot to compare in full
 	uint32_t word[2];
 	uint16_t destination[2]; // numbers in the table's destinations
 	uint32_t reserved[3];
@@ -96,20 +96,20 @@ struct weir_flow_family { // the flows of one family
 	void *buckets; // of all parts, this table's or not
 	uint32_t *starts; // per slot: when it began, in ticks of 2^14 ns; 0 = not measured
 	uint32_t slots; // of a bucket
-	uint64_t bucket_count; // 64 bits: as it is, an operand of weir_flow_bucket_from
+	uint64_t bucket_count; // 64 bits: an operand of weir_flow_bucket_from without conversion
 	uint64_t part_buckets; // of a part
-	uint64_t part_step; // from a part to the next; 0 = there is one part only
+	uint64_t part_step; // from a part to the next; 0 = there is only one part
 	uint64_t owned_buckets; // of the parts of this table
 	uint32_t capacity; // flows
 	uint32_t count;
 	uint32_t half_open;
 	uint32_t half_open_max;
-	uint32_t crowded_at; // half-open flows: the mark that comes next, high or low
+	uint32_t crowded_at; // half-open flows: the next mark, high or low
 	uint64_t calm; // when it was last found not to be crowded: `stamped` of the table
 	uint32_t sweep_next; // bucket
 	uint32_t sweep_end; // of the part that it lies in
 	uint32_t sweeps; // completed
-	uint32_t recheck; // ends of sweeps until all UDP flows are checked; 0 = they are
+	uint32_t recheck; // ends of sweeps until all UDP flows are checked; 0 = all are
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -126,14 +126,14 @@ struct weir_flow_now {
 	uint32_t handshake_ticks; // WEIR_FLOW_HANDSHAKE_MS in the ticks of half-open flows
 };
 
-// What makes buckets of hashes: odd numbers.
+// Odd multipliers for hashes to get buckets.
 struct weir_flow_secret {
 	uint64_t first, second;
 	uint64_t first_inverse; // first * first_inverse == 1
 };
 
-// Starts that will be written when their cache lines have arrived, so that no packet waits for
-// them. They are settled before any start is read, and by every sweep.
+// Starts to be written when their cache lines have arrived, so that no packet waits for them. They
+// are written before any start is read, and by every sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -141,11 +141,11 @@ struct weir_flow_late_starts {
 	uint32_t *at[WEIR_FLOW_STARTS_LATE];
 };
 
-// Which parts of its memory a table owns (flow_parts.h).
+// The parts of its memory that a table owns (flow_parts.h).
 struct weir_flow_owned {
 	uint64_t bits[WEIR_FLOW_PARTS / 64];
-	uint32_t parts; // that may be used: bits that are set
-	uint32_t count; // that bring their share: also those that come or go
+	uint32_t parts; // number of bits that are set
+	uint32_t count; // parts that count for the share: includes those that are moving
 	uint32_t shift; // of the number of parts: 0, or WEIR_FLOW_PART_BITS
 	uint32_t half_open_percent;
 };
@@ -157,19 +157,20 @@ struct weir_flow_table {
 	struct weir_flow_family family6;
 	struct weir_flow_destinations destinations; // of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
-	bool measuring; // a start was ever remembered
-	bool rechecking; // one of the families is: datagrams take the slow lookup
+	bool measuring; // a start was ever stored
+	bool rechecking; // either family is rechecking: datagrams take the slow lookup
 	uint32_t rechecks; // begun
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
-	// Of flows with an RST: that of established flows, and what holds when the table fills up.
+	// Timeout of flows with an RST: that of established flows, and the shorter one while the
+	// table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // when stamps and now were made, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
 	uint64_t evicted; // half-open
 	uint64_t idle_evicted; // others, of a full table
-	uint32_t idle_searches; // that may still fail before the next stamp
+	uint32_t idle_searches; // remaining failures until the next stamp
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
 	bool private; // memory is this table's alone
@@ -218,11 +219,11 @@ static inline bool weir_flow_is_expired(
 	       table->now.timeout_ticks[weir_flow_phase_of(word)];
 }
 
-// --- where a flow may be --------------------------------------------------------------------
+// --- buckets of a flow ----------------------------------------------------------------------
 
-// The hash that gives the buckets of a flow, from that of its key. Few IPv4 flows have one and the
-// same hash. IPv6 sources are long enough to make any number of them for somebody who knows the
-// seed, but not with the same product under the secret as well.
+// The hash that gives the buckets of a flow, from that of its key. Few IPv4 flows have the same
+// hash. IPv6 sources are long enough for an attacker with the seed to make any number of flows with
+// one hash, but not with the same product under the secret.
 static inline uint64_t weir_flow_bucket_hash6(
 	const struct weir_flow_secret *secret, const uint8_t *source, uint64_t hash) {
 	uint64_t words[2];
@@ -236,8 +237,8 @@ static inline uint64_t weir_flow_bucket_hash(
 	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(secret, key->source, hash);
 }
 
-// Multiply and shift with an odd secret: hashes of outsiders' choice meet in one bucket hardly more
-// often than random ones (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Multiply and shift with an odd secret: chosen hashes collide in a bucket hardly more often than
+// random ones (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -248,14 +249,14 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-// The part of all flows that a flow belongs to, of WEIR_FLOW_PARTS. With so many parts of the same
-// number of buckets each, the flow's first bucket lies in it: both are the top of one product.
+// The part of a flow, below WEIR_FLOW_PARTS. As all parts have the same number of buckets, the
+// flow's first bucket lies in it: both are the top bits of one product.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The bucket hash in a given part that has most in common with this one: all but the part, so that
-// flows of a part spread over its buckets as they otherwise do.
+// The bucket hash with its part replaced by the given one; the other bits, which spread flows over
+// the buckets of a part, are unchanged.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
 	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);
@@ -263,8 +264,8 @@ static inline uint64_t weir_flow_bucket_hash_in_part(
 	return bucket_hash + (further * secret->first_inverse << (64 - WEIR_FLOW_PART_BITS));
 }
 
-// The hash of a key that puts its flow into a given part: for all functions of a table with
-// given_parts, in place of the key's own, from which it differs in the top WEIR_FLOW_PART_BITS.
+// The hash of a key that puts its flow into a given part: replaces the key's own in all functions
+// of a table with given_parts, and differs from it in the top WEIR_FLOW_PART_BITS.
 static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *secret,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t part) {
 	uint64_t bucket_hash = weir_flow_bucket_hash(secret, key, hash);
@@ -272,7 +273,7 @@ static inline uint64_t weir_flow_hash_in_part(const struct weir_flow_secret *sec
 	return hash ^ bucket_hash ^ weir_flow_bucket_hash_in_part(secret, bucket_hash, part);
 }
 
-// In the same part as the first one.
+// The second bucket lies in the same part as the first one.
 static inline uint32_t weir_flow_second_bucket(const struct weir_flow_secret *secret,
 	const struct weir_flow_family *family, uint64_t hash) {
 	return (uint32_t)(weir_flow_part(secret, hash) * family->part_step +
@@ -291,16 +292,15 @@ static inline struct weir_flow_bucket6 *weir_flow_bucket6_at(
 
 // --- prefetch -------------------------------------------------------------------------------
 
-// Prefetch a bucket that will be read and a word of which will be written. gcc 12 takes a function
-// that only calls __builtin_prefetch for one without effect and drops its calls, unless it is
-// always inlined.
+// Prefetch a bucket that will be read and in which a word will be written. Always inlined: gcc 12
+// considers a function that only calls __builtin_prefetch as without effect, and drops calls of it.
 static __rte_always_inline void weir_flow_fetch(const void *bucket) {
 	__builtin_prefetch(bucket, 1, 3);
 }
 
 // --- comparison -----------------------------------------------------------------------------
 
-// Source, destination and ports, as in a packet; the fourth element is whatever follows them.
+// Source, destination and ports, as in a packet; the fourth element is ignored.
 typedef uint32_t weir_flow_tuple4 __attribute__((vector_size(16)));
 
 static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *key) {
@@ -312,7 +312,7 @@ static inline weir_flow_tuple4 weir_flow_tuple4_of(const struct weir_flow_key *k
 	return (weir_flow_tuple4){source, destination, ports};
 }
 
-// One bit per slot that holds the tuple; free slots hold anything.
+// One bit per slot that holds the tuple; bits of free slots are arbitrary.
 static inline unsigned int weir_flow_match4(
 	const struct weir_flow_bucket4 *bucket, weir_flow_tuple4 tuple) {
 #ifdef __SSE2__
@@ -354,7 +354,7 @@ static inline struct weir_flow_tuple6 weir_flow_tuple6_of(const struct weir_flow
 	return tuple;
 }
 
-// One bit per slot with these ports: mostly none, or that of the flow.
+// One bit per slot with these ports: mostly none, or only that of the flow.
 static inline unsigned int weir_flow_match_ports6(
 	const struct weir_flow_bucket6 *bucket, uint32_t ports) {
 #ifdef __SSE2__
@@ -394,7 +394,7 @@ static inline bool weir_flow_same_addresses6(const struct weir_flow_table *table
 #endif
 }
 
-// One bit per slot that holds the tuple; free slots hold anything.
+// One bit per slot that holds the tuple; bits of free slots are arbitrary.
 static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 	const struct weir_flow_bucket6 *bucket, const struct weir_flow_tuple6 *tuple) {
 	unsigned int match = 0;
@@ -411,19 +411,19 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 
 // --- the fast path --------------------------------------------------------------------------
 
-// weir_flow_stamp when the stamps are of another time.
-void weir_flow_stamp_anew(struct weir_flow_table *table, uint64_t now_ns);
+// Slow path of weir_flow_stamp, when the stamps are outdated.
+void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns);
 
-// Make the stamps of a burst: when it begins.
+// Make the stamps of a burst. Call at its start.
 static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_ns) {
 	if (unlikely(table->stamped != now_ns >> WEIR_FLOW_STAMP_SHIFT)) {
-		weir_flow_stamp_anew(table, now_ns);
+		weir_flow_refresh_stamps(table, now_ns);
 	}
 }
 
-// Refresh the word of the flow that a packet belongs to, and return its backend. False, and nothing
-// changed, when the state of the flow would change or the slot is free. A flow that has expired and
-// was not swept yet lives on.
+// Refresh the word of the flow that a packet belongs to, and return its backend. False, with no
+// change, if the state of the flow would change or the slot is free. An expired flow that was not
+// swept yet continues.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -438,10 +438,10 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 	return true;
 }
 
-// The word, in a bucket, of the flow that a packet belongs to, or NULL. ip: its IP header, of IPv4
-// without options or IPv6 without extension headers, followed by TCP or UDP. If two protocols have
-// the same key it may be the other one's: weir_flow_refresh then returns false, and
-// weir_flow_lookup finds the right one.
+// Find the word, in a bucket, of a packet's flow, or NULL. ip: its IP header, of IPv4 without
+// options or IPv6 without extension headers, followed by TCP or UDP. If flows of both protocols
+// have the same addresses and ports, it may be the wrong one's: weir_flow_refresh then returns
+// false, and weir_flow_lookup finds the right one.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;
 	unsigned int match;
@@ -451,7 +451,7 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 	return match != 0 ? bucket->word + __builtin_ctzll(match) : NULL;
 }
 
-// weir_flow_find6 where several flows of the bucket have the same ports.
+// weir_flow_find6 if several flows of the bucket have the same ports.
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
@@ -474,7 +474,7 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// True if the two buckets of this key, which go to ret_buckets, hold no entry with it, not even an
+// True if the two buckets of this key, written to ret_buckets, hold no entry with it, not even an
 // expired one.
 static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
@@ -505,15 +505,15 @@ static inline bool weir_flow_absent(const struct weir_flow_table *table,
 
 // --- crowded --------------------------------------------------------------------------------
 
-// The mark that comes next.
+// The next mark of half-open flows.
 static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flows, bool crowded) {
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// The half-open flows come near their limit, or the table is full: a flow that is entered now may
-// be evicted before its second packet. The backend of new flows must then be one that this packet
-// finds without the entry. From seven eighths of the limit on until three quarters. Flows that were
-// entered before, and whose backends the policy chose, are spared for a second (F3).
+// Whether half-open flows are near their limit, or the table is full: a flow that is entered now
+// may be evicted before its second packet. New flows must then get the backend to which that packet
+// goes without the entry. Starts at seven eighths of the limit and ends at three quarters. Flows
+// that were entered before, with backends chosen by the policy, are spared for a second (F3).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

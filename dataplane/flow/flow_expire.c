@@ -4,7 +4,7 @@
 #include "flow_life.h"
 
 #define SWEEP_BUCKETS_MAX 256 // per call
-#define FORGET_SWEEPS 256 // old starts are looked for in one of so many sweeps: every few minutes
+#define FORGET_SWEEPS 256 // one of this many sweeps clears old starts: every few minutes
 
 void weir_flow_bucket_expire(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
@@ -12,8 +12,8 @@ void weir_flow_bucket_expire(
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 
 	for (unsigned int slot = 0; slot < slots; slot++) {
-		if (unlikely(
-			    weir_flow_is_expired(table, words[slot], now_ns))) { // never a free one
+		if (unlikely(weir_flow_is_expired(table, words[slot], now_ns))) { // never a free
+										  // slot
 			struct weir_flow_place place =
 				weir_flow_place_at(table, ipv6, bucket, slot);
 
@@ -38,7 +38,7 @@ void weir_flow_starts_forget(
 
 // --- services that have changed -------------------------------------------------------------
 
-// Of the present sweep, which may have come by some buckets before, and of a whole one.
+// The rest of the present sweep, and a whole one.
 #define RECHECK_SWEEPS 2u
 
 void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns) {
@@ -46,7 +46,7 @@ void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns) {
 	table->family6.recheck = table->family6.count > 0 ? RECHECK_SWEEPS : 0;
 	table->rechecks++;
 	table->rechecking = table->family4.recheck > 0 || table->family6.recheck > 0;
-	weir_flow_stamp_anew(table, now_ns);
+	weir_flow_refresh_stamps(table, now_ns);
 }
 
 void weir_flow_bucket_recheck(
@@ -73,7 +73,7 @@ void weir_flow_bucket_recheck(
 static void recheck_end(struct weir_flow_table *table, uint64_t now_ns) {
 	if (table->family4.recheck == 0 && table->family6.recheck == 0) {
 		table->rechecking = false;
-		weir_flow_stamp_anew(table, now_ns);
+		weir_flow_refresh_stamps(table, now_ns);
 	}
 }
 
@@ -88,7 +88,7 @@ static void go_to(struct weir_flow_family *family, uint32_t part) {
 	family->sweep_end = (uint32_t)(family->sweep_next + family->part_buckets);
 }
 
-// The part behind `from` that the table owns; `from` when there is no other.
+// The next part after `from` that the table owns; `from` if there is no other.
 static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) {
 	const uint32_t words = RTE_DIM(owned->bits);
 	uint32_t word = from / 64;
@@ -101,7 +101,7 @@ static uint32_t owned_after(const struct weir_flow_owned *owned, uint32_t from) 
 	return bits == 0 ? from : word * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
-// The sweep has come to the end of a part: go on with the next one that the table owns.
+// At the end of a part, continue the sweep with the next one that the table owns.
 static void next_part(const struct weir_flow_table *table, struct weir_flow_family *family) {
 	uint32_t from = part_at(family);
 	uint32_t part = owned_after(&table->owned, from);
@@ -147,7 +147,7 @@ static bool family_sweep(
 	}
 	if (family->count == 0 || unlikely(table->owned.parts == 0)) {
 		family->sweep_debt = 0;
-		family->recheck = 0; // no flow, or only ones that are checked when they come
+		family->recheck = 0; // no flow, or only flows that are checked when adopted
 		return false;
 	}
 	while (due-- > 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow expiry: end the flows whose timeout is over, a piece of the table at a time.
+// Flow expiry: ends flows after their timeout, a piece of the table at a time.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -9,27 +9,26 @@
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire what is due: a bounded piece of the table per call (F6). Call once per turn of the poll
-// loop.
-// Returns true when more is due: call again soon, do not sleep.
+// Expire flows in a bounded piece of the table (F6). Call once per turn of the poll loop. Returns
+// true if more is due: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
-// The table has its first part: sweep from there.
+// Start to sweep from the table's first part.
 void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
-// A part is no longer the table's: go on with the next one.
+// Continue the sweep with the next part, if it is in this one, which the table has released.
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 
-// Clear the old starts of a bucket long before their ticks wrap. Such a flow is not measured.
+// Clear the old starts of a bucket long before their ticks wrap. These flows are not measured.
 void weir_flow_starts_forget(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
-// The services have changed. Until the sweep has come by every bucket, within two seconds, it ends
-// the flows of UDP that do not belong to their backend's service any more (`belongs` of the
-// listener), and the fast path leaves datagrams to weir_flow_lookup, whose caller must check the
-// same. The fast path pays nothing for it afterwards.
+// Call when the services have changed. Until the sweep has passed every bucket, within two seconds,
+// it ends UDP flows that no longer belong to their backend's service (`belongs` of the listener),
+// and the fast path leaves datagrams to weir_flow_lookup, whose caller must make the same check.
+// Afterwards the fast path has no extra cost.
 void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns);
 
-// End the flows of UDP in a bucket that do not belong to their backend's service.
+// End the UDP flows of a bucket that do not belong to their backend's service.
 void weir_flow_bucket_recheck(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 

@@ -9,8 +9,8 @@
 #include "hash.h"
 #include "probes.h"
 
-// How many flows are looked at, at most, to find one that can move to its other bucket (F7): those
-// of both buckets, and as many of the buckets behind these.
+// Maximum number of flows searched for one that can move to its other bucket (F7): those of both
+// buckets, and as many of the buckets one move away.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -49,7 +49,7 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	if (unlikely(table->given_parts)) { // not by the key: the two buckets are in one part
+	if (unlikely(table->given_parts)) { // the key is not enough: both buckets are in one part
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
 	}
@@ -85,7 +85,7 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 	*source.word = 0;
 }
 
-// Move the flow in a slot of `bucket` to `other` if there is room. Returns the freed slot or -1.
+// Move the flow in a slot of `bucket` to `other` if there is room. Returns the freed slot, or -1.
 static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
 	uint32_t other) {
 	int room = other != bucket ? slot_free(table, ipv6, other) : -1;
@@ -97,8 +97,8 @@ static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, u
 	return (int)slot;
 }
 
-// Make room in one of two full buckets by moving one of their flows to its other bucket, if need be
-// after moving one out of that. Returns the freed slot, its bucket in *ret_bucket, or -1.
+// Make room in one of two full buckets by moving a flow to its other bucket, if necessary after
+// moving one out of that. Returns the freed slot, with its bucket in *ret_bucket, or -1.
 static int make_room(
 	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -128,13 +128,13 @@ static int make_room(
 	return -1;
 }
 
-// Half-open flows that are not evicted: of these ages, in ticks. None if from >= below.
+// Ages, in ticks, at which half-open flows are not evicted. Empty if from >= below.
 struct spared {
 	int32_t from, below;
 };
 
-// Those that were entered before the table became crowded, or in the same tick, as long as their
-// second packet may be on its way.
+// Spare flows that were entered before the table became crowded, or in the same tick, while their
+// second packet may be in flight.
 static inline struct spared spared_of(
 	const struct weir_flow_table *table, const struct weir_flow_family *family) {
 	unsigned int shift = table->shift[WEIR_PHASE_SYN_SEEN] - WEIR_FLOW_STAMP_SHIFT;
@@ -145,8 +145,8 @@ static inline struct spared spared_of(
 }
 
 // Rank the half-open flows of a bucket by age (their phases have the same ticks): age << 4 | 15 -
-// index, 0 for spared ones and other slots. index counts the slots of both buckets. All slots of a
-// bucket at once, as vectors.
+// index, 0 for spared ones and other slots. index counts the slots of both buckets. Vector code for
+// all slots of a bucket.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,
@@ -169,7 +169,7 @@ static inline ranks higher(ranks a, ranks b) {
 	return (a & first) | (b & ~first);
 }
 
-// The rank of the oldest half-open flow in two buckets that may be evicted, 0 when there is none.
+// The rank of the oldest half-open flow in two buckets that may be evicted, 0 if there is none.
 static __rte_always_inline uint32_t oldest_half_open(
 	const struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2]) {
 	unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -204,7 +204,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	uint16_t backend = (uint16_t)*word;
 
 	WEIR_PROBE_FLOW_END(WEIR_FLOW_END_EVICTED, backend, word);
-	// weir_flow_slot_end for a flow that is known to be half-open.
+	// weir_flow_slot_end, specialized for a half-open flow.
 	*ret_bucket = bucket;
 	*word = 0;
 	family->half_open--;
@@ -218,8 +218,8 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 	return (int)slot;
 }
 
-// How good a victim a flow is in a full table (F3); 0: none at all. Its kind goes first, then for
-// how long it has been idle.
+// Rank of a flow as a victim in a full table (F3), by its kind, then by its idle time; 0: never
+// evicted.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,
@@ -244,8 +244,8 @@ static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, ui
 	return (uint64_t)kinds[phase] << 56 | age << table->shift[phase];
 }
 
-// The table is full, and there is no half-open flow in the two buckets: evict an idle one. Returns
-// the freed slot, its bucket in *ret_bucket, or -1.
+// Evict an idle flow when the table is full and the two buckets have no half-open flow. Returns the
+// freed slot, with its bucket in *ret_bucket, or -1.
 static __rte_noinline int evict_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint64_t now_ns, uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -285,7 +285,7 @@ static __rte_always_inline int find_free(
 	return -1;
 }
 
-// True if a flow that begins with this event may become one more half-open flow.
+// True if a flow that begins with this event adds a half-open flow.
 static inline bool may_be_half_open(
 	const struct weir_flow_family *family, enum weir_flow_event event) {
 	return (event != WEIR_FLOW_EVENT_SYN && event != WEIR_FLOW_EVENT_DATAGRAM) ||
@@ -297,9 +297,9 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// There is no flow to evict in the two buckets. If they have a free slot, evict one from the
-// buckets next to them. Only for IPv6: half of the pairs of its small buckets have no half-open
-// flow. Of the pairs of IPv4 it is a fifth, and the adjacent buckets cost two cache misses.
+// Evict a flow from adjacent buckets when the two buckets have none to evict but a free slot. Only
+// for IPv6: half of the pairs of its small buckets have no half-open flow. For IPv4 it is a fifth,
+// and the adjacent buckets cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;
@@ -330,8 +330,8 @@ static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_
 	return slot;
 }
 
-// Search the two buckets for an idle flow to evict. Few searches may fail per stamp: in a table in
-// use a flood would pay for one with each SYN.
+// Search the two buckets for an idle flow to evict. The number of failed searches per stamp is
+// limited: in a table in use a flood would cause one with each SYN.
 static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	int slot = evict_idle(table, ipv6, buckets, start->now_ns, ret_bucket);
@@ -343,8 +343,7 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	return slot;
 }
 
-// There is no half-open flow in the two buckets, and no room. Of a SYN flood this is every fifth
-// packet.
+// Make room when the two buckets have no half-open flow. In a SYN flood this is every fifth packet.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
@@ -354,7 +353,7 @@ static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6
 	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
 
-// No free slot can be used at once: end expired flows, else move others.
+// Find room without an eviction when no free slot can be used: end expired flows, else move others.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
@@ -390,7 +389,7 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 					 : search_room(table, ipv6, buckets, start, ret_bucket);
 	}
 	// Full: evict a half-open flow. Expired ones of other states are left to the sweep, so that
-	// a flood does not cost a search for them.
+	// a flood does not cause searches for them.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
 		return make_way(table, ipv6, buckets, start, ret_bucket);
@@ -419,8 +418,8 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// Remove an entry with this key that has expired and was not swept yet. The fast lookup would find
-// it before the new one.
+// Remove an expired entry with this key that was not swept yet. The fast lookup would find it
+// before the new one.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {

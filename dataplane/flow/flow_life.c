@@ -3,15 +3,15 @@
 
 #include "probes.h"
 
-// What the event of a packet changes, and what it means.
+// Effect of a packet's event on a flow.
 enum step {
 	STEP_NONE, // ignored (a SYN on an established flow may be forged)
 	STEP_REFRESH, // the same phase, a new time
 	STEP_MOVE, // another phase, nothing to report
 	STEP_ESTABLISH, // no longer half-open
-	STEP_COMPLETE, // finished well
+	STEP_COMPLETE, // completed
 	STEP_ABANDON, // finished by an RST before it was established
-	STEP_RESUME, // not finished after all
+	STEP_RESUME, // open again
 	STEP_RESTART, // a new flow in the same place
 };
 
@@ -42,10 +42,10 @@ static const struct transition transitions[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHAS
 		 T(CLOSING, MOVE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE), T(CLOSING, COMPLETE),
 		 T(UDP, NONE), T(UDP_SEEN, NONE), T(CLOSING, MOVE), T(CLOSING, COMPLETE),
 		 T(FREE, NONE), T(CLOSING, COMPLETE)},
-	// An RST after a FIN is how many clients end; it makes no aborted flow of a completed one. One
-	// that follows another changes nothing. The RST of a backend that refuses a SYN goes to the
-	// client; one from the client, while half-open, tells nothing about the backend (scanners
-	// answer each SYN ACK so).
+	// Many clients end with an RST after a FIN; the flow stays completed. A second RST changes
+	// nothing. The RST of a backend that refuses a SYN goes to the client; one from the client,
+	// while half-open, does not indicate a fault of the backend (scanners reply to each SYN ACK
+	// with it).
 	[WEIR_FLOW_EVENT_RST] =
 		{T(FREE, NONE), T(ABORTED, ABANDON), T(RESET, COMPLETE), T(CLOSING, REFRESH),
 		 T(RESET, NONE), T(ABORTED, COMPLETE), T(ABORTED, ABANDON), T(ABORTED, COMPLETE),
@@ -74,7 +74,7 @@ static void start_store(struct weir_flow_table *table, const struct weir_flow_pl
 	if (measured) {
 		table->measuring = true;
 	}
-	// All starts are 0 until the first measured flow: there is nothing to write.
+	// All starts are 0 until the first measured flow, so none need be written.
 	if (table->measuring) {
 		struct weir_flow_late_starts *late = &table->late;
 		uint32_t *at = &place->family->starts[place->slot];
@@ -97,7 +97,7 @@ static uint64_t service_ns(
 		weir_flow_settle_starts(table);
 		start = place->family->starts[place->slot];
 	}
-	// The time of a flow's last packet is known to a tick of its state only, so it may lie
+	// The time of a flow's last packet has the resolution of its state's tick, so it may lie
 	// before the start.
 	elapsed = (int32_t)((uint32_t)(end_ns >> WEIR_FLOW_START_SHIFT) - start);
 	return start == 0 || elapsed < 0 ? 0 : (uint64_t)elapsed << WEIR_FLOW_START_SHIFT;
@@ -105,7 +105,7 @@ static uint64_t service_ns(
 
 // --- ends -----------------------------------------------------------------------------------
 
-// Report that a flow that was open has finished by a packet.
+// Report that a packet has finished an open flow.
 static void report_finished(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_outcome outcome, uint64_t now_ns) {
 	table->listener.finished(table->listener.context, (uint16_t)*place->word, outcome,
@@ -139,7 +139,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
-	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // it ended with its last packet
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // its last packet ended it
 		uint64_t idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns)
 				   << table->shift[phase];
 
@@ -214,7 +214,7 @@ bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 			table->listener.context, backend, phase == WEIR_PHASE_SYN_SEEN);
 		break;
 	case STEP_RESUME:
-		if (table->measuring) { // a flow is measured once, and this one was
+		if (table->measuring) { // a flow is measured only once
 			weir_flow_settle_starts(table);
 			place.family->starts[place.slot] = 0;
 		}
@@ -264,17 +264,17 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 		start_store(table, place, start->measured, start->now_ns);
 	} else if (start->event == WEIR_FLOW_EVENT_SYN &&
 		   place->family->half_open >= place->family->half_open_max) {
-		begin_as(table, place, WEIR_PHASE_WAITING, start); // F4 holds for a restart too
+		begin_as(table, place, WEIR_PHASE_WAITING, start); // F4 also applies to a restart
 	} else {
 		begin_as(table, place, first_phase(start), start);
 	}
 }
 
-// The phase of a flow that goes to another backend with a packet that does not begin it: what the
-// flow has shown so far still holds.
+// The phase of a flow that moves to another backend with a packet that does not begin it: keeps
+// what earlier packets have established.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
-	case WEIR_FLOW_EVENT_DATAGRAM: // perhaps the one that it began with
+	case WEIR_FLOW_EVENT_DATAGRAM: // perhaps the first one repeated
 		return former == WEIR_PHASE_UDP_SEEN ? WEIR_PHASE_UDP_SEEN : WEIR_PHASE_UDP;
 	case WEIR_FLOW_EVENT_RST:
 		return former == WEIR_PHASE_RESET ? WEIR_PHASE_RESET : WEIR_PHASE_ABORTED;

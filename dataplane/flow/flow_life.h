@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow life: how a flow that is in the table begins, changes its state and ends, and who is told.
-// The pipeline calls what takes a reference; flow_insert.c and flow_expire.c call what takes a
-// slot.
+// Flow life: begin, state changes and end of flows in the table, with calls of the listener. The
+// pipeline calls the functions that take a reference; flow_insert.c and flow_expire.c those that
+// take a slot.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
 
 #include "flow_slot.h"
 
-#define WEIR_FLOW_START_SHIFT 14 // a start is kept in ticks of 2^14 ns: 16 us, for 4.9 hours
+#define WEIR_FLOW_START_SHIFT \
+	14 // starts are in ticks of 2^14 ns (16 us), which wrap after 4.9
+	   // hours
 
 // Advance the state of a found flow by a packet of it, and refresh its time.
-// Returns true when the event starts a new flow in the place of the old one (SYN in closing): the
-// caller then chooses a backend and calls weir_flow_restart.
+// Returns true if the event starts a new flow in place of the old one (SYN in closing): the caller
+// then chooses a backend and calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
-// Give a found flow to another backend: its old backend is gone (end: EVICTED), or the flow is a
-// new one in the same place (end: COMPLETED; reported as its state says, so REFUSED after an RST).
+// Move a found flow to another backend: its old backend is gone (end: EVICTED), or a new flow
+// replaces it (end: COMPLETED; reported according to its state, as REFUSED after an RST).
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
 
-// Give a flow that waits for its backend's answer to another one, without a packet: it begins there
-// with the client's next SYN. Until then it is half-open, that backend is not at fault if it ends,
-// and it does not count as waiting (flow_waiting.h).
+// Move a flow that waits for its backend's reply to another one, without a packet: it begins there
+// with the client's next SYN. Until then it is half-open, its end counts as no error of the new
+// backend, and it does not count as waiting (flow_waiting.h).
 void weir_flow_move(
 	struct weir_flow_table *table, weir_flow_ref flow, uint16_t backend, uint64_t now_ns);
 
@@ -32,23 +34,23 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// End a found flow: its backend is gone and there is no other.
+// End a found flow whose backend is gone with no replacement.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // --- slots -------------------------------------------------------------------------------------
 
-// Begin a new flow in a slot that has its key. The stamps are those of start->now_ns.
+// Begin a new flow in a slot that has its key. The stamps must be those of start->now_ns.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);
 
-// End the flow in a slot and tell the listener.
+// End the flow in a slot and report it to the listener.
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
-// Evict the flow in a slot, of IPv6, for which the table has no number of its destination.
+// Evict the IPv6 flow in a slot, for whose destination the table has no number.
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 
-// How a flow of this phase ended when it expires.
+// The end to report when a flow of this phase expires.
 enum weir_flow_end weir_flow_expiry_end(unsigned int phase);

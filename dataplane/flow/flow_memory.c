@@ -7,13 +7,14 @@
 #include <rte_malloc.h>
 
 #define BUCKET_BYTES 64u
-// Of the buckets of a part: its starts then fill whole cache lines, and the two buckets of a pair
-// lie in one part.
+// Granularity of the buckets of a part: starts then fill whole cache lines, and both buckets of a
+// pair lie in one part.
 #define PART_BUCKETS_STEP 8u
 
-// fill_percent: share of the slots that are in use when there are as many flows as the memory was
-// made for. Buckets of IPv6 are smaller: more of its flows would live in their second bucket, and
-// be found later. part_fill_percent: the same for a part that has far more flows than the others.
+// fill_percent: share of used slots at the number of flows that the memory was made for. It is
+// lower for IPv6, whose buckets are smaller: otherwise more flows would be in their second bucket,
+// and lookups slower. part_fill_percent: the same for a part that has far more flows than the
+// others.
 struct family_size {
 	uint32_t slots; // of a bucket
 	uint32_t fill_percent;
@@ -37,7 +38,7 @@ static uint32_t root_of(uint64_t n) {
 }
 
 // The flows of a part are binomially distributed. At four standard deviations and a few flows above
-// the mean, less than one in a thousand memories that are in full use has a part with more.
+// the mean, less than one in a thousand fully used memories has a part with more.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

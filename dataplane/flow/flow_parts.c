@@ -9,7 +9,7 @@
 #include "flow_life.h"
 #include "flow_slot.h"
 
-// Older ages are taken for times in the future: the clock of the worker that had the flow was
+// Higher ages are interpreted as times in the future: the clock of the flow's previous worker was
 // ahead. Timeouts are at most half of the range, and sweeps late by a second, a sixteenth of it.
 #define AGE_MAX (WEIR_WORD_LAST_MASK / 4 * 3)
 
@@ -102,7 +102,7 @@ static void resize(struct weir_flow_family *family, const struct weir_flow_lines
 		(family->owned_buckets << 16) / (SWEEP_NS >> WEIR_FLOW_SWEEP_SHIFT) + 1;
 }
 
-// The table has its share of the memory: what the parts that it owns bring.
+// Set the table's share of the memory according to the number of parts that it owns.
 static void resize_all(struct weir_flow_table *table) {
 	resize(&table->family4, &table->memory->ipv4, &table->owned);
 	resize(&table->family6, &table->memory->ipv6, &table->owned);
@@ -147,11 +147,11 @@ static uint64_t part_end(const struct weir_flow_table *table) {
 	return table->family4.part_buckets + table->family6.part_buckets;
 }
 
-// The number of a flow's IPv6 destination: the table's before, the parcel's after.
+// Replace the number of a flow's IPv6 destination: from the table's to the parcel's.
 static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
-	// There is room for as many as the part has flows.
+	// There is room for one per flow of the part.
 	int packed = weir_flow_destinations_take(
 		&parcel->destinations, table->destinations.address[*number]);
 
@@ -208,7 +208,7 @@ bool weir_flow_release(
 	if (parcel->next < part_end(table)) {
 		return false;
 	}
-	// The share of the part goes last: meanwhile the table must not take itself for full.
+	// Subtract the part's share last: until then the table must not count as full.
 	table->owned.count--;
 	resize_all(table);
 	parcel->state = WEIR_FLOW_PARCEL_RELEASED;
@@ -217,8 +217,8 @@ bool weir_flow_release(
 
 // --- adopt ----------------------------------------------------------------------------------
 
-// The number of a flow's IPv6 destination: the parcel's before, the table's after. False: there is
-// none left, and the flow is evicted.
+// Replace the number of a flow's IPv6 destination: from the parcel's to the table's. False: no
+// number is left, and the flow is evicted.
 static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
@@ -230,7 +230,7 @@ static bool unpack_destination(struct weir_flow_table *table, struct weir_flow_p
 	return unpacked >= 0;
 }
 
-static void bring_to_present(struct weir_flow_table *table, uint32_t *word, uint64_t now_ns) {
+static void limit_age(struct weir_flow_table *table, uint32_t *word, uint64_t now_ns) {
 	if (weir_flow_age_of(table, *word, now_ns) > AGE_MAX) {
 		*word = weir_flow_word_make(
 			table, weir_flow_phase_of(*word), (uint16_t)*word, now_ns);
@@ -247,7 +247,7 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 		if (*word == 0) {
 			continue;
 		}
-		bring_to_present(table, word, now_ns);
+		limit_age(table, word, now_ns);
 		family->count++;
 		family->half_open += weir_flow_is_half_open(*word);
 		if (spot->ipv6 && unlikely(!unpack_destination(table, parcel, spot, slot))) {
@@ -257,9 +257,9 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 			weir_flow_slot_lose(table, &place, now_ns);
 		}
 	}
-	// The sweep may have been about to come by, and may now have gone by.
+	// The giver's sweep may not have reached the bucket, and the taker's may be past it.
 	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
-	// The giver may not have taken over the services of the taker yet.
+	// The giver may not yet have adopted the services that the taker has.
 	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
 		weir_flow_starts_forget(table, spot->ipv6, spot->bucket, now_ns);
@@ -269,7 +269,7 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 static void adopt_begin(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns) {
 	weir_flow_stamp(table, now_ns);
-	// The share of the part comes first: its flows must not make the table full.
+	// Add the part's share first: its flows must not make the table full.
 	table->owned.count++;
 	resize_all(table);
 	table->measuring = table->measuring || parcel->measured;
@@ -295,8 +295,8 @@ bool weir_flow_adopt(
 		return false;
 	}
 	use(table, parcel->part);
-	// The services have changed since: the first buckets were checked by the former ones, and
-	// the sweep passes over a part that is not owned yet.
+	// The services have changed since: the first buckets were checked with the previous ones,
+	// and the sweep skips parts that are not owned yet.
 	if (unlikely(parcel->rechecks != table->rechecks)) {
 		weir_flow_recheck(table, now_ns);
 	}

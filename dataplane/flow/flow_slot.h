@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow slots: a slot of either family, and what its number and its bucket tell. Private to the flow
-// table: shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c,
-// flow_waiting.c and flow_walk.c.
+// Flow slots: access to slots of either family by number and bucket. Private to the flow table:
+// shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c, flow_waiting.c
+// and flow_walk.c.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -73,7 +73,7 @@ static inline uint32_t weir_flow_word_of(const struct weir_flow_table *table, we
 		table, weir_flow_is_ipv6(ref), (uint32_t)((uint64_t)ref >> 2), ref & 3);
 }
 
-// Call when the IPv6 flow in a slot is gone: its destination has one flow less.
+// Call when the IPv6 flow in a slot was removed: its destination has one flow less.
 static inline void weir_flow_release_destination(
 	struct weir_flow_table *table, uint32_t bucket, unsigned int slot) {
 	weir_flow_destinations_release(

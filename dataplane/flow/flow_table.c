@@ -13,13 +13,13 @@
 
 static const struct {
 	uint8_t state; // enum weir_flow_state
-	uint8_t timeout; // the state whose timeout it has
+	uint8_t timeout; // the state whose timeout applies
 } phases[WEIR_FLOW_PHASES] = {
 	[WEIR_PHASE_SYN_SEEN] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_ESTABLISHED] = {WEIR_FLOW_ESTABLISHED, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_CLOSING] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
-	// Whoever forges an RST must not make a flow end earlier. If many end so that the table
-	// fills up, they have the timeout of closing.
+	// A forged RST must not make a flow end earlier. If many flows end while the table fills
+	// up, they get the closing timeout.
 	[WEIR_PHASE_RESET] = {WEIR_FLOW_CLOSING, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_JOINED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_WAITING] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
@@ -33,7 +33,7 @@ static const struct {
 
 // --- create and free ------------------------------------------------------------------------
 
-// One more than flows: a new flow gets its number before another one is evicted for it.
+// One more than flows: a new flow gets its number before another one is evicted.
 static uint32_t destinations_for(uint64_t flows) {
 	return (uint32_t)RTE_MIN(flows + 1, (uint64_t)WEIR_FLOW_DESTINATIONS_MAX);
 }
@@ -62,7 +62,7 @@ static void use_lines(struct weir_flow_family *family, const struct weir_flow_li
 	family->part_step = memory->shift > 0 ? lines->part_buckets : 0;
 }
 
-// The memory that the parameters name, or else one of the table's own.
+// Use the shared memory in the parameters, or allocate private memory.
 static int use_memory(struct weir_flow_table *table, const struct weir_flow_table_params *params) {
 	int r = 0;
 
@@ -123,7 +123,8 @@ static void timeouts_set(struct weir_flow_table *table, const uint32_t *timeout_
 	table->now.timeout_ticks[WEIR_PHASE_FREE] = WEIR_WORD_LAST_MASK;
 }
 
-// Of an odd number, modulo 2^64. Each step doubles the bits that are right, of which n has three.
+// Inverse of an odd number, modulo 2^64. Each step doubles the number of correct bits, of which n
+// has three.
 static uint64_t inverse_of(uint64_t n) {
 	uint64_t inverse = n;
 
@@ -170,7 +171,7 @@ int weir_flow_table_create(const struct weir_flow_table_params *params,
 	table->secret = secret_of(params->secret);
 	table->given_parts = params->given_parts && params->memory != NULL;
 	timeouts_set(table, params->timeout_ms);
-	weir_flow_stamp_anew(table, 0);
+	weir_flow_refresh_stamps(table, 0);
 	r = use_memory(table, params);
 	if (r < 0) {
 		weir_flow_table_free(table);
@@ -193,7 +194,7 @@ void weir_flow_table_free(struct weir_flow_table *table) {
 
 // --- lookup ---------------------------------------------------------------------------------
 
-// Only TCP and UDP have flows, so the phase tells the protocol.
+// Only TCP and UDP have flows, so the phase gives the protocol.
 static inline bool is_live(
 	const struct weir_flow_table *table, uint32_t word, uint8_t protocol, uint64_t now_ns) {
 	return word != 0 && weir_flow_is_udp(word) == (protocol == 17) &&

@@ -1,37 +1,36 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow table: remembers the backend that was chosen for a flow, and the state of the flow.
-// Filled, looked up and swept by one worker (the pipeline). Knows nothing of services or packets.
+// Flow table: stores the chosen backend and the state of each flow. Filled, looked up and swept by
+// one worker (the pipeline). Independent of services and packets.
 //   flow.h         types: key, event, begin and end of a flow
-//   flow_bucket.h  memory layout, and the fast half of a lookup
+//   flow_bucket.h  memory layout, and the fast path of a lookup
 //   flow_insert.h  entry of new flows
 //   flow_life.h    change of state, restart, removal
 //   flow_expire.h  timeouts
-//   flow_memory.h  where the buckets come from: a table's own memory, or one that all workers share
-//   flow_parts.h   how a part of the flows goes from one table to another
+//   flow_memory.h  memory of the buckets: private to a table, or shared by all workers
+//   flow_parts.h   handover of a part of the flows from one table to another
 //
 // Threads: one table per worker; only that worker calls these. No locks, no allocation after
 // create, no system call.
 //
 // Guarantees:
 //   F1 keys are compared in full: two flows are never taken for one.
-//   F2 memory is bounded by what was given at creation; a full table refuses an insertion, it
-//      never refuses a packet (the caller uses the Maglev fallback).
-//   F3 an insertion at the limit of half-open flows may evict one of these, the oldest of its
-//      buckets, or for IPv6 of the buckets next to them when these have none; but for
-//      WEIR_FLOW_HANDSHAKE_MS none that was entered before the table became crowded, whose second
-//      packet would not find the backend that the policy chose for the first. In a full table it
-//      may else evict another flow of its buckets: an ended one, then a young one, then one of UDP,
-//      then an established one, of each kind the one that has been idle longest; but never an
-//      established, closing or UDP flow that is in use, which means that it had a packet within
-//      WEIR_FLOW_IN_USE_MS. When searches for these have failed WEIR_FLOW_IDLE_SEARCHES times, no
-//      more are made until the next millisecond. The room of expired ones is there when the sweep
-//      has come by (F6).
-//   F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
-//   F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
-//      that gauges of active flows stay exact. So is the moment when it finishes its work.
+//   F2 memory is bounded by the parameters at creation; a full table refuses an insertion, it never
+//      refuses a packet (the caller uses the Maglev fallback).
+//   F3 an insertion at the limit of half-open flows may evict one of them, the oldest of its
+//      buckets, or for IPv6 of the adjacent buckets if these have none; but for
+//      WEIR_FLOW_HANDSHAKE_MS no flow that was entered before the table became crowded, whose
+//      second packet would not go to the backend that the policy chose for the first. In a full
+//      table it may evict other flows of its buckets: an ended one, then a young one, then a UDP
+//      one, then an established one, of each kind the longest idle; but never an established,
+//      closing or UDP flow in use, which means that it had a packet within WEIR_FLOW_IN_USE_MS.
+//      When searches for these have failed WEIR_FLOW_IDLE_SEARCHES times, no more are made until
+//      the next millisecond. The room of expired flows is available after the sweep has passed them
+//      (F6). F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
+//      F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
+//      that gauges of active flows stay exact. Its finish is also reported once.
 //   F6 expiry work per call is bounded; a sweep of the whole table is finished within a second.
-//   F7 the work of an insertion is bounded, whatever keys are chosen; without the secret nobody can
+//   F7 the work of an insertion is bounded for all keys; without the secret an attacker cannot
 //      choose keys that share a bucket.
 #pragma once
 
@@ -48,18 +47,19 @@
 
 struct weir_flow_table_params {
 	uint32_t flows; // IPv4 flows
-	uint32_t ipv6_percent; // 1..100: room for so many IPv6 flows per 100 IPv4 flows, on top
+	uint32_t ipv6_percent; // 1..100: room for so many IPv6 flows per 100 IPv4 flows, in
+			       // addition
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
-	uint64_t hash_seed; // of the hashes that callers give
-	uint64_t secret; // random, known to nobody; the same gives the same buckets
+	uint64_t hash_seed; // of the hashes passed by callers
+	uint64_t secret; // random, kept secret; the same value gives the same buckets
 	// Shared with the tables of other workers, which have the same parameters otherwise; must
-	// outlive the table. The table then owns no part of it (flow_parts.h), and `flows` and
-	// `ipv6_percent` are those of the memory. NULL = the table has memory of its own.
+	// outlive the table. The table then initially owns no part of it (flow_parts.h), and
+	// `flows` and `ipv6_percent` are those of the memory. NULL = private memory.
 	struct weir_flow_memory *memory;
-	// With shared memory: callers say which part a flow belongs to, by the hash that they give
-	// (weir_flow_hash_in_part). Else the hash of the key says it.
+	// With shared memory: callers determine the part of a flow by the hash that they pass
+	// (weir_flow_hash_in_part). If false, the hash of the key does.
 	bool given_parts;
 };
 
@@ -69,13 +69,12 @@ struct weir_flow_table;
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
 void weir_flow_table_free(struct weir_flow_table *table);
-// Bytes of memory that a table of `flows` takes, with memory of its own; docs and start-up messages
-// quote it.
+// Bytes of memory of a table of `flows` with private memory; shown in docs and start-up messages.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
-// The same without that memory: of each table that shares a memory of `flows`.
+// The same for each table that shares a memory of `flows`, without that memory.
 uint64_t weir_flow_table_own_bytes(uint64_t flows, uint32_t ipv6_percent);
 
-// Find a live flow (an expired one is not found). Read only. Negative when there is none.
+// Find a live flow (an expired one is not found). Read only. Negative if there is none.
 weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, uint64_t now_ns);
 
@@ -83,12 +82,12 @@ weir_flow_ref weir_flow_lookup(const struct weir_flow_table *table, const struct
 bool weir_flow_owns_key(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint64_t hash);
 
-// The same as weir_flow_lookup for a key of any part of the flows: of one that the table does not
-// own (flow_parts.h), none is found. Packets of the others do not come here.
+// The same as weir_flow_lookup for a key of any part of the flows: finds none in a part that the
+// table does not own (flow_parts.h). Packets need no check: they only arrive for owned parts.
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
-// The backend of a found flow, its state, and when its last packet came (ms before now).
+// The backend of a found flow, its state, and the time since its last packet.
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow);
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow);
 uint32_t weir_flow_idle_ms(

@@ -6,7 +6,7 @@
 
 #define MS 1000000ull
 
-static bool is_sought(const struct weir_flow_table *table, uint32_t word,
+static bool is_waiting(const struct weir_flow_table *table, uint32_t word,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns) {
 	const uint16_t backend = (uint16_t)word;
 	uint64_t ticks, idle_ns;
@@ -19,7 +19,7 @@ static bool is_sought(const struct weir_flow_table *table, uint32_t word,
 		its |= search->backend[i] == backend;
 	}
 	ticks = weir_flow_age_of(table, word, now_ns);
-	// The last packet may have come at the end of its tick.
+	// The last packet may have arrived at the end of its tick.
 	idle_ns = ticks > 0 ? (ticks - 1) << table->shift[WEIR_PHASE_SYN_SEEN] : 0;
 	return its && backend != WEIR_WORD_BACKEND && ticks > 0 &&
 	       idle_ns >= search->idle_ms * MS && !weir_flow_is_expired(table, word, now_ns);
@@ -38,13 +38,13 @@ uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line
 	_Static_assert(
 		WEIR_FLOW_SLOTS4 <= WEIR_FLOW_WALK_LINE && WEIR_FLOW_SLOTS6 <= WEIR_FLOW_WALK_LINE,
 		"the caller has room for a line");
-	// Another worker has the flows of the line, and changes them.
+	// Another worker owns the flows of the line, and changes them.
 	if (table->owned.shift != 0 &&
 		!weir_flow_owns(table, (uint32_t)(bucket / family->part_buckets))) {
 		return 0;
 	}
 	for (uint32_t slot = 0; slot < slots; slot++) {
-		if (unlikely(is_sought(table, words[slot], search, now_ns))) {
+		if (unlikely(is_waiting(table, words[slot], search, now_ns))) {
 			ret[count++] = (struct weir_flow_waiting){
 				.key = weir_flow_key_at(table, ipv6, bucket, slot),
 				.stamp = words[slot]};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: flows that have sent a SYN and nothing else for a while. Their backend may not
-// have answered; what has not been answered can move (steal_flow.h).
+// Waiting flows: flows that have sent only a SYN, some time ago. Their backend may not have
+// replied; flows without a reply can move (steal_flow.h).
 //
 // A search walks over the table (flow_walk.h). Flows beyond the share of half-open ones, and those
-// that were met in the middle of a connection, do not count as waiting.
+// that began in mid-connection, do not count as waiting.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -15,8 +15,8 @@
 #define WEIR_FLOW_WAITING_BACKENDS 4u
 
 struct weir_flow_waiting_search {
-	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // whose flows; WEIR_BACKEND_NONE = nobody's
-	uint32_t idle_ms; // no packet for so long, and not within the current tick of time either
+	uint16_t backend[WEIR_FLOW_WAITING_BACKENDS]; // of the flows; WEIR_BACKEND_NONE = unused
+	uint32_t idle_ms; // minimum time without a packet; at least the current tick
 };
 
 struct weir_flow_waiting {
@@ -25,11 +25,11 @@ struct weir_flow_waiting {
 };
 
 // The waiting flows of a line, none if the table does not own it, up to WEIR_FLOW_WALK_LINE.
-// Returns how many.
+// Returns their number.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);
 
-// State, backend and time of the last packet of a found flow, in one number: equal to that of the
-// search within WEIR_FLOW_WRAP_NS_MIN, the flow had no packet since and was not moved.
+// State, backend and time of the last packet of a found flow, in one number: if it equals that of
+// the search, within WEIR_FLOW_WRAP_NS_MIN, the flow has had no packet since and was not moved.
 uint32_t weir_flow_waiting_stamp(const struct weir_flow_table *table, weir_flow_ref flow);

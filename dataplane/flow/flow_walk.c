@@ -33,20 +33,20 @@ uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line
 }
 
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
-	struct weir_flow_met *ret) {
+	struct weir_flow_walked *ret) {
 	const bool ipv6 = weir_flow_walk_family(table, line) == 6;
 	const uint32_t slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
 	const uint32_t bucket = ipv6 ? line - (uint32_t)table->family4.bucket_count : line;
 	const uint32_t *words = weir_flow_bucket_words(table, ipv6, bucket);
 	uint32_t count = 0;
 
-	// Another worker has the flows of the line, and changes them.
+	// Another worker owns the flows of the line, and changes them.
 	if (weir_flow_walk_owned(table, line) != line) {
 		return 0;
 	}
 	for (uint32_t slot = 0; slot < slots; slot++) {
 		const uint32_t word = words[slot];
-		struct weir_flow_met *met = &ret[count];
+		struct weir_flow_walked *met = &ret[count];
 
 		if (weir_flow_phase_of(word) == WEIR_PHASE_FREE ||
 			weir_flow_is_expired(table, word, now_ns)) {

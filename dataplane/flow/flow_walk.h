@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow walk: over a flow table, a line at a time, in an order that does not change, so that one who
-// comes back later goes on where he was, whatever began or ended meanwhile. What is in the table
-// from the beginning of a walk to its end is met once; but a flow that begins may make another one
-// move to its other bucket (flow_insert.c), which is then met twice or not at all.
+// Flow walk: iterates over a flow table, a line at a time, in a fixed order, so that a walk can be
+// resumed although flows have begun or ended. A flow that stays in the table during a walk is
+// returned once; but a new flow may move another one to its other bucket (flow_insert.c), which is
+// then returned twice or not at all.
 //
 // Threads: one table per worker; only that worker calls this.
 #pragma once
 
 #include "flow_table.h"
 
-#define WEIR_FLOW_WALK_LINE 4u // most flows of a line
+#define WEIR_FLOW_WALK_LINE 4u // maximum flows of a line
 
-struct weir_flow_met { // what is known of a flow
+struct weir_flow_walked { // data of a flow
 	weir_flow_ref flow;
 	uint32_t idle_ms; // since its last packet
 	enum weir_flow_state state;
@@ -27,6 +27,6 @@ uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line
 // The first line from this one on that the table owns (flow_parts.h), or the number of lines.
 uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
 // The flows of a line (below weir_flow_walk_lines) that the table owns, without those that have
-// expired, up to WEIR_FLOW_WALK_LINE. Returns how many.
+// expired, up to WEIR_FLOW_WALK_LINE. Returns their number.
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
-	struct weir_flow_met *ret);
+	struct weir_flow_walked *ret);

@@ -11,7 +11,7 @@ _Static_assert(WEIR_FLOW_PAGE_FLOWS >= WEIR_FLOW_WALK_LINE,
 	"a line fits, so that every list makes progress");
 
 static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_message *message,
-	const struct weir_flow_met *met) {
+	const struct weir_flow_walked *met) {
 	const uint8_t family = message->list.family;
 	const unsigned int most = family == 4 ? 32 : 128;
 
@@ -31,7 +31,7 @@ static bool is_sought(const struct weir_pipeline *pipeline, const struct weir_me
 					      RTE_MIN(message->list.client_bits, most)));
 }
 
-static void put(struct weir_listed_flow *to, const struct weir_flow_met *met) {
+static void put(struct weir_listed_flow *to, const struct weir_flow_walked *met) {
 	struct weir_listed_flow flow = {.source_port = met->key.source_port,
 		.destination_port = met->key.destination_port,
 		.idle_ms = met->idle_ms,
@@ -48,7 +48,7 @@ static void put(struct weir_listed_flow *to, const struct weir_flow_met *met) {
 // List, or end, the matching flows of a line. Returns the number of flows in the line.
 static uint32_t take_line(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint32_t line) {
-	struct weir_flow_met met[WEIR_FLOW_WALK_LINE];
+	struct weir_flow_walked met[WEIR_FLOW_WALK_LINE];
 	uint32_t n = weir_flow_walk(pipeline->flows, line, pipeline->now_ns, met);
 	struct weir_listed_flow *page = pipeline->segment->flow_pages[pipeline->worker]
 						.flow[message->list.page % WEIR_FLOW_PAGES];
