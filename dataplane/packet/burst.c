@@ -88,7 +88,7 @@ void weir_burst_reply(
 	weir_icmp_limit_take(limit);
 }
 
-uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
+uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed) {
 	const struct weir_policy_table *table = &view->table;
 	uint32_t slot = weir_selection_slot(hash, table->slot_count);
@@ -112,8 +112,8 @@ uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
 	return closed;
 }
 
-void weir_burst_take_back(struct weir_burst *b, unsigned int i) {
+void weir_burst_cancel_forward(struct weir_burst *b, unsigned int i) {
 	b->pipeline->summaries[i].backend = WEIR_BACKEND_NONE;
 	b->forward_count -= b->forward_count > 0 && b->forwards[b->forward_count - 1] == i;
-	weir_burst_tell(b, i);
+	weir_burst_report(b, i);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: the data that the stages of a pipeline share, and how a stage forwards a packet, drops it,
-// replies to it or leaves it to the kernel. Private to the files of the pipeline: pipeline.c (fast
-// path), lookup.c, new_flow.c, move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
+// Burst: data shared by the stages of a pipeline, and functions to forward a packet, drop it, reply
+// to it or leave it to the kernel. Private to the files of the pipeline: pipeline.c (fast path),
+// lookup.c, new_flow.c, move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
@@ -42,7 +42,7 @@ struct weir_fragment {
 	bool first;
 };
 
-// Packets that the burst made in addition to those it was given (fragment_output.h).
+// Packets that the burst made in addition to its input (fragment_output.h).
 struct weir_extra {
 	uint16_t count;
 	struct rte_mbuf *pkts[WEIR_PIECES_MAX];
@@ -75,15 +75,15 @@ struct weir_pipeline {
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that the client has adopted
-	uint64_t services_checked; // generation of the services that flows of UDP are checked by
-	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // whose frames each port takes
+	uint64_t services_checked; // generation of the services by which UDP flows were last
+				   // checked
+	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
-	uint32_t
-		offer_workers; // that may know a flow, this one among them (offer.h); 0 = no others
+	uint32_t offer_workers; // that may have a flow, including this one (offer.h); 0 = no others
 	bool offered; // the packets of this burst were offered by another worker
 	struct weir_icmp_limit offer_limit;
 	uint32_t outer_id; // identification of the next outer packet that is fragmented
-	// Flows that were released, and that the gauges still have (pipeline_parts.h).
+	// Released flows that the gauges still include (pipeline_parts.h).
 	uint32_t leaving, leaving_half_open;
 	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
@@ -123,8 +123,8 @@ static inline struct weir_share_counters *weir_burst_backend_counters(
 	return &pipeline->backend_counters[backend];
 }
 
-// Counters of services and backends are not gathered per burst: an addition costs less than finding
-// out which packets of a burst belong together.
+// Counters of services and backends are not summed per burst: an addition per packet costs less
+// than grouping the packets of a burst.
 static __rte_always_inline void weir_burst_count(
 	struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->packets, 1);
@@ -133,16 +133,15 @@ static __rte_always_inline void weir_burst_count(
 
 // --- parts of flows -------------------------------------------------------------------------
 
-// The part of its flow that a packet carries: the distributor has put it there
-// (weir_distributor_mark).
+// The part of its flow that a packet carries, set by the distributor (weir_distributor_mark).
 static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 	return m->hash.usr;
 }
 
-// Slow half of weir_burst_table_hash.
+// Slow path of weir_burst_table_hash.
 uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i);
 
-// The hash by which the flow table finds the flow of packet i. d: its descriptor.
+// The hash to look up the flow of packet i in the flow table. d: its descriptor.
 static inline uint64_t weir_burst_table_hash(
 	const struct weir_burst *b, const struct weir_descriptor *d, unsigned int i) {
 	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);
@@ -163,8 +162,8 @@ static inline uint16_t weir_burst_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// Whether a flow of UDP belongs to the service of its backend: its address and port may have come
-// to another one, or to none. Before any service is published, all flows stay.
+// Whether a UDP flow belongs to the service of its backend: its address and port may have been
+// assigned to another one, or to none. Before any service is published, all flows stay.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -176,13 +175,13 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 			       rte_be_to_cpu_16(key->destination_port)) == head->service);
 }
 
-// The backend of the first of the slots behind that of a hash whose row is open; `closed`, that of
-// the slot itself, when none of those that are looked at is.
-uint16_t weir_burst_pass_over(const struct weir_pipeline *pipeline,
+// The first open backend in the slots after that of a hash; `closed`, the slot's own backend, if no
+// slot searched has one.
+uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash, uint16_t closed);
 
-// The Maglev fallback: the backend that the table of the selection gives, whatever the policy, or
-// WEIR_BACKEND_NONE. Backends that have closed since the table was made are passed over.
+// The Maglev fallback: the backend in the table of the selection, regardless of the policy, or
+// WEIR_BACKEND_NONE. Backends that have closed since the table was made are skipped.
 static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint64_t hash) {
 	uint16_t backend = weir_selection_choose(view, hash);
@@ -192,12 +191,12 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	}
 	if (unlikely(pipeline->policy.closed > 0 &&
 		     pipeline->policy.backends[backend].closed != 0)) {
-		return weir_burst_pass_over(pipeline, view, hash, backend);
+		return weir_burst_skip_closed(pipeline, view, hash, backend);
 	}
 	return backend;
 }
 
-// Forward packet i to the backend in its verdict: the rewrite sends it there.
+// Mark packet i to be forwarded to the backend in its verdict, by the rewrite stage.
 static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	struct weir_summary *s = &b->pipeline->summaries[i];
 
@@ -208,10 +207,10 @@ static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Undo weir_burst_forward of packet i, the last one it was called for: i has another verdict now.
-void weir_burst_take_back(struct weir_burst *b, unsigned int i);
+// Undo weir_burst_forward for packet i, the last one it was called for, which gets another verdict.
+void weir_burst_cancel_forward(struct weir_burst *b, unsigned int i);
 
-// Prefetch what the rewrite needs of a backend.
+// Prefetch the backend's data for the rewrite stage.
 static __rte_always_inline void weir_burst_prefetch_backend(
 	const struct weir_pipeline *pipeline, uint32_t backend) {
 	rte_prefetch0(&pipeline->outers[backend]);
@@ -220,8 +219,9 @@ static __rte_always_inline void weir_burst_prefetch_backend(
 
 // --- verdicts -------------------------------------------------------------------------------
 
-// Copy the verdict of packet i to the caller. stage_rewrite does this itself for what it forwards.
-static inline void weir_burst_tell(struct weir_burst *b, unsigned int i) {
+// Copy the verdict of packet i to the caller. stage_rewrite does this itself for the packets that
+// it forwards.
+static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 	b->verdicts[i] = b->pipeline->descriptors[i].verdict;
 }
 
@@ -232,21 +232,22 @@ void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verd
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 
-// Decide about a packet that is not forwarded.
+// Drop a packet, or leave it to the kernel: set its verdict and count it.
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
-// True if packet i may be answered now; else it was dropped, with the reason: `rate` when the limit
-// has no token. A reply exchanges the MAC addresses: one to a forged group address would go to all
-// of its hosts. Frames to such an address were dropped before (RFC 1122, 3.2.2).
+// True if a reply to packet i is allowed; if not, the packet was dropped, with the reason: `rate`
+// if the limit has no token. A reply exchanges the MAC addresses: with a forged group address as
+// source it would go to the whole group. Frames to such an address are already dropped (RFC 1122,
+// 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 
-// Drop packet i if its source is a VIP; false if it is none. Two services that answer each other
-// would never end (CVE-2024-2169).
+// Drop packet i if its source is a VIP; returns false if it is not. Two services that reply to each
+// other would loop forever (CVE-2024-2169).
 bool weir_burst_vip_source(struct weir_burst *b, unsigned int i);
 
-// The packet was rewritten into a reply: send it back on the port that it came from. Takes a
-// token of its rate limit, which the caller has found ready.
+// Send a packet that was rewritten into a reply on the port that received it. Takes a token of its
+// rate limit, which the caller has checked.
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

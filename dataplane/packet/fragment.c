@@ -258,7 +258,7 @@ void weir_fragment_finish(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->fragment_count; k++) {
 		if (!fragment[k].first) {
 			follow(b, &fragment[k], fragment[k].packet);
-			weir_burst_tell(b, fragment[k].packet);
+			weir_burst_report(b, fragment[k].packet);
 		}
 	}
 }

@@ -33,7 +33,7 @@ static void count_rehashed(struct weir_pipeline *pipeline, uint16_t backend) {
 		&weir_burst_service_counters(pipeline, service)->rehashed);
 }
 
-// Give the flow to the backend in the packet's verdict.
+// Move the flow to the backend in the packet's verdict.
 static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flow_ref flow,
 	const struct weir_flow_start *start) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -46,8 +46,8 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
-// The headers of the backend that the policy chooses for a flow that leaves its own; NULL = nobody
-// else. The selection may be older than the rows: it may still name backends that are down.
+// The headers of the backend that the policy chooses for a flow that leaves its own; NULL = no
+// other backend. The selection may be older than the rows, and contain backends that are down.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
 	uint16_t service = weir_burst_service(b, &d->key);
 	const struct weir_outer *outer;
@@ -68,7 +68,7 @@ static const struct weir_outer *choose_another(struct weir_burst *b, struct weir
 
 // --- SYNs -----------------------------------------------------------------------------------
 
-// The SYN of an established flow may be forged. Where the backend is not down, the flow stays.
+// The SYN of an established flow may be forged. While the backend is not down, the flow stays.
 static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t flags) {
 	enum weir_flow_state state = weir_flow_state(b->pipeline->flows, flow);
 
@@ -98,10 +98,11 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 	return ((frame[0] | frame[6]) & 1) != 0;
 }
 
-// The backend drains. If it has no state of the connection any longer, it would accept the SYN of a
-// client that uses its port again. So the client gets a challenge ACK. If the SYN was its own, its
-// RST ends the flow, and its next SYN starts another one. Further SYNs before a reply are forwarded
-// to the backend, as firewalls may drop the challenge; so are SYNs that cannot be challenged.
+// Send a challenge ACK to the client of a draining backend. Without state of the connection, the
+// backend would accept the SYN of a client that reuses its port. If the client has sent the SYN,
+// its RST ends the flow, and its next SYN starts another one. Further SYNs before a reply are
+// forwarded to the backend, as firewalls may drop the challenge; so are SYNs that cannot be
+// challenged.
 static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -115,7 +116,7 @@ static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) 
 	d->verdict.service = pipeline->owner[d->verdict.backend];
 	weir_burst_reply(b, d, &pipeline->reset_limit);
 	pipeline->pending.replied++;
-	weir_burst_take_back(b, i);
+	weir_burst_cancel_forward(b, i);
 }
 
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow) {
@@ -151,8 +152,8 @@ static void end_flow(struct weir_pipeline *pipeline, weir_flow_ref flow, uint64_
 	}
 }
 
-// The headers of the backend to which an earlier packet of the burst has moved the flow; NULL = it
-// has not.
+// The headers of the backend to which an earlier packet of the burst has moved the flow; NULL = not
+// moved.
 static const struct weir_outer *follow(
 	const struct weir_burst *b, struct weir_descriptor *d, weir_flow_ref flow) {
 	const struct weir_outer *outer;
@@ -214,8 +215,8 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 
 // --- backends that are down -----------------------------------------------------------------
 
-// The flow is a TCP connection that the backend has, or may have. Another one answers with an RST.
-// The flow is half-open there: it ends soon, unless the client goes on.
+// Forward a TCP connection to another backend, which replies with an RST. The flow is half-open
+// there: it ends soon, unless the client continues.
 static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
 	weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -245,8 +246,8 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	return other;
 }
 
-// Answer for the backend, and end the flow. A packet that the backend would ignore is left to it:
-// returns its headers then, else NULL after giving a verdict.
+// Reply with an RST in place of the backend, and end the flow. A packet that the backend would
+// ignore is forwarded to it: returns its headers. Otherwise NULL after setting a verdict.
 static const struct weir_outer *reset(
 	struct weir_burst *b, unsigned int i, weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -299,8 +300,8 @@ static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
 	switch ((enum weir_flow_event)d->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return MOVE;
-	case WEIR_FLOW_EVENT_SYN: // was chosen for already
-	case WEIR_FLOW_EVENT_RST: // tells the backend, if it is there, that the client is gone
+	case WEIR_FLOW_EVENT_SYN: // a backend was already chosen
+	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if it is up
 		return KEEP;
 	case WEIR_FLOW_EVENT_DATA:
 	case WEIR_FLOW_EVENT_ACK:
@@ -330,7 +331,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == RESET) {
 		return reset(b, i, flow, outer);
 	}
-	if (flow < 0) { // it is not tracked, and was chosen just now
+	if (flow < 0) { // not tracked: its backend was just chosen
 		return outer;
 	}
 	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Move flow: flows whose backend is gone, is down, or takes no new flows. A SYN and a datagram are
-// chosen for again, by the policy, and their flow moves. The other packets of a TCP flow are left
-// to a backend that is down, go where the Maglev fallback sends them, or are answered by an RST, as
-// the row says. Where nobody else can be chosen, a flow stays where it is.
+// Move flow: handles flows whose backend is gone, is down, or takes no new flows. For a SYN or a
+// datagram the policy chooses another backend, and the flow moves. Other packets of a TCP flow are
+// forwarded to the backend that is down or to the one of the Maglev fallback, or get an RST as
+// reply, as set in the row. A flow stays if no other backend can be chosen.
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once
 
 #include "burst.h"
 
-// The headers of a backend; NULL when it is gone.
+// The headers of a backend; NULL if it is gone.
 static inline const struct weir_outer *weir_move_outer(
 	const struct weir_burst *b, uint16_t backend) {
 	const struct weir_outer *outer = &b->pipeline->outers[backend];
@@ -18,18 +18,18 @@ static inline const struct weir_outer *weir_move_outer(
 	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
-// Packet i is a SYN of a flow that was known, with a verdict to forward it to the flow's backend.
-// Where that takes no new flows, the SYN begins a flow at another one. A SYN of an established flow
-// may be forged: that flow moves only if its backend is down; otherwise the SYN is answered by a
-// challenge ACK, once until the client's next packet, if another backend accepts new flows.
+// Process packet i, a SYN of a known flow, with a verdict to forward it to the flow's backend. If
+// that takes no new flows, the SYN begins a flow at another one. A SYN of an established flow may
+// be forged: that flow moves only if its backend is down; otherwise the client gets a challenge
+// ACK, once until its next packet, if another backend accepts new flows.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // The backend of packet i is gone: choose another one by the Maglev fallback, and move the flow
-// there if it has an entry. Returns its headers, or NULL after giving a verdict.
+// there if it has an entry. Returns its headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 
-// The backend of packet i is down. Returns the headers to push: of its own backend or, with
-// another one in the verdict, that one's. NULL after giving a verdict: the packet was answered by
-// an RST, and its flow has ended; or it was dropped.
+// The backend of packet i is down. Returns the headers to push: those of its own backend or, if the
+// verdict has another one, of that. NULL after setting a verdict: the reply is an RST, and the flow
+// has ended; or the packet was dropped.
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer);

@@ -516,12 +516,12 @@ unsigned int weir_new_flow_process(
 		}
 		if (unlikely(service == WEIR_SERVICE_NONE)) {
 			weir_closed_port(b, i);
-			weir_burst_tell(b, i);
+			weir_burst_report(b, i);
 		} else if (d->event == WEIR_FLOW_EVENT_DATAGRAM &&
 			   unlikely(weir_burst_vip_source(b, i))) {
-			weir_burst_tell(b, i);
+			weir_burst_report(b, i);
 		} else if (unlikely(!begin(b, i, d, &of, flow, absent))) {
-			weir_burst_tell(b, i);
+			weir_burst_report(b, i);
 		} else {
 			weir_burst_forward(b, i);
 		}

@@ -410,7 +410,7 @@ static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 		d->verdict.backend = s->backend;
 	}
 	weir_slow_path_rewrite(b, i);
-	weir_burst_tell(b, i);
+	weir_burst_report(b, i);
 }
 
 static __rte_noinline void stage_rewrite(struct weir_burst *b) {

@@ -50,7 +50,7 @@ static void write_tcp(uint8_t *tcp, const struct refused *refused) {
 	tcp[13] = refused->flags;
 }
 
-// The checksum of the TCP header, whose pseudo-header has these addresses in any order.
+// Write the checksum of the TCP header, with these addresses in the pseudo-header, in any order.
 static void write_checksum(uint8_t *tcp, const uint8_t *addresses, uint32_t bytes) {
 	uint64_t sum = rte_raw_cksum(addresses, bytes);
 
@@ -96,7 +96,8 @@ static int reply(
 	if (rte_pktmbuf_headroom(m) < weir_icmp_reply_headroom(m)) {
 		return -ENOBUFS;
 	}
-	// All headers that were read lie in the first segment, and take no less.
+	// All headers that were read lie in the first segment, and are at least as long as the new
+	// ones.
 	weir_encap_cut(m, d->l3_offset + head + WEIR_TCP_BYTES);
 	if (d->key.family == 4) {
 		write_ipv4(ip, refused);

@@ -9,10 +9,10 @@
 
 #include "descriptor.h"
 
-// Turn a TCP packet into the RST for its sender (RFC 9293, 3.10.7.1): with the number that the
-// packet acknowledges, or else one that acknowledges the packet. The packet must be no RST itself.
-// Returns 0, -EBADMSG (wrong TCP checksum; packet untouched), -ENOBUFS (no headroom for a VLAN tag
-// that the NIC stripped; packet untouched).
+// Turn a TCP packet into the RST for its sender (RFC 9293, 3.10.7.1): with the acknowledgment
+// number of the packet as sequence number, or else as an acknowledgment of the packet. The packet
+// must not be an RST itself. Returns 0, -EBADMSG (wrong TCP checksum; packet untouched), -ENOBUFS
+// (no headroom for a VLAN tag that the NIC stripped; packet untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Turn a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK of the SYN's own sequence

@@ -109,7 +109,7 @@ static void other(struct weir_burst *b, unsigned int i) {
 void weir_slow_path_others(struct weir_burst *b) {
 	for (unsigned int k = 0; k < b->other_count; k++) {
 		other(b, b->others[k]);
-		weir_burst_tell(b, b->others[k]);
+		weir_burst_report(b, b->others[k]);
 	}
 }
 
