@@ -2,9 +2,11 @@
 #include "health_relay.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 
 #define BUFFER_BYTES 4096
 #define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
+#define END_MS 1 // libcurl has this long for the last data before the end
 
 struct direction { // one of the two
 	uv_stream_t *from, *to;
@@ -26,6 +29,7 @@ struct weir_health_relay {
 	uv_poll_t listener; // accepts the client
 	uv_connect_t connect;
 	uv_shutdown_t shutdown;
+	uv_timer_t end; // passes the end of the server's data on
 	struct direction in, out;
 	weir_health_relay_connected connected;
 	weir_health_relay_failed failed;
@@ -35,6 +39,7 @@ struct weir_health_relay {
 	int listener_fd; // -1 = closed
 	int error; // of the server's connection after it was established
 	bool is_connected, is_ended, is_over; // is_ended: the server sends no more
+	bool is_read; // libcurl has read everything that the server sent
 };
 
 // --- end ----------------------------------------------------------------------------------
@@ -69,6 +74,7 @@ void weir_health_relay_free(struct weir_health_relay *relay) {
 	relay->is_over = true;
 	close_listener(relay);
 	close_client(relay);
+	uv_close((uv_handle_t *)&relay->end, closed);
 	if (!relay->is_connected || uv_tcp_close_reset(&relay->server, closed)) {
 		uv_close((uv_handle_t *)&relay->server, closed);
 	}
@@ -135,14 +141,34 @@ static void pass_on(struct direction *direction, size_t bytes) {
 	}
 }
 
-// Further data from libcurl is read and dropped: a closed socket would cause a write error, which
-// libcurl checks before it reads.
+static bool has_unread(const struct weir_health_relay *relay) {
+	int fd = -1, bytes = 0;
+
+	return uv_fileno((const uv_handle_t *)&relay->client, &fd) == 0 &&
+	       ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+static void on_end(uv_timer_t *timer) {
+	struct weir_health_relay *relay = timer->data;
+
+	if (!relay->is_read) {
+		relay->is_read = !has_unread(relay);
+		return;
+	}
+	uv_timer_stop(timer);
+	if (!relay->is_over && uv_shutdown(&relay->shutdown, relay->in.to, NULL) < 0) {
+		close_client(relay);
+	}
+}
+
+// libcurl (7.88) loses the trailers of HTTP/2, with the status of gRPC in them, if it finds the end
+// right behind them: it gets the end when it has had time for everything before. Further data from
+// libcurl is read and dropped: a closed socket would cause a write error, which libcurl checks
+// before it reads.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;
-	if (uv_shutdown(&relay->shutdown, relay->in.to, NULL) < 0) {
-		close_client(relay);
-	}
+	uv_timer_start(&relay->end, on_end, END_MS, END_MS);
 }
 
 // When the server closes or resets, libcurl reads everything sent before, then the end of file.
@@ -278,8 +304,9 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 		return r;
 	}
 	uv_pipe_init(loop, &relay->client, 0);
-	relay->open_handles = 2;
-	relay->server.data = relay->client.data = relay->connect.data = relay;
+	uv_timer_init(loop, &relay->end);
+	relay->open_handles = 3;
+	relay->server.data = relay->client.data = relay->connect.data = relay->end.data = relay;
 	relay->in.from = relay->out.to = (uv_stream_t *)&relay->server;
 	relay->in.to = relay->out.from = (uv_stream_t *)&relay->client;
 	relay->connected = connected;

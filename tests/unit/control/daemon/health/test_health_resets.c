@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -97,30 +99,38 @@ static struct result probe_plain(
 
 static struct result probe(
 	const struct server *server, const struct weir_config_health_check *check, int stall_ms) {
-	return check->type == WEIR_CHECK_HTTP
-		       ? probe_curl("127.0.0.1", server->port, check, (unsigned int)stall_ms)
-		       : probe_plain(server, check, stall_ms);
+	return check->type == WEIR_CHECK_TCP || check->type == WEIR_CHECK_AGENT_CHECK
+		       ? probe_plain(server, check, stall_ms)
+		       : probe_curl("127.0.0.1", server->port, check, (unsigned int)stall_ms);
+}
+
+// load: requests per second in the report; 0 = none.
+static void expect_of(const struct server *server, const struct weir_config_health_check *check,
+	enum weir_probe_outcome outcome, const char *detail, double load) {
+	unsigned int others = 0;
+	char last[96] = "";
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct result result = probe(server, check, i % 2 ? STALL_MS : 0);
+
+		if (result.outcome != outcome || strcmp(result.detail, detail) != 0 ||
+			result.report.requests_per_second != load) {
+			others++;
+			memcpy(last, result.detail, sizeof(last));
+		}
+	}
+	if (others > 0) {
+		fail_msg("\"%s\", %s: %u of %d not \"%s\" with load %g, but \"%s\"", server->answer,
+			server->reads ? "reset" : "unread", others, ROUNDS, detail, load, last);
+	}
 }
 
 static void expect(const char *answer, bool reads, const struct weir_config_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail) {
 	struct server server = start(answer, reads);
-	unsigned int others = 0;
-	char last[96] = "";
 
-	for (int i = 0; i < ROUNDS; i++) {
-		struct result result = probe(&server, check, i % 2 ? STALL_MS : 0);
-
-		if (result.outcome != outcome || strcmp(result.detail, detail) != 0) {
-			others++;
-			memcpy(last, result.detail, sizeof(last));
-		}
-	}
+	expect_of(&server, check, outcome, detail, 0);
 	stop(&server);
-	if (others > 0) {
-		fail_msg("\"%s\", %s: %u of %d not \"%s\", but \"%s\"", answer,
-			reads ? "reset" : "unread", others, ROUNDS, detail, last);
-	}
 }
 
 static struct weir_config_health_check http_check(const char *body) {
@@ -177,4 +187,163 @@ TEST(tcp_connection_that_is_reset_was_made) {
 		.type = WEIR_CHECK_TCP, .timeout_ms = 2000};
 
 	expect("", false, &check, WEIR_PROBE_PASSED, "connected");
+}
+
+// --- real servers ---------------------------------------------------------------------------
+
+#define FIRST_PORT 8500
+#define NGINX_PORT 8600 // request not read to its end; passes
+#define NGINX_BAD_PORT 8601 // fails
+#define LOAD 7.0
+
+// As in reset_server.py.
+enum { UNREAD = 1, TLS = 2, GRPC = 4, BAD = 8, CUT = 16, PORTS = 24 };
+
+static void wait_for_port(unsigned int port) {
+	SHELL("for i in $(seq 1000); do ss -Htln sport = :%u | grep -q . && exit;"
+	      "sleep 0.01; done; exit 1",
+		port);
+}
+
+static struct weir_config_health_check check_of_kind(unsigned int kind) {
+	struct weir_config_health_check check = http_check("");
+
+	check.orca = true;
+	check.tls = kind & TLS;
+	check.type = kind & GRPC  ? WEIR_CHECK_GRPC
+		     : kind & TLS ? WEIR_CHECK_HTTPS
+				  : WEIR_CHECK_HTTP;
+	return check;
+}
+
+static void expect_kinds(unsigned int protocol, const char *good, const char *bad) {
+	for (unsigned int kind = 0; kind < PORTS; kind++) {
+		const struct weir_config_health_check check = check_of_kind(kind);
+		char name[64];
+		struct server server = {.answer = name,
+			.reads = !(kind & UNREAD),
+			.port = (uint16_t)(FIRST_PORT + kind)};
+
+		if ((kind & (TLS | GRPC)) != protocol) {
+			continue;
+		}
+		snprintf(name, sizeof(name), "%s%s%s", protocol & GRPC ? "gRPC" : "HTTP",
+			protocol & TLS ? " over TLS" : "", kind & CUT ? ", cut off" : "");
+		if (kind & CUT) {
+			expect_of(
+				&server, &check, WEIR_PROBE_FAILED, "connection reset by peer", 0);
+		} else if (kind & BAD) {
+			expect_of(&server, &check, WEIR_PROBE_FAILED, bad, LOAD);
+		} else {
+			expect_of(&server, &check, WEIR_PROBE_PASSED, good, LOAD);
+		}
+	}
+}
+
+static pid_t start_python(const char *dir) {
+	char key[80], certificate[80];
+	const char *words[] = {
+		"/usr/bin/python3", getenv("WEIR_RESET_SERVER"), "8500", key, certificate, NULL};
+	pid_t pid;
+
+	SHELL("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+	      "-nodes -subj /CN=web -days 2 -keyout web.key -out web.pem 2>/dev/null",
+		dir);
+	snprintf(key, sizeof(key), "%s/web.key", dir);
+	snprintf(certificate, sizeof(certificate), "%s/web.pem", dir);
+	assert_non_null(words[1]);
+	pid = watch_lab_start(words);
+	for (unsigned int kind = 0; kind < PORTS; kind++) {
+		wait_for_port(FIRST_PORT + kind);
+	}
+	return pid;
+}
+
+// It answers as soon as the first line is too long, and closes with the rest unread.
+static pid_t start_nginx(const char *dir) {
+	char path[80];
+	const char *words[] = {"nginx", "-p", dir, "-c", path, "-e", "stderr", NULL};
+	FILE *file;
+	pid_t pid;
+
+	snprintf(path, sizeof(path), "%s/nginx.conf", dir);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fprintf(file,
+		"daemon off; master_process off; pid %s/nginx.pid; user root;\n"
+		"events { worker_connections 64; }\n"
+		"http {\n"
+		"	access_log off; error_log stderr crit; lingering_close off;\n"
+		"	connection_pool_size 256; client_header_buffer_size 32;\n"
+		"	large_client_header_buffers 1 256;\n"
+		"	server {\n"
+		"		listen 127.0.0.1:%d; error_page 414 =200 /ok;\n"
+		"		location = /ok { return 200 synced; }\n"
+		"	}\n"
+		"	server { listen 127.0.0.1:%d; }\n"
+		"}\n",
+		dir, NGINX_PORT, NGINX_BAD_PORT);
+	fclose(file);
+	pid = watch_lab_start(words);
+	wait_for_port(NGINX_PORT);
+	return pid;
+}
+
+struct servers {
+	char dir[64];
+	pid_t python, nginx;
+};
+
+static int start_servers(void **state) {
+	struct servers *servers = calloc(1, sizeof(*servers));
+
+	strcpy(servers->dir, "/tmp/weir-health-XXXXXX");
+	assert_non_null(mkdtemp(servers->dir));
+	servers->python = start_python(servers->dir);
+	servers->nginx = start_nginx(servers->dir);
+	*state = servers;
+	return 0;
+}
+
+static int stop_servers(void **state) {
+	struct servers *servers = *state;
+
+	watch_lab_stop(servers->python);
+	watch_lab_stop(servers->nginx);
+	SHELL("rm -r %s", servers->dir);
+	free(servers);
+	return 0;
+}
+
+TEST_GROUP(start_servers, stop_servers);
+
+TEST(http_server_that_resets_is_judged_by_its_answer) {
+	expect_kinds(0, "HTTP 200", "HTTP 503");
+}
+
+TEST(https_server_that_resets_is_judged_by_its_answer) {
+	expect_kinds(TLS, "HTTP 200", "HTTP 503");
+}
+
+// The status is in the trailers, and the load (ORCA) beside it.
+TEST(grpc_server_that_resets_is_judged_by_its_answer) {
+	expect_kinds(GRPC, "SERVING", "NOT_SERVING");
+}
+
+TEST(grpc_server_over_tls_that_resets_is_judged_by_its_answer) {
+	expect_kinds(GRPC | TLS, "SERVING", "NOT_SERVING");
+}
+
+TEST(nginx_that_leaves_the_request_unread_is_judged_by_its_answer) {
+	struct weir_config_health_check check = http_check("");
+	struct server server = {.answer = "nginx", .port = NGINX_PORT};
+
+	memset(check.path, 'a', 250);
+	check.path[0] = '/';
+	expect_of(&server, &check, WEIR_PROBE_PASSED, "HTTP 200", 0);
+	strcpy(check.body, "synced");
+	expect_of(&server, &check, WEIR_PROBE_PASSED, "HTTP 200", 0);
+	check.body[0] = '\0';
+	server.port = NGINX_BAD_PORT;
+	expect_of(&server, &check, WEIR_PROBE_FAILED, "HTTP 414", 0);
 }
