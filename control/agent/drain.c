@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drain.h"
 
+#include <stdio.h>
+
 void weir_drain_begin(struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms) {
 	*drain = (struct weir_drain){
 		.state = WEIR_DRAIN_TELLING, .deadline_ms = now_ms + interval_ms};
@@ -55,4 +57,13 @@ const char *weir_drain_state_name(enum weir_drain_state state) {
 	};
 
 	return names[state];
+}
+
+const char *weir_drain_count_text(uint32_t connections, char text[WEIR_DRAIN_COUNT_BYTES]) {
+	if (connections == UINT32_MAX) {
+		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "an unknown number of");
+	} else {
+		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "%u", connections);
+	}
+	return text;
 }

@@ -46,3 +46,7 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 	uint32_t open, uint32_t half_open);
 
 const char *weir_drain_state_name(enum weir_drain_state state);
+
+// A number of connections as text; UINT32_MAX = unknown. Returns text.
+#define WEIR_DRAIN_COUNT_BYTES 32
+const char *weir_drain_count_text(uint32_t connections, char text[WEIR_DRAIN_COUNT_BYTES]);

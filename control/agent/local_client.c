@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "service.h"
+#include "local_socket.h"
 #include "status.h"
 
 #define ANSWER_BYTES 65536
@@ -30,7 +30,7 @@ static int connect_agent(const struct weir_agent_options *options) {
 		return -errno;
 	}
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/%s", options->run_dir,
-		WEIR_SERVICE_SOCKET);
+		WEIR_LOCAL_SOCKET);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
 		r = -errno;
@@ -158,7 +158,7 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 	const char *state = json_string_value(json_object_get(drain, "state"));
 	size_t balancers = json_array_size(json_object_get(status, "balancers"));
 	json_int_t pending = json_integer_value(json_object_get(drain, "unheard"));
-	char connections[WEIR_STATUS_COUNT_BYTES], line[160];
+	char connections[WEIR_DRAIN_COUNT_BYTES], line[160];
 
 	if (state == NULL || strcmp(state, "none") == 0) {
 		printf("lame-duck: ended by weir-agent ready\n");

@@ -2,6 +2,7 @@
 #include "service.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,17 +10,57 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "announcement.h"
+#include "listeners.h"
+#include "local_socket.h"
+#include "meter_demand.h"
 #include "meter_helper.h"
+#include "privileges.h"
+#include "probes.h"
 #include "run.h"
+#include "saved_state.h"
+#include "status.h"
+#include "steal_answers.h"
 #include "steal_helper.h"
 
 #define WHY_BYTES 320
 #define APPLICATION_INTERVALS 4 // the application's report expires after this many intervals
+#define INTERVAL_MAX_MS (24 * 3600 * 1000LL)
 
-// --- turns --------------------------------------------------------------------------------
+struct service {
+	const struct weir_agent_options *options;
+	struct weir_log *log;
+	struct weir_log_limit *log_limit; // its filter
+	struct weir_run_as run_as;
+	// Opened before the privileges are dropped; -1 = none.
+	int meter_helper, steal_helper, local_fd, saved;
+	struct weir_datagrams datagrams;
+	struct weir_agent_keys keys;
+
+	struct weir_cpu_source cpu;
+	struct weir_load load;
+	struct weir_balancers balancers;
+	struct weir_probes probes;
+	struct weir_announcement announcement;
+	struct weir_meter_demand meter;
+	struct weir_steal_answers steals;
+	struct weir_local_socket local;
+	struct weir_orca_poll *orca; // NULL = no --orca-url
+
+	uv_loop_t loop;
+	uv_signal_t term, interrupt, hangup;
+	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, silent balancers
+	uv_process_t warm_up;
+	uint64_t number; // of this process, random
+	uint64_t started_ms;
+	bool no_cpu; // the missing CPU time of the cgroup was logged
+	bool stopping; // SIGTERM: exit after the drain
+};
+
+// --- load ---------------------------------------------------------------------------------
 
 // The service's cgroup may appear after the agent has started, and disappear.
-static void log_cgroup(struct weir_service *service, bool no_cpu) {
+static void log_cgroup(struct service *service, bool no_cpu) {
 	const struct weir_agent_options *options = service->options;
 
 	if (options->cgroup_count == 0 || no_cpu == service->no_cpu) {
@@ -33,16 +74,22 @@ static void log_cgroup(struct weir_service *service, bool no_cpu) {
 		       : "CPU time found");
 }
 
+static void set_wants(void *context, uint32_t wants) {
+	struct service *service = context;
+
+	weir_load_set_wants(&service->load, wants);
+	weir_meter_demand_set(&service->meter, wants, uv_now(&service->loop));
+}
+
 static void on_turn(uv_timer_t *timer) {
-	struct weir_service *service = timer->data;
-	uint64_t now_ms = weir_service_now_ms(service);
+	struct service *service = timer->data;
+	uint64_t now_ms = uv_now(&service->loop);
 	uint32_t wants;
 
 	weir_log_limit_tick(service->log_limit);
 	weir_balancers_expire(&service->balancers, now_ms);
 	wants = weir_balancers_wants(&service->balancers);
-	weir_load_set_wants(&service->load, wants);
-	weir_service_meter_turn(service, wants);
+	set_wants(service, wants);
 	if (service->orca != NULL) {
 		weir_orca_poll_want(service->orca, wants != 0);
 	}
@@ -53,16 +100,119 @@ static void on_turn(uv_timer_t *timer) {
 }
 
 static void take_application(void *context, const struct weir_report *report) {
-	struct weir_service *service = context;
+	struct service *service = context;
 
-	weir_load_take_application(&service->load, report, weir_service_now_ms(service));
+	weir_load_take_application(&service->load, report, uv_now(&service->loop));
+}
+
+// --- state --------------------------------------------------------------------------------
+
+static void fill_answer(void *context, uint32_t wants, struct weir_agent_answer *answer) {
+	struct service *service = context;
+	const struct weir_announcement *announcement = &service->announcement;
+
+	answer->serial = announcement->serial;
+	answer->word = (uint8_t)announcement->word;
+	memcpy(answer->why, announcement->why, sizeof(answer->why));
+	weir_load_fill(&service->load, wants, uv_now(&service->loop), answer);
+}
+
+static void notify(void *context, const struct weir_balancer *balancer) {
+	struct service *service = context;
+
+	weir_probes_notify(&service->probes, balancer);
+}
+
+static enum weir_agent_refusal take_steal(
+	void *context, const struct weir_agent_steal *steal, const struct weir_path *path) {
+	struct service *service = context;
+
+	return weir_steal_answers_take(&service->steals, steal, path);
+}
+
+static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_half_open) {
+	struct service *service = context;
+	struct weir_listeners_connections connections = {.open = UINT32_MAX};
+
+	if (service->options->port_count == 0) {
+		connections.open = 0; // only acknowledgements to wait for
+	} else if (service->load.listeners >= 0) {
+		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
+			service->options->port_count, &connections);
+	}
+	*ret_open = connections.open;
+	*ret_half_open = connections.half_open;
+}
+
+static void on_drained(void *context) {
+	struct service *service = context;
+
+	if (service->stopping) {
+		uv_stop(&service->loop);
+	}
+}
+
+// --- commands -----------------------------------------------------------------------------
+
+static json_t *status(struct service *service) {
+	const struct weir_status_parts parts = {
+		.now_ms = uv_now(&service->loop),
+		.started_ms = service->started_ms,
+		.announcement = &service->announcement,
+		.balancers = &service->balancers,
+		.load = &service->load,
+		.meter = service->meter.reader,
+		.probes = &service->probes,
+		.steals = &service->steals,
+		.orca = service->orca,
+	};
+
+	return weir_status_make(&parts);
+}
+
+static json_t *lame_duck(struct service *service, const json_t *request) {
+	json_int_t interval_ms = json_integer_value(json_object_get(request, "interval_ms"));
+
+	if (interval_ms < 0 || interval_ms > INTERVAL_MAX_MS) {
+		return json_pack("{s:s}", "error", "interval_ms is out of range");
+	}
+	if (service->stopping) {
+		return json_pack("{s:s}", "error", "the agent is stopping and already draining");
+	}
+	weir_announcement_lame_duck(
+		&service->announcement, (uint64_t)interval_ms, "weir-agent lame-duck");
+	return status(service);
+}
+
+static json_t *ready(struct service *service) {
+	if (service->stopping) {
+		return json_pack("{s:s}", "error", "the agent is stopping");
+	}
+	weir_announcement_ready(&service->announcement, "weir-agent ready");
+	return status(service);
+}
+
+static json_t *answer_command(void *context, const json_t *request) {
+	struct service *service = context;
+	const char *command = json_string_value(json_object_get(request, "command"));
+
+	if (command != NULL && strcmp(command, "status") == 0) {
+		return status(service);
+	}
+	if (command != NULL && strcmp(command, "lame-duck") == 0) {
+		return lame_duck(service, request);
+	}
+	if (command != NULL && strcmp(command, "ready") == 0) {
+		return ready(service);
+	}
+	return json_pack("{s:s}", "error", "unknown command");
 }
 
 // --- signals ------------------------------------------------------------------------------
 
 static void on_stop(uv_signal_t *handle, int number) {
-	struct weir_service *service = handle->data;
-	const struct weir_drain *drain = &service->drain;
+	struct service *service = handle->data;
+	const struct weir_drain *drain = &service->announcement.drain;
 
 	if (service->stopping || number == SIGINT || drain->state == WEIR_DRAIN_DONE ||
 		drain->state == WEIR_DRAIN_DEADLINE) {
@@ -71,18 +221,17 @@ static void on_stop(uv_signal_t *handle, int number) {
 		return;
 	}
 	service->stopping = true;
-	// From here on any exit is intended: the next process starts without the saved state.
-	weir_service_save_state(service, WEIR_HEALTH_WORD_NONE);
+	weir_announcement_is_final(&service->announcement);
 	if (drain->state == WEIR_DRAIN_NONE) {
-		weir_service_lame_duck(service, service->options->interval_ms, "SIGTERM");
+		weir_announcement_lame_duck(
+			&service->announcement, service->options->interval_ms, "SIGTERM");
 	} // a running drain keeps its interval
 	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
-		(unsigned long long)(drain->deadline_ms - weir_service_now_ms(service) + 5000) *
-			1000);
+		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
 }
 
 static void on_hangup(uv_signal_t *handle, int number) {
-	struct weir_service *service = handle->data;
+	struct service *service = handle->data;
 	char why[WHY_BYTES] = "";
 
 	(void)number;
@@ -98,14 +247,14 @@ static void on_hangup(uv_signal_t *handle, int number) {
 // --- warm-up ------------------------------------------------------------------------------
 
 static void on_warm(uv_process_t *process, int64_t status, int signal_number) {
-	struct weir_service *service = process->data;
+	struct service *service = process->data;
 
 	uv_close((uv_handle_t *)process, NULL);
-	if (service->word != WEIR_HEALTH_WORD_STARTING) {
+	if (service->announcement.word != WEIR_HEALTH_WORD_STARTING) {
 		return;
 	}
 	if (status == 0 && signal_number == 0) {
-		weir_service_ready(service, "warm-up complete");
+		weir_announcement_ready(&service->announcement, "warm-up complete");
 	} else {
 		weir_log_write(service->log, WEIR_LOG_ERROR,
 			"--warm-up: the command failed (exit %d, signal %d): state stays "
@@ -114,7 +263,7 @@ static void on_warm(uv_process_t *process, int64_t status, int signal_number) {
 	}
 }
 
-static int warm_up(struct weir_service *service) {
+static int warm_up(struct service *service) {
 	char shell[] = "/bin/sh", option[] = "-c";
 	char *arguments[] = {shell, option, (char *)(uintptr_t)service->options->warm_up, NULL};
 	uv_stdio_container_t stdio[3] = {
@@ -137,13 +286,13 @@ static int warm_up(struct weir_service *service) {
 // --- loop ---------------------------------------------------------------------------------
 
 static void start_signal(
-	struct weir_service *service, uv_signal_t *handle, int number, uv_signal_cb callback) {
+	struct service *service, uv_signal_t *handle, int number, uv_signal_cb callback) {
 	uv_signal_init(&service->loop, handle);
 	handle->data = service;
 	uv_signal_start(handle, callback, number);
 }
 
-static int start_orca(struct weir_service *service) {
+static int start_orca(struct service *service) {
 	const struct weir_orca_poll_params params = {
 		.url = service->options->orca_url,
 		.interval_ms = service->options->orca_interval_ms,
@@ -156,17 +305,68 @@ static int start_orca(struct weir_service *service) {
 				  : weir_orca_poll_create(&service->loop, &params, &service->orca);
 }
 
-static int start(struct weir_service *service) {
-	int r = weir_service_state_start(service);
+static int start_steals(struct service *service) {
+	const struct weir_steal_answers_params params = {
+		.log = service->log,
+		.keys = &service->keys,
+		.datagrams = &service->datagrams,
+		.number = service->number,
+		.started_ms = service->started_ms,
+		.allowed = service->options->allow_steal,
+		.ports = service->options->ports,
+		.port_count = service->options->port_count,
+	};
+	int helper = service->steal_helper;
+
+	service->steal_helper = -1;
+	return weir_steal_answers_start(&service->loop, &params, helper, &service->steals);
+}
+
+static int start_probes(struct service *service) {
+	const struct weir_probes_params params = {
+		.keys = &service->keys,
+		.datagrams = &service->datagrams,
+		.balancers = &service->balancers,
+		.number = service->number,
+		.started_ms = service->started_ms,
+		.udp_port = service->options->udp_port,
+		.fill = fill_answer,
+		.requested = set_wants,
+		.steal = take_steal,
+		.context = service,
+	};
+
+	return weir_probes_start(&service->loop, &params, &service->probes);
+}
+
+static int start_announcement(struct service *service) {
+	const struct weir_announcement_params params = {
+		.log = service->log,
+		.balancers = &service->balancers,
+		.saved = service->saved,
+		.notify = notify,
+		.connections = count_connections,
+		.drained = on_drained,
+		.context = service,
+	};
+
+	return weir_announcement_start(
+		&service->loop, &params, service->options->warm_up != NULL, &service->announcement);
+}
+
+static int start(struct service *service) {
+	int r = start_probes(service);
 
 	if (r == 0) {
-		r = weir_service_local_start(service);
+		r = weir_local_socket_start(&service->loop, service->local_fd, answer_command,
+			service, &service->local);
 	}
 	if (r == 0) {
-		r = weir_service_meter_start(service);
+		r = weir_meter_demand_start(&service->loop, service->log, &service->load,
+			service->meter_helper, &service->meter);
 	}
 	if (r == 0) {
-		r = weir_service_steal_start(service);
+		r = start_steals(service);
 	}
 	if (r == 0) {
 		r = start_orca(service);
@@ -177,8 +377,19 @@ static int start(struct weir_service *service) {
 	return r;
 }
 
-static int loop(struct weir_service *service) {
-	int r;
+static void log_started(struct service *service) {
+	struct weir_cpu_usage usage;
+
+	weir_log_write(service->log, WEIR_LOG_INFO,
+		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service "
+		"ports; %s",
+		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
+		service->options->port_count, service->announcement.why);
+	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
+}
+
+static int loop(struct service *service) {
+	int r = start_announcement(service);
 
 	uv_timer_init(&service->loop, &service->turn);
 	service->turn.data = service;
@@ -186,7 +397,10 @@ static int loop(struct weir_service *service) {
 	start_signal(service, &service->term, SIGTERM, on_stop);
 	start_signal(service, &service->interrupt, SIGINT, on_stop);
 	start_signal(service, &service->hangup, SIGHUP, on_hangup);
-	r = start(service);
+	if (r == 0) {
+		log_started(service);
+		r = start(service);
+	}
 	if (r == 0) {
 		sd_notify(0, "READY=1");
 		uv_run(&service->loop, UV_RUN_DEFAULT);
@@ -201,14 +415,16 @@ static void close_handle(uv_handle_t *handle, void *context) {
 	}
 }
 
-static void stop(struct weir_service *service) {
+static void stop(struct service *service) {
 	if (uv_is_active((const uv_handle_t *)&service->warm_up)) {
 		uv_process_kill(&service->warm_up, SIGTERM);
 	}
 	weir_orca_poll_close(service->orca);
-	weir_service_meter_stop(service);
-	weir_service_steal_stop(service);
-	weir_service_local_stop(service);
+	weir_meter_demand_stop(&service->meter);
+	weir_steal_answers_stop(&service->steals);
+	weir_local_socket_stop(&service->local);
+	weir_probes_stop(&service->probes);
+	weir_announcement_stop(&service->announcement);
 	uv_walk(&service->loop, close_handle, service);
 	uv_run(&service->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&service->loop);
@@ -216,7 +432,7 @@ static void stop(struct weir_service *service) {
 
 // --- start and end ------------------------------------------------------------------------
 
-static int open_sockets(struct weir_service *service, char *why, size_t why_bytes) {
+static int open_sockets(struct service *service, char *why, size_t why_bytes) {
 	int r = weir_datagrams_open(service->options->udp_port, &service->datagrams);
 
 	if (r == -EADDRINUSE) {
@@ -228,15 +444,17 @@ static int open_sockets(struct weir_service *service, char *why, size_t why_byte
 			service->options->udp_port, strerror(-r));
 	}
 	if (r == 0) {
-		r = weir_service_local_open(service, why, why_bytes);
+		service->local_fd = weir_local_socket_open(
+			service->options->run_dir, service->log, why, why_bytes);
+		r = service->local_fd < 0 ? service->local_fd : 0;
 	}
 	if (r == 0) {
-		weir_service_saved_open(service);
+		service->saved = weir_saved_state_open(service->options->run_dir, service->log);
 	}
 	return r;
 }
 
-static int start_helper(struct weir_service *service, char *why, size_t why_bytes) {
+static int start_helper(struct service *service, char *why, size_t why_bytes) {
 	const struct weir_meter_params params = {
 		.ports = service->options->ports,
 		.port_count = service->options->port_count,
@@ -247,7 +465,7 @@ static int start_helper(struct weir_service *service, char *why, size_t why_byte
 	if (params.port_count == 0) {
 		return 0; // nothing to measure
 	}
-	r = weir_meter_helper_start(&params, &service->meter.helper);
+	r = weir_meter_helper_start(&params, &service->meter_helper);
 	if (r) {
 		snprintf(why, why_bytes, "cannot start the helper process: %s", strerror(-r));
 	}
@@ -255,12 +473,12 @@ static int start_helper(struct weir_service *service, char *why, size_t why_byte
 }
 
 // After the other helper, whose connection this one must not inherit.
-static int start_steal_helper(struct weir_service *service, char *why, size_t why_bytes) {
+static int start_steal_helper(struct service *service, char *why, size_t why_bytes) {
 	const struct weir_steal_helper_params params = {
 		.ports = service->options->ports,
 		.port_count = service->options->port_count,
 		.user = &service->run_as,
-		.parents = service->meter.helper,
+		.parents = service->meter_helper,
 	};
 	int r;
 
@@ -273,7 +491,7 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 			"config/systemd/weir-agent-steal.conf");
 		return -EPERM;
 	}
-	r = weir_steal_helper_start(&params, &service->steal.helper);
+	r = weir_steal_helper_start(&params, &service->steal_helper);
 	if (r) {
 		snprintf(why, why_bytes, "cannot start the helper process for steals: %s",
 			strerror(-r));
@@ -282,7 +500,7 @@ static int start_steal_helper(struct weir_service *service, char *why, size_t wh
 }
 
 // All steps that need root, then drop privileges.
-static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
+static int prepare(struct service *service, char *why, size_t why_bytes) {
 	const struct weir_agent_options *options = service->options;
 	int r = weir_privileges_resolve(
 		options->user, NULL, NULL, &service->run_as, why, why_bytes);
@@ -316,13 +534,7 @@ static int prepare(struct weir_service *service, char *why, size_t why_bytes) {
 	return r;
 }
 
-static void begin_as(struct weir_service *service, enum weir_health_word word, const char *why) {
-	service->serial = 1;
-	service->word = word;
-	snprintf(service->why, sizeof(service->why), "%s", why);
-}
-
-static int init(struct weir_service *service) {
+static int init(struct service *service) {
 	const struct weir_agent_options *options = service->options;
 	const struct weir_load_params params = {
 		.ports = options->ports,
@@ -347,47 +559,27 @@ static int init(struct weir_service *service) {
 	}
 	service->number = weir_agent_random_number();
 	service->started_ms = uv_now(&service->loop);
-	if (weir_service_saved_state(service) == WEIR_HEALTH_WORD_LAME_DUCK) {
-		begin_as(service, WEIR_HEALTH_WORD_LAME_DUCK, "restored after an agent crash");
-	} else if (options->warm_up != NULL) {
-		begin_as(service, WEIR_HEALTH_WORD_STARTING, "warming up");
-	} else {
-		begin_as(service, WEIR_HEALTH_WORD_READY, "started");
-	}
 	return 0;
 }
 
-static void log_started(struct weir_service *service) {
-	struct weir_cpu_usage usage;
-
-	weir_log_write(service->log, WEIR_LOG_INFO,
-		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service "
-		"ports; %s",
-		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
-		service->options->port_count, service->why);
-	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
+static void close_fd(int fd) {
+	if (fd >= 0) {
+		close(fd);
+	}
 }
 
-static void fini(struct weir_service *service) {
+static void fini(struct service *service) {
 	weir_datagrams_close(&service->datagrams);
-	if (service->local.fd >= 0) {
-		close(service->local.fd);
-	}
-	if (service->meter.helper >= 0) {
-		close(service->meter.helper);
-	}
-	if (service->steal.helper >= 0) {
-		close(service->steal.helper);
-	}
-	if (service->note >= 0) {
-		close(service->note);
-	}
+	close_fd(service->local_fd);
+	close_fd(service->meter_helper);
+	close_fd(service->steal_helper);
+	close_fd(service->saved);
 	weir_agent_keys_wipe(&service->keys);
 }
 
 int weir_service_run(const struct weir_agent_options *options, struct weir_log *log,
 	struct weir_log_limit *limit) {
-	struct weir_service *service = calloc(1, sizeof(*service));
+	struct service *service = calloc(1, sizeof(*service));
 	char why[WHY_BYTES] = "out of memory";
 	int r = service == NULL ? -ENOMEM : weir_agent_crypto_start();
 
@@ -396,20 +588,19 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 		service->log = log;
 		service->log_limit = limit;
 		service->datagrams = (struct weir_datagrams){.fd = {-1, -1}};
-		service->local.fd = service->meter.helper = service->note = -1;
-		service->steal.helper = service->steal.handshakes.fd = -1;
+		service->meter_helper = service->steal_helper = -1;
+		service->local_fd = service->saved = -1;
 		r = prepare(service, why, sizeof(why));
 		if (r == 0) {
 			r = init(service);
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 		}
 		if (r == 0) {
-			log_started(service);
 			r = loop(service);
 			snprintf(why, sizeof(why), "cannot start: %s", strerror(-r));
 			stop(service);
 			if (r == 0) { // otherwise the next process must restore the same state
-				weir_service_save_state(service, WEIR_HEALTH_WORD_NONE);
+				weir_saved_state_write(service->saved, WEIR_HEALTH_WORD_NONE);
 			}
 			weir_load_fini(&service->load);
 		}

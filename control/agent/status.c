@@ -5,19 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "service.h"
-
 //--- as JSON ------------------------------------------------------------------------------
-
-static const char *word_name(uint32_t word) {
-	static const char *const names[] = {
-#define X(name, key, meaning) [WEIR_HEALTH_WORD_##name] = key,
-		WEIR_HEALTH_WORDS(X)
-#undef X
-	};
-
-	return names[word];
-}
 
 static void set_number(json_t *object, const char *name, uint64_t value) {
 	json_object_set_new(object, name, json_integer((json_int_t)value));
@@ -35,7 +23,7 @@ static json_t *make_wants(uint32_t wants) {
 }
 
 static json_t *make_balancer(
-	const struct weir_service *service, const struct weir_balancer *balancer) {
+	const struct weir_status_parts *parts, const struct weir_balancer *balancer) {
 	const struct sockaddr_storage *peer = &balancer->path.peer;
 	char address[INET6_ADDRSTRLEN] = "?";
 
@@ -47,27 +35,25 @@ static json_t *make_balancer(
 			sizeof(address));
 	}
 	return json_pack("{s:s, s:b, s:I, s:I, s:o}", "address", address, "heard",
-		balancer->heard >= service->serial, "interval_ms",
+		balancer->heard >= parts->announcement->serial, "interval_ms",
 		(json_int_t)balancer->interval_ms, "age_ms",
-		(json_int_t)(weir_service_now_ms(service) - balancer->seen_ms), "wants",
+		(json_int_t)(parts->now_ms - balancer->seen_ms), "wants",
 		make_wants(balancer->wants));
 }
 
-static json_t *make_balancers(const struct weir_service *service) {
+static json_t *make_balancers(const struct weir_status_parts *parts) {
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
-		if (service->balancers.entry[i].id != 0) {
+		if (parts->balancers->entry[i].id != 0) {
 			json_array_append_new(
-				list, make_balancer(service, &service->balancers.entry[i]));
+				list, make_balancer(parts, &parts->balancers->entry[i]));
 		}
 	}
 	return list;
 }
 
-json_t *weir_status_drain(const struct weir_service *service) {
-	const struct weir_drain *drain = &service->drain;
-	uint64_t now_ms = weir_service_now_ms(service);
+static json_t *make_drain(const struct weir_drain *drain, uint64_t now_ms) {
 	json_t *object = json_object();
 
 	json_object_set_new(object, "state", json_string(weir_drain_state_name(drain->state)));
@@ -83,12 +69,12 @@ json_t *weir_status_drain(const struct weir_service *service) {
 }
 
 // The reported values: the fields of an answer that are set.
-static json_t *make_values(struct weir_service *service) {
-	uint32_t wants = weir_balancers_wants(&service->balancers);
+static json_t *make_values(const struct weir_status_parts *parts) {
+	uint32_t wants = weir_balancers_wants(parts->balancers);
 	struct weir_agent_answer answer = {0};
 	json_t *object = json_object();
 
-	weir_load_fill(&service->load, wants, weir_service_now_ms(service), &answer);
+	weir_load_fill(parts->load, wants, parts->now_ms, &answer);
 #define GIVEN(bit, field) \
 	if ((answer.given & WEIR_REPORT(bit)) != 0) { \
 		set_number(object, #field, answer.field); \
@@ -111,13 +97,13 @@ static json_t *make_values(struct weir_service *service) {
 	return object;
 }
 
-static json_t *make_meter(const struct weir_service *service) {
+static json_t *make_meter(const struct weir_status_parts *parts) {
 	struct weir_meter_counts counts;
 	json_t *object = json_object();
 
-	json_object_set_new(object, "loaded", json_boolean(service->meter.loaded));
-	if (service->meter.reader != NULL) {
-		weir_meter_read(service->meter.reader, &counts);
+	json_object_set_new(object, "loaded", json_boolean(parts->meter != NULL));
+	if (parts->meter != NULL) {
+		weir_meter_read(parts->meter, &counts);
 		for (uint32_t i = 0; i < WEIR_METER_COUNTER_COUNT; i++) {
 			set_number(object, weir_meter_counter_name(i), counts.counter[i]);
 		}
@@ -126,53 +112,54 @@ static json_t *make_meter(const struct weir_service *service) {
 	return object;
 }
 
-static json_t *make_datagrams(const struct weir_service *service) {
+static json_t *make_datagrams(const struct weir_status_parts *parts) {
 	json_t *object = json_object(), *refused = json_object();
 
-	set_number(object, "answered", service->answered);
-	set_number(object, "told", service->notices);
+	set_number(object, "answered", parts->probes->answered);
+	set_number(object, "told", parts->probes->notices);
 	for (uint32_t i = 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
-		if (service->refused[i] > 0) {
-			set_number(refused, weir_agent_refusal_name(i), service->refused[i]);
+		if (parts->probes->refused[i] > 0) {
+			set_number(refused, weir_agent_refusal_name(i), parts->probes->refused[i]);
 		}
 	}
 	json_object_set_new(object, "refused", refused);
 	return object;
 }
 
-static json_t *make_steals(const struct weir_service *service) {
+static json_t *make_steals(const struct weir_status_parts *parts) {
 	json_t *object = json_object();
 
-	json_object_set_new(object, "allowed", json_boolean(service->options->allow_steal));
-	if (service->steal.problem[0] != '\0') {
-		json_object_set_new(object, "problem", json_string(service->steal.problem));
+	json_object_set_new(object, "allowed", json_boolean(parts->steals->params.allowed));
+	if (parts->steals->problem[0] != '\0') {
+		json_object_set_new(object, "problem", json_string(parts->steals->problem));
 	}
 	for (uint32_t i = 1; i < WEIR_AGENT_STEAL_RESULT_COUNT; i++) {
-		if (service->steal.answered[i] > 0) {
+		if (parts->steals->answered[i] > 0) {
 			set_number(object, weir_agent_steal_result_name(i),
-				service->steal.answered[i]);
+				parts->steals->answered[i]);
 		}
 	}
 	return object;
 }
 
-json_t *weir_status_make(struct weir_service *service) {
-	json_t *status = json_pack("{s:s, s:s, s:I, s:I}", "word", word_name(service->word), "why",
-		service->why, "serial", (json_int_t)service->serial, "uptime_ms",
-		(json_int_t)(weir_service_now_ms(service) - service->started_ms));
+json_t *weir_status_make(const struct weir_status_parts *parts) {
+	const struct weir_announcement *announcement = parts->announcement;
+	json_t *status =
+		json_pack("{s:s, s:s, s:I, s:I}", "word", weir_health_word_name(announcement->word),
+			"why", announcement->why, "serial", (json_int_t)announcement->serial,
+			"uptime_ms", (json_int_t)(parts->now_ms - parts->started_ms));
 
 	if (status == NULL) {
 		return NULL;
 	}
-	json_object_set_new(status, "drain", weir_status_drain(service));
-	json_object_set_new(status, "balancers", make_balancers(service));
-	json_object_set_new(status, "values", make_values(service));
-	json_object_set_new(status, "meter", make_meter(service));
-	json_object_set_new(status, "datagrams", make_datagrams(service));
-	json_object_set_new(status, "steals", make_steals(service));
-	if (service->orca != NULL) {
-		json_object_set_new(
-			status, "orca", json_string(weir_orca_poll_state(service->orca)));
+	json_object_set_new(status, "drain", make_drain(&announcement->drain, parts->now_ms));
+	json_object_set_new(status, "balancers", make_balancers(parts));
+	json_object_set_new(status, "values", make_values(parts));
+	json_object_set_new(status, "meter", make_meter(parts));
+	json_object_set_new(status, "datagrams", make_datagrams(parts));
+	json_object_set_new(status, "steals", make_steals(parts));
+	if (parts->orca != NULL) {
+		json_object_set_new(status, "orca", json_string(weir_orca_poll_state(parts->orca)));
 	}
 	return status;
 }
@@ -189,20 +176,15 @@ static json_int_t number_of(const json_t *object, const char *name) {
 	return json_integer_value(json_object_get(object, name));
 }
 
-const char *weir_status_connections(const json_t *drain, char text[WEIR_STATUS_COUNT_BYTES]) {
+const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]) {
 	const json_t *count = json_object_get(drain, "connections");
 
-	if (json_is_integer(count)) {
-		snprintf(text, WEIR_STATUS_COUNT_BYTES, "%" JSON_INTEGER_FORMAT,
-			json_integer_value(count));
-	} else {
-		snprintf(text, WEIR_STATUS_COUNT_BYTES, "an unknown number of");
-	}
-	return text;
+	return weir_drain_count_text(
+		json_is_integer(count) ? (uint32_t)json_integer_value(count) : UINT32_MAX, text);
 }
 
 static void write_drain(const json_t *drain, FILE *out) {
-	char connections[WEIR_STATUS_COUNT_BYTES];
+	char connections[WEIR_DRAIN_COUNT_BYTES];
 
 	if (strcmp(text_of(drain, "state"), "none") != 0) {
 		fprintf(out,

@@ -8,16 +8,28 @@
 #include <jansson.h>
 #include <stdio.h>
 
-struct weir_service;
+#include "announcement.h"
+#include "load.h"
+#include "orca_poll.h"
+#include "probes.h"
+#include "steal_answers.h"
+
+struct weir_status_parts { // what the status shows
+	uint64_t now_ms, started_ms;
+	const struct weir_announcement *announcement;
+	const struct weir_balancers *balancers;
+	struct weir_load *load;
+	const struct weir_meter *meter; // NULL = not loaded
+	const struct weir_probes *probes;
+	const struct weir_steal_answers *steals;
+	const struct weir_orca_poll *orca; // NULL = none
+};
 
 // Owned by the caller. NULL = out of memory.
-json_t *weir_status_make(struct weir_service *service);
-// The drain's part of the status.
-json_t *weir_status_drain(const struct weir_service *service);
+json_t *weir_status_make(const struct weir_status_parts *parts);
 
-// The number of connections that a drain waits for, as text: it may be unknown. Returns text.
-#define WEIR_STATUS_COUNT_BYTES 32
-const char *weir_status_connections(const json_t *drain, char text[WEIR_STATUS_COUNT_BYTES]);
+// The number of connections that the drain of a status waits for, as text. Returns text.
+const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
 // As text.
 void weir_status_write(const json_t *status, FILE *out);

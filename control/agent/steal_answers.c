@@ -1,48 +1,52 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// Steal requests: looks up a flow in the kernel, and removes a handshake that is not complete.
+#include "steal_answers.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "service.h"
 #include "steal_helper.h"
+
+static uint64_t clock_ms(const struct weir_steal_answers *answers) {
+	return uv_now(answers->loop) - answers->params.started_ms;
+}
 
 // --- answers ------------------------------------------------------------------------------
 
-static void send_answer(struct weir_service *service, const struct weir_agent_steal_answer *found,
-	uint16_t key_id, const struct weir_path *path) {
-	const struct weir_agent_key *key = weir_agent_keys_find(&service->keys, key_id);
+static void send_answer(struct weir_steal_answers *answers,
+	const struct weir_agent_steal_answer *found, uint16_t key_id,
+	const struct weir_path *path) {
+	const struct weir_agent_key *key = weir_agent_keys_find(answers->params.keys, key_id);
 	struct weir_agent_steal_answer answer = *found;
 	uint8_t datagram[WEIR_AGENT_MESSAGE_BYTES];
 
 	if (key == NULL) { // removed from the file meanwhile
 		return;
 	}
-	answer.clock_ms = weir_service_clock_ms(service);
+	answer.clock_ms = clock_ms(answers);
 	weir_agent_steal_answer_encode(&answer, key, datagram);
-	if (weir_datagrams_send(&service->datagrams, datagram, sizeof(datagram), path) == 0) {
-		service->steal.answered[answer.result]++;
+	if (weir_datagrams_send(answers->params.datagrams, datagram, sizeof(datagram), path) == 0) {
+		answers->answered[answer.result]++;
 	}
 }
 
 // Requests that were not looked at leave no state.
-static void answer_at_once(struct weir_service *service, const struct weir_agent_steal *steal,
+static void answer_at_once(struct weir_steal_answers *answers, const struct weir_agent_steal *steal,
 	enum weir_agent_steal_result result, const struct weir_path *path) {
 	struct weir_agent_steal_answer answer;
 
 	weir_agent_steal_answer_begin(steal, &answer);
 	answer.result = (uint8_t)result;
-	send_answer(service, &answer, steal->key_id, path);
+	send_answer(answers, &answer, steal->key_id, path);
 }
 
-static void finish(struct weir_service *service, struct weir_steals_entry *entry,
+static void finish(struct weir_steal_answers *answers, struct weir_steals_entry *entry,
 	enum weir_agent_steal_result result) {
 	entry->pending = false;
 	entry->answer.result = (uint8_t)result;
-	send_answer(service, &entry->answer, entry->key_id, &entry->path);
+	send_answer(answers, &entry->answer, entry->key_id, &entry->path);
 }
 
 //--- lookup -------------------------------------------------------------------------------
@@ -78,38 +82,38 @@ static enum weir_agent_steal_result judge(const struct weir_handshake *handshake
 }
 
 // Send the helper a removal request. Returns NO_RESULT: the helper's answer is pending.
-static enum weir_agent_steal_result ask_helper(struct weir_service *service,
+static enum weir_agent_steal_result ask_helper(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
 	uint32_t number) {
 	const struct weir_steal_helper_request request = {.number = number,
 		.flow = *flow,
-		.deadline_ms = service->started_ms + steal->deadline_ms};
+		.deadline_ms = answers->params.started_ms + steal->deadline_ms};
 	int r;
 
-	if (service->steal.helper < 0) { // its end was logged
+	if (answers->helper < 0) { // its end was logged
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
-	r = weir_steal_helper_ask(service->steal.helper, &request);
+	r = weir_steal_helper_ask(answers->helper, &request);
 	if (r == 0) {
 		return WEIR_AGENT_STEAL_NO_RESULT;
 	}
-	if (r != service->steal.error) {
-		weir_log_write(service->log, WEIR_LOG_ERROR,
+	if (r != answers->error) {
+		weir_log_write(answers->params.log, WEIR_LOG_ERROR,
 			"cannot send a request to the helper process for steals: %s; if "
 			"weir-agent-net hangs or is stopped, restart weir-agent",
 			strerror(-r));
 	}
-	service->steal.error = r;
+	answers->error = r;
 	return WEIR_AGENT_STEAL_CANNOT_TELL;
 }
 
 static enum weir_agent_steal_result look(
-	struct weir_service *service, const struct weir_agent_steal *steal, uint32_t number) {
+	struct weir_steal_answers *answers, const struct weir_agent_steal *steal, uint32_t number) {
 	const struct weir_handshake_flow flow = flow_of(steal);
 	enum weir_agent_steal_result result;
 	struct weir_handshake handshake;
 
-	if (weir_handshake_look(&service->steal.handshakes, &flow, &handshake) != 0) {
+	if (weir_handshake_look(&answers->handshakes, &flow, &handshake) != 0) {
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
 	result = judge(&handshake);
@@ -117,90 +121,90 @@ static enum weir_agent_steal_result look(
 		return result;
 	}
 	// After the lookup: a SYN that arrived earlier is in the count by now.
-	if (weir_syn_cookies_possible(&service->steal.cookies, weir_service_now_ms(service))) {
+	if (weir_syn_cookies_possible(&answers->cookies, uv_now(answers->loop))) {
 		return WEIR_AGENT_STEAL_COOKIES;
 	}
-	return result == WEIR_AGENT_STEAL_NO_RESULT ? ask_helper(service, steal, &flow, number)
+	return result == WEIR_AGENT_STEAL_NO_RESULT ? ask_helper(answers, steal, &flow, number)
 						    : result;
 }
 
-static bool is_allowed(const struct weir_service *service, uint32_t port) {
-	const struct weir_agent_options *options = service->options;
+static bool is_allowed(const struct weir_steal_answers *answers, uint32_t port) {
+	const struct weir_steal_answers_params *params = &answers->params;
 
-	for (uint32_t i = 0; options->allow_steal && i < options->port_count; i++) {
-		if (options->ports[i] == port) {
+	for (uint32_t i = 0; params->allowed && i < params->port_count; i++) {
+		if (params->ports[i] == port) {
 			return true;
 		}
 	}
 	return false;
 }
 
-void weir_service_steal(struct weir_service *service, const struct weir_agent_steal *steal,
-	const struct weir_path *path) {
+enum weir_agent_refusal weir_steal_answers_take(struct weir_steal_answers *answers,
+	const struct weir_agent_steal *steal, const struct weir_path *path) {
 	enum weir_agent_refusal refusal = WEIR_AGENT_REFUSAL_NONE;
 	enum weir_agent_steal_result result;
 	struct weir_steals_entry *entry;
 
-	if (!is_allowed(service, steal->vip_port)) {
-		answer_at_once(service, steal, WEIR_AGENT_STEAL_OFF, path);
-		return;
+	if (!is_allowed(answers, steal->vip_port)) {
+		answer_at_once(answers, steal, WEIR_AGENT_STEAL_OFF, path);
+		return WEIR_AGENT_REFUSAL_NONE;
 	}
-	switch (weir_steals_take(&service->steal.steals, steal, service->number,
-		weir_service_clock_ms(service), &entry, &refusal)) {
+	switch (weir_steals_take(&answers->steals, steal, answers->params.number, clock_ms(answers),
+		&entry, &refusal)) {
 	case WEIR_STEALS_NEW:
 		entry->path = *path;
-		result = look(service, steal, entry->number);
+		result = look(answers, steal, entry->number);
 		if (result != WEIR_AGENT_STEAL_NO_RESULT) {
-			finish(service, entry, result);
+			finish(answers, entry, result);
 		}
 		break;
 	case WEIR_STEALS_KNOWN:
-		send_answer(service, &entry->answer, steal->key_id, path);
+		send_answer(answers, &entry->answer, steal->key_id, path);
 		break;
 	case WEIR_STEALS_PENDING:
 		break;
 	case WEIR_STEALS_LATE:
-		answer_at_once(service, steal, WEIR_AGENT_STEAL_LATE, path);
+		answer_at_once(answers, steal, WEIR_AGENT_STEAL_LATE, path);
 		break;
 	case WEIR_STEALS_REFUSED:
-		service->refused[refusal]++;
-		break;
+		return refusal;
 	}
+	return WEIR_AGENT_REFUSAL_NONE;
 }
 
 // --- the helper ---------------------------------------------------------------------------
 
 // Why handshakes are not removed: for the log, and for weir-agent status.
 __attribute__((format(printf, 2, 3))) static void set_problem(
-	struct weir_service *service, const char *format, ...) {
+	struct weir_steal_answers *answers, const char *format, ...) {
 	va_list arguments;
 
 	va_start(arguments, format);
-	vsnprintf(service->steal.problem, sizeof(service->steal.problem), format, arguments);
+	vsnprintf(answers->problem, sizeof(answers->problem), format, arguments);
 	va_end(arguments);
-	weir_log_write(service->log, WEIR_LOG_ERROR, "%s", service->steal.problem);
+	weir_log_write(answers->params.log, WEIR_LOG_ERROR, "%s", answers->problem);
 }
 
 static enum weir_agent_steal_result judge_removal(
-	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
+	struct weir_steal_answers *answers, const struct weir_steal_helper_answer *answer) {
 	enum weir_agent_steal_result result;
 
 	if (answer->error == -ETIME) {
 		return WEIR_AGENT_STEAL_LATE;
 	}
 	if (answer->error != 0) {
-		if (answer->error != service->steal.error) {
-			set_problem(service, "cannot remove a handshake: %s%s",
+		if (answer->error != answers->error) {
+			set_problem(answers, "cannot remove a handshake: %s%s",
 				strerror(-answer->error),
 				answer->error == -EOPNOTSUPP
 					? "; the kernel has no CONFIG_INET_DIAG_DESTROY"
 					: "");
 		}
-		service->steal.error = answer->error;
+		answers->error = answer->error;
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
-	service->steal.error = 0;
-	service->steal.problem[0] = '\0';
+	answers->error = 0;
+	answers->problem[0] = '\0';
 	if (answer->removed) {
 		return WEIR_AGENT_STEAL_REMOVED;
 	}
@@ -212,10 +216,10 @@ static enum weir_agent_steal_result judge_removal(
 }
 
 static void log_failed_start(
-	struct weir_service *service, const struct weir_steal_helper_answer *answer) {
+	struct weir_steal_answers *answers, const struct weir_steal_helper_answer *answer) {
 	bool privileges = answer->step == WEIR_STEAL_HELPER_PRIVILEGES;
 
-	set_problem(service,
+	set_problem(answers,
 		"the helper process for steals cannot %s: %s; handshakes are not removed; %s",
 		privileges ? "become its user with CAP_NET_ADMIN" : "query sockets of the kernel",
 		strerror(-answer->error),
@@ -224,75 +228,82 @@ static void log_failed_start(
 			     "kernel with CONFIG_INET_DIAG");
 }
 
-static void lose_helper(struct weir_service *service, int error) {
-	if (!service->steal.failed_start) { // otherwise it has reported the cause
-		set_problem(service,
+static void lose_helper(struct weir_steal_answers *answers, int error) {
+	if (!answers->failed_start) { // otherwise it has reported the cause
+		set_problem(answers,
 			"the helper process for steals has ended: %s; handshakes are not removed; "
 			"restart weir-agent",
 			strerror(-error));
 	}
-	uv_poll_stop(&service->steal.poll);
-	close(service->steal.helper);
-	service->steal.helper = -1;
+	uv_poll_stop(&answers->poll);
+	close(answers->helper);
+	answers->helper = -1;
 	for (uint32_t i = 0; i < WEIR_STEALS_MOST; i++) {
-		struct weir_steals_entry *entry = &service->steal.steals.entry[i];
+		struct weir_steals_entry *entry = &answers->steals.entry[i];
 
 		if (entry->pending) {
-			finish(service, entry, WEIR_AGENT_STEAL_CANNOT_TELL);
+			finish(answers, entry, WEIR_AGENT_STEAL_CANNOT_TELL);
 		}
 	}
 }
 
 static void on_answer(uv_poll_t *poll, int status, int events) {
-	struct weir_service *service = poll->data;
+	struct weir_steal_answers *answers = poll->data;
 	struct weir_steal_helper_answer answer;
 	struct weir_steals_entry *entry;
 	int r;
 
 	(void)status;
 	(void)events;
-	uv_update_time(&service->loop);
-	while ((r = weir_steal_helper_answer(service->steal.helper, &answer)) == 0) {
+	uv_update_time(answers->loop);
+	while ((r = weir_steal_helper_answer(answers->helper, &answer)) == 0) {
 		if (answer.number == 0) {
-			log_failed_start(service, &answer);
-			service->steal.failed_start = true;
+			log_failed_start(answers, &answer);
+			answers->failed_start = true;
 			continue;
 		}
-		entry = weir_steals_pending(&service->steal.steals, answer.number);
+		entry = weir_steals_pending(&answers->steals, answer.number);
 		if (entry != NULL) {
-			finish(service, entry, judge_removal(service, &answer));
+			finish(answers, entry, judge_removal(answers, &answer));
 		}
 	}
 	if (r != -EAGAIN) {
-		lose_helper(service, r);
+		lose_helper(answers, r);
 	}
 }
 
 // --- life ---------------------------------------------------------------------------------
 
-int weir_service_steal_start(struct weir_service *service) {
+int weir_steal_answers_start(uv_loop_t *loop, const struct weir_steal_answers_params *params,
+	int helper, struct weir_steal_answers *ret) {
 	int r;
 
-	if (!service->options->allow_steal) {
+	*ret = (struct weir_steal_answers){
+		.params = *params, .loop = loop, .helper = helper, .handshakes = {.fd = -1}};
+	if (!params->allowed) {
 		return 0;
 	}
-	weir_syn_cookies_init(&service->steal.cookies, "/proc", weir_service_now_ms(service));
-	r = weir_handshakes_open(&service->steal.handshakes);
+	weir_syn_cookies_init(&ret->cookies, "/proc", uv_now(loop));
+	r = weir_handshakes_open(&ret->handshakes);
 	if (r == 0) {
-		r = uv_poll_init(&service->loop, &service->steal.poll, service->steal.helper);
+		r = uv_poll_init(loop, &ret->poll, helper);
 	}
 	if (r == 0) {
-		service->steal.poll.data = service;
-		service->steal.poll_open = true;
-		uv_poll_start(&service->steal.poll, UV_READABLE, on_answer);
+		ret->poll.data = ret;
+		uv_poll_start(&ret->poll, UV_READABLE, on_answer);
 	}
 	return r;
 }
 
-void weir_service_steal_stop(struct weir_service *service) {
-	if (service->steal.poll_open) {
-		uv_close((uv_handle_t *)&service->steal.poll, NULL);
-		service->steal.poll_open = false;
+void weir_steal_answers_stop(struct weir_steal_answers *answers) {
+	if (answers->loop == NULL) {
+		return; // not started
 	}
-	weir_handshakes_close(&service->steal.handshakes);
+	if (answers->poll.data != NULL) {
+		uv_close((uv_handle_t *)&answers->poll, NULL);
+	}
+	if (answers->helper >= 0) {
+		close(answers->helper);
+	}
+	weir_handshakes_close(&answers->handshakes);
 }

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Local socket: the commands of weir-agent on this host. One request per connection: one line of
+// JSON, answered by one line of JSON. Only root and the agent's user may connect.
+//
+// Threads: one, the event loop's.
+#pragma once
+
+#include <jansson.h>
+#include <uv.h>
+
+#include "log.h"
+
+#define WEIR_LOCAL_SOCKET "agent.sock" // in the run directory
+#define WEIR_LOCAL_SOCKET_CLIENTS 16 // at the same time
+
+struct weir_local_client;
+
+struct weir_local_socket {
+	// Returns the reply; owned by the caller, NULL = out of memory.
+	json_t *(*answer)(void *context, const json_t *request);
+	void *context;
+	int fd;
+	struct weir_local_client *client[WEIR_LOCAL_SOCKET_CLIENTS];
+	uv_poll_t poll;
+};
+
+// Create the socket; call it before the privileges are dropped. Returns its descriptor, owned by
+// the caller, or negative errno, one line in why.
+int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why, size_t why_bytes);
+
+// Returns 0 or negative errno.
+int weir_local_socket_start(uv_loop_t *loop, int fd,
+	json_t *(*answer)(void *context, const json_t *request), void *context,
+	struct weir_local_socket *ret);
+// Run the loop afterwards to close its handles.
+void weir_local_socket_stop(struct weir_local_socket *local);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Probes: receives the balancers' datagrams, answers probes with the state and the load of this
+// backend, and passes requests to move a flow on.
+//
+// Threads: one, the event loop's.
+#pragma once
+
+#include <uv.h>
+
+#include "agent_keys.h"
+#include "balancers.h"
+#include "datagrams.h"
+
+struct weir_probes_params { // pointers: must outlive the probes
+	const struct weir_agent_keys *keys;
+	const struct weir_datagrams *datagrams;
+	struct weir_balancers *balancers;
+	uint64_t number; // of this process, random
+	uint64_t started_ms; // 0 of the clock of our answers
+	uint16_t udp_port; // ours
+	// Set serial, word, why, and the values of `wants`.
+	void (*fill)(void *context, uint32_t wants, struct weir_agent_answer *answer);
+	// The fields that all balancers request may have changed.
+	void (*requested)(void *context, uint32_t wants);
+	// An authentic request that was sent to our own address. Returns the refusal, or NONE.
+	enum weir_agent_refusal (*steal)(
+		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
+	void *context;
+};
+
+struct weir_probes {
+	struct weir_probes_params params;
+	uv_loop_t *loop;
+	uint64_t answered, notices; // datagrams sent
+	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
+	uv_poll_t poll[WEIR_DATAGRAM_SOCKETS];
+};
+
+// Returns 0 or negative errno.
+int weir_probes_start(
+	uv_loop_t *loop, const struct weir_probes_params *params, struct weir_probes *ret);
+// Run the loop afterwards to close its handles.
+void weir_probes_stop(struct weir_probes *probes);
+
+// Send a balancer the state without a probe.
+void weir_probes_notify(struct weir_probes *probes, const struct weir_balancer *balancer);
