@@ -2,50 +2,32 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
-#include "health_private.h"
+#include "health_check.h"
 
-static void free_check(uv_handle_t *handle) {
-	free(handle->data);
+struct slot {
+	struct weir_health_check *check; // NULL = not checked
+	uint64_t generation; // of the last configure call that contained it
+};
+
+struct weir_health {
+	struct weir_health_checking checking;
+	struct slot *slots; // see slot_of
+	uint32_t count; // of slots
+	uint64_t generation;
+};
+
+// Each backend has two slots: its check, and its alongside check.
+static uint32_t slot_of(uint16_t backend, bool alongside) {
+	return backend * 2u + alongside;
 }
 
-static void leave_params(struct weir_health_params *params) {
-	if (params != NULL && --params->users == 0) {
-		free(params);
-	}
-}
+// A check of a backend, or NULL.
+static struct weir_health_check *find(
+	const struct weir_health *health, uint16_t backend, bool alongside) {
+	uint32_t slot = slot_of(backend, alongside);
 
-static void check_free(struct weir_health_check *check) {
-	weir_health_halt(check);
-	leave_params(check->params);
-	check->health->checks[weir_health_slot(check->backend, check->alongside)] = NULL;
-	uv_close((uv_handle_t *)&check->timer, free_check);
-}
-
-static bool is_same_request(
-	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
-	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
-	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
-	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
-	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
-	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
-	       a->status_first == b->status_first && a->status_last == b->status_last;
-}
-
-static bool is_same_address(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
-static bool is_same(
-	const struct weir_health_check *check, const struct weir_health_target *target) {
-	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
-
-	return check->port == target->port && is_same_address(&check->address, &target->address) &&
-	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
-	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
-	       a->rise == b->rise && a->fall == b->fall &&
-	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
+	return slot < health->count ? health->slots[slot].check : NULL;
 }
 
 static bool is_sound(const struct weir_health_target *target) {
@@ -66,7 +48,7 @@ static int validate(const struct weir_health_target *targets, uint32_t n, uint32
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < n && !r; i++) {
-		uint32_t slot = weir_health_slot(targets[i].backend, targets[i].alongside);
+		uint32_t slot = slot_of(targets[i].backend, targets[i].alongside);
 
 		if (targets[i].backend >= WEIR_BACKENDS_MAX || seen[slot]++ ||
 			!is_sound(&targets[i])) {
@@ -81,28 +63,28 @@ static int validate(const struct weir_health_target *targets, uint32_t n, uint32
 	return r;
 }
 
-static int grow(struct weir_health *health, uint32_t slots) {
-	struct weir_health_check **checks;
+static int grow(struct weir_health *health, uint32_t count) {
+	struct slot *slots;
 
-	if (slots <= health->slots) {
+	if (count <= health->count) {
 		return 0;
 	}
-	checks = realloc(health->checks, slots * sizeof(*checks));
-	if (checks == NULL) {
+	slots = realloc(health->slots, count * sizeof(*slots));
+	if (slots == NULL) {
 		return -ENOMEM;
 	}
-	memset(checks + health->slots, 0, (slots - health->slots) * sizeof(*checks));
-	health->checks = checks;
+	memset(slots + health->count, 0, (count - health->count) * sizeof(*slots));
 	health->slots = slots;
+	health->count = count;
 	return 0;
 }
 
 // Whether the target is new, or differs from the current check.
 static bool is_fresh(const struct weir_health *health, const struct weir_health_target *target) {
-	const struct weir_health_check *check =
-		weir_health_find(health, target->backend, target->alongside);
+	const struct weir_health_check *check = find(health, target->backend, target->alongside);
 
-	return target->check->type != WEIR_CHECK_NONE && (check == NULL || !is_same(check, target));
+	return target->check->type != WEIR_CHECK_NONE &&
+	       (check == NULL || !weir_health_check_is_of(check, target));
 }
 
 struct memory { // for a target; both NULL if nothing is new
@@ -112,8 +94,8 @@ struct memory { // for a target; both NULL if nothing is new
 
 static void release(struct memory *memory, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
-		free(memory[i].check);
-		leave_params(memory[i].params);
+		weir_health_check_free(memory[i].check);
+		weir_health_params_leave(memory[i].params);
 	}
 	free(memory);
 }
@@ -137,14 +119,14 @@ static struct weir_health_params *share(struct weir_health_params *before,
 // Allocate all memory for the fresh targets, so that applying them cannot fail halfway. Returns an
 // array in the order of the targets, or NULL.
 static struct memory *allocate(
-	const struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
+	struct weir_health *health, const struct weir_health_target *targets, uint32_t n) {
 	struct memory *memory = calloc(n + 1, sizeof(*memory));
 	const struct weir_config_health_check *before_of[2] = {NULL};
 	struct weir_health_params *before[2] = {NULL};
 
 	for (uint32_t i = 0; memory != NULL && i < n; i++) {
 		bool alongside = targets[i].alongside;
-		bool is_new = weir_health_find(health, targets[i].backend, alongside) == NULL;
+		bool is_new = find(health, targets[i].backend, alongside) == NULL;
 
 		if (!is_fresh(health, &targets[i])) {
 			continue;
@@ -153,58 +135,14 @@ static struct memory *allocate(
 			share(before[alongside], before_of[alongside], targets[i].check);
 		before_of[alongside] = targets[i].check;
 		memory[i].params = before[alongside];
-		memory[i].check = is_new ? calloc(1, sizeof(*memory[i].check)) : NULL;
+		memory[i].check =
+			is_new ? weir_health_check_create(&health->checking, &targets[i]) : NULL;
 		if (before[alongside] == NULL || (is_new && memory[i].check == NULL)) {
 			release(memory, n);
 			return NULL;
 		}
 	}
 	return memory;
-}
-
-// Takes ownership of the memory's parameters. The backend's word is kept, even if the type of the
-// check changes.
-static void set_target(struct weir_health_check *check, const struct weir_health_target *target,
-	struct memory *memory, uint64_t delay_ms) {
-	leave_params(check->params);
-	check->params = memory->params;
-	memory->params = NULL;
-	if (!is_same_address(&check->address, &target->address)) {
-		check->source = (struct weir_address){0};
-	}
-	check->port = target->port;
-	check->address = target->address;
-	check->vip = target->vip;
-	check->ended_ns = 0;
-	check->duration_ms = 0;
-	check->detail[0] = '\0';
-	check->streak = 0;
-	check->passes = 0;
-	check->fails = 0;
-	check->spread = false;
-	check->due_ms = uv_now(check->health->loop) + delay_ms;
-	check->planned_ms = check->due_ms;
-	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
-	if (check->params->check.type != WEIR_CHECK_AGENT) {
-		uv_timer_start(&check->timer, weir_health_on_due, delay_ms, 0);
-	}
-}
-
-static void add(struct weir_health *health, const struct weir_health_target *target,
-	struct memory *memory, uint64_t delay_ms) {
-	struct weir_health_check *check = memory->check;
-
-	memory->check = NULL;
-	check->health = health;
-	check->backend = target->backend;
-	check->alongside = target->alongside;
-	check->verdict = target->initial;
-	check->word = (uint8_t)target->word;
-	check->phase = WEIR_HEALTH_CHECK_SLEEPING;
-	uv_timer_init(health->loop, &check->timer);
-	check->timer.data = check;
-	health->checks[weir_health_slot(check->backend, check->alongside)] = check;
-	set_target(check, target, memory, delay_ms);
 }
 
 // A few fresh targets are checked soon; many are spread over their interval.
@@ -214,17 +152,14 @@ static uint64_t first_delay(uint32_t index, uint32_t fresh, uint32_t interval_ms
 	return fresh > 0 ? index * spread / fresh : 0;
 }
 
-static void apply_fresh(struct weir_health *health, const struct weir_health_target *target,
+static void apply_fresh(struct slot *slot, const struct weir_health_target *target,
 	struct memory *memory, uint64_t delay_ms) {
-	struct weir_health_check *check =
-		weir_health_find(health, target->backend, target->alongside);
-
-	if (check != NULL) {
-		weir_health_halt(check);
-		set_target(check, target, memory, delay_ms);
-	} else if (memory->check != NULL) { // always true, see allocate
-		add(health, target, memory, delay_ms);
+	if (slot->check == NULL) {
+		slot->check = memory->check;
+		memory->check = NULL;
 	}
+	weir_health_check_set(slot->check, target, memory->params, delay_ms);
+	memory->params = NULL;
 }
 
 static void apply(struct weir_health *health, const struct weir_health_target *targets, uint32_t n,
@@ -235,29 +170,23 @@ static void apply(struct weir_health *health, const struct weir_health_target *t
 		fresh += is_fresh(health, &targets[i]);
 	}
 	for (uint32_t i = 0; i < n; i++) {
+		struct slot *slot =
+			&health->slots[slot_of(targets[i].backend, targets[i].alongside)];
 		uint32_t interval_ms = targets[i].check->interval_ms;
 
 		if (is_fresh(health, &targets[i])) {
-			apply_fresh(health, &targets[i], &memory[i],
+			apply_fresh(slot, &targets[i], &memory[i],
 				first_delay(index++, fresh, interval_ms));
 		}
 		if (targets[i].check->type != WEIR_CHECK_NONE) {
-			weir_health_find(health, targets[i].backend, targets[i].alongside)
-				->generation = health->generation;
+			slot->generation = health->generation;
 		}
 	}
 }
 
-// Maximum number of descriptors of all checks. The process's limit may have changed since the last
-// call.
-static unsigned int descriptors_max(void) {
-	const unsigned int most = WEIR_HEALTH_CONCURRENT * WEIR_HEALTH_RELAY_DESCRIPTORS;
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 2 >= most) {
-		return most;
-	}
-	return limit.rlim_cur < 16 ? 8 : (unsigned int)limit.rlim_cur / 2;
+static void free_check(struct slot *slot) {
+	weir_health_check_free(slot->check);
+	slot->check = NULL;
 }
 
 int weir_health_configure(
@@ -277,16 +206,76 @@ int weir_health_configure(
 		return -ENOMEM;
 	}
 	health->generation++;
-	health->descriptors_max = descriptors_max();
-	uv_update_time(health->loop);
+	weir_health_starts_limit(&health->checking.starts);
+	uv_update_time(health->checking.loop);
 	apply(health, targets, n, memory);
-	for (uint32_t slot = 0; slot < health->slots; slot++) {
-		if (health->checks[slot] != NULL &&
-			health->checks[slot]->generation != health->generation) {
-			check_free(health->checks[slot]);
+	for (uint32_t i = 0; i < health->count; i++) {
+		if (health->slots[i].generation != health->generation) {
+			free_check(&health->slots[i]);
 		}
 	}
 	release(memory, n);
+	return 0;
+}
+
+// --- checks -------------------------------------------------------------------------------
+
+void weir_health_set_source(struct weir_health *health, uint16_t backend,
+	const struct weir_address *source, uint8_t source_bits) {
+	struct weir_health_check *check = find(health, backend, false);
+
+	if (check != NULL) {
+		weir_health_check_set_source(check, source, source_bits);
+	}
+}
+
+void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far) {
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *check = find(health, backend, alongside);
+
+		if (check != NULL) {
+			weir_health_check_set_far(check, far);
+		}
+	}
+}
+
+void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms) {
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *check = find(health, backend, alongside);
+
+		if (check != NULL) {
+			weir_health_check_set_idle(check, interval_ms);
+		}
+	}
+}
+
+void weir_health_forget(struct weir_health *health, uint16_t backend) {
+	for (int alongside = 0; alongside < 2; alongside++) {
+		struct weir_health_check *check = find(health, backend, alongside);
+
+		if (check != NULL) {
+			weir_health_check_forget(check);
+		}
+	}
+}
+
+void weir_health_agent_result(struct weir_health *health, uint16_t backend,
+	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms) {
+	struct weir_health_check *check = find(health, backend, false);
+
+	if (check != NULL) {
+		weir_health_check_agent_result(check, outcome, detail, duration_ms);
+	}
+}
+
+int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
+	struct weir_health_status *ret) {
+	const struct weir_health_check *check = find(health, backend, alongside);
+
+	if (check == NULL) {
+		return -ENOENT;
+	}
+	weir_health_check_status(check, ret);
 	return 0;
 }
 
@@ -300,41 +289,38 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 	if (health == NULL) {
 		return -ENOMEM;
 	}
-	r = weir_health_curl_create(loop, &health->curl);
+	weir_health_checking_init(&health->checking, loop);
+	r = weir_health_curl_create(loop, &health->checking.curl);
 	if (r) {
 		free(health);
 		return r;
 	}
-	if (uv_random(NULL, NULL, &health->random, sizeof(health->random), 0, NULL) < 0 ||
-		health->random == 0) {
-		health->random = uv_hrtime() | 1;
-	}
-	health->loop = loop;
-	health->on_health = on_health;
-	health->on_report = on_report;
-	health->context = context;
-	STAILQ_INIT(&health->queue);
-	STAILQ_INIT(&health->failing_queue);
+	health->checking.on_health = on_health;
+	health->checking.on_report = on_report;
+	health->checking.context = context;
+	health->checking.forget = weir_health_forget;
+	health->checking.health = health;
 	*ret = health;
 	return 0;
 }
 
 int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost) {
-	return weir_data_path_create(health->loop, tunnel, on_lost, health->context, &health->path);
+	struct weir_health_checking *checking = &health->checking;
+
+	return weir_data_path_create(
+		checking->loop, tunnel, on_lost, checking->context, &checking->path);
 }
 
 void weir_health_free(struct weir_health *health) {
 	if (health == NULL) {
 		return;
 	}
-	for (uint32_t slot = 0; slot < health->slots; slot++) {
-		if (health->checks[slot] != NULL) {
-			check_free(health->checks[slot]);
-		}
+	for (uint32_t i = 0; i < health->count; i++) {
+		free_check(&health->slots[i]);
 	}
-	weir_health_curl_free(health->curl);
-	weir_data_path_free(health->path);
-	free(health->checks);
+	weir_health_curl_free(health->checking.curl);
+	weir_data_path_free(health->checking.path);
+	free(health->slots);
 	free(health);
 }

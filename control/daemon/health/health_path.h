@@ -8,16 +8,16 @@
 
 #include <stddef.h>
 
-#include "health_private.h"
+#include "data_path.h"
+#include "health_probe.h"
 
-// Open the connection. Does nothing for a check that connects directly to the backend. Returns 0,
-// or negative errno with one line in detail: the probe cannot start.
-int weir_health_path_open(struct weir_health_check *check, char *detail, size_t bytes);
+// Open the connection. path: NULL = weir-control has none. Returns 0, or negative errno with one
+// line in detail: the probe cannot start.
+int weir_health_path_open(struct weir_data_path *path, const struct weir_data_path_target *target,
+	struct weir_data_path_flow *flow, char *detail, size_t bytes);
 
-// The probe has ended with this outcome and detail: may change both. Releases the connection. Does
+// The probe has ended with this outcome and detail: may change both. Closes the connection. Does
 // nothing if there is none.
-void weir_health_path_end(struct weir_health_check *check, enum weir_probe_outcome *outcome,
-	char *detail, size_t bytes);
-
-// The probe was cancelled: releases the connection.
-void weir_health_path_cancel(struct weir_health_check *check);
+void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flow *flow,
+	uint64_t took_ms, uint32_t timeout_ms, enum weir_probe_outcome *outcome, char *detail,
+	size_t bytes);

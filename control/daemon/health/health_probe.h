@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probe: one run of a health check against one backend. Shared by health.c and all types of probes.
+// Probe: one run of a health check against one backend. Shared by health_check.c and all types of
+// probes.
 #pragma once
 
 #include <errno.h>

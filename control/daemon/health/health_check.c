@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "health_check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "health_agent_check.h"
+#include "health_http.h"
+#include "health_path.h"
+#include "health_relay.h"
+#include "health_tcp.h"
+
+#define NS_PER_MS 1000000ull
+
+struct weir_health_check {
+	struct weir_health_checking *checking;
+	uv_timer_t timer; // next start
+	struct weir_health_start start; // while due or running
+	uint16_t backend;
+	uint16_t port;
+	bool alongside; // agent-check in addition to the backend's check; its verdict has no effect
+	struct weir_address address;
+	struct weir_address vip; // via the data path; family 0 = connect directly to `address`
+	struct weir_address source; // of the outer header; family 0 = not set yet
+	uint8_t source_bits;
+	struct weir_health_params *params;
+	enum weir_health_verdict verdict;
+	bool far;
+	uint32_t idle_intervals; // between two checks of an idle backend; 0 = not idle
+	uint64_t due_ms; // loop time of the current or next start, on the grid of the interval
+	uint64_t planned_ms; // due_ms with jitter
+	uint32_t late_ms; // from planned_ms to the last start
+	bool spread; // has its own offset in the interval
+	uint64_t started_ns; // start of the running probe
+	uint64_t ended_ns; // end of the last probe, 0 = none ended
+	bool passed;
+	bool without_result; // the last probe could not run on this host
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	uint32_t duration_ms;
+	uint32_t streak;
+	uint64_t passes, fails;
+	uint8_t word; // enum weir_health_word: the last one in an answer
+	struct weir_agent_check agent_words; // words of its agent-check
+	struct weir_data_path_flow flow; // while running along the data path
+	struct weir_health_tcp *tcp; // while running, one of these
+	struct weir_health_http *http;
+	struct weir_health_agent_check *agent_check;
+};
+
+static void on_due(uv_timer_t *timer);
+
+// --- results ------------------------------------------------------------------------------
+
+static bool update_verdict(struct weir_health_check *check, bool passed) {
+	enum weir_health_verdict verdict = check->verdict;
+
+	if (check->ended_ns == 0 || check->passed != passed) {
+		check->streak = 0;
+	}
+	check->streak++;
+	check->passed = passed;
+	if (passed) {
+		check->passes++;
+	} else {
+		check->fails++;
+	}
+	if (passed && check->streak >= check->params->check.rise) {
+		verdict = WEIR_HEALTH_VERDICT_PASSING;
+	} else if (!passed && check->streak >= check->params->check.fall) {
+		verdict = WEIR_HEALTH_VERDICT_FAILING;
+	}
+	if (verdict == check->verdict) {
+		return false;
+	}
+	check->verdict = verdict;
+	return true;
+}
+
+// Whether the last check agrees with the verdict, so that a longer interval is sufficient.
+static bool is_settled(const struct weir_health_check *check) {
+	return check->ended_ns != 0 &&
+	       check->verdict ==
+		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
+}
+
+// Intervals from one check to the next.
+static uint32_t pace(const struct weir_health_check *check) {
+	uint32_t far = check->far ? WEIR_HEALTH_FAR_INTERVALS : 1;
+
+	return !is_settled(check) ? 1 : check->idle_intervals > far ? check->idle_intervals : far;
+}
+
+// xorshift64: good enough for jitter.
+static uint64_t draw(struct weir_health_checking *checking) {
+	checking->random ^= checking->random << 13;
+	checking->random ^= checking->random >> 7;
+	checking->random ^= checking->random << 17;
+	return checking->random;
+}
+
+// Sleep until due_ms plus or minus up to a twentieth of the interval, so that checks of several
+// balancers do not stay synchronized; the time between two starts differs from the interval by a
+// tenth at most.
+static void sleep_until_due(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->checking->loop), part = check->params->check.interval_ms / 20;
+	uint64_t jitter = part > 0 ? draw(check->checking) % (2 * part + 1) : 0;
+
+	check->planned_ms =
+		check->due_ms + jitter > now + part ? check->due_ms + jitter - part : now;
+	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
+}
+
+// Sleep until the next start, on the grid of the interval, so that the checks stay spread. At a
+// slower pace, backends use different intervals of the grid, so that their checks do not coincide.
+// The first call gives a check a random offset in the interval, because the checks of a new
+// configuration start close together.
+static void schedule(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
+	uint64_t slot = check->due_ms / interval + check->backend;
+
+	if (!check->spread) {
+		check->spread = true;
+		check->due_ms += draw(check->checking) % interval - interval / 2;
+	}
+	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
+	if (check->due_ms <= now) {
+		check->due_ms = now + interval - (now - check->due_ms) % interval;
+	}
+	sleep_until_due(check);
+}
+
+// A backend's word applies until a passing answer does not repeat it.
+static void apply_word(struct weir_health_check *check, struct weir_report *report) {
+	uint8_t before = check->word;
+
+	check->word = report->word;
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		return;
+	}
+	if (!check->passed) {
+		check->word = before;
+	} else if (before != WEIR_HEALTH_WORD_NONE && before != WEIR_HEALTH_WORD_READY) {
+		static const char why[] = "X-Weir-State was removed";
+
+		report->word = WEIR_HEALTH_WORD_READY;
+		weir_report_set_why(report, why, sizeof(why) - 1);
+	}
+}
+
+// Results of a check for the callbacks. A copy, because a callback may configure, which may free
+// the check.
+struct update {
+	bool changed; // the verdict
+	enum weir_health_verdict verdict;
+	char detail[WEIR_HEALTH_DETAIL_BYTES];
+	struct weir_report report;
+};
+
+// Calls back with the verdict first: when it changes to FAILING, the backend's earlier words are
+// forgotten.
+static void notify(struct weir_health_check *check, const struct update *update) {
+	const struct weir_health_checking *checking = check->checking;
+	const char *source = weir_config_check_name(check->params->check.type);
+
+	if (update->changed && !check->alongside) {
+		checking->on_health(
+			checking->context, check->backend, update->verdict, update->detail);
+	}
+	// A freed check is closed, and its memory lasts until the next turn of the loop.
+	if ((update->report.given != 0 || update->report.word != WEIR_HEALTH_WORD_NONE) &&
+		!uv_is_closing((uv_handle_t *)&check->timer)) {
+		checking->on_report(checking->context, check->backend, &update->report, source);
+	}
+}
+
+void weir_health_check_forget(struct weir_health_check *check) {
+	check->word = WEIR_HEALTH_WORD_NONE;
+	check->agent_words = (struct weir_agent_check){0};
+}
+
+static void take_result(struct weir_health_check *check, bool passed,
+	const struct weir_report *report, struct update *update) {
+	update->changed = update_verdict(check, passed);
+	update->verdict = check->verdict;
+	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
+		check->checking->forget(check->checking->health, check->backend);
+	}
+	if (report != NULL) {
+		update->report = *report;
+	}
+	if (report != NULL && check->params->check.type != WEIR_CHECK_AGENT_CHECK) {
+		apply_word(check, &update->report);
+	}
+}
+
+// Replaces control characters: the detail may contain text of a backend or its certificate, and is
+// written to logs, terminals and JSON.
+static void keep_detail(struct weir_health_check *check, struct update *update) {
+	for (char *c = update->detail; *c != '\0'; c++) {
+		if (*c < ' ' || *c > '~') {
+			*c = '?';
+		}
+	}
+	memcpy(check->detail, update->detail, sizeof(check->detail));
+}
+
+static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
+	const char *detail, const struct weir_report *report) {
+	struct update update = {.detail = ""};
+	uint64_t now = uv_hrtime();
+
+	check->tcp = NULL;
+	check->http = NULL;
+	check->agent_check = NULL;
+	weir_health_starts_remove(&check->checking->starts, &check->start);
+	snprintf(update.detail, sizeof(update.detail), "%s", detail);
+	weir_health_path_end(check->checking->path, &check->flow,
+		(now - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms, &outcome,
+		update.detail, sizeof(update.detail));
+	keep_detail(check, &update);
+	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
+	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
+	if (outcome != WEIR_PROBE_UNKNOWN) {
+		take_result(check, outcome == WEIR_PROBE_PASSED, report, &update);
+	}
+	check->ended_ns = now;
+	schedule(check);
+	notify(check, &update);
+}
+
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
+	struct weir_health_check *check = context;
+	struct weir_health_checking *checking = check->checking;
+
+	finish(check, outcome, detail, report);
+	weir_health_starts_run(&checking->starts);
+}
+
+// --- starting -----------------------------------------------------------------------------
+
+static int start_probe(struct weir_health_check *check, const struct weir_probe_params *params) {
+	struct weir_health_checking *checking = check->checking;
+
+	switch (check->params->check.type) {
+	case WEIR_CHECK_HTTP:
+	case WEIR_CHECK_HTTPS:
+	case WEIR_CHECK_GRPC:
+		return weir_health_http_start(checking->curl, params, &check->http);
+	case WEIR_CHECK_AGENT_CHECK:
+		return weir_health_agent_check_start(
+			checking->loop, params, &check->agent_words, &check->agent_check);
+	default:
+		return weir_health_tcp_start(checking->loop, params, &check->tcp);
+	}
+}
+
+static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
+	struct weir_data_path_target target = {
+		.backend = check->address,
+		.vip = check->vip,
+		.port = check->port,
+	};
+
+	if (check->source.family == check->address.family) {
+		target.source = check->source;
+		target.source_bits = check->source_bits;
+	}
+	return weir_health_path_open(check->checking->path, &target, &check->flow, why, bytes);
+}
+
+static void run(struct weir_health_start *start) {
+	struct weir_health_check *check =
+		(void *)((char *)start - offsetof(struct weir_health_check, start));
+	bool data_path = check->vip.family != 0;
+	struct weir_probe_params params = {
+		.address = data_path ? check->vip : check->address,
+		.port = check->port,
+		.flow = data_path ? &check->flow : NULL,
+		.check = &check->params->check,
+		.done = on_done,
+		.context = check,
+	};
+	char why[WEIR_HEALTH_DETAIL_BYTES];
+	int r;
+
+	check->started_ns = uv_hrtime();
+	check->late_ms = check->started_ns / NS_PER_MS > check->planned_ms
+				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
+				 : 0;
+	r = data_path ? open_path(check, why, sizeof(why)) : 0;
+	if (r) {
+		finish(check, weir_probe_outcome_of(r), why, NULL);
+		return;
+	}
+	r = start_probe(check, &params);
+	if (r) {
+		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
+	}
+}
+
+// Number of descriptors that a probe uses.
+static unsigned int descriptors(const struct weir_health_check *check) {
+	enum weir_config_check type = check->params->check.type;
+
+	return type == WEIR_CHECK_TCP || type == WEIR_CHECK_AGENT_CHECK
+		       ? 1
+		       : WEIR_HEALTH_RELAY_DESCRIPTORS;
+}
+
+static void on_due(uv_timer_t *timer) {
+	struct weir_health_check *check = timer->data;
+	bool is_failing = check->ended_ns != 0 && !check->passed &&
+			  check->verdict == WEIR_HEALTH_VERDICT_FAILING;
+
+	weir_health_starts_add(
+		&check->checking->starts, &check->start, is_failing, descriptors(check));
+}
+
+static void cancel(struct weir_health_check *check) {
+	if (check->http != NULL) {
+		weir_health_http_cancel(check->http);
+	} else if (check->tcp != NULL) {
+		weir_health_tcp_cancel(check->tcp);
+	} else if (check->agent_check != NULL) {
+		weir_health_agent_check_cancel(check->agent_check);
+	}
+	check->http = NULL;
+	check->tcp = NULL;
+	check->agent_check = NULL;
+	weir_data_path_close(check->checking->path, &check->flow);
+}
+
+// Out of timer, queue or flight.
+static void halt(struct weir_health_check *check) {
+	uv_timer_stop(&check->timer);
+	cancel(check);
+	weir_health_starts_remove(&check->checking->starts, &check->start);
+}
+
+// --- the schedule -------------------------------------------------------------------------
+
+// Reschedule a check that is far in the future to an earlier time of the same grid.
+static void hasten(struct weir_health_check *check) {
+	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
+
+	if (check->params->check.type != WEIR_CHECK_AGENT &&
+		check->start.state == WEIR_HEALTH_START_NONE && check->due_ms > now + interval) {
+		check->due_ms = now + 1 + (check->due_ms - now - 1) % interval;
+		sleep_until_due(check);
+	}
+}
+
+void weir_health_check_set_far(struct weir_health_check *check, bool far) {
+	if (check->far == far) {
+		return;
+	}
+	check->far = far;
+	if (!far) {
+		hasten(check);
+	}
+}
+
+void weir_health_check_set_idle(struct weir_health_check *check, uint32_t interval_ms) {
+	uint32_t before = check->idle_intervals;
+
+	check->idle_intervals = interval_ms / check->params->check.interval_ms;
+	if (check->idle_intervals < before) {
+		hasten(check);
+	}
+}
+
+void weir_health_check_set_source(
+	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits) {
+	check->source = *source;
+	check->source_bits = source_bits;
+}
+
+void weir_health_check_agent_result(struct weir_health_check *check,
+	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms) {
+	struct update update = {.detail = ""};
+
+	if (check->params->check.type != WEIR_CHECK_AGENT) {
+		return;
+	}
+	snprintf(update.detail, sizeof(update.detail), "%s", detail);
+	keep_detail(check, &update);
+	check->duration_ms = duration_ms;
+	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
+	if (outcome != WEIR_PROBE_UNKNOWN) {
+		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &update);
+	}
+	check->ended_ns = uv_hrtime();
+	notify(check, &update);
+}
+
+// --- status -------------------------------------------------------------------------------
+
+void weir_health_check_status(
+	const struct weir_health_check *check, struct weir_health_status *ret) {
+	uint64_t now = uv_hrtime();
+
+	*ret = (struct weir_health_status){
+		.type = check->params->check.type,
+		.via = check->vip.family != 0 ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT,
+		.verdict = check->verdict,
+		.late_ms = check->late_ms,
+		.interval_ms = (uint64_t)check->params->check.interval_ms * pace(check),
+		.passes = check->passes,
+		.fails = check->fails,
+	};
+	if (check->ended_ns != 0) {
+		ret->checked = true;
+		ret->passed = check->passed;
+		ret->without_result = check->without_result;
+		memcpy(ret->detail, check->detail, sizeof(ret->detail));
+		ret->duration_ms = check->duration_ms;
+		ret->age_ms = (now - check->ended_ns) / NS_PER_MS;
+		ret->streak = check->streak;
+	}
+}
+
+// --- the target ---------------------------------------------------------------------------
+
+static bool is_same_request(
+	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
+	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
+	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
+	       strcmp(a->server_name, b->server_name) == 0 && strcmp(a->send, b->send) == 0 &&
+	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
+	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
+	       a->status_first == b->status_first && a->status_last == b->status_last;
+}
+
+static bool is_same_address(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+bool weir_health_check_is_of(
+	const struct weir_health_check *check, const struct weir_health_target *target) {
+	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
+
+	return check->port == target->port && is_same_address(&check->address, &target->address) &&
+	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
+	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
+	       a->rise == b->rise && a->fall == b->fall &&
+	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
+}
+
+void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
+	struct weir_health_params *params, uint64_t delay_ms) {
+	halt(check);
+	weir_health_params_leave(check->params);
+	check->params = params;
+	if (!is_same_address(&check->address, &target->address)) {
+		check->source = (struct weir_address){0};
+	}
+	check->port = target->port;
+	check->address = target->address;
+	check->vip = target->vip;
+	check->ended_ns = 0;
+	check->duration_ms = 0;
+	check->detail[0] = '\0';
+	check->streak = 0;
+	check->passes = 0;
+	check->fails = 0;
+	check->spread = false;
+	check->due_ms = uv_now(check->checking->loop) + delay_ms;
+	check->planned_ms = check->due_ms;
+	if (check->params->check.type != WEIR_CHECK_AGENT) {
+		uv_timer_start(&check->timer, on_due, delay_ms, 0);
+	}
+}
+
+// --- create and free ----------------------------------------------------------------------
+
+void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop) {
+	*checking = (struct weir_health_checking){.loop = loop};
+	weir_health_starts_init(&checking->starts, run);
+	if (uv_random(NULL, NULL, &checking->random, sizeof(checking->random), 0, NULL) < 0 ||
+		checking->random == 0) {
+		checking->random = uv_hrtime() | 1;
+	}
+}
+
+void weir_health_params_leave(struct weir_health_params *params) {
+	if (params != NULL && --params->users == 0) {
+		free(params);
+	}
+}
+
+struct weir_health_check *weir_health_check_create(
+	struct weir_health_checking *checking, const struct weir_health_target *target) {
+	struct weir_health_check *check = calloc(1, sizeof(*check));
+
+	if (check == NULL) {
+		return NULL;
+	}
+	check->checking = checking;
+	check->backend = target->backend;
+	check->alongside = target->alongside;
+	check->verdict = target->initial;
+	check->word = (uint8_t)target->word;
+	uv_timer_init(checking->loop, &check->timer);
+	check->timer.data = check;
+	return check;
+}
+
+static void on_closed(uv_handle_t *handle) {
+	free(handle->data);
+}
+
+void weir_health_check_free(struct weir_health_check *check) {
+	if (check != NULL) {
+		halt(check);
+		weir_health_params_leave(check->params);
+		uv_close((uv_handle_t *)&check->timer, on_closed);
+	}
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// A health check of one backend: when it runs, its probe, its verdict and counts. Does not know of
+// other checks.
+//
+// Threads: that of the loop. Callbacks are called from the loop, and from
+// weir_health_check_agent_result.
+#pragma once
+
+#include "health.h"
+#include "health_curl.h"
+#include "health_starts.h"
+
+struct weir_health_check;
+
+struct weir_health_checking { // common to all checks, and owned by the caller
+	uv_loop_t *loop;
+	struct weir_health_curl *curl;
+	struct weir_data_path *path; // NULL = there is none
+	struct weir_health_starts starts;
+	uint64_t random; // state of the jitter, not 0
+	weir_health_fn on_health;
+	weir_health_report_fn on_report;
+	void *context; // of both
+	// The verdict on a backend changed to FAILING: called before the others, to forget the
+	// words in the answers to all checks of the backend.
+	void (*forget)(struct weir_health *health, uint16_t backend);
+	struct weir_health *health; // for `forget`
+};
+
+// Parameters shared by the checks of a service.
+struct weir_health_params {
+	uint32_t users;
+	struct weir_config_health_check check;
+};
+
+void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);
+void weir_health_params_leave(struct weir_health_params *params); // frees unused; NULL is allowed
+
+// A check for a target's backend, with its initial verdict and word. It runs once
+// weir_health_check_set was called. Returns NULL if out of memory.
+struct weir_health_check *weir_health_check_create(
+	struct weir_health_checking *checking, const struct weir_health_target *target);
+// Check this target from now on, first after the delay. params: those of target->check; takes over
+// one of their users. The verdict and the word are kept.
+void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
+	struct weir_health_params *params, uint64_t delay_ms);
+// Whether the check already is one of this target, with the same parameters.
+bool weir_health_check_is_of(
+	const struct weir_health_check *check, const struct weir_health_target *target);
+
+// As the functions of health.h.
+void weir_health_check_set_source(
+	struct weir_health_check *check, const struct weir_address *source, uint8_t source_bits);
+void weir_health_check_set_far(struct weir_health_check *check, bool far);
+void weir_health_check_set_idle(struct weir_health_check *check, uint32_t interval_ms);
+void weir_health_check_forget(struct weir_health_check *check);
+void weir_health_check_agent_result(struct weir_health_check *check,
+	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms);
+void weir_health_check_status(
+	const struct weir_health_check *check, struct weir_health_status *ret);
+
+void weir_health_check_free(
+	struct weir_health_check *check); // closes with the loop; NULL is allowed

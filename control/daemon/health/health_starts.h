@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Health starts: the limit of probes in flight. Others wait in a queue. Probes of failing backends
+// mostly last until their timeout: they have a queue of their own, and an eighth of the limit, or
+// half of it while no other probe waits.
+//
+// Threads: that of the loop.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/queue.h>
+
+enum weir_health_start_state {
+	WEIR_HEALTH_START_NONE,
+	WEIR_HEALTH_START_QUEUED, // too many are in flight
+	WEIR_HEALTH_START_RUNNING,
+};
+
+struct weir_health_start { // of a probe; zeroed = none
+	STAILQ_ENTRY(weir_health_start) link;
+	enum weir_health_start_state state;
+	bool is_failing; // its backend
+	unsigned int descriptors; // that it uses
+	unsigned int cost; // while RUNNING, of WEIR_HEALTH_CONCURRENT
+};
+
+STAILQ_HEAD(weir_health_queue, weir_health_start);
+
+struct weir_health_starts {
+	void (*run)(struct weir_health_start *start);
+	struct weir_health_queue queue, failing_queue;
+	unsigned int running, running_failing; // cost; running includes running_failing
+	unsigned int descriptors_max;
+};
+
+// run: starts the probe. It may call weir_health_starts_remove.
+void weir_health_starts_init(
+	struct weir_health_starts *starts, void (*run)(struct weir_health_start *start));
+// Limit the descriptors of all probes to half of those that the process may have now.
+void weir_health_starts_limit(struct weir_health_starts *starts);
+// Run a probe as soon as the limit permits: within this call, or a later one.
+void weir_health_starts_add(struct weir_health_starts *starts, struct weir_health_start *start,
+	bool is_failing, unsigned int descriptors);
+// A probe has ended, or is to be started no more. Runs no other.
+void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
+// Run the queued probes that the limit permits.
+void weir_health_starts_run(struct weir_health_starts *starts);
