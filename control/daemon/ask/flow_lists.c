@@ -15,15 +15,11 @@
 #define PASSES_MAX 4u // of a deletion over the tables
 #define LEFT_OUT_MS 10000u // the next lists do without a worker that did not answer one
 
-struct range { // of one worker, and one page of it
-	uint64_t number; // of the message in flight; 0 = none
-	uint32_t next, last; // lines; none are left when they are equal
-};
-
 struct job { // one list or deletion
 	struct job *next;
 	struct weir_message question;
-	uint32_t worker; // WEIR_FLOW_LISTS_ALL, or the one that is asked
+	bool all; // workers are asked
+	uint64_t asked; // bitmap: workers; those that did not answer are left out
 	uint32_t line; // where the next round begins
 	uint32_t lines; // of the longest table so far
 	uint32_t range_lines;
@@ -32,7 +28,6 @@ struct job { // one list or deletion
 	uint32_t passes; // over the tables, of a deletion
 	uint64_t ended_before; // in former passes
 	bool failed; // no memory
-	uint64_t silent; // bitmap: workers that did not answer and are left out
 	struct weir_flow_list_result result;
 	weir_flow_list_done done;
 	void *context;
@@ -44,12 +39,9 @@ struct weir_flow_lists {
 	struct job *first; // worked on
 	uint32_t count;
 	uint64_t slice_ms; // when its slice began; 0 = not yet
-	bool under_way; // a round of it is
-	uint64_t answered_ms[WEIR_WORKERS_MAX];
 	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // since when; 0 = it answers
-	struct range range[WEIR_WORKERS_MAX][WEIR_FLOW_PAGES];
+	struct weir_flow_walk walk; // a round of it; no worker is asked between two
 };
-_Static_assert(WEIR_WORKERS_MAX <= 64, "a bitmap of workers");
 
 static void end_job(struct weir_flow_lists *lists, int error) {
 	struct job *job = lists->first;
@@ -57,7 +49,7 @@ static void end_job(struct weir_flow_lists *lists, int error) {
 	lists->first = job->next;
 	lists->count--;
 	lists->slice_ms = 0;
-	lists->under_way = false;
+	lists->walk.asked = 0;
 	job->done(job->context, error, error == 0 ? &job->result : NULL);
 	free(job->result.flows);
 	free(job);
@@ -122,116 +114,65 @@ static void keep_page(
 
 static void take(void *context, uint32_t worker, const struct weir_message *message) {
 	struct weir_flow_lists *lists = context;
-	const uint32_t page = message->list.page;
+	int page = weir_flow_walk_take(
+		&lists->walk, worker, message->sequence, message->list.next, message->list.lines);
 	struct job *job = lists->first;
-	struct range *range;
 	uint32_t count;
 
 	lists->left_out_ms[worker] = 0;
-	if (!lists->under_way || page >= WEIR_FLOW_PAGES) {
+	if (page < 0) {
 		return;
 	}
-	range = &lists->range[worker][page];
-	if (range->number == 0 || range->number != message->sequence) {
-		return; // a late answer
-	}
-	range->number = 0;
-	lists->answered_ms[worker] = uv_now(lists->loop);
 	count = message->list.count < WEIR_FLOW_PAGE_FLOWS ? message->list.count
 							   : WEIR_FLOW_PAGE_FLOWS;
 	if (job->question.list.end) {
 		job->result.ended += count;
 	} else {
-		keep_page(lists, worker, page, count);
+		keep_page(lists, worker, (uint32_t)page, count);
 	}
 	job->round += count;
 	job->lines = message->list.lines > job->lines ? message->list.lines : job->lines;
-	if (message->list.next >= message->list.lines) {
-		range->next = range->last; // the end of its table
-	} else if (message->list.next <= range->next) {
-		job->result.incomplete = true; // one that makes no progress is not asked again
-		range->next = range->last;
-	} else {
-		range->next = message->list.next < range->last ? message->list.next : range->last;
-	}
 }
 
 // --- questions ----------------------------------------------------------------------------
 
-static bool is_asked(const struct weir_flow_lists *lists, uint32_t worker) {
-	const struct job *job = lists->first;
-
-	return (job->worker == WEIR_FLOW_LISTS_ALL || job->worker == worker) &&
-	       (job->silent >> worker & 1) == 0;
-}
-
-static void leave_out(struct job *job, uint32_t worker) {
-	job->result.incomplete = true;
-	job->silent |= 1ull << worker;
-}
-
 // A list of many pages waits for a hung worker once, not at each of them.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
-	return lists->first->worker == WEIR_FLOW_LISTS_ALL && lists->left_out_ms[worker] != 0 &&
+	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
 }
 
 static void begin_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
-	const uint32_t workers = lists->mailboxes->segment->workers;
+	const uint64_t count = (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
+	const uint32_t left = UINT32_MAX - job->line;
+	const struct weir_flow_walk_lines lines = {.first = job->line,
+		.count = count < left ? (uint32_t)count : left,
+		.end = UINT32_MAX,
+		.range = job->range_lines};
 
-	for (uint32_t worker = 0; worker < workers; worker++) {
+	for (uint32_t worker = 0; job->all && worker < WEIR_WORKERS_MAX; worker++) {
 		if (is_left_out(lists, worker)) {
-			leave_out(job, worker);
-		}
-		lists->answered_ms[worker] = uv_now(lists->loop);
-		for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
-			uint64_t first = job->line + (uint64_t)page * job->range_lines;
-			uint64_t last = first + job->range_lines;
-
-			first = first < UINT32_MAX ? first : UINT32_MAX;
-			last = last < UINT32_MAX ? last : UINT32_MAX;
-			lists->range[worker][page] =
-				(struct range){.next = (uint32_t)first, .last = (uint32_t)last};
+			job->result.incomplete = true;
+			job->asked &= ~(1ull << worker);
 		}
 	}
+	weir_flow_walk_begin(&lists->walk, &job->question, job->asked, &lines);
 	job->round = 0;
-	lists->under_way = true;
 }
 
-static void ask(struct weir_flow_lists *lists, uint32_t worker, uint32_t page) {
-	struct range *range = &lists->range[worker][page];
-	struct weir_message message = lists->first->question;
+// Ask on in a round. Returns whether answers are still to come.
+static bool step_round(struct weir_flow_lists *lists) {
+	struct job *job = lists->first;
+	bool busy = weir_flow_walk_step(&lists->walk, uv_now(lists->loop));
 
-	message.sequence = weir_mailboxes_number(lists->mailboxes);
-	message.list.first = range->next;
-	message.list.last = range->last;
-	message.list.page = (uint8_t)page;
-	if (weir_mailboxes_send(lists->mailboxes, worker, &message)) {
-		range->number = message.sequence;
-	}
-}
-
-// Returns whether an answer is still to come.
-static bool step_worker(struct weir_flow_lists *lists, uint32_t worker) {
-	bool busy = false;
-
-	if (!is_asked(lists, worker)) {
-		return false;
-	}
-	for (uint32_t page = 0; page < WEIR_FLOW_PAGES; page++) {
-		const struct range *range = &lists->range[worker][page];
-
-		if (range->number == 0 && range->next < range->last) {
-			ask(lists, worker, page);
+	for (uint32_t worker = 0; worker < WEIR_WORKERS_MAX; worker++) {
+		if ((lists->walk.silent >> worker & 1) != 0) {
+			lists->left_out_ms[worker] = uv_now(lists->loop);
 		}
-		busy |= range->number != 0 || range->next < range->last;
 	}
-	if (busy && uv_now(lists->loop) - lists->answered_ms[worker] >= WEIR_FLOW_LISTS_MS) {
-		leave_out(lists->first, worker);
-		lists->left_out_ms[worker] = uv_now(lists->loop);
-		return false;
-	}
+	job->asked = lists->walk.asked;
+	job->result.incomplete |= lists->walk.silent != 0 || lists->walk.stuck;
 	return busy;
 }
 
@@ -252,7 +193,7 @@ static bool end_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	uint64_t line = job->line + (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
 
-	lists->under_way = false;
+	lists->walk.asked = 0;
 	job->line = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
 	job->result.more = job->line < job->lines;
 	job->result.next = job->line;
@@ -265,20 +206,17 @@ static bool end_round(struct weir_flow_lists *lists) {
 }
 
 static void work(struct weir_flow_lists *lists) {
-	const uint32_t workers = lists->mailboxes->segment->workers;
 	const uint64_t now_ms = uv_now(lists->loop);
 	struct job *job = lists->first;
-	bool busy = false;
+	bool busy;
 
 	if (lists->slice_ms == 0) {
 		lists->slice_ms = now_ms;
 	}
-	if (!lists->under_way) {
+	if (lists->walk.asked == 0) {
 		begin_round(lists);
 	}
-	for (uint32_t worker = 0; worker < workers; worker++) {
-		busy |= step_worker(lists, worker);
-	}
+	busy = step_round(lists);
 	if (job->failed) {
 		end_job(lists, -ENOMEM);
 	} else if (busy) {
@@ -322,14 +260,15 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 		return -ENOMEM;
 	}
 	*job = (struct job){.question = *question,
-		.worker = worker,
+		.all = worker == WEIR_FLOW_LISTS_ALL,
 		.line = first,
 		.range_lines = RANGE_LINES,
 		.done = done,
 		.context = context};
 	job->question.kind = WEIR_MESSAGE_FLOW_LIST;
+	job->asked = job->all ? UINT64_MAX : 1ull << worker;
 	// Workers that share a table have a part of the lines each.
-	if (worker == WEIR_FLOW_LISTS_ALL && segment->bucketing != WEIR_BUCKETING_YES) {
+	if (job->all && segment->bucketing != WEIR_BUCKETING_YES) {
 		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
 	}
 	while (*last != NULL) {
@@ -352,7 +291,7 @@ int weir_flow_lists_create(
 		return -ENOMEM;
 	}
 	lists->loop = loop;
-	lists->mailboxes = mailboxes;
+	lists->mailboxes = lists->walk.mailboxes = mailboxes;
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_LIST, take, step, lists);
 	*ret = lists;
 	return 0;

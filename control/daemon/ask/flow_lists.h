@@ -15,12 +15,11 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "mailboxes.h"
+#include "flow_walk.h"
 
 #define WEIR_FLOW_LISTS_MAX 16 // lists and deletions that wait
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends once it has so many flows, or a few more
 #define WEIR_FLOW_LISTS_SLICE_MS 50 // or after this time, with what it has
-#define WEIR_FLOW_LISTS_MS 1000 // a worker that has not answered for so long is left out
 #define WEIR_FLOW_LISTS_ALL UINT32_MAX // workers
 
 struct weir_flow_lists;

@@ -9,8 +9,8 @@
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
-	while (i < WEIR_WAITING_BACKENDS &&
-		(scan->question.waiting.backend[i] != backend || backend == WEIR_BACKEND_NONE)) {
+	while (i < WEIR_WAITING_BACKENDS && (scan->walk.question.waiting.backend[i] != backend ||
+						    backend == WEIR_BACKEND_NONE)) {
 		i++;
 	}
 	return i;
@@ -21,7 +21,7 @@ static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
 	while (i < WEIR_WAITING_BACKENDS &&
-		scan->question.waiting.backend[i] == WEIR_BACKEND_NONE) {
+		scan->walk.question.waiting.backend[i] == WEIR_BACKEND_NONE) {
 		i++;
 	}
 	return i == WEIR_WAITING_BACKENDS;
@@ -82,7 +82,7 @@ static void keep(
 		scan->flow[scan->count++] = *flow;
 		if (++scan->kept[place] ==
 			scan->share) { // others are to have their flows listed, too
-			scan->question.waiting.backend[place] = WEIR_BACKEND_NONE;
+			scan->walk.question.waiting.backend[place] = WEIR_BACKEND_NONE;
 		}
 	}
 }
@@ -106,144 +106,55 @@ static void keep_all(
 
 static void take(void *context, uint32_t worker, const struct weir_message *message) {
 	struct weir_flow_scan *scan = context;
-	struct weir_flow_scan_worker *of = &scan->worker[worker];
 
-	for (uint32_t i = 0; scan->running && i < WEIR_FLOW_SCAN_RANGES; i++) {
-		struct weir_flow_scan_range *range = &of->range[i];
-
-		if (range->number == 0 || range->number != message->sequence) {
-			continue;
-		}
-		range->number = 0;
-		of->answered_ms = scan->now_ms;
-		if (message->waiting.answered == 0) {
-			scan->unsupported = true;
-			of->ended = true;
-			return;
-		}
-		if (of->lines == 0) { // the first answer, to a question about no line
-			of->lines = message->waiting.lines;
-			of->start = of->lines > 0 ? (uint32_t)(scan->random % of->lines) : 0;
-			of->ended = of->lines == 0;
-			return;
-		}
+	if (message->waiting.answered == 0) {
+		scan->unsupported = true;
+		scan->walk.asked &= ~(1ull << worker);
+	} else if (weir_flow_walk_take(&scan->walk, worker, message->sequence,
+			   message->waiting.next, message->waiting.lines) >= 0) {
 		keep_all(scan, worker, message);
-		// One that makes no progress is not asked again.
-		range->next =
-			message->waiting.next > range->next ? message->waiting.next : range->last;
-		return;
 	}
 }
 
 // --- questions ----------------------------------------------------------------------------
 
-// Give a range its next lines: from `start` to the end of the table, then from its beginning.
-static bool extend(const struct weir_flow_scan *scan, struct weir_flow_scan_worker *of,
-	struct weir_flow_scan_range *range) {
-	uint32_t line, lines;
-
-	if (of->done >= of->lines) {
-		return false;
-	}
-	line = of->done < of->lines - of->start ? of->start + of->done
-						: of->done - (of->lines - of->start);
-	lines = line >= of->start ? of->lines - line : of->start - line;
-	lines = lines < scan->range_lines ? lines : scan->range_lines;
-	range->next = line;
-	range->last = line + lines;
-	of->done += lines;
-	return true;
-}
-
-static void ask(struct weir_flow_scan *scan, uint32_t worker, struct weir_flow_scan_range *range) {
-	struct weir_message message = scan->question;
-
-	message.sequence = weir_mailboxes_number(scan->mailboxes);
-	message.waiting.first = range->next;
-	message.waiting.last = range->last;
-	if (weir_mailboxes_send(scan->mailboxes, worker, &message)) {
-		range->number = message.sequence;
-	}
-}
-
-// Returns whether the worker has been asked for anything, or will be.
-static bool step_worker(struct weir_flow_scan *scan, uint32_t worker) {
-	struct weir_flow_scan_worker *of = &scan->worker[worker];
-	bool busy = false;
-
-	if (of->ended || is_full(scan)) {
-		return false;
-	}
-	if (scan->now_ms - of->answered_ms >= WEIR_FLOW_SCAN_MS) {
-		scan->incomplete = true;
-		of->ended = true;
-		return false;
-	}
-	if (of->lines == 0) {
-		if (of->range[0].number == 0) {
-			ask(scan, worker, &of->range[0]);
-		}
-		return true;
-	}
-	for (uint32_t i = 0; i < WEIR_FLOW_SCAN_RANGES; i++) {
-		struct weir_flow_scan_range *range = &of->range[i];
-
-		if (range->number == 0 && range->next >= range->last && !extend(scan, of, range)) {
-			continue;
-		}
-		busy = true;
-		if (range->number == 0) {
-			ask(scan, worker, range);
-		}
-	}
-	of->ended = !busy;
-	return busy;
-}
-
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
-	bool busy = false;
+	bool busy = !is_full(scan) && weir_flow_walk_step(&scan->walk, now_ms);
 
-	scan->now_ms = now_ms;
-	for (uint32_t worker = 0; scan->running && worker < scan->workers; worker++) {
-		busy |= step_worker(scan, worker);
+	scan->incomplete |= scan->walk.silent != 0 || (busy && now_ms >= scan->until_ms);
+	if (!busy || now_ms >= scan->until_ms) {
+		scan->walk.asked = 0;
 	}
-	scan->incomplete |= busy && now_ms >= scan->until_ms;
-	scan->running = busy && now_ms < scan->until_ms;
-	return scan->running;
+	return scan->walk.asked != 0;
 }
 
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
 	uint32_t idle_ms, uint64_t random, uint64_t now_ms) {
-	const struct weir_segment *segment = scan->mailboxes->segment;
+	const struct weir_segment *segment = scan->walk.mailboxes->segment;
+	struct weir_flow_walk_lines lines = {
+		.first = (uint32_t)random, .range = WEIR_WAITING_LINES};
+	struct weir_message question = {
+		.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}};
 
-	*scan = (struct weir_flow_scan){.mailboxes = scan->mailboxes,
-		.running = segment != NULL,
-		.now_ms = now_ms,
+	*scan = (struct weir_flow_scan){.walk = {.mailboxes = scan->walk.mailboxes},
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
-		.random = random,
-		.question = {.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}},
-		.workers = segment != NULL ? segment->workers : 0,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
 	// Workers that share a table pass over the lines of others.
-	scan->range_lines = WEIR_WAITING_LINES;
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
-		scan->range_lines *= segment->workers;
+		lines.range *= segment->workers;
 	}
 	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		scan->question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
+		question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}
-	for (uint32_t worker = 0; worker < scan->workers; worker++) {
-		scan->worker[worker].answered_ms = now_ms;
-	}
+	weir_flow_walk_begin(&scan->walk, &question, UINT64_MAX, &lines);
 }
 
 void weir_flow_scan_abandon(struct weir_flow_scan *scan) {
-	scan->running = false;
+	scan->walk.asked = 0;
 	scan->count = 0;
 }
 
 void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes) {
-	memset(scan, 0, sizeof(*scan));
-	scan->mailboxes = mailboxes;
+	*scan = (struct weir_flow_scan){.walk.mailboxes = mailboxes};
 	weir_mailboxes_subscribe(mailboxes, WEIR_MESSAGE_FLOW_WAITING, take, NULL, scan);
 }

@@ -11,11 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "mailboxes.h"
+#include "flow_walk.h"
 
 #define WEIR_FLOW_SCAN_FLOWS 512u // most that are kept
-#define WEIR_FLOW_SCAN_RANGES 16u // pieces of a worker's table that are asked for at once
-#define WEIR_FLOW_SCAN_MS 1000u // a worker that has not answered for so long is left out
 #define WEIR_FLOW_SCAN_MOST_MS 1000u // of a scan, however slowly workers answer
 
 struct weir_flow_waiting_at { // a connection that waits
@@ -27,35 +25,15 @@ struct weir_flow_waiting_at { // a connection that waits
 	uint32_t stamp;
 };
 
-struct weir_flow_scan_range {
-	uint64_t number; // of the message in flight; 0 = none
-	uint32_t next, last; // lines
-};
-
-struct weir_flow_scan_worker {
-	uint32_t lines; // of its table; 0 = not known yet
-	uint32_t start, done; // line that it began with; lines that were asked for since
-	uint64_t answered_ms;
-	bool ended;
-	struct weir_flow_scan_range range[WEIR_FLOW_SCAN_RANGES];
-};
-
 struct weir_flow_scan {
-	struct weir_mailboxes *mailboxes;
-	bool running;
+	struct weir_flow_walk walk;
 	bool unsupported; // a worker does not know the message: weir-dataplane is older
 	bool incomplete; // a worker did not list all that it has in time
-	uint64_t now_ms;
 	uint64_t until_ms; // it ends, with what it has found
-	uint64_t random;
-	struct weir_message question;
-	uint32_t workers;
-	uint32_t range_lines; // of a question at first
 	uint32_t share; // of the flows that are kept, for each backend
 	uint32_t kept[WEIR_WAITING_BACKENDS]; // of each
 	uint32_t count;
 	struct weir_flow_waiting_at flow[WEIR_FLOW_SCAN_FLOWS]; // each once
-	struct weir_flow_scan_worker worker[WEIR_WORKERS_MAX];
 };
 
 // The scan takes the responses of its kind. mailboxes: borrowed.

@@ -242,7 +242,7 @@ TEST(hung_worker_is_left_out, setup, teardown) {
 	} while (own->more);
 	assert_true(pages > 2);
 	assert_int_equal(flows, LINES);
-	assert_true(uv_hrtime() - began_ns < (uint64_t)pages * WEIR_FLOW_LISTS_MS * 1000000);
+	assert_true(uv_hrtime() - began_ns < (uint64_t)pages * WEIR_FLOW_WALK_MS * 1000000);
 	assert_int_equal(own->looked[own->hung], 0);
 }
 
