@@ -85,7 +85,7 @@ void weir_meter_demand_set(struct weir_meter_demand *demand, uint32_t wants, uin
 	if (demand->asked || wanted == loaded) {
 		return;
 	}
-	r = weir_meter_helper_ask(demand->helper, wanted);
+	r = weir_meter_helper_send(demand->helper, wanted);
 	if (r != 0) {
 		lose_helper(demand, "cannot send a request to the helper process", r);
 		return;

@@ -41,7 +41,7 @@ static void serve(int fd, const void *params) {
 	struct weir_meter_program *program = NULL;
 	char request;
 
-	// A capability that cannot be kept was not there; the error of loading says so.
+	// Ignore a missing capability: loading reports the error.
 	(void)weir_privileges_keep(kept, 2);
 	while (read(fd, &request, 1) == 1) {
 		struct message message = {0};
@@ -65,7 +65,7 @@ int weir_meter_helper_start(const struct weir_meter_params *params, int *ret) {
 	return weir_helper_start("weir-agent-bpf", serve, params, ret);
 }
 
-int weir_meter_helper_ask(int fd, bool load) {
+int weir_meter_helper_send(int fd, bool load) {
 	return send(fd, load ? "l" : "u", 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 

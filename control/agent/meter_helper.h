@@ -22,8 +22,8 @@ struct weir_meter_answer {
 // it before any thread is started. Returns 0 or negative errno.
 int weir_meter_helper_start(const struct weir_meter_params *params, int *ret);
 
-// Request loading or unloading. Each request gets one answer. Returns 0 or negative errno.
-int weir_meter_helper_ask(int fd, bool load);
+// Send a request to load or unload. Each request gets one answer. Returns 0 or negative errno.
+int weir_meter_helper_send(int fd, bool load);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);

@@ -93,7 +93,7 @@ static enum weir_agent_steal_result ask_helper(struct weir_steal_answers *answer
 	if (answers->helper < 0) { // its end was logged
 		return WEIR_AGENT_STEAL_CANNOT_TELL;
 	}
-	r = weir_steal_helper_ask(answers->helper, &request);
+	r = weir_steal_helper_send(answers->helper, &request);
 	if (r == 0) {
 		return WEIR_AGENT_STEAL_NO_RESULT;
 	}

@@ -82,7 +82,7 @@ int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *
 	return weir_helper_start("weir-agent-net", be_helper, params, ret);
 }
 
-int weir_steal_helper_ask(int fd, const struct weir_steal_helper_request *request) {
+int weir_steal_helper_send(int fd, const struct weir_steal_helper_request *request) {
 	return send(fd, request, sizeof(*request), MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 

@@ -41,7 +41,7 @@ struct weir_steal_helper_answer {
 int weir_steal_helper_start(const struct weir_steal_helper_params *params, int *ret);
 
 // Each request gets one answer. Returns 0 or negative errno: -EAGAIN (too many pending), -EPIPE.
-int weir_steal_helper_ask(int fd, const struct weir_steal_helper_request *request);
+int weir_steal_helper_send(int fd, const struct weir_steal_helper_request *request);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
 int weir_steal_helper_answer(int fd, struct weir_steal_helper_answer *ret);

@@ -23,7 +23,7 @@ struct weir_capture_session {
 	int signals; // signalfd
 	sigset_t mask_before;
 	bool interrupted;
-	bool broken; // the connection or the capture cannot be used any more
+	bool broken; // the connection or the capture is unusable
 };
 
 static int64_t now_ms(void) {

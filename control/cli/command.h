@@ -62,7 +62,7 @@ int weir_cli_set_text(json_t *object, const char *key, const char *option, const
 int weir_cli_set_owner(
 	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes);
 
-// Build the request of a command whose arguments are valid. Returns NULL without memory.
+// Build the request of a command whose arguments are valid. Returns NULL if out of memory.
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
 // Print a result as text or JSON, as requested. Takes ownership of it.
 void weir_cli_show(

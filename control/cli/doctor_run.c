@@ -12,7 +12,7 @@
 
 // weir-control's answer to "version", owned by the caller. NULL: no answer; why has one line, and
 // *ret_error a negative errno.
-static json_t *ask_control(struct weir_cli *cli, char *why, size_t why_bytes, int *ret_error) {
+static json_t *request_version(struct weir_cli *cli, char *why, size_t why_bytes, int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", "version"), *answer = NULL, *result = NULL;
 	struct weir_client *client;
 	int r = weir_client_connect(
@@ -59,7 +59,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 
 	(void)command;
 	if (root[0] == '\0') {
-		version = ask_control(cli, why, sizeof(why), &error);
+		version = request_version(cli, why, sizeof(why), &error);
 	}
 	used = json_string_value(json_object_get(version, "config"));
 	if (file == NULL) {

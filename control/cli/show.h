@@ -28,7 +28,7 @@ const char *weir_show_cell(
 // Print an array of objects as a table. An empty one prints the text "nothing" instead.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
-uint32_t weir_show_lines(const char *text); // number of flows that end in it
+uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
 // line; it replaces a whole number, never a part of one.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);

@@ -11,7 +11,7 @@ int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command)
 // Rates between two results of stats.show: {interval_ms, workers: {counter: per second}, drops:
 // {reason: per second}, services: [...], backends: [...]}. Gauges (active flows) are taken from
 // `after`. A counter that decreased (the dataplane restarted) has the rate null. Owned by the
-// caller; NULL without memory.
+// caller; NULL if out of memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
 // Print the result of weir_stats_rates.

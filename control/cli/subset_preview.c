@@ -134,7 +134,7 @@ static void print_text(FILE *out, const struct result *result) {
 	print_histogram(out, result);
 }
 
-// Returns NULL without memory.
+// Returns NULL if out of memory.
 static json_t *to_json(const struct result *result) {
 	json_t *histogram = json_array();
 	json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:{s:I, s:f, s:I}, s:{s:I, s:I}}",

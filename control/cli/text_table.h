@@ -17,7 +17,7 @@ struct weir_text_table_column {
 
 struct weir_text_table;
 
-// columns are borrowed and must outlive the table. Returns NULL without memory.
+// columns are borrowed and must outlive the table. Returns NULL if out of memory.
 struct weir_text_table *weir_text_table_create(
 	const struct weir_text_table_column *columns, uint32_t count);
 void weir_text_table_free(struct weir_text_table *table); // NULL is allowed

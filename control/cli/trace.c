@@ -20,7 +20,7 @@ struct trace {
 };
 
 // The row of a show command for this name; NULL: none. On an error the view only lacks a line.
-static json_t *ask_row(
+static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
 		"{s:s, s:s, s:s*}", "command", command, "service", service, "backend", backend);
@@ -54,11 +54,12 @@ static void look_up(struct trace *trace, const json_t *packet) {
 		forget(&trace->known);
 		trace->tables = tables;
 		if (service[0]) {
-			trace->known.service = ask_row(trace->cli, "service.show", service, NULL);
+			trace->known.service =
+				request_row(trace->cli, "service.show", service, NULL);
 		}
 		if (service[0] && backend[0]) {
 			trace->known.backend =
-				ask_row(trace->cli, "backend.show", service, backend);
+				request_row(trace->cli, "backend.show", service, backend);
 		}
 	}
 }

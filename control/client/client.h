@@ -27,6 +27,6 @@ void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
 // Send one request and wait for its answer, an object with "ok" (owned by the caller). Returns 0,
 // -ETIMEDOUT, -ECONNRESET (the daemon closed the connection), -EPROTO (an invalid answer),
 // -EMSGSIZE (request too long), -EFBIG (answer too long), or another negative errno. After an error
-// the connection cannot be used any more.
+// the connection is unusable.
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes);

@@ -21,7 +21,7 @@
 static void on_measured(void *context) {
 	struct weir_daemon *daemon = context;
 
-	weir_daemon_follow(daemon);
+	weir_daemon_update_estimates(daemon);
 	(void)weir_daemon_publish(daemon);
 }
 
@@ -57,12 +57,12 @@ static void compare_ports(struct weir_daemon *daemon) {
 	}
 }
 
-// Returns 0 when the tables are bound to the segment, though perhaps not all published yet.
+// Returns 0 if the tables are bound to the segment; some may not be published yet.
 static int bind_tables(
 	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
 	int r;
 
-	weir_daemon_tell_time(daemon);
+	weir_daemon_set_time(daemon);
 	if (daemon->tables != NULL) {
 		r = weir_tables_rebind(daemon->tables, segment);
 	} else {
@@ -93,7 +93,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 			"weir-dataplane restarted: its new settings are active");
 	}
 	if (adopting) {
-		// What is checked goes by ids: they may be others.
+		// Checks are identified by ids, which may have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
 		weir_flow_steals_forget(daemon->flow_steals);
@@ -121,7 +121,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		segment->max_services);
 	compare_ports(daemon);
 	weir_daemon_steer(daemon);
-	weir_daemon_say_status(daemon);
+	weir_daemon_notify_status(daemon);
 	return 0;
 }
 
@@ -131,7 +131,7 @@ static void detach(struct weir_daemon *daemon) {
 	weir_captures_bind(daemon->captures, NULL, NULL);
 	weir_steals_detach(daemon->steals);
 	weir_flow_steals_abandon(daemon->flow_steals);
-	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane has gone");
+	weir_comparison_abandon(&daemon->comparisons, "weir-dataplane exited");
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;
@@ -152,7 +152,7 @@ static void on_lost(void *context) {
 	struct weir_daemon *daemon = context;
 
 	detach(daemon);
-	weir_daemon_say_status(daemon);
+	weir_daemon_notify_status(daemon);
 }
 
 static bool program_is_replaced(void) {
@@ -164,8 +164,8 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// After an upgrade a new dataplane may be one that this process cannot serve, but the weir-control
-// that was installed with it can.
+// After an upgrade this process may not support a new dataplane, but the newly installed
+// weir-control does.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 
@@ -180,7 +180,7 @@ static void on_refused(void *context, int error) {
 
 // --- timers -------------------------------------------------------------------------------
 
-static void tell_refusals(struct weir_daemon *daemon) {
+static void log_refusals(struct weir_daemon *daemon) {
 	struct weir_tables_refusal refusal;
 
 	while (weir_tables_refused(daemon->tables, &refusal)) {
@@ -204,10 +204,10 @@ static void tell_refusals(struct weir_daemon *daemon) {
 static void on_tick(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 
-	weir_daemon_tell_time(daemon);
-	weir_daemon_follow_again(daemon);
+	weir_daemon_set_time(daemon);
+	weir_daemon_configure_again(daemon);
 	if (daemon->segment != NULL) {
-		tell_refusals(daemon);
+		log_refusals(daemon);
 		if (daemon->publish_why[0] != '\0') {
 			weir_daemon_publish(daemon);
 		} else {
@@ -237,12 +237,12 @@ static void on_second(uv_timer_t *timer) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due) {
 			weir_daemon_steer(daemon);
-			weir_daemon_say_status(daemon);
+			weir_daemon_notify_status(daemon);
 		}
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- start and end ------------------------------------------------------------------------
 
 static void on_changed(void *context) {
 	struct weir_daemon *daemon = context;
@@ -328,7 +328,7 @@ static void on_report(
 	weir_reports_take(daemon->reports, backend, report, source);
 }
 
-// What is known of backends, and where it comes from.
+// Create the modules for the state of backends.
 static int create_backends(struct weir_daemon *daemon) {
 	uv_loop_t *loop = &daemon->loop;
 	int r = weir_states_create(daemon->log, on_changed, daemon, &daemon->states);
@@ -352,7 +352,7 @@ static int create_backends(struct weir_daemon *daemon) {
 		daemon, &daemon->next_hops);
 }
 
-// What asks workers for a client of the control socket.
+// Create the modules for requests of the API to workers.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
 
@@ -364,7 +364,7 @@ static int create_lookups(struct weir_daemon *daemon) {
 	return r < 0 ? r : weir_captures_create(&daemon->loop, daemon->audit, &daemon->captures);
 }
 
-// What stands between the parts and the log.
+// Create the filter of the log, and the audit.
 static int create_log(struct weir_daemon *daemon) {
 	int r = weir_log_limit_create(daemon->log, NULL, &daemon->log_limit);
 
@@ -379,7 +379,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	int r;
 
 	*daemon = (struct weir_daemon){.log = log, .user = user, .reload = reload};
-	signal(SIGPIPE, SIG_IGN); // a client that goes away is an error code, not our end
+	signal(SIGPIPE, SIG_IGN); // report a closed connection as an error
 	r = uv_loop_init(&daemon->loop);
 	if (r < 0) {
 		goto log_failure;
@@ -449,7 +449,7 @@ int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_
 
 void weir_daemon_run(struct weir_daemon *daemon) {
 	sd_notify(0, "READY=1");
-	weir_daemon_say_status(daemon);
+	weir_daemon_notify_status(daemon);
 	uv_run(&daemon->loop, UV_RUN_DEFAULT);
 }
 

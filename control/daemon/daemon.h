@@ -4,7 +4,7 @@
 //
 //   dataplane_link --segment--> tables <--changes-- states, reports, next hops, api_*,
 //                                                  estimates
-//   signals, api_config --> reload --> tables, checks       api_* --questions--> all
+//   signals, api_config --> reload --> tables, checks       api_* --requests--> all
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //   workers --counters, owners of buckets--> steals --requests--> workers
 //
@@ -45,7 +45,7 @@ struct weir_daemon {
 	struct weir_log *log;
 	struct weir_log_limit *log_limit;
 	struct weir_audit *audit;
-	const char *user; // who we run as, for messages
+	const char *user; // user of this process, for messages
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;
 	struct weir_states *states;
@@ -60,7 +60,7 @@ struct weir_daemon {
 	struct weir_captures *captures;
 	struct weir_steals *steals;
 	struct weir_flow_steals *flow_steals;
-	struct weir_tables *tables; // NULL until the first dataplane was attached
+	struct weir_tables *tables; // NULL until the first dataplane is attached
 	struct weir_segment *segment; // NULL while there is no dataplane
 	const struct weir_handover *handover; // NULL while there is no dataplane
 	struct weir_samples samples;
@@ -69,28 +69,28 @@ struct weir_daemon {
 	struct weir_comparisons comparisons;
 	struct weir_estimates *estimates;
 	struct weir_outliers *outliers;
-	uint64_t epoch; // of the segment attached last
-	bool dirty; // something is to be published
-	bool retry; // the configuration could not be applied, and is tried again
-	uint64_t retry_ns; // not before
-	uint64_t follow_ns; // when what goes by the configuration is tried again; 0 = it follows
-	char config_why[320]; // why it could not; "" = it is applied
-	char publish_why[WEIR_DAEMON_WHY_BYTES]; // why the last publication failed; "" = it did not
-	// Why a selection that follows its backends could not be published; "" = it is, or is
-	// built.
+	uint64_t epoch; // of the last segment attached
+	bool dirty; // something must be published
+	bool retry; // applying the configuration failed, and is retried
+	uint64_t retry_ns; // time of the retry
+	uint64_t follow_ns; // time of retrying what depends on the configuration; 0 = done
+	char config_why[320]; // why applying it failed; "" = applied
+	char publish_why[WEIR_DAEMON_WHY_BYTES]; // why the last publication failed; "" = it
+						 // succeeded
+	// Why building or publishing a stale selection failed; "" = it did not.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
-	bool steer_due; // the VIP maps are to be looked at again
-	char steer_why[272]; // why they were not updated, as logged; "" = they were
-	uint64_t last_publish_us; // how long the last publication took
-	uint64_t published_ns; // when it was over
-	uint64_t build_next_ns; // when selections are built on, in steps
-	uint64_t last_grace_us; // from it until every worker had seen it
-	uint64_t publish_us, grace_us; // sums of both since this process was started
-	uint64_t graces; // that is the sum of so many
+	bool steer_due; // the VIP maps must be updated
+	char steer_why[272]; // why updating them failed, as logged; "" = it succeeded
+	uint64_t last_publish_us; // duration of the last publication
+	uint64_t published_ns; // end of the last publication
+	uint64_t build_next_ns; // next step of building selections
+	uint64_t last_grace_us; // from a publication until every worker has adopted it
+	uint64_t publish_us, grace_us; // sums since the start of this process
+	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
 	uint64_t grace_since_ns; // 0 = not measuring
 	uv_timer_t tick, second, grace, publish, build;
-	uv_timer_t collect; // runs while workers measure service times for us
+	uv_timer_t collect; // runs while workers measure service times
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	uv_signal_t hangup, terminate, interrupt;
@@ -100,8 +100,8 @@ struct weir_daemon {
 // 0 or negative errno (logged).
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
-// Send health checks via the data path by this tunnel, which is the daemon's from here on. Returns
-// 0 or negative errno.
+// Send health checks via the data path through this tunnel. Takes ownership of it. Returns 0 or
+// negative errno.
 int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
 // Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
 void weir_daemon_run(struct weir_daemon *daemon);
@@ -109,11 +109,11 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 
 // --- for the API's handlers ---
 
-// Publish what is marked, now. Returns 0, -ENOTCONN (no dataplane: later), -EAGAIN (the
-// configuration is not applied yet: with it), or negative errno (logged once; tried again every
-// tick).
+// Publish what is marked now. Returns 0, -ENOTCONN (no dataplane: published once attached), -EAGAIN
+// (the configuration is not applied yet: published with it), or negative errno (logged once;
+// retried every tick).
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Why not everything is published that should be; NULL when it is, or no dataplane is attached.
+// Why not all changes are published; NULL if all are, or no dataplane is attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
@@ -124,8 +124,8 @@ void weir_daemon_log_warnings(
 // with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
-// Collect the estimates that the services now need; call it when that may have changed.
-void weir_daemon_follow(struct weir_daemon *daemon);
-// To begin a comparison of policies with; a dataplane is attached.
+// Collect the estimates that the services need now; call when these may have changed.
+void weir_daemon_update_estimates(struct weir_daemon *daemon);
+// For weir_comparison_begin; a dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC

@@ -12,7 +12,7 @@
 #define RETRY_NS 1000000000ull // without memory
 #define REASON_BYTES 320
 
-// Returns 0 or negative errno (logged; to be tried again).
+// Returns 0 or negative errno (logged; the caller retries).
 static int steer(struct weir_daemon *daemon) {
 	const struct weir_handover *handover = daemon->handover;
 	struct weir_steer_map_changes changes;
@@ -55,12 +55,12 @@ static void collect_due(uv_timer_t *timer) {
 	struct weir_daemon *daemon = timer->data;
 	bool more = weir_estimates_collect(daemon->estimates, weir_daemon_now_ns());
 
-	// Not 0 ms: libuv would call this again before it looks at any descriptor.
+	// Not 0 ms: libuv would call this again before it polls any descriptor.
 	uv_timer_start(timer, collect_due, more ? 1 : COLLECT_MS, COLLECT_MS);
 }
 
 // Returns 0 or -ENOMEM (logged).
-static int follow(struct weir_daemon *daemon, const struct weir_config *config) {
+static int update_estimates(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_estimates_follow(
 		daemon->estimates, daemon->tables, config, weir_daemon_now_ns());
 
@@ -78,17 +78,17 @@ static int follow(struct weir_daemon *daemon, const struct weir_config *config) 
 	return r;
 }
 
-void weir_daemon_follow(struct weir_daemon *daemon) {
-	(void)follow(daemon, weir_reload_config(daemon->reload));
+void weir_daemon_update_estimates(struct weir_daemon *daemon) {
+	(void)update_estimates(daemon, weir_reload_config(daemon->reload));
 }
 
-// What memory or descriptors were lacking for may work later.
-static bool may_pass(int error) {
+// Whether a retry may succeed, once there is memory or a descriptor.
+static bool may_retry(int error) {
 	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE ||
 	       error == -EAGAIN;
 }
 
-// In this order: each goes by what those before it have noted. Returns 0 or negative errno.
+// The order matters: each uses the state of those before it. Returns 0 or negative errno.
 static int configure_checks(struct weir_daemon *daemon, const struct weir_config *config) {
 	int r = weir_states_configure(daemon->states, daemon->tables, config);
 
@@ -107,7 +107,7 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	int checks = configure_checks(daemon, config);
 	int next_hops = weir_next_hops_configure(daemon->next_hops, daemon->tables, config);
 
-	daemon->steer_why[0] = '\0'; // to be logged again
+	daemon->steer_why[0] = '\0'; // log it again
 	if (checks < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "cannot update the health checks: %s",
 			strerror(-checks));
@@ -119,31 +119,31 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	return checks < 0 ? checks : next_hops;
 }
 
-// All that follows the configuration, except the tables. Where one fails the others follow, and all
-// are tried again.
-static void follow_all(struct weir_daemon *daemon, const struct weir_config *config) {
-	bool again = may_pass(configure_backends(daemon, config));
+// Configure all that depends on the configuration, except the tables. If one fails, the others are
+// still configured, and all are retried.
+static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
+	bool again = may_retry(configure_backends(daemon, config));
 	int r;
 
 	weir_steals_configure(daemon->steals, config->workers.steal);
-	again |= may_pass(follow(daemon, config));
+	again |= may_retry(update_estimates(daemon, config));
 	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
 	}
-	again |= may_pass(r);
+	again |= may_retry(r);
 	r = weir_flow_steals_configure(daemon->flow_steals, daemon->tables, config);
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"out of memory: no connection moves to another backend");
+			"out of memory: no connection is moved to another backend");
 	}
-	again |= may_pass(r);
+	again |= may_retry(r);
 	daemon->follow_ns = again ? weir_daemon_now_ns() + RETRY_NS : 0;
 }
 
-void weir_daemon_follow_again(struct weir_daemon *daemon) {
+void weir_daemon_configure_again(struct weir_daemon *daemon) {
 	if (daemon->follow_ns != 0 && weir_daemon_now_ns() >= daemon->follow_ns) {
-		follow_all(daemon, weir_reload_config(daemon->reload));
+		configure_all(daemon, weir_reload_config(daemon->reload));
 		daemon->dirty = true;
 	}
 }
@@ -153,7 +153,7 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// What has no id in the segment yet gets one when those that have left are free.
+// Report backends and services without an id, which get one when removed ones free theirs.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";
@@ -163,7 +163,7 @@ static void note_waiting(struct weir_daemon *daemon) {
 		daemon->retry = true;
 		snprintf(why, sizeof(why),
 			"%u services and backends wait for ids of the segment, which become free "
-			"when the flows of removed ones have ended",
+			"when flows of removed ones have ended",
 			waiting);
 		if (daemon->config_why[0] == '\0') {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
@@ -180,9 +180,9 @@ int weir_daemon_apply(
 	int r;
 
 	if (daemon->tables == NULL) {
-		return 0; // the first dataplane will get it
+		return 0; // published to the first dataplane
 	}
-	weir_daemon_tell_time(daemon);
+	weir_daemon_set_time(daemon);
 	r = weir_tables_apply(daemon->tables, config, why, why_bytes);
 	if (r < 0) {
 		if (why[0] == '\0') {
@@ -192,9 +192,9 @@ int weir_daemon_apply(
 	}
 	note_waiting(daemon);
 	if (publications(daemon) != before) {
-		weir_daemon_note_publication(daemon, started);
+		weir_daemon_record_publication(daemon, started);
 	}
-	follow_all(daemon, config);
+	configure_all(daemon, config);
 	weir_daemon_publish(daemon);
 	return 0;
 }
@@ -212,7 +212,7 @@ void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const cha
 					"weir-dataplane: %s",
 			why);
 	}
-	weir_daemon_follow(daemon);
+	weir_daemon_update_estimates(daemon);
 }
 
 void weir_daemon_retry(struct weir_daemon *daemon) {
@@ -228,12 +228,12 @@ void weir_daemon_retry(struct weir_daemon *daemon) {
 	}
 	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
 	if (r == 0 && daemon->retry) {
-		return; // some wait still
+		return; // some are still delayed
 	}
 	if (r == 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "the configuration is published");
 		weir_daemon_steer(daemon);
-		weir_daemon_say_status(daemon);
+		weir_daemon_notify_status(daemon);
 	} else if (r != -EBUSY) {
 		weir_daemon_keep_unapplied(daemon, r, why);
 	}
@@ -303,6 +303,6 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 		weir_daemon_steer(daemon);
 	}
 	sd_notify(0, "READY=1");
-	weir_daemon_say_status(daemon);
+	weir_daemon_notify_status(daemon);
 	return r;
 }

@@ -10,9 +10,9 @@
 #define GRACE_LOOK_MS 1
 #define PUBLISH_SHARE 4
 #define NS_PER_MS 1000000u
-#define BUILD_SLICE_NS 500000 // of selections that are built in steps; then the loop goes on
-#define BUILD_AGAIN_NS 100000000 // when there was no memory
-#define GRACE_SPIN_NS 20000 // workers that poll pass within a microsecond: worth a short look
+#define BUILD_SLICE_NS 500000 // of building selections in steps, per iteration of the loop
+#define BUILD_AGAIN_NS 100000000 // retry after running out of memory
+#define GRACE_SPIN_NS 20000 // polling workers complete a grace period within microseconds
 
 uint64_t weir_daemon_now_ns(void) {
 	struct timespec now;
@@ -21,14 +21,14 @@ uint64_t weir_daemon_now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// After a pause of the whole process, changes may be published before the tick has come.
-void weir_daemon_tell_time(struct weir_daemon *daemon) {
+// After a pause of the whole process, changes may be published before the next tick.
+void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
 	}
 }
 
-void weir_daemon_say_status(const struct weir_daemon *daemon) {
+void weir_daemon_notify_status(const struct weir_daemon *daemon) {
 	const struct weir_config *config = weir_reload_config(daemon->reload);
 
 	sd_notifyf(0, "STATUS=%u service%s, %s%s", config->service_count,
@@ -59,14 +59,14 @@ static void grace_due(uv_timer_t *timer) {
 	grace_is_over(daemon);
 }
 
-void weir_daemon_note_publication(struct weir_daemon *daemon, uint64_t started_ns) {
+void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started_ns) {
 	uint64_t now = weir_daemon_now_ns();
 
 	daemon->last_publish_us = (now - started_ns) / 1000;
 	daemon->publish_us += daemon->last_publish_us;
 	daemon->published_ns = now;
 	if (daemon->grace_since_ns != 0) {
-		return; // one is being measured
+		return; // already measuring
 	}
 	daemon->grace_since_ns = now;
 	daemon->grace_mark = weir_writer_mark(weir_tables_writer(daemon->tables));
@@ -89,7 +89,7 @@ const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 						: NULL;
 }
 
-// why: of what has failed, publish_why or build_why.
+// why: publish_why or build_why.
 static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BYTES], int error) {
 	char now[WEIR_DAEMON_WHY_BYTES];
 
@@ -102,7 +102,7 @@ static void note_failure(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BY
 		memcpy(why, now, sizeof(now));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"cannot publish: %s; the previous tables stay in use", why);
-		weir_daemon_say_status(daemon);
+		weir_daemon_notify_status(daemon);
 	}
 }
 
@@ -114,14 +114,14 @@ static void note_success(struct weir_daemon *daemon, char why[WEIR_DAEMON_WHY_BY
 	if (daemon->publish_why[0] == '\0' && daemon->build_why[0] == '\0') {
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "all changes are published");
 	}
-	weir_daemon_say_status(daemon);
+	weir_daemon_notify_status(daemon);
 }
 
 int weir_daemon_publish(struct weir_daemon *daemon) {
 	uint64_t started = weir_daemon_now_ns();
 	int r;
 
-	weir_daemon_tell_time(daemon);
+	weir_daemon_set_time(daemon);
 	if (daemon->segment == NULL) {
 		// Everything is published again once a dataplane is attached.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
@@ -136,7 +136,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 	}
 	note_success(daemon, daemon->publish_why);
 	if (r > 0) {
-		weir_daemon_note_publication(daemon, started);
+		weir_daemon_record_publication(daemon, started);
 	}
 	if (weir_tables_far_changed(daemon->tables)) {
 		weir_checks_pace(daemon->health, daemon->tables);
@@ -145,16 +145,16 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 }
 
 static void publish_due(uv_timer_t *timer) {
-	(void)timer; // it has woken the loop, which publishes in after_wait or before_wait
+	(void)timer; // wakes the loop, which publishes in after_wait or before_wait
 }
 
-// Publish before the loop waits again. A mass failure brings many changes, each in its own
-// iteration of the loop: publications are then limited to 1 / PUBLISH_SHARE of the time.
+// Publish before the loop waits again. A mass failure causes many changes in many iterations of the
+// loop: publications are then limited to 1 / PUBLISH_SHARE of the time.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 	uint64_t now, next;
 
 	if (!daemon->dirty || daemon->publish_why[0] != '\0') {
-		return; // what has failed is tried again every tick
+		return; // failures are retried every tick
 	}
 	now = weir_daemon_now_ns();
 	next = daemon->published_ns + (PUBLISH_SHARE - 1) * daemon->last_publish_us * 1000;

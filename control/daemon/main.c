@@ -27,7 +27,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define MMAP_FROM_BYTES (1 << 20)
-#define LINE_BYTES 5120 // a path of the file system, and an error
+#define LINE_BYTES 5120 // a path, and an error
 
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
@@ -58,7 +58,7 @@ static int make_directories(
 	return r;
 }
 
-// Check now what a reload will need later, so that problems show at startup.
+// Check the permissions that a reload will need, to report problems at startup.
 static int check_access(const struct weir_control_options *options,
 	const struct weir_run_as *run_as, struct weir_log *log) {
 	if (access(options->run_dir, X_OK) < 0) {
@@ -76,7 +76,7 @@ static int check_access(const struct weir_control_options *options,
 	return 0;
 }
 
-// What needs privileges, before they are dropped.
+// Sockets that need privileges, opened before these are dropped.
 struct sockets {
 	struct weir_path_mtu_sockets path_mtu;
 	struct weir_data_path_tunnel tunnel;
@@ -113,8 +113,8 @@ static int open_sockets(const struct weir_control_options *options,
 
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"cannot receive ICMP errors (%s): smaller MTUs on the way to backends go "
-			"unnoticed; start as root or with CAP_NET_RAW",
+			"cannot receive ICMP errors (%s): smaller path MTUs to backends are not "
+			"detected; start as root or with CAP_NET_RAW",
 			strerror(-r));
 	}
 	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log) : 0;
@@ -125,7 +125,7 @@ static void close_sockets(struct sockets *sockets) {
 	weir_data_path_tunnel_close(&sockets->tunnel);
 }
 
-// Give them to who uses them.
+// Pass the sockets to their users.
 static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct weir_log *log) {
 	int r = 0;
 
@@ -145,7 +145,7 @@ static int serve(struct weir_daemon *daemon, struct weir_api_socket *socket, gid
 	struct weir_api *api;
 	int r = weir_api_create(&daemon->loop, socket->fd, weir_api_dispatch, daemon, &api);
 
-	socket->fd = -1; // the API's now
+	socket->fd = -1; // owned by the API
 	if (r < 0) {
 		weir_log_write(
 			log, WEIR_LOG_ERROR, "cannot start: control socket: %s", strerror(-r));
@@ -207,17 +207,18 @@ close_sockets:
 	return r;
 }
 
-// Whether the dataplane that runs would be served, also while another weir-control serves it.
+// Check whether the running dataplane is supported, even while another weir-control is attached to
+// it.
 static int check_dataplane(const char *run_dir) {
-	struct weir_handover handover; // its descriptors go with this process
+	struct weir_handover handover; // its descriptors close at exit
 	char why[WHY_BYTES] = "";
 	int connection;
 	int r = weir_handover_connect(run_dir, &handover, &connection, why, sizeof(why));
 
 	if (r == -ENOENT || r == -ECONNREFUSED || r == -ECONNRESET) {
-		printf("no weir-dataplane runs\n");
+		printf("no weir-dataplane is running\n");
 	} else if (r == 0 || r == -EBUSY) {
-		printf("weir-control " WEIR_VERSION " serves the weir-dataplane that runs\n");
+		printf("weir-control " WEIR_VERSION " supports the running weir-dataplane\n");
 	} else {
 		fprintf(stderr, "weir-control: %s\n", why[0] != '\0' ? why : strerror(-r));
 		return EXIT_FAILURE;
@@ -225,10 +226,10 @@ static int check_dataplane(const char *run_dir) {
 	return EXIT_SUCCESS;
 }
 
-// Arrays with a place for every id, mostly empty, come with each reload. Mapped on their own they
-// take what is used of them and go back whole; from the heap, where glibc puts them once one was
-// freed, calloc() writes all of it, and the heap never shrinks. Its end keeps more free than the
-// default, which a request of 416 KiB passes.
+// Each reload allocates arrays with an element for every id, mostly unused. Mapped separately, only
+// the used part is committed, and all of it is returned on free; in the heap, where glibc would
+// place them after the first free, calloc() writes all of it, and the heap never shrinks. The trim
+// threshold is raised, because a request of 416 KiB exceeds the default.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);
@@ -247,7 +248,7 @@ int main(int argc, char **argv) {
 
 	keep_large_arrays_out_of_heap();
 	weir_log_claim_descriptors();
-	signal(SIGPIPE, SIG_IGN); // the reader of the log may exit
+	signal(SIGPIPE, SIG_IGN); // the process that reads the log may exit
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
 		return EXIT_USAGE;

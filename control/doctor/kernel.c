@@ -141,7 +141,7 @@ int weir_kernel_neighbour(const struct weir_address *address, unsigned int index
 
 // --- interfaces ---------------------------------------------------------------------------
 
-static int ask_device(const char *interface, unsigned long request, struct ifreq *ifr) {
+static int query_device(const char *interface, unsigned long request, struct ifreq *ifr) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r;
 
@@ -154,15 +154,15 @@ static int ask_device(const char *interface, unsigned long request, struct ifreq
 	return r;
 }
 
-static int ask_ethtool(const char *interface, void *data) {
+static int query_ethtool(const char *interface, void *data) {
 	struct ifreq ifr = {.ifr_data = data};
 
-	return ask_device(interface, SIOCETHTOOL, &ifr);
+	return query_device(interface, SIOCETHTOOL, &ifr);
 }
 
 int weir_kernel_flag(const char *interface, uint32_t flag) {
 	struct ethtool_value flags = {.cmd = ETHTOOL_GFLAGS};
-	int r = ask_ethtool(interface, &flags);
+	int r = query_ethtool(interface, &flags);
 
 	return r < 0 ? r : (flags.data & flag) != 0;
 }
@@ -178,7 +178,7 @@ static int find_feature(const char *interface, const char *name, uint32_t *ret_c
 
 	info->cmd = ETHTOOL_GSSET_INFO;
 	info->sset_mask = 1ull << ETH_SS_FEATURES;
-	r = ask_ethtool(interface, info);
+	r = query_ethtool(interface, info);
 	memcpy(&length, (const uint8_t *)room + sizeof(*info), sizeof(length));
 	if (r < 0 || length == 0 || length > 1024) {
 		return r < 0 ? r : -ENOENT;
@@ -190,7 +190,7 @@ static int find_feature(const char *interface, const char *name, uint32_t *ret_c
 	strings->cmd = ETHTOOL_GSTRINGS;
 	strings->string_set = ETH_SS_FEATURES;
 	strings->len = length;
-	r = ask_ethtool(interface, strings);
+	r = query_ethtool(interface, strings);
 	for (uint32_t i = 0; r == 0 && i < length; i++) {
 		if (strncmp((char *)strings->data + (size_t)i * ETH_GSTRING_LEN, name,
 			    ETH_GSTRING_LEN) == 0) {
@@ -218,7 +218,7 @@ int weir_kernel_feature(const char *interface, const char *name) {
 	}
 	features->cmd = ETHTOOL_GFEATURES;
 	features->size = blocks;
-	r = ask_ethtool(interface, features);
+	r = query_ethtool(interface, features);
 	if (r == 0) {
 		const struct ethtool_get_features_block *block = &features->features[bit / 32];
 
@@ -231,7 +231,7 @@ int weir_kernel_feature(const char *interface, const char *name) {
 
 int weir_kernel_driver(const char *interface, char *ret, size_t bytes) {
 	struct ethtool_drvinfo info = {.cmd = ETHTOOL_GDRVINFO};
-	int r = ask_ethtool(interface, &info);
+	int r = query_ethtool(interface, &info);
 
 	if (r == 0) {
 		snprintf(ret, bytes, "%.*s", (int)sizeof(info.driver), info.driver);
@@ -241,14 +241,14 @@ int weir_kernel_driver(const char *interface, char *ret, size_t bytes) {
 
 int weir_kernel_mtu(const char *interface) {
 	struct ifreq ifr = {0};
-	int r = ask_device(interface, SIOCGIFMTU, &ifr);
+	int r = query_device(interface, SIOCGIFMTU, &ifr);
 
 	return r < 0 ? r : ifr.ifr_mtu;
 }
 
 int weir_kernel_queues_most(const char *interface) {
 	struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
-	int r = ask_ethtool(interface, &channels);
+	int r = query_ethtool(interface, &channels);
 
 	return r < 0 ? r : channels.max_combined > 0 ? (int)channels.max_combined : -ENOENT;
 }

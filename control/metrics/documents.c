@@ -56,7 +56,7 @@ static void disconnect(struct weir_documents *documents) {
 }
 
 // Returns the answer, or NULL with why.
-static json_t *ask_once(struct weir_documents *documents, const json_t *request, char *why) {
+static json_t *request_once(struct weir_documents *documents, const json_t *request, char *why) {
 	json_t *answer = NULL;
 	int r = 0;
 
@@ -85,7 +85,7 @@ static json_t *ask(struct weir_documents *documents, const char *command, char *
 		const char *error;
 
 		json_decref(answer);
-		answer = ask_once(documents, request, why);
+		answer = request_once(documents, request, why);
 		if (json_is_true(json_object_get(answer, "ok"))) {
 			break;
 		}
@@ -130,7 +130,7 @@ static void set_figures(
 	documents->number++;
 }
 
-static void ask_figures(struct weir_documents *documents) {
+static void request_figures(struct weir_documents *documents) {
 	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
 	json_t *answer, *control = NULL;
 	char why[WHY_BYTES] = "";
@@ -246,7 +246,7 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 
 	pthread_mutex_lock(&documents->lock);
 	if (!is_fresh(documents)) {
-		ask_figures(documents);
+		request_figures(documents);
 	}
 	if (kept->document == NULL || kept->number != documents->number) {
 		weir_document_release(kept->document);
@@ -265,7 +265,7 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 
 // After a failure, a client that asks soon after gets the same error without waiting: a scraper has
 // no time for two timeouts. Without weir-dataplane the answer is an error.
-static json_t *ask_workers(struct weir_documents *documents) {
+static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
 	double timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
 	char why[WHY_BYTES] = "";
@@ -286,7 +286,7 @@ void weir_documents_sample(struct weir_documents *documents) {
 	pthread_mutex_lock(&documents->lock);
 	if (documents->why[0] == '\0' ||
 		!is_fresh(documents)) { // otherwise the last attempt just failed
-		workers = ask_workers(documents);
+		workers = request_workers(documents);
 	}
 	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);
 	pthread_mutex_unlock(&documents->lock);

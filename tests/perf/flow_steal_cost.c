@@ -97,7 +97,7 @@ static void begin_round(struct bench *bench) {
 		member->thief = !member->full;
 		member->fill = member->full ? 1 : i % 5 * 0.05;
 		member->room = member->full ? 0 : QUEUE_ROOM;
-		member->asked = 0;
+		member->requests = 0;
 	}
 	bench->scan.count = WEIR_FLOW_SCAN_FLOWS;
 	for (uint32_t i = 0; i < bench->scan.count; i++) {

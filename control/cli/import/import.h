@@ -108,7 +108,7 @@ void weir_import_service_drop(struct weir_import_service *service); // frees it
 // --- the end ---
 
 // Validate against the configuration's own rules; errors get the lines of the source. Returns the
-// text of the configuration, which the caller frees, or NULL on errors or without memory.
+// text of the configuration, which the caller frees, or NULL on errors or if out of memory.
 char *weir_import_finish(struct weir_import *import, const struct weir_import_place *source);
 
 // --- text ---

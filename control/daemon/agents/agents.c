@@ -330,7 +330,7 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Free the agents that have no backend any more; insert the others into the new buckets.
+// Free the agents without a backend; insert the others into the new buckets.
 static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	for (uint32_t i = 0; agents->buckets != NULL && i <= agents->bucket_mask; i++) {
 		struct agent *agent = agents->buckets[i], *next;

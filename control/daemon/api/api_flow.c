@@ -312,7 +312,7 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 
 	if (lookup != NULL) {
 		*lookup = (struct lookup){.daemon = daemon, .call = call, .answer = answered};
-		r = weir_lookups_ask(daemon->lookups, query, on_done, lookup);
+		r = weir_lookups_start(daemon->lookups, query, on_done, lookup);
 	}
 	if (r == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED,

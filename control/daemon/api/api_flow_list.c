@@ -138,7 +138,7 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 
 	if (request != NULL) {
 		*request = (struct request){.daemon = daemon, .call = call};
-		r = weir_flow_lists_ask(daemon->flow_lists, query, first, worker, done, request);
+		r = weir_flow_lists_start(daemon->flow_lists, query, first, worker, done, request);
 	}
 	if (r < 0) {
 		free(request);

@@ -336,7 +336,7 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 			config->name);
 		return;
 	}
-	weir_daemon_follow(daemon);
+	weir_daemon_update_estimates(daemon);
 	weir_api_publish_now(daemon, call);
 	weir_tables_service(daemon->tables, (uint16_t)id, &state);
 	weir_api_answer(call, json_pack("{s:s, s:o, s:s}", "service", config->name, "policy",

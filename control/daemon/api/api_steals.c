@@ -38,7 +38,7 @@ static json_t *service_row(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_service *service) {
 	return json_pack("{s:s, s:b, s:b, s:o, s:I, s:I, s:I, s:I, s:o}", "service", service->name,
 		"enabled", (int)service->enabled, "saturated", (int)service->saturated, "relieved",
-		relieved(steals, n), "asked", (json_int_t)service->asked, "moved",
+		relieved(steals, n), "asked", (json_int_t)service->requests, "moved",
 		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_MOVED], "silent",
 		(json_int_t)service->outcomes[WEIR_FLOW_STEAL_SILENT], "incomplete",
 		(json_int_t)service->incomplete, "refused", refusals(service));

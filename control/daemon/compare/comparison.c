@@ -9,7 +9,7 @@
 
 #include "totals.h"
 
-#define SLICE 4096u // flows that one turn of the loop sorts or replays
+#define SLICE 4096u // flows sorted or replayed in one iteration of the loop
 #define NONE UINT16_MAX
 
 enum phase { RECORDING, SORTING, REPLAYING };
@@ -19,19 +19,19 @@ struct weir_comparison {
 	weir_comparison_done done;
 	void *context;
 	uv_timer_t timer; // the end of the recording
-	uv_idle_t idle; // what comes after it
+	uv_idle_t idle; // sorting and replaying
 	int handles; // not closed yet
 	enum phase phase;
 	uint16_t service;
 	uint64_t began_ns;
-	uint64_t new_flows, lost; // as they were then
+	uint64_t new_flows, lost; // at the start
 	struct weir_replay_flow *flows; // a heap, the latest first; sorted from `sorting` on
 	uint32_t count, room, sorting;
 	uint16_t *number_of; // [ids] of a backend, or NONE
 	uint32_t ids;
 	struct weir_replay_backend *backends;
 	struct weir_comparison_result *result;
-	int policy; // that is replayed next, from WEIR_REPLAY_RECORDED on
+	int policy; // replayed next, starting with WEIR_REPLAY_RECORDED
 	struct weir_replay *replay;
 };
 
@@ -88,7 +88,7 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Hand over the result, or why there is none, and end.
+// Pass the result, or the reason of a failure, to the caller, and end.
 static void end(struct weir_comparison *comparison, const char *why) {
 	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;
 
@@ -96,7 +96,7 @@ static void end(struct weir_comparison *comparison, const char *why) {
 		stop_recording(comparison);
 	}
 	comparison->of->current = NULL;
-	if (result != NULL) { // with all that it needs: the reply may take longer than this lives
+	if (result != NULL) { // move all that it refers to: the reply may outlive the comparison
 		result->backends = comparison->backends;
 		result->params.flows = NULL;
 		comparison->backends = NULL;
@@ -170,7 +170,7 @@ static bool has_room(struct weir_comparison *comparison) {
 	return true;
 }
 
-// What is in the samples was written by the other process.
+// The contents of samples are from another process: validate them.
 static void on_sample(void *context, const struct weir_estimates_sample *sample) {
 	struct weir_comparison *comparison = context;
 	uint16_t number =
@@ -181,7 +181,7 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 		return; // of another service
 	}
 	if (sample->service_ns > sample->end_ns || start_ns < comparison->began_ns) {
-		return; // it began before the recording
+		return; // began before the recording
 	}
 	if (!has_room(comparison)) {
 		comparison->result->omitted++;
@@ -216,7 +216,7 @@ static int keep_result(struct weir_comparison *comparison) {
 	return 0;
 }
 
-// Returns 1 when all policies are through, 0, or -ENOMEM.
+// Returns 1 when all policies are replayed, else 0, or -ENOMEM.
 static int replay_some(struct weir_comparison *comparison) {
 	int r = 0;
 
@@ -271,7 +271,7 @@ static void on_recorded(uv_timer_t *timer) {
 	uv_idle_start(&comparison->idle, on_idle);
 }
 
-// --- beginning ------------------------------------------------------------------------------
+// --- start ----------------------------------------------------------------------------------
 
 static void number_backends(struct weir_comparison *comparison, const char *service) {
 	const struct weir_tables *tables = comparison->of->tables;
@@ -296,8 +296,8 @@ static void number_backends(struct weir_comparison *comparison, const char *serv
 	result->params.backends = comparison->backends;
 }
 
-// Who is in which subset now.
-static int deal_subsets(struct weir_comparison *comparison, uint32_t subsets) {
+// Copy the present members of subsets.
+static int copy_subsets(struct weir_comparison *comparison, uint32_t subsets) {
 	const struct weir_tables *tables = comparison->of->tables;
 	struct weir_subset_part *parts = calloc(comparison->ids + 1, sizeof(*parts));
 
@@ -355,7 +355,7 @@ static int prepare(struct weir_comparison *comparison, bool scaled) {
 	result->params.settings = state.settings;
 	result->params.scaled = scaled;
 	number_backends(comparison, result->service);
-	return deal_subsets(comparison, result->params.subsets);
+	return copy_subsets(comparison, result->params.subsets);
 }
 
 int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_t for_ms,
@@ -391,7 +391,8 @@ int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_
 	weir_estimates_listen(of->estimates, on_sample, comparison);
 	of->changed(of->context);
 	comparison->began_ns = now_ns();
-	uv_update_time(of->loop); // which has been busy: else it would end too early
+	// The loop was busy: its outdated time would shorten the recording.
+	uv_update_time(of->loop);
 	uv_timer_start(&comparison->timer, on_recorded, for_ms, 0);
 	return 0;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Comparison: records the flows of one service for a while, and replays them through every policy
-// that needs no reports (compare/flow_replay.h). For as long as it records, the workers measure the
-// service's flows; at other times nothing of this costs anything. One at a time.
+// Comparison: records the flows of one service for some time, and replays them through every policy
+// that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
+// the recording. One comparison at a time.
 //
-// A flow is recorded when it ends, if it began in the recording: one that lasts longer is not
-// there, nor one that had no answer or timed out.
+// A flow is recorded when it ends, if it began during the recording. Flows that last longer, had no
+// reply or timed out are missing.
 //
 // Threads: one, that of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -19,18 +19,18 @@
 
 struct weir_comparison;
 
-struct weir_comparisons { // what they are made with, and the one under way
+struct weir_comparisons { // the environment of comparisons, and the one in progress
 	uv_loop_t *loop;
 	struct weir_tables *tables;
-	const struct weir_segment *segment; // the one that is attached
+	const struct weir_segment *segment; // attached
 	struct weir_estimates *estimates;
-	// What is to be measured has changed: estimates are to follow, and tables to be published.
+	// The measured services changed: update the estimates, and publish the tables.
 	void (*changed)(void *context);
 	void *context;
 	struct weir_comparison *current; // NULL = none
 };
 
-#define WEIR_COMPARISON_FLOWS 1000000u // that are recorded at most
+#define WEIR_COMPARISON_FLOWS 1000000u // recorded at most
 #define WEIR_COMPARISON_MS_LEAST 100u
 #define WEIR_COMPARISON_MS_MOST 600000u
 
@@ -44,26 +44,25 @@ struct weir_comparison_result { // heap; its owner frees it
 	char service[WEIR_CONFIG_NAME_BYTES];
 	uint8_t policy; // enum weir_policy in effect
 	uint64_t recorded_ms;
-	uint64_t began; // flows of the service that began in that time
-	uint64_t lost; // samples of all services that found a worker's ring full
-	uint64_t omitted; // flows beyond WEIR_COMPARISON_FLOWS, or of backends that are new
+	uint64_t began; // flows of the service that began during the recording
+	uint64_t lost; // samples of all services lost because a worker's ring was full
+	uint64_t omitted; // flows above WEIR_COMPARISON_FLOWS, or of new backends
 	struct weir_replay_params params;
 	struct weir_comparison_backend *names; // [params.backend_count]
-	struct weir_replay_backend *backends; // what params has, without its flows
+	struct weir_replay_backend *backends; // owned; params.backends
 	// By policy; the last one is the recording itself. flows_of NULL: was not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
 };
-void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is fine
+void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
-// result: the callee's; NULL: there is none, and why not.
+// result: owned by the callee; NULL if it failed, with the reason in why.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
-// Needs a dataplane. Returns 0 (done will be called, not before this returns), -EBUSY (one is under
-// way), -ENOMEM.
+// Needs a dataplane. Returns 0 (done is called later), -EBUSY (one is in progress), -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
-// The context of the one that is under way; NULL: there is none.
+// The context of the comparison in progress; NULL if there is none.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
-// End the one that is under way, if any.
+// Abort the comparison in progress, if any.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

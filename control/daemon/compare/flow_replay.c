@@ -10,8 +10,8 @@
 #include "moving.h"
 #include "replay_table.h"
 
-#define LOOKS 2000u // instants that active flows are looked at
-#define FEW 16.0 // flows of a backend whose mean counts half, next to that of all
+#define LOOKS 2000u // instants at which active flows are counted
+#define FEW 16.0 // with this number of flows, a backend's mean and that of all count equally
 #define SEED UINT64_C(0x77656972)
 
 struct end { // of a flow in progress
@@ -27,14 +27,14 @@ struct weir_replay {
 	struct weir_policy_worker *workers; // [workers]
 	struct weir_policy_client *clients; // [workers]
 	uint64_t *cost_ns; // [backend_count]
-	double *pace; // [backend_count] how long flows last here, compared with all
+	double *pace; // [backend_count] duration of flows, relative to all
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
 	struct end *ends; // heap, the next one first
 	uint32_t end_count;
 	uint32_t next; // flow
-	uint32_t taking; // backends that take new flows
-	uint64_t look_ns; // when active flows are looked at next
+	uint32_t taking; // number of backends that take new flows
+	uint64_t look_ns; // next time of counting active flows
 	uint64_t look_every_ns;
 	uint64_t looks, most_sum, active_sum, active_now;
 	struct weir_replay_result result;
@@ -47,10 +47,10 @@ bool weir_replay_can(enum weir_policy policy) {
 	return policy < WEIR_POLICY_COUNT && (weir_policy_needs(policy) & ~has) == 0;
 }
 
-// --- what is known of the backends ----------------------------------------------------------
+// --- times of the backends ------------------------------------------------------------------
 
-// Mean and geometric mean of the recorded times. few flows: nearer to those of all.
-static int learn(struct weir_replay *replay) {
+// Compute mean and geometric mean of the recorded times; with few flows, closer to those of all.
+static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;
 	uint64_t *count = calloc(params->backend_count, sizeof(*count));
@@ -137,7 +137,7 @@ static void look(struct weir_replay *replay) {
 	replay->look_ns += replay->look_every_ns;
 }
 
-// Let time pass: flows end, and now and then those in progress are counted.
+// Advance the time: end flows, and count those in progress at the instants.
 static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	for (;;) {
 		uint64_t end_ns = replay->end_count > 0 ? replay->ends[0].at_ns : UINT64_MAX;
@@ -221,7 +221,7 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 	ret->flows_of = replay->flows_of;
 }
 
-// --- life -----------------------------------------------------------------------------------
+// --- create and free ------------------------------------------------------------------------
 
 static int start_workers(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
@@ -248,7 +248,7 @@ static int start_workers(struct weir_replay *replay) {
 
 static int build(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
-	int r = learn(replay);
+	int r = compute_times(replay);
 
 	for (uint32_t s = 0;
 		r == 0 && replay->policy != WEIR_REPLAY_RECORDED && s < params->subsets; s++) {

@@ -7,14 +7,15 @@
 
 #include "flow_replay.h"
 
-struct weir_replay_table { // zeroed at first
-	struct weir_policy_table table; // its arrays are these
+struct weir_replay_table { // zero-initialized
+	struct weir_policy_table table; // refers to the arrays below
 	struct weir_candidate *candidates;
 	uint16_t *slots;
 	struct weir_round *rounds;
 };
 
-// Of the backends of a subset, by their numbers. Returns 0 or -ENOMEM; fini is due in any case.
+// Build from the backends of a subset. Returns 0 or -ENOMEM; the caller must call fini in both
+// cases.
 int weir_replay_table_build(const struct weir_replay_params *params, enum weir_policy policy,
 	uint32_t subset, struct weir_replay_table *ret);
 void weir_replay_table_fini(struct weir_replay_table *table);

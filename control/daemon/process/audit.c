@@ -98,7 +98,7 @@ static void log_entry(const struct weir_audit *audit, const struct weir_audit_en
 
 // --- entries ------------------------------------------------------------------------------
 
-// A free one, or the oldest.
+// A free entry, or the oldest.
 static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_t count) {
 	struct weir_audit_entry *found = &entries[0];
 
@@ -108,8 +108,8 @@ static struct weir_audit_entry *oldest(struct weir_audit_entry *entries, uint32_
 	return found;
 }
 
-// The entry of the same refusal of the same user; NULL: there is none.
-static struct weir_audit_entry *former(
+// The entry of the same refusal of the same user, or NULL.
+static struct weir_audit_entry *find_repeated(
 	struct weir_audit *audit, const struct weir_audit_event *event) {
 	for (uint32_t i = 0; i < WEIR_AUDIT_REFUSALS; i++) {
 		struct weir_audit_entry *entry = &audit->refusals[i];
@@ -139,7 +139,7 @@ static void fill(struct weir_audit *audit, struct weir_audit_entry *entry,
 }
 
 static void add_refusal(struct weir_audit *audit, const struct weir_audit_event *event) {
-	struct weir_audit_entry *entry = former(audit, event);
+	struct weir_audit_entry *entry = find_repeated(audit, event);
 	uint64_t now = audit->clock_ms();
 
 	if (entry == NULL) {

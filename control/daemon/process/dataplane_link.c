@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-#define EAGER_TRIES 20 // after the socket appeared: the attempt under way may have found none yet
+#define EAGER_TRIES 20 // after the socket appeared: the attempt in progress may have failed before
 #define EAGER_RETRY_MS 10
 
-struct attempt { // one try to connect; runs in libuv's pool
+struct attempt { // attempt to connect; runs in libuv's pool
 	uv_work_t work;
 	struct weir_dataplane_link *link; // NULL: the link was freed
 	char *run_dir;
@@ -29,15 +29,15 @@ struct weir_dataplane_link {
 	struct weir_dataplane_events events;
 	uv_timer_t retry;
 	uv_fs_event_t appears; // watches the run directory
-	uv_poll_t end; // readable: the dataplane has gone
+	uv_poll_t end; // readable: the dataplane exited
 	unsigned int handles; // of these three, not closed yet
 	bool end_open; // end is initialised and watches connection
 	bool freed;
-	struct attempt *attempt; // under way, or NULL
+	struct attempt *attempt; // in progress, or NULL
 	struct weir_segment *segment; // NULL = not attached
 	struct weir_handover handover;
 	int connection;
-	unsigned int eager; // tries left that follow each other at once
+	unsigned int eager; // immediate retries left
 	int failed; // the last failure that was logged
 	char failed_why[WHY_BYTES];
 };
@@ -156,7 +156,7 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 
 	(void)events;
 	if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
-		return; // the dataplane only ever closes this connection
+		return; // the dataplane sends nothing on this connection
 	}
 	weir_log_write(link->log, WEIR_LOG_WARN, "lost weir-dataplane; waiting for it");
 	link->failed = -ENOENT; // logged already
@@ -192,7 +192,7 @@ static int adopt(struct weir_dataplane_link *link, struct attempt *attempt, char
 		close(attempt->connection);
 		return r;
 	}
-	link->handover.statistics_fd = -1; // the segment's now
+	link->handover.statistics_fd = -1; // owned by the segment
 	link->handover.tables_fd = -1;
 	r = link->events.attached(
 		link->events.context, link->segment, &link->handover, why, WHY_BYTES);
@@ -261,8 +261,7 @@ free_attempt:
 static void try_now(struct weir_dataplane_link *link) {
 	struct attempt *attempt;
 
-	// While the former connection is still closing there is nothing to try yet: end_closed
-	// does.
+	// While the previous connection is closing, wait: end_closed retries.
 	if (link->freed || link->attempt != NULL || link->segment != NULL || link->end_open) {
 		return;
 	}
@@ -307,7 +306,7 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	uv_fs_event_init(loop, &link->appears);
 	link->retry.data = link;
 	link->appears.data = link;
-	// An optimization: without it, the timer finds the socket, too.
+	// An optimization: without it, the timer retries.
 	uv_fs_event_start(&link->appears, run_dir_changed, run_dir, 0);
 	try_now(link);
 	*ret = link;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Dataplane link: connects to the dataplane, receives the segment, detects its exit, and reconnects
-// (S4). Tries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
+// (S4). Retries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
 //
-// Threads: one, that of the loop; waiting for the dataplane's reply is done in libuv's thread pool,
-// so a hung dataplane does not block the loop. Each change of state is logged once.
+// Threads: one, that of the loop; waits for the dataplane's reply in libuv's thread pool, so that a
+// stalled dataplane does not block the loop. Each change of state is logged once.
 #pragma once
 
 #include <uv.h>
@@ -14,19 +14,19 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
-#define WEIR_LINK_REFUSED_RETRY_MS 2000 // a segment of another version: it will not change soon
+#define WEIR_LINK_REFUSED_RETRY_MS 2000 // a segment of another version
 
 struct weir_dataplane_link;
 
 struct weir_dataplane_events {
-	// A segment is there; it and the descriptors stay valid until lost returns. Negative errno
-	// and a line in why: it cannot be used; the link releases it and tries again later.
+	// A segment was received; it and the descriptors are valid until lost returns. Return 0, or
+	// negative errno and a line in why: the link then releases it and retries later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// The dataplane has exited: after this returns the segment is unmapped.
+	// The dataplane exited: the segment is unmapped after this returns.
 	void (*lost)(void *context);
-	// A dataplane runs and cannot be attached to: negative errno, -EPROTO when its segment has
-	// a layout that this program does not serve. May be called again and again.
+	// Attaching to a running dataplane failed: negative errno, -EPROTO if its segment has an
+	// unsupported layout. May be called repeatedly.
 	void (*refused)(void *context, int error);
 	void *context;
 };
@@ -34,6 +34,6 @@ struct weir_dataplane_events {
 // Start connecting. run_dir, log: borrowed. Returns 0 or negative errno.
 int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
 	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret);
-// Disconnect without calling lost: the caller must no longer use the segment. Memory is released
-// by the loop's next iterations. NULL is fine.
+// Disconnect without calling lost: the caller must no longer use the segment. Handles close in the
+// next iterations of the loop. NULL is allowed.
 void weir_dataplane_link_free(struct weir_dataplane_link *link);

@@ -15,18 +15,18 @@ static const struct weir_option rows[] = {
 		"user to run as; started as root: weir if it exists, otherwise nobody",
 		FIELD(user)),
 	WEIR_OPTION_ROW(TEXT, "group", "GROUP",
-		"group to run as, whose members may look with weirctl; started as root: weir if it "
+		"group to run as, whose members may read with weirctl; started as root: weir if it "
 		"exists, otherwise the user's group",
 		FIELD(group)),
 	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP",
 		"group of the users who may also make changes", FIELD(admin_group),
 		.fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
-		"make health checks via the data path possible: a device weir-check and policy "
+		"enable health checks via the data path: a device weir-check and policy "
 		"rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at the start",
 		FIELD(data_path_checks)),
 	WEIR_OPTION_ROW(FLAG, "check-dataplane", NULL,
-		"only check whether this version serves the dataplane that runs: exit status 0 if "
+		"only check whether this version supports the running dataplane: exit status 0 if "
 		"it does or none runs, else 1; changes nothing",
 		FIELD(check_dataplane)),
 	{WEIR_OPTION_LOG_LEVEL, FIELD(log_level)},

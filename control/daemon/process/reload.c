@@ -9,9 +9,9 @@
 
 struct weir_reload {
 	char *file;
-	bool data_path_checks; // can be made
+	bool data_path_checks; // possible
 	struct weir_config *config; // in use
-	struct weir_config *as_read; // the dataplane's part of the file; NULL when it is in use
+	struct weir_config *as_read; // the dataplane's part of the file; NULL if it is in use
 };
 
 static int one_error(struct weir_config_errors *errors, int error, const char *reason) {
@@ -28,7 +28,7 @@ static bool needs_data_path(const struct weir_config_service *service) {
 	return service->health_check.via == WEIR_VIA_DATA_PATH;
 }
 
-// What the file may have and this process cannot do: an error for each service.
+// Add an error for each service that needs what this process cannot do.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = 0;
@@ -60,7 +60,7 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 	return -EOPNOTSUPP;
 }
 
-// A reload comes while the loop runs: it must not wait for the other end of a pipe.
+// A reload runs on the loop, and must not block on a pipe.
 static int read_regular_file(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
 	struct stat st;
@@ -148,7 +148,7 @@ int weir_reload_plan(
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;
 	}
-	// An empty one to keep the dataplane's part in: its services are never looked at.
+	// Only the dataplane's part of this configuration is used.
 	plan->as_read = calloc(1, sizeof(*plan->as_read));
 	if (plan->as_read == NULL || weir_config_keep_running(plan->as_read, plan->config) < 0 ||
 		weir_config_keep_running(plan->config, reload->config) < 0) {
@@ -171,7 +171,7 @@ const char *weir_reload_explain(
 	const char *file = plan->file != NULL ? plan->file : "the file";
 
 	if (error == -ENOMEM) {
-		snprintf(why, why_bytes, "out of memory while reading %s; free some and try again",
+		snprintf(why, why_bytes, "out of memory while reading %s; free memory and retry",
 			file);
 	} else if (plan->errors.count == 0) {
 		snprintf(why, why_bytes, "cannot read %s: %s", file, strerror(-error));

@@ -5,29 +5,29 @@
 
 // --- responses ----------------------------------------------------------------------------
 
-// Which of the backends that are still asked for, or WEIR_WAITING_BACKENDS.
+// Index among the requested backends, or WEIR_WAITING_BACKENDS.
 static uint32_t place_of(const struct weir_flow_scan *scan, uint16_t backend) {
 	uint32_t i = 0;
 
-	while (i < WEIR_WAITING_BACKENDS && (scan->walk.question.waiting.backend[i] != backend ||
+	while (i < WEIR_WAITING_BACKENDS && (scan->walk.request.waiting.backend[i] != backend ||
 						    backend == WEIR_BACKEND_NONE)) {
 		i++;
 	}
 	return i;
 }
 
-// All backends have as many flows as are kept.
+// Whether all backends have their limit of flows.
 static bool is_full(const struct weir_flow_scan *scan) {
 	uint32_t i = 0;
 
 	while (i < WEIR_WAITING_BACKENDS &&
-		scan->walk.question.waiting.backend[i] == WEIR_BACKEND_NONE) {
+		scan->walk.request.waiting.backend[i] == WEIR_BACKEND_NONE) {
 		i++;
 	}
 	return i == WEIR_WAITING_BACKENDS;
 }
 
-// The n-th flow of a list of the worker's.
+// The n-th flow of a worker's response.
 static struct weir_flow_waiting_at flow_of(
 	uint32_t worker, const struct weir_message *message, uint32_t n) {
 	struct weir_flow_waiting_at flow = {.family = message->waiting.family, .worker = worker};
@@ -53,9 +53,9 @@ static struct weir_flow_waiting_at flow_of(
 	return flow;
 }
 
-// Whether an agent can be asked about it: its datagrams have no ports of 0, and take an IPv6
-// address with an IPv4 one in it for that (agent-protocol.md). Clients may send either.
-static bool is_askable(const struct weir_flow_waiting_at *flow) {
+// Whether a request to an agent can describe the flow: its datagrams have no port 0, and read an
+// IPv4-mapped IPv6 address as IPv4 (agent-protocol.md). Clients may send either.
+static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 	return flow->client_port != 0 && flow->vip_port != 0 &&
@@ -63,8 +63,7 @@ static bool is_askable(const struct weir_flow_waiting_at *flow) {
 					     memcmp(flow->vip, mapped, sizeof(mapped)) != 0));
 }
 
-// A flow that was listed before comes again when its bucket has gone to another worker meanwhile:
-// that one has it.
+// A flow is reported twice if its bucket moved to another worker meanwhile: keep the later worker.
 static void keep(
 	struct weir_flow_scan *scan, const struct weir_flow_waiting_at *flow, uint32_t place) {
 	uint32_t i = 0;
@@ -81,8 +80,8 @@ static void keep(
 	} else if (i < WEIR_FLOW_SCAN_FLOWS) {
 		scan->flow[scan->count++] = *flow;
 		if (++scan->kept[place] ==
-			scan->share) { // others are to have their flows listed, too
-			scan->walk.question.waiting.backend[place] = WEIR_BACKEND_NONE;
+			scan->share) { // leave room in responses for other backends
+			scan->walk.request.waiting.backend[place] = WEIR_BACKEND_NONE;
 		}
 	}
 }
@@ -98,7 +97,7 @@ static void keep_all(
 		struct weir_flow_waiting_at flow = flow_of(worker, message, n);
 		uint32_t place = place_of(scan, flow.backend);
 
-		if (place < WEIR_WAITING_BACKENDS && is_askable(&flow)) {
+		if (place < WEIR_WAITING_BACKENDS && is_describable(&flow)) {
 			keep(scan, &flow, place);
 		}
 	}
@@ -109,48 +108,48 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 
 	if (message->waiting.answered == 0) {
 		scan->unsupported = true;
-		scan->walk.asked &= ~(1ull << worker);
-	} else if (weir_flow_walk_take(&scan->walk, worker, message->sequence,
+		scan->walk.workers &= ~(1ull << worker);
+	} else if (weir_table_walk_take(&scan->walk, worker, message->sequence,
 			   message->waiting.next, message->waiting.lines) >= 0) {
 		keep_all(scan, worker, message);
 	}
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
 bool weir_flow_scan_step(struct weir_flow_scan *scan, uint64_t now_ms) {
-	bool busy = !is_full(scan) && weir_flow_walk_step(&scan->walk, now_ms);
+	bool busy = !is_full(scan) && weir_table_walk_step(&scan->walk, now_ms);
 
 	scan->incomplete |= scan->walk.silent != 0 || (busy && now_ms >= scan->until_ms);
 	if (!busy || now_ms >= scan->until_ms) {
-		scan->walk.asked = 0;
+		scan->walk.workers = 0;
 	}
-	return scan->walk.asked != 0;
+	return scan->walk.workers != 0;
 }
 
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,
 	uint32_t idle_ms, uint64_t random, uint64_t now_ms) {
 	const struct weir_segment *segment = scan->walk.mailboxes->segment;
-	struct weir_flow_walk_lines lines = {
+	struct weir_table_walk_lines lines = {
 		.first = (uint32_t)random, .range = WEIR_WAITING_LINES};
-	struct weir_message question = {
+	struct weir_message request = {
 		.kind = WEIR_MESSAGE_FLOW_WAITING, .waiting = {.idle_ms = idle_ms}};
 
 	*scan = (struct weir_flow_scan){.walk = {.mailboxes = scan->walk.mailboxes},
 		.until_ms = now_ms + WEIR_FLOW_SCAN_MOST_MS,
 		.share = WEIR_FLOW_SCAN_FLOWS / (count > 0 ? count : 1)};
-	// Workers that share a table pass over the lines of others.
+	// Workers that share a table skip the lines of others.
 	if (segment != NULL && segment->bucketing == WEIR_BUCKETING_YES) {
 		lines.range *= segment->workers;
 	}
 	for (uint32_t i = 0; i < WEIR_WAITING_BACKENDS; i++) {
-		question.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
+		request.waiting.backend[i] = i < count ? backends[i] : WEIR_BACKEND_NONE;
 	}
-	weir_flow_walk_begin(&scan->walk, &question, UINT64_MAX, &lines);
+	weir_table_walk_begin(&scan->walk, &request, UINT64_MAX, &lines);
 }
 
 void weir_flow_scan_abandon(struct weir_flow_scan *scan) {
-	scan->walk.asked = 0;
+	scan->walk.workers = 0;
 	scan->count = 0;
 }
 

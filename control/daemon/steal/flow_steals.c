@@ -10,15 +10,15 @@
 
 #include "flow_steals_private.h"
 
-#define FLOW_LIFE_NS 3000000000ull // what was listed so long ago is not moved
+#define FLOW_LIFE_NS 3000000000ull // an older report of a flow is not used for a move
 
-enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_ASKING };
+enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_REQUESTING };
 
-enum request_state { REQUEST_FREE, REQUEST_ASKED, REQUEST_MOVING };
+enum request_state { REQUEST_FREE, REQUEST_SENT, REQUEST_MOVING };
 
 struct request { // for one flow
 	enum request_state state;
-	uint64_t number; // token of the agent's, number of the worker's message
+	uint64_t number; // token of the steal request, then number of the message
 	uint64_t planned_ms;
 	uint64_t until_ms;
 	struct weir_flow_waiting_at flow;
@@ -38,9 +38,9 @@ struct weir_flow_steals {
 	uint64_t scanned_ns; // when the scan began
 	struct steal_service *services;
 	uint32_t count;
-	uint32_t turn; // service that the next round begins with
+	uint32_t turn; // service of the next round
 	uint32_t counted; // service whose half-open flows are counted next
-	uint32_t current; // whose round it is
+	uint32_t current; // service of this round
 	uint32_t active; // of requests[]
 	bool unsupported;
 	uint64_t events; // ever
@@ -92,7 +92,8 @@ static void log_hindrance(struct weir_flow_steals *steals, const struct request 
 		weir_log_event(steals->log, WEIR_LOG_WARN,
 			&(struct weir_log_fields){
 				.service = service->name, .backend = name, .reason = what},
-			"connections to port %u that wait at %s/%s cannot move to another backend: "
+			"connections to port %u that wait at %s/%s cannot be moved to another "
+			"backend: "
 			"%s",
 			ntohs(request->planned.port), service->name,
 			name != NULL ? name : "a removed id", what);
@@ -132,7 +133,7 @@ static void take_moved(void *context, uint32_t worker, const struct weir_message
 	}
 }
 
-static void ask_worker(struct weir_flow_steals *steals, struct request *request) {
+static void request_move(struct weir_flow_steals *steals, struct request *request) {
 	const struct weir_flow_waiting_at *flow = &request->flow;
 	struct weir_message message = {.sequence = weir_mailboxes_number(steals->mailboxes),
 		.kind = WEIR_MESSAGE_FLOW_MOVE,
@@ -155,26 +156,26 @@ static void ask_worker(struct weir_flow_steals *steals, struct request *request)
 
 // --- the agent ----------------------------------------------------------------------------
 
-// The end of a request that was given up changes nothing.
-static void on_answer(void *context, const struct weir_agents_steal *asked,
+// The end of an abandoned request changes nothing.
+static void on_answer(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms) {
 	struct weir_flow_steals *steals = context;
-	struct request *request = find(steals, REQUEST_ASKED, asked->token);
+	struct request *request = find(steals, REQUEST_SENT, steal->token);
 
 	(void)duration_ms;
 	if (request == NULL) {
 		return;
 	}
 	if (weir_agent_steal_permits(result)) {
-		ask_worker(steals, request);
+		request_move(steals, request);
 	} else {
 		end_request(steals, request, weir_flow_steal_of_answer(result));
 	}
 }
 
-static void ask_agent(struct weir_flow_steals *steals, struct request *request) {
+static void request_permission(struct weir_flow_steals *steals, struct request *request) {
 	const struct weir_flow_waiting_at *flow = &request->flow;
-	struct weir_agents_steal question = {.backend = flow->backend,
+	struct weir_agents_steal steal = {.backend = flow->backend,
 		.client_port = ntohs(flow->client_port),
 		.vip_port = ntohs(flow->vip_port),
 		.client = weir_address_of(flow->family, flow->client),
@@ -183,16 +184,15 @@ static void ask_agent(struct weir_flow_steals *steals, struct request *request) 
 		.token = weir_mailboxes_number(steals->mailboxes)};
 	int r;
 
-	request->state = REQUEST_ASKED;
-	request->number = question.token;
+	request->state = REQUEST_SENT;
+	request->number = steal.token;
 	request->planned_ms = now_ms();
-	// The agent's own time-out comes first.
+	// The timeout of weir_agents_request_steal is shorter.
 	request->until_ms = request->planned_ms + WEIR_FLOW_STEALS_ANSWER_MS * 2;
 	steals->active++;
-	r = weir_agents_request_steal(steals->agents, &question);
+	r = weir_agents_request_steal(steals->agents, &steal);
 	if (r == -EALREADY || r == -EBUSY) {
-		// A request that a reload has abandoned still waits for its answer: no fault of the
-		// agent's.
+		// A request abandoned by a reload is still in flight: not a failure of the agent.
 		end_request(steals, request, WEIR_FLOW_STEAL_ABANDONED);
 	} else if (r < 0) {
 		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);
@@ -256,9 +256,9 @@ static void plan_round(struct weir_flow_steals *steals) {
 
 		*request = (struct request){
 			.flow = steals->scan.flow[planned[i].flow], .planned = planned[i]};
-		ask_agent(steals, request);
+		request_permission(steals, request);
 	}
-	enter(steals, steals->active > 0 ? PHASE_ASKING : PHASE_IDLE);
+	enter(steals, steals->active > 0 ? PHASE_REQUESTING : PHASE_IDLE);
 }
 
 static void expire(struct weir_flow_steals *steals) {
@@ -269,8 +269,8 @@ static void expire(struct weir_flow_steals *steals) {
 
 		if (request->state != REQUEST_FREE && now >= request->until_ms) {
 			end_request(steals, request,
-				request->state == REQUEST_ASKED ? WEIR_FLOW_STEAL_SILENT
-								: WEIR_FLOW_STEAL_NO_WORKER);
+				request->state == REQUEST_SENT ? WEIR_FLOW_STEAL_SILENT
+							       : WEIR_FLOW_STEAL_NO_WORKER);
 		}
 	}
 }
@@ -282,7 +282,7 @@ static void on_timer(uv_timer_t *timer) {
 	begin_round(steals);
 }
 
-// Answers are awaited. Returns whether they still are.
+// Returns whether answers are still awaited.
 static bool step(void *context) {
 	struct weir_flow_steals *steals = context;
 
@@ -294,7 +294,7 @@ static bool step(void *context) {
 			plan_round(steals);
 		}
 		break;
-	case PHASE_ASKING:
+	case PHASE_REQUESTING:
 		expire(steals);
 		if (steals->active == 0) {
 			enter(steals, PHASE_IDLE);
@@ -310,7 +310,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	}
 	weir_flow_scan_abandon(&steals->scan);
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].saturated = false; // until they are looked at again
+		steals->services[i].saturated = false; // until the next look
 	}
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		if (steals->requests[i].state != REQUEST_FREE) {
@@ -334,13 +334,13 @@ static void disable(struct weir_flow_steals *steals) {
 void weir_flow_steals_forget(struct weir_flow_steals *steals) {
 	disable(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].count = 0; // what is known of members goes by ids
+		steals->services[i].count = 0; // the state of members is indexed by id
 	}
 }
 
 // --- configuration ------------------------------------------------------------------------
 
-// By name, from *hint on: services stay in their order, mostly.
+// Find by name, starting at *hint: services mostly keep their order.
 static struct steal_service *find_service(
 	struct weir_flow_steals *steals, const char *name, uint32_t *hint) {
 	for (uint32_t i = 0; i < steals->count; i++) {
@@ -361,9 +361,9 @@ static void drop_services(struct steal_service *services, uint32_t count) {
 	free(services);
 }
 
-struct configuration { // a new one
+struct configuration { // new
 	struct steal_service *services;
-	struct steal_service **former; // of each, or NULL
+	struct steal_service **previous; // the previous service of each, or NULL
 	uint32_t *place; // [WEIR_BACKEND_NONE], for weir_steal_service_take_over
 	uint32_t count, enabled;
 };
@@ -375,53 +375,54 @@ static int make_services(struct weir_flow_steals *steals, struct weir_tables *ta
 
 	*ret = (struct configuration){
 		.services = calloc(config->service_count + 1, sizeof(*ret->services)),
-		.former = calloc(config->service_count + 1, sizeof(*ret->former)),
+		.previous = calloc(config->service_count + 1, sizeof(*ret->previous)),
 		.place = calloc(WEIR_BACKEND_NONE, sizeof(*ret->place))};
-	if (ret->services == NULL || ret->former == NULL || ret->place == NULL) {
+	if (ret->services == NULL || ret->previous == NULL || ret->place == NULL) {
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
-		struct steal_service *former = find_service(steals, service->name, &hint);
+		struct steal_service *previous = find_service(steals, service->name, &hint);
 
-		if (!service->steal.enabled && (former == NULL || former->asked == 0)) {
+		if (!service->steal.enabled && (previous == NULL || previous->requests == 0)) {
 			continue;
 		}
 		r = weir_steal_service_init(&ret->services[ret->count], tables, service,
 			config->flow_table.syn_seen_ms);
-		ret->former[ret->count] = former;
+		ret->previous[ret->count] = previous;
 		ret->enabled += ret->services[ret->count++].enabled;
 	}
 	return r;
 }
 
-// The new number of the service whose round it is, if it stays as it is; else new->count.
+// The new index of the service of this round if it is unchanged, else new->count.
 static uint32_t find_current(
 	const struct weir_flow_steals *steals, const struct configuration *new) {
 	uint32_t i = 0;
 
 	while (i < new->count &&
-		(new->former[i] == NULL || new->former[i] != &steals->services[steals->current] ||
-			!weir_steal_service_is_same(new->former[i], &new->services[i]))) {
+		(new->previous[i] == NULL ||
+			new->previous[i] != &steals->services[steals->current] ||
+			!weir_steal_service_is_same(new->previous[i], &new->services[i]))) {
 		i++;
 	}
 	return i;
 }
 
-// Services that stay as they are go on with what they know.
+// Services that are unchanged keep their state.
 static void take_over(const struct configuration *new) {
 	for (uint32_t i = 0; i < new->count; i++) {
-		struct steal_service *former = new->former[i];
+		struct steal_service *previous = new->previous[i];
 
-		if (former == NULL) {
+		if (previous == NULL) {
 			continue;
 		}
-		if (weir_steal_service_is_same(former, &new->services[i])) {
+		if (weir_steal_service_is_same(previous, &new->services[i])) {
 			weir_steal_service_fini(&new->services[i]);
-			new->services[i] = *former;
-			*former = (struct steal_service){0};
+			new->services[i] = *previous;
+			*previous = (struct steal_service){0};
 		} else {
-			weir_steal_service_take_over(&new->services[i], former, new->place);
+			weir_steal_service_take_over(&new->services[i], previous, new->place);
 		}
 	}
 }
@@ -433,9 +434,9 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	uint32_t current;
 
 	steals->tables = tables;
-	if (r < 0) { // steal nothing, rather than by what was configured before
+	if (r < 0) { // steal nothing, instead of using the previous configuration
 		drop_services(new.services, new.count);
-		free(new.former);
+		free(new.previous);
 		free(new.place);
 		disable(steals);
 		uv_timer_stop(&steals->timer);
@@ -446,7 +447,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 		weir_flow_steals_abandon(steals);
 	}
 	take_over(&new);
-	free(new.former);
+	free(new.previous);
 	free(new.place);
 	drop_services(steals->services, steals->count);
 	steals->services = new.services;
@@ -462,7 +463,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 	return 0;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	const struct weir_reports *reports, struct weir_agents *agents,
@@ -502,7 +503,7 @@ void weir_flow_steals_free(struct weir_flow_steals *steals) {
 	uv_close((uv_handle_t *)&steals->timer, timer_closed);
 }
 
-// --- to look at ---------------------------------------------------------------------------
+// --- status -------------------------------------------------------------------------------
 
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret) {
@@ -516,7 +517,7 @@ bool weir_flow_steals_service(
 		.enabled = service->enabled,
 		.saturated = service->saturated,
 		.incomplete = service->incomplete,
-		.asked = service->asked};
+		.requests = service->requests};
 	memcpy(ret->outcomes, service->outcomes, sizeof(ret->outcomes));
 	return true;
 }

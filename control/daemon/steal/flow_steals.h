@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals: connections that wait at a backend which does not let them in go to another one.
-// A round, at most every WEIR_FLOW_STEALS_MS:
+// Flow steals: moves connections that a backend does not accept to another backend. A round, at
+// most every WEIR_FLOW_STEALS_MS:
 //
-//   1. which backends have a full accept queue, as their agents report, or half-open flows that
-//      pile up (policy/stalling.h)
-//   2. workers list the flows there that have sent a SYN and nothing else for a while (flow_scan.h)
-//   3. the planner (policy/steal_plan.h) decides which are to go where
-//   4. the agent of the backend is asked about each, and answers that it has nothing of it, or has
-//      removed it; anything else, and silence, means no
-//   5. the worker moves the flow, unless it had a packet since it was listed
+//   1. find backends with a full accept queue, reported by their agents, or with many half-open
+//      flows (policy/stalling.h)
+//   2. workers report their flows whose clients sent a SYN and then nothing for a while
+//      (flow_scan.h)
+//   3. the planner (policy/steal_plan.h) chooses flows and new backends
+//   4. for each, the backend's agent is requested to confirm that it has no such connection, or has
+//      removed it; any other answer, or none, is a refusal
+//   5. the worker moves the flow, unless it had a packet since it was reported
 //
-// Each step may be the last one. After step 4 the backend has nothing of the connection, so that
-// its client's next SYN begins it, wherever that goes. Nothing is remembered for the next control
-// process.
+// Each step may be the last one. After step 4 the backend has no state of the connection, so that
+// the client's next SYN starts it at any backend. Nothing is stored for the next control process.
 //
-// Threads: one, that of the loop. Callbacks come from the loop alone.
+// Threads: one, that of the loop. Callbacks are called from the loop only.
 #pragma once
 
 #include <stdbool.h>
@@ -32,8 +32,8 @@
 #include "tables.h"
 
 #define WEIR_FLOW_STEALS_MS 100u
-#define WEIR_FLOW_STEALS_AT_ONCE 64u // requests of a round
-#define WEIR_FLOW_STEALS_OF_AGENT 20u // of them about one backend; its agent takes 200 in a second
+#define WEIR_FLOW_STEALS_AT_ONCE 64u // requests in a round
+#define WEIR_FLOW_STEALS_OF_AGENT 20u // of them to one agent, which accepts 200 per second
 #define WEIR_FLOW_STEALS_ANSWER_MS 250u // for the agent
 #define WEIR_FLOW_STEALS_MOVE_MS 250u // for the worker, after that
 #define WEIR_FLOW_STEALS_RECENT 256u
@@ -43,19 +43,19 @@ struct weir_flow_steals;
 struct weir_flow_steals_service { // since the start of this process
 	const char *name;
 	bool enabled;
-	bool saturated; // one of its backends was in the last round
-	uint64_t incomplete; // rounds in which a worker did not list all that waits in time
-	uint64_t asked;
-	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // asked, but for those in flight
+	bool saturated; // one of its backends was saturated in the last round
+	uint64_t incomplete; // rounds in which a worker did not report all waiting flows in time
+	uint64_t requests;
+	uint64_t outcomes[WEIR_FLOW_STEAL_OUTCOME_COUNT]; // requests, except those in flight
 };
 
-struct weir_flow_steals_relieved { // a backend that connections leave
+struct weir_flow_steals_relieved { // a backend from which connections move
 	const char *name;
 	enum weir_flow_steal_reason reason;
 	uint64_t half_open; // flows, of all workers
 };
 
-struct weir_flow_steals_event { // a request that has ended
+struct weir_flow_steals_event { // a completed request
 	uint64_t time_ms; // of day
 	char service[WEIR_NAME_BYTES], from[WEIR_NAME_BYTES], to[WEIR_NAME_BYTES];
 	struct weir_address client, vip;
@@ -70,31 +70,31 @@ struct weir_flow_steals_event { // a request that has ended
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	const struct weir_reports *reports, struct weir_agents *agents,
 	struct weir_flow_steals **ret);
-// Memory is released by the loop's next iterations. NULL is fine.
+// Handles close in the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
-// The services of this configuration. Those that stay as they are go on; of others that stay,
-// counts, the rate and the pauses of agents are kept, and requests in flight abandoned. tables:
-// borrowed until the next call. Returns 0 or -ENOMEM (nothing is stolen until it is called again).
+// Set the services of this configuration. Unchanged services continue; changed ones keep counts,
+// rate and pauses of agents, and their requests in flight are abandoned. tables: borrowed until the
+// next call. Returns 0 or -ENOMEM (nothing is stolen until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
-// The dataplane has gone: give up what is in flight. NULL is fine.
+// Abandon the requests in flight: the dataplane exited. NULL is allowed.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
-// The ids of the tables are others than they were: steal nothing until the next configure.
+// Steal nothing until the next configure: ids of the tables changed.
 void weir_flow_steals_forget(struct weir_flow_steals *steals);
 
-// --- to look at ---
+// --- status ---
 
-// The n-th service that steals, or did; false = there are no more. Valid until the next call that
-// changes anything.
+// The n-th service that steals, or did. Returns false if there is none. Valid until the next call
+// that changes anything.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// The next backend that was to be relieved in the last round of that service; false = there are no
-// more. *place: 0 at first, then as it was left.
+// The next backend to be relieved in the last round of that service. Returns false if there is
+// none. *place: 0 in the first call, then unchanged by the caller.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
-// The n-th newest event. False = so many are not remembered.
+// The n-th newest event. Returns false if there is none.
 bool weir_flow_steals_recent(const struct weir_flow_steals *steals, uint32_t n,
 	const struct weir_flow_steals_event **ret);
-// A worker does not know these messages: weir-dataplane is older than this program.
+// Whether a worker does not support these messages: weir-dataplane is older than this program.
 bool weir_flow_steals_unsupported(const struct weir_flow_steals *steals);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who has too much, and who has room: by the accept queues that agents report, and by the half-open
-// flows that workers count.
+// Finds victims and thieves by the accept queues that agents report, and by the half-open flows
+// that workers count.
 #include "flow_steals_private.h"
 
 #define ROOM_MOST 0.25 // fill of a thief's accept queue
 #define GIVEN_MS 1000u // until the client's next SYN, more or less
-#define REFUSED_MS 100u // for a victim none of whose connections may leave: doubled each time
+#define REFUSED_MS 100u // pause of a victim whose agent permits nothing: doubled each time
 #define REFUSED_MOST_MS 1000u
-#define COUNTERS_MOST 4096u // backends of all services times workers, looked at at full pace
-#define COUNTERS_PACES 10u // of WEIR_FLOW_STEALS_MS, with more of them
+#define COUNTERS_MOST 4096u // backends times workers, up to which each round reads all
+#define COUNTERS_PACES 10u // rounds in which more of them are read
 
-// --- what was given ---------------------------------------------------------------------------
+// --- moved connections ------------------------------------------------------------------------
 
 void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
 	if (now_ms - member->given_ms >= GIVEN_MS) {
@@ -22,7 +22,7 @@ void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint3
 	member->given[0] += more;
 }
 
-// What was given to a backend in the last second or two, and may not have come yet.
+// Connections moved to a backend in the last second or two, which may not have arrived.
 static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
 	weir_steal_member_given(member, now_ms, 0);
 	return member->given[0] + member->given[1];
@@ -91,7 +91,7 @@ static bool takes_new_flows(const struct weir_backend_state *state) {
 	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// The accept queue, if it is reported.
+// Read the accept queue, if reported.
 static void look_at_queue(const struct steal_service *service, struct steal_member *member,
 	const struct weir_backend_state *state, const struct weir_reports *reports,
 	uint64_t now_ms) {
@@ -106,7 +106,7 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 	}
 	queue = status.report->accept_queue;
 	limit = status.report->accept_queue_limit;
-	// What was moved there of late is on its way: no report has it yet.
+	// No report contains the recently moved connections yet.
 	coming = queue + coming_to(member, now_ms);
 	member->fill = coming < limit ? coming / limit : 1;
 	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
@@ -115,12 +115,12 @@ static void look_at_queue(const struct steal_service *service, struct steal_memb
 			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
 }
 
-// The last round of a victim is over: after one without a yes it waits a little, so that a backend
-// that refuses leaves the requests, and those who could help, to others.
+// End the last round of a victim: after one without a permission it pauses briefly, so that
+// requests and thieves are left to other victims.
 static void end_round(struct steal_member *member, uint64_t now_ms) {
 	uint64_t until_ms = now_ms;
 
-	if (member->asked == 0) {
+	if (member->requests == 0) {
 		return;
 	}
 	if (member->permitted) {
@@ -132,7 +132,7 @@ static void end_round(struct steal_member *member, uint64_t now_ms) {
 		member->refusals += (REFUSED_MS << member->refusals) < REFUSED_MOST_MS;
 	}
 	member->paused_ms = until_ms > member->paused_ms ? until_ms : member->paused_ms;
-	member->asked = 0;
+	member->requests = 0;
 }
 
 static void look_at(struct steal_service *service, uint32_t i, const struct weir_tables *tables,
@@ -175,7 +175,7 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 
 	service->saturated = false;
 	if (!before && !is_any_saturated(service, reports)) {
-		return 0; // mostly: nothing else is looked at
+		return 0; // the common case: nothing else to do
 	}
 	for (uint32_t i = 0; i < service->count; i++) {
 		look_at(service, i, tables, reports, now_ms);

@@ -28,17 +28,17 @@ const char *weir_flow_steal_reason_name(enum weir_flow_steal_reason reason) {
 const char *weir_flow_steal_hindrance(enum weir_flow_steal_outcome outcome) {
 	switch (outcome) {
 	case WEIR_FLOW_STEAL_OFF:
-		return "its agent may not let connections go: start weir-agent with --allow-steal "
+		return "its agent does not allow stealing: start weir-agent with --allow-steal "
 		       "and the port of the service";
 	case WEIR_FLOW_STEAL_COOKIES:
-		return "the kernel there sends SYN cookies, so that nothing is known of a "
+		return "the kernel there sends SYN cookies, and so has no state of a "
 		       "connection: raise the server's backlog, or set net.ipv4.tcp_syncookies=0";
 	case WEIR_FLOW_STEAL_NO_LISTENER:
 		return "its agent finds no listening socket: it must run in the network namespace "
 		       "of "
 		       "the server";
 	case WEIR_FLOW_STEAL_CANNOT_TELL:
-		return "its agent cannot look into the kernel: see the log of weir-agent there";
+		return "its agent cannot query the kernel: see the log of weir-agent there";
 	default:
 		return NULL;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The plan of a service: its backends are the planner's workers, connections that wait are tasks.
-// The unit of work is a connection. What a backend has in its accept queue counts as one task that
-// has begun, of up to QUEUE connections: a backend with a full queue, or that stalls, has more than
-// any other, so all that wait there may leave, however long the queues are.
+// The unit of work is a connection. An accept queue counts as one running task of up to QUEUE
+// connections: a backend with a full queue, or that stalls, has more than any other, so all
+// connections waiting there may leave, whatever the lengths of queues.
 #include "flow_steals_private.h"
 
 #include <errno.h>
@@ -14,16 +14,16 @@
 
 #include "configured.h"
 
-#define QUEUE 16.0 // connections that a full accept queue counts as
-#define REPORT_FRESH_MS 5000u // of a thief, however often its agent is asked
-#define PAUSE_MS 1000u // for an agent that cannot help: doubled each time
+#define QUEUE 16.0 // connections in a full accept queue
+#define REPORT_FRESH_MS 5000u // for a thief, whatever its agent's interval
+#define PAUSE_MS 1000u // of an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
-#define PLACE_MS 10000u // a refused place: longer than most clients wait for an answer
-#define REPEAT_LOG_MS 600000u // then the same is logged again
+#define PLACE_MS 10000u // a refused place: longer than most clients wait for a reply
+#define REPEAT_LOG_MS 600000u // before the same is logged again
 
-// A task costs nothing to carry. A thief that could not take one waits a little. Who has less than
-// the mean may be a thief: a lower ratio would leave out all of many backends that have some in
-// their queues, because one full queue hardly changes the mean.
+// Moving a task costs nothing. A thief that could not take one pauses. Any backend below the mean
+// may be a thief: with a lower ratio, many backends with short queues would all be excluded,
+// because one full queue hardly changes the mean.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
 	.pending_floor = 0,
@@ -32,11 +32,11 @@ static const struct weir_steal_params params = {.latency = 0.01,
 	.steal_share = 1,
 	.backoff = 0.1,
 	.backoff_max = 1,
-	.answer_limit = 1e9}; // requests end by themselves
+	.answer_limit = 1e9}; // requests have a timeout
 
-// --- life -----------------------------------------------------------------------------------
+// --- init and fini --------------------------------------------------------------------------
 
-// Whether its connections may be to more than one port, or address.
+// Set whether its connections may have several ports, or addresses.
 static void look_at_binds(
 	const struct weir_config_service *config, bool *ret_ports, bool *ret_addresses) {
 	const struct weir_config_bind *first = NULL;
@@ -56,7 +56,7 @@ static void look_at_binds(
 	}
 }
 
-// Agents of backends without flows are asked less often, and a report may be late by a timeout.
+// Agents of backends without flows are probed less often, and a report may be late by a timeout.
 static uint32_t report_most_ms(const struct weir_config_agent *agent) {
 	uint64_t most = (uint64_t)agent->inactive_interval_ms + agent->timeout_ms;
 
@@ -119,7 +119,7 @@ void weir_steal_service_fini(struct steal_service *service) {
 void weir_steal_service_take_over(
 	struct steal_service *to, const struct steal_service *from, uint32_t *place) {
 	to->incomplete = from->incomplete;
-	to->asked = from->asked;
+	to->requests = from->requests;
 	memcpy(to->outcomes, from->outcomes, sizeof(to->outcomes));
 	to->filled_ms = from->filled_ms;
 	if (from->filled_ms != 0) {
@@ -163,7 +163,7 @@ static struct steal_place place_of(
 	return place;
 }
 
-// The element for a place; it may hold another one, which was refused before.
+// The element for a place; may contain another refused place.
 static struct steal_place *element_of(
 	struct steal_service *service, const struct steal_place *place) {
 	uint32_t sum = place->member * 31u + ntohs(place->port);
@@ -191,7 +191,7 @@ static bool holds(struct steal_service *service, const struct steal_place *place
 	       now_ms < at->until_ms;
 }
 
-// Whether its agent does not let this flow of a member go: at its port, or at its address and port.
+// Whether the member's agent refused steals at this flow's port, or address and port.
 static bool is_refused(struct steal_service *service, uint32_t member,
 	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
 	static const uint8_t any[16] = {0};
@@ -231,10 +231,10 @@ static void put_queues(struct steal_service *service) {
 	}
 }
 
-struct waiting { // flows that are put, by task, from service->count on
+struct waiting { // flows in the plan, by task, from service->count on
 	uint32_t count;
 	uint32_t flow[WEIR_STEAL_WAITING]; // of the scan
-	uint32_t victims; // that they wait at
+	uint32_t victims; // at which they wait
 	struct {
 		uint32_t member;
 		uint16_t id;
@@ -242,7 +242,7 @@ struct waiting { // flows that are put, by task, from service->count on
 	} victim[WEIR_WAITING_BACKENDS];
 };
 
-// The place of a flow's backend among the victims, or waiting->victims: it is none, or has enough.
+// The index of a flow's backend among the victims, or waiting->victims: not a victim, or complete.
 static uint32_t victim_of(
 	const struct steal_service *service, struct waiting *waiting, uint16_t backend) {
 	const uint32_t most = WEIR_STEAL_WAITING / WEIR_WAITING_BACKENDS;
@@ -302,8 +302,8 @@ static uint32_t allowed_now(struct steal_service *service, uint64_t now_ms) {
 							  : WEIR_FLOW_STEALS_AT_ONCE;
 }
 
-// Take what was planned as far as there is room for it, and each agent has its share of requests.
-// The rest is not planned again in this round. Returns how many were taken.
+// Take planned requests as far as there is room, up to the limit of each agent. The rest is not
+// planned again in this round. Returns the number taken.
 static uint32_t take(struct steal_service *service, const struct waiting *waiting,
 	const struct weir_steal_request *requests, uint32_t n, uint32_t share,
 	struct steal_planned *planned) {
@@ -313,11 +313,11 @@ static uint32_t take(struct steal_service *service, const struct waiting *waitin
 		struct steal_member *thief = &service->members[requests[i].thief];
 		struct steal_member *victim = &service->members[requests[i].victim];
 
-		if (thief->room == 0 || victim->asked == share) {
+		if (thief->room == 0 || victim->requests == share) {
 			weir_steal_plan_remove(service->plan, requests[i].task);
 			continue;
 		}
-		victim->asked++;
+		victim->requests++;
 		if (--thief->room == 0) {
 			service->thieves[requests[i].thief / 64] &=
 				~(1ull << (requests[i].thief % 64));
@@ -352,7 +352,7 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	allowed = allowed_now(service, now_ms);
 	share = (allowed + waiting.victims - 1) / waiting.victims;
 	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
-	// What is not taken makes way for other victims. Each pass ends with fewer tasks to plan.
+	// What is not taken leaves room for other victims. Each pass leaves fewer tasks to plan.
 	do {
 		n = weir_steal_plan_balance(
 			service->plan, (double)now_ms / 1000, requests, allowed - count);
@@ -366,21 +366,21 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 		memcpy(planned[i].address, flow->vip, sizeof(planned[i].address));
 	}
 	service->tokens -= count;
-	service->asked += count;
+	service->requests += count;
 	return count;
 }
 
-// --- ends -----------------------------------------------------------------------------------
+// --- outcomes -------------------------------------------------------------------------------
 
-// The agent of the victim will answer others alike.
+// Whether the victim's agent will answer other requests in the same way.
 static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_COOKIES || outcome == WEIR_FLOW_STEAL_NO_LISTENER ||
 	       outcome == WEIR_FLOW_STEAL_CANNOT_TELL || outcome == WEIR_FLOW_STEAL_OFF ||
 	       outcome == WEIR_FLOW_STEAL_SILENT;
 }
 
-// It is about the port alone, or the address and port: of those that clients may choose, another
-// one may be served. False = it is about all of the backend.
+// Whether it concerns only a port, or an address and port: others that clients may use may be
+// served. Returns false if it concerns the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, struct steal_place *ret) {
 	static const uint8_t any[16] = {0};
@@ -397,14 +397,14 @@ static bool is_of_place(const struct steal_service *service, const struct steal_
 	return false;
 }
 
-// The agent has permitted it.
+// Whether the agent permitted it.
 static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 	return outcome == WEIR_FLOW_STEAL_MOVED || outcome == WEIR_FLOW_STEAL_CHANGED ||
 	       outcome == WEIR_FLOW_STEAL_GONE || outcome == WEIR_FLOW_STEAL_UNUSABLE ||
 	       outcome == WEIR_FLOW_STEAL_LIMIT || outcome == WEIR_FLOW_STEAL_NO_WORKER;
 }
 
-// The agent can help. To no longer be silent is enough after silence.
+// Whether the agent can help. After silence, any answer suffices.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {
@@ -413,7 +413,7 @@ static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_o
 	return is_permitted(outcome);
 }
 
-// Update the plan. A thief waits if it could not take the connection, not for answers of others.
+// Update the plan. A thief pauses only if it could not take the connection itself.
 static void end_in_plan(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	bool moved = outcome == WEIR_FLOW_STEAL_MOVED;
@@ -461,7 +461,8 @@ void weir_steal_service_ended(struct steal_service *service, const struct steal_
 		refuse(service, &place, now_ms);
 	} else if (is_of_agent(outcome) &&
 		   !(outcome == WEIR_FLOW_STEAL_SILENT && victim->answered) &&
-		   now_ms >= victim->paused_ms) { // else another request of the round ended so
+		   now_ms >= victim->paused_ms) { // else already paused by another request of the
+						  // round
 		victim->paused_ms = now_ms + ((uint64_t)PAUSE_MS << victim->pauses);
 		victim->pauses += victim->pauses < PAUSES_MOST;
 		victim->silent = outcome == WEIR_FLOW_STEAL_SILENT;

@@ -4,21 +4,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define DEADLINE_NS 100000000u // a victim that gets to a request later refuses it
+#define DEADLINE_NS 100000000u // a victim refuses requests that it reads later
 #define NS_PER_S 1e9
 
 struct weir_steals {
 	struct weir_mailboxes *mailboxes;
 	const struct weir_log *log;
-	const struct weir_segment *segment; // NULL = none is attached
+	const struct weir_segment *segment; // NULL = none attached
 	struct weir_bucket_moves *moves; // NULL = its flows are not in buckets
 	struct weir_bucket_look look; // too large for the stack
 	struct {
-		uint64_t sequence; // of the last message for it; 0 = none
-		uint32_t id; // that it was sent for
-	} asked[WEIR_BUCKETS];
-	bool attached; // to any segment, ever
-	bool out_of_memory; // for this one's moves: tried again with each tick
+		uint64_t sequence; // of the last message to it; 0 = none
+		uint32_t id; // of the move that the message is for
+	} sent[WEIR_BUCKETS];
+	bool attached; // a segment was attached before
+	bool out_of_memory; // for this segment's moves: each tick retries
 	bool configured;
 	enum weir_stealing set;
 };
@@ -81,7 +81,8 @@ static void warn_if_against(const struct weir_steals *steals) {
 	}
 }
 
-// For the workers, which also ask each other, and the next control process.
+// Publish for the workers, which also send requests to each other, and for the next control
+// process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;
@@ -116,8 +117,8 @@ static void send_due(struct weir_steals *steals) {
 				.bucket = request.bucket,
 				.thief = request.thief}};
 
-		steals->asked[request.bucket].sequence = message.sequence;
-		steals->asked[request.bucket].id = request.id;
+		steals->sent[request.bucket].sequence = message.sequence;
+		steals->sent[request.bucket].id = request.id;
 		if (!weir_mailboxes_send(steals->mailboxes, request.victim, &message)) {
 			weir_bucket_moves_answer(
 				steals->moves, request.bucket, request.id, false, seconds(now));
@@ -131,8 +132,8 @@ static void take_response(void *context, uint32_t worker, const struct weir_mess
 
 	(void)worker;
 	if (steals->moves != NULL && bucket < WEIR_BUCKETS &&
-		steals->asked[bucket].sequence == message->sequence) {
-		weir_bucket_moves_answer(steals->moves, bucket, steals->asked[bucket].id,
+		steals->sent[bucket].sequence == message->sequence) {
+		weir_bucket_moves_answer(steals->moves, bucket, steals->sent[bucket].id,
 			message->steal.answer == WEIR_BUCKET_CONFIRMED, seconds(uv_hrtime()));
 	}
 }
@@ -158,13 +159,13 @@ static void report_elephants(struct weir_steals *steals) {
 
 	while (weir_bucket_moves_elephant(steals->moves, &bucket, &worker, &load)) {
 		weir_log_write(steals->log, WEIR_LOG_WARN,
-			"bucket %u takes %.0f %% of the time of worker %u: one flow or few have so "
-			"many packets that other workers cannot share them",
+			"bucket %u takes %.0f %% of the time of worker %u: one or a few flows have "
+			"too many packets to be shared by several workers",
 			bucket, 100 * load, worker);
 	}
 }
 
-// Start from where the buckets of the segment are now.
+// Start from the present owners of buckets in the segment.
 static void start_moves(struct weir_steals *steals) {
 	const struct weir_segment *segment = steals->segment;
 
@@ -174,7 +175,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// There was no memory when the segment was attached.
+// Retry after attaching the segment ran out of memory.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {
@@ -205,7 +206,7 @@ void weir_steals_tick(struct weir_steals *steals) {
 	}
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 void weir_steals_attach(struct weir_steals *steals, const struct weir_segment *segment) {
 	uint64_t set = __atomic_load_n(&segment->notes->stealing, __ATOMIC_RELAXED);
@@ -259,7 +260,7 @@ void weir_steals_free(struct weir_steals *steals) {
 	free(steals);
 }
 
-// --- to look at ---------------------------------------------------------------------------
+// --- status -------------------------------------------------------------------------------
 
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals) {
 	return steals->set;

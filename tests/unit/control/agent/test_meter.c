@@ -349,7 +349,7 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	assert_int_equal(weir_meter_helper_start(params, &helper), 0);
 	assert_int_equal(weir_privileges_drop(&nobody), 0);
 	assert_int_equal(setuid(0), -1);
-	assert_int_equal(weir_meter_helper_ask(helper, true), 0);
+	assert_int_equal(weir_meter_helper_send(helper, true), 0);
 	answer = answer_of(helper);
 	if (answer.error != 0 || !answer.loaded) {
 		fail_msg("%s", answer.why);
@@ -358,7 +358,7 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	close(answer.fd);
 	finish(connect_to(lab.listener));
 	expect(&lab, WEIR_METER_FINISHED, 1);
-	assert_int_equal(weir_meter_helper_ask(helper, false), 0);
+	assert_int_equal(weir_meter_helper_send(helper, false), 0);
 	answer = answer_of(helper);
 	assert_int_equal(answer.fd, -1);
 	assert_false(answer.loaded);

@@ -71,13 +71,13 @@ def expect(found, status, text):
 
 
 def check_versions(control):
-    expect(control.check(), 0, "no weir-dataplane runs")
+    expect(control.check(), 0, "no weir-dataplane is running")
     dataplane = Dataplane(control.run_dir)
     status, said = control.check()
     expect((status, said), 1, "run the same version of both")
     own = re.search(r"this program needs ABI (\d+), layout ([0-9a-f]+);", said)
     dataplane.layout, dataplane.error = (int(own[1]), int(own[2], 16)), EBUSY
-    expect(control.check(), 0, "serves the weir-dataplane that runs")
+    expect(control.check(), 0, "supports the running weir-dataplane")
     dataplane.layout, dataplane.error = (4000000000, 1), 0
 
 

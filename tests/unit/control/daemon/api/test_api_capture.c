@@ -291,7 +291,7 @@ TEST(a_number_of_packets_ends_it) {
 	assert_string_equal(text_of(entry, "command"), "capture.stop");
 	assert_string_equal(text_of(entry, "object"), JSON({"service":"web"}));
 	assert_string_equal(text_of(entry, "after"), "2 packets read, 0 lost, 0 over the rate");
-	assert_string_equal(text_of(entry, "why"), "it has all its packets");
+	assert_string_equal(text_of(entry, "why"), "packet limit reached");
 	entry = json_array_get(audit, json_array_size(audit) - 2);
 	assert_string_equal(text_of(entry, "command"), "capture.start");
 	assert_string_equal(text_of(entry, "after"),

@@ -13,7 +13,7 @@ static bool on_line(void *context, enum weir_log_level level, const char *text) 
 	struct own *own = context;
 
 	assert_int_equal(level, WEIR_LOG_WARN);
-	assert_non_null(strstr(text, "s0/b1 cannot move"));
+	assert_non_null(strstr(text, "s0/b1 cannot be moved"));
 	own->lines++;
 	return false;
 }

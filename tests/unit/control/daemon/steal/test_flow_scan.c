@@ -294,7 +294,7 @@ TEST(scan_keeps_what_agents_can_be_asked_about) {
 
 // Of a flood no more is listed than is kept: it would cost workers and control time for nothing.
 TEST(scan_ends_when_it_is_full) {
-	const uint32_t at_once = LAB_WORKERS * WEIR_FLOW_WALK_RANGES;
+	const uint32_t at_once = LAB_WORKERS * WEIR_TABLE_WALK_RANGES;
 	struct own *own = *state;
 
 	scan(own, answer_with_many, 0);
@@ -337,7 +337,7 @@ TEST(scan_ends_in_time_if_workers_go_on_for_ever) {
 	work(own, answer_slowly);
 	weir_mailboxes_take(&own->mailboxes);
 	assert_int_equal(
-		scan(own, answer_all, 0), LINES / WEIR_WAITING_LINES / WEIR_FLOW_WALK_RANGES + 2);
+		scan(own, answer_all, 0), LINES / WEIR_WAITING_LINES / WEIR_TABLE_WALK_RANGES + 2);
 	assert_int_equal(own->scan.count, 0);
 }
 

@@ -13,7 +13,7 @@ TEST(steals_spread_who_waits_over_the_others) {
 
 	begin_flows(own, 18);
 	run_until_ended(own, 18);
-	assert_int_equal(shown(own).asked, 18);
+	assert_int_equal(shown(own).requests, 18);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 18);
 	assert_int_equal(flows_at(own, VICTIM), 0);
 	assert_in_range(flows_at(own, 0), 4, 8);
@@ -312,7 +312,7 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	own->config->services[0].steal.after_ms++;
 	configure(own);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], 3);
-	assert_int_equal(shown(own).asked, 3);
+	assert_int_equal(shown(own).requests, 3);
 	answer_all(own);
 	run_for(own, 50);
 	assert_int_equal(flows_at(own, VICTIM), 3);
@@ -332,7 +332,7 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	own->config->services[0].steal.enabled = false;
 	configure(own);
 	assert_false(shown(own).enabled);
-	assert_int_equal(shown(own).asked, 9);
+	assert_int_equal(shown(own).requests, 9);
 	begin_flows(own, 3);
 	run_for(own, 300);
 	assert_int_equal(own->asked_count, 9);
@@ -349,7 +349,7 @@ TEST(steals_pass_over_flows_without_a_port) {
 		run_until_ended(own, i);
 		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], i);
 	}
-	assert_int_equal(shown(own).asked, 4);
+	assert_int_equal(shown(own).requests, 4);
 }
 
 // The agent is still asked about a flow that a reload has made this process give up.

@@ -193,7 +193,7 @@ TEST(steals_remember_through_a_reload_without_memory) {
 	own->result = WEIR_AGENT_STEAL_OFF;
 	begin_flows(own, 3);
 	run_until_ended(own, 3);
-	before = shown(own).asked;
+	before = shown(own).requests;
 	do {
 		assert_in_range(failed, 0, ALLOCATIONS_MOST);
 		steal->after_ms ^= 1;
@@ -202,12 +202,12 @@ TEST(steals_remember_through_a_reload_without_memory) {
 		starved_after(-1);
 		assert_true(r == 0 || r == -ENOMEM);
 		assert_int_equal(shown(own).enabled, r == 0);
-		assert_int_equal(shown(own).asked, before);
+		assert_int_equal(shown(own).requests, before);
 		run_for(own, 5);
 	} while (r < 0);
 	assert_true(failed > 1);
 	run_for(own, WEIR_FLOW_STEALS_MS * 3);
-	assert_int_equal(shown(own).asked, before); // the agent is not asked for a second
+	assert_int_equal(shown(own).requests, before); // the agent is not asked for a second
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	run_until_ended(own, ended(own) + 3);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);

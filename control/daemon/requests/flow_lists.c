@@ -8,26 +8,26 @@
 
 #include "flow_state.h"
 
-#define RANGE_LINES 16u // of the questions to all workers at first: a full table's fill a page
+#define RANGE_LINES 16u // of the first requests: with a full table, the responses fill a page
 #define RANGE_LINES_MAX WEIR_LIST_LINES
-#define ROUND_FEW 256u // flows of all workers: ask for more lines at once
+#define ROUND_FEW 256u // flows from all workers: request more lines below this
 #define ROUND_MANY 4096u
-#define PASSES_MAX 4u // of a deletion over the tables
-#define LEFT_OUT_MS 10000u // the next lists do without a worker that did not answer one
+#define PASSES_MAX 4u // passes of a deletion over the tables
+#define LEFT_OUT_MS 10000u // a worker that did not respond is left out of lists for this time
 
 struct job { // one list or deletion
 	struct job *next;
-	struct weir_message question;
-	bool all; // workers are asked
-	uint64_t asked; // bitmap: workers; those that did not answer are left out
-	uint32_t line; // where the next round begins
-	uint32_t lines; // of the longest table so far
+	struct weir_message request;
+	bool all; // workers
+	uint64_t workers; // bitmap; without those that did not respond
+	uint32_t line; // start of the next round
+	uint32_t lines; // of the longest table seen
 	uint32_t range_lines;
 	uint32_t room; // of result.flows
-	uint32_t round; // flows of the present round
-	uint32_t passes; // over the tables, of a deletion
-	uint64_t ended_before; // in former passes
-	bool failed; // no memory
+	uint32_t round; // flows of the current round
+	uint32_t passes; // of a deletion over the tables
+	uint64_t ended_before; // in previous passes
+	bool failed; // out of memory
 	struct weir_flow_list_result result;
 	weir_flow_list_done done;
 	void *context;
@@ -36,11 +36,11 @@ struct job { // one list or deletion
 struct weir_flow_lists {
 	uv_loop_t *loop;
 	struct weir_mailboxes *mailboxes;
-	struct job *first; // worked on
+	struct job *first; // running
 	uint32_t count;
-	uint64_t slice_ms; // when its slice began; 0 = not yet
-	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // since when; 0 = it answers
-	struct weir_flow_walk walk; // a round of it; no worker is asked between two
+	uint64_t slice_ms; // start of its slice; 0 = not started
+	uint64_t left_out_ms[WEIR_WORKERS_MAX]; // start; 0 = not left out
+	struct weir_table_walk walk; // a round of it; no workers between two
 };
 
 static void end_job(struct weir_flow_lists *lists, int error) {
@@ -49,13 +49,13 @@ static void end_job(struct weir_flow_lists *lists, int error) {
 	lists->first = job->next;
 	lists->count--;
 	lists->slice_ms = 0;
-	lists->walk.asked = 0;
+	lists->walk.workers = 0;
 	job->done(job->context, error, error == 0 ? &job->result : NULL);
 	free(job->result.flows);
 	free(job);
 }
 
-// The next one's turn, if there is one.
+// Let the next job run, if there is one.
 static void rotate(struct weir_flow_lists *lists) {
 	struct job *job = lists->first, **last = &lists->first;
 
@@ -71,7 +71,7 @@ static void rotate(struct weir_flow_lists *lists) {
 	*last = job;
 }
 
-// --- answers ------------------------------------------------------------------------------
+// --- responses ----------------------------------------------------------------------------
 
 static bool make_room(struct job *job, uint32_t more) {
 	uint32_t room = job->result.count + more;
@@ -114,7 +114,7 @@ static void keep_page(
 
 static void take(void *context, uint32_t worker, const struct weir_message *message) {
 	struct weir_flow_lists *lists = context;
-	int page = weir_flow_walk_take(
+	int page = weir_table_walk_take(
 		&lists->walk, worker, message->sequence, message->list.next, message->list.lines);
 	struct job *job = lists->first;
 	uint32_t count;
@@ -125,7 +125,7 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 	}
 	count = message->list.count < WEIR_FLOW_PAGE_FLOWS ? message->list.count
 							   : WEIR_FLOW_PAGE_FLOWS;
-	if (job->question.list.end) {
+	if (job->request.list.end) {
 		job->result.ended += count;
 	} else {
 		keep_page(lists, worker, (uint32_t)page, count);
@@ -134,9 +134,9 @@ static void take(void *context, uint32_t worker, const struct weir_message *mess
 	job->lines = message->list.lines > job->lines ? message->list.lines : job->lines;
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
-// A list of many pages waits for a hung worker once, not at each of them.
+// A list of many pages waits for a stalled worker only once.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;
@@ -146,7 +146,7 @@ static void begin_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	const uint64_t count = (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
 	const uint32_t left = UINT32_MAX - job->line;
-	const struct weir_flow_walk_lines lines = {.first = job->line,
+	const struct weir_table_walk_lines lines = {.first = job->line,
 		.count = count < left ? (uint32_t)count : left,
 		.end = UINT32_MAX,
 		.range = job->range_lines};
@@ -154,32 +154,32 @@ static void begin_round(struct weir_flow_lists *lists) {
 	for (uint32_t worker = 0; job->all && worker < WEIR_WORKERS_MAX; worker++) {
 		if (is_left_out(lists, worker)) {
 			job->result.incomplete = true;
-			job->asked &= ~(1ull << worker);
+			job->workers &= ~(1ull << worker);
 		}
 	}
-	weir_flow_walk_begin(&lists->walk, &job->question, job->asked, &lines);
+	weir_table_walk_begin(&lists->walk, &job->request, job->workers, &lines);
 	job->round = 0;
 }
 
-// Ask on in a round. Returns whether answers are still to come.
+// Continue a round. Returns whether a response is outstanding.
 static bool step_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
-	bool busy = weir_flow_walk_step(&lists->walk, uv_now(lists->loop));
+	bool busy = weir_table_walk_step(&lists->walk, uv_now(lists->loop));
 
 	for (uint32_t worker = 0; worker < WEIR_WORKERS_MAX; worker++) {
 		if ((lists->walk.silent >> worker & 1) != 0) {
 			lists->left_out_ms[worker] = uv_now(lists->loop);
 		}
 	}
-	job->asked = lists->walk.asked;
+	job->workers = lists->walk.workers;
 	job->result.incomplete |= lists->walk.silent != 0 || lists->walk.stuck;
 	return busy;
 }
 
-// An insertion may have moved a flow to a line that was looked at before: pass over the tables
-// again until that ends none. Returns whether there is another pass.
+// An insertion may have moved a flow to an earlier line: repeat the pass until it deletes none.
+// Returns whether there is another pass.
 static bool begin_pass(struct job *job) {
-	if (!job->question.list.end || job->result.ended == job->ended_before ||
+	if (!job->request.list.end || job->result.ended == job->ended_before ||
 		++job->passes >= PASSES_MAX) {
 		return false;
 	}
@@ -188,12 +188,12 @@ static bool begin_pass(struct job *job) {
 	return true;
 }
 
-// A round is over. Returns whether the job is.
+// End a round. Returns whether the job has ended.
 static bool end_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	uint64_t line = job->line + (uint64_t)WEIR_FLOW_PAGES * job->range_lines;
 
-	lists->walk.asked = 0;
+	lists->walk.workers = 0;
 	job->line = line < UINT32_MAX ? (uint32_t)line : UINT32_MAX;
 	job->result.more = job->line < job->lines;
 	job->result.next = job->line;
@@ -213,7 +213,7 @@ static void work(struct weir_flow_lists *lists) {
 	if (lists->slice_ms == 0) {
 		lists->slice_ms = now_ms;
 	}
-	if (lists->walk.asked == 0) {
+	if (lists->walk.workers == 0) {
 		begin_round(lists);
 	}
 	busy = step_round(lists);
@@ -224,7 +224,7 @@ static void work(struct weir_flow_lists *lists) {
 	} else if (end_round(lists)) {
 		end_job(lists, 0);
 	} else if (now_ms - lists->slice_ms >= WEIR_FLOW_LISTS_SLICE_MS) {
-		if (job->question.list.end) {
+		if (job->request.list.end) {
 			rotate(lists);
 		} else {
 			end_job(lists, 0);
@@ -241,7 +241,7 @@ static bool step(void *context) {
 	return lists->first != NULL;
 }
 
-int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message *question,
+int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context) {
 	const struct weir_segment *segment = lists->mailboxes->segment;
 	struct job *job, **last = &lists->first;
@@ -259,15 +259,15 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 	if (job == NULL) {
 		return -ENOMEM;
 	}
-	*job = (struct job){.question = *question,
+	*job = (struct job){.request = *request,
 		.all = worker == WEIR_FLOW_LISTS_ALL,
 		.line = first,
 		.range_lines = RANGE_LINES,
 		.done = done,
 		.context = context};
-	job->question.kind = WEIR_MESSAGE_FLOW_LIST;
-	job->asked = job->all ? UINT64_MAX : 1ull << worker;
-	// Workers that share a table have a part of the lines each.
+	job->request.kind = WEIR_MESSAGE_FLOW_LIST;
+	job->workers = job->all ? UINT64_MAX : 1ull << worker;
+	// Workers that share a table have separate lines.
 	if (job->all && segment->bucketing != WEIR_BUCKETING_YES) {
 		job->range_lines = (RANGE_LINES + segment->workers - 1) / segment->workers;
 	}
@@ -281,7 +281,7 @@ int weir_flow_lists_ask(struct weir_flow_lists *lists, const struct weir_message
 	return 0;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret) {

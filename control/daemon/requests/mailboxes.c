@@ -74,7 +74,8 @@ static void on_timer(uv_timer_t *timer) {
 	weir_mailboxes_take(mailboxes);
 	for (uint32_t kind = 0; kind < WEIR_MAILBOXES_KINDS; kind++) {
 		if (mailboxes->kinds[kind].waits) {
-			mailboxes->kinds[kind].waits = false; // a step may send again
+			// Set before the step, which may wait again.
+			mailboxes->kinds[kind].waits = false;
 			if (mailboxes->kinds[kind].step(mailboxes->kinds[kind].context)) {
 				mailboxes->kinds[kind].waits = true;
 			}

@@ -142,7 +142,7 @@ static void on_done(void *context, int error, struct weir_flow_list_result *resu
 static int ask(struct own *own, uint32_t first, uint32_t worker, bool end) {
 	const struct weir_message question = {.list = {.end = end}};
 
-	return weir_flow_lists_ask(own->lists, &question, first, worker, on_done, own);
+	return weir_flow_lists_start(own->lists, &question, first, worker, on_done, own);
 }
 
 static void run_until_answered(struct own *own, uint32_t answers) {
@@ -242,7 +242,7 @@ TEST(hung_worker_is_left_out, setup, teardown) {
 	} while (own->more);
 	assert_true(pages > 2);
 	assert_int_equal(flows, LINES);
-	assert_true(uv_hrtime() - began_ns < (uint64_t)pages * WEIR_FLOW_WALK_MS * 1000000);
+	assert_true(uv_hrtime() - began_ns < (uint64_t)pages * WEIR_TABLE_WALK_MS * 1000000);
 	assert_int_equal(own->looked[own->hung], 0);
 }
 

@@ -30,9 +30,9 @@ struct weir_captures {
 	struct weir_capture_request request; // of the last capture
 	struct weir_capture_status status;
 	uint64_t order; // its number in the segment
-	uint64_t read_ns; // when its client has last read
+	uint64_t read_ns; // time of its client's last read
 	struct next *next; // [workers]
-	weir_capture_done done; // of the reading that is under way, or NULL
+	weir_capture_done done; // of the reading in progress, or NULL
 	void *context;
 	uint64_t until_ms;
 };
@@ -48,7 +48,7 @@ static bool is_running(const struct weir_captures *captures) {
 	return captures->status.number != 0 && captures->status.ended == WEIR_CAPTURE_END_NONE;
 }
 
-// The client is there: the order goes on.
+// The client still reads: extend the order.
 static void note_read(struct weir_captures *captures) {
 	captures->read_ns = clock_ns(CLOCK_MONOTONIC);
 	weir_capture_extend(captures->segment,
@@ -101,7 +101,7 @@ static void set_names(const struct weir_captures *captures, struct weir_captured
 		captured->backend, sizeof(captured->backend), "%s", backend != NULL ? backend : "");
 }
 
-// Take what there is, as much as a reading may have. Returns false without memory.
+// Take the available packets, up to the limit of a reading. Returns false if out of memory.
 static bool take(struct weir_captures *captures, struct weir_capture_reading *reading) {
 	uint64_t most = WEIR_CAPTURES_PACKETS;
 	uint32_t worker = 0;
@@ -132,7 +132,7 @@ static bool take(struct weir_captures *captures, struct weir_capture_reading *re
 
 // --- ends ---------------------------------------------------------------------------------
 
-static void tell_end(const struct weir_captures *captures) {
+static void audit_end(const struct weir_captures *captures) {
 	const struct weir_capture_status *status = &captures->status;
 	const char *why = end_texts[status->ended];
 	char after[WEIR_AUDIT_VALUE_BYTES];
@@ -155,7 +155,7 @@ static void end_capture(struct weir_captures *captures, enum weir_capture_end en
 	captures->status.ended = end;
 	free(captures->next);
 	captures->next = NULL;
-	tell_end(captures);
+	audit_end(captures);
 }
 
 // --- readings -----------------------------------------------------------------------------
@@ -261,7 +261,7 @@ struct weir_capture_status weir_captures_status(const struct weir_captures *capt
 	return captures->status;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_captures_create(uv_loop_t *loop, struct weir_audit *audit, struct weir_captures **ret) {
 	struct weir_captures *captures = calloc(1, sizeof(*captures));
@@ -286,7 +286,7 @@ void weir_captures_bind(struct weir_captures *captures, struct weir_segment *seg
 	captures->segment = segment;
 	captures->tables = tables;
 	if (segment != NULL && segment->capture_rings != NULL) {
-		weir_capture_withdraw(segment); // that of a former control process
+		weir_capture_withdraw(segment); // the order of a previous control process
 	}
 }
 

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "flow_walk.h"
+#include "table_walk.h"
 
 static uint32_t least(uint32_t a, uint32_t b) {
 	return a < b ? a : b;
 }
 
-static uint32_t ranges(const struct weir_flow_walk *walk) {
-	return walk->question.kind == WEIR_MESSAGE_FLOW_LIST ? WEIR_FLOW_PAGES
-							     : WEIR_FLOW_WALK_RANGES;
+static uint32_t ranges(const struct weir_table_walk *walk) {
+	return walk->request.kind == WEIR_MESSAGE_FLOW_LIST ? WEIR_FLOW_PAGES
+							    : WEIR_TABLE_WALK_RANGES;
 }
 
-void weir_flow_walk_begin(struct weir_flow_walk *walk, const struct weir_message *question,
-	uint64_t asked, const struct weir_flow_walk_lines *lines) {
+void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_message *request,
+	uint64_t workers, const struct weir_table_walk_lines *lines) {
 	const struct weir_segment *segment = walk->mailboxes->segment;
 
-	*walk = (struct weir_flow_walk){.mailboxes = walk->mailboxes, .question = *question};
-	walk->asked = segment != NULL ? asked & UINT64_MAX >> (64 - segment->workers) : 0;
+	*walk = (struct weir_table_walk){.mailboxes = walk->mailboxes, .request = *request};
+	walk->workers = segment != NULL ? workers & UINT64_MAX >> (64 - segment->workers) : 0;
 	for (uint32_t worker = 0; worker < WEIR_WORKERS_MAX; worker++) {
 		walk->worker[worker].lines = *lines;
 	}
 }
 
-int weir_flow_walk_take(struct weir_flow_walk *walk, uint32_t worker, uint64_t sequence,
+int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines) {
-	struct weir_flow_walk_worker *of = &walk->worker[worker];
+	struct weir_table_walk_worker *of = &walk->worker[worker];
 	uint32_t i = 0;
 
 	while (i < ranges(walk) && (of->range[i].number == 0 || of->range[i].number != sequence)) {
 		i++;
 	}
-	if (i == ranges(walk) || (walk->asked >> worker & 1) == 0) {
+	if (i == ranges(walk) || (walk->workers >> worker & 1) == 0) {
 		return -1;
 	}
 	of->answered_ms = 0;
@@ -47,13 +47,13 @@ int weir_flow_walk_take(struct weir_flow_walk *walk, uint32_t worker, uint64_t s
 	return (int)i;
 }
 
-// Give a range that has no lines left the next ones. Returns false if there are none.
-static bool extend(struct weir_flow_walk_worker *of, uint32_t i) {
-	const struct weir_flow_walk_lines *lines = &of->lines;
+// Assign a range without lines the next ones. Returns false if there are none.
+static bool extend(struct weir_table_walk_worker *of, uint32_t i) {
+	const struct weir_table_walk_lines *lines = &of->lines;
 	uint32_t first, count = least(lines->range, lines->count - of->done);
 
 	if (count == 0) {
-		return lines->end == 0 && i == 0; // ask about none
+		return lines->end == 0 && i == 0; // request no lines, only their number
 	}
 	first = (uint32_t)(((uint64_t)lines->first + of->done) % lines->end);
 	count = least(count, lines->end - first);
@@ -63,9 +63,9 @@ static bool extend(struct weir_flow_walk_worker *of, uint32_t i) {
 	return true;
 }
 
-static void ask(struct weir_flow_walk *walk, uint32_t worker, uint32_t i) {
-	struct weir_flow_walk_worker *of = &walk->worker[worker];
-	struct weir_message message = walk->question;
+static void send_request(struct weir_table_walk *walk, uint32_t worker, uint32_t i) {
+	struct weir_table_walk_worker *of = &walk->worker[worker];
+	struct weir_message message = walk->request;
 
 	message.sequence = weir_mailboxes_number(walk->mailboxes);
 	if (message.kind == WEIR_MESSAGE_FLOW_LIST) {
@@ -81,8 +81,8 @@ static void ask(struct weir_flow_walk *walk, uint32_t worker, uint32_t i) {
 	}
 }
 
-static bool step_worker(struct weir_flow_walk *walk, uint32_t worker, uint64_t now_ms) {
-	struct weir_flow_walk_worker *of = &walk->worker[worker];
+static bool step_worker(struct weir_table_walk *walk, uint32_t worker, uint64_t now_ms) {
+	struct weir_table_walk_worker *of = &walk->worker[worker];
 	bool busy = false;
 
 	for (uint32_t i = 0; i < ranges(walk); i++) {
@@ -91,25 +91,25 @@ static bool step_worker(struct weir_flow_walk *walk, uint32_t worker, uint64_t n
 		if (in_flight || of->range[i].next < of->range[i].last || extend(of, i)) {
 			busy = true;
 			if (!in_flight) {
-				ask(walk, worker, i);
+				send_request(walk, worker, i);
 			}
 		}
 	}
 	of->answered_ms = of->answered_ms == 0 ? now_ms : of->answered_ms;
-	if (busy && now_ms - of->answered_ms >= WEIR_FLOW_WALK_MS) {
-		walk->asked &= ~(1ull << worker);
+	if (busy && now_ms - of->answered_ms >= WEIR_TABLE_WALK_MS) {
+		walk->workers &= ~(1ull << worker);
 		walk->silent |= 1ull << worker;
 		return false;
 	}
 	return busy;
 }
 
-bool weir_flow_walk_step(struct weir_flow_walk *walk, uint64_t now_ms) {
+bool weir_table_walk_step(struct weir_table_walk *walk, uint64_t now_ms) {
 	bool busy = false;
 
 	walk->silent = 0;
 	for (uint32_t worker = 0; worker < WEIR_WORKERS_MAX; worker++) {
-		busy |= (walk->asked >> worker & 1) != 0 && step_worker(walk, worker, now_ms);
+		busy |= (walk->workers >> worker & 1) != 0 && step_worker(walk, worker, now_ms);
 	}
 	return busy;
 }

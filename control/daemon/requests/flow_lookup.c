@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct lookup { // one question, to all workers
+struct lookup { // one request to all workers
 	struct lookup *next;
 	uint64_t sequence;
 	uint64_t deadline_ms;
-	uint64_t asked; // bitmap by worker
+	uint64_t requested; // bitmap by worker
 	struct weir_lookup_result result;
-	struct weir_message question;
+	struct weir_message request;
 	weir_lookup_done done;
 	void *context;
 };
@@ -70,7 +70,7 @@ static bool step(void *context) {
 		const struct weir_lookup_result *result = &lookup->result;
 		bool responded = result->responded != 0;
 
-		if (result->responded == lookup->asked ||
+		if (result->responded == lookup->requested ||
 			(responded && result->response.flow.found) ||
 			uv_now(lookups->loop) >= lookup->deadline_ms) {
 			end_lookup(lookups, link, responded ? 0 : -ETIMEDOUT);
@@ -81,13 +81,13 @@ static bool step(void *context) {
 	return lookups->first != NULL;
 }
 
-// --- questions ----------------------------------------------------------------------------
+// --- requests -----------------------------------------------------------------------------
 
-int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *question,
+int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
 	weir_lookup_done done, void *context) {
 	const struct weir_segment *segment = lookups->mailboxes->segment;
 	const uint32_t most =
-		question->kind == WEIR_MESSAGE_FLOW_DELETE ? WEIR_LOOKUPS_MAX : WEIR_LOOKUPS_OPEN;
+		request->kind == WEIR_MESSAGE_FLOW_DELETE ? WEIR_LOOKUPS_MAX : WEIR_LOOKUPS_OPEN;
 	struct lookup *lookup;
 
 	if (segment == NULL) {
@@ -103,14 +103,14 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *qu
 	uv_update_time(lookups->loop);
 	lookup->done = done;
 	lookup->context = context;
-	lookup->question = *question;
+	lookup->request = *request;
 	lookup->sequence = weir_mailboxes_number(lookups->mailboxes);
 	lookup->deadline_ms = uv_now(lookups->loop) + WEIR_LOOKUP_MS;
 	lookup->result.workers = segment->workers;
-	lookup->question.sequence = lookup->sequence;
+	lookup->request.sequence = lookup->sequence;
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		if (weir_mailboxes_send(lookups->mailboxes, worker, &lookup->question)) {
-			lookup->asked |= 1ull << worker;
+		if (weir_mailboxes_send(lookups->mailboxes, worker, &lookup->request)) {
+			lookup->requested |= 1ull << worker;
 		}
 	}
 	lookup->next = lookups->first;
@@ -120,7 +120,7 @@ int weir_lookups_ask(struct weir_lookups *lookups, const struct weir_message *qu
 	return 0;
 }
 
-// --- life ---------------------------------------------------------------------------------
+// --- create and free ----------------------------------------------------------------------
 
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow_walk.h"
+#include "table_walk.h"
 #include "tables_lab.h"
 
 #define LINES 3000u
@@ -13,10 +13,10 @@
 struct own {
 	struct weir_segment *dataplane, *control;
 	struct weir_mailboxes mailboxes;
-	struct weir_flow_walk walk;
+	struct weir_table_walk walk;
 	uint32_t hung; // a worker, or NEVER
 	uint32_t most; // lines that a worker looks at for a message
-	uint8_t asked[LAB_WORKERS][LINES]; // how often
+	uint8_t requested[LAB_WORKERS][LINES]; // how often
 	uint64_t late; // responses that were
 	uint64_t step_ms;
 };
@@ -24,7 +24,7 @@ struct own {
 static void take(void *context, uint32_t worker, const struct weir_message *message) {
 	struct own *own = context;
 
-	own->late += weir_flow_walk_take(&own->walk, worker, message->sequence,
+	own->late += weir_table_walk_take(&own->walk, worker, message->sequence,
 			     message->waiting.next, message->waiting.lines) < 0;
 }
 
@@ -54,10 +54,10 @@ static int teardown(void **state) {
 	return 0;
 }
 
-static void begin(struct own *own, const struct weir_flow_walk_lines *lines) {
-	const struct weir_message question = {.kind = WEIR_MESSAGE_FLOW_WAITING};
+static void begin(struct own *own, const struct weir_table_walk_lines *lines) {
+	const struct weir_message request = {.kind = WEIR_MESSAGE_FLOW_WAITING};
 
-	weir_flow_walk_begin(&own->walk, &question, UINT64_MAX, lines);
+	weir_table_walk_begin(&own->walk, &request, UINT64_MAX, lines);
 }
 
 static void answer(struct own *own, uint32_t worker, struct weir_message *message) {
@@ -65,7 +65,7 @@ static void answer(struct own *own, uint32_t worker, struct weir_message *messag
 	uint32_t line = message->waiting.first;
 
 	for (uint32_t i = 0; i < own->most && line < last; i++) {
-		own->asked[worker][line++]++;
+		own->requested[worker][line++]++;
 	}
 	message->waiting.lines = LINES;
 	message->waiting.next = line;
@@ -90,32 +90,32 @@ static void work(struct own *own) {
 static uint64_t run(struct own *own) {
 	uint64_t now_ms = 1;
 
-	while (weir_flow_walk_step(&own->walk, now_ms) && now_ms < 100000) {
+	while (weir_table_walk_step(&own->walk, now_ms) && now_ms < 100000) {
 		work(own);
 		now_ms += own->step_ms;
 	}
 	return now_ms;
 }
 
-static void expect_asked(struct own *own, uint32_t worker, uint32_t first, uint32_t count) {
+static void expect_requested(struct own *own, uint32_t worker, uint32_t first, uint32_t count) {
 	for (uint32_t line = 0; line < LINES; line++) {
-		assert_int_equal(
-			own->asked[worker][line], (line + LINES - first) % LINES < count ? 1 : 0);
+		assert_int_equal(own->requested[worker][line],
+			(line + LINES - first) % LINES < count ? 1 : 0);
 	}
 }
 
 TEST_EACH(setup, teardown);
 
 TEST(walk_asks_about_the_lines_that_it_is_given) {
-	const struct weir_flow_walk_lines lines = {
+	const struct weir_table_walk_lines lines = {
 		.first = 17, .count = 1000, .end = UINT32_MAX, .range = 64};
 	struct own *own = *state;
 
-	own->most = 7; // it is asked again about the rest of a range
+	own->most = 7; // it is requested again about the rest of a range
 	begin(own, &lines);
 	run(own);
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
-		expect_asked(own, worker, 17, 1000);
+		expect_requested(own, worker, 17, 1000);
 	}
 	assert_false(own->walk.stuck);
 	assert_int_equal(own->late, 0);
@@ -125,45 +125,47 @@ TEST(walk_of_a_table_ends_where_it_began) {
 	struct own *own = *state;
 
 	for (uint32_t first = 0; first < 2 * LINES; first += LINES / 5 * 2 + 1) {
-		const struct weir_flow_walk_lines lines = {.first = first, .range = 100};
+		const struct weir_table_walk_lines lines = {.first = first, .range = 100};
 
-		memset(own->asked, 0, sizeof(own->asked));
+		memset(own->requested, 0, sizeof(own->requested));
 		begin(own, &lines);
 		run(own);
-		expect_asked(own, 0, 0, LINES);
+		expect_requested(own, 0, 0, LINES);
 	}
 }
 
 TEST(walk_leaves_out_a_worker_that_does_not_answer) {
-	const struct weir_flow_walk_lines lines = {.count = LINES, .end = UINT32_MAX, .range = 9};
+	const struct weir_table_walk_lines lines = {.count = LINES, .end = UINT32_MAX, .range = 9};
 	struct own *own = *state;
 
 	own->hung = 1;
 	begin(own, &lines);
-	assert_int_equal(run(own), 1 + WEIR_FLOW_WALK_MS);
+	assert_int_equal(run(own), 1 + WEIR_TABLE_WALK_MS);
 	assert_int_equal(own->walk.silent, 1u << own->hung);
-	expect_asked(own, 0, 0, LINES);
+	expect_requested(own, 0, 0, LINES);
 	own->hung = NEVER;
 	work(own);
-	assert_int_equal(own->late, WEIR_FLOW_WALK_RANGES);
-	assert_false(weir_flow_walk_step(&own->walk, 2 * WEIR_FLOW_WALK_MS));
+	assert_int_equal(own->late, WEIR_TABLE_WALK_RANGES);
+	assert_false(weir_table_walk_step(&own->walk, 2 * WEIR_TABLE_WALK_MS));
 	assert_int_equal(own->walk.silent, 0);
 }
 
 // Each answer counts, however long all of them take.
 TEST(walk_waits_for_workers_that_answer) {
-	const struct weir_flow_walk_lines lines = {.count = LINES, .end = UINT32_MAX, .range = 100};
+	const struct weir_table_walk_lines lines = {
+		.count = LINES, .end = UINT32_MAX, .range = 100};
 	struct own *own = *state;
 
 	own->most = 1;
-	own->step_ms = WEIR_FLOW_WALK_MS / 2;
+	own->step_ms = WEIR_TABLE_WALK_MS / 2;
 	begin(own, &lines);
-	assert_true(run(own) > 10 * WEIR_FLOW_WALK_MS);
-	expect_asked(own, 1, 0, LINES);
+	assert_true(run(own) > 10 * WEIR_TABLE_WALK_MS);
+	expect_requested(own, 1, 0, LINES);
 }
 
 TEST(walk_gives_up_lines_without_progress) {
-	const struct weir_flow_walk_lines lines = {.count = LINES, .end = UINT32_MAX, .range = 100};
+	const struct weir_table_walk_lines lines = {
+		.count = LINES, .end = UINT32_MAX, .range = 100};
 	struct own *own = *state;
 
 	own->most = 0;
@@ -173,10 +175,10 @@ TEST(walk_gives_up_lines_without_progress) {
 }
 
 TEST(walk_without_a_dataplane_ends_at_once) {
-	const struct weir_flow_walk_lines lines = {.range = 100};
+	const struct weir_table_walk_lines lines = {.range = 100};
 	struct own *own = *state;
 
 	weir_mailboxes_bind(&own->mailboxes, NULL);
 	begin(own, &lines);
-	assert_false(weir_flow_walk_step(&own->walk, 1));
+	assert_false(weir_table_walk_step(&own->walk, 1));
 }

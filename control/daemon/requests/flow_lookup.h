@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Flow lookup: sends a lookup of a flow's backend to all workers through the segment's mailboxes,
+// and collects the responses. A worker without a response within WEIR_LOOKUP_MS is left out. The
+// deletion of a flow is a lookup that ends what it finds.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "mailboxes.h"
+
+#define WEIR_LOOKUP_MS 200
+#define WEIR_LOOKUPS_MAX 32 // in flight at once: always fits a mailbox
+#define WEIR_LOOKUPS_OPEN 24 // above this only deletions, which fewer clients may request
+
+struct weir_lookups;
+
+struct weir_lookup_result {
+	uint32_t workers; // number of workers
+	uint64_t responded; // bitmap by worker
+	uint32_t worker; // of the best response
+	// The best response: first one with the flow, then one with a backend for it.
+	struct weir_message response;
+	uint16_t chosen[WEIR_WORKERS_MAX]; // by worker, if it responded
+};
+_Static_assert(WEIR_WORKERS_MAX <= 64, "bitmaps of workers");
+
+static inline bool weir_lookup_responded(const struct weir_lookup_result *result, uint32_t worker) {
+	return (result->responded >> worker & 1) != 0;
+}
+
+// Called once per lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the dataplane
+// exited); result: valid during the call, NULL on error.
+typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
+
+// mailboxes: borrowed. Returns 0 or -ENOMEM.
+int weir_lookups_create(
+	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
+// Send a lookup to all workers of the segment that the mailboxes are bound to, which must stay
+// bound until done or weir_lookups_abandon. request: WEIR_MESSAGE_FLOW_LOOKUP, or
+// WEIR_MESSAGE_FLOW_DELETE if the segment has flow pages; copied. Returns 0, -ENOTCONN (no
+// dataplane), -EBUSY (too many in flight) or -ENOMEM; done is not called on error.
+int weir_lookups_start(struct weir_lookups *lookups, const struct weir_message *request,
+	weir_lookup_done done, void *context);
+// Fail all pending lookups: the dataplane exited.
+void weir_lookups_abandon(struct weir_lookups *lookups); // NULL is allowed
+// Call after weir_mailboxes_fini. NULL is allowed.
+void weir_lookups_free(struct weir_lookups *lookups);
