@@ -410,8 +410,8 @@ static void challenge(struct trial *trial, const struct next *next) {
 		return;
 	}
 	rewrite(trial, next);
-	if (asked && trial->certain && !before) { // only because of the limit
-		trial->limit = LIMIT_RESET;
+	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE) {
+		trial->limit = LIMIT_RESET; // only because of the limit
 	}
 }
 
