@@ -58,7 +58,7 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d) {
 __rte_noinline bool weir_burst_vip_source(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 
-	if (!weir_service_is_vip(b->services, d->key.source, d->key.family)) {
+	if (!weir_burst_is_vip(b, d->key.source, d->key.family)) {
 		return false;
 	}
 	weir_burst_drop(b, d, WEIR_DROP_SOURCE_ADDRESS);
@@ -70,6 +70,9 @@ bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const uint8_t *frame = rte_pktmbuf_mtod(b->pkts[i], const uint8_t *);
 
+	if (weir_burst_vip_source(b, i)) {
+		return false;
+	}
 	if (((frame[0] | frame[6]) & 1) != 0) { // the group bit of either address
 		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
 		return false;

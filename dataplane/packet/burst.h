@@ -237,11 +237,16 @@ void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 
 // True if a reply to packet i is allowed; if not, the packet was dropped, with the reason: `rate`
-// if the limit has no token. A reply exchanges the MAC addresses: with a forged group address as
-// source it would go to the whole group. Frames to such an address are already dropped (RFC 1122,
-// 3.2.2).
+// if the limit has no token. A packet from a VIP gets no reply (weir_burst_vip_source). A reply
+// exchanges the MAC addresses: with a forged group address as source it would go to the whole
+// group. Frames to such an address are already dropped (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
+
+static inline bool weir_burst_is_vip(
+	const struct weir_burst *b, const uint8_t address[16], uint8_t family) {
+	return b->services->buckets != NULL && weir_service_is_vip(b->services, address, family);
+}
 
 // Drop packet i if its source is a VIP; returns false if it is not. Two services that reply to each
 // other would loop forever (CVE-2024-2169).

@@ -17,8 +17,7 @@ static void reject(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, WEIR_DROP_CLOSED_PORT);
 		return;
 	}
-	if (weir_burst_vip_source(b, i) ||
-		!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
+	if (!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
 		return;
 	}
 	if (!tcp && !weir_icmp_l4_checksum_good(b->pkts[i], d)) {

@@ -108,7 +108,8 @@ static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) 
 	struct weir_descriptor *d = &pipeline->descriptors[i];
 
 	if (weir_flow_is_challenged(pipeline->flows, flow) || is_group_frame(b->pkts[i]) ||
-		!has_another(b, d) || !weir_icmp_limit_ready(&pipeline->reset_limit, b->now_ns) ||
+		weir_burst_is_vip(b, d->key.source, d->key.family) || !has_another(b, d) ||
+		!weir_icmp_limit_ready(&pipeline->reset_limit, b->now_ns) ||
 		weir_reset_challenge(b->pkts[i], d) < 0) {
 		return;
 	}

@@ -7,11 +7,6 @@
 #include "move_flow.h"
 #include "offer.h"
 
-static bool is_vip(const struct weir_burst *b, const struct weir_descriptor *d) {
-	return b->services->buckets != NULL &&
-	       weir_service_is_vip(b->services, d->key.destination, d->key.family);
-}
-
 // --- neither TCP nor UDP --------------------------------------------------------------------
 
 static void echo_request(struct weir_burst *b, unsigned int i) {
@@ -19,9 +14,6 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	struct weir_icmp_limit *limit = &b->pipeline->echo_limit;
 	int r;
 
-	if (weir_burst_vip_source(b, i)) {
-		return;
-	}
 	if (!weir_burst_may_reply(b, i, limit, WEIR_DROP_ICMP_RATE)) {
 		return;
 	}
@@ -90,7 +82,8 @@ static void other(struct weir_burst *b, unsigned int i) {
 		weir_burst_drop(b, d, (enum weir_drop_reason)d->verdict.reason);
 		return;
 	}
-	if (d->kind == WEIR_PACKET_OTHER || !is_vip(b, d)) {
+	if (d->kind == WEIR_PACKET_OTHER ||
+		!weir_burst_is_vip(b, d->key.destination, d->key.family)) {
 		weir_burst_to_kernel(b, d);
 		return;
 	}

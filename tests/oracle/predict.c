@@ -66,8 +66,14 @@ static void dropped(struct trial *trial, uint64_t reasons, int backend, const st
 
 // --- replies ----------------------------------------------------------------------------------
 
-// Answered under a limit, or dropped: because of a group MAC address, the limit, or the headroom
-// that the reply needs. ended: what the flow is after a reply.
+static bool is_from_vip(const struct trial *trial) {
+	const struct key *key = &trial->seen->view.key;
+
+	return plan_vip_of(trial->plan, key->source, key->family) >= 0;
+}
+
+// Answered under a limit, or dropped: because of its source, a group MAC address, the limit, or the
+// headroom that the reply needs. ended: what the flow is after a reply.
 static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
 	int backend, const struct next *next, const struct next *ended) {
 	const struct seen *seen = trial->seen;
@@ -75,6 +81,10 @@ static void answered(struct trial *trial, enum limit limit, uint64_t reasons, in
 	uint64_t rate = limit == LIMIT_RESET ? REASON(RESET_RATE) : REASON(ICMP_RATE);
 	bool before = trial->matched;
 
+	if (is_from_vip(trial)) {
+		dropped(trial, REASON(SOURCE_ADDRESS), backend, next);
+		return;
+	}
 	if ((seen->frame.bytes[6] & 1) != 0) {
 		dropped(trial, REASON(GROUP_MAC), backend, next);
 		return;
@@ -303,7 +313,7 @@ static void reset(struct trial *trial, const struct next *next) {
 	const struct next ended = {
 		.states = FLOW_ABSENT, .backend = NOBODY, .choice = next->choice, .refresh = true};
 
-	if (!view_l4_sum_good(&trial->seen->frame, &trial->seen->view)) {
+	if (!is_from_vip(trial) && !view_l4_sum_good(&trial->seen->frame, &trial->seen->view)) {
 		if ((trial->seen->frame.bytes[6] & 1) != 0) {
 			dropped(trial, REASON(GROUP_MAC), next->backend, next);
 			return;
@@ -389,7 +399,8 @@ static void rewrite(struct trial *trial, const struct next *next) {
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
-	bool asked = next->states != FLOW_CHALLENGED && (seen->frame.bytes[6] & 1) == 0 &&
+	bool asked = next->states != FLOW_CHALLENGED && !is_from_vip(trial) &&
+		     (seen->frame.bytes[6] & 1) == 0 &&
 		     usable(trial->plan, fallback(trial->plan, service, seen->hash)) &&
 		     view_l4_sum_good(&seen->frame, &seen->view) &&
 		     seen->headroom >= (seen->tag != 0 ? 4 : 0);
@@ -429,7 +440,7 @@ static void closed_port(struct trial *trial, const struct next *former) {
 	} else if (trial->plan->vips[view->vip].closed == WEIR_CLOSED_PORTS_DROP ||
 		   view->event == EVENT_RST) {
 		dropped(trial, REASON(CLOSED_PORT), NOBODY, former);
-	} else if (plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+	} else if (is_from_vip(trial)) {
 		dropped(trial, REASON(SOURCE_ADDRESS), NOBODY, former);
 	} else if (view_l4_sum_good(&seen->frame, view)) {
 		answered(trial, LIMIT_UNREACHABLE, REASON(CLOSED_PORT), tcp ? 0 : error_bytes(view),
@@ -470,8 +481,7 @@ static void begin(struct trial *trial, const struct next *former, bool restart) 
 		closed_port(trial, former);
 		return;
 	}
-	if (view->event == EVENT_DATAGRAM &&
-		plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+	if (view->event == EVENT_DATAGRAM && is_from_vip(trial)) {
 		dropped(trial, REASON(SOURCE_ADDRESS), NOBODY, former);
 		return;
 	}
@@ -585,7 +595,7 @@ static void predict_echo(struct trial *trial) {
 	const struct view *view = &seen->view;
 	const struct next none = {.backend = NOBODY};
 
-	if (plan_vip_of(trial->plan, view->key.source, view->key.family) >= 0) {
+	if (is_from_vip(trial)) {
 		predict_drop(trial, REASON(SOURCE_ADDRESS));
 	} else if (view_l4_sum_good(&seen->frame, view)) {
 		uint32_t options = view->l4 - (view->key.family == 4 ? 20 : 40);

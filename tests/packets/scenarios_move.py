@@ -182,6 +182,38 @@ def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
     )
 
 
+OTHER_VIPS = {4: "198.51.100.11", 6: "2001:db8:100::11"}
+
+
+def test_packets_from_a_vip_get_no_reply(lab):
+    """They are forged. A SYN is left to the backend, and no flow ends."""
+    binds = [
+        {"address": address, "protocol": "tcp", "port": 80}
+        for address in (VIP4, VIP6, *OTHER_VIPS.values())
+    ]
+    dropped = ("dropped", "source_address")
+    for family, vip in OTHER_VIPS.items():
+        syn, ack = (tcp(flags, family=family) for flags in "SA")
+        long = ack / (b"x" * 1450)
+        for packet in (syn, ack, long):
+            packet.src = vip
+            if family == 4:
+                packet.flags = "DF"
+        for option, packet, wanted in (
+            ("--drain", syn, ("forwarded", None)),
+            ("--down", ack, dropped),
+            (None, long, dropped),
+        ):
+            made = of(binds=binds, on_backend_down="reset")
+            old = first_backend(lab, made, syn)
+            options = [option, f"web/{old}@3"] if option else []
+            run = lab.run(made, [syn, ack, packet, ack], options)
+            expect_equal((run[2].action, run[2].reason), wanted, f"{option}: {run[2]}")
+            expect_equal(run[2].backend, old, f"{option}: {run[2]}")
+            last = "dropped" if option == "--down" else "forwarded"
+            expect_equal((run[3].action, run[3].backend), (last, old), f"{option}: {run[3]}")
+
+
 def test_flow_stays_where_nobody_else_is(lab):
     made = config(service(backends=FOUR[:1], panic_threshold_percent=0))
     for packet in (udp(), tcp("S")):
