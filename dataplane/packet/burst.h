@@ -63,6 +63,7 @@ struct weir_pipeline {
 	struct weir_icmp_limit echo_limit; // of echo replies
 	struct weir_icmp_limit too_big_limit;
 	struct weir_icmp_limit reset_limit; // of RSTs for backends that are down
+	struct weir_icmp_limit challenge_limit; // of challenge ACKs
 	struct weir_icmp_limit unreachable_limit; // of port unreachable and RST
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for

@@ -109,13 +109,13 @@ static void challenge(struct weir_burst *b, unsigned int i, weir_flow_ref flow) 
 
 	if (weir_flow_is_challenged(pipeline->flows, flow) || is_group_frame(b->pkts[i]) ||
 		weir_burst_is_vip(b, d->key.source, d->key.family) || !has_another(b, d) ||
-		!weir_icmp_limit_ready(&pipeline->reset_limit, b->now_ns) ||
+		!weir_icmp_limit_ready(&pipeline->challenge_limit, b->now_ns) ||
 		weir_reset_challenge(b->pkts[i], d) < 0) {
 		return;
 	}
 	weir_flow_challenge(pipeline->flows, flow, b->now_ns);
 	d->verdict.service = pipeline->owner[d->verdict.backend];
-	weir_burst_reply(b, d, &pipeline->reset_limit);
+	weir_burst_reply(b, d, &pipeline->challenge_limit);
 	pipeline->pending.replied++;
 	weir_burst_cancel_forward(b, i);
 }

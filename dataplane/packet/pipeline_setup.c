@@ -57,6 +57,17 @@ static int tables_create(
 		       : 0;
 }
 
+static void limits_init(struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
+	const uint32_t resets =
+		params->resets_per_second > 0 ? params->resets_per_second : WEIR_RESETS_PER_SECOND;
+
+	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
+	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
+	weir_icmp_limit_init(&pipeline->reset_limit, resets);
+	weir_icmp_limit_init(&pipeline->challenge_limit, resets);
+	weir_icmp_limit_init(&pipeline->unreachable_limit, params->icmp.unreachable);
+}
+
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret) {
 	const struct weir_segment *segment = params->segment;
 	struct weir_flow_table_params flow_table;
@@ -85,11 +96,7 @@ int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_
 	if (pipeline->by_rss) {
 		pipeline->rss = *params->rss;
 	}
-	weir_icmp_limit_init(&pipeline->echo_limit, params->icmp.echo);
-	weir_icmp_limit_init(&pipeline->too_big_limit, params->icmp.too_big);
-	weir_icmp_limit_init(&pipeline->reset_limit,
-		params->resets_per_second > 0 ? params->resets_per_second : WEIR_RESETS_PER_SECOND);
-	weir_icmp_limit_init(&pipeline->unreachable_limit, params->icmp.unreachable);
+	limits_init(pipeline, params);
 	for (uint32_t i = 0; i < segment->ports; i++) {
 		pipeline->macs[i] = weir_parse_mac_of(
 			segment->header->port[i].mac, (params->any_mac_ports >> i & 1) != 0);

@@ -8,7 +8,8 @@
 #include "rss_hash.h"
 #include "segment.h"
 
-// RSTs per second of one worker: a backend that goes down has many clients.
+// RSTs per second of one worker, and as many challenge ACKs: a backend that goes down, or drains,
+// has many clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
 // Replies per second of one worker, one token bucket each; 0 = none. As in the configuration.
@@ -30,7 +31,8 @@ struct weir_pipeline_params {
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
-	uint32_t resets_per_second; // for backends that are down; 0 = WEIR_RESETS_PER_SECOND
+	// For backends that are down; and challenge ACKs per second. 0 = WEIR_RESETS_PER_SECOND.
+	uint32_t resets_per_second;
 	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
 	// With shared flow memory: the part of a flow comes from its RSS hash with this key, and
 	// each packet carries the part that weir_pipeline_distribute gave. NULL = parts come from

@@ -78,6 +78,7 @@ void judge_start(struct judge *judge, struct plan *plan, uint64_t now_ns) {
 	limit_start(&judge->limits[LIMIT_TOO_BIG], plan->limits.too_big);
 	limit_start(&judge->limits[LIMIT_UNREACHABLE], plan->limits.unreachable);
 	limit_start(&judge->limits[LIMIT_RESET], plan->limits.reset);
+	limit_start(&judge->limits[LIMIT_CHALLENGE], plan->limits.reset);
 }
 
 // --- verdicts ---------------------------------------------------------------------------------

@@ -395,7 +395,7 @@ static void rewrite(struct trial *trial, const struct next *next) {
 #define PROVEN (FLOW_ESTABLISHED | FLOW_YOUNG | FLOW_CHALLENGED)
 
 // A SYN of an established flow, whose backend takes no new flows and is not down: its client is
-// asked, once, if another backend takes new flows, within the limit of RSTs.
+// asked, once, if another backend takes new flows, within a limit as that of RSTs.
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
@@ -417,12 +417,12 @@ static void challenge(struct trial *trial, const struct next *next) {
 				.refresh = true});
 	}
 	if (trial->matched && !before) {
-		trial->limit = LIMIT_RESET;
+		trial->limit = LIMIT_CHALLENGE;
 		return;
 	}
 	rewrite(trial, next);
 	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE) {
-		trial->limit = LIMIT_RESET; // only because of the limit
+		trial->limit = LIMIT_CHALLENGE; // only because of the limit
 	}
 }
 

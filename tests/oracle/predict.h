@@ -10,7 +10,15 @@
 #include "output.h"
 #include "verdict.h"
 
-enum limit { LIMIT_NONE, LIMIT_ECHO, LIMIT_TOO_BIG, LIMIT_UNREACHABLE, LIMIT_RESET, LIMITS };
+enum limit {
+	LIMIT_NONE,
+	LIMIT_ECHO,
+	LIMIT_TOO_BIG,
+	LIMIT_UNREACHABLE,
+	LIMIT_RESET,
+	LIMIT_CHALLENGE,
+	LIMITS
+};
 
 struct limit_state { // a token bucket that holds what a second allows
 	uint64_t cost_ns; // UINT64_MAX: never

@@ -24,6 +24,7 @@ from lab import (
     config,
     expect,
     expect_equal,
+    frame,
     service,
     tcp_frames,
 )
@@ -402,6 +403,33 @@ def test_resets_are_limited(lab):
     again[0] = (2 * SECOND, again[0])
     run = lab.run(made, packets + packets[count:] + again, down, step_ns=1000)
     expect_equal({v.why for v in run[3 * count :]}, {"reset"}, "two seconds later")
+
+
+def test_challenges_take_no_resets(lab):
+    """A client of a draining backend does not use up the RSTs for those of one that is down."""
+    other = OTHER_VIPS[4]
+    made = config(
+        service("web", [{"address": VIP4, "protocol": "tcp", "port": 80}], FOUR),
+        service(
+            "db", [{"address": other, "protocol": "tcp", "port": 80}], FOUR, on_backend_down="reset"
+        ),
+    )
+    victims = [IP(src=CLIENT4, dst=other) / TCP(sport=n, dport=80, flags="S") for n in range(1, 41)]
+    acks = [packet.copy() for packet in victims]
+    for ack in acks:
+        ack[TCP].flags = "A"
+    before = [tcp("S"), tcp("A"), *victims, *acks]
+    flood = [frame(tcp("S")), frame(tcp("A"))] * 12000
+    drained = lab.run(made, before[:1])[0].backend
+    at = len(before) + 1
+    options = ["--drain", f"web/{drained}@{at}", "--down", f"db/b1@{at}", "--down", f"db/b2@{at}"]
+    run = lab.run(made, before + flood + acks, options, step_ns=1000)
+    challenges = [v for v in run[at - 1 : -len(acks)] if v.why == "challenge"]
+    expect(10000 <= len(challenges) <= 10400, f"{len(challenges)} challenge ACKs in 24 ms")
+    last = run[-len(acks) :]
+    down = [verdict for verdict in last if verdict.backend in ("b1", "b2")]
+    expect(len(down) > 5, f"{len(down)} flows of backends that are down")
+    expect_equal({v.why for v in down}, {"reset"}, "answers to their clients")
 
 
 def test_group_frames_get_no_reset(lab):
