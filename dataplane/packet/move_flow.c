@@ -76,20 +76,30 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 	       (state != WEIR_FLOW_ESTABLISHED && state != WEIR_FLOW_YOUNG);
 }
 
+// Whether the backend is at its limit, and the service rejects new flows then.
+static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
+	const struct weir_policy_client *client = &pipeline->clients[service];
+
+	return client->settings.when_exhausted == WEIR_EXHAUSTED_REJECT &&
+	       !weir_policy_below_limit(client, &pipeline->policy.backends[backend]);
+}
+
 // Whether the fallback has a backend for a new flow of this key. The policy is not called: it would
 // count a flow.
 static bool has_another(const struct weir_burst *b, const struct weir_descriptor *d) {
 	const struct weir_pipeline *pipeline = b->pipeline;
 	uint16_t service = weir_burst_service(b, &d->key);
 	const struct weir_outer *outer;
+	uint16_t backend;
 
 	if (service == WEIR_SERVICE_NONE) {
 		return false;
 	}
-	outer = weir_move_outer(
-		b, weir_burst_fallback(
-			   pipeline, weir_reader_selection(&pipeline->reader, service), d->hash));
-	return outer != NULL && (outer->head.flags & WEIR_BACKEND_CLOSED) == 0;
+	backend = weir_burst_fallback(
+		pipeline, weir_reader_selection(&pipeline->reader, service), d->hash);
+	outer = weir_move_outer(b, backend);
+	return outer != NULL && (outer->head.flags & WEIR_BACKEND_CLOSED) == 0 &&
+	       !may_reject(pipeline, service, backend);
 }
 
 static bool is_group_frame(const struct rte_mbuf *m) {

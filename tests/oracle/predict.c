@@ -421,7 +421,8 @@ static void challenge(struct trial *trial, const struct next *next) {
 		return;
 	}
 	rewrite(trial, next);
-	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE) {
+	if (asked && trial->certain && !before && trial->limit == LIMIT_NONE &&
+		trial->plan->services[service].limit == 0) { // else the other may be at its limit
 		trial->limit = LIMIT_CHALLENGE; // only because of the limit
 	}
 }

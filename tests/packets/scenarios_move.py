@@ -183,6 +183,26 @@ def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
     )
 
 
+def test_no_challenge_where_the_other_backend_rejects(lab):
+    """The client would end its flow, and its next SYN would be dropped."""
+    flows = [tcp(flags, port) for port in (1025, 1026) for flags in "SA"]
+    for when, wanted in (("reject", "flow"), ("spill", "challenge")):
+        made = config(
+            service(
+                backends=FOUR[:2], flow_control={"max_active_flows": 1, "when_exhausted": when}
+            )
+        )
+        old, other = (lab.run(made, flows)[n].backend for n in (0, 2))
+        expect(old != other, f"both flows are of {old}")
+        run = lab.run(made, flows + flows[:1], ["--drain", f"web/{old}@5"])
+        expect_equal((run[4].why, run[4].backend), (wanted, old), f"{when}: {run[4]}")
+        # The other one has room again: half-open flows do not count.
+        run = lab.run(
+            made, flows[:3] + [tcp("R", 1026), flows[0]], ["--drain", f"web/{old}@5"]
+        )
+        expect_equal((run[4].why, run[4].backend), ("challenge", old), f"{when}: {run[4]}")
+
+
 OTHER_VIPS = {4: "198.51.100.11", 6: "2001:db8:100::11"}
 
 
