@@ -90,14 +90,27 @@ bool flow_evictable(const struct plan *plan, uint32_t states) {
 	return plan->crowded && (states & ~(uint32_t)(SPARED | FLOW_ABSENT)) != 0;
 }
 
+static bool may_have_expired(
+	const struct flow *flow, const struct plan *plan, uint32_t state, uint64_t now_ns) {
+	return now_ns - flow->last_lo + TICK_NS > timeout_ns(plan, state, true);
+}
+
+bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns) {
+	uint32_t left = flow->states & ~(uint32_t)FLOW_ABSENT;
+
+	while (left != 0 && !may_have_expired(flow, plan, left & -left, now_ns)) {
+		left &= left - 1;
+	}
+	return left != 0;
+}
+
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns) {
 	uint64_t most = now_ns - flow->last_lo, least = now_ns - flow->last_hi;
 
 	for (uint32_t left = flow->states & ~(uint32_t)FLOW_ABSENT; left != 0; left &= left - 1) {
 		uint32_t state = left & -left;
 
-		if (most + TICK_NS > timeout_ns(plan, state, true) ||
-			evictable(plan, state, most)) {
+		if (may_have_expired(flow, plan, state, now_ns) || evictable(plan, state, most)) {
 			flow->states |= FLOW_ABSENT;
 		}
 		if (least > timeout_ns(plan, state, false) + SWEEP_NS + TICK_NS) {

@@ -57,6 +57,8 @@ struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
 // Bring the states of a flow up to date.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
+// Whether it may have expired and be in the table all the same: packets do not find it then.
+bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
 // Something of the plan has changed: flows of UDP whose backends are of another service end.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
 // Whether a backend cannot have a flow of this key any more: it is gone, or of another service.

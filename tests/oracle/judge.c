@@ -216,7 +216,8 @@ static bool in_order(
 static void learn(struct judge *judge, struct flow *flow, const struct trial *trial) {
 	// An entry that has expired and was not swept yet stays when a packet that does not find it
 	// makes no other: the next packet may find it after all.
-	if ((flow->states & trial->states & FLOW_ABSENT) == 0 || flow->stray_ns != 0) {
+	if ((flow->states & trial->states & FLOW_ABSENT) == 0 ||
+		(flow->stray_ns != 0 && !flow_may_be_unswept(flow, judge->plan, judge->now_ns))) {
 		flow->states = 0;
 		flow->backends = 0;
 		flow->stray_ns = 0;
