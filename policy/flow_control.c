@@ -10,6 +10,9 @@
 // flows have ended meanwhile are recorded (spill_room): of the candidates already searched, only
 // those need another look. When all have been searched, the client records that (exhausted), and
 // neither the policy nor flow control searches until a flow ends.
+//
+// Without limits only closed backends are skipped, and an open one stays the result of its block
+// whatever its load. So the next search starts behind it.
 #include "recent_errors.h"
 
 // What is minimised: at the limit, load, order. UINT64_MAX: closed.
@@ -84,6 +87,16 @@ static uint32_t find_remembered(const struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
+// The candidate behind the one with this rank, in a block that starts at `at`.
+static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
+	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
+	return at < table->count ? at : at - table->count;
+}
+
+static bool has_limits(const struct weir_policy_client *client) {
+	return client->limit != UINT32_MAX || client->limited > 0;
+}
+
 // For few candidates: equals take turns.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
@@ -91,8 +104,7 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 	uint64_t least = search_block(worker, client, table, at, table->count, ret_id);
 
 	if (least != UINT64_MAX) {
-		at += (uint32_t)(least & ((1u << LOAD_SHIFT) - 1)) + 1;
-		client->spill_cursor = at < table->count ? at : at - table->count;
+		client->spill_cursor = behind(table, at, least);
 		client->exhausted = (least & AT_LIMIT) != 0;
 	}
 	return least;
@@ -120,6 +132,10 @@ static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_
 		client->spill_full += WEIR_POLICY_WINDOW;
 	} while (--blocks > 0 && (client->spill_full < table->count || least == UINT64_MAX));
 	client->spill_cursor = at;
+	if (least < AT_LIMIT && !has_limits(client)) {
+		client->spill_cursor = behind(table, at, least);
+		client->spill_full = 0;
+	}
 	if (client->spill_full >= table->count) {
 		client->spill_full = table->count;
 		client->exhausted = least != UINT64_MAX;

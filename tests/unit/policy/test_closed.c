@@ -139,6 +139,30 @@ TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	}
 }
 
+// The block of candidates behind those that are closed has only one that is open. It does not get
+// all new flows until the next table. (Not maglev: the slots of this lab are in the order of
+// candidates.)
+TEST(flows_spread_past_blocks_of_closed_backends) {
+	uint64_t seed = 9;
+
+	for (int policy = WEIR_POLICY_MAGLEV + 1; policy < WEIR_POLICY_COUNT; policy++) {
+		struct world *w = create((enum weir_policy)policy, 600, 0);
+		uint32_t most = 0;
+
+		for (uint16_t id = 0; id < 2 * WEIR_POLICY_WINDOW - 1; id++) {
+			set_closed(w, id);
+		}
+		for (uint32_t i = 0; i < 345 * 10; i++) {
+			world_start(w, world_choose_hash(w, fixture_random(&seed)).id);
+		}
+		for (uint16_t id = 0; id < 600; id++) {
+			most = w->backends[id].active > most ? w->backends[id].active : most;
+		}
+		assert_in_range(most, 10, 50);
+		world_free(w);
+	}
+}
+
 // "No backend", not "all are at their limit": flow control has not refused it.
 TEST(none_of_many_is_chosen_when_all_are_closed) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
