@@ -68,7 +68,10 @@ struct weir_pipeline {
 	struct weir_pending pending;
 	uint16_t *owner; // [max_backends] service that a backend's flows were counted for
 	uint64_t now_ns; // of the current call
+	uint32_t offer_workers; // that may have a flow, including this one (offer.h); 0 = no others
+	bool offered; // the packets of this burst were offered by another worker
 	bool ipv6; // the next burst is probably IPv6
+	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
 	struct weir_share_counters *service_counters; // this worker's, in the segment
 	struct weir_share_counters *backend_counters;
 	struct weir_outer *outers; // [max_backends] headers to push, copied from the rows
@@ -80,16 +83,13 @@ struct weir_pipeline {
 				   // checked
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
-	uint32_t offer_workers; // that may have a flow, including this one (offer.h); 0 = no others
-	bool offered; // the packets of this burst were offered by another worker
 	struct weir_icmp_limit offer_limit;
 	uint32_t outer_id; // identification of the next outer packet that is fragmented
 	// Released flows that the gauges still include (pipeline_parts.h).
 	uint32_t leaving, leaving_half_open;
 	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
-	bool by_rss; // packets carry the part of their flow, which comes from its RSS hash
-	struct weir_rss_key rss; // if so
+	struct weir_rss_key rss; // with by_rss
 };
 
 // One call of weir_pipeline_process. Lists hold indexes into the burst.
