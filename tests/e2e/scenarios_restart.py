@@ -137,7 +137,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
     start(lab, agents, lab.services)
     digests = {"short": lab.make_file("short.bin", RATE), "long": lab.make_file("long.bin", 6 * RATE)}
     downloads = [(kind, clients.Download(lab.client, VIP4, f"/slow/{kind}.bin"))
-                 for kind in ("short", "long") * 6]
+                 for kind in ["short"] * 6 + ["long"] * 6]
     where = [(kind, download, download.backend()) for kind, download in downloads]
     assert agents.drain(1) == 0
     lab.kill_backend(1)
