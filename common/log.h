@@ -2,7 +2,7 @@
 //
 // Log of weir-dataplane, weir-control, weir-agent and weir-metrics: one record per event, as
 //   text     `2026-01-01T00:00:00.000Z info  port wan: up`, a line on a descriptor (stderr)
-//   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, likewise
+//   JSON     `{"time":"...","level":"info","message":"port wan: up","port":"wan"}`, a line as well
 //   journal  a datagram to systemd-journald with MESSAGE=, PRIORITY= and WEIR_PORT=
 // Names and reasons in a message may come from untrusted sources: characters that could forge a
 // record or confuse a terminal are replaced (log_line.h).
@@ -90,7 +90,7 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 // Write a record regardless of level and filter.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
-// An error for the user who has just typed the command: in text format without time and level.
+// An error of a command that a user has just typed: in text format without time and level.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -21,7 +21,7 @@ struct weir_dataplane;
 // Returns 0 or negative errno.
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
-void weir_dataplane_close(struct weir_dataplane *dataplane); // NULL is fine
+void weir_dataplane_close(struct weir_dataplane *dataplane); // NULL is allowed
 
 int weir_dataplane_start(struct weir_dataplane *dataplane); // 0 or negative errno
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have ended

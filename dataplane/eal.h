@@ -32,7 +32,7 @@ struct weir_eal_params {
 // one line in why, or -ENOMEM.
 int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
-void weir_eal_arguments_free(char **arguments); // NULL is fine
+void weir_eal_arguments_free(char **arguments); // NULL is allowed
 
 // Start DPDK; the words must stay as long as it runs.
 // Returns 0 or negative errno with one line in why (DPDK has logged more).

@@ -124,7 +124,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 	}
 	set_state(move, WEIR_MOVING_SWITCHING);
 	for (uint32_t d = 0; d < moves->distributors; d++) {
-		weir_distributor_ask(moves->distributor[d], mover->worker, bucket, thief);
+		weir_distributor_request(moves->distributor[d], mover->worker, bucket, thief);
 	}
 	return WEIR_BUCKET_CONFIRMED;
 }

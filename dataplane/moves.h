@@ -104,7 +104,7 @@ struct weir_moves {
 // above WEIR_WORKERS_MAX workers, no distributor or above WEIR_DISTRIBUTORS_MAX, one that is NULL
 // or has another number, distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
-void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is fine
+void weir_moves_free(struct weir_moves *moves); // and packets on hold; NULL is allowed
 
 // --- both -------------------------------------------------------------------------------------
 

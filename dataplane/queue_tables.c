@@ -137,7 +137,7 @@ static void pause_ns(long ns) {
 	nanosleep(&pause, NULL);
 }
 
-static void ask(struct weir_queue_tables *tables, uint16_t queue) {
+static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 	const struct weir_distribution *distribution = tables->distribution;
 	uint32_t p = tables->asked_port, e = tables->asked_entry, others = 0;
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
@@ -149,7 +149,7 @@ static void ask(struct weir_queue_tables *tables, uint16_t queue) {
 			other[others++] = weir_distribution_of(distribution, p, q);
 		}
 	}
-	weir_shift_ask(distribution->moves, mask, e & mask,
+	weir_shift_request(distribution->moves, mask, e & mask,
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
@@ -261,7 +261,7 @@ void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns) {
 		}
 	}
 	for (unsigned int i = 0; i < SHIFTS && find(tables, now_ns, &queue); i++) {
-		ask(tables, queue);
+		request_shift(tables, queue);
 		if (!go_on(tables, now_ns)) {
 			break;
 		}

@@ -44,8 +44,7 @@ struct weir_queue_tables {
 int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_distribution *distribution, const struct weir_config *config,
 	const struct weir_log *log, struct weir_queue_tables **ret);
-void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is fine
+void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is allowed
 
-// Update entries, for some milliseconds at most. Call it a few times per second. NULL
-// is fine.
+// Update entries, for some milliseconds at most. Call it a few times per second. NULL is allowed.
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);

@@ -15,7 +15,7 @@ enum weir_shift_state weir_shift_state(const struct weir_moves *moves) {
 	return (enum weir_shift_state)__atomic_load_n(&moves->shift.state, __ATOMIC_ACQUIRE);
 }
 
-void weir_shift_ask(struct weir_moves *moves, uint32_t mask, uint32_t low,
+void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others) {
 	struct weir_shift *shift = &moves->shift;

@@ -9,12 +9,13 @@
 // the new queue; the workers that receive the other queues of the port are the *senders*. It does
 // not matter which of them received the buckets' packets until now.
 //
-//   1. weir_shift_ask [main]: the owner refuses if it does not own all of the buckets, or one of
+//   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or one
+//   of
 //      them is leaving. Otherwise it *holds* packets of the buckets that arrive at the new queue,
 //      and processes those that arrive through the senders' rings. It gives none of the buckets
 //      away.
 //   2. main updates the RETA, and gives the device time to store packets that are on their way to
-//      the former queue.
+//      the previous queue.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
 //   received
 //      more packets than a device can store, and notes the *end*: how many packets it ever put into
@@ -74,7 +75,7 @@ enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
 // queue of a distributor, whose owner owns them. other: the distributors of the port's other
 // queues, at most WEIR_SHIFT_OTHERS_MAX. The state is NOTHING or REFUSED; it will be HOLDING or
 // REFUSED.
-void weir_shift_ask(struct weir_moves *moves, uint32_t mask, uint32_t low,
+void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
 // The update of the RETA has succeeded or failed, and the device has stored all packets that it had

@@ -67,7 +67,7 @@ struct weir_worker;
 
 // Returns 0 or -ENOMEM. [set-up]
 int weir_worker_create(const struct weir_worker_params *params, struct weir_worker **ret);
-void weir_worker_free(struct weir_worker *worker); // NULL is fine
+void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
 // In idle mode `sleep`: have packets in this queue of a device, which the worker polls, wake it, if

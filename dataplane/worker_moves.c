@@ -177,8 +177,8 @@ static bool has_departed(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL ? weir_path_has_departed(path, put) : weir_path_is_answered(path);
 }
 
-// Of a device that has been given all. When it says that all has departed, there may be a few
-// packets of which it has not told.
+// For a device that got all packets. When it reports that all have departed, it may not have
+// reported the last few.
 static bool is_gone(
 	const struct weir_worker *worker, const struct weir_path *path, struct leaving *leaving) {
 	if (!leaving->departed && has_departed(path, leaving->put)) {
@@ -202,7 +202,7 @@ static bool has_left(struct weir_worker *worker, uint32_t device) {
 		leaving->given = true;
 		leaving->until_ns = worker->now_ns + DEPARTURE_NS;
 		if (path->ring != NULL && !keeps_queue(worker, device)) {
-			weir_path_ask(path);
+			weir_path_request(path);
 		}
 	}
 	return keeps_queue(worker, device) || is_gone(worker, path, leaving);
@@ -220,7 +220,7 @@ static bool have_left(struct weir_worker *worker) {
 static void end_release(struct weir_worker *worker) {
 	worker->release.begun = false;
 	for (uint32_t d = 0; d < worker->transmit->devices; d++) {
-		weir_path_stop_asking(weir_worker_path(worker, (uint8_t)d));
+		weir_path_stop_requesting(weir_worker_path(worker, (uint8_t)d));
 	}
 }
 

@@ -137,7 +137,7 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 	}
 }
 
-// The same as without a capture, and a record of each packet that control asks for.
+// The same as without a capture, with a record of each packet that control requests.
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
 	worker->capturing =

@@ -53,7 +53,7 @@ struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool ch
 	return facts;
 }
 
-struct weir_health_facts weir_health_judge(
+struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict) {
 	if (verdict == WEIR_HEALTH_VERDICT_FAILING &&
 		facts.verdict != WEIR_HEALTH_VERDICT_FAILING) {
@@ -63,7 +63,7 @@ struct weir_health_facts weir_health_judge(
 	return facts;
 }
 
-struct weir_health_facts weir_health_say(
+struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word) {
 	facts.word = (uint8_t)word;
 	return facts;

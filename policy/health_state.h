@@ -5,7 +5,7 @@
 // announces (its word). docs/guide/health.md has the same tables, and a test compares them.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck listens and can serve, but
-// asks its clients to send no new requests.
+// requests that its clients send it no new requests.
 //
 // An operator's order (drain, maintenance) is kept separately and does not pass through here.
 //
@@ -70,11 +70,11 @@ struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool ch
 
 // Set the verdict of the checks, changed or not. When they fail, earlier announcements expire:
 // their process may have ended. A state that still holds is announced again.
-struct weir_health_facts weir_health_judge(
+struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
 // Set the backend's announced state, changed or not.
-struct weir_health_facts weir_health_say(
+struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 
 // The announcement has expired without a repetition. A lame duck stays one: silence does not mean

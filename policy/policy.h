@@ -56,8 +56,8 @@
 #define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
 #define WEIR_NEEDS_OF_POLICY 0x0fu // checked by workers: fixed for a policy
 #define WEIR_NEEDS_TIMES 0x10u // flows' service times must be measured (set per table, by control)
-#define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (likewise)
-#define WEIR_NEEDS_HALF_OPEN 0x80u // half-open flows of each backend must be shown (likewise)
+#define WEIR_NEEDS_RESULTS 0x20u // established connections must be counted (set as TIMES)
+#define WEIR_NEEDS_HALF_OPEN 0x80u // half-open flows of each backend must be shown (set as TIMES)
 
 enum weir_policy {
 #define X(name, key, needs) WEIR_POLICY_##name,

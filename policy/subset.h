@@ -13,7 +13,7 @@
 // Guarantees
 //   U1 Pure: the same list, client and parameters give the same subset, on every machine and
 //      whatever happened before, and independent of the number of clients.
-//   U2 A subset never has fewer usable backends than asked while there are more.
+//   U2 A subset never has fewer usable backends than requested while there are more.
 //   U3 When a backend becomes unusable, only the subsets with it change, each by that one
 //      member; when it is usable again, the old subsets are restored.
 //   U4 deterministic, spread: with clients 0 .. m - 1 and all backends usable, the numbers of

@@ -107,7 +107,7 @@
 		"Buckets of flows taken over from other workers.") \
 	X(buckets_given, BUCKETS, "given_buckets", "Buckets of flows given to other workers.") \
 	X(buckets_urgent, BUCKETS, "urgent_buckets", \
-		"Buckets asked for at once because the ring of their worker was filling.") \
+		"Buckets requested at once because the ring of their worker was filling.") \
 	X(held_packets, PACKETS, "held_packets", \
 		"Packets that waited while their bucket was moving.")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace: determines when no worker uses an unlinked object any more. Quiescent-state-based
+// Grace: determines when workers have stopped using an unlinked object. Quiescent-state-based
 // reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al., "User-Level Implementations of
 // Read-Copy Update", 2012), divided between the two memories of the segment: control writes the
 // token, the workers write the words.

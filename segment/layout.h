@@ -160,8 +160,7 @@ struct weir_backend_row { // 80 bytes, [control]
 	uint16_t mtu; // largest outer IP packet, bytes: that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
-	uint32_t max_active_flows; // a limit of its own, of established ones and one worker; 0 =
-				   // none
+	uint32_t max_active_flows; // limit of its established flows at one worker; 0 = none
 	uint8_t header[WEIR_OUTER_HEADER_BYTES + 2]; // at byte 16; first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
@@ -204,9 +203,9 @@ struct weir_selection { // blob, [control]
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
-// --- identity: who the ids are; written and read by control only --------------------------
+// --- identity: which backend an id is; written and read by control only --------------------------
 //
-// All that a restarted control process must not forget: which id is whose, administrative and
+// All that control must keep over a restart: the backend of each id, administrative and
 // health states, weights. Workers never read it. Indexed by id. Names and addresses are written
 // while the id is free and stay as they are while it is in use; one store of `state` puts it in use
 // or frees it, and one store changes a state or a weight. So nothing is ever half written.
@@ -251,7 +250,7 @@ enum weir_admin_state {
 #undef X
 };
 
-// How far the drain of a backend that an operator asked for has come.
+// The progress of a drain that an operator started.
 // X(NAME, "name")
 #define WEIR_DRAIN_PHASES(X) \
 	X(NONE, "none") /* or of no interest to control */ \
@@ -320,8 +319,9 @@ struct weir_quiescence { // [worker]
 	uint64_t token; // last one that it has reported; 0 = offline: it uses no table
 } __attribute__((aligned(64)));
 
-// Tables that a worker refused because they lead out of bounds or name what it does not know. It
-// goes on with the one before, and ends no grace period until control has replaced the refused one.
+// Tables that a worker refused because they lead out of bounds or contain unknown values. It
+// keeps using the previous one, and ends no grace period until control has replaced the refused
+// one.
 struct weir_refusals { // [worker]
 	uint64_t services; // service tables ever refused
 	uint64_t selections;
@@ -386,8 +386,8 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 // --- buckets of flows: what one worker can steal from another -------------------------------
 //
 // With several workers and distributors for every port, a flow belongs to one of
-// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control finds out which workers have
-// too much to do and asks them to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
+// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control determines which workers
+// are overloaded and requests them to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
 
 #define WEIR_ABI_BUCKETS 8 // the first one with these
 #define WEIR_BUCKETS 1024u // power of two
@@ -398,7 +398,7 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 	X(YES, "") \
 	X(ONE_WORKER, "there is only one worker") \
 	X(DEVICE_RSS, "the device of a port spreads flows over the workers itself (RSS)") \
-	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not tell their hash") \
+	X(RSS_HASH, "the device of a port spreads flows by RSS, but does not report their hash") \
 	X(RSS_TABLE, "the device of a port spreads flows by RSS, but keeps its table of queues") \
 	X(RSS_KEYS, "devices spread flows by RSS with different keys")
 
@@ -409,7 +409,7 @@ enum weir_bucketing {
 		WEIR_BUCKETING_COUNT
 };
 
-// X(NAME, "name"). UNSET: control has said nothing, an operator goes by the configuration.
+// X(NAME, "name"). UNSET: not set by control, or by an operator: the configuration applies.
 #define WEIR_STEALING(X) X(UNSET, "unset") X(ON, "on") X(OFF, "off")
 
 enum weir_stealing {
@@ -418,7 +418,7 @@ enum weir_stealing {
 #undef X
 };
 
-// What a worker answers when it is asked for a bucket. X(NAME, "key", "text")
+// Answers of a worker to a request for a bucket. X(NAME, "key", "text")
 #define WEIR_BUCKET_ANSWERS(X) \
 	X(NONE, "none", "no answer") \
 	X(CONFIRMED, "confirmed", "the bucket moves: the workers end that by themselves") \
@@ -520,8 +520,8 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-// A page is written before the response that tells how many flows are on it, and not again before
-// the next request for it.
+// A page is written before the response with its number of flows, and not again before the next
+// request for it.
 struct weir_flow_pages { // [worker]
 	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
 } __attribute__((aligned(64)));

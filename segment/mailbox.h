@@ -25,7 +25,7 @@ enum weir_message_kind {
 
 // Answers of a worker to WEIR_MESSAGE_FLOW_MOVE. X(NAME, "name", "meaning")
 #define WEIR_MOVE_ANSWERS(X) \
-	X(NONE, "none", "the worker does not know this kind of message") \
+	X(NONE, "none", "the worker does not support this kind of message") \
 	X(MOVED, "moved", "the flow has the new backend") \
 	X(CHANGED, "changed", "it had a packet meanwhile, or has another state or backend") \
 	X(GONE, "gone", "it is not in the worker's flow table") \

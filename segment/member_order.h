@@ -23,7 +23,7 @@ struct weir_member_order *weir_member_order_begin(
 bool weir_member_order_pass(struct weir_member_order *order);
 // After the last pass: the n members in order, and the sort is freed.
 void weir_member_order_end(struct weir_member_order *order, struct weir_selection_member *ret);
-void weir_member_order_free(struct weir_member_order *order); // NULL is fine
+void weir_member_order_free(struct weir_member_order *order); // NULL is allowed
 
 // All of it, in place.
 void weir_member_order_sort(struct weir_selection_member *members, uint32_t n, bool by_weight);

@@ -62,7 +62,7 @@ int weir_selection_step(struct weir_selection_work *work, uint32_t most);
 // After the last step: the blob. Returns 0 or as weir_writer_alloc; the work stays.
 int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
-void weir_selection_work_free(struct weir_selection_work *work); // NULL is fine
+void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
 
 // The slots that a selection of n candidates has: params_slots, or of a small table.
 uint32_t weir_selection_slots(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and frees
-// blobs that no worker can read any more. Used by the control process only (and by weir-pcap, bench
-// and tests in its place).
+// blobs that workers have stopped reading. Used by the control process only (and by weir-pcap,
+// bench and tests in its place).
 //
 // The allocator's state is private memory of this process, rebuilt by weir_writer_open from the
 // blobs that the roots refer to. So a control process that dies between any two instructions leaves

@@ -124,7 +124,7 @@ static int receive(int fd, uint32_t sequence, struct weir_handshake *ret) {
 }
 
 // Send a request and read the response. ret: as above.
-static int ask(struct weir_handshakes *handshakes, uint16_t type,
+static int query(struct weir_handshakes *handshakes, uint16_t type,
 	const struct weir_handshake_flow *flow, const uint32_t cookie[2],
 	struct weir_handshake *ret) {
 	int r = send_request(handshakes->fd, type, flow, cookie, ++handshakes->sequence);
@@ -153,7 +153,7 @@ int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_ha
 	struct weir_handshake *ret) {
 	static const uint32_t any[2] = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE};
 	struct weir_handshake found = {.state = WEIR_HANDSHAKE_NO_LISTENER};
-	int r = ask(handshakes, SOCK_DIAG_BY_FAMILY, flow, any, &found);
+	int r = query(handshakes, SOCK_DIAG_BY_FAMILY, flow, any, &found);
 
 	if (r == 0 || r == -ENOENT) {
 		*ret = found;
@@ -178,7 +178,7 @@ int weir_handshake_remove(struct weir_handshakes *handshakes,
 	}
 	// The cookie prevents the kernel from finding, and closing, the listener when the handshake
 	// has just completed.
-	destroyed = ask(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
+	destroyed = query(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
 	if (destroyed != 0 && destroyed != -ENOENT && destroyed != -ESTALE) {
 		return destroyed;
 	}

@@ -40,7 +40,7 @@ int weir_listeners_open(void) {
 	return r;
 }
 
-static int ask(int fd, uint8_t family, uint32_t states, uint32_t sequence) {
+static int request_dump(int fd, uint8_t family, uint32_t states, uint32_t sequence) {
 	struct {
 		struct nlmsghdr header;
 		struct inet_diag_req_v2 request;
@@ -98,7 +98,7 @@ static int take_messages(const struct query *query, char *data, ssize_t bytes, u
 static int dump(int fd, uint8_t family, uint32_t states, const struct query *query) {
 	_Alignas(struct nlmsghdr) char data[16384];
 	uint32_t sequence = family;
-	int r = ask(fd, family, states, sequence);
+	int r = request_dump(fd, family, states, sequence);
 
 	while (r == 0) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);

@@ -68,7 +68,7 @@ static enum weir_agent_exit unreachable(const struct weir_agent_options *options
 
 // Send a request, `{"command": ...}`. Returns WEIR_AGENT_DONE and the answer, owned by the caller;
 // on other values an error has been printed.
-static enum weir_agent_exit ask(
+static enum weir_agent_exit send_command(
 	const struct weir_agent_options *options, const char *request, json_t **ret) {
 	static const char broken[] = "weir-agent: the answer is not JSON\n";
 	char *answer = malloc(ANSWER_BYTES);
@@ -104,7 +104,7 @@ static enum weir_agent_exit ask(
 
 enum weir_agent_exit weir_local_status(const struct weir_agent_options *options) {
 	json_t *status;
-	enum weir_agent_exit r = ask(options, "{\"command\": \"status\"}\n", &status);
+	enum weir_agent_exit r = send_command(options, "{\"command\": \"status\"}\n", &status);
 
 	if (r != WEIR_AGENT_DONE) {
 		return r;
@@ -136,7 +136,7 @@ json_t *weir_local_status_read(const struct weir_agent_options *options) {
 
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) {
 	json_t *status;
-	enum weir_agent_exit r = ask(options, "{\"command\": \"ready\"}\n", &status);
+	enum weir_agent_exit r = send_command(options, "{\"command\": \"ready\"}\n", &status);
 
 	if (r == WEIR_AGENT_DONE) {
 		printf("ready: notifying %zu balancers\n",
@@ -204,7 +204,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 
 	snprintf(request, sizeof(request), "{\"command\": \"lame-duck\", \"interval_ms\": %llu}\n",
 		(unsigned long long)options->interval_ms);
-	r = ask(options, request, &status);
+	r = send_command(options, request, &status);
 	while (r == WEIR_AGENT_DONE) {
 		json_decref(status);
 		if (progress == CANCELLED) { // the server must stay up after "ready"
@@ -214,7 +214,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 			return options->then != NULL ? run_command(options->then) : r;
 		}
 		nanosleep(&pause, NULL);
-		r = ask(options, "{\"command\": \"status\"}\n", &status);
+		r = send_command(options, "{\"command\": \"status\"}\n", &status);
 		if (r == WEIR_AGENT_DONE) {
 			progress = show_progress(status, shown, sizeof(shown));
 		}

@@ -35,7 +35,7 @@ static int send_answer(int fd, const struct message *message, int passed) {
 	return sendmsg(fd, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-// The child: one byte asks, one message answers.
+// The child: a request is one byte, a response one message.
 static void serve(int fd, const void *params) {
 	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 	struct weir_meter_program *program = NULL;

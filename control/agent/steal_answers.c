@@ -82,7 +82,7 @@ static enum weir_agent_steal_result judge(const struct weir_handshake *handshake
 }
 
 // Send the helper a removal request. Returns NO_RESULT: the helper's answer is pending.
-static enum weir_agent_steal_result ask_helper(struct weir_steal_answers *answers,
+static enum weir_agent_steal_result request_removal(struct weir_steal_answers *answers,
 	const struct weir_agent_steal *steal, const struct weir_handshake_flow *flow,
 	uint32_t number) {
 	const struct weir_steal_helper_request request = {.number = number,
@@ -124,7 +124,7 @@ static enum weir_agent_steal_result look(
 	if (weir_syn_cookies_possible(&answers->cookies, uv_now(answers->loop))) {
 		return WEIR_AGENT_STEAL_COOKIES;
 	}
-	return result == WEIR_AGENT_STEAL_NO_RESULT ? ask_helper(answers, steal, &flow, number)
+	return result == WEIR_AGENT_STEAL_NO_RESULT ? request_removal(answers, steal, &flow, number)
 						    : result;
 }
 

@@ -99,7 +99,7 @@ json_t *weir_capture_session_ports(const struct weir_capture_session *capture) {
 
 // --- requests -----------------------------------------------------------------------------------
 
-static int ask(struct weir_capture_session *capture, const char *command, json_t **ret) {
+static int send_command(struct weir_capture_session *capture, const char *command, json_t **ret) {
 	json_t *number = json_object_get(capture->started, "capture");
 	json_t *request = json_pack("{s:s, s:O*}", "command", command, "capture", number);
 	json_t *result = NULL;
@@ -129,7 +129,7 @@ int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret
 	int r;
 
 	gather(capture);
-	r = ask(capture, "capture.read", &result);
+	r = send_command(capture, "capture.read", &result);
 	if (r == WEIR_CLI_DONE) {
 		json_decref(capture->last);
 		capture->last = result;
@@ -184,7 +184,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 		return WEIR_CLI_DONE; // and the reason was printed
 	}
 	if (ended == NULL) {
-		r = ask(capture, "capture.stop", &result);
+		r = send_command(capture, "capture.stop", &result);
 		if (r == WEIR_CLI_DONE) {
 			json_decref(result);
 		}

@@ -28,7 +28,7 @@ struct screen {
 // --- samples
 // --------------------------------------------------------------------------------------
 
-static int ask(struct weir_cli *cli, const char *command, json_t **ret) {
+static int send_command(struct weir_cli *cli, const char *command, json_t **ret) {
 	json_t *request = json_pack("{s:s}", "command", command);
 	int r = request != NULL ? weir_cli_request(cli, request, ret) : WEIR_CLI_REFUSED;
 
@@ -39,10 +39,10 @@ static int ask(struct weir_cli *cli, const char *command, json_t **ret) {
 // The view from the last sample until now. Replaces *last.
 static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
 	json_t *now = NULL, *workers = NULL, *events = NULL;
-	int r = ask(cli, "stats.show", &now);
+	int r = send_command(cli, "stats.show", &now);
 
-	r = r == WEIR_CLI_DONE ? ask(cli, "worker.show", &workers) : r;
-	r = r == WEIR_CLI_DONE ? ask(cli, "health.history", &events) : r;
+	r = r == WEIR_CLI_DONE ? send_command(cli, "worker.show", &workers) : r;
+	r = r == WEIR_CLI_DONE ? send_command(cli, "health.history", &events) : r;
 	if (r == WEIR_CLI_DONE) {
 		*ret = weir_top_between(*last, now, workers, events);
 		r = *ret != NULL ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
@@ -281,7 +281,7 @@ int weir_top_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 			"weirctl: standard output is not a terminal: use --once or --json\n");
 		return WEIR_CLI_USAGE;
 	}
-	r = ask(cli, "stats.show", &last);
+	r = send_command(cli, "stats.show", &last);
 	if (r == WEIR_CLI_DONE) {
 		r = is_live ? live(cli, &last, interval_ms) : once(cli, &last, interval_ms);
 	}

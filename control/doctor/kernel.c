@@ -25,7 +25,7 @@ static int family_of(const struct weir_address *address) {
 }
 
 // Send a request and pass its answer to a callback. Returns 0 or negative errno.
-static int ask(struct nlmsghdr *request, mnl_cb_t callback, void *context) {
+static int query(struct nlmsghdr *request, mnl_cb_t callback, void *context) {
 	struct mnl_socket *socket = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	char buffer[BUFFER_BYTES];
 	ssize_t got;
@@ -108,7 +108,7 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 	header->rtm_family = (unsigned char)family_of(destination);
 	header->rtm_dst_len = (unsigned char)(8 * bytes_of(destination));
 	mnl_attr_put(request, RTA_DST, (size_t)bytes_of(destination), destination->bytes);
-	r = ask(request, take_route, &route);
+	r = query(request, take_route, &route);
 	if (r == 0) {
 		*ret = route;
 	}
@@ -135,7 +135,7 @@ int weir_kernel_neighbour(const struct weir_address *address, unsigned int index
 	header->ndm_family = (unsigned char)family_of(address);
 	header->ndm_ifindex = (int)index;
 	mnl_attr_put(request, NDA_DST, (size_t)bytes_of(address), address->bytes);
-	r = ask(request, take_neighbour, &state);
+	r = query(request, take_neighbour, &state);
 	return r < 0 ? r : state;
 }
 

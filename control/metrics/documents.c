@@ -77,7 +77,7 @@ static json_t *request_once(struct weir_documents *documents, const json_t *requ
 // An idle connection may have been closed in favour of another client, or by a restart, and a list
 // breaks off when weir-dataplane starts or ends. So a failed request is tried once more if time is
 // left.
-static json_t *ask(struct weir_documents *documents, const char *command, char *why) {
+static json_t *send_command(struct weir_documents *documents, const char *command, char *why) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL;
 	uint64_t end_ms = now_ms(CLOCK_MONOTONIC) + documents->timeout_ms;
 
@@ -104,7 +104,7 @@ static json_t *ask(struct weir_documents *documents, const char *command, char *
 
 static json_t *result_of(struct weir_documents *documents, const char *command) {
 	char why[WHY_BYTES];
-	json_t *answer = ask(documents, command, why);
+	json_t *answer = send_command(documents, command, why);
 	json_t *result = json_incref(json_object_get(answer, "result"));
 
 	json_decref(answer);
@@ -136,7 +136,7 @@ static void request_figures(struct weir_documents *documents) {
 	char why[WHY_BYTES] = "";
 
 	documents->timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
-	answer = ask(documents, "metrics.show", why);
+	answer = send_command(documents, "metrics.show", why);
 	if (answer != NULL) {
 		control = json_incref(json_object_get(answer, "result"));
 		json_object_set_new(json_object_get(control, "control"), "published",
@@ -263,13 +263,13 @@ int weir_documents_get(struct weir_documents *documents, enum weir_document_kind
 	return r;
 }
 
-// After a failure, a client that asks soon after gets the same error without waiting: a scraper has
+// After a failure, requests within a short time get the same error without waiting: a scraper has
 // no time for two timeouts. Without weir-dataplane the answer is an error.
 static json_t *request_workers(struct weir_documents *documents) {
 	uint64_t began_ms = now_ms(CLOCK_MONOTONIC);
 	double timestamp = (double)now_ms(CLOCK_REALTIME) / 1000;
 	char why[WHY_BYTES] = "";
-	json_t *answer = ask(documents, "worker.show", why);
+	json_t *answer = send_command(documents, "worker.show", why);
 	json_t *workers = json_incref(json_object_get(answer, "result"));
 
 	json_decref(answer);

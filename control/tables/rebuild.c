@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rebuild: builds selections after backends became usable or unusable, in steps, so that control
-// can do other work in between. Until then, workers skip candidates whose row is closed, and a
+// can do other work between them. Until then, workers skip candidates whose row is closed, and a
 // backend that returns is reopened by its row if it is still a candidate. So a change costs one
 // row, and many changes share one table. The result is the same as if built at once: other
 // instances have the same.

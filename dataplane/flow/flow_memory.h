@@ -39,7 +39,7 @@ struct weir_flow_memory {
 // Returns 0, -EINVAL, -ENOMEM. [set-up]
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
-void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is fine
+void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed
 // Bytes of a shared memory, or of that of a single table.
 uint64_t weir_flow_memory_bytes(uint64_t flows, uint32_t ipv6_percent, bool shared);
 // Capacity of one part of a shared memory for IPv6 flows.

@@ -62,7 +62,7 @@ struct weir_flow_parcel {
 // Returns 0, -ENOMEM. [set-up]
 int weir_flow_parcel_create(const struct weir_flow_memory *memory, uint32_t max_backends,
 	int socket, struct weir_flow_parcel **ret);
-void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is fine
+void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is allowed
 // Bytes of a parcel for a memory that was created with these parameters.
 uint64_t weir_flow_parcel_bytes(uint64_t flows, uint32_t ipv6_percent, uint32_t max_backends);
 // Remove the flows of one backend from the parcel. After the last one it is empty.

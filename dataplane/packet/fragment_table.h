@@ -56,7 +56,7 @@ struct weir_fragment_table;
 // Returns 0, -EINVAL (0 entries), -ENOMEM.
 int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t secret, int socket,
 	struct weir_fragment_table **ret);
-void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is fine
+void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is allowed
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
 // Find the entry of a datagram by addresses and family of the key, in IPv4 its protocol, and

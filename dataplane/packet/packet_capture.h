@@ -26,7 +26,7 @@ struct weir_pipeline;
 // pipeline: the worker's, borrowed. Returns 0 or -ENOMEM. [set-up]
 int weir_packet_capture_create(
 	struct weir_pipeline *pipeline, int socket, struct weir_packet_capture **ret);
-void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is fine
+void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is allowed
 
 // Call before the pipeline processes the burst. Returns whether any packet may match; if not, skip
 // the other steps.

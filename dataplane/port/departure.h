@@ -24,8 +24,8 @@
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
 // Request from the worker that has the queue of the path's ring whether the packets that it has
-// given to the device have departed. In force until weir_path_stop_asking. [worker]
-static inline void weir_path_ask(struct weir_path *path) {
+// given to the device have departed. In force until weir_path_stop_requesting. [worker]
+static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
 }
 
@@ -35,7 +35,7 @@ static inline bool weir_path_is_answered(const struct weir_path *path) {
 }
 
 // End a request, with or without an answer; does nothing if there is none. [worker]
-static inline void weir_path_stop_asking(struct weir_path *path) {
+static inline void weir_path_stop_requesting(struct weir_path *path) {
 	if (path->ring != NULL && path->outlet->asked % 2 != 0) {
 		__atomic_store_n(&path->outlet->asked, path->outlet->asked + 1, __ATOMIC_RELEASE);
 	}

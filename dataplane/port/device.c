@@ -207,7 +207,7 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 	return 0;
 }
 
-// --- what the kernel knows ----------------------------------------------------------------
+// --- the kernel's interface ---------------------------------------------------------------
 
 // The kernel's interface of the device. That of a net_tap that is a port is the other end of its
 // link, so it is left out.

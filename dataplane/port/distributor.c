@@ -81,7 +81,7 @@ void weir_distributor_free(struct weir_distributor *distributor) {
 
 // --- switches -------------------------------------------------------------------------------
 
-void weir_distributor_ask(
+void weir_distributor_request(
 	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief) {
 	struct weir_switch *request = &distributor->switches[victim];
 

@@ -36,7 +36,7 @@ struct rte_ring;
 // A victim's request for a switch.
 struct weir_switch {
 	uint32_t bucket; // [victim], while its bit in `asked` is clear
-	uint32_t thief; // likewise
+	uint32_t thief; // as bucket
 	uint64_t end; // [owner], while the bit is set: packets ever put into the victim's ring
 } __attribute__((aligned(64)));
 
@@ -95,7 +95,7 @@ static inline uint32_t weir_distributor_bucket_of(const struct rte_mbuf *m) {
 
 // Request the switch of a bucket of the victim to the thief. One at a time per victim.
 // [victim]
-void weir_distributor_ask(
+void weir_distributor_request(
 	struct weir_distributor *distributor, uint32_t victim, uint32_t bucket, uint32_t thief);
 // True if the owner has switched the bucket of the last request, and the victim has taken the last
 // packet of the bucket. taken: packets that the victim ever took from its ring. [victim]

@@ -66,7 +66,7 @@ struct weir_transmit {
 // owner[d]: the worker that has queue 0 of device d. Returns 0 or -ENOMEM.
 int weir_transmit_create(const struct weir_device *devices, const uint32_t *owner, uint32_t n,
 	uint32_t workers, struct weir_transmit **ret);
-void weir_transmit_free(struct weir_transmit *transmit); // and waiting packets; NULL is fine
+void weir_transmit_free(struct weir_transmit *transmit); // and waiting packets; NULL is allowed
 
 // True if this packet may be sent on the path, false if it is too long. A packet in several buffers
 // is moved into one if the device needs that. [worker]

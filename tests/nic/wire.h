@@ -30,6 +30,6 @@ struct wire_params {
 
 // Returns 0 or negative errno.
 int wire_start(const struct wire_params *params, struct wire **ret);
-void wire_stop(struct wire *wire); // NULL is fine
+void wire_stop(struct wire *wire); // NULL is allowed
 // Packets of a transmit queue that the wire has sent, ever, modulo 2^32. By any thread.
 uint32_t wire_departed(const struct wire *wire, uint16_t queue);

@@ -37,7 +37,7 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 
-// A fresh pipeline instead of the former one; counters go back to 0. Returns 0 or negative errno.
+// A new pipeline instead of the previous one; counters go back to 0. Returns 0 or negative errno.
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 

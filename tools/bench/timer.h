@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Timer: TSC ticks around a piece of code. Reading begins when all earlier instructions have ended,
-// and ends when those in between have; stores may still be on their way to the cache.
+// and ends when the measured ones have; stores may still be on their way to the cache.
 #pragma once
 
 #include <stdint.h>

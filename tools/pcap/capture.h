@@ -22,7 +22,7 @@ struct weir_capture_writer;
 // Returns 0, -EINVAL (not a capture file, or not Ethernet), or another negative errno.
 int weir_capture_open(
 	const char *file, struct weir_capture_reader **ret, char *why, size_t why_bytes);
-void weir_capture_close(struct weir_capture_reader *reader); // NULL is fine
+void weir_capture_close(struct weir_capture_reader *reader); // NULL is allowed
 // Next frame. Returns 1, 0 (end of file) or -EBADMSG (truncated or broken file; why gets one
 // line).
 int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_frame *ret, char *why,

@@ -49,7 +49,7 @@ uint32_t weir_offline_flows(const struct weir_config *config);
 // Returns 0, -EINVAL (options name what the configuration lacks), or another negative errno.
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
 	struct weir_offline **ret, char *why, size_t why_bytes);
-void weir_offline_free(struct weir_offline *offline); // NULL is fine
+void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 
 // Make the changes that are due before this packet of the capture, counted from 1; those of the
 // first are made by weir_offline_create. Returns 0, or negative errno with one line in why.

@@ -29,4 +29,4 @@ struct weir_sim_results {
 
 // Returns 0, -ENOMEM, -EAGAIN (no thread could be started).
 int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_results **ret);
-void weir_sim_results_free(struct weir_sim_results *results); // NULL is fine
+void weir_sim_results_free(struct weir_sim_results *results); // NULL is allowed

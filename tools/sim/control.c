@@ -173,7 +173,7 @@ void weir_sim_control_fini(struct weir_sim *sim) {
 	free(sim->listed);
 }
 
-void weir_sim_control_learn(struct weir_sim *sim) {
+void weir_sim_control_update(struct weir_sim *sim) {
 	publish(sim, false);
 }
 

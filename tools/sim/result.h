@@ -103,7 +103,7 @@ struct weir_sim_result {
 // Returns NULL when out of memory.
 struct weir_sim_result *weir_sim_result_create(
 	const struct weir_sim_scenario *scenario, uint64_t seed);
-void weir_sim_result_free(struct weir_sim_result *result); // NULL is fine
+void weir_sim_result_free(struct weir_sim_result *result); // NULL is allowed
 
 // What has passed since then.
 struct weir_sim_totals weir_sim_totals_since(

@@ -122,7 +122,7 @@ struct weir_sim_happening {
 
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h); without `on` none
 	bool on;
-	bool knows_begun; // the plan is told what has begun
+	bool knows_begun; // the plan gets the requests in progress
 	bool by_backend; // what requests take is estimated for each backend
 	bool one_by_one; // workers: the next bucket when the last one is adopted
 	uint64_t interval_ns; // between plans
@@ -229,7 +229,7 @@ int weir_sim_file_read(
 	const char *path, struct weir_sim_file **ret, struct weir_config_errors *errors);
 int weir_sim_file_parse(
 	const char *text, struct weir_sim_file **ret, struct weir_config_errors *errors);
-void weir_sim_file_free(struct weir_sim_file *file); // NULL is fine
+void weir_sim_file_free(struct weir_sim_file *file); // NULL is allowed
 
 const char *weir_sim_plot_name(enum weir_sim_plot plot);
 

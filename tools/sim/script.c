@@ -157,7 +157,7 @@ static void learn_return(struct weir_sim *sim, uint32_t index) {
 	backend->known_lame = false;
 	if (was_away) {
 		weir_capability_ready(&backend->capability);
-		weir_sim_control_learn(sim);
+		weir_sim_control_update(sim);
 	}
 }
 
@@ -182,14 +182,14 @@ void weir_sim_script_act(struct weir_sim *sim, uint32_t index) {
 		break;
 	case WEIR_SIM_ACTION_LEARN_LAME:
 		backend->known_lame = true;
-		weir_sim_control_learn(sim);
+		weir_sim_control_update(sim);
 		break;
 	case WEIR_SIM_ACTION_DIE:
 		die(sim, action);
 		break;
 	case WEIR_SIM_ACTION_LEARN_DEATH:
 		backend->known_down = true;
-		weir_sim_control_learn(sim);
+		weir_sim_control_update(sim);
 		break;
 	case WEIR_SIM_ACTION_RETURN:
 		come_back(sim, action);

@@ -49,7 +49,7 @@ static void dispatch(struct weir_sim *sim, const struct weir_sim_event *event) {
 		weir_sim_steal_plan(sim);
 		break;
 	case WEIR_SIM_EVENT_STEAL_ASK:
-		weir_sim_steal_ask(sim, event->index);
+		weir_sim_steal_request(sim, event->index);
 		break;
 	case WEIR_SIM_EVENT_STEAL_ANSWER:
 		weir_sim_steal_answer(sim, event->index);

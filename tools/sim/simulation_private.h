@@ -263,7 +263,7 @@ void weir_sim_backends_antagonise(struct weir_sim *sim);
 // control.c
 int weir_sim_control_init(struct weir_sim *sim); // before the clients
 void weir_sim_control_fini(struct weir_sim *sim);
-void weir_sim_control_learn(struct weir_sim *sim); // its view of a backend has changed
+void weir_sim_control_update(struct weir_sim *sim); // its view of a backend has changed
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 
 // steal.c
@@ -274,7 +274,7 @@ void weir_sim_steal_gone(struct weir_sim *sim, struct weir_sim_request *request)
 
 // steal_messages.c
 void weir_sim_steal_plan(struct weir_sim *sim);
-void weir_sim_steal_ask(struct weir_sim *sim, uint32_t message);
+void weir_sim_steal_request(struct weir_sim *sim, uint32_t message);
 void weir_sim_steal_answer(struct weir_sim *sim, uint32_t message);
 
 // script.c

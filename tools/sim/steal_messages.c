@@ -4,9 +4,10 @@
 // plan is that of policy/steal_plan.h; here are the messages between control and the backends'
 // agents.
 //
-// A request moves in steps: the plan picks it; control asks the victim's agent, which gives the
-// request up if it still waits and confirms; then the thief gets it. No answer means no: a request
-// that an agent gave up while its answer was lost returns to it with the client's next packet.
+// A request moves in steps: the plan picks it; control sends a request to the victim's agent, which
+// gives the request up if it still waits, and confirms; then the thief gets it. No answer means no:
+// a request that an agent gave up while its answer was lost returns to it with the client's next
+// packet.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -81,7 +82,7 @@ void weir_sim_steal_plan(struct weir_sim *sim) {
 }
 
 // At the victim: it gives up what still waits.
-void weir_sim_steal_ask(struct weir_sim *sim, uint32_t index) {
+void weir_sim_steal_request(struct weir_sim *sim, uint32_t index) {
 	const struct weir_sim_steal_settings *settings = &sim->scenario->steal;
 	struct weir_sim_steal *steal = sim->steal;
 	struct weir_sim_steal_message *message = &steal->message[index];

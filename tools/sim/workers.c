@@ -311,7 +311,7 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 }
 
 // Make the remaining requests of the last plan, one by one, between workers that are not busy.
-static void ask(struct balancer *b) {
+static void request_bucket(struct balancer *b) {
 	for (; b->asked_next < b->asked_count; b->asked_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->asked_next];
 		bool busy = is_busy(b, asked->victim) || is_busy(b, asked->thief);
@@ -562,7 +562,7 @@ static void decide(struct balancer *b) {
 	if (is_due(b, b->scenario->steal.interval_ns)) {
 		plan(b);
 	}
-	ask(b);
+	request_bucket(b);
 }
 
 static void loop(struct balancer *b) {

@@ -31,7 +31,7 @@ void weir_keepalived_note(struct weir_import *import,
 		}
 	}
 	weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
-		"weirctl does not know this keyword of keepalived");
+		"weirctl does not support this keyword of keepalived");
 }
 
 bool weir_keepalived_number(struct weir_import *import,

@@ -117,7 +117,8 @@ void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	const struct entry *entry = find(states, backend);
 
 	if (entry != NULL) {
-		settle(states, backend, weir_health_judge(entry->facts, verdict), "check", why);
+		settle(states, backend, weir_health_set_verdict(entry->facts, verdict), "check",
+			why);
 	}
 }
 
@@ -126,7 +127,7 @@ void weir_states_set_word(struct weir_states *states, uint16_t backend, enum wei
 	const struct entry *entry = find(states, backend);
 
 	if (entry != NULL) {
-		settle(states, backend, weir_health_say(entry->facts, word), source, why);
+		settle(states, backend, weir_health_set_word(entry->facts, word), source, why);
 	}
 }
 
@@ -180,7 +181,7 @@ static struct weir_health_facts with_check(const struct entry *entry, bool check
 		return entry->facts;
 	}
 	if (!checked) {
-		return weir_health_judge(entry->facts, WEIR_HEALTH_VERDICT_UNCHECKED);
+		return weir_health_set_verdict(entry->facts, WEIR_HEALTH_VERDICT_UNCHECKED);
 	}
 	return weir_health_adopt(entry->state, true);
 }

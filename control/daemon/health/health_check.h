@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A health check of one backend: when it runs, its probe, its verdict and counts. Does not know of
-// other checks.
+// A health check of one backend: when it runs, its probe, its verdict and counts.
+// Independent of other checks.
 //
 // Threads: that of the loop. Callbacks are called from the loop, and from
 // weir_health_check_agent_result.

@@ -67,7 +67,7 @@ struct rig_engine;
 
 // Returns 0 or -ENOMEM.
 int rig_engine_create(const struct rig_engine_params *params, struct rig_engine **ret);
-void rig_engine_free(struct rig_engine *engine); // NULL is fine
+void rig_engine_free(struct rig_engine *engine); // NULL is allowed
 
 // What to send from now on. Returns 0, -EINVAL, -ENOMEM.
 int rig_engine_set_traffic(struct rig_engine *engine, const struct rig_traffic_params *params);

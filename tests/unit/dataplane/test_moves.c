@@ -463,7 +463,7 @@ TEST(wrong_parameters_are_refused) {
 
 // Buckets with the low bits of BUCKET, all of which V has, are to come from its own queue.
 static void ask_for_shift(struct moves_lab *lab) {
-	weir_shift_ask(
+	weir_shift_request(
 		lab->moves, WORKERS - 1, BUCKET, lab->distributor[1], &lab->distributor[0], 1);
 }
 

@@ -56,12 +56,13 @@ TEST(every_verdict_in_every_pair) {
 		for (unsigned int w = 0; w < WORDS; w++) {
 			for (unsigned int next = 0; next < VERDICTS; next++) {
 				bool fell = next == WEIR_HEALTH_VERDICT_FAILING && v != next;
-				struct weir_health_facts facts = weir_health_judge(
+				struct weir_health_facts facts = weir_health_set_verdict(
 					facts_of(v, w), (enum weir_health_verdict)next);
 
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
 				// A repetition changes nothing.
-				facts = weir_health_judge(facts, (enum weir_health_verdict)next);
+				facts = weir_health_set_verdict(
+					facts, (enum weir_health_verdict)next);
 				assert_facts(facts, next, fell ? WEIR_HEALTH_WORD_NONE : w);
 			}
 		}
@@ -74,10 +75,10 @@ TEST(every_word_in_every_pair) {
 			struct weir_health_facts facts;
 
 			for (unsigned int next = 0; next < WORDS; next++) {
-				facts = weir_health_say(
+				facts = weir_health_set_word(
 					facts_of(v, w), (enum weir_health_word)next);
 				assert_facts(facts, v, next);
-				facts = weir_health_say(facts, (enum weir_health_word)next);
+				facts = weir_health_set_word(facts, (enum weir_health_word)next);
 				assert_facts(facts, v, next);
 			}
 			facts = weir_health_expire(facts_of(v, w));
@@ -91,23 +92,23 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_rising) {
 	struct weir_health_facts facts =
 		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_LAME_DUCK);
 
-	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING);
+	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	facts = weir_health_expire(facts);
 	facts = weir_health_adopt(weir_health_state_of(facts), true); // control was restarted
-	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING);
+	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_LAME_DUCK);
-	assert_int_equal(weir_health_state_of(weir_health_say(facts, WEIR_HEALTH_WORD_READY)),
+	assert_int_equal(weir_health_state_of(weir_health_set_word(facts, WEIR_HEALTH_WORD_READY)),
 		WEIR_HEALTH_HEALTHY);
-	facts = weir_health_judge(facts, WEIR_HEALTH_VERDICT_FAILING);
+	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_FAILING);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
 	assert_int_equal(
-		weir_health_state_of(weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING)),
+		weir_health_state_of(weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING)),
 		WEIR_HEALTH_HEALTHY);
 	// It goes on saying so: it never takes flows in between.
-	facts = weir_health_say(facts, WEIR_HEALTH_WORD_LAME_DUCK);
+	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
 	assert_int_equal(
-		weir_health_state_of(weir_health_judge(facts, WEIR_HEALTH_VERDICT_PASSING)),
+		weir_health_state_of(weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING)),
 		WEIR_HEALTH_LAME_DUCK);
 }
 

@@ -130,7 +130,7 @@ TEST(the_owner_of_the_queue_answers) {
 	nic.put = PUT;
 	nic.waiting = 3;
 	assert_false(weir_outlet_is_asked(&outlet));
-	weir_path_ask(&path);
+	weir_path_request(&path);
 	assert_true(weir_outlet_is_asked(&outlet));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
@@ -143,19 +143,19 @@ TEST(the_owner_of_the_queue_answers) {
 	weir_outlet_answer(&outlet);
 	assert_true(weir_path_is_answered(&path));
 	assert_false(weir_outlet_is_asked(&outlet));
-	weir_path_stop_asking(&path);
+	weir_path_stop_requesting(&path);
 	assert_false(weir_outlet_is_asked(&outlet));
 	// Of the next question the answer is another one.
 	nic.waiting = 3;
-	weir_path_ask(&path);
+	weir_path_request(&path);
 	assert_false(weir_path_is_answered(&path));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
-	weir_path_stop_asking(&path);
+	weir_path_stop_requesting(&path);
 	assert_false(weir_outlet_is_asked(&outlet)); // nobody waits
 	// Asked again, they do matter.
 	own.put = nic.put = PUT + 4;
-	weir_path_ask(&path);
+	weir_path_request(&path);
 	assert_true(weir_outlet_is_asked(&outlet));
 	nic.waiting = 2;
 	weir_outlet_answer(&outlet);
