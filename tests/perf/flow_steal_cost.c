@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "bucket_loads.h"
-#include "flow_steals_private.h"
+#include "steal_service.h"
 
 #define RUNS 31u
 #define BURDENED 4u // backends with a full queue

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "flow_steals_private.h"
+#include "steal_service.h"
 
 #define FLOW_LIFE_NS 3000000000ull // an older report of a flow is not used for a move
 

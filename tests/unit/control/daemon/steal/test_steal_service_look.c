@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "flow_steals_private.h"
+#include "steal_service.h"
 
 #define LOOKED_AT 200u // services
 #define LOOKED_AT_EACH 100u // backends; of all workers 40,000 counters

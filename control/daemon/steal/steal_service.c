@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//
-// The plan of a service: its backends are the planner's workers, connections that wait are tasks.
-// The unit of work is a connection. An accept queue counts as one running task of up to QUEUE
-// connections: a backend with a full queue, or that stalls, has more than any other, so all
-// connections waiting there may leave, whatever the lengths of queues.
-#include "flow_steals_private.h"
+#include "steal_service.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -18,8 +13,13 @@
 #define REPORT_FRESH_MS 5000u // for a thief, whatever its agent's interval
 #define PAUSE_MS 1000u // of an agent that cannot help: doubled each time
 #define PAUSES_MOST 6u
-#define PLACE_MS 10000u // a refused place: longer than most clients wait for a reply
 #define REPEAT_LOG_MS 600000u // before the same is logged again
+#define ROOM_MOST 0.25 // fill of a thief's accept queue
+#define GIVEN_MS 1000u // until the client's next SYN, more or less
+#define REFUSED_MS 100u // pause of a victim whose agent permits nothing: doubled each time
+#define REFUSED_MOST_MS 1000u
+#define COUNTERS_MOST 4096u // backends times workers, up to which each round reads all
+#define COUNTERS_PACES 10u // rounds in which more of them are read
 
 // Moving a task costs nothing. A thief that could not take one pauses. Any backend below the mean
 // may be a thief: with a lower ratio, many backends with short queues would all be excluded,
@@ -153,55 +153,225 @@ bool weir_steal_service_is_same(const struct steal_service *a, const struct stea
 	return same;
 }
 
-// --- refused places -------------------------------------------------------------------------
-
-static struct steal_place place_of(
-	uint32_t member, uint16_t port, uint8_t family, const uint8_t address[16]) {
-	struct steal_place place = {.member = (uint16_t)member, .port = port, .family = family};
-
-	memcpy(place.address, address, sizeof(place.address));
-	return place;
+static bool is_saturated(const struct steal_member *member) {
+	return member->full || member->stalls;
 }
 
-// The element for a place; may contain another refused place.
-static struct steal_place *element_of(
-	struct steal_service *service, const struct steal_place *place) {
-	uint32_t sum = place->member * 31u + ntohs(place->port);
+// member: saturated.
+static enum weir_flow_steal_reason reason_of(const struct steal_member *member) {
+	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
+}
 
-	for (size_t i = 0; i < sizeof(place->address); i++) {
-		sum = sum * 31 + place->address[i];
+// --- moved connections ------------------------------------------------------------------------
+
+// Add moved connections that no report of the member contains yet.
+static void add_given(struct steal_member *member, uint64_t now_ms, uint32_t more) {
+	if (now_ms - member->given_ms >= GIVEN_MS) {
+		member->given[1] = now_ms - member->given_ms < 2 * GIVEN_MS ? member->given[0] : 0;
+		member->given[0] = 0;
+		member->given_ms = now_ms;
 	}
-	return &service->refused[sum % WEIR_STEAL_PLACES];
+	member->given[0] += more;
 }
 
-static void refuse(
-	struct steal_service *service, const struct steal_place *place, uint64_t now_ms) {
-	struct steal_place *element = element_of(service, place);
-
-	*element = *place;
-	element->until_ms = now_ms + PLACE_MS;
+// Connections moved to a backend in the last second or two, which may not have arrived.
+static uint32_t coming_to(struct steal_member *member, uint64_t now_ms) {
+	add_given(member, now_ms, 0);
+	return member->given[0] + member->given[1];
 }
 
-static bool holds(struct steal_service *service, const struct steal_place *place, uint64_t now_ms) {
-	const struct steal_place *at = element_of(service, place);
+// --- half-open flows --------------------------------------------------------------------------
 
-	return at->port == place->port && at->member == place->member &&
-	       at->family == place->family &&
-	       memcmp(at->address, place->address, sizeof(at->address)) == 0 &&
-	       now_ms < at->until_ms;
+static void read_counters(
+	const struct weir_segment *segment, uint16_t id, struct weir_stalling_backend *handshakes) {
+	handshakes->half_open = handshakes->new_flows = 0;
+	for (uint32_t worker = 0; id < segment->max_backends && worker < segment->workers;
+		worker++) {
+		const struct weir_share_counters *of =
+			weir_segment_backend_counters(segment, worker, id);
+
+		handshakes->half_open += weir_counter_read(&of->half_open);
+		handshakes->new_flows += weir_counter_read(&of->new_flows);
+	}
 }
 
-// Whether the member's agent refused steals at this flow's port, or address and port.
-static bool is_refused(struct steal_service *service, uint32_t member,
-	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
-	static const uint8_t any[16] = {0};
-	const struct steal_place port = place_of(member, flow->vip_port, 0, any),
-				 both = place_of(member, flow->vip_port, flow->family, flow->vip);
+static uint32_t counters_of(
+	const struct steal_service *service, const struct weir_segment *segment) {
+	return service->enabled ? service->count * segment->workers : 0;
+}
 
-	return holds(service, &port, now_ms) || holds(service, &both, now_ms);
+static void count_half_open(struct steal_service *service, const struct weir_segment *segment,
+	uint64_t now_ms, uint64_t passed_ms) {
+	service->counted_ms = now_ms;
+	for (uint32_t i = 0; i < service->count; i++) {
+		read_counters(segment, service->members[i].id, &service->handshakes[i]);
+		service->handshakes[i].moved = coming_to(&service->members[i], now_ms);
+	}
+	service->stalling_count = weir_stalling_look(&service->stalling, service->handshakes,
+		service->count, service->places, passed_ms);
+}
+
+uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
+	const struct weir_segment *segment, uint64_t now_ms) {
+	uint64_t all = 0, most, seen = 0, paces;
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		all += counters_of(&services[i], segment);
+	}
+	paces = all / COUNTERS_MOST + 1 < COUNTERS_PACES ? all / COUNTERS_MOST + 1 : COUNTERS_PACES;
+	most = all / paces;
+	for (i = 0; i < count && seen < most; i++) {
+		struct steal_service *service = &services[(first + i) % count];
+		uint64_t passed_ms = now_ms - service->counted_ms;
+
+		// The timer may be a little early.
+		if (service->enabled &&
+			passed_ms + WEIR_FLOW_STEALS_MS / 2 >= paces * WEIR_FLOW_STEALS_MS) {
+			count_half_open(service, segment, now_ms, passed_ms);
+			seen += counters_of(service, segment);
+		}
+	}
+	return count > 0 ? (first + i) % count : 0;
+}
+
+// --- queues -----------------------------------------------------------------------------------
+
+static bool takes_new_flows(const struct weir_backend_state *state) {
+	return state->in_selection && state->resolved && !state->leaving && !state->ejected &&
+	       !state->at_limit && state->admin == WEIR_ADMIN_READY &&
+	       state->health == WEIR_HEALTH_HEALTHY && (state->flags & WEIR_BACKEND_CLOSED) == 0;
+}
+
+// Read the accept queue, if reported.
+static void look_at_queue(const struct steal_service *service, struct steal_member *member,
+	const struct weir_backend_state *state, const struct weir_reports *reports,
+	uint64_t now_ms) {
+	const uint32_t fields = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT);
+	struct weir_reports_status status;
+	double queue, limit, coming;
+
+	if (weir_reports_status(reports, member->id, &status) < 0 ||
+		(status.report->given & fields) != fields ||
+		status.report->accept_queue_limit < 1) {
+		return;
+	}
+	queue = status.report->accept_queue;
+	limit = status.report->accept_queue_limit;
+	// No report contains the recently moved connections yet.
+	coming = queue + coming_to(member, now_ms);
+	member->fill = coming < limit ? coming / limit : 1;
+	member->room = coming < limit ? (uint32_t)(limit - coming) : 0;
+	member->full = status.at_limit;
+	member->thief = !status.at_limit && status.age_ms <= service->report_most_ms &&
+			queue <= ROOM_MOST * limit && member->room > 0 && takes_new_flows(state);
+}
+
+// End the last round of a victim: after one without a permission it pauses briefly, so that
+// requests and thieves are left to other victims.
+static void end_round(struct steal_member *member, uint64_t now_ms) {
+	uint64_t until_ms = now_ms;
+
+	if (member->requests == 0) {
+		return;
+	}
+	if (member->permitted) {
+		member->refusals = 0;
+	} else {
+		until_ms += (uint64_t)REFUSED_MS << member->refusals;
+		until_ms =
+			until_ms < now_ms + REFUSED_MOST_MS ? until_ms : now_ms + REFUSED_MOST_MS;
+		member->refusals += (REFUSED_MS << member->refusals) < REFUSED_MOST_MS;
+	}
+	member->paused_ms = until_ms > member->paused_ms ? until_ms : member->paused_ms;
+	member->requests = 0;
+}
+
+static void look_at(struct steal_service *service, uint32_t i, const struct weir_tables *tables,
+	const struct weir_reports *reports, uint64_t now_ms) {
+	struct steal_member *member = &service->members[i];
+	struct weir_backend_state state;
+
+	end_round(member, now_ms);
+	member->full = member->stalls = member->thief = false;
+	member->fill = 0;
+	member->room = 0;
+	member->answered = member->permitted = false;
+	if (weir_tables_backend(tables, member->id, &state) < 0 ||
+		state.service_id != service->id) {
+		return;
+	}
+	look_at_queue(service, member, &state, reports, now_ms);
+	member->stalls = service->handshakes[i].stalls;
+	if (member->stalls) {
+		member->thief = false;
+		member->fill = 1;
+	}
+}
+
+static bool is_any_saturated(
+	const struct steal_service *service, const struct weir_reports *reports) {
+	bool saturated = service->stalling_count > 0;
+
+	for (uint32_t i = 0; i < service->count && !saturated; i++) {
+		saturated = weir_reports_at_limit(reports, service->members[i].id);
+	}
+	return saturated;
+}
+
+uint32_t weir_steal_service_look(struct steal_service *service, const struct weir_tables *tables,
+	const struct weir_reports *reports, uint64_t now_ms,
+	uint16_t victims[WEIR_WAITING_BACKENDS]) {
+	uint32_t thieves = 0, found = 0, turn = service->turn;
+	bool before = service->saturated;
+
+	service->saturated = false;
+	if (!before && !is_any_saturated(service, reports)) {
+		return 0; // the common case: nothing else to do
+	}
+	for (uint32_t i = 0; i < service->count; i++) {
+		look_at(service, i, tables, reports, now_ms);
+		thieves += service->members[i].thief;
+		service->saturated |= is_saturated(&service->members[i]);
+	}
+	for (uint32_t i = 0; i < service->count && thieves > 0 && found < WEIR_WAITING_BACKENDS;
+		i++) {
+		uint32_t at = (turn + i) % service->count;
+		const struct steal_member *member = &service->members[at];
+
+		if (is_saturated(member) && now_ms >= member->paused_ms) {
+			victims[found++] = member->id;
+			service->turn = (at + 1) % service->count;
+		}
+	}
+	return found;
+}
+
+bool weir_steal_service_relieved(const struct steal_service *service,
+	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret) {
+	while (service->saturated && *place < service->count) {
+		const uint32_t m = (*place)++;
+		const struct steal_member *member = &service->members[m];
+		const char *name;
+
+		if (!is_saturated(member)) {
+			continue;
+		}
+		name = weir_tables_backend_name(tables, member->id);
+		*ret = (struct weir_flow_steals_relieved){.name = name != NULL ? name : "",
+			.reason = reason_of(member),
+			.half_open = service->handshakes[m].half_open};
+		return true;
+	}
+	return false;
 }
 
 // --- the plan -------------------------------------------------------------------------------
+//
+// Backends are the planner's workers, connections that wait are tasks. The unit of work is a
+// connection. An accept queue counts as one running task of up to QUEUE connections: a backend with
+// a full queue, or that stalls, has more than any other, so all connections waiting there may
+// leave, whatever the lengths of queues.
 
 static uint32_t member_of(const struct steal_service *service, uint16_t id) {
 	uint32_t i = 0;
@@ -219,8 +389,8 @@ static void put_queues(struct steal_service *service) {
 		struct weir_steal_task queue = {
 			.duration = member->fill * QUEUE, .transfer = -1, .fixed = true};
 
-		weir_steal_plan_worker(service->plan, i, 1,
-			member->thief || weir_steal_is_saturated(member), member->fill);
+		weir_steal_plan_worker(
+			service->plan, i, 1, member->thief || is_saturated(member), member->fill);
 		if (member->thief) {
 			service->thieves[i / 64] |= 1ull << (i % 64);
 		}
@@ -257,8 +427,7 @@ static uint32_t victim_of(
 	}
 	if (v == waiting->victims) {
 		member = member_of(service, backend);
-		if (member == service->count ||
-			!weir_steal_is_saturated(&service->members[member])) {
+		if (member == service->count || !is_saturated(&service->members[member])) {
 			return v;
 		}
 		waiting->victim[v].member = member;
@@ -267,6 +436,16 @@ static uint32_t victim_of(
 		waiting->victims++;
 	}
 	return v;
+}
+
+// Whether the member's agent refused steals at this flow's port, or address and port.
+static bool is_refused(const struct steal_service *service, uint32_t member,
+	const struct weir_flow_waiting_at *flow, uint64_t now_ms) {
+	struct weir_refused_place place = {
+		.member = (uint16_t)member, .port = flow->vip_port, .family = flow->family};
+
+	memcpy(place.address, flow->vip, sizeof(place.address));
+	return weir_refused_places_contain(&service->refused, &place, now_ms);
 }
 
 static void put_flows(struct steal_service *service, const struct weir_flow_scan *scan,
@@ -328,7 +507,7 @@ static uint32_t take(struct steal_service *service, const struct waiting *waitin
 			.thief = requests[i].thief,
 			.from = victim->id,
 			.to = thief->id,
-			.reason = weir_steal_reason(victim),
+			.reason = reason_of(victim),
 			.task = requests[i].task,
 			.id = requests[i].id};
 	}
@@ -382,19 +561,16 @@ static bool is_of_agent(enum weir_flow_steal_outcome outcome) {
 // Whether it concerns only a port, or an address and port: others that clients may use may be
 // served. Returns false if it concerns the whole backend.
 static bool is_of_place(const struct steal_service *service, const struct steal_planned *planned,
-	enum weir_flow_steal_outcome outcome, struct steal_place *ret) {
-	static const uint8_t any[16] = {0};
-
-	if (outcome == WEIR_FLOW_STEAL_OFF && service->many_ports) {
-		*ret = place_of(planned->victim, planned->port, 0, any);
-		return true;
+	enum weir_flow_steal_outcome outcome, struct weir_refused_place *ret) {
+	*ret = (struct weir_refused_place){
+		.member = (uint16_t)planned->victim, .port = planned->port};
+	if (outcome == WEIR_FLOW_STEAL_OFF) {
+		return service->many_ports;
 	}
-	if (outcome == WEIR_FLOW_STEAL_NO_LISTENER &&
-		(service->many_ports || service->many_addresses)) {
-		*ret = place_of(planned->victim, planned->port, planned->family, planned->address);
-		return true;
-	}
-	return false;
+	ret->family = planned->family;
+	memcpy(ret->address, planned->address, sizeof(ret->address));
+	return outcome == WEIR_FLOW_STEAL_NO_LISTENER &&
+	       (service->many_ports || service->many_addresses);
 }
 
 // Whether the agent permitted it.
@@ -446,19 +622,19 @@ bool weir_steal_service_is_to_log(struct steal_service *service,
 void weir_steal_service_ended(struct steal_service *service, const struct steal_planned *planned,
 	enum weir_flow_steal_outcome outcome, uint64_t now_ms) {
 	struct steal_member *victim = &service->members[planned->victim];
-	struct steal_place place;
+	struct weir_refused_place place;
 
 	service->outcomes[outcome]++;
 	end_in_plan(service, planned, outcome, now_ms);
 	if (outcome == WEIR_FLOW_STEAL_MOVED) {
-		weir_steal_member_given(&service->members[planned->thief], now_ms, 1);
+		add_given(&service->members[planned->thief], now_ms, 1);
 	}
 	victim->answered |= outcome != WEIR_FLOW_STEAL_SILENT;
 	victim->permitted |= is_permitted(outcome);
 	if (is_of_help(victim, outcome)) {
 		victim->pauses = 0;
 	} else if (is_of_place(service, planned, outcome, &place)) {
-		refuse(service, &place, now_ms);
+		weir_refused_places_add(&service->refused, &place, now_ms);
 	} else if (is_of_agent(outcome) &&
 		   !(outcome == WEIR_FLOW_STEAL_SILENT && victim->answered) &&
 		   now_ms >= victim->paused_ms) { // else already paused by another request of the

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A service that steals, and its backends: flow_steals_look.c (finds victims and thieves) and
-// flow_steals_plan.c (chooses flows and their new backends). flow_steals.c (rounds and requests)
-// does not access its members.
+// Steal service: a service that steals, and its backends. Finds victims and thieves by the accept
+// queues that agents report and by the half-open flows that workers count, and plans which flows
+// move to which backends.
+//
+// Threads: one, that of the loop. No clock: time is an argument.
 #pragma once
 
 #include "flow_scan.h"
 #include "flow_steals.h"
+#include "refused_places.h"
 #include "stalling.h"
 #include "steal_plan.h"
 
 #define WEIR_STEAL_WAITING 256u // flows of a service in a plan
-#define WEIR_STEAL_PLACES 64u // refused places kept per service
 
 struct steal_member { // a backend of a service
 	uint16_t id;
@@ -31,15 +33,6 @@ struct steal_member { // a backend of a service
 	uint64_t logged_ms; // time of the first of them
 	uint32_t given[2]; // connections moved to it in this second and in the previous one
 	uint64_t given_ms; // start of this second
-};
-
-// A destination at a backend, whose agent permits no steal of connections to it.
-struct steal_place {
-	uint16_t member;
-	uint16_t port; // network order
-	uint8_t family; // 0 = any address
-	uint8_t address[16];
-	uint64_t until_ms; // no requests about it before; 0 = unused
 };
 
 struct steal_service {
@@ -63,7 +56,7 @@ struct steal_service {
 	uint32_t stalling_count; // members
 	uint64_t *thieves; // bit per member
 	struct weir_steal_plan *plan; // tasks: a queue of each member, then waiting flows
-	struct steal_place refused[WEIR_STEAL_PLACES]; // hashed by content, one per element
+	struct weir_refused_places refused;
 	uint32_t turn; // member at which the search for victims starts
 	uint64_t incomplete; // rounds
 	uint64_t requests;
@@ -80,15 +73,6 @@ struct steal_planned {
 	uint8_t family, address[16]; // the same
 };
 
-static inline bool weir_steal_is_saturated(const struct steal_member *member) {
-	return member->full || member->stalls;
-}
-
-// member: saturated.
-static inline enum weir_flow_steal_reason weir_steal_reason(const struct steal_member *member) {
-	return member->full ? WEIR_FLOW_STEAL_FOR_ACCEPT_QUEUE : WEIR_FLOW_STEAL_FOR_HALF_OPEN;
-}
-
 // syn_seen_ms: of the flow table. Returns 0 or -ENOMEM; the caller must call
 // weir_steal_service_fini in both cases.
 int weir_steal_service_init(struct steal_service *service, const struct weir_tables *tables,
@@ -100,9 +84,6 @@ void weir_steal_service_fini(struct steal_service *service);
 // service to start with. Returns `first` of the next call.
 uint32_t weir_steal_services_count(struct steal_service *services, uint32_t count, uint32_t first,
 	const struct weir_segment *segment, uint64_t now_ms);
-
-// Add moved connections that no report of the member contains yet.
-void weir_steal_member_given(struct steal_member *member, uint64_t now_ms, uint32_t more);
 
 // Find victims and thieves. Returns the number of backends to relieve now, up to
 // WEIR_WAITING_BACKENDS, and their ids; the next call continues with others. 0 if there is no

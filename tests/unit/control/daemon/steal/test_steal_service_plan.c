@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "flow_steals_private.h"
+#include "steal_service.h"
 
 #define BACKENDS 12u
 #define SYN_SEEN_MS 5000u
@@ -542,7 +542,8 @@ TEST(flows_on_their_way_are_shown, setup, teardown) {
 
 	set_up_plan(own, &plan, 0, 100);
 	count_flows(own, 5, 40, 40);
-	weir_steal_member_given(&plan.service.members[5], 1000000, 30);
+	plan.service.members[5].given[0] = 30;
+	plan.service.members[5].given_ms = 1000000;
 	(void)weir_steal_services_count(&plan.service, 1, 0, own->lab.segment, 1000000);
 	assert_int_equal(plan.service.handshakes[5].half_open, 40);
 	assert_int_equal(plan.service.handshakes[5].moved, 30);
