@@ -424,7 +424,9 @@ static double time_of_take_over(uint32_t count) {
 
 	from.members = calloc(count, sizeof(from.members[0]));
 	to.members = calloc(count, sizeof(to.members[0]));
-	assert_true(place != NULL && from.members != NULL && to.members != NULL);
+	assert_non_null(place);
+	assert_non_null(from.members);
+	assert_non_null(to.members);
 	for (uint32_t i = 0; i < count; i++) {
 		from.members[i] = (struct steal_member){.id = (uint16_t)i, .pauses = 1 + i % 6};
 		to.members[i].id = (uint16_t)(count - i); // one is new, one has gone
