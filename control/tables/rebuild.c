@@ -44,8 +44,11 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 	}
 }
 
+// A dirty one is built at once with the next publication. If that fails, it is retried as a whole:
+// steps meanwhile would be in vain.
 static bool is_stale(const struct weir_service_entry *service) {
-	return service->stale && service->stage == WEIR_ID_LIVE && service->config != NULL;
+	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
+	       service->config != NULL;
 }
 
 // The next stale service in turn, or WEIR_SERVICE_NONE.
@@ -173,7 +176,7 @@ int weir_tables_build(struct weir_tables *tables) {
 	service = &tables->state->services[rebuild->service];
 	// Its list of backends changed, or the selection was or will be built at once because of
 	// another change.
-	if (!is_stale(service) || service->dirty || service->members != rebuild->members ||
+	if (!is_stale(service) || service->members != rebuild->members ||
 		service->generation != rebuild->generation) {
 		drop(tables);
 		return 1;

@@ -301,6 +301,36 @@ TEST(former_dataplane_gets_the_selection_at_once) {
 	close_many(&lab, config);
 }
 
+// A worker that hangs lets the heap fill up. What cannot be published at once is retried with the
+// next change, and not built in steps meanwhile: each step would be in vain, without end.
+TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
+	struct lab_room room = {.max_services = 4, .max_backends = 4096, .heap_bytes = 4u << 20};
+	struct weir_config *config = lab_config(1, MANY);
+	uint32_t weight = 100;
+	struct lab lab;
+
+	config->services[0].table_size = SLOTS;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_resolve(&lab);
+	lab_quiescent(&lab);
+	do {
+		assert_true(weight < 1000);
+		set_health(&lab, (uint16_t)++weight, WEIR_HEALTH_REFUSING);
+		assert_true(weir_tables_publish(lab.tables) > 0);
+		assert_true(weir_tables_is_stale(lab.tables));
+		assert_int_equal(weir_tables_set_weight(lab.tables, 9, weight), 0);
+	} while (weir_tables_publish(lab.tables) >= 0);
+	for (uint32_t i = 0; i < 3 && weir_tables_build(lab.tables) > 0; i++) {
+		;
+	}
+	assert_int_equal(weir_tables_build(lab.tables), 0);
+	lab_quiescent(&lab);
+	lab_settle(&lab);
+	assert_false(weir_tables_is_stale(lab.tables));
+	close_many(&lab, config);
+}
+
 // A new configuration, another weight, or a backend that is removed in the middle of a build.
 TEST(other_changes_replace_what_is_under_way) {
 	struct weir_config *config, *fewer;
