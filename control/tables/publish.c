@@ -434,3 +434,27 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	finish(tables, state, backends);
 	return (int)published;
 }
+
+// Whether the published selection serves while this backend's row follows its state.
+static bool row_may_precede(const struct weir_state *state, uint16_t id) {
+	const struct weir_backend_entry *backend = &state->backends[id];
+	const struct weir_service_entry *service = &state->services[backend->service];
+
+	return backend->dirty && backend->stage == WEIR_ID_LIVE &&
+	       ((backend->flags & WEIR_BACKEND_CLOSED) == 0 ||
+		       weir_build_serves(service->listed, service->listed_chosen, service->chosen));
+}
+
+void weir_publish_rows(struct weir_tables *tables) {
+	const struct weir_state *state = tables->state;
+
+	// Of another process, or for workers that do not pass over closed candidates.
+	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {
+		return;
+	}
+	for (uint32_t i = 0; i < state->touched_backend_count; i++) {
+		if (row_may_precede(state, state->touched_backends[i])) {
+			publish_backend(tables, state, state->touched_backends[i]);
+		}
+	}
+}

@@ -502,6 +502,9 @@ int weir_tables_publish(struct weir_tables *tables) {
 		return 0;
 	}
 	published = weir_publish_state(tables, tables->state);
+	if (published < 0) {
+		weir_publish_rows(tables);
+	}
 	weir_writer_reclaim(tables->writer);
 	return published;
 }

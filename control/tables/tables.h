@@ -143,7 +143,7 @@ bool weir_tables_wait(struct weir_tables *tables);
 // Publish what is marked, in the order of layout.h, then reclaim. Never waits. While unbound: only
 // decide panic and subsets, for the getters below. Returns the number of selections, service tables
 // and touched ids published (0 before the first apply: marks are kept), or -ENOSPC, -EBUSY, -ENOMEM
-// (nothing changed; marks are kept).
+// (marks are kept; only rows changed, which need no memory: workers pass over closed backends).
 int weir_tables_publish(struct weir_tables *tables);
 
 // Do one step of rebuilding stale selections: in a large service a backend's change first closes or

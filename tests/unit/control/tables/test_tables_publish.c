@@ -263,6 +263,51 @@ TEST(full_heap_keeps_the_marks_until_memory_is_back) {
 	lab_config_free(config);
 }
 
+static bool is_closed(struct lab *lab, uint16_t id) {
+	return (lab_row(lab, id).flags & WEIR_BACKEND_CLOSED) != 0;
+}
+
+static void set_health(struct lab *lab, uint16_t id, enum weir_health_state health) {
+	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
+}
+
+// A row needs no memory of the heap: what a worker that hangs keeps from being built does not keep
+// the others from passing over a backend that fails, of this service or of another one.
+TEST(full_heap_does_not_keep_backends_open) {
+	struct lab_room room = {.heap_bytes = 4 << 20};
+	struct weir_config *config = lab_config(2, 4);
+	uint32_t weight = 100;
+	struct lab lab;
+
+	config->services[0].table_size = 65537;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_resolve(&lab);
+	do {
+		assert_true(weight < 1000);
+		weir_tables_set_weight(lab.tables, 0, ++weight);
+	} while (weir_tables_publish(lab.tables) >= 0);
+	set_health(&lab, 1, WEIR_HEALTH_REFUSING);
+	set_health(&lab, 5, WEIR_HEALTH_REFUSING);
+	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
+	assert_true(is_closed(&lab, 1));
+	assert_true(is_closed(&lab, 5));
+	// Never empty by accident: of the selection's backends most stay open.
+	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
+	for (uint16_t id = 4; id < 7; id++) {
+		assert_int_equal(weir_tables_set_admin(lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
+	}
+	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
+	assert_false(is_closed(&lab, 1));
+	assert_false(is_closed(&lab, 4));
+	assert_false(is_closed(&lab, 7));
+	lab_settle(&lab);
+	assert_true(is_closed(&lab, 4));
+	assert_int_equal(lab_selection(&lab, 1)->table.count, 1);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 TEST(several_changes_are_one_publication) {
 	struct weir_config *config = lab_config(4, 4);
 	struct lab lab;
