@@ -32,6 +32,8 @@ static int connect_agent(const struct weir_agent_options *options) {
 	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/%s", options->run_dir,
 		WEIR_LOCAL_SOCKET);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	// Limits connect() too, which waits while the agent does not accept connections.
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	if (connect(fd, (const struct sockaddr *)&address, sizeof(address))) {
 		r = -errno;
 		close(fd);
@@ -61,8 +63,10 @@ static int exchange(int fd, const char *request, char *answer, size_t room) {
 }
 
 static enum weir_agent_exit unreachable(const struct weir_agent_options *options, int error) {
+	const char *why = error == -EAGAIN ? "it hangs or is stopped" : strerror(-error);
+
 	fprintf(stderr, "weir-agent: no response from weir-agent run in %s: %s%s\n",
-		options->run_dir, strerror(-error), error == -EACCES ? " (root?)" : "");
+		options->run_dir, why, error == -EACCES ? " (root?)" : "");
 	return WEIR_AGENT_ABSENT;
 }
 

@@ -280,6 +280,23 @@ def agent_says_what_is_wrong(lab):
     assert "lame-duck" in first.tail(), first.tail()
 
 
+def agent_that_hangs_keeps_no_command_waiting(lab):
+    agent = lab.start_agent()
+    agent.signal(signal.SIGSTOP)
+    path = os.path.join(lab.run_dir, "agent.sock")
+    with contextlib.ExitStack() as waiting:
+        with contextlib.suppress(BlockingIOError):  # until no more fit
+            while True:
+                sock = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                sock.setblocking(False)
+                sock.connect(path)
+        command = lab.start("status", lab.backend, lab.agent_binary, "status", "--run-dir",
+                            lab.run_dir)
+        assert command.process.wait(15) == 3, command.tail()  # it waits 5 s
+        assert "it hangs or is stopped" in command.tail(), command.tail()
+    agent.signal(signal.SIGCONT)
+
+
 SCENARIOS = [scenario for name, scenario in list(globals().items())
              if name.startswith(("agent_", "connections_")) and callable(scenario)]
 
