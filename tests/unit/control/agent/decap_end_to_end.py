@@ -17,6 +17,7 @@ import resource
 import select
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -197,6 +198,30 @@ def decap_ends_with_the_agent(lab):
         raise AssertionError("connected without decapsulation")
 
 
+def decap_outlives_the_reader_of_its_output(lab):
+    lab.tunnel.outer = 4
+    reader, output = os.pipe()
+    os.close(reader)
+    with lab.backend.inside():
+        agent = subprocess.Popen([lab.agent_binary, "decap", "eth0"], stdout=output,
+                                 stderr=subprocess.PIPE)
+    os.close(output)
+    try:
+        wait_for("decapsulation", lambda: transferred(lab) or agent.poll() is not None)
+        assert agent.poll() is None, agent.returncode
+    finally:
+        agent.terminate()
+        error = agent.communicate(timeout=10)[1].decode()
+    assert "standard output" in error, error
+
+
+def transferred(lab):
+    with contextlib.suppress(OSError):
+        lab.transfer(4, 1000)
+        return True
+    return False
+
+
 def decap_refuses_strangers(lab):
     agent = lab.start_agent("--from", "10.9.0.3", "--from", "2001:db8:9::/64")
     lab.tunnel.outer = 6
@@ -281,7 +306,8 @@ def agent_ends_when_its_interface_goes(lab):
 
 
 SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
-             decap_ends_with_the_agent, decap_refuses_strangers,
+             decap_ends_with_the_agent, decap_outlives_the_reader_of_its_output,
+             decap_refuses_strangers,
              decap_follows_the_addresses_of_the_interface,
              decap_keeps_the_addresses_that_it_cannot_look_up, decap_of_one_interface_runs_once,
              agent_says_what_is_wrong, agent_ends_when_its_interface_goes)
