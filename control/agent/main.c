@@ -6,21 +6,34 @@
 
 #include "help_text.h"
 #include "run.h"
+#include "standard_output.h"
 #include "weir_version.h"
+
+static enum weir_agent_exit run(const struct weir_agent_options *options) {
+	char help[WEIR_HELP_BYTES];
+
+	if (options->help || options->version) {
+		fputs(options->help ? weir_agent_help(help, sizeof(help))
+				    : "weir-agent " WEIR_VERSION "\n",
+			stdout);
+		return WEIR_AGENT_DONE;
+	}
+	return weir_agent_run(options);
+}
 
 int main(int argc, char **argv) {
 	struct weir_agent_options options;
-	char why[256] = "", help[WEIR_HELP_BYTES];
+	char why[256] = "";
+	enum weir_agent_exit status;
 
+	weir_standard_output_claim();
 	if (weir_agent_options_parse(argc, argv, &options, why, sizeof(why))) {
 		fprintf(stderr, "weir-agent: %s\nTry: weir-agent --help\n", why);
 		return WEIR_AGENT_USAGE;
 	}
-	if (options.help || options.version) {
-		fputs(options.help ? weir_agent_help(help, sizeof(help))
-				   : "weir-agent " WEIR_VERSION "\n",
-			stdout);
-		return WEIR_AGENT_DONE;
-	}
-	return weir_agent_run(&options);
+	status = run(&options);
+	return !weir_standard_output_finish("weir-agent", stdout, stderr) &&
+			       status == WEIR_AGENT_DONE
+		       ? WEIR_AGENT_REFUSED
+		       : status;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "commands.h"
 #include "help.h"
+#include "standard_output.h"
 #include "weir_version.h"
 
 static int usage_error(FILE *err, const char *why, const struct weir_cli_command *command) {
@@ -126,13 +126,7 @@ int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *
 		return usage_error(err, why, NULL);
 	}
 	r = run_words(&options, out, err);
-	// A full disk or a closed pipe must not look like success.
-	if (fflush(out)) {
-		fprintf(err, "weirctl: cannot write to standard output: %s\n", strerror(errno));
-		return r ? r : WEIR_CLI_REFUSED;
-	}
-	if (ferror(out)) { // failed earlier, while printing; errno is lost
-		fprintf(err, "weirctl: could not write all output to standard output\n");
+	if (!weir_standard_output_finish("weirctl", out, err)) {
 		return r ? r : WEIR_CLI_REFUSED;
 	}
 	return r;

@@ -22,6 +22,7 @@
 #include "path_mtu.h"
 #include "privileges.h"
 #include "run_dir.h"
+#include "standard_output.h"
 #include "weir_version.h"
 
 #define EXIT_USAGE 2
@@ -223,7 +224,8 @@ static int check_dataplane(const char *run_dir) {
 		fprintf(stderr, "weir-control: %s\n", why[0] != '\0' ? why : strerror(-r));
 		return EXIT_FAILURE;
 	}
-	return EXIT_SUCCESS;
+	return weir_standard_output_finish("weir-control", stdout, stderr) ? EXIT_SUCCESS
+									   : EXIT_FAILURE;
 }
 
 // Each reload allocates arrays with an element for every id, mostly unused. Mapped separately, only

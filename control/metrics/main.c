@@ -20,6 +20,7 @@
 #include "history.h"
 #include "metrics_options.h"
 #include "server.h"
+#include "standard_output.h"
 #include "weir_version.h"
 
 #define EXIT_USAGE 2
@@ -146,7 +147,9 @@ static int print_families(void) {
 	weir_families_markdown(&text);
 	fwrite(text.data, 1, text.bytes, stdout);
 	free(text.data);
-	return text.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return !text.failed && weir_standard_output_finish("weir-metrics", stdout, stderr)
+		       ? EXIT_SUCCESS
+		       : EXIT_FAILURE;
 }
 
 int main(int argc, char **argv) {

@@ -15,6 +15,7 @@
 #include "options.h"
 #include "plot.h"
 #include "scenario.h"
+#include "standard_output.h"
 #include "summary.h"
 #include "weir_version.h"
 
@@ -97,8 +98,7 @@ static int show(const struct weir_sim_options *options, const struct weir_sim_fi
 	} else {
 		weir_sim_summary_print(stdout, file, results);
 	}
-	if (fflush(stdout) != 0 || ferror(stdout)) {
-		complain("cannot write to standard output");
+	if (!weir_standard_output_finish("weir-sim", stdout, stderr)) {
 		status = EXIT_FAILED;
 	}
 	if (status == EXIT_DONE && options->out != NULL) {
@@ -160,27 +160,21 @@ static int run(const struct weir_sim_options *options) {
 	return status;
 }
 
-int main(int argc, char **argv) {
-	struct weir_sim_options options;
-	char why[256], help[WEIR_HELP_BYTES];
+static int run_command(const struct weir_sim_options *options) {
+	char help[WEIR_HELP_BYTES];
 
-	if (weir_sim_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
-		complain(why);
-		fputs("Try: weir-sim --help\n", stderr);
-		return EXIT_USAGE;
-	}
-	if (options.help) {
-		fputs(weir_sim_help(options.command, help, sizeof(help)), stdout);
+	if (options->help) {
+		fputs(weir_sim_help(options->command, help, sizeof(help)), stdout);
 		return EXIT_DONE;
 	}
-	if (options.version) {
+	if (options->version) {
 		puts("weir-sim " WEIR_VERSION);
 		return EXIT_DONE;
 	}
-	switch (options.command) {
+	switch (options->command) {
 	case WEIR_SIM_COMMAND_LIST:
 		return weir_sim_catalogue_print(
-			       weir_sim_catalogue_directory(options.directory, WEIR_SIM_DIRECTORY),
+			       weir_sim_catalogue_directory(options->directory, WEIR_SIM_DIRECTORY),
 			       stdout, stderr) < 0
 			       ? EXIT_FAILED
 			       : EXIT_DONE;
@@ -188,6 +182,24 @@ int main(int argc, char **argv) {
 		weir_sim_keys_print(stdout);
 		return EXIT_DONE;
 	default:
-		return run(&options);
+		return run(options);
 	}
+}
+
+int main(int argc, char **argv) {
+	struct weir_sim_options options;
+	char why[256];
+	int status;
+
+	weir_standard_output_claim();
+	if (weir_sim_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
+		complain(why);
+		fputs("Try: weir-sim --help\n", stderr);
+		return EXIT_USAGE;
+	}
+	status = run_command(&options);
+	if (status == EXIT_DONE && !weir_standard_output_finish("weir-sim", stdout, stderr)) {
+		status = EXIT_FAILED;
+	}
+	return status;
 }

@@ -14,7 +14,7 @@ import time
 
 from agent_lab import (BACKEND, BACKEND6, BITS, KEYS, ORCA_PORT, PORT, UDP_PORT, VIP, finish,
                        reset, run_scenarios, seal)
-from netns import sh, wait_for
+from netns import LabError, sh, wait_for
 
 # --- datagrams ----------------------------------------------------------------------------------
 
@@ -125,6 +125,20 @@ def agent_has_no_privileges(lab):
     assert sum(file.startswith("socket:") for file in files) == 1, files  # the agent's end
     agent.kill()
     wait_for("no helper", lambda: not os.path.exists(f"/proc/{helper[0]}"))
+
+
+def agent_logs_to_no_socket_of_its_own(lab):
+    """Started with a closed standard error, whose number the connection to the helper would get."""
+    agent = lab.start("agent", lab.backend, "sh", "-c", 'exec "$@" 2>&-', "sh", lab.agent_binary,
+                      "run", "--port", str(PORT), "--key-file", lab.keys, "--run-dir", lab.run_dir)
+
+    def answers():
+        with contextlib.suppress(LabError):
+            return lab.status()
+        return None
+    wait_for("the agent", answers)
+    files = [os.readlink(f"/proc/{agent.pid}/fd/{number}") for number in range(3)]
+    assert not any(file.startswith("socket:") for file in files), files
 
 
 # --- numbers ------------------------------------------------------------------------------------

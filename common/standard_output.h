@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Standard output of commands: a full disk, a closed pipe or a closed descriptor must not look like
+// success.
+//
+// Threads: main.
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+// Open missing descriptors 0 to 2 so that writing fails: otherwise the next file or socket would
+// get such a number, and the output. Call it first in main().
+void weir_standard_output_claim(void);
+
+// Flush out. Returns whether everything printed to it was written; if not, a line was printed to
+// err.
+bool weir_standard_output_finish(const char *program, FILE *out, FILE *err);
