@@ -4,7 +4,9 @@
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
 //
 // It decides by the destination alone and validates nothing: the dataplane drops and counts broken
-// packets for a VIP. If no socket serves the queue, the packet goes to the kernel.
+// packets for a VIP. At a port whose bind was removed, it also looks at TCP flags and the kernel's
+// sockets, so that open connections stay, and new ones are the kernel's. If no socket serves the
+// queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -20,6 +22,10 @@
 #define ICMP_TIME_EXCEEDED 11
 #define ICMP_PARAMETERPROB 12
 #define ICMP_BYTES 8 // of its header, and of no transport header less
+
+#define TCP_FLAGS 13 // offset
+#define TCP_SYN 0x02
+#define TCP_BEGINS 0x17 // FIN, SYN, RST, ACK: SYN alone begins a connection
 
 #define IPV4_FRAGMENT bpf_htons(0x3fff) // more fragments, or an offset
 
@@ -38,40 +44,54 @@ struct {
 	__type(value, weir_vip_value);
 } weir_vips SEC(".maps");
 
-static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be16 port) {
+enum verdict {
+	FOR_KERNEL,
+	FOR_DATAPLANE,
+	OPEN_CONNECTION, // a TCP packet other than a SYN, to no present bind
+};
+
+struct connection { // of an OPEN_CONNECTION
+	__be16 source, destination; // ports
+};
+
+static __always_inline weir_vip_value *look_up(
+	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	key->protocol = protocol;
 	key->port = port;
-	return bpf_map_lookup_elem(&weir_vips, key) != NULL;
+	return bpf_map_lookup_elem(&weir_vips, key);
 }
 
-// True if a port is in one of the VIP's wide ranges, or the VIP takes every port.
-static __always_inline int is_in_range(struct weir_vip_key *key, __u8 protocol, __be16 port) {
+static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be16 port) {
+	return look_up(key, protocol, port) != NULL;
+}
+
+// The value of the wide range that has a port, or of the key that has every port; or NULL.
+static __always_inline weir_vip_value *find_range(
+	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
 	const __u8 family = key->family;
-	const weir_vip_value *value;
+	weir_vip_value *value = look_up(key, protocol, 0);
 	weir_vip_value blocks;
 
-	key->protocol = protocol;
-	key->port = 0;
-	value = bpf_map_lookup_elem(&weir_vips, key);
 	if (value == NULL) {
-		return 0;
+		return NULL;
 	}
 	blocks = *value;
 	if (blocks & WEIR_STEER_EVERY_PORT) {
-		return 1;
+		return value;
 	}
 	for (int k = 1; k <= WEIR_STEER_BLOCK_MAX; k++) {
 		if (!(blocks >> k & 1)) {
 			continue;
 		}
 		key->family = WEIR_STEER_BLOCK(family, k);
-		key->port = bpf_htons((__u16)(number >> k << k));
-		if (bpf_map_lookup_elem(&weir_vips, key) != NULL) {
-			return 1;
+		value = look_up(key, protocol, bpf_htons((__u16)(number >> k << k)));
+		if (value != NULL) {
+			return value;
 		}
 	}
-	return 0;
+	key->family = family;
+	return NULL;
 }
 
 // True for an echo request or an error. The kernel gets the rest of ICMP: redirects, router and
@@ -85,10 +105,18 @@ static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	       (type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB);
 }
 
-// True if a packet with this transport header at `at` is for the dataplane. key holds the
-// destination. portless: a fragment, or too short for any transport header.
-static __always_inline int is_ours(
-	struct weir_vip_key *key, __u8 protocol, int portless, void *at, void *end) {
+// True if a TCP header at `at` has all of its flags, and begins no connection.
+static __always_inline int is_of_connection(void *at, void *end) {
+	__u8 *header = at;
+
+	return (void *)(header + TCP_FLAGS + 1) <= end &&
+	       (header[TCP_FLAGS] & TCP_BEGINS) != TCP_SYN;
+}
+
+// The verdict on a packet with this transport header at `at`. key holds the destination. portless:
+// a fragment, or too short for any transport header. ret: set for OPEN_CONNECTION.
+static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protocol, int portless,
+	void *at, void *end, struct connection *ret) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 	__be16 *ports = at;
 	__u8 *type = at;
@@ -109,31 +137,37 @@ static __always_inline int is_ours(
 		return is_vip(key, 0, 0);
 	}
 	// Port 0 is not a valid port, and its key stands for ranges of ports.
-	if (ports[1] != 0 && is_vip(key, protocol, ports[1])) {
-		return 1;
+	if ((ports[1] != 0 && is_vip(key, protocol, ports[1])) ||
+		find_range(key, protocol, ports[1]) != NULL) {
+		return FOR_DATAPLANE;
 	}
-	return is_in_range(key, protocol, ports[1]);
+	if (protocol != IPPROTO_TCP || !is_of_connection(at, end)) {
+		return FOR_KERNEL;
+	}
+	*ret = (struct connection){.source = ports[0], .destination = ports[1]};
+	return OPEN_CONNECTION;
 }
 
-static __always_inline int steer_ipv4(void *at, void *end) {
-	struct weir_vip_key key = {.family = 4};
+static __always_inline enum verdict steer_ipv4(
+	void *at, void *end, struct weir_vip_key *key, struct connection *ret) {
 	struct iphdr *ip = at;
 
 	if ((void *)(ip + 1) > end) {
 		return 0;
 	}
-	__builtin_memcpy(key.address, &ip->daddr, 4);
+	key->family = 4;
+	__builtin_memcpy(key->address, &ip->daddr, 4);
 	if (ip->version != 4 || ip->ihl < 5) {
-		return is_vip(&key, 0, 0);
+		return is_vip(key, 0, 0);
 	}
-	return is_ours(&key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end);
+	return judge(key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret);
 }
 
 // Walks as weir_parse_ipv6_chain does, up to a fragment header: the dataplane gets all fragments to
 // a VIP, whatever their Next Header. It also gets packets that end inside their chain and packets
 // whose chain it refuses, and drops and counts them.
-static __always_inline int steer_ipv6(void *at, void *end) {
-	struct weir_vip_key key = {.family = 6};
+static __always_inline enum verdict steer_ipv6(
+	void *at, void *end, struct weir_vip_key *key, struct connection *ret) {
 	struct ipv6hdr *ip = at;
 	__u32 left;
 	__u8 next;
@@ -141,9 +175,10 @@ static __always_inline int steer_ipv6(void *at, void *end) {
 	if ((void *)(ip + 1) > end) {
 		return 0;
 	}
-	__builtin_memcpy(key.address, &ip->daddr, 16);
+	key->family = 6;
+	__builtin_memcpy(key->address, &ip->daddr, 16);
 	if (ip->version != 6) {
-		return is_vip(&key, 0, 0);
+		return is_vip(key, 0, 0);
 	}
 	next = ip->nexthdr;
 	left = bpf_ntohs(ip->payload_len); // padding may follow in the frame
@@ -154,43 +189,112 @@ static __always_inline int steer_ipv6(void *at, void *end) {
 		__u32 bytes;
 
 		if (!weir_ipv6_is_extension(next)) {
-			return is_ours(&key, next, left < ICMP_BYTES, at, end);
+			return judge(key, next, left < ICMP_BYTES, at, end, ret);
 		}
 		if ((void *)(extension + WEIR_IPV6_EXTENSION_MIN) > end ||
 			!weir_ipv6_extension_may_be(next, i)) {
-			return is_vip(&key, 0, 0);
+			return is_vip(key, 0, 0);
 		}
 		if (next == WEIR_IPV6_FRAGMENT &&
 			*(__be16 *)(extension + 2) & bpf_htons(WEIR_IPV6_FRAGMENT_PART)) {
-			return is_vip(&key, 0, 0);
+			return is_vip(key, 0, 0);
 		}
 		bytes = weir_ipv6_extension_bytes(next, extension[1]);
 		if (bytes > left) {
-			return is_vip(&key, 0, 0);
+			return is_vip(key, 0, 0);
 		}
 		next = extension[0];
 		left -= bytes;
 		at += bytes;
 	}
-	return weir_ipv6_is_extension(next) ? is_vip(&key, 0, 0)
-					    : is_ours(&key, next, left < ICMP_BYTES, at, end);
+	return weir_ipv6_is_extension(next) ? is_vip(key, 0, 0)
+					    : judge(key, next, left < ICMP_BYTES, at, end, ret);
+}
+
+// True if the kernel has a socket for a connection that is not the listening one.
+static __always_inline int kernel_has(
+	struct xdp_md *ctx, void *at, void *end, __u8 family, const struct connection *connection) {
+	struct bpf_sock_tuple tuple = {0};
+	struct bpf_sock *socket;
+	__u32 bytes;
+	int listens;
+
+	if (family == 4) {
+		struct iphdr *ip = at;
+
+		if ((void *)(ip + 1) > end) {
+			return 0;
+		}
+		bytes = sizeof(tuple.ipv4);
+		tuple.ipv4.saddr = ip->saddr;
+		tuple.ipv4.daddr = ip->daddr;
+		tuple.ipv4.sport = connection->source;
+		tuple.ipv4.dport = connection->destination;
+	} else {
+		struct ipv6hdr *ip = at;
+
+		if ((void *)(ip + 1) > end) {
+			return 0;
+		}
+		bytes = sizeof(tuple.ipv6);
+		__builtin_memcpy(tuple.ipv6.saddr, &ip->saddr, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &ip->daddr, 16);
+		tuple.ipv6.sport = connection->source;
+		tuple.ipv6.dport = connection->destination;
+	}
+	socket = bpf_skc_lookup_tcp(ctx, &tuple, bytes, BPF_F_CURRENT_NETNS, 0);
+	if (socket == NULL) {
+		return 0;
+	}
+	listens = socket->state == BPF_TCP_LISTEN;
+	bpf_sk_release(socket);
+	return !listens;
+}
+
+// True if a packet of an open connection is to a port whose bind was removed.
+static __always_inline int is_leaving(struct xdp_md *ctx, void *at, void *end,
+	struct weir_vip_key *key, const struct connection *connection) {
+	const __u8 family = key->family;
+	weir_vip_value *last;
+
+	if (!is_vip(key, WEIR_STEER_LEAVING, 0)) {
+		return 0;
+	}
+	last = connection->destination != 0
+		       ? look_up(key, WEIR_STEER_LEAVING, connection->destination)
+		       : NULL;
+	if (last == NULL) {
+		last = find_range(key, WEIR_STEER_LEAVING, connection->destination);
+	}
+	if (last == NULL || kernel_has(ctx, at, end, family, connection)) {
+		return 0;
+	}
+	*last = (weir_vip_value)(bpf_ktime_get_ns() / 1000000000);
+	return 1;
 }
 
 SEC("xdp")
 int weir_steer(struct xdp_md *ctx) {
 	void *at = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
-	int ours = 0;
+	struct connection connection = {0};
+	struct weir_vip_key key = {0};
+	enum verdict verdict = FOR_KERNEL;
 
 	switch (skip_ethernet(&at, end)) {
 	case bpf_htons(ETH_P_IP):
-		ours = steer_ipv4(at, end);
+		verdict = steer_ipv4(at, end, &key, &connection);
 		break;
 	case bpf_htons(ETH_P_IPV6):
-		ours = steer_ipv6(at, end);
+		verdict = steer_ipv6(at, end, &key, &connection);
 		break;
 	}
-	return ours ? (int)bpf_redirect_map(&xsks_map, ctx->rx_queue_index, XDP_PASS) : XDP_PASS;
+	if (verdict == OPEN_CONNECTION) {
+		verdict = is_leaving(ctx, at, end, &key, &connection);
+	}
+	return verdict != FOR_KERNEL
+		       ? (int)bpf_redirect_map(&xsks_map, ctx->rx_queue_index, XDP_PASS)
+		       : XDP_PASS;
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

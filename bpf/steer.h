@@ -2,7 +2,7 @@
 //
 // Steer: what steer.bpf.c and user space share.
 //
-// weir_vips holds the traffic of the dataplane. Four kinds of key, all with the VIP's address:
+// weir_vips holds the traffic of the dataplane. Five kinds of key, all with the VIP's address:
 //   protocol, port           that port                                        TCP and UDP
 //   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; else bit k says that there
 //                            are blocks of 2^k ports                           TCP and UDP
@@ -10,8 +10,14 @@
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
 //                            packets without a readable port
+//   LEAVING, port            a TCP port whose bind was removed; also LEAVING, block's first, and
+//                            LEAVING, 0 with the sizes of these blocks
 // A range too wide to list is entered as blocks. An address with a key of another kind has one of
-// the last kind, too. The value of all but the second kind is 1.
+// the kind 0, 0, too, unless all of them are leaving. The value of all but the second kind is 1; of
+// a leaving port or block it is the time of its last packet, in seconds of CLOCK_MONOTONIC.
+//
+// To a leaving port only packets of open TCP connections are for the dataplane: no SYNs, and none
+// for which the kernel has a socket that does not listen.
 //
 // net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
 // when its process dies; the next dataplane has to detach it first. Loading needs CAP_BPF,
@@ -27,6 +33,7 @@
 #define WEIR_STEER_WIDE_RANGE 1024 // ports; a bind of more is entered as blocks, ...
 #define WEIR_STEER_SHORT_RANGE 16 // ... a bind of more than this where there is no room otherwise
 #define WEIR_STEER_EVERY_PORT 1u
+#define WEIR_STEER_LEAVING (0x80 | 6) // instead of IPPROTO_TCP
 #define WEIR_STEER_BLOCK_MAX 15 // k of the largest block
 #define WEIR_STEER_BLOCK(family, k) ((__u8)((family) | (k) << 4))
 

@@ -235,7 +235,8 @@ static void on_second(uv_timer_t *timer) {
 	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
-		if (daemon->steer_due) {
+		if (daemon->steer_due ||
+			(daemon->leaving_ns != 0 && weir_daemon_now_ns() >= daemon->leaving_ns)) {
 			weir_daemon_steer(daemon);
 			weir_daemon_notify_status(daemon);
 		}

@@ -80,6 +80,8 @@ struct weir_daemon {
 	// Why building or publishing a stale selection failed; "" = it did not.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
+	uint64_t leaving_ns; // time of the next look for leaving keys of VIP maps; 0 = they have
+			     // none
 	char steer_why[272]; // why updating them failed, as logged; "" = it succeeded
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication

@@ -11,6 +11,7 @@
 #define COLLECT_MS 50
 #define RETRY_NS 1000000000ull // without memory
 #define REASON_BYTES 320
+#define LEAVING_NS 60000000000ull // between looks for leaving keys that have expired
 
 // Returns 0 or negative errno (logged; the caller retries).
 static int steer(struct weir_daemon *daemon) {
@@ -24,7 +25,8 @@ static int steer(struct weir_daemon *daemon) {
 		return 0;
 	}
 	r = weir_steer_map_update(handover->vip_map_fd, handover->vip_maps,
-		weir_reload_config(daemon->reload), &changes, why, sizeof(why));
+		weir_reload_config(daemon->reload), (uint32_t)(weir_daemon_now_ns() / 1000000000),
+		&changes, why, sizeof(why));
 	if (r < 0) {
 		if (why[0] == '\0') {
 			snprintf(why, sizeof(why), "%s", strerror(-r));
@@ -37,10 +39,13 @@ static int steer(struct weir_daemon *daemon) {
 		return r;
 	}
 	daemon->steer_why[0] = '\0';
+	daemon->leaving_ns = changes.leaving > 0 ? weir_daemon_now_ns() + LEAVING_NS : 0;
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"XDP VIP maps: %u added, %u deleted, %u in total", changes.added,
-			changes.deleted, changes.keys);
+			"XDP VIP maps: %u added, %u deleted, %u in total, %u for open connections "
+			"of removed binds",
+			changes.added, changes.deleted, changes.keys + changes.leaving,
+			changes.leaving);
 	}
 	return 0;
 }

@@ -22,6 +22,7 @@ import scenarios_access
 import scenarios_agents
 import scenarios_backends
 import scenarios_balancing
+import scenarios_binds
 import scenarios_buckets
 import scenarios_capture
 import scenarios_capture_cli
@@ -53,7 +54,7 @@ import scenarios_traffic
 import scenarios_worker
 from scenario import collect
 
-MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_policies,
+MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
            scenarios_flows, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,

@@ -29,6 +29,20 @@ static int compare_entries(const void *a, const void *b) {
 		sizeof(struct weir_vip_key));
 }
 
+// Whether a key is a port or a block, not the sizes of blocks.
+static bool is_of_ports(const struct weir_vip_key *key) {
+	return key->port != 0 || key->family >> 4 != 0;
+}
+
+// One value of two for the same key: the later time, or all bits.
+static weir_vip_value merge(
+	const struct weir_vip_key *key, weir_vip_value one, weir_vip_value other) {
+	if (key->protocol == WEIR_STEER_LEAVING && is_of_ports(key)) {
+		return one > other ? one : other;
+	}
+	return one | other;
+}
+
 static void sort_entries(struct entry_set *set) {
 	uint32_t kept = 0;
 
@@ -38,7 +52,8 @@ static void sort_entries(struct entry_set *set) {
 	qsort(set->entry, set->count, sizeof(set->entry[0]), compare_entries);
 	for (uint32_t i = 1; i < set->count; i++) {
 		if (compare_entries(&set->entry[kept], &set->entry[i]) == 0) {
-			set->entry[kept].value |= set->entry[i].value;
+			set->entry[kept].value = merge(
+				&set->entry[i].key, set->entry[kept].value, set->entry[i].value);
 		} else {
 			set->entry[++kept] = set->entry[i];
 		}
@@ -136,6 +151,63 @@ static int list_wanted(const struct weir_config *config, uint32_t wide, struct e
 	sort_entries(set);
 	return r;
 }
+
+// --- leaving ------------------------------------------------------------------------------
+
+static bool contains(const struct entry_set *set, const struct entry *entry) {
+	return set->count > 0 && bsearch(entry, set->entry, set->count, sizeof(set->entry[0]),
+					 compare_entries) != NULL;
+}
+
+// Add a port or block that was last used at a time, and its size.
+static int add_leaving(struct entry_set *set, struct weir_vip_key key, uint32_t used_s) {
+	const uint32_t k = key.family >> 4;
+	int r;
+
+	key.protocol = WEIR_STEER_LEAVING;
+	r = add_entry(set, &key, used_s);
+	key.family &= 0xf;
+	key.port = 0;
+	return r ? r : add_entry(set, &key, k > 0 ? 1u << k : 0);
+}
+
+static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key, uint32_t used_s) {
+	int r;
+
+	key.family = WEIR_STEER_BLOCK(key.family, WEIR_STEER_BLOCK_MAX);
+	r = add_leaving(set, key, used_s);
+	key.port = htons(1u << WEIR_STEER_BLOCK_MAX);
+	return r ? r : add_leaving(set, key, used_s);
+}
+
+// List the TCP ports that are present but not wanted, and the leaving ones that are still used.
+static int list_leaving(const struct entry_set *wanted, const struct entry_set *present,
+	uint32_t now_s, uint32_t idle_s, struct entry_set *set) {
+	int r = 0;
+
+	for (uint32_t i = 0; i < present->count && !r; i++) {
+		const struct entry *entry = &present->entry[i];
+		struct entry live = *entry;
+
+		live.key.protocol = IPPROTO_TCP;
+		if (entry->key.protocol == WEIR_STEER_LEAVING) {
+			if (is_of_ports(&entry->key) && now_s - entry->value <= idle_s &&
+				!contains(wanted, &live) && !contains(present, &live)) {
+				r = add_leaving(set, entry->key, entry->value);
+			}
+		} else if (entry->key.protocol == IPPROTO_TCP && !contains(wanted, &live)) {
+			if (is_of_ports(&entry->key)) {
+				r = add_leaving(set, entry->key, now_s);
+			} else if ((entry->value & WEIR_STEER_EVERY_PORT) != 0) {
+				r = add_every_port_leaving(set, entry->key, now_s);
+			}
+		}
+	}
+	sort_entries(set);
+	return r;
+}
+
+// --- the kernel's map ---------------------------------------------------------------------
 
 static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key key, *previous = NULL;
@@ -262,9 +334,20 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	return 0;
 }
 
-static int update_one(int fd, const struct entry_set *wanted,
+// Add the entries of another set whose keys are not in this one. Returns 0 or -ENOMEM.
+static int add_all(struct entry_set *set, const struct entry_set *other) {
+	int r = 0;
+
+	for (uint32_t i = 0; i < other->count && !r; i++) {
+		r = add_entry(set, &other->entry[i].key, other->entry[i].value);
+	}
+	sort_entries(set);
+	return r;
+}
+
+static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, uint32_t idle_s,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
-	struct entry_set present = {0};
+	struct entry_set present = {0}, all = {0};
 	uint32_t capacity;
 	int r = check_map(fd, wanted, &capacity, why, why_bytes);
 
@@ -272,9 +355,20 @@ static int update_one(int fd, const struct entry_set *wanted,
 		return r;
 	}
 	r = read_map(fd, &present);
-	if (!r) {
-		r = update_map(fd, wanted, &present, capacity, changes);
+	if (!r && idle_s > 0) {
+		r = list_leaving(wanted, &present, now_s, idle_s, &all);
 	}
+	if (all.count + wanted->count > capacity) {
+		all.count = 0;
+	}
+	changes->leaving = all.count > changes->leaving ? all.count : changes->leaving;
+	if (!r) {
+		r = add_all(&all, wanted);
+	}
+	if (!r) {
+		r = update_map(fd, &all, &present, capacity, changes);
+	}
+	free(all.entry);
 	if (r) {
 		snprintf(why, why_bytes, "VIP map: %s", strerror(-r));
 	}
@@ -307,15 +401,17 @@ static int list_fitting(const int *fds, uint32_t n, const struct weir_config *co
 }
 
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
-	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
+	uint32_t now_s, struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes) {
 	struct weir_steer_map_changes changes = {0};
 	struct entry_set wanted = {0};
+	// At least a second: 0 is for no configuration, which empties the maps.
+	uint32_t idle_s = config != NULL ? config->flow_table.established_ms / 1000 + 1 : 0;
 	int r = list_fitting(fds, n, config, &wanted, why, why_bytes);
 
 	changes.keys = wanted.count;
 	for (uint32_t i = 0; i < n && !r; i++) {
 		if (fds[i] >= 0) {
-			r = update_one(fds[i], &wanted, &changes, why, why_bytes);
+			r = update_one(fds[i], &wanted, now_s, idle_s, &changes, why, why_bytes);
 		}
 	}
 	free(wanted.entry);

@@ -7,6 +7,10 @@
 // restarted control process, or a new map of a restarted dataplane, needs no special case. New keys
 // are added before old ones are deleted.
 //
+// TCP ports whose bind was removed are entered as leaving, so that the dataplane gets the packets
+// of their open connections, until none has come for the idle timeout of established flows. They
+// are left out where the map has no room for them.
+//
 // Order for the caller: publish the tables first, then update, so that no packet reaches a worker
 // before its service is published.
 //
@@ -20,14 +24,16 @@
 #include "config.h"
 
 struct weir_steer_map_changes { // over all maps
-	uint32_t keys; // wanted per map
+	uint32_t keys; // wanted per map, without leaving ones
+	uint32_t leaving; // keys, at most in a map
 	uint32_t added;
 	uint32_t deleted;
 };
 
 // Update the maps to the binds of config. fds: one per steered port, -1 is skipped, borrowed.
-// config NULL: empty the maps. ret_changes may be NULL. why gets one line on failure.
+// config NULL: empty the maps. now_s: CLOCK_MONOTONIC. ret_changes may be NULL; with leaving keys,
+// call again from time to time, as they expire. why gets one line on failure.
 // Returns 0, -ENOSPC (more keys than a map holds: no map was changed), -EINVAL (a descriptor is not
 // a VIP map), -ENOMEM, or the kernel's negative errno (maps may be partly updated; call again).
 int weir_steer_map_update(const int *fds, uint32_t n, const struct weir_config *config,
-	struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes);
+	uint32_t now_s, struct weir_steer_map_changes *ret_changes, char *why, size_t why_bytes);

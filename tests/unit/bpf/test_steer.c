@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -361,6 +362,120 @@ TEST(steer_follows_the_vip_map) {
 	assert_int_equal(run(lab, &frame), XDP_REDIRECT);
 	assert_int_equal(bpf_map__delete_elem(lab->steer->maps.weir_vips, &key, sizeof(key), 0), 0);
 	assert_int_equal(run(lab, &frame), XDP_PASS);
+}
+
+// --- leaving ports ------------------------------------------------------------------------
+
+#define SYN 0x02
+#define ACK 0x10
+
+static void build_tcp(struct frame *frame, const char *source, const char *destination,
+	uint16_t from, uint16_t to, uint8_t flags) {
+	const bool ipv6 = strchr(destination, ':') != NULL;
+	uint32_t start;
+
+	frame->length = 0;
+	put_ethernet(frame, 0, ipv6 ? ETH_P_IPV6 : ETH_P_IP);
+	if (ipv6) {
+		struct ipv6hdr *ip = put_ipv6(frame, source, destination, IPPROTO_TCP);
+
+		start = frame->length;
+		put_ports(frame, from, to);
+		finish_ipv6(frame, ip);
+	} else {
+		struct iphdr *ip = put_ipv4(frame, source, destination, IPPROTO_TCP, 0);
+
+		start = frame->length;
+		put_ports(frame, from, to);
+		finish_ipv4(frame, ip);
+	}
+	frame->byte[start + 13] = flags;
+}
+
+static int run_tcp(const struct lab *lab, const char *destination, uint16_t port, uint8_t flags) {
+	struct frame frame;
+
+	build_tcp(&frame, strchr(destination, ':') != NULL ? CLIENT6 : CLIENT4, destination, 4711,
+		port, flags);
+	return run(lab, &frame);
+}
+
+static uint32_t used_s(const struct lab *lab, uint16_t port) {
+	struct weir_vip_key key = {
+		.family = 4, .protocol = WEIR_STEER_LEAVING, .port = htons(port)};
+	uint32_t value = 0;
+
+	inet_pton(AF_INET, VIP4, key.address);
+	assert_int_equal(bpf_map__lookup_elem(lab->steer->maps.weir_vips, &key, sizeof(key), &value,
+				 sizeof(value), 0),
+		0);
+	return value;
+}
+
+TEST(steer_leaves_open_connections_of_removed_binds_to_the_dataplane) {
+	static const uint8_t of_connections[] = {ACK, 0, ACK | 0x01, ACK | 0x04, 0x04, SYN | ACK};
+	struct lab *lab = *state;
+	struct timespec now;
+
+	allow_value(lab, VIP4, WEIR_STEER_LEAVING, 0, 0, 1u << 4);
+	allow_value(lab, VIP4, WEIR_STEER_LEAVING, 443, 0, 1);
+	allow_value(lab, VIP4, WEIR_STEER_LEAVING, 1024, 4, 1);
+	allow_value(lab, HOST6, WEIR_STEER_LEAVING, 0, 0, 0);
+	allow_value(lab, HOST6, WEIR_STEER_LEAVING, 443, 0, 1);
+	for (size_t i = 0; i < sizeof(of_connections); i++) {
+		assert_int_equal(run_tcp(lab, VIP4, 443, of_connections[i]), XDP_REDIRECT);
+		assert_int_equal(run_tcp(lab, VIP4, 1039, of_connections[i]), XDP_REDIRECT);
+		assert_int_equal(run_tcp(lab, HOST6, 443, of_connections[i]), XDP_REDIRECT);
+		assert_int_equal(run_tcp(lab, VIP4, 444, of_connections[i]), XDP_PASS);
+		assert_int_equal(run_tcp(lab, VIP4, 1040, of_connections[i]), XDP_PASS);
+		assert_int_equal(run_tcp(lab, HOST4, 443, of_connections[i]), XDP_PASS);
+	}
+	assert_int_equal(run_tcp(lab, VIP4, 443, SYN), XDP_PASS);
+	assert_int_equal(run_tcp(lab, VIP4, 1024, SYN), XDP_PASS);
+	assert_int_equal(run_tcp(lab, HOST6, 443, SYN | 0x40), XDP_PASS); // with ECE
+	assert_int_equal(run_tcp(lab, VIP4, 80, SYN), XDP_REDIRECT); // a present bind
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	assert_in_range(used_s(lab, 443), (uint64_t)now.tv_sec - 5, (uint64_t)now.tv_sec);
+}
+
+TEST(steer_needs_the_flags_to_find_an_open_connection) {
+	struct lab *lab = *state;
+	struct frame frame;
+
+	allow_value(lab, VIP4, WEIR_STEER_LEAVING, 0, 0, 0);
+	allow_value(lab, VIP4, WEIR_STEER_LEAVING, 443, 0, 1);
+	build_tcp(&frame, CLIENT4, VIP4, 4711, 443, ACK);
+	frame.length -= 20 - 14;
+	assert_int_equal(run(lab, &frame), XDP_REDIRECT);
+	frame.length--;
+	assert_int_equal(run(lab, &frame), XDP_PASS);
+}
+
+// A program of the host took the address and port over: its connections are the kernel's.
+TEST(steer_leaves_the_kernel_its_own_connections) {
+	struct lab *lab = *state;
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in from;
+	socklen_t bytes = sizeof(address);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
+	struct frame frame;
+	uint16_t port;
+
+	assert_int_equal(bind(listener, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &bytes), 0);
+	assert_int_equal(connect(client, (struct sockaddr *)&address, bytes), 0);
+	assert_int_equal(getsockname(client, (struct sockaddr *)&from, &bytes), 0);
+	port = ntohs(address.sin_port);
+	allow_value(lab, "127.0.0.1", WEIR_STEER_LEAVING, 0, 0, 0);
+	allow_value(lab, "127.0.0.1", WEIR_STEER_LEAVING, port, 0, 1);
+	build_tcp(&frame, "127.0.0.1", "127.0.0.1", ntohs(from.sin_port), port, ACK);
+	assert_int_equal(run(lab, &frame), XDP_PASS);
+	build_tcp(&frame, CLIENT4, "127.0.0.1", 4711, port, ACK);
+	assert_int_equal(run(lab, &frame), XDP_REDIRECT);
+	close(client);
+	close(listener);
 }
 
 // What net_af_xdp and the handover look for by name.

@@ -23,6 +23,7 @@
 struct lab {
 	int fds[3]; // the second is of no port
 	struct weir_config config;
+	uint32_t now_s;
 	struct weir_config_service services[2];
 	struct weir_config_bind binds[2][BINDS_MAX];
 };
@@ -98,7 +99,8 @@ static uint32_t count(int fd) {
 static struct weir_steer_map_changes update(struct lab *lab) {
 	struct weir_steer_map_changes changes = {0};
 	char why[256] = "";
-	int r = weir_steer_map_update(lab->fds, 3, &lab->config, &changes, why, sizeof(why));
+	int r = weir_steer_map_update(
+		lab->fds, 3, &lab->config, lab->now_s, &changes, why, sizeof(why));
 
 	if (r) {
 		fail_msg("%d: %s", r, why);
@@ -189,6 +191,124 @@ TEST(steer_map_wide_ranges_cover_their_ports_alone) {
 	assert_int_equal(update(lab).added, 0);
 }
 
+// --- leaving ------------------------------------------------------------------------------
+
+#define VIP "198.51.100.10"
+
+static void set_used(int fd, uint16_t port, uint32_t used_s) {
+	struct weir_vip_key key = {
+		.family = 4, .protocol = WEIR_STEER_LEAVING, .port = htons(port)};
+
+	assert_int_equal(inet_pton(AF_INET, VIP, key.address), 1);
+	assert_int_equal(bpf_map_update_elem(fd, &key, &used_s, BPF_EXIST), 0);
+}
+
+static void set_up_leaving(struct lab *lab, uint16_t first, uint16_t last) {
+	lab->now_s = 1000;
+	lab->config.flow_table.established_ms = 900000;
+	add_bind(lab, 0, VIP, IPPROTO_TCP, 80, 80);
+	add_bind(lab, 0, VIP, IPPROTO_TCP, first, last);
+	add_bind(lab, 0, VIP, IPPROTO_UDP, 53, 53);
+	update(lab);
+}
+
+// A removed port is leaving as long as its connections are used; UDP flows end at once.
+TEST(steer_map_keeps_removed_tcp_ports_while_they_are_used) {
+	struct lab *lab = *state;
+	int fd = lab->fds[0];
+
+	set_up_leaving(lab, 443, 443);
+	lab->services[0].bind_count = 1;
+	assert_int_equal(update(lab).leaving, 2);
+	assert_false(holds(fd, VIP, IPPROTO_TCP, 443));
+	assert_false(holds(fd, VIP, IPPROTO_UDP, 53));
+	assert_true(steers(fd, VIP, WEIR_STEER_LEAVING, 443));
+	assert_false(steers(fd, VIP, WEIR_STEER_LEAVING, 80));
+	assert_false(steers(fd, VIP, WEIR_STEER_LEAVING, 53));
+	assert_true(holds(fd, VIP, WEIR_STEER_LEAVING, 0));
+
+	lab->now_s += 800;
+	assert_int_equal(update(lab).added, 0);
+	set_used(fd, 443, lab->now_s); // as the steer program does; the other map's is unused
+	lab->now_s += 800;
+	update(lab);
+	assert_true(steers(fd, VIP, WEIR_STEER_LEAVING, 443));
+	assert_false(steers(lab->fds[2], VIP, WEIR_STEER_LEAVING, 443));
+	assert_int_equal(count(lab->fds[2]), 2);
+	lab->now_s += 800;
+	assert_int_equal(update(lab).leaving, 0);
+	assert_int_equal(count(fd), 2);
+}
+
+// All binds of the address were removed: it is no VIP.
+TEST(steer_map_keeps_ports_of_a_removed_address) {
+	struct lab *lab = *state;
+
+	set_up_leaving(lab, 443, 443);
+	lab->services[0].bind_count = 0;
+	update(lab);
+	assert_int_equal(count(lab->fds[0]), 3);
+	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 80));
+	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
+	assert_false(holds(lab->fds[0], VIP, 0, 0));
+}
+
+TEST(steer_map_keeps_removed_ranges) {
+	static const uint16_t ranges[][2] = {{1, 65535}, {0, 65535}, {2000, 3100}};
+	struct lab *lab = *state;
+
+	for (unsigned int i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		lab->services[0].bind_count = 0;
+		lab->now_s += 2000;
+		update(lab);
+		lab->now_s += 2000;
+		update(lab);
+		assert_int_equal(count(lab->fds[2]), 0);
+		set_up_leaving(lab, ranges[i][0], ranges[i][1]);
+		lab->services[0].bind_count = 0;
+		update(lab);
+		for (uint32_t port = 1; port <= UINT16_MAX; port++) {
+			bool was = port == 80 || (ranges[i][0] <= port && port <= ranges[i][1]);
+
+			assert_int_equal(
+				steers(lab->fds[2], VIP, WEIR_STEER_LEAVING, (uint16_t)port), was);
+		}
+	}
+}
+
+TEST(steer_map_port_that_returns_is_not_leaving) {
+	struct lab *lab = *state;
+
+	set_up_leaving(lab, 443, 443);
+	lab->services[0].bind_count = 1;
+	update(lab);
+	lab->now_s += 10;
+	lab->services[0].bind_count = 3;
+	assert_int_equal(update(lab).leaving, 0);
+	assert_true(holds(lab->fds[0], VIP, IPPROTO_TCP, 443));
+	assert_false(holds(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
+	lab->services[0].bind_count = 1; // from now on, not from before
+	lab->now_s += 895;
+	update(lab);
+	lab->now_s += 895;
+	assert_int_equal(update(lab).leaving, 2);
+}
+
+TEST(steer_map_without_room_for_leaving_ports_drops_them) {
+	struct lab *lab = *state;
+
+	close(lab->fds[2]);
+	lab->fds[2] = make_map(10);
+	set_up_leaving(lab, 441, 446); // nine keys
+	lab->binds[0][1].port_first = 451;
+	lab->binds[0][1].port_last = 456;
+	assert_int_equal(update(lab).leaving, 7);
+	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 441));
+	assert_false(steers(lab->fds[2], VIP, WEIR_STEER_LEAVING, 441));
+	assert_true(holds(lab->fds[2], VIP, IPPROTO_TCP, 456));
+	assert_int_equal(count(lab->fds[2]), 9);
+}
+
 // The dataplane answers for all ports of such a VIP, also for those of other services.
 TEST(steer_map_closed_ports_are_steered) {
 	struct lab *lab = *state;
@@ -236,11 +356,12 @@ TEST(steer_map_update_changes_only_what_differs) {
 	lab->services[1].bind_count = 0;
 	add_bind(lab, 1, "198.51.100.12", IPPROTO_TCP, 80, 80);
 	changes = update(lab);
-	assert_int_equal(changes.added, 2 * 3); // port 90, the new address twice; two maps
+	// Port 90, the new address twice, the old one leaving twice; two maps.
+	assert_int_equal(changes.added, 2 * 5);
 	assert_int_equal(changes.deleted, 2 * 2);
 	assert_false(holds(lab->fds[2], "198.51.100.11", 0, 0));
 	assert_true(holds(lab->fds[2], "198.51.100.12", IPPROTO_TCP, 80));
-	assert_int_equal(count(lab->fds[0]), 14);
+	assert_int_equal(count(lab->fds[0]), 14 + 2);
 }
 
 // A new map of a restarted dataplane, or one that somebody emptied.
@@ -263,7 +384,7 @@ TEST(steer_map_without_configuration_is_emptied) {
 
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 1, 1000);
 	update(lab);
-	assert_int_equal(weir_steer_map_update(lab->fds, 3, NULL, NULL, why, sizeof(why)), 0);
+	assert_int_equal(weir_steer_map_update(lab->fds, 3, NULL, 1, NULL, why, sizeof(why)), 0);
 	assert_int_equal(count(lab->fds[0]), 0);
 	assert_int_equal(count(lab->fds[2]), 0);
 }
@@ -283,8 +404,8 @@ TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	assert_true(holds(lab->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
 
 	lab->binds[0][0].port_last = 110;
-	assert_int_equal(
-		weir_steer_map_update(lab->fds, 3, &lab->config, &changes, why, sizeof(why)),
+	assert_int_equal(weir_steer_map_update(
+				 lab->fds, 3, &lab->config, lab->now_s, &changes, why, sizeof(why)),
 		-ENOSPC);
 	assert_non_null(strstr(why, "need 11 VIP map entries"));
 	assert_int_equal(changes.keys, 77);
@@ -320,11 +441,11 @@ TEST(steer_map_refuses_other_descriptors) {
 
 	add_bind(lab, 0, "198.51.100.10", IPPROTO_TCP, 80, 80);
 	assert_int_equal(
-		weir_steer_map_update(fds, 2, &lab->config, NULL, why, sizeof(why)), -EINVAL);
+		weir_steer_map_update(fds, 2, &lab->config, 1, NULL, why, sizeof(why)), -EINVAL);
 	assert_non_null(strstr(why, "is not a VIP map"));
 	fds[1] = STDIN_FILENO;
 	assert_int_equal(
-		weir_steer_map_update(fds, 2, &lab->config, NULL, why, sizeof(why)), -EINVAL);
+		weir_steer_map_update(fds, 2, &lab->config, 1, NULL, why, sizeof(why)), -EINVAL);
 	assert_int_equal(count(lab->fds[0]), 0);
 	close(other);
 }
@@ -342,7 +463,7 @@ TEST(steer_map_update_needs_no_privilege) {
 		int r = setgid(65534) || setuid(65534) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 				? -1
 				: weir_steer_map_update(
-					  lab->fds, 3, &lab->config, NULL, why, sizeof(why));
+					  lab->fds, 3, &lab->config, 1, NULL, why, sizeof(why));
 
 		_exit(r ? 1 : 0);
 	}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A bind is removed while connections to it are open: they stay, whatever the device."""
+import clients
+from lab import VIP4, VIP6, lines, web
+from netns import wait_for
+from scenario import scenario
+from scenarios_ports import start_with_tap
+
+
+def other_port(**more):
+    """The lines service at a port that has no server."""
+    service = lines(**more)
+    for bind in service["binds"]:
+        bind["port"] = 7001
+    return service
+
+
+def reload_with(lab, *services):
+    lab.write_config([web(), *services])
+    lab.weirctl("config", "reload")
+    lab.wait_published()
+
+
+def is_reset(line):
+    try:
+        line.ask()
+    except ConnectionResetError:
+        return True
+    return False
+
+
+def remove_binds(lab):
+    open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6) for _ in range(4)]
+    reload_with(lab, other_port())
+    for _ in range(3):
+        for line in open_lines:
+            assert line.ask() == line.backend, "another backend"
+    for vip in (VIP4, VIP6):
+        try:
+            clients.Line(lab.client, vip, timeout=1)
+        except OSError:
+            continue
+        raise AssertionError(f"a new connection to {vip}, which has no bind")
+    reload_with(lab, lines())
+    open_lines += [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
+    for line in open_lines:
+        assert line.ask() == line.backend, "another backend"
+    reload_with(lab, lines(on_backend_down="reset"))
+    reload_with(lab)
+    for line in open_lines:
+        wait_for("RST of a deleted service", lambda line=line: is_reset(line), 5)
+
+
+@scenario(services=[web(), lines()])
+def removed_bind_keeps_open_connections(lab):
+    """Connections outlive their bind, new ones are the kernel's; on_backend_down of a deleted service; AF_XDP"""
+    remove_binds(lab)
+
+
+@scenario(start=False, lb_mtu=1500, services=[web(), lines()])
+def removed_bind_keeps_open_connections_with_tap(lab):
+    """The same with a tap device"""
+    start_with_tap(lab)
+    remove_binds(lab)
