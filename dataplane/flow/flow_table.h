@@ -26,7 +26,8 @@
 //      closing or UDP flow in use, which means that it had a packet within WEIR_FLOW_IN_USE_MS.
 //      When searches for these have failed WEIR_FLOW_IDLE_SEARCHES times, no more are made until
 //      the next millisecond. The room of expired flows is available after the sweep has passed them
-//      (F6). F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
+//      (F6).
+//   F4 half-open flows (SYN seen, UDP seen) take at most half_open_percent of the table.
 //      F5 every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. Its finish is also reported once.
 //   F6 expiry work per call is bounded; a sweep of the whole table is finished within a second.

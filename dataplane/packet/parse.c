@@ -15,14 +15,20 @@
 
 // Valid are SYN; SYN ACK; RST with or without ACK; ACK; FIN ACK; each with or without PSH and URG.
 // No TCP implementation sends the others: no flags, FIN or data without ACK, two of SYN, FIN and
-// RST. clang-format off
+// RST.
+
+// clang-format off
 #define FLAGS \
 	/*            FIN  SYN  S+F  RST  R+F  R+S  RSF */ \
-	/*         */ NO, NO, SYN, NO, RST, NO, NO, NO, /* PSH     */ NO, NO, SYN, NO, RST, NO, \
-		NO, NO, /* ACK     */ DAT, FIN, DAT, NO, RST, NO, NO, NO, /* ACK PSH */ DAT, FIN, \
-		DAT, NO, RST, NO, NO, NO, /* URG     */ NO, NO, SYN, NO, RST, NO, NO, NO, \
-		/* URG PSH */ NO, NO, SYN, NO, RST, NO, NO, NO, /* URG ACK */ DAT, FIN, DAT, NO, \
-		RST, NO, NO, NO, /* all     */ DAT, FIN, DAT, NO, RST, NO, NO, NO,
+	/*         */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* PSH     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* ACK     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* ACK PSH */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* URG     */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* URG PSH */ NO,  NO,  SYN, NO,  RST, NO,  NO,  NO, \
+	/* URG ACK */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO, \
+	/* all     */ DAT, FIN, DAT, NO,  RST, NO,  NO,  NO,
+// clang-format on
 
 const struct weir_parse_tables weir_parse_tables = {
 	// The highest two bits are ECE and CWR (ECN).
@@ -34,7 +40,6 @@ const struct weir_parse_tables weir_parse_tables = {
 	// Unspecified, loopback and IPv4-mapped; multicast.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
 };
-// clang-format on
 
 #undef FLAGS
 #undef NO
