@@ -8,8 +8,10 @@ Looks at every *.md of the tree: targets and anchors of links, code spans that a
 root or the name of a source file, tests behind "meson test -C build", scenarios behind
 "scripts/test e2e" or "tests/e2e/run.py", the tests that a table names for a guarantee (S1, M1, ...)
 and the guarantees of a header that it counts, and the messages that docs/guide/troubleshooting.md quotes as
-symptoms, and the tests of every complaint that docs/guide/complaints.md has an answer to. No two headings of a document have the same anchor. In headers and systemd units: paths from
-the root, and headings of documents. Lists of all policies name every policy, and docs/design/testing.md
+symptoms or that "the log has", the details of checks without a result, and the tests of every complaint that
+docs/guide/complaints.md has an answer to. A link whose text is the name of a document leads there. No two headings of
+a document have the same anchor. In headers and systemd units: paths from the root, headings of documents, and the
+numbers of guarantees, which leave none out. Lists of all policies name every policy, and docs/design/testing.md
 every file of recorded traces.
 """
 import collections
@@ -38,6 +40,25 @@ POLICIES = (("README.md", "\nThe policies are ", "\n\n"),
             ("docs/reference/agent.md", "| policy | asks for |", "\n\n"))
 
 
+# Errors by the words of libuv.
+LIBUV = {"address not available"}
+
+
+def read_strings(root):
+    """The strings of the programs, one a line, and patterns of those with conversions."""
+    strings = set()
+    for folder in ("common", "control", "dataplane"):
+        for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True):
+            with open(path, encoding="utf-8") as file:
+                text = re.sub(r'"\s*\n\s*"', "", file.read())
+            strings.update(string.replace('\\"', '"')
+                           for string in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text))
+    formats = [re.split(r"%[-+ #0-9.*lhzjt]*[a-zA-Z]", string) for string in strings]
+    return "\n".join(strings), [re.compile(".+".join(map(re.escape, parts)))
+                                for parts in formats if len(parts) > 1 and
+                                len(re.findall(r"[a-z]{2,}", " ".join(parts))) > 2]
+
+
 class Tree:
     def __init__(self, root, build):
         self.root = root
@@ -63,6 +84,7 @@ class Tree:
             for path in glob.glob(f"{root}/tests/{pattern}.py"):
                 with open(path, encoding="utf-8") as file:
                     self.cases.update(re.findall(rf"^def {name}\(lab", file.read(), re.M))
+        self.messages, self.formats = read_strings(root)
         self.text, self.anchors = {}, {}
         for path in sorted(documents):
             with open(path, encoding="utf-8") as file:
@@ -86,6 +108,14 @@ def check_links(tree, path):
             yield f"link to {target}: there is no such file"
         elif place and place not in tree.anchors.get(file, {place}):
             yield f"link to {target}: there is no such heading"
+
+
+def check_link_texts(tree, path):
+    """A link whose text is the name of a document leads to that document."""
+    for text, target in re.findall(r"\[([\w-]+\.md)\]\(([^)\s]+)\)", tree.text[path]):
+        name = target.partition("#")[0]
+        if text != os.path.basename(name or path):
+            yield f"link to {target}: its text is {text}"
 
 
 def check_headings(tree, path):
@@ -153,19 +183,30 @@ def check_complaints(tree):
                 yield f"docs/guide/complaints.md: {complaint}: {name}: there is no such test"
 
 
+def is_message(tree, text):
+    """A part of a string of the programs in which conversions stand for any text."""
+    return text in tree.messages or any(message.search(text) for message in tree.formats)
+
+
 def check_symptoms(tree, path):
     """What is quoted of the log is in the source. Those of DPDK are in its own."""
     section = tree.text[path].partition("\n## Symptoms\n")[2].partition("\n## ")[0]
-    source = ""
-    for folder in ("dataplane", "control") if section else ():
-        for file in glob.glob(f"{tree.root}/{folder}/**/*.c", recursive=True):
-            with open(file, encoding="utf-8") as text:
-                source += re.sub(r'"\s*"', "", text.read())
     for row in re.findall(r"^\| (.*?) \|", section, re.M):
         spans = re.findall(r"`([^`]+)`", row)
         if not any(span.startswith("dpdk:") for span in spans):
             yield from (f"`{span}`: there is no such message" for span in spans
-                        if not all(part.strip() in source for part in span.split("...")))
+                        if not all(part.strip() in tree.messages for part in span.split("...")))
+
+
+def check_logged(tree, path):
+    """What follows "the log has" or "names", and the details of checks without a result."""
+    text = re.sub(r"\s+", " ", tree.text[path])
+    for span in re.findall(r"\blog (?:has|names) `([^`]+)`", text):
+        if span not in tree.messages:
+            yield f"`{span}`: there is no such message"
+    for span in re.findall(r"`no result: ([^`]+)`", text):
+        if span not in LIBUV and not is_message(tree, span):
+            yield f"`no result: {span}`: there is no such detail"
 
 
 def check_comments(tree, path):
@@ -178,6 +219,16 @@ def check_comments(tree, path):
     for name, heading in SECTION.findall(text):
         if anchor(heading) not in tree.anchors.get(f"{tree.root}/docs/{name}", ()):
             yield f"docs/{name}: there is no heading \"{heading}\""
+
+
+def check_numbers(_, path):
+    """The guarantees of a header have a line each and the numbers 1, 2, 3, ..."""
+    with open(path, encoding="utf-8") as file:
+        found = re.findall(r"^//\s+([A-Z])(\d) ", file.read(), re.M)
+    for letter in {letter for letter, _ in found}:
+        numbers = [int(number) for of, number in found if of == letter]
+        if numbers[0] == 1 and numbers != list(range(1, len(numbers) + 1)):
+            yield f"guarantees {letter}: {numbers}: not one after the other"
 
 
 def check_policies(tree):
@@ -208,9 +259,10 @@ def main():
     if len(sources) < 100 or len(tree.cases) < 1000:
         sys.exit(f"{len(sources)} headers and units, {len(tree.cases)} cases: mend this check")
     problems = 0
-    for paths, checks in ((tree.text, (check_links, check_headings, check_spans, check_tests,
-                                       check_guarantees, check_symptoms)),
-                          (sources, (check_comments,))):
+    for paths, checks in ((tree.text, (check_links, check_link_texts, check_headings,
+                                       check_spans, check_tests, check_guarantees,
+                                       check_symptoms, check_logged)),
+                          (sources, (check_comments, check_numbers))):
         for path, check in itertools.product(paths, checks):
             for problem in check(tree, path):
                 print(f"{os.path.relpath(path, tree.root)}: {problem}")
