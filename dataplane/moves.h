@@ -12,8 +12,8 @@
 //      notes the *end*, how many packets it ever put into the victim's ring, and puts all further
 //      ones of the bucket into the thief's.
 //   3. When the victim has taken as many packets from each ring as its end says, none of the bucket
-//      is left there: it releases the part in slices, waits until packets that it
-//      has processed can no longer be overtaken on their way out, and hands the part to the thief.
+//      is left there: it releases the part in slices, waits until packets that it has processed
+//      can no longer be overtaken on their way out, and hands the part to the thief.
 //   4. The thief adopts the part in slices, then processes what it holds, in order, and publishes
 //      itself as owner.
 //   5. The victim subtracts the bucket's flows from its gauges. This comes last, so that the sum

@@ -9,17 +9,15 @@
 // the new queue; the workers that receive the other queues of the port are the *senders*. It does
 // not matter which of them received the buckets' packets until now.
 //
-//   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or one
-//   of
-//      them is leaving. Otherwise it *holds* packets of the buckets that arrive at the new queue,
-//      and processes those that arrive through the senders' rings. It gives none of the buckets
-//      away.
+//   1. weir_shift_request [main]: the owner refuses if it does not own all of the buckets, or if
+//      one of them is leaving. Otherwise it *holds* packets of the buckets that arrive at the new
+//      queue, and processes those that arrive through the senders' rings. It gives none of the
+//      buckets away.
 //   2. main updates the RETA, and gives the device time to store packets that are on their way to
 //      the previous queue.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
-//   received
-//      more packets than a device can store, and notes the *end*: how many packets it ever put into
-//      the owner's ring.
+//      received more packets than a device can store, and notes the *end*: how many packets it ever
+//      put into the owner's ring.
 //   4. When the owner has taken as many from these rings, it processes the held packets, in order,
 //      and the shift has ended.
 //
