@@ -111,10 +111,10 @@ def check_links(tree, path):
 
 
 def check_link_texts(tree, path):
-    """A link whose text is the name of a document leads to that document."""
-    for text, target in re.findall(r"\[([\w-]+\.md)\]\(([^)\s]+)\)", tree.text[path]):
+    """A text that is the name of a document leads to that one; "above" and "below" stay in this one."""
+    for text, target in re.findall(r"\[([\w-]+\.md|above|below)\]\(([^)\s]+)\)", tree.text[path]):
         name = target.partition("#")[0]
-        if text != os.path.basename(name or path):
+        if name if "." not in text else text != os.path.basename(name or path):
             yield f"link to {target}: its text is {text}"
 
 
