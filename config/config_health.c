@@ -98,7 +98,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	if (weir_json_valid(read, "ca_file") && check->ca_file[0] != '\0' &&
 		check->ca_file[0] != '/') {
 		weir_json_error_at(reader, place, "ca_file",
-			"must be an absolute path; such as \"/etc/weir/ca.pem\"");
+			"is not an absolute path; use one like \"/etc/weir/ca.pem\"");
 	}
 	if (weir_json_valid(read, "verify") && !check->verify &&
 		weir_json_present(read, "ca_file")) {

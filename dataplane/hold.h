@@ -47,7 +47,7 @@ static inline bool weir_hold_is_empty(const struct weir_hold *hold) {
 	return hold->first == hold->next;
 }
 
-// From now on held packets are processed, as many in a turn as weir_hold_due says.
+// From now on held packets are processed: in each turn as many as weir_hold_due returns.
 static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }

@@ -132,8 +132,8 @@ uint32_t weir_steal_plan_balance(struct weir_steal_plan *plan, double now,
 enum weir_steal_outcome weir_steal_plan_answer(struct weir_steal_plan *plan, uint32_t task,
 	uint32_t id, enum weir_steal_answer answer, bool thief_alive, double now);
 
-// The next request that has timed out, which cancels it: the task stays. Returns its task, or
-// UINT32_MAX. Repeat until then.
+// Cancel the next request that has timed out: its task stays with the victim. Returns the task, or
+// UINT32_MAX if there is none. Repeat until then.
 uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
 // --- introspection ---

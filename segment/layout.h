@@ -319,9 +319,9 @@ struct weir_quiescence { // [worker]
 	uint64_t token; // last one that it has reported; 0 = offline: it uses no table
 } __attribute__((aligned(64)));
 
-// Tables that a worker refused because they lead out of bounds or contain unknown values. It
-// keeps using the previous one, and ends no grace period until control has replaced the refused
-// one.
+// Tables that a worker refused because an offset or a number in them is out of bounds, or a value
+// is unknown. It keeps using the previous one, and ends no grace period until control has replaced
+// the refused one.
 struct weir_refusals { // [worker]
 	uint64_t services; // service tables ever refused
 	uint64_t selections;

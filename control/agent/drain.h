@@ -28,7 +28,7 @@ struct weir_drain { // zeroed = NONE
 	uint64_t deadline_ms;
 	uint64_t acknowledged_ms; // when the last balancer acknowledged; 0 = some have not
 	uint64_t quiet_ms; // since when there is no connection; 0 = there is one
-	uint32_t pending, connections; // time of the last check
+	uint32_t pending, connections; // at the last check
 };
 
 // Packets of a new connection may still be in flight when the last balancer acknowledges.

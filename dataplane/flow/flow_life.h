@@ -9,9 +9,8 @@
 
 #include "flow_slot.h"
 
-#define WEIR_FLOW_START_SHIFT \
-	14 // starts are in ticks of 2^14 ns (16 us), which wrap after 4.9
-	   // hours
+// Starts are in ticks of 2^14 ns (16 us). They wrap after 19.5 hours; a start is cleared after 4.9.
+#define WEIR_FLOW_START_SHIFT 14
 
 // Advance the state of a found flow by a packet of it, and refresh its time.
 // Returns true if the event starts a new flow in place of the old one (SYN in closing): the caller

@@ -45,8 +45,9 @@
 // In packets of several segments, headers must lie within this many bytes.
 #define WEIR_HEADERS_BYTES 256
 
-// Tables by a byte of the packet, next to each other: one register holds the address of both. Both
-// have WEIR_PARSE_REFUSED where the fast path refuses the packet, so that one branch checks both.
+// Tables indexed by a byte of the packet. They are adjacent, so that one register holds their
+// address. All have the bit WEIR_PARSE_REFUSED where the fast path refuses the packet, so that one
+// branch checks the flags and the source.
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {

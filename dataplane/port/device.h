@@ -42,9 +42,9 @@ int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *b
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
 void weir_device_close(struct weir_device *device); // fine when it is not open
 
-// Give an exception device the MAC address of its port, so that the kernel answers for it, and have
-// the port receive multicast. Returns 0 or negative errno with one line in why: usable, but the
-// kernel does not receive all packets meant for it.
+// Give an exception device the MAC address of its port, so that the kernel answers ARP and ND with
+// that address, and let the port receive multicast frames. Returns 0 or negative errno with one
+// line in why: usable, but the kernel does not receive all packets meant for it.
 int weir_device_pair(
 	struct weir_device *port, struct weir_device *exception, char *why, size_t why_bytes);
 

@@ -263,7 +263,8 @@ static double measure_loads(struct balancer *b, double interval_ns) {
 	return mean;
 }
 
-// What a hand-over takes of both workers, spread over the time until the bucket may move again.
+// The share of a worker's time that moving a bucket costs: the hand-over at both workers, divided
+// by the time until the bucket may move again.
 static double cost_of_move(const struct balancer *b) {
 	double rest_ns = (double)b->scenario->steal.rest_ns;
 

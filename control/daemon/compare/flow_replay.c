@@ -49,7 +49,8 @@ bool weir_replay_can(enum weir_policy policy) {
 
 // --- times of the backends ------------------------------------------------------------------
 
-// Compute mean and geometric mean of the recorded times; with few flows, closer to those of all.
+// Compute each backend's mean of the recorded times, and its pace: the geometric mean of its times
+// relative to that of all flows, closer to 1 the fewer flows it has.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;
