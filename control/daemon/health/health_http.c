@@ -109,7 +109,10 @@ static enum weir_probe_outcome judge_error(
 		os_error = -http->no_socket;
 	}
 	switch (code) {
-	case CURLE_COULDNT_CONNECT:
+	case CURLE_COULDNT_CONNECT: // to the relay: no fault of the backend
+		snprintf(detail, bytes, "%s",
+			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
+		return WEIR_PROBE_UNKNOWN;
 	case CURLE_SEND_ERROR:
 	case CURLE_RECV_ERROR:
 		if (os_error != 0) {

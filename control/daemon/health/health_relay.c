@@ -14,6 +14,8 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
+// More than other users can connect to before libcurl does, at once.
+#define LISTEN_BACKLOG 4096
 #define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
 #define END_MS 1 // libcurl has this long for the last data before the end
 
@@ -253,7 +255,8 @@ static int listen_for_client(struct weir_health_relay *relay, char *name, size_t
 		return -errno;
 	}
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address.sun_family)) < 0 ||
-		listen(fd, 1) < 0 || getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
+		listen(fd, LISTEN_BACKLOG) < 0 ||
+		getsockname(fd, (struct sockaddr *)&address, &length) < 0) {
 		r = -errno;
 	} else {
 		r = uv_poll_init(relay->server.loop, &relay->listener, fd);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // HTTP probes against nginx and socat.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "http_lab.h"
 
@@ -117,6 +123,100 @@ TEST(http_probe_uses_the_method) {
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
 	check.method = WEIR_METHOD_OPTIONS;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 206");
+}
+
+// --- other users --------------------------------------------------------------------------
+
+static bool is_own_socket(unsigned long inode) {
+	struct stat file;
+
+	for (int fd = 0; fd < 256; fd++) {
+		if (fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) && file.st_ino == inode) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void connect_often(const char *name, size_t bytes, unsigned int times) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct rlimit limit = {.rlim_cur = 8192, .rlim_max = 8192};
+
+	setrlimit(RLIMIT_NOFILE, &limit);
+	memcpy(address.sun_path + 1, name, bytes);
+	for (unsigned int i = 0; i < times; i++) {
+		connect(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0),
+			(struct sockaddr *)&address,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + bytes));
+	}
+}
+
+struct others {
+	unsigned int connections; // to each socket
+	unsigned int sockets; // result
+};
+
+// Another process connects to each listening abstract socket before libcurl does.
+static void connect_others(uv_check_t *turn) {
+	struct others *others = turn->data;
+	FILE *file = fopen("/proc/net/unix", "r");
+	char line[256];
+
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file) != NULL) {
+		char name[128];
+		unsigned long inode;
+
+		if (sscanf(line, "%*s %*s %*s 00010000 %*s %*s %lu @%127s", &inode, name) != 2 ||
+			!is_own_socket(inode)) {
+			continue;
+		}
+		if (fork() == 0) {
+			connect_often(name, strlen(name), others->connections);
+			_exit(0);
+		}
+		wait(NULL);
+		others->sockets++;
+	}
+	fclose(file);
+}
+
+static enum weir_probe_outcome probe_among(unsigned int connections) {
+	struct weir_config_health_check check = check_of("/healthz");
+	struct others others = {.connections = connections};
+	struct result result = {0};
+	struct weir_probe_params params = {
+		.address = watch_lab_address("127.0.0.1"),
+		.port = NGINX_PORT,
+		.check = &check,
+		.done = probe_done,
+		.context = &result,
+	};
+	struct weir_health_curl *curl;
+	struct weir_health_http *http;
+	uv_check_t turn;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	uv_check_init(&loop, &turn);
+	turn.data = &others;
+	uv_check_start(&turn, connect_others);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	watch_lab_run(&loop, probe_has_result, &result, 5000, "a result");
+	assert_true(others.sockets > 0);
+	weir_health_curl_free(curl);
+	uv_close((uv_handle_t *)&turn, NULL);
+	watch_lab_close(&loop);
+	return result.outcome;
+}
+
+TEST(http_probe_passes_though_others_connect) {
+	assert_int_equal(probe_among(100), WEIR_PROBE_PASSED);
+}
+
+TEST(http_probe_that_others_prevent_is_unknown) {
+	assert_int_equal(probe_among(6000), WEIR_PROBE_UNKNOWN);
 }
 
 // --- limits -------------------------------------------------------------------------------
