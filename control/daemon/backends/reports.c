@@ -240,17 +240,23 @@ const char *weir_reports_why(const struct weir_reports *reports) {
 	return reports->why;
 }
 
-void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const char *source) {
+static void withdraw_load(struct weir_reports *reports, uint16_t id, const char *source) {
 	static const struct weir_report nothing = {0};
+	struct entry *entry = &reports->entries[id];
+
+	take_limit(entry, &nothing, source);
+	take_queue(entry, &nothing, source);
+	take_weight(entry, &nothing, source);
+	write_tables(reports, id);
+}
+
+void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const char *source) {
 	struct entry *entry = find(reports, id);
 
 	if (entry == NULL) {
 		return;
 	}
-	take_limit(entry, &nothing, source);
-	take_queue(entry, &nothing, source);
-	take_weight(entry, &nothing, source);
-	write_tables(reports, id);
+	withdraw_load(reports, id, source);
 	if (is_by(entry, REPORTED_WORD, source)) {
 		entry->by[REPORTED_WORD][0] = '\0';
 		weir_states_expire(reports->states, id, source);
@@ -335,6 +341,20 @@ static uint32_t divisor_of(const struct weir_config_service *service, uint32_t w
 	return users > 0 ? (uint32_t)users : 1;
 }
 
+static bool is_http(const char *source) {
+	for (enum weir_config_check http = WEIR_CHECK_HTTP; http <= WEIR_CHECK_GRPC; http++) {
+		if (strcmp(source, weir_config_check_name(http)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Whether the service's check still reads load in this source's answers.
+static bool reads_load(const struct weir_config_service *service, const char *source) {
+	return !is_http(source) || service->health_check.orca;
+}
+
 // Whether reports of this source can still arrive. If the service's settings no longer use it, no
 // later report would withdraw its values.
 static bool has_source(const struct weir_config_service *service, const char *source) {
@@ -344,14 +364,11 @@ static bool has_source(const struct weir_config_service *service, const char *so
 		return service->agent.port != 0;
 	}
 	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0) {
-		return service->agent_check.type != WEIR_CHECK_NONE;
+		return service->agent_check.type != WEIR_CHECK_NONE ||
+		       type == WEIR_CHECK_AGENT_CHECK;
 	}
-	for (enum weir_config_check http = WEIR_CHECK_HTTP; http <= WEIR_CHECK_GRPC; http++) {
-		if (strcmp(source, weir_config_check_name(http)) == 0) {
-			return type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC;
-		}
-	}
-	return true; // from weirctl
+	return !is_http(source) || // from weirctl
+	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }
 
 static void drop_sources(
@@ -362,6 +379,8 @@ static void drop_sources(
 		memcpy(source, reports->entries[id].by[what], sizeof(source));
 		if (source[0] != '\0' && !has_source(service, source)) {
 			weir_reports_source_gone(reports, id, source);
+		} else if (what != REPORTED_WORD && !reads_load(service, source)) {
+			withdraw_load(reports, id, source);
 		}
 	}
 }

@@ -50,8 +50,9 @@ int weir_reports_create(struct weir_states *states, struct weir_estimates *estim
 void weir_reports_free(struct weir_reports *reports); // NULL is allowed
 
 // Set the backends: those of this configuration and these tables. Call after weir_states_configure.
-// Reports of backends that stay are kept, except those from an agent or a check that their service
-// no longer has. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
+// Reports of backends that stay are kept, except those from an agent, a check or ORCA headers that
+// their service no longer has. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing
+// changed).
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 

@@ -393,6 +393,7 @@ TEST(removed_sources_take_back_what_they_said) {
 	weir_reports_take(own->reports, 2, &report, "agent");
 	weir_reports_take(own->reports, 3, &report, "api");
 	service->health_check.type = WEIR_CHECK_HTTPS;
+	service->health_check.orca = true;
 	reload(own);
 	for (uint16_t id = 1; id < 4; id++) {
 		assert_int_equal(lab_state(&own->lab, id).own_weight, 0);
@@ -415,4 +416,45 @@ TEST(removed_sources_take_back_what_they_said) {
 	reload(own);
 	assert_int_equal(lab_state(&own->lab, 2).own_weight, WEIR_WEIGHT_UNSET);
 	assert_int_equal(lab_state(&own->lab, 3).own_weight, 0);
+}
+
+// The state in X-Weir-State does not depend on it.
+TEST(load_in_orca_headers_ends_when_they_are_not_read) {
+	struct own *own = *state;
+	struct weir_config_health_check *check = &own->config->services[0].health_check;
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT) | WEIR_REPORT(MAX_ACTIVE),
+		.weight = 1,
+		.max_active_flows = 1,
+		.word = WEIR_HEALTH_WORD_STARTING};
+
+	check->type = WEIR_CHECK_HTTP;
+	check->orca = true;
+	reload(own);
+	weir_states_set_verdict(own->states, 1, WEIR_HEALTH_VERDICT_PASSING, "passes");
+	weir_reports_take(own->reports, 1, &report, "http");
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, 1);
+	check->orca = false;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, WEIR_WEIGHT_UNSET);
+	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
+}
+
+// It has no agent_check then.
+TEST(reload_keeps_what_a_health_check_of_type_agent_check_reported) {
+	struct own *own = *state;
+	struct weir_config_service *service = &own->config->services[0];
+	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT),
+		.weight_percent = 50,
+		.word = WEIR_HEALTH_WORD_DOWN};
+
+	service->health_check.type = WEIR_CHECK_AGENT_CHECK;
+	reload(own);
+	weir_states_set_verdict(own->states, 1, WEIR_HEALTH_VERDICT_PASSING, "a line");
+	weir_reports_take(own->reports, 1, &report, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	assert_int_equal(lab_state(&own->lab, 1).own_weight, 50);
 }
