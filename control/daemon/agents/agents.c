@@ -321,7 +321,8 @@ static void join(struct weir_agents *agents, struct plan *plan) {
 			continue;
 		}
 		if (previous == NULL || previous->agent != member->agent) {
-			weir_agents_prober_restart(member->agent->prober);
+			weir_agents_prober_restart(
+				member->agent->prober, previous != NULL && previous->agent != NULL);
 		}
 		member->active =
 			previous != NULL && previous->agent == member->agent && previous->active;

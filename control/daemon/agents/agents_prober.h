@@ -63,8 +63,10 @@ void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_
 // again when the agent has had time to measure them.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
-// A new backend has no report yet: the next weir_agents_prober_set makes a probe due soon.
-void weir_agents_prober_restart(struct weir_agents_prober *prober);
+// A new backend has no report yet: the next weir_agents_prober_set makes a probe due soon. moved:
+// it had another agent, whose reports still apply, so that this one counts as lost even if it never
+// answers.
+void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // When weir_agents_prober_run has something to do.
 uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);

@@ -564,6 +564,22 @@ TEST(silence_fails_and_is_told_once_as_gone) {
 	assert_int_equal(lab->gone, 1);
 }
 
+// Its reports would hold for as long as another source reports about the backend.
+TEST(agent_that_a_reload_moved_is_lost_when_it_never_answers) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 3);
+
+	configure(lab, 3);
+	UNTIL(lab, lab->answered >= 2);
+	target.port ^= 1;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->silent > 2 * WEIR_AGENT_SILENT_PROBES);
+	assert_int_equal(lab->gone, 1);
+	configure(lab, 4); // a backend that had none
+	UNTIL(lab, lab->answered >= 4);
+	assert_int_equal(lab->gone, 1);
+}
+
 TEST(inactive_is_asked_less_often) {
 	struct lab *lab = *state;
 	unsigned int probes;
