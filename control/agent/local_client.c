@@ -66,7 +66,10 @@ static enum weir_agent_exit unreachable(const struct weir_agent_options *options
 	const char *why = error == -EAGAIN ? "it hangs or is stopped" : strerror(-error);
 
 	fprintf(stderr, "weir-agent: no response from weir-agent run in %s: %s%s\n",
-		options->run_dir, why, error == -EACCES ? " (root?)" : "");
+		options->run_dir, why,
+		error == -EACCES                             ? "; run as root"
+		: error == -ENOENT || error == -ECONNREFUSED ? "; start it, or use its --run-dir"
+							     : "");
 	return WEIR_AGENT_ABSENT;
 }
 
@@ -174,11 +177,10 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 		weir_status_connections(drain, connections));
 	if (strcmp(line, shown) != 0) {
 		snprintf(shown, bytes, "%s", line);
-		printf("%s\n", line);
+		fputs(line, stdout);
 	}
 	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
-		printf("lame-duck: %s\n",
-			state[1] == 'o' ? "done" : "interval over, connections remain");
+		printf("lame-duck: %s\n", state[1] == 'o' ? "done" : "interval over");
 		return DRAINED;
 	}
 	fflush(stdout);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
+	static const char nothing[] = {'0' + WEIR_HEALTH_WORD_NONE, '\n'};
 	char path[128];
 	struct stat file;
 	int fd;
@@ -18,6 +19,14 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	if (fd >= 0 && (fstat(fd, &file) || !S_ISREG(file.st_mode))) {
 		close(fd);
 		errno = EINVAL;
+		fd = -1;
+	}
+	// The space of later states: the file system may be full when one is written.
+	if (fd >= 0 && file.st_size == 0 && pwrite(fd, nothing, sizeof(nothing), 0) < 0) {
+		int r = errno;
+
+		close(fd);
+		errno = r;
 		fd = -1;
 	}
 	if (fd < 0) {
@@ -42,7 +51,7 @@ void weir_saved_state_write(int fd, enum weir_health_word word) {
 	const char text[] = {(char)('0' + word), '\n'};
 
 	if (fd >= 0) {
-		// A file in memory (/run): there is no remedy if writing fails.
+		// It has its space since weir_saved_state_open.
 		(void)!pwrite(fd, text, sizeof(text), 0);
 	}
 }

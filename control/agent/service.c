@@ -230,6 +230,16 @@ static void on_stop(uv_signal_t *handle, int number) {
 		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
 }
 
+// SIG_BLOCK: a request to read the keys again stays pending while the process starts, and does not
+// end it.
+static void set_hangup(int how) {
+	sigset_t hangup;
+
+	sigemptyset(&hangup);
+	sigaddset(&hangup, SIGHUP);
+	sigprocmask(how, &hangup, NULL);
+}
+
 static void on_hangup(uv_signal_t *handle, int number) {
 	struct service *service = handle->data;
 	char why[WHY_BYTES] = "";
@@ -397,6 +407,7 @@ static int loop(struct service *service) {
 	start_signal(service, &service->term, SIGTERM, on_stop);
 	start_signal(service, &service->interrupt, SIGINT, on_stop);
 	start_signal(service, &service->hangup, SIGHUP, on_hangup);
+	set_hangup(SIG_UNBLOCK);
 	if (r == 0) {
 		log_started(service);
 		r = start(service);
@@ -583,6 +594,7 @@ int weir_service_run(const struct weir_agent_options *options, struct weir_log *
 	char why[WHY_BYTES] = "out of memory";
 	int r = service == NULL ? -ENOMEM : weir_agent_crypto_start();
 
+	set_hangup(SIG_BLOCK);
 	if (r == 0) {
 		service->options = options;
 		service->log = log;

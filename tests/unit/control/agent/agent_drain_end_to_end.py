@@ -12,7 +12,7 @@ import threading
 import time
 
 from agent_lab import BACKEND, PORT, finish, run_scenarios
-from netns import wait_for
+from netns import sh, wait_for
 
 
 def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
@@ -173,6 +173,41 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
     agent.kill()
+
+
+def agent_stays_a_lame_duck_on_a_full_file_system(lab):
+    os.makedirs(lab.run_dir, exist_ok=True)
+    with mounted(lab.run_dir):
+        agent = lab.start_agent()
+        fill(lab.run_dir)
+        text = lab.command("lame-duck", "--interval", "0")
+        assert text.splitlines() == [
+            "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
+            "lame-duck: interval over"], text
+        agent.kill()
+        agent = lab.start_agent()
+        assert lab.status()["word"] == "lame-duck", agent.tail()
+        agent.kill()
+        os.remove(os.path.join(lab.run_dir, "word"))
+        fill(lab.run_dir)
+        agent = lab.start_agent()
+        assert "lame-duck state will not survive" in agent.tail(), agent.tail()
+        agent.kill()
+
+
+@contextlib.contextmanager
+def mounted(folder):
+    sh("mount", "-t", "tmpfs", "-o", "size=64k,mode=750", "none", folder)
+    try:
+        yield
+    finally:
+        sh("umount", folder)
+
+
+def fill(folder):
+    with contextlib.suppress(OSError), open(os.path.join(folder, "fill"), "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
 
 
 def agent_that_was_stopped_begins_anew(lab):

@@ -107,6 +107,23 @@ def agent_takes_new_keys_on_sighup(lab):
     other.ask()
 
 
+def is_blocked(program, number):
+    with open(f"/proc/{program.pid}/status", encoding="ascii") as file:
+        return int(re.search(r"SigBlk:\s(\w+)", file.read()).group(1), 16) >> (number - 1) & 1 or \
+            "answering" in program.tail()
+
+
+def agent_outlives_a_sighup_while_it_starts(lab):
+    for delay_ms in range(0, 30, 3):
+        agent = lab.start("agent", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
+                          "--run-dir", lab.run_dir)
+        wait_for("its own code", lambda a=agent: is_blocked(a, signal.SIGHUP))
+        time.sleep(delay_ms / 1000)
+        agent.signal(signal.SIGHUP)
+        wait_for("the keys", lambda a=agent: "2 keys read from" in a.tail() or lab.died(a))
+        agent.kill()
+
+
 def agent_has_no_privileges(lab):
     agent = lab.start_agent("--port", str(PORT))
     socket_file = os.stat(os.path.join(lab.run_dir, "agent.sock"))
