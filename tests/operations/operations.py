@@ -269,8 +269,8 @@ class Operations:
             self.checks.dataplane_restarted()
             self.lab.start_dataplane()
             self.lab.attach_tap()
-            wait_for("control publishes again", lambda: self.lab.api("version")["dataplane"][
-                "epoch"] not in (None, epoch), 15)
+            wait_for("control publishes again", lambda: self.lab.api("version")["dataplane"].get(
+                "epoch") not in (None, epoch), 15)
             self.checks.state()
             self.checks.published()
         return kind, action
