@@ -32,7 +32,8 @@
 //      does only when it has adopted all that was published before.
 //
 // Order of publication (control), which is that of adoption (workers): identities -> rows ->
-// selections -> services. So whoever sees a selection also sees the backends that it names.
+// selections -> services. So whoever sees a selection also sees the backends that it names. A
+// row that ends new flows follows the selections: so these always have an open candidate.
 // Withdrawal is the reverse, with a grace period before ids or memory are used again.
 #pragma once
 

@@ -457,6 +457,12 @@ bool weir_writer_publish_share(
 	return true;
 }
 
+const struct weir_backend_row *weir_writer_row(const struct weir_writer *writer, uint16_t backend) {
+	const struct weir_row_pair *pair = &writer->segment->rows[backend];
+
+	return &pair->row[pair->version % 2];
+}
+
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_row_pair *pair = &writer->segment->rows[backend];
@@ -464,7 +470,7 @@ bool weir_writer_publish_row(
 	uint64_t words[sizeof(*row) / 8];
 	uint64_t *to = (uint64_t *)(void *)&pair->row[(version + 1) % 2];
 
-	if (memcmp(&pair->row[version % 2], row, sizeof(*row)) == 0) {
+	if (memcmp(weir_writer_row(writer, backend), row, sizeof(*row)) == 0) {
 		return false;
 	}
 	memcpy(words, row, sizeof(words));

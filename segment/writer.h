@@ -65,6 +65,9 @@ bool weir_writer_publish_share(
 bool weir_writer_publish_row(
 	struct weir_writer *writer, uint16_t backend, const struct weir_backend_row *row);
 
+// The row of a backend in use. Valid until the next call of weir_writer_publish_row for it.
+const struct weir_backend_row *weir_writer_row(const struct weir_writer *writer, uint16_t backend);
+
 // Free retired blobs whose grace period is over, start a grace period for newer ones. Never waits.
 // Returns the number of blobs still waiting (0 = call again only after the next publication).
 unsigned int weir_writer_reclaim(struct weir_writer *writer);

@@ -297,32 +297,46 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
+static bool is_open(const struct weir_backend_row *row) {
+	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
+}
+
+// Rows are published before the selections that name them, but rows that end new flows follow them:
+// where other backends replace all of a service, workers would else find none open in the former
+// selection until they have the new one, for good if control ended in between.
 static void publish_backend(
-	struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
+	struct weir_tables *tables, const struct weir_state *state, uint16_t id, bool closing) {
+	const struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_backend_row row;
 
-	weir_identity_store_backend(tables->segment, state, id);
-	if (state->all_dirty || state->backends[id].dirty) {
-		weir_build_row(tables, state, id, &row);
+	if (!closing) {
+		weir_identity_store_backend(tables->segment, state, id);
+	}
+	if (!state->all_dirty && !backend->dirty) {
+		return;
+	}
+	weir_build_row(tables, state, id, &row);
+	if (closing == (is_open(weir_writer_row(tables->writer, id)) && !is_open(&row))) {
 		// A reused id must not inherit the share of its previous backend.
-		weir_writer_publish_share(tables->writer, id, state->backends[id].share);
+		weir_writer_publish_share(tables->writer, id, backend->share);
 		weir_writer_publish_row(tables->writer, id, &row);
 	}
 }
 
-// Publish identities and rows, before the selections that name them. Returns the number of ids
-// examined.
-static uint32_t publish_ids(struct weir_tables *tables, const struct weir_state *state,
-	uint32_t services, uint32_t backends) {
+static void publish_backends(struct weir_tables *tables, const struct weir_state *state,
+	uint32_t backends, bool closing) {
+	for (uint32_t i = 0; i < backends; i++) {
+		publish_backend(tables, state,
+			state->all_dirty ? (uint16_t)i : state->touched_backends[i], closing);
+	}
+}
+
+static void publish_services(
+	struct weir_tables *tables, const struct weir_state *state, uint32_t services) {
 	for (uint32_t i = 0; i < services; i++) {
 		weir_identity_store_service(tables->segment, state,
 			state->all_dirty ? (uint16_t)i : state->touched_services[i]);
 	}
-	for (uint32_t i = 0; i < backends; i++) {
-		publish_backend(
-			tables, state, state->all_dirty ? (uint16_t)i : state->touched_backends[i]);
-	}
-	return services + backends;
 }
 
 void weir_publish_selection(struct weir_tables *tables, uint16_t id, struct weir_blob *blob) {
@@ -425,11 +439,13 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 		services = at_most(segment->notes->service_ids, segment->max_services);
 		backends = at_most(segment->notes->backend_ids, segment->max_backends);
 	}
-	published = publish_ids(tables, state, services, backends);
+	publish_services(tables, state, services);
+	publish_backends(tables, state, backends, false);
 	for (uint32_t i = 0; i < batch.count; i++) {
 		weir_writer_publish(tables->writer, batch.item[i].root, batch.item[i].blob);
 	}
-	published += batch.count;
+	publish_backends(tables, state, backends, true);
+	published = services + backends + batch.count;
 	free(batch.item);
 	finish(tables, state, backends);
 	return (int)published;
@@ -453,8 +469,11 @@ void weir_publish_rows(struct weir_tables *tables) {
 		return;
 	}
 	for (uint32_t i = 0; i < state->touched_backend_count; i++) {
-		if (row_may_precede(state, state->touched_backends[i])) {
-			publish_backend(tables, state, state->touched_backends[i]);
+		uint16_t id = state->touched_backends[i];
+
+		if (row_may_precede(state, id)) {
+			publish_backend(tables, state, id, false);
+			publish_backend(tables, state, id, true);
 		}
 	}
 }

@@ -86,6 +86,27 @@ static bool take_row(void *context, uint16_t backend, const struct weir_backend_
 	return true;
 }
 
+// Never empty by accident: a service that is found has an open candidate, if it has any.
+static void assert_some_open(
+	const struct weir_reader *reader, const struct weir_backend_row *rows) {
+	for (uint8_t i = 0; i < SERVICES; i++) {
+		const uint8_t vip[16] = {198, 51, 0, i};
+		uint16_t service =
+			weir_service_lookup(weir_reader_services(reader), vip, 4, IPPROTO_TCP, 80);
+		const struct weir_policy_table *table;
+		uint32_t open = 0;
+
+		if (service == WEIR_SERVICE_NONE) {
+			continue;
+		}
+		table = &weir_reader_selection(reader, service)->table;
+		for (uint32_t at = 0; at < table->count; at++) {
+			open += (rows[table->candidates[at].id].flags & WEIR_BACKEND_CLOSED) == 0;
+		}
+		assert_true(open > 0 || table->count == 0);
+	}
+}
+
 // Whatever a worker finds that starts now is whole, and names only what is there (S2).
 static void assert_sound(struct lab *lab) {
 	struct weir_backend_row rows[BACKENDS] = {0};
@@ -104,6 +125,7 @@ static void assert_sound(struct lab *lab) {
 			assert_int_equal(rows[table->candidates[i].id].service, service);
 		}
 	}
+	assert_some_open(&reader, rows);
 	weir_reader_offline(&reader);
 	weir_reader_fini(&reader);
 }
@@ -267,6 +289,31 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	lab_set_flows(&lab, 1, 1, 1); // stays
 	lab_set_flows(&lab, 1, 4, 1); // gets another address: another backend
 	lab_set_flows(&lab, 1, 5, 1);
+	begin(&crash, &lab);
+	lab_apply(&lab, next);
+	end(&crash, &lab, next);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
+
+// Other backends take the place of all: until the next process comes, new flows go to the former or
+// to the new ones.
+TEST(s3_crash_at_any_store_leaves_an_open_backend) {
+	struct weir_config *config = lab_config(1, 3), *next = lab_config(1, 3);
+	struct crash crash = {0};
+	struct lab lab;
+
+	if (!stores_work()) {
+		skip();
+	}
+	for (int i = 0; i < 3; i++) {
+		next->services[0].backends[i].address.bytes[3] = (uint8_t)(100 + i);
+	}
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	set_hops(&lab);
+	lab_settle(&lab);
 	begin(&crash, &lab);
 	lab_apply(&lab, next);
 	end(&crash, &lab, next);
