@@ -12,7 +12,7 @@ enum weir_health_state weir_health_state_of(struct weir_health_facts facts) {
 		[WEIR_HEALTH_WORD_DOWN] = WEIR_HEALTH_##down, \
 	}
 		// verdict, then the state for each word: none, starting, ready, lame duck, down
-		ROW(UNKNOWN, STARTING, STARTING, HEALTHY, LAME_DUCK, REFUSING),
+		ROW(UNKNOWN, STARTING, STARTING, STARTING, LAME_DUCK, REFUSING),
 		ROW(PASSING, HEALTHY, STARTING, HEALTHY, LAME_DUCK, REFUSING),
 		ROW(FAILING, REFUSING, REFUSING, REFUSING, REFUSING, REFUSING),
 		ROW(UNCHECKED, HEALTHY, STARTING, HEALTHY, LAME_DUCK, REFUSING),

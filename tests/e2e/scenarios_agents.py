@@ -21,10 +21,10 @@ QUICK = {"flow_table": {"flows_per_worker": 65536,
                         "timeout_ms": {"udp": 300, "udp_seen": 300, "young": 300}}}
 
 
-def checked(**more):
+def checked(check_port=80, **more):
     """A UDP service at the IPv6 VIP whose backends are checked over HTTP."""
     return service("checked", 9000, protocol="udp", vips=(VIP6,),
-                   check={"type": "http", "path": "/healthz", "port": 80}, **more)
+                   check={"type": "http", "path": "/healthz", "port": check_port}, **more)
 
 
 def unchecked(**more):
@@ -166,6 +166,19 @@ def agent_is_the_check(lab):
         assert health(lab, "echo", "web-1") == "healthy"
         served[2].agent.silent = False
         wait_for("healthy again", lambda: health(lab, "echo", "web-2") == "healthy", 10)
+
+
+@scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
+def ready_waits_for_the_check(lab):
+    """A server that is down behind an agent that announces ready: it is refusing, and was never healthy"""
+    with agents(lab) as served:
+        served[1].say("ready")
+        lab.write_config([unchecked(agent=AGENT), checked(agent=AGENT, check_port=81)])
+        lab.weirctl("config", "reload")
+        wait_for("refusing", lambda: health(lab, "checked") == "refusing", 20)
+        history = lab.api("health.history", service="checked", backend="web-1")
+        assert [c["to"] for c in history][-1] == "refusing", history
+        assert all(c["to"] != "healthy" for c in history), history
 
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)

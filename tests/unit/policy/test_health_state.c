@@ -35,7 +35,7 @@ static enum weir_health_state expected(unsigned int verdict, unsigned int word) 
 	if (word == WEIR_HEALTH_WORD_STARTING) {
 		return WEIR_HEALTH_STARTING;
 	}
-	if (verdict == WEIR_HEALTH_VERDICT_UNKNOWN && word == WEIR_HEALTH_WORD_NONE) {
+	if (verdict == WEIR_HEALTH_VERDICT_UNKNOWN) {
 		return WEIR_HEALTH_STARTING;
 	}
 	return WEIR_HEALTH_HEALTHY;
