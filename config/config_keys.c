@@ -146,7 +146,7 @@ static const struct weir_json_object segment_object = {.name = "segment", ROWS(s
 static const struct weir_json_key bind_keys[] = {
 	VALUE("address", weir_config_type_address, BIND, address, .required = true, TABLES),
 	CHOICE("protocol", BIND, protocol, weir_config_protocols, NULL, .required = true, TABLES),
-	INTEGER("port", BIND, port_first, 0, 65535, NULL, TABLES),
+	VALUE("port", weir_config_type_port, BIND, port_first, .min = 0, .max = 65535, TABLES),
 	INTEGER("port_first", BIND, port_first, 1, 65535, NULL, TABLES),
 	INTEGER("port_last", BIND, port_last, 1, 65535, NULL, TABLES),
 	COMMENT,

@@ -78,6 +78,15 @@ static bool same_device(const char *a, const char *b) {
 	return bytes > 0 && bytes == strcspn(b, ",") && memcmp(a, b, bytes) == 0;
 }
 
+// DPDK names devices by an address with colons, by the driver ("net_tap0") or the bus ("dpni.1").
+static bool is_interface_name(const char *device) {
+	const size_t length = strlen(device);
+
+	return length > 0 && length < 16 && strpbrk(device, ":=,/") == NULL &&
+	       strncmp(device, "net_", 4) != 0 && strncmp(device, "eth_", 4) != 0 &&
+	       strncmp(device, "dpni", 4) != 0;
+}
+
 void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_json_place *root,
 	const struct weir_config *config) {
 	const struct weir_json_place ports = weir_json_place_member(root, "ports");
@@ -86,6 +95,18 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 		const struct weir_config_port *port = &config->ports[i];
 		const struct weir_json_place place = weir_json_place_element(&ports, i);
 
+		if (is_interface_name(port->device)) {
+			weir_json_error_at(reader, &place, "device",
+				"\"%s\" is the name of an interface; use "
+				"\"net_af_xdp%u,iface=%s\", or its PCI address",
+				port->device, i, port->device);
+		}
+		if (is_interface_name(port->exception)) {
+			weir_json_error_at(reader, &place, "exception",
+				"\"%s\" is the name of an interface; use "
+				"\"net_tap%u,iface=%s\", which creates it",
+				port->exception, i, port->exception);
+		}
 		if (same_device(port->device, port->exception)) {
 			weir_json_error_at(reader, &place, "exception",
 				"is the device of the port itself; use another one, such as "

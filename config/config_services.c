@@ -58,10 +58,10 @@ void weir_config_check_bind(struct weir_json_reader *reader, const struct weir_j
 		weir_json_error(reader, place,
 			"has no port; add \"port\" (0 = every port), or \"port_first\" and "
 			"\"port_last\"");
-	} else if (port) {
+	} else if (port && weir_json_valid(read, "port")) {
 		bind->port_last = bind->port_first ? bind->port_first : UINT16_MAX;
-	} else if (weir_json_valid(read, "port_first") && weir_json_valid(read, "port_last") &&
-		   bind->port_first > bind->port_last) {
+	} else if (!port && weir_json_valid(read, "port_first") &&
+		   weir_json_valid(read, "port_last") && bind->port_first > bind->port_last) {
 		weir_json_error_at(reader, place, "port_first",
 			"%u is above port_last (%u); swap them", bind->port_first, bind->port_last);
 	}

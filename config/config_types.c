@@ -45,6 +45,27 @@ static void format_name(
 	snprintf(text, bytes, "%s", from + key->offset);
 }
 
+// One port; ranges have keys of their own.
+static bool read_port(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	unsigned int first, last;
+	char more;
+
+	if (json_is_string(json) &&
+		sscanf(json_string_value(json), "%5u-%5u%c", &first, &last, &more) == 2) {
+		weir_json_error(reader, place,
+			"is a range; instead of it, use \"port_first\": %u, \"port_last\": %u",
+			first, last);
+		return false;
+	}
+	return weir_json_type_integer.read(reader, place, key, json, into);
+}
+
+static void format_port(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	weir_json_type_integer.format(key, from, text, bytes);
+}
+
 static bool read_address(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	const uint8_t family = key->type == &weir_config_type_prefix4 ? 4
@@ -323,6 +344,8 @@ const struct weir_json_type weir_config_type_aggression = {
 	.name = "aggression", .read = read_aggression, .format = format_aggression};
 const struct weir_json_type weir_config_type_name = {
 	.name = "name", .read = read_name, .format = format_name};
+const struct weir_json_type weir_config_type_port = {
+	.name = "integer", .read = read_port, .format = format_port};
 const struct weir_json_type weir_config_type_address = {
 	.name = "address", .read = read_address, .format = format_address};
 const struct weir_json_type weir_config_type_prefix4 = {.name = "prefix4",

@@ -6,6 +6,8 @@
 #include "json_reader.h"
 
 extern const struct weir_json_type weir_config_type_name; // [A-Za-z0-9][A-Za-z0-9._-]*
+extern const struct weir_json_type
+	weir_config_type_port; // as integer, but names the keys of a range
 extern const struct weir_json_type weir_config_type_address; // struct weir_address
 // The same, IPv4 only, "address" or "address/length"; offset2: a uint8_t, 32 - length.
 extern const struct weir_json_type weir_config_type_prefix4;

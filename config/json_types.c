@@ -87,10 +87,22 @@ uint64_t weir_json_load(const void *field, size_t bytes) {
 	}
 }
 
+static bool is_number_in_quotes(const json_t *json) {
+	size_t bytes = json_string_length(json); // 0 if it is no string
+
+	return bytes > 0 && bytes <= 20 && strspn(json_string_value(json), "0123456789") == bytes;
+}
+
 static bool read_integer(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	json_int_t value;
 
+	if (is_number_in_quotes(json)) {
+		weir_json_error(reader, place,
+			"must be an integer, not a string; remove the quotes around %.20s",
+			json_string_value(json));
+		return false;
+	}
 	if (!json_is_integer(json)) {
 		return weir_json_wrong_type(reader, place, key, json, "an integer");
 	}

@@ -62,7 +62,7 @@ TEST(extra_key_is_in_the_messages) {
 	expect_error(
 		WITH("\"spare_ms\": 10"), "instance.spare_ms", "10 is out of range; use 1 to 9");
 	expect_error(WITH("\"spare_ms\": \"5\""), "instance.spare_ms",
-		"must be an integer, not a string");
+		"must be an integer, not a string; remove the quotes around 5");
 	expect_error(WITH("\"spare_m\": 5"), "instance.spare_m",
 		"unknown key \"spare_m\"; did you mean \"spare_ms\"?");
 	expect_error(WITH("\"bananas\": 5"), "instance.bananas",

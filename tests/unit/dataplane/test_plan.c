@@ -122,7 +122,7 @@ TEST(what_cannot_be_is_refused_with_its_key) {
 	struct weir_plan plan = {.devices = 77};
 	char why[512];
 
-	assert_int_equal(make(JSON({"name":"a","device":"123"}), 1, "none", &plan, why), -EINVAL);
+	assert_int_equal(make(JSON({"name":"a","device":"12:3"}), 1, "none", &plan, why), -EINVAL);
 	assert_non_null(strstr(why, "port a"));
 	assert_int_equal(
 		make(JSON({"name":"a","device":"net_af_xdp0"}), 1, "none", &plan, why), -EINVAL);
