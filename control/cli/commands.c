@@ -447,12 +447,12 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change",
-	 "Without FILE: the file in use.\n",
+	 "Without FILE: the one that weir-control was started with.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
-	 "Without FILE: the file in use.\n"
-	 "A file with errors changes nothing.\n",
-	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_changes, NULL, true},
+	 "Without FILE: the one that weir-control was started with. FILE is in use until the next\n"
+	 "reload without FILE, or restart. A file with errors changes nothing.\n",
+	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_reload, NULL, true},
 	{"audit", "show", "", "show configuration changes and refused requests, with their users",
 	 "The last 256 changes, and the last 64 refusals, since the start of weir-control.\n"
 	 "Each is also a line of its log.\n",

@@ -323,18 +323,36 @@ static void show_change_line(FILE *out, const json_t *change) {
 }
 
 void weir_show_changes(const struct weir_cli *cli, json_t *result) {
-	const char *file = cli->count > 0 ? cli->words[0] : "configuration";
 	const json_t *changes = json_object_get(result, "changes");
+	size_t count = json_array_size(changes), i;
+	char file[CELL];
 	json_t *change;
-	size_t i;
 
-	if (json_array_size(changes) == 0) {
-		fprintf(cli->out, "no changes\n");
-	}
+	weir_show_value(json_object_get(result, "file"), WEIR_SHOW_TEXT, file, sizeof(file));
 	json_array_foreach (changes, i, change) {
 		show_change_line(cli->out, change);
 	}
+	if (count == 0) {
+		fprintf(cli->out, "no changes in %s\n", file);
+	} else {
+		fprintf(cli->out, "%zu change%s in %s\n", count, count == 1 ? "" : "s", file);
+	}
 	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
+}
+
+void weir_show_reload(const struct weir_cli *cli, json_t *result) {
+	const json_t *file = json_object_get(result, "file");
+	const json_t *usual = json_object_get(result, "default_file");
+	char read[CELL], usually[CELL];
+
+	weir_show_changes(cli, result);
+	if (json_is_string(usual) && !json_equal(file, usual)) {
+		fprintf(cli->err,
+			"%s is in use until a restart, or a reload that names no file: these read "
+			"%s\n",
+			weir_show_value(file, WEIR_SHOW_TEXT, read, sizeof(read)),
+			weir_show_value(usual, WEIR_SHOW_TEXT, usually, sizeof(usually)));
+	}
 }
 
 // The result of the last check, and of the agent-check.

@@ -60,6 +60,7 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result);
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);
 void weir_show_changes(const struct weir_cli *cli, json_t *result);
+void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);
 void weir_show_history(const struct weir_cli *cli, json_t *result);

@@ -52,7 +52,7 @@ static void compare_ports(struct weir_daemon *daemon) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
 				"port %u is %.63s in weir-dataplane and %s in %s: restart "
 				"weir-dataplane",
-				i, runs, file, weir_reload_file(daemon->reload));
+				i, runs, file, weir_reload_file_in_use(daemon->reload));
 		}
 	}
 }
@@ -274,7 +274,7 @@ static void on_hangup(uv_signal_t *signal, int number) {
 	} else {
 		weir_audit_difference(&plan.difference, after, sizeof(after));
 	}
-	event.object = weir_reload_file(daemon->reload); // a reload replaces the text
+	event.object = weir_reload_file(daemon->reload);
 	weir_audit_add(daemon->audit, &event);
 	weir_reload_plan_fini(&plan);
 }

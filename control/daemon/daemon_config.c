@@ -304,6 +304,13 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 		}
 		weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s: %u change%s", plan->file,
 			plan->difference.count, plan->difference.count == 1 ? "" : "s");
+		if (strcmp(plan->file, weir_reload_file(daemon->reload)) != 0) {
+			weir_log_write(daemon->log, WEIR_LOG_WARN,
+				"%s is in use until a restart, or a reload that names no file: "
+				"these "
+				"read %s",
+				plan->file, weir_reload_file(daemon->reload));
+		}
 		weir_reload_commit(daemon->reload, plan);
 		weir_daemon_steer(daemon);
 	}

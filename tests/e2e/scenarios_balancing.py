@@ -2,6 +2,7 @@
 """New flows get a backend by policy and weight; existing flows keep theirs."""
 import contextlib
 import json
+import shutil
 import signal
 import threading
 import time
@@ -331,7 +332,12 @@ def reload_changes_only_what_differs(lab):
 
 @scenario(services=[web()])
 def sighup_reloads(lab):
-    """SIGHUP to control reads the configuration again"""
+    """SIGHUP to control reads its own configuration again, also after a reload of another file"""
+    lab.write_config([web(backends={"web-2": 100})])
+    other = lab.config_path + ".other"
+    shutil.copy(lab.config_path, other)
+    _, out, err = lab.weirctl("config", "reload", other)
+    assert f" in {other}" in out and f"these read {lab.config_path}" in err, (out, err)
     lab.write_config([web(backends={"web-1": 100})])
     lab.programs["control"].signal(signal.SIGHUP)
     wait_for("only web-1 left", lambda: [b["name"] for b in lab.backends() if not b["leaving"]]

@@ -22,12 +22,14 @@ static bool check_path(struct weir_api_call *call) {
 	return true;
 }
 
-static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan) {
+// file: the one that was read. default_file: the one that a reload without a path reads.
+static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
+	const char *file, const char *default_file) {
 	const struct weir_config_errors *errors = &plan->errors;
 
 	weir_api_answer(
-		call, json_pack("{s:o, s:o}", "changes", weir_difference_json(&plan->difference),
-			      "warnings",
+		call, json_pack("{s:s, s:s, s:o, s:o}", "file", file, "default_file", default_file,
+			      "changes", weir_difference_json(&plan->difference), "warnings",
 			      weir_config_errors_json(errors->warning, errors->warning_count)));
 }
 
@@ -44,7 +46,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s",
 			weir_reload_explain(&plan, r, why, sizeof(why)));
 	} else {
-		answer_plan(call, &plan);
+		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload));
 	}
 	weir_reload_plan_fini(&plan);
 }
@@ -63,7 +65,8 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 		weir_api_not_published(
 			call, weir_daemon_unpublished(daemon), plan.difference.count > 0);
 		weir_api_audit_reload(call, &plan.difference);
-		answer_plan(call, &plan);
+		answer_plan(call, &plan, weir_reload_file_in_use(daemon->reload),
+			weir_reload_file(daemon->reload));
 	}
 	weir_reload_plan_fini(&plan);
 }

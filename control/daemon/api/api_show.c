@@ -66,7 +66,7 @@ void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 	}
 	weir_api_answer(call,
 		json_pack("{s:s, s:i, s:s, s:o}", "version", WEIR_VERSION, "pid", (int)getpid(),
-			"config", weir_reload_file(daemon->reload), "dataplane", dataplane));
+			"config", weir_reload_file_in_use(daemon->reload), "dataplane", dataplane));
 }
 
 // --- lists of backends, a row at a time ---------------------------------------------------

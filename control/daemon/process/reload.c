@@ -9,6 +9,7 @@
 
 struct weir_reload {
 	char *file;
+	char *file_in_use; // NULL: file
 	bool data_path_checks; // possible
 	struct weir_config *config; // in use
 	struct weir_config *as_read; // the dataplane's part of the file; NULL if it is in use
@@ -107,12 +108,17 @@ void weir_reload_free(struct weir_reload *reload) {
 	}
 	weir_config_free(reload->config);
 	weir_config_free(reload->as_read);
+	free(reload->file_in_use);
 	free(reload->file);
 	free(reload);
 }
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload) {
 	return reload->config;
+}
+
+const char *weir_reload_file_in_use(const struct weir_reload *reload) {
+	return reload->file_in_use != NULL ? reload->file_in_use : reload->file;
 }
 
 const char *weir_reload_file(const struct weir_reload *reload) {
@@ -185,10 +191,10 @@ const char *weir_reload_explain(
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan) {
 	weir_config_free(reload->config);
 	weir_config_free(reload->as_read);
-	free(reload->file);
+	free(reload->file_in_use);
 	reload->config = plan->config;
 	reload->as_read = plan->as_read;
-	reload->file = plan->file;
+	reload->file_in_use = plan->file;
 	plan->config = NULL;
 	plan->as_read = NULL;
 	plan->file = NULL;

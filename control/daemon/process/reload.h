@@ -31,9 +31,12 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
+// The file that the configuration in use was read from.
+const char *weir_reload_file_in_use(const struct weir_reload *reload);
+// The file of weir_reload_create: that of each reload that names none, and of a restart.
 const char *weir_reload_file(const struct weir_reload *reload);
 
-// Read a file (NULL: the one in use) and compare. plan is always initialised; release it with
+// Read a file (NULL: weir_reload_file) and compare. plan is always initialised; release it with
 // weir_reload_plan_fini. Returns 0, or negative errno with errors in plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);

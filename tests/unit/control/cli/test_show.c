@@ -100,7 +100,8 @@ TEST(lists_say_when_they_are_empty) {
 		JSON({"stealing": "off", "stealing_why": "one\nworker"}),
 			"stealing off: one\\x0aworker\n");
 	expect_shown(weir_show_ports, NULL, "[]", "no ports\n");
-	expect_shown(weir_show_changes, NULL, JSON({"changes": []}), "no changes\n");
+	expect_shown(weir_show_changes, NULL,
+		JSON({"changes": [], "file": "/a.json"}), "no changes in /a.json\n");
 	expect_shown(weir_show_steals, NULL,
 		JSON({"services": [], "recent": []}), "no service with \"steal\"\n");
 	expect_shown(weir_show_history, NULL, "[]",
@@ -293,26 +294,29 @@ TEST(changes_of_a_reload) {
 		JSON({"changes": [{"kind": "add", "what": "a", "to": "x"},{"kind": "remove",
 			"what": "b", "from": "y"},{"kind": "change", "what": "c", "from": 1,
 			"to": null, "note": "later"},{"kind": "add", "what": "d"}, {}]}),
-				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n");
+				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n5 changes in -\n");
 }
 
 // They go to stderr: what is on stdout are changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
-	json_t *result = json_loads(JSON({"changes": [], "warnings": [{"line": 3, "column": 7,
-		"path": "a.b", "reason": "is odd"}]}),
-			0, NULL);
+	json_t *result = json_loads(JSON({"file": "/a.json", "default_file": "/b.json", "changes": [],
+		"warnings": [{"line": 3, "column": 7, "path": "a.b", "reason": "is odd"}]}), 0,
+		NULL);
 	struct weir_cli cli = {.options = &options};
 	char *out, *err;
 	size_t bytes;
 
 	cli.out = open_memstream(&out, &bytes);
 	cli.err = open_memstream(&err, &bytes);
-	weir_show_changes(&cli, result);
+	weir_show_reload(&cli, result);
 	fclose(cli.out);
 	fclose(cli.err);
-	assert_string_equal(out, "no changes\n");
-	assert_string_equal(err, "configuration:3:7: warning: a.b: is odd\n");
+	assert_string_equal(out, "no changes in /a.json\n");
+	assert_string_equal(err,
+		"/a.json:3:7: warning: a.b: is odd\n"
+		"/a.json is in use until a restart, or a reload that names no file: "
+		"these read /b.json\n");
 	free(out);
 	free(err);
 	json_decref(result);

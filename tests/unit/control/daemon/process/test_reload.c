@@ -118,7 +118,7 @@ TEST(reload_never_waits_for_a_pipe) {
 	weir_reload_plan_fini(&plan);
 }
 
-TEST(reload_other_file_becomes_the_one_in_use) {
+TEST(reload_other_file_is_in_use_until_one_that_names_none) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char other[64];
@@ -126,10 +126,17 @@ TEST(reload_other_file_becomes_the_one_in_use) {
 	snprintf(other, sizeof(other), "%s/other.json", lab->dir);
 	put(other, CONFIG("", "7"));
 	assert_int_equal(weir_reload_plan(lab->reload, other, &plan), 0);
-	assert_string_equal(weir_reload_file(lab->reload), lab->file);
+	assert_string_equal(weir_reload_file_in_use(lab->reload), lab->file);
 	weir_reload_commit(lab->reload, &plan);
 	weir_reload_plan_fini(&plan);
-	assert_string_equal(weir_reload_file(lab->reload), other);
+	assert_string_equal(weir_reload_file_in_use(lab->reload), other);
+	assert_string_equal(weir_reload_file(lab->reload), lab->file);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	assert_string_equal(plan.file, lab->file);
+	assert_true(plan.difference.count > 0);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_string_equal(weir_reload_file_in_use(lab->reload), lab->file);
 	unlink(other);
 }
 
