@@ -16,6 +16,7 @@ enum weir_cli_exit {
 	WEIR_CLI_REFUSED = 1,
 	WEIR_CLI_USAGE = 2,
 	WEIR_CLI_UNREACHABLE = 3,
+	WEIR_CLI_FLOWS_LEFT = 4, // the deadline of a drain came before the end of its last flow
 };
 
 struct weir_cli { // one run of weirctl

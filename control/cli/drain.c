@@ -132,7 +132,9 @@ static bool look(struct wait *wait, int *ret) {
 		over = false;
 	} else {
 		show_end(wait, row, state);
-		*ret = state != NULL ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
+		*ret = state == NULL                                     ? WEIR_CLI_REFUSED
+		       : strcmp(state, "kept") == 0 && flows_of(row) > 0 ? WEIR_CLI_FLOWS_LEFT
+									 : WEIR_CLI_DONE;
 	}
 	json_decref(rows);
 	return over;

@@ -46,7 +46,8 @@ void weir_cli_help_all(FILE *out) {
 	print_options(out, 0);
 	fprintf(out, "\n\"weirctl OBJECT VERB --help\" shows the options of a command, and the "
 		     "rights it needs.\nExit status: 0 done, 1 refused, 2 usage, 3 cannot reach "
-		     "the daemon.\n\nExample: weirctl backend drain web/web-1\n");
+		     "the daemon,\n4 a drain ended with open flows.\n\nExample: weirctl backend "
+		     "drain web/web-1\n");
 }
 
 bool weir_cli_help_object(FILE *out, const char *object) {

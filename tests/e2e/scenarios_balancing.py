@@ -60,10 +60,11 @@ def drain_keeps_flows(lab):
 
 
 def drain_and_wait(lab, name, interval):
-    """`weirctl backend drain --wait`: its last line, and how long it took."""
+    """`weirctl backend drain --wait`: its exit status and last line, and how long it took."""
     began = time.monotonic()
-    text = lab.weirctl("backend", "drain", f"lines/{name}", f"--interval={interval}", "--wait")[1]
-    return text.splitlines()[-1], time.monotonic() - began
+    code, text, _ = lab.weirctl("backend", "drain", f"lines/{name}", f"--interval={interval}",
+                                "--wait", check=False)
+    return code, text.splitlines()[-1], time.monotonic() - began
 
 
 @scenario(services=[lines(drain={"at_deadline": "drop"})])
@@ -73,12 +74,12 @@ def drain_waits_for_the_last_flow(lab):
     quick, slow = found["web-1"], found["web-2"]
     closing = threading.Timer(1.5, quick.close)
     closing.start()
-    last, took = drain_and_wait(lab, "web-1", "8s")
+    code, last, took = drain_and_wait(lab, "web-1", "8s")
     closing.join()
-    assert last.startswith("lines/web-1: drained after") and 1.4 < took < 4, (last, took)
+    assert code == 0 and last.startswith("lines/web-1: drained after") and 1.4 < took < 4, (last, took)
     assert lab.backend("web-1", "lines")["drain"]["state"] == "drained"
-    last, took = drain_and_wait(lab, "web-2", "1500ms")
-    assert last.endswith(", 1 open flow dropped (maintenance)") and 1.4 < took < 3, (last, took)
+    code, last, took = drain_and_wait(lab, "web-2", "1500ms")
+    assert code == 0 and last.endswith(", 1 open flow dropped (maintenance)") and 1.4 < took < 3, (last, took)
     assert lab.backend("web-2", "lines")["admin"] == "maintenance"
     try:
         slow.ask()
@@ -89,7 +90,11 @@ def drain_waits_for_the_last_flow(lab):
         assert found[name].ask() == name
     lab.weirctl("backend", "ready", "lines/web-2")
     assert lab.backend("web-2", "lines")["drain"] is None
-
+    lab.write_config([lines()])  # keep at the deadline
+    lab.weirctl("config", "reload")
+    code, last, _ = drain_and_wait(lab, "web-3", "300ms")
+    assert code == 4 and last.endswith(", 1 open flow kept"), (code, last)
+    assert found["web-3"].ask() == "web-3"
 
 
 @scenario(services=[lines()])
