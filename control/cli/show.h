@@ -57,6 +57,8 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
 void weir_show_steals(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
+// Shows the workers. Returns WEIR_CLI_REFUSED if one is stalled.
+int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);
 void weir_show_changes(const struct weir_cli *cli, json_t *result);

@@ -50,6 +50,27 @@ void weir_show_workers(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, json_array_get(result, 0));
 }
 
+// A stalled worker loses packets, so a script must notice it.
+int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *request = weir_cli_build(cli, command), *result = NULL, *row;
+	int r = request != NULL ? weir_cli_request(cli, request, &result) : WEIR_CLI_REFUSED;
+	size_t i, stalled = 0, workers = json_array_size(result);
+
+	json_decref(request);
+	if (r != WEIR_CLI_DONE) {
+		return r;
+	}
+	json_array_foreach (result, i, row) {
+		stalled += json_is_false(json_object_get(row, "alive"));
+	}
+	weir_cli_show(cli, command, result);
+	if (stalled > 0) {
+		fprintf(cli->err, "weirctl: %zu of %zu worker%s stalled: see weirctl status\n",
+			stalled, workers, workers == 1 ? "" : "s");
+	}
+	return stalled > 0 ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
+}
+
 void weir_show_stealing(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, result);
 }

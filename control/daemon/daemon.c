@@ -104,6 +104,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 	weir_captures_bind(daemon->captures, segment, daemon->tables);
 	daemon->epoch = segment->epoch;
 	weir_samples_init(&daemon->samples, segment);
+	weir_stalls_watch(&daemon->stalls, segment, weir_daemon_now_ns());
 	weir_steals_configure(daemon->steals, weir_reload_config(daemon->reload)->workers.steal);
 	weir_steals_attach(daemon->steals, segment);
 	weir_recent_fini(&daemon->recent);
@@ -142,6 +143,7 @@ static void detach(struct weir_daemon *daemon) {
 	daemon->build_why[0] = '\0';
 	daemon->segment = NULL;
 	daemon->handover = NULL;
+	weir_stalls_watch(&daemon->stalls, NULL, 0);
 	weir_mailboxes_bind(&daemon->mailboxes, NULL);
 	if (daemon->tables != NULL) {
 		weir_tables_rebind(daemon->tables, NULL);
@@ -178,6 +180,13 @@ static void on_refused(void *context, int error) {
 	}
 }
 
+const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon) {
+	if (weir_stalls_check(&daemon->stalls, daemon->log, weir_daemon_now_ns())) {
+		weir_daemon_notify_status(daemon);
+	}
+	return &daemon->stalls;
+}
+
 // --- timers -------------------------------------------------------------------------------
 
 static void log_refusals(struct weir_daemon *daemon) {
@@ -207,6 +216,7 @@ static void on_tick(uv_timer_t *timer) {
 	weir_daemon_set_time(daemon);
 	weir_daemon_configure_again(daemon);
 	if (daemon->segment != NULL) {
+		(void)weir_daemon_stalls(daemon);
 		log_refusals(daemon);
 		if (daemon->publish_why[0] != '\0') {
 			weir_daemon_publish(daemon);

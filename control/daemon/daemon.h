@@ -34,6 +34,7 @@
 #include "reload.h"
 #include "reports.h"
 #include "samples.h"
+#include "stalls.h"
 #include "states.h"
 #include "steals.h"
 #include "tables.h"
@@ -64,6 +65,7 @@ struct weir_daemon {
 	struct weir_segment *segment; // NULL while there is no dataplane
 	const struct weir_handover *handover; // NULL while there is no dataplane
 	struct weir_samples samples;
+	struct weir_stalls stalls;
 	struct weir_recent recent;
 	struct weir_drains drains;
 	struct weir_comparisons comparisons;
@@ -117,6 +119,8 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 int weir_daemon_publish(struct weir_daemon *daemon);
 // Why not all changes are published; NULL if all are, or no dataplane is attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
+// The stalled workers, as of now.
+const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);

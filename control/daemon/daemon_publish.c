@@ -33,7 +33,9 @@ void weir_daemon_notify_status(const struct weir_daemon *daemon) {
 
 	sd_notifyf(0, "STATUS=%u service%s, %s%s", config->service_count,
 		config->service_count == 1 ? "" : "s",
-		daemon->segment != NULL ? "dataplane attached" : "waiting for weir-dataplane",
+		daemon->segment == NULL     ? "waiting for weir-dataplane"
+		: daemon->stalls.count == 0 ? "dataplane attached"
+					    : "dataplane stalled",
 		weir_daemon_unpublished(daemon) != NULL ? ", not published yet" : "");
 }
 

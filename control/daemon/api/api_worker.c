@@ -9,6 +9,7 @@
 #include "api_counters.h"
 #include "api_show.h"
 #include "daemon.h"
+#include "heartbeat.h"
 
 static const char *const answer_keys[] = {
 #define X(name, key, text) key,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "bucket_loads.h"
 
-#include "samples.h"
+#include "heartbeat.h"
 
 #define HANDED_COST 0.5 // relative cost of a handed-over packet, if it cannot be measured
 

@@ -34,10 +34,3 @@ double weir_samples_busy_percent(
 	}
 	return 100.0 * (double)busy / ((double)busy + (double)idle);
 }
-
-bool weir_worker_alive(const struct weir_segment *segment, uint32_t worker, uint64_t now_ns) {
-	uint64_t heartbeat = weir_counter_read(&segment->worker_counters[worker].heartbeat_ns);
-
-	return heartbeat != 0 &&
-	       (heartbeat >= now_ns || now_ns - heartbeat <= WEIR_WORKER_ALIVE_NS);
-}

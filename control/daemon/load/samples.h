@@ -11,8 +11,6 @@
 
 #include "segment.h"
 
-#define WEIR_WORKER_ALIVE_NS 1000000000ull // a worker with an older heartbeat is not alive
-
 struct weir_worker_sample {
 	uint64_t busy_cycles;
 	uint64_t idle_cycles;
@@ -30,4 +28,3 @@ void weir_samples_take(struct weir_samples *samples, const struct weir_segment *
 // negative = it counted no cycles, e.g. because it is stalled.
 double weir_samples_busy_percent(
 	const struct weir_samples *samples, const struct weir_segment *segment, uint32_t worker);
-bool weir_worker_alive(const struct weir_segment *segment, uint32_t worker, uint64_t now_ns);

@@ -314,6 +314,26 @@ TEST(incomplete_result_is_no_success) {
 	server_stop(server);
 }
 
+// A script must notice it: the packets of its queues are lost.
+TEST(stalled_worker_is_no_success) {
+	static const struct server_answer answers[] = {
+		{"worker.show", "{\"ok\": true, \"result\": [{\"worker\": 0, \"alive\": true}, "
+				"{\"worker\": 1, \"alive\": false}]}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcomes[] = {RUN(server_folder(server), "worker", "show"),
+		RUN(server_folder(server), "worker", "show", "--json")};
+
+	for (size_t i = 0; i < sizeof(outcomes) / sizeof(outcomes[0]); i++) {
+		assert_int_equal(outcomes[i].status, 1);
+		expect_contains(outcomes[i].out, i == 0 ? "1     -  no" : "\"alive\": false");
+		assert_string_equal(
+			outcomes[i].err, "weirctl: 1 of 2 workers stalled: see weirctl status\n");
+		free_outcome(&outcomes[i]);
+	}
+	server_stop(server);
+}
+
 TEST(json_prints_the_raw_result) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": true, \"result\": [{\"name\": \"caf\\u00e9\", \"extra\": null}]}"},

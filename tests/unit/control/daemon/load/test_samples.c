@@ -49,16 +49,3 @@ TEST(samples_busy_is_of_the_last_two_looks) {
 	weir_samples_take(&samples, segment);
 	assert_true(weir_samples_busy_percent(&samples, segment, 0) == 75);
 }
-
-TEST(samples_alive_goes_by_the_heartbeat) {
-	struct weir_segment *segment = *state;
-	uint64_t now = 5000000000ull;
-
-	assert_false(weir_worker_alive(segment, 0, now)); // never
-	segment->worker_counters[0].heartbeat_ns = now - 1000000;
-	assert_true(weir_worker_alive(segment, 0, now));
-	segment->worker_counters[0].heartbeat_ns = now + 1000; // read a little later than asked
-	assert_true(weir_worker_alive(segment, 0, now));
-	segment->worker_counters[0].heartbeat_ns = now - WEIR_WORKER_ALIVE_NS - 1;
-	assert_false(weir_worker_alive(segment, 0, now));
-}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stalls.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "heartbeat.h"
+
+void weir_stalls_watch(
+	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns) {
+	memset(stalls, 0, sizeof(*stalls));
+	stalls->segment = segment;
+	stalls->attached_ns = now_ns;
+}
+
+// The last heartbeat, or the time of attaching if that is later.
+static uint64_t last_ns(const struct weir_stalls *stalls, uint32_t worker) {
+	uint64_t heartbeat_ns =
+		weir_counter_read(&stalls->segment->worker_counters[worker].heartbeat_ns);
+
+	return heartbeat_ns > stalls->attached_ns ? heartbeat_ns : stalls->attached_ns;
+}
+
+static double seconds(uint64_t since_ns, uint64_t now_ns) {
+	return now_ns > since_ns ? (double)(now_ns - since_ns) / 1e9 : 0;
+}
+
+static void log_worker(const struct weir_log *log, uint32_t worker, bool stalled, double s) {
+	char number[16];
+	const struct weir_log_fields fields = {
+		.worker = number, .state = stalled ? "stalled" : "running"};
+
+	snprintf(number, sizeof(number), "%u", worker);
+	if (stalled) {
+		weir_log_event(log, WEIR_LOG_ERROR, &fields,
+			"worker %u of weir-dataplane stalled for %.1f s: the packets of its queues "
+			"are lost",
+			worker, s);
+	} else {
+		weir_log_event(log, WEIR_LOG_WARN, &fields,
+			"worker %u of weir-dataplane runs again after %.1f s", worker, s);
+	}
+}
+
+static void log_all(const struct weir_log *log, bool stalled, double s) {
+	const struct weir_log_fields fields = {.state = stalled ? "stalled" : "running"};
+
+	if (stalled) {
+		weir_log_event(log, WEIR_LOG_ERROR, &fields,
+			"weir-dataplane stalled for %.1f s: no worker runs, no packet is forwarded",
+			s);
+	} else {
+		weir_log_event(
+			log, WEIR_LOG_WARN, &fields, "weir-dataplane runs again after %.1f s", s);
+	}
+}
+
+// Log a change of these workers, in one line if all workers stall, or did.
+static void log_change(const struct weir_stalls *stalls, const struct weir_log *log,
+	const uint64_t before_ns[], uint32_t before, uint64_t now_ns) {
+	const uint32_t workers = stalls->segment->workers;
+	uint64_t first_ns = now_ns;
+
+	for (uint32_t w = 0; w < workers; w++) {
+		const uint64_t since_ns =
+			stalls->since_ns[w] != 0 ? stalls->since_ns[w] : before_ns[w];
+
+		first_ns = since_ns != 0 && since_ns < first_ns ? since_ns : first_ns;
+	}
+	if (stalls->count == workers || (stalls->count == 0 && before == workers)) {
+		log_all(log, stalls->count > 0, seconds(first_ns, now_ns));
+		return;
+	}
+	for (uint32_t w = 0; w < workers; w++) {
+		const bool stalled = stalls->since_ns[w] != 0;
+
+		if (stalled != (before_ns[w] != 0)) {
+			log_worker(log, w, stalled,
+				seconds(stalled ? stalls->since_ns[w] : before_ns[w], now_ns));
+		}
+	}
+}
+
+bool weir_stalls_check(struct weir_stalls *stalls, const struct weir_log *log, uint64_t now_ns) {
+	uint64_t before_ns[WEIR_WORKERS_MAX];
+	const uint32_t before = stalls->count;
+	bool changed = false;
+
+	if (stalls->segment == NULL) {
+		return false;
+	}
+	memcpy(before_ns, stalls->since_ns, sizeof(before_ns));
+	stalls->count = 0;
+	for (uint32_t w = 0; w < stalls->segment->workers; w++) {
+		const uint64_t at_ns = last_ns(stalls, w);
+		const bool stalled = !weir_heartbeat_alive(at_ns, now_ns);
+
+		stalls->since_ns[w] = stalled ? at_ns : 0;
+		stalls->count += stalled;
+		changed |= stalled != (before_ns[w] != 0);
+	}
+	if (changed) {
+		log_change(stalls, log, before_ns, before, now_ns);
+	}
+	return changed;
+}
+
+uint64_t weir_stalls_longest_ns(const struct weir_stalls *stalls, uint64_t now_ns) {
+	uint64_t first_ns = now_ns;
+
+	for (uint32_t w = 0; stalls->segment != NULL && w < stalls->segment->workers; w++) {
+		if (stalls->since_ns[w] != 0 && stalls->since_ns[w] < first_ns) {
+			first_ns = stalls->since_ns[w];
+		}
+	}
+	return now_ns - first_ns;
+}
