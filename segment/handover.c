@@ -22,7 +22,6 @@
 // queue is long enough for control to connect, and empties faster than one peer fills it.
 #define BACKLOG 1024
 #define ACCEPTS_MAX 64 // maximum per call, so that many connections do not block the caller
-#define LOCK_FILE "dataplane.lock"
 #define ANSWER_MS 2000
 #define RETRY_NS 10000000
 #define FDS_FIRST 2u // of statistics and tables; those of VIP maps follow
@@ -193,7 +192,8 @@ int weir_handover_listen(
 		goto free_server;
 	}
 	// Shorter than the address, which fits.
-	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" LOCK_FILE, params->run_dir);
+	snprintf(server->lock_path, sizeof(server->lock_path), "%s/" WEIR_HANDOVER_LOCK,
+		params->run_dir);
 	server->listen_fd = open_socket();
 	if (server->listen_fd < 0) {
 		r = server->listen_fd;

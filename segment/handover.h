@@ -22,6 +22,7 @@
 #include "layout.h"
 
 #define WEIR_HANDOVER_SOCKET "dataplane.sock"
+#define WEIR_HANDOVER_LOCK "dataplane.lock"
 
 struct weir_handover { // the receiver owns the fds
 	int statistics_fd;

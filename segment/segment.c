@@ -243,7 +243,7 @@ void weir_segment_point(struct weir_segment *segment, const struct weir_segment_
 // Allocate statistics, and the parts of tables that are written without a further allocation.
 static int create_statistics(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
-	int fd = create_memory("weir-statistics", huge_pages, header->statistics_bytes);
+	int fd = create_memory(WEIR_SEGMENT_STATISTICS_NAME, huge_pages, header->statistics_bytes);
 	uint64_t taken;
 
 	if (fd < 0) {
@@ -270,7 +270,7 @@ static int create_statistics(
 
 static int create_tables(
 	struct weir_segment *segment, const struct weir_segment_header *header, bool huge_pages) {
-	int fd = create_memory("weir-tables", huge_pages, header->tables_bytes);
+	int fd = create_memory(WEIR_SEGMENT_TABLES_NAME, huge_pages, header->tables_bytes);
 	uint64_t taken;
 
 	if (fd < 0) {

@@ -11,6 +11,10 @@
 #include "capture_layout.h"
 #include "layout.h"
 
+// Names of the two memfds, as in /proc/PID/fd.
+#define WEIR_SEGMENT_STATISTICS_NAME "weir-statistics"
+#define WEIR_SEGMENT_TABLES_NAME "weir-tables"
+
 // A mapped segment. The counts are private copies made when it was validated, so that a header
 // changed later by the other process cannot cause an access out of bounds.
 //

@@ -156,7 +156,7 @@ static int check_bytes(
 	return 0;
 }
 
-static int read_header(
+int weir_segment_read_header(
 	int statistics_fd, struct weir_segment_header *ret, char *why, size_t why_bytes) {
 	uint64_t file_bytes = 0;
 	int r;
@@ -198,7 +198,7 @@ int weir_segment_attach(
 	uint64_t tables_bytes = 0;
 	int r;
 
-	r = read_header(statistics_fd, &header, why, why_bytes);
+	r = weir_segment_read_header(statistics_fd, &header, why, why_bytes);
 	if (r == 0) {
 		r = check_file(tables_fd, &tables_bytes, why, why_bytes);
 	}

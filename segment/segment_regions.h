@@ -71,6 +71,10 @@ static inline bool weir_region_in_tables(unsigned int region) {
 void weir_regions_of(
 	struct weir_segment_header *header, struct weir_region_place regions[WEIR_REGIONS]);
 
+// Read and validate the header of a segment. why gets one line. Returns 0 or negative errno.
+int weir_segment_read_header(
+	int statistics_fd, struct weir_segment_header *ret, char *why, size_t why_bytes);
+
 // Map a memory, shared. NULL and errno on failure.
 uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection);
 

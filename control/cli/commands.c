@@ -18,6 +18,7 @@
 #include "nearest.h"
 #include "show.h"
 #include "stats.h"
+#include "status.h"
 #include "subset_preview.h"
 #include "terminal.h"
 #include "top.h"
@@ -479,6 +480,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The last 1,024 changes of all backends since the start of weir-control.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},
+	{"status", NULL, "[--service SERVICE]",
+	 "show whether this instance should get traffic; needs no daemon",
+	 "One line: OK, WARNING or CRITICAL, and the reason; exit status 0, 1 or 2, or 3 if it cannot be\n"
+	 "determined. For scripts that announce routes, and for monitoring. It answers within two seconds,\n"
+	 "or --timeout if that is less. CRITICAL: no packets are forwarded, or not those of a worker, or no\n"
+	 "service has an eligible backend. With --service only this service counts.\n",
+	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings that this machine needs; needs no daemon",
 	 "Prints findings, each with a command that fixes it after \"$\"; changes nothing. Sends echo\nrequests to the backends, directly and through the tunnel, which needs CAP_NET_RAW.\nIt exits with 0 if nothing is above notice, 1 with warnings, 2 with faults.\n",

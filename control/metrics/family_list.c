@@ -80,6 +80,10 @@ const struct weir_family weir_families[] = {
 
 	// weir-control
 	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
+	GAUGE(CONTROL, "weir_serving", "", "serving",
+		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
+		"dataplane, a stalled worker, or no service with an eligible backend.",
+		PLAIN),
 	COUNTER(CONTROL, "weir_control_cpu_seconds", "seconds", "cpu_us",
 		"CPU time used by weir-control.", US),
 	GAUGE(CONTROL, "weir_control_published", "", "published",
@@ -116,7 +120,8 @@ const struct weir_family weir_families[] = {
 		"Answers to steal requests, by result.", MAP_OF("result")),
 
 	// workers
-	GAUGE(WORKER, "weir_worker_up", "", "alive", "1 if the worker is alive.", PLAIN),
+	GAUGE(WORKER, "weir_worker_up", "", "alive",
+		"1 if the worker is alive: its last heartbeat is not older than a second.", PLAIN),
 	GAUGE(WORKER, "weir_worker_busy_ratio", "ratio", "busy_percent",
 		"Share of the last one or two seconds that the worker spent in iterations with "
 		"packets.",

@@ -47,6 +47,7 @@ import scenarios_restart
 import scenarios_reuse
 import scenarios_rss
 import scenarios_slow_start
+import scenarios_status
 import scenarios_steals
 import scenarios_subsets
 import scenarios_telemetry
@@ -56,7 +57,7 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios_binds, scenarios_policies,
            scenarios_checks, scenarios_data_path, scenarios_doctor, scenarios_control,
-           scenarios_flows, scenarios_capture_cli, scenarios_hostile,
+           scenarios_status, scenarios_flows, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,

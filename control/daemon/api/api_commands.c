@@ -49,6 +49,8 @@ struct command {
 
 static const struct command commands[] = {
 	{"version", LOOK, WEIR_API_AUDIT_NONE, weir_api_version, {{0}}},
+	{"status", LOOK, WEIR_API_AUDIT_NONE, weir_api_status,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"service.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_service_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"service.set", CHANGE, WEIR_API_AUDIT_POLICY, weir_api_service_set,

@@ -18,6 +18,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 
 #define WEIR_API_COMMANDS(X) \
 	X(version) \
+	X(status) \
 	X(service_show) \
 	X(service_set) \
 	X(service_waste) \

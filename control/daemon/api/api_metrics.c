@@ -13,6 +13,7 @@
 
 #include "api_commands.h"
 #include "api_show.h"
+#include "api_status.h"
 #include "daemon.h"
 #include "totals.h"
 #include "weir_version.h"
@@ -219,11 +220,15 @@ static json_int_t cpu_us(void) {
 	       used.ru_utime.tv_usec + used.ru_stime.tv_usec;
 }
 
-static json_t *json_control(const struct weir_daemon *daemon) {
-	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I}", "version", WEIR_VERSION, "pid",
+// status: that of the command of this name.
+static json_t *json_control(const struct weir_daemon *daemon, const json_t *status) {
+	const char *level = json_string_value(json_object_get(status, "level"));
+	bool serving = level != NULL && strcmp(level, "critical") != 0;
+
+	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:b}", "version", WEIR_VERSION, "pid",
 		(int)getpid(), "cpu_us", cpu_us(), "publish_us", (json_int_t)daemon->publish_us,
 		"grace_periods", (json_int_t)daemon->graces, "grace_us",
-		(json_int_t)daemon->grace_us);
+		(json_int_t)daemon->grace_us, "serving", (int)serving);
 }
 
 static json_t *json_dataplane(const struct weir_segment *segment) {
@@ -244,14 +249,16 @@ static json_t *json_workers(const struct weir_daemon *daemon) {
 	return list;
 }
 
-static json_t *json_head(const struct weir_daemon *daemon) {
+static json_t *json_head(struct weir_daemon *daemon) {
+	json_t *status = weir_json_status(daemon, -1);
 	bool attached = daemon->segment != NULL;
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "time_ms",
+	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "time_ms",
 		(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "control",
-		json_control(daemon), "dataplane", json_dataplane(daemon->segment), "workers",
+		json_control(daemon, status), "status", status, "dataplane",
+		json_dataplane(daemon->segment), "workers",
 		attached ? json_workers(daemon) : json_null(), "ports",
 		attached ? weir_api_ports(daemon->segment, NULL) : json_null(), "segment",
 		attached ? weir_json_segment(daemon) : json_null(), "agents",

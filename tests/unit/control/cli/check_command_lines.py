@@ -216,7 +216,7 @@ class Checker:
             if code != 0:
                 self.problem(command, text, why)
             return
-        if words[0] == "doctor":  # what it finds, and sends, depends on the machine
+        if words[0] in ("doctor", "status"):  # what they find, and send, depends on the machine
             words = words + ["--help"]
         code, why = self.run("weirctl", words)
         # What import is to read is not here, or no file of its kind.

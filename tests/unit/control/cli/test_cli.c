@@ -95,7 +95,7 @@ TEST(wrong_usage_exits_2_and_asks_nobody) {
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
 		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, weight, "
 			    "subset, policy, flow"},
-		{{"xyzzy"}, "health, doctor, version\n"},
+		{{"xyzzy"}, "health, status, doctor, version\n"},
 		{{"backend", "drian", "b"},
 			"unknown backend verb \"drian\"; did you mean \"drain\"?"},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; available: show, "

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "status.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "glance.h"
+#include "terminal.h"
+
+// In the order of the exit status, as monitoring plugins have it. Unknown is not worse than
+// critical.
+static const struct level {
+	const char *name, *shown;
+} levels[] = {
+	{"ok", "OK"}, {"warning", "WARNING"}, {"critical", "CRITICAL"}, {"unknown", "UNKNOWN"}};
+
+enum { LEVEL_OK, LEVEL_WARNING, LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_COUNT };
+
+#define NO_PACKET "no packet is forwarded"
+
+static uint64_t now_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int level_of(const json_t *object) {
+	const char *name = json_string_value(json_object_get(object, "level"));
+
+	for (int i = 0; name != NULL && i < LEVEL_COUNT; i++) {
+		if (strcmp(levels[i].name, name) == 0) {
+			return i;
+		}
+	}
+	return LEVEL_UNKNOWN;
+}
+
+__attribute__((format(printf, 3, 4))) static void add(
+	json_t *status, int level, const char *format, ...) {
+	char text[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	json_array_append_new(json_object_get(status, "reasons"),
+		json_pack("{s:s, s:s}", "level", levels[level].name, "text", text));
+}
+
+// --- weir-control ---------------------------------------------------------------------------
+
+// Its answer to status, owned by the caller; NULL: none, and *ret_error a negative errno.
+static json_t *ask_control(
+	const struct weir_cli_options *options, char *why, size_t why_bytes, int *ret_error) {
+	const uint64_t began_ns = now_ns();
+	int limit_ms = options->timeout_ms < WEIR_STATUS_LIMIT_MS ? options->timeout_ms
+								  : WEIR_STATUS_LIMIT_MS;
+	json_t *request = json_pack("{s:s}", "command", "status"), *answer = NULL;
+	struct weir_client *client;
+	int spent_ms, r;
+
+	if (options->service != NULL &&
+		json_object_set_new(request, "service", json_string(options->service))) {
+		json_decref(request);
+		snprintf(why, why_bytes, "the service name is not valid UTF-8");
+		*ret_error = -EINVAL;
+		return NULL;
+	}
+	r = weir_client_connect(options->run_dir, limit_ms, &client, why, why_bytes);
+	if (r == 0) {
+		spent_ms = (int)((now_ns() - began_ns) / 1000000);
+		weir_client_set_timeout(client, limit_ms > spent_ms ? limit_ms - spent_ms : 1);
+		r = weir_client_call(client, request, &answer, why, why_bytes);
+		weir_client_free(client);
+	}
+	json_decref(request);
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		snprintf(why, why_bytes, "weir-control is not running");
+	} else if (r == -ETIMEDOUT) {
+		snprintf(why, why_bytes, "weir-control does not answer within %d ms", limit_ms);
+	}
+	*ret_error = r;
+	return answer;
+}
+
+// --- the dataplane, without weir-control ----------------------------------------------------
+
+static void show_dataplane(json_t *status, const struct weir_glance *glance) {
+	json_t *stalled = json_array();
+
+	for (uint32_t i = 0; i < glance->stalled; i++) {
+		json_array_append_new(stalled, json_integer(glance->stalled_worker[i]));
+	}
+	json_object_set_new(status, "dataplane",
+		json_pack("{s:b, s:i, s:I, s:o}", "attached", 0, "pid", (int)glance->pid, "workers",
+			(json_int_t)glance->workers, "stalled", stalled));
+}
+
+// Only root can read the segment; everyone sees whether the process is stopped. Returns whether the
+// dataplane may be forwarding.
+static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
+	if (weir_glance_is_stopped(pid)) {
+		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,
+			(int)pid);
+		return false;
+	}
+	if (error == -ENOENT) {
+		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is starting or ending",
+			(int)pid);
+		return false;
+	}
+	if (error == -EACCES || error == -EPERM) {
+		add(status, LEVEL_WARNING,
+			"only root can see whether the workers of weir-dataplane (pid %d) run",
+			(int)pid);
+	} else {
+		add(status, LEVEL_WARNING, "%s", why);
+	}
+	return true;
+}
+
+static bool judge_glance(json_t *status, const struct weir_glance *glance) {
+	if (glance->stalled == glance->workers) {
+		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stalled: " NO_PACKET,
+			(int)glance->pid);
+	} else if (glance->stalled > 0) {
+		add(status, LEVEL_CRITICAL,
+			"%u of %u workers of weir-dataplane (pid %d) stalled: the packets of their "
+			"queues are lost",
+			glance->stalled, glance->workers, (int)glance->pid);
+	} else if (!glance->has_tables) {
+		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) has no tables: " NO_PACKET,
+			(int)glance->pid);
+	} else {
+		return true;
+	}
+	return false;
+}
+
+// Returns whether the dataplane may be forwarding. Otherwise the reason is in the status.
+static bool look_at_dataplane(json_t *status, const char *run_dir) {
+	struct weir_glance glance = {0};
+	pid_t pid = weir_glance_find(run_dir);
+	char why[256] = "";
+	int r;
+
+	if (pid == -ENOENT) {
+		add(status, LEVEL_CRITICAL, "weir-dataplane is not running: " NO_PACKET);
+		return false;
+	}
+	if (pid < 0) {
+		add(status, LEVEL_UNKNOWN, "cannot see whether weir-dataplane runs: %s",
+			strerror(-pid));
+		return false;
+	}
+	glance.pid = pid;
+	r = weir_glance_at(pid, now_ns(), &glance, why, sizeof(why));
+	show_dataplane(status, &glance);
+	return r == 0 ? judge_glance(status, &glance) : judge_process(status, pid, r, why);
+}
+
+// Forwarding goes on with the last tables, so traffic may still come.
+static void judge_without_control(
+	json_t *status, const struct weir_cli_options *options, const char *why) {
+	if (look_at_dataplane(status, options->run_dir)) {
+		add(status, LEVEL_WARNING,
+			"weir-dataplane forwards with its last tables, without health checks");
+	}
+	add(status, LEVEL_WARNING, "%s", why);
+}
+
+// --- the result -----------------------------------------------------------------------------
+
+static json_t *empty_status(void) {
+	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[]}",
+		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
+		"stalled", "not_published", "services", "backends", "eligible", "not_eligible",
+		"panic");
+}
+
+// Level and summary from the reasons, the worst first.
+static void finish(json_t *status) {
+	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
+	const json_t *reasons = json_object_get(status, "reasons"), *reason;
+	char text[1024] = "";
+	size_t used = 0, i;
+	int worst = LEVEL_OK;
+
+	for (int k = 0; k < 3; k++) {
+		json_array_foreach (reasons, i, reason) {
+			if (level_of(reason) != order[k]) {
+				continue;
+			}
+			worst = worst == LEVEL_OK ? order[k] : worst;
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
+				used > 0 ? "; " : "",
+				json_string_value(json_object_get(reason, "text")));
+			used = used < sizeof(text) ? used : sizeof(text) - 1;
+		}
+	}
+	if (worst == LEVEL_OK) {
+		const json_t *dataplane = json_object_get(status, "dataplane");
+
+		snprintf(text, sizeof(text),
+			"workers: %" JSON_INTEGER_FORMAT ", services: %" JSON_INTEGER_FORMAT
+			", eligible backends: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT,
+			json_integer_value(json_object_get(dataplane, "workers")),
+			json_integer_value(json_object_get(status, "services")),
+			json_integer_value(json_object_get(status, "eligible")),
+			json_integer_value(json_object_get(status, "backends")));
+	}
+	json_object_set_new(status, "level", json_string(levels[worst].name));
+	json_object_set_new(status, "summary", json_string(text));
+}
+
+// weir-control answers; without a dataplane it cannot say whether one forwards.
+static json_t *take_answer(const struct weir_cli_options *options, json_t *result) {
+	json_t *status = json_incref(result);
+
+	if (json_is_true(json_object_get(json_object_get(status, "dataplane"), "attached"))) {
+		return status;
+	}
+	json_object_set_new(status, "reasons", json_array());
+	if (look_at_dataplane(status, options->run_dir)) {
+		add(status, LEVEL_WARNING,
+			"weir-control is not attached to weir-dataplane, which forwards with its "
+			"last tables: see the log of weir-control");
+	}
+	return status;
+}
+
+json_t *weir_status_get(const struct weir_cli_options *options) {
+	char why[512] = "";
+	int error = 0;
+	json_t *answer = ask_control(options, why, sizeof(why), &error), *status;
+	const char *refused = json_string_value(json_object_get(answer, "error"));
+
+	if (json_is_object(json_object_get(answer, "result"))) {
+		status = take_answer(options, json_object_get(answer, "result"));
+	} else {
+		status = empty_status();
+		if (answer != NULL) {
+			add(status, LEVEL_UNKNOWN, "%s",
+				refused != NULL ? refused : "invalid answer of weir-control");
+		} else if (error == -EACCES || error == -EPERM || error == -EINVAL ||
+			   error == -ENAMETOOLONG) {
+			add(status, LEVEL_UNKNOWN, "%s", why);
+		} else {
+			judge_without_control(status, options, why);
+		}
+	}
+	json_object_set_new(status, "control",
+		json_pack("{s:b, s:o}", "answers", answer != NULL, "why",
+			answer != NULL ? json_null() : json_string(why)));
+	finish(status);
+	json_decref(answer);
+	return status;
+}
+
+int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	json_t *status = weir_status_get(cli->options);
+	int level = level_of(status);
+	char shown[1024];
+
+	(void)command;
+	if (cli->options->json) {
+		weir_cli_print_json(cli->out, status);
+	} else {
+		fprintf(cli->out, "%s: %s\n", levels[level].shown,
+			weir_terminal_text(json_string_value(json_object_get(status, "summary")),
+				shown, sizeof(shown)));
+	}
+	json_decref(status);
+	return level;
+}

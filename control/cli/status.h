@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl status: whether this instance should get traffic, for scripts that announce routes, and
+// for monitoring. Answers within WEIR_STATUS_LIMIT_MS, whatever hangs: without an answer of
+// weir-control it looks at the dataplane itself (glance.h).
+#pragma once
+
+#include "command.h"
+
+#define WEIR_STATUS_LIMIT_MS 2000
+
+// {level, summary, reasons, control, dataplane, not_published, services, backends, eligible,
+// not_eligible, panic}, as in docs/reference/cli.md; owned by the caller. NULL = out of memory.
+json_t *weir_status_get(const struct weir_cli_options *options);
+
+// Returns 0 ok, 1 warning, 2 critical, 3 unknown.
+int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command);

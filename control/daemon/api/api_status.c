@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handler status: whether this instance should get traffic, and why not. Also the source of the
+// metrics about it, so that all of them agree.
+#include "api_status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api_commands.h"
+#include "daemon.h"
+
+#define NAMES_MOST 5 // services named in a reason
+#define TEXT_BYTES 512
+
+static const char *const level_names[] = {
+#define X(name, key, text) [WEIR_STATUS_##name] = key,
+	WEIR_STATUS_LEVELS(X)
+#undef X
+};
+
+struct verdict {
+	enum weir_status_level level;
+	json_t *reasons; // [{level, text}]
+};
+
+struct services {
+	uint32_t count, none, panic; // services; without an eligible backend; in panic mode
+	uint32_t backends, eligible;
+	json_t *none_names, *panic_names;
+};
+
+__attribute__((format(printf, 3, 4))) static void add(
+	struct verdict *verdict, enum weir_status_level level, const char *format, ...) {
+	char text[TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	verdict->level = level > verdict->level ? level : verdict->level;
+	json_array_append_new(verdict->reasons,
+		json_pack("{s:s, s:s}", "level", level_names[level], "text", text));
+}
+
+// --- the dataplane --------------------------------------------------------------------------
+
+static json_t *json_stalled(const struct weir_stalls *stalls) {
+	json_t *list = json_array();
+
+	for (uint32_t w = 0; stalls->segment != NULL && w < stalls->segment->workers; w++) {
+		if (stalls->since_ns[w] != 0) {
+			json_array_append_new(list, json_integer(w));
+		}
+	}
+	return list;
+}
+
+static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls,
+	struct verdict *verdict) {
+	double s = (double)weir_stalls_longest_ns(stalls, weir_daemon_now_ns()) / 1e9;
+	const char *unpublished = weir_daemon_unpublished(daemon);
+
+	if (daemon->segment == NULL) {
+		add(verdict, WEIR_STATUS_CRITICAL,
+			"weir-control is not attached to weir-dataplane");
+		return;
+	}
+	if (stalls->count == daemon->segment->workers) {
+		add(verdict, WEIR_STATUS_CRITICAL,
+			"weir-dataplane has been stalled for %.1f s: no packet is forwarded", s);
+	} else if (stalls->count > 0) {
+		add(verdict, WEIR_STATUS_CRITICAL,
+			"%u of %u workers of weir-dataplane stalled, the first for %.1f s: the "
+			"packets of their queues are lost",
+			stalls->count, daemon->segment->workers, s);
+	}
+	if (__atomic_load_n(&daemon->segment->roots->services, __ATOMIC_ACQUIRE) == 0) {
+		add(verdict, WEIR_STATUS_CRITICAL, "weir-dataplane has no tables yet%s%s",
+			unpublished != NULL ? ": " : "", unpublished != NULL ? unpublished : "");
+	} else if (unpublished != NULL) {
+		add(verdict, WEIR_STATUS_WARNING, "not published yet: %s", unpublished);
+	}
+}
+
+// --- services -------------------------------------------------------------------------------
+
+static void count_service(
+	const struct weir_daemon *daemon, uint16_t id, struct services *services) {
+	const char *name = weir_tables_service_name(daemon->tables, id);
+	struct weir_service_state state;
+
+	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0) {
+		return;
+	}
+	services->count++;
+	services->backends += state.backends;
+	services->eligible += state.eligible;
+	if (state.eligible == 0) {
+		services->none++;
+		json_array_append_new(services->none_names, json_string(name));
+	} else if (state.panic) {
+		services->panic++;
+		json_array_append_new(services->panic_names, json_string(name));
+	}
+}
+
+// "web, dns and 3 more". Returns text.
+static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
+	size_t used = 0, count = json_array_size(names);
+
+	text[0] = '\0';
+	for (size_t i = 0; i < count && i < NAMES_MOST; i++) {
+		used += (size_t)snprintf(text + used, TEXT_BYTES / 2 - used, "%s%s",
+			i == 0 ? "" : ", ", json_string_value(json_array_get(names, i)));
+		used = used < TEXT_BYTES / 2 ? used : TEXT_BYTES / 2 - 1;
+	}
+	if (count > NAMES_MOST) {
+		snprintf(text + used, TEXT_BYTES / 2 - used, " and %zu more", count - NAMES_MOST);
+	}
+	return text;
+}
+
+// An instance with one service that works still serves that one, so only the loss of all is
+// critical.
+static void judge_services(const struct services *services, struct verdict *verdict) {
+	char names[TEXT_BYTES / 2];
+
+	if (services->count == 0) {
+		add(verdict, WEIR_STATUS_WARNING, "no service is configured");
+	} else if (services->none == services->count) {
+		add(verdict, WEIR_STATUS_CRITICAL, "no eligible backend in %s: %s",
+			services->count == 1 ? "the service" : "any service",
+			list_names(services->none_names, names));
+	} else if (services->none > 0) {
+		add(verdict, WEIR_STATUS_WARNING, "no eligible backend in %u of %u services: %s",
+			services->none, services->count, list_names(services->none_names, names));
+	}
+	if (services->panic > 0) {
+		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u services: %s",
+			services->panic, services->count, list_names(services->panic_names, names));
+	}
+}
+
+// --- the result -----------------------------------------------------------------------------
+
+static json_t *json_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls) {
+	const struct weir_segment *segment = daemon->segment;
+
+	return json_pack("{s:b, s:o, s:o, s:o}", "attached", segment != NULL, "pid",
+		segment != NULL ? json_integer(segment->header->dataplane_pid) : json_null(),
+		"workers", segment != NULL ? json_integer(segment->workers) : json_null(),
+		"stalled", json_stalled(stalls));
+}
+
+json_t *weir_json_status(struct weir_daemon *daemon, int only) {
+	struct verdict verdict = {.level = WEIR_STATUS_OK, .reasons = json_array()};
+	struct services services = {.none_names = json_array(), .panic_names = json_array()};
+	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
+	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		if (only < 0 || (uint32_t)only == id) {
+			count_service(daemon, (uint16_t)id, &services);
+		}
+	}
+	judge_dataplane(daemon, stalls, &verdict);
+	if (daemon->segment != NULL) {
+		judge_services(&services, &verdict);
+	}
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o}", "level",
+		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
+		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
+		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
+		"eligible", (json_int_t)services.eligible, "not_eligible", services.none_names,
+		"panic", services.panic_names);
+}
+
+void weir_api_status(struct weir_daemon *daemon, struct weir_api_call *call) {
+	int only = -1;
+
+	if (weir_api_text(call, "service") != NULL) {
+		if (!weir_api_has_tables(daemon, call)) {
+			return;
+		}
+		only = weir_api_find_service(daemon, call);
+		if (only < 0) {
+			return;
+		}
+	}
+	weir_api_answer(call, weir_json_status(daemon, only));
+}

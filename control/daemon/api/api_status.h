@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The result of status, also used by metrics.show.
+#pragma once
+
+#include <jansson.h>
+
+struct weir_daemon;
+
+// X(NAME, "name", meaning)
+#define WEIR_STATUS_LEVELS(X) \
+	X(OK, "ok", "should get traffic") \
+	X(WARNING, "warning", "should get traffic, but needs attention") \
+	X(CRITICAL, "critical", "should get none")
+
+enum weir_status_level {
+#define X(name, key, text) WEIR_STATUS_##name,
+	WEIR_STATUS_LEVELS(X)
+#undef X
+};
+
+// Whether this instance should get traffic: {level, reasons, ...}. only: id of a service that
+// counts; negative = all. Owned by the caller; NULL = out of memory.
+json_t *weir_json_status(struct weir_daemon *daemon, int only);

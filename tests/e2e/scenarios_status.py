@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""weirctl status: whether the balancer should get traffic, whatever has stopped, hangs or is gone."""
+import os
+import signal
+import time
+
+import clients
+from lab import VIP4, lines, web
+from netns import wait_for
+from scenario import scenario
+
+LIMIT = 3.5  # seconds; that of weirctl is 2
+
+
+def status(lab, *options):
+    """(exit status, line) of weirctl status, which must answer in time."""
+    began = time.monotonic()
+    code, line, error = lab.weirctl("status", *options, check=False)
+    assert time.monotonic() - began < LIMIT and not error, (time.monotonic() - began, error)
+    return code, line
+
+
+def expect(lab, code, words, *options):
+    def matches():
+        found = status(lab, *options)
+        assert found[0] == code and words in found[1], found
+        return found[1]
+    return wait_for(f"status {code}: {words}", matches, 20)
+
+
+def count(lab, name, words):
+    return lab.programs[name].output().count(words)
+
+
+@scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True)
+def status_decides_about_traffic(lab):
+    """Processes that are stopped, hang or are gone, and services without a backend: exit 0, 1 or 2"""
+    dataplane, control = lab.programs["dataplane"], lab.programs["control"]
+    expect(lab, 0, "OK: workers: 1, services: 2, eligible backends: 3 of 3\n")
+
+    dataplane.signal(signal.SIGSTOP)
+    expect(lab, 2, "CRITICAL: weir-dataplane has been stalled for ")
+    code, _, error = lab.weirctl("worker", "show", check=False)
+    assert code == 1 and "1 of 1 worker stalled" in error, (code, error)
+    control.signal(signal.SIGSTOP)
+    expect(lab, 2, f"weir-dataplane (pid {dataplane.pid}) is stalled")
+    dataplane.signal(signal.SIGCONT)
+    expect(lab, 1, "WARNING: weir-dataplane forwards with its last tables")
+    control.signal(signal.SIGCONT)
+    expect(lab, 0, "OK")
+    wait_for("the log", lambda: count(lab, "control", "weir-dataplane runs again after"), 5)
+    assert count(lab, "control", "weir-dataplane stalled for") == 1, lab.programs["control"].tail()
+
+    for number in (1, 2):
+        lab.kill_backend(number)
+    expect(lab, 1, "WARNING: no eligible backend in 1 of 2 services: web")
+    expect(lab, 2, "CRITICAL: no eligible backend in the service: web", "--service", "web")
+    expect(lab, 0, "OK", "--service", "lines")
+    expect(lab, 3, "UNKNOWN: no such service", "--service", "x")
+    for number in (1, 2):
+        lab.start_nginx(number)
+    expect(lab, 0, "OK")
+
+    control.kill()
+    expect(lab, 1, "weir-control is not running")
+    assert clients.curl_batch(lab.client, VIP4, 5).ok == 5
+    dataplane.kill()
+    expect(lab, 2, "CRITICAL: weir-dataplane is not running")
+    assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # left by SIGKILL
+    lab.start_dataplane()
+    expect(lab, 2, "has no tables")
+    lab.start_control()
+    expect(lab, 0, "OK")

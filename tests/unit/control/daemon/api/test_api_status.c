@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// status: whether the instance should get traffic, in all states that weir-control sees.
+#include "daemon_web.h"
+
+TEST_GROUP(lab_own_network);
+TEST_EACH(web_start, web_stop);
+
+static json_t *status_of(const struct web *web, const char *service) {
+	return service == NULL
+		? lab_result(&web->lab, JSON({"command": "status"}))
+			  : lab_result(&web->lab, "{\"command\": \"status\", \"service\": \"%s\"}",
+				    service);
+}
+
+// The level, and the only reason or "".
+static void expect(
+	const struct web *web, const char *service, const char *level, const char *reason) {
+	json_t *status = status_of(web, service), *reasons = json_object_get(status, "reasons");
+	const char *text = json_string_value(json_object_get(json_array_get(reasons, 0), "text"));
+
+	assert_string_equal(json_string_value(json_object_get(status, "level")), level);
+	assert_int_equal(json_array_size(reasons), reason[0] != '\0');
+	if (reason[0] != '\0' && strstr(text, reason) == NULL) {
+		fail_msg("\"%s\" is not in \"%s\"", reason, text);
+	}
+	json_decref(status);
+}
+
+static void set_admin(
+	const struct web *web, const char *verb, const char *service, const char *name) {
+	json_decref(lab_result(&web->lab,
+		"{\"command\": \"backend.%s\", \"service\": \"%s\", \"backend\": \"%s\"}", verb,
+		service, name));
+}
+
+TEST(status_is_ok_with_all_backends) {
+	struct web *web = *state;
+	json_t *status = status_of(web, NULL);
+
+	expect(web, NULL, "ok", "");
+	assert_int_equal(json_integer_value(json_object_get(status, "services")), 2);
+	assert_int_equal(json_integer_value(json_object_get(status, "backends")), 3);
+	assert_int_equal(json_integer_value(json_object_get(status, "eligible")), 3);
+	json_decref(status);
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "status", "service": "x"})), "not-found");
+}
+
+TEST(status_counts_services_without_an_eligible_backend) {
+	struct web *web = *state;
+
+	set_admin(web, "maintenance", "dns", "w-1");
+	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
+	expect(web, "dns", "critical", "no eligible backend in the service: dns");
+	expect(web, "web", "ok", "");
+	set_admin(web, "maintenance", "web", "w-1");
+	set_admin(web, "maintenance", "web", "w-2");
+	expect(web, NULL, "critical", "no eligible backend in any service: ");
+	set_admin(web, "ready", "web", "w-2");
+	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
+}
+
+TEST(status_is_critical_while_workers_hang) {
+	struct web *web = *state;
+	json_t *workers;
+
+	lab_dataplane_hang(web->dataplane, true);
+	LAB_UNTIL(lab_log_has(&web->lab, "weir-dataplane stalled for 1."));
+	expect(web, NULL, "critical", "weir-dataplane has been stalled for ");
+	workers = lab_result(&web->lab, JSON({"command": "worker.show"}));
+	assert_true(json_is_false(json_object_get(json_array_get(workers, 1), "alive")));
+	json_decref(workers);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(lab_log_has(&web->lab, "weir-dataplane runs again after "));
+	expect(web, NULL, "ok", "");
+}
+
+TEST(status_is_critical_without_a_dataplane) {
+	struct web *web = *state;
+	json_t *status;
+
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	expect(web, NULL, "critical", "weir-control is not attached to weir-dataplane");
+	status = status_of(web, NULL);
+	assert_true(json_is_null(json_object_get(json_object_get(status, "dataplane"), "workers")));
+	json_decref(status);
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	expect(web, NULL, "ok", "");
+}
