@@ -5,30 +5,44 @@
 
 #include "config.h"
 #include "doctor.h"
+#include "status.h"
 #include "tree.h"
 #include "weir_version.h"
 
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
-// weir-control's answer to "version", owned by the caller. NULL: no answer; why has one line, and
-// *ret_error a negative errno.
-static json_t *request_version(struct weir_cli *cli, char *why, size_t why_bytes, int *ret_error) {
-	json_t *request = json_pack("{s:s}", "command", "version"), *answer = NULL, *result = NULL;
-	struct weir_client *client;
-	int r = weir_client_connect(
-		cli->options->run_dir, cli->options->timeout_ms, &client, why, why_bytes);
+// The result of a request without arguments, owned by the caller; NULL: none, and *ret_error and
+// why have the reason.
+static json_t *ask(struct weir_client *client, const char *command, char *why, size_t why_bytes,
+	int *ret_error) {
+	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL, *result = NULL;
 
-	if (r == 0) {
-		r = weir_client_call(client, request, &answer, why, why_bytes);
-		if (r == 0) {
-			result = json_incref(json_object_get(answer, "result"));
-			json_decref(answer);
+	*ret_error = weir_client_call(client, request, &answer, why, why_bytes);
+	if (*ret_error == 0) {
+		result = json_incref(json_object_get(answer, "result"));
+		json_decref(answer);
+	}
+	json_decref(request);
+	return result;
+}
+
+// What weir-control answers: fills in version, backends, and the error.
+static void ask_control(
+	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
+	char ignored[512];
+	int error;
+	struct weir_client *client;
+
+	doctor->error = weir_client_connect(
+		cli->options->run_dir, cli->options->timeout_ms, &client, why, why_bytes);
+	if (doctor->error == 0) {
+		doctor->version = ask(client, "version", why, why_bytes, &doctor->error);
+		if (doctor->error == 0) {
+			doctor->backends =
+				ask(client, "backend.show", ignored, sizeof(ignored), &error);
 		}
 		weir_client_free(client);
 	}
-	json_decref(request);
-	*ret_error = r;
-	return result;
 }
 
 static int show(const struct weir_cli *cli, const struct weir_doctor *doctor) {
@@ -53,33 +67,33 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
 	struct weir_doctor doctor = {0};
-	json_t *version = NULL;
 	char why[512] = "", default_path[WEIR_TREE_PATH_BYTES];
-	int r, error = 0;
+	int r;
 
 	(void)command;
 	if (root[0] == '\0') {
-		version = request_version(cli, why, sizeof(why), &error);
+		ask_control(cli, &doctor, why, sizeof(why));
+		doctor.status = weir_status_get(cli->options);
 	}
-	used = json_string_value(json_object_get(version, "config"));
+	used = json_string_value(json_object_get(doctor.version, "config"));
 	if (file == NULL) {
 		file = used != NULL ? used : weir_tree_path(root, CONFIG_DEFAULT, default_path);
 	}
 	(void)weir_config_read(file, &config, &errors);
-	doctor = (struct weir_doctor){.root = root,
-		.config_path = file,
-		.config = config,
-		.errors = &errors,
-		.run_dir = cli->options->run_dir,
-		.version = version,
-		.unreachable = why,
-		.error = error,
-		.own_version = WEIR_VERSION};
+	doctor.root = root;
+	doctor.config_path = file;
+	doctor.config = config;
+	doctor.errors = &errors;
+	doctor.run_dir = cli->options->run_dir;
+	doctor.unreachable = why;
+	doctor.own_version = WEIR_VERSION;
 	weir_doctor_run(&doctor);
 	r = show(cli, &doctor);
 	weir_findings_fini(&doctor.findings);
 	weir_config_errors_fini(&errors);
 	weir_config_free(config);
-	json_decref(version);
+	json_decref((json_t *)doctor.version);
+	json_decref((json_t *)doctor.status);
+	json_decref((json_t *)doctor.backends);
 	return r;
 }

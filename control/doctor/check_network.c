@@ -18,9 +18,7 @@ static void report_unreachable(struct weir_doctor *doctor) {
 	const bool forbidden = doctor->error == -EACCES || doctor->error == -EPERM;
 	const bool absent = doctor->error == -ENOENT || doctor->error == -ECONNREFUSED;
 
-	weir_findings_add(&doctor->findings,
-		!forbidden && (!absent || doctor->dataplane != 0) ? WEIR_FINDING_FAULT
-								  : WEIR_FINDING_NOTICE,
+	weir_findings_add(&doctor->findings, forbidden ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT,
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
@@ -30,19 +28,18 @@ static void report_unreachable(struct weir_doctor *doctor) {
 	}
 }
 
-// A running one forwards with its current tables, and a restart would lose its flows.
+// A running dataplane forwards with its current tables, and a restart would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
-	if (doctor->dataplane != 0) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-			"is not attached to weir-dataplane (pid %d), which forwards with its last "
-			"tables, if any: see the log of weir-control",
-			(int)doctor->dataplane);
-		weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
-	} else {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
-			"no weir-dataplane is running: nothing is forwarded");
-		weir_findings_cure(&doctor->findings, "systemctl start weir-dataplane");
+	if (doctor->dataplane == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
+			"responds; no weir-dataplane is running");
+		return;
 	}
+	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
+		"is not attached to weir-dataplane (pid %d), which forwards with its last "
+		"tables, if any: see the log of weir-control",
+		(int)doctor->dataplane);
+	weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
 }
 
 void weir_doctor_check_control(struct weir_doctor *doctor) {
@@ -61,6 +58,13 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
 		report_detached(doctor);
+		return;
+	}
+	if (json_is_string(json_object_get(doctor->status, "not_published"))) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-control",
+			"changes are not published yet: %s",
+			json_string_value(json_object_get(doctor->status, "not_published")));
+		weir_findings_cure(findings, "weirctl worker show");
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",

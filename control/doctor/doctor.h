@@ -46,6 +46,10 @@
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
 	X(control, "control", \
 		"weir-control responds, has the dataplane, and matches weirctl's version") \
+	X(dataplane, "dataplane", "weir-dataplane runs, and none of its workers is stalled") \
+	X(services, "services", "each service has an eligible backend, none is in panic mode") \
+	X(health, "health", "backends that are refusing or ejected") \
+	X(agents, "agents", "each weir-agent answers") \
 	X(clock, "clock", "the clock is synchronised") \
 	X(offloads, "offloads", "receive offloads that merge packets; checksums of veth") \
 	X(vips, "vips", \
@@ -60,6 +64,8 @@ struct weir_doctor {
 	const struct weir_config_errors *errors;
 	const char *run_dir;
 	const json_t *version; // weir-control's answer to "version"; NULL: no answer
+	const json_t *status; // as weirctl status; NULL on a copy
+	const json_t *backends; // weir-control's answer to "backend.show"; NULL: no answer
 	const char *unreachable; // the error
 	int error; // negative errno of that
 	const char *own_version; // of weirctl

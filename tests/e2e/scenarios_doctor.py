@@ -121,14 +121,25 @@ def doctor_finds_what_is_wrong_with_the_balancer(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Neither process, no configuration: findings, no failure; and it sends nothing without root"""
+    """Without processes, a service without a backend: faults; and it sends nothing without root"""
+    lab.kill_backend(1)
+    find(lab, "services", "web", "fault", "no eligible backend")
+    find(lab, "health", "web/web-1", "warning", "refused")
+    lab.start_nginx(1)
+    find(lab, "services", "services", "ok")
+    find(lab, "health", "backends", "ok")
+    lab.programs["dataplane"].signal(signal.SIGSTOP)
+    row = find(lab, "dataplane", "weir-dataplane", "fault", "1 of 1 workers stalled")
+    assert row["cure"] == "systemctl restart weir-dataplane", row
+    lab.programs["dataplane"].signal(signal.SIGCONT)
+    find(lab, "dataplane", "weir-dataplane", "ok")
     lab.programs["dataplane"].stop()
     status, output = inside(lab.lb, "setpriv", "--reuid", "nobody", "--clear-groups",
                             "--bounding-set", "-all", lab.binary("weirctl"), "doctor", "--config",
                             lab.config_path, "--run-dir", lab.run_dir)
-    assert re.search(r"^notice +control +weir-control +no permission to use .*\n +\$ sudo weirctl",
+    assert re.search(r"^warning +control +weir-control +no permission to use .*\n +\$ sudo weirctl",
                      output, re.M), output
-    row = find(lab, "control", "weir-control", "fault", "nothing is forwarded")
+    row = find(lab, "dataplane", "weir-dataplane", "fault", "no packet is forwarded")
     assert row["cure"] == "systemctl start weir-dataplane", row
     lab.start_dataplane()  # what that does
     find(lab, "control", "weir-control", "ok")
@@ -136,8 +147,9 @@ def doctor_works_without_the_daemons(lab):
     found, status = weirctl_doctor(lab)
     assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
     lab.programs["dataplane"].stop()
-    found, _ = weirctl_doctor(lab)
-    assert found["control", "weir-control"]["level"] == "notice", found
+    found, status = weirctl_doctor(lab)
+    assert found["control", "weir-control"]["level"] == "fault" and status == 2, found
+    assert found["dataplane", "weir-dataplane"]["level"] == "fault", found
     status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--config", lab.config_path,
                             "--run-dir", lab.run_dir)
     assert re.search(r"^ok +backends +web/web-1 ", output, re.M), output

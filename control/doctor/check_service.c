@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Whether Weir serves: the dataplane's workers, services, and what weir-control reports of backends
+// and agents.
+#include <string.h>
+
+#include "doctor.h"
+
+#define FINDINGS_MOST 32 // per check, of backends
+#define SUBJECT_BYTES 96
+
+static const json_t *get(const json_t *object, const char *key) {
+	return json_object_get(object, key);
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+	const char *text = json_string_value(get(object, key));
+
+	return text != NULL ? text : "";
+}
+
+static bool is(const json_t *object, const char *key, const char *value) {
+	return strcmp(text_of(object, key), value) == 0;
+}
+
+// --- dataplane ------------------------------------------------------------------------------
+
+// The first critical reason; "" = none.
+static const char *worst_reason(const json_t *status) {
+	const json_t *reason;
+	size_t i;
+
+	json_array_foreach (get(status, "reasons"), i, reason) {
+		if (is(reason, "level", "critical")) {
+			return text_of(reason, "text");
+		}
+	}
+	return "";
+}
+
+static void report_process(struct weir_doctor *doctor, const json_t *dataplane) {
+	struct weir_findings *findings = &doctor->findings;
+	const json_int_t workers = json_integer_value(get(dataplane, "workers"));
+	const bool attached = json_is_true(get(dataplane, "attached"));
+	const size_t stalled = json_array_size(get(dataplane, "stalled"));
+
+	if (stalled > 0) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane",
+			"%zu of %lld workers stalled: the packets of their queues are lost",
+			stalled, (long long)workers);
+	} else if (!attached && is(doctor->status, "level", "critical")) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
+			worst_reason(doctor->status));
+	} else if (workers == 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-dataplane",
+			"pid %lld; only root can see whether its workers run",
+			(long long)json_integer_value(get(dataplane, "pid")));
+		return;
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_OK, "weir-dataplane",
+			"workers: %lld, all run", (long long)workers);
+		return;
+	}
+	weir_findings_cure(findings, "systemctl restart weir-dataplane");
+}
+
+void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
+	const json_t *dataplane = get(doctor->status, "dataplane");
+
+	if (is(doctor->status, "level", "unknown")) {
+		return; // as for weir-control
+	}
+	if (json_is_integer(get(dataplane, "pid"))) {
+		report_process(doctor, dataplane);
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-dataplane",
+			"is not running: no packet is forwarded");
+		weir_findings_cure(&doctor->findings, "systemctl start weir-dataplane");
+	}
+}
+
+// --- services -------------------------------------------------------------------------------
+
+void weir_doctor_check_services(struct weir_doctor *doctor) {
+	const json_t *none = get(doctor->status, "not_eligible");
+	const json_t *panic = get(doctor->status, "panic"), *name;
+	struct weir_findings *findings = &doctor->findings;
+	size_t i;
+
+	if (!json_is_integer(get(doctor->status, "services"))) {
+		return; // weir-control does not answer
+	}
+	json_array_foreach (none, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, json_string_value(name),
+			"has no eligible backend");
+		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
+	}
+	json_array_foreach (panic, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
+			"panic mode: so few backends are healthy that refusing ones are used, too");
+		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
+	}
+	if (json_array_size(none) + json_array_size(panic) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_OK, "services",
+			"%lld, each with an eligible backend",
+			(long long)json_integer_value(get(doctor->status, "services")));
+	}
+}
+
+// --- backends -------------------------------------------------------------------------------
+
+// Count a backend, and set the subject of its finding. Returns false if there are enough findings.
+static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
+	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
+	return ++*n <= FINDINGS_MOST;
+}
+
+static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what) {
+	if (n > FINDINGS_MOST) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "backends", "%u more %s",
+			n - FINDINGS_MOST, what);
+		weir_findings_cure(&doctor->findings, "weirctl backend show");
+	}
+}
+
+void weir_doctor_check_health(struct weir_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	uint32_t bad = 0;
+	const json_t *row;
+	char subject[SUBJECT_BYTES];
+	size_t i;
+
+	json_array_foreach (doctor->backends, i, row) {
+		const bool refusing = is(row, "health", "refusing");
+		const bool ejected = json_is_true(get(row, "ejected"));
+
+		if ((!refusing && !ejected) || is(row, "admin", "maintenance") ||
+			json_is_true(get(row, "leaving")) || !count(row, &bad, subject)) {
+			continue;
+		}
+		if (refusing) {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"has been refusing for %.0f s: %s",
+				json_number_value(get(row, "since_ms")) / 1000,
+				text_of(row, "why"));
+		} else {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"is ejected: its connections fail");
+		}
+		weir_findings_cure(findings, "weirctl health history %s", subject);
+	}
+	report_more(doctor, bad, "are refusing or ejected");
+	if (bad == 0 && doctor->backends != NULL) {
+		weir_findings_add(findings, WEIR_FINDING_OK, "backends",
+			"%zu, none is refusing or ejected", json_array_size(doctor->backends));
+	}
+}
+
+void weir_doctor_check_agents(struct weir_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	uint32_t silent = 0, answering = 0;
+	const json_t *row;
+	char subject[SUBJECT_BYTES];
+	size_t i;
+
+	json_array_foreach (doctor->backends, i, row) {
+		const json_t *age = get(row, "agent_age_ms");
+
+		answering += is(row, "agent", "answers");
+		if (!is(row, "agent", "silent") || !count(row, &silent, subject)) {
+			continue;
+		}
+		if (json_is_integer(age)) {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"its weir-agent has not answered for %.0f s",
+				json_number_value(age) / 1000);
+		} else {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"its weir-agent has never answered");
+		}
+		weir_findings_cure(findings, "ssh %s weir-agent status", text_of(row, "address"));
+	}
+	report_more(doctor, silent, "have a silent weir-agent");
+	if (silent == 0 && answering > 0) {
+		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent", "%u answer", answering);
+	}
+}
