@@ -59,6 +59,21 @@ static void set_duration(json_t *row, const char *key, const json_t *ms) {
 	json_object_set_new(row, key, json_string(text));
 }
 
+// An agent that does not answer: nothing is known of the load and the state of its server.
+static void add_agent(char *notes, size_t *used, const json_t *row) {
+	const char *state = json_string_value(json_object_get(row, "agent"));
+	const json_t *age = json_object_get(row, "agent_age_ms");
+
+	if (state == NULL || strcmp(state, "silent") != 0) {
+		return;
+	}
+	if (json_is_integer(age)) {
+		add(notes, used, "agent silent for %.0f s", json_number_value(age) / 1000);
+	} else {
+		add(notes, used, "agent silent");
+	}
+}
+
 static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
 	const json_t *set = json_object_get(row, "runtime_weight");
 	const json_t *own = json_object_get(row, "own_weight");
@@ -100,6 +115,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	if (json_is_true(json_object_get(row, "at_limit"))) {
 		add(notes, &used, "accept queue full");
 	}
+	add_agent(notes, &used, row);
 	add_weight_notes(notes, &used, row);
 	return notes;
 }
@@ -107,7 +123,8 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 // --- one backend --------------------------------------------------------------------------
 
 static const char *const of_state[] = {"admin", "drain", "health", "since_ms", "why", "verdict",
-	"word", "leaving", "resolved", "ejected", "at_limit", "in_selection", NULL};
+	"word", "leaving", "resolved", "ejected", "at_limit", "agent", "agent_age_ms",
+	"in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 

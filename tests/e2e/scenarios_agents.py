@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import secrets
 import select
 import socket
@@ -249,5 +250,14 @@ def weir_agent_is_heard(lab):
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: health(lab, "echo") == "lame-duck", 5)
         started.kill()
-        time.sleep(1)
+        wait_for("its silence in the log", lambda: lab.programs["control"].output().count(
+            "weir-agent of echo/web-1 is silent: its last answer was ") == 1, 10)
+        assert "agent silent for" in lab.weirctl("backend", "show", "echo/")[1]
+        assert lab.backend("web-1", "echo")["agent"] == "silent"
+        assert lab.backend("web-2", "echo")["agent"] == "answers"
+        code, findings, _ = lab.weirctl("doctor", check=False)
+        assert code >= 1 and re.search(r"^warning +agents +echo/web-1 +its weir-agent has not "
+                                       r"answered for", findings, re.M), findings
+        assert "weir-agent of echo/web-3 is silent: it has not answered any of " in \
+            lab.programs["control"].output()
         assert health(lab, "echo") == "lame-duck", "silence was taken for a ready"

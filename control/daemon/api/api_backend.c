@@ -28,6 +28,23 @@ static json_t *json_report(const struct weir_reports_status *status) {
 	return object;
 }
 
+static const char *const agent_states[] = {
+#define X(name, key) [WEIR_AGENT_##name] = key,
+	WEIR_AGENT_STATES(X)
+#undef X
+};
+
+// agent: null for a backend without one.
+static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t id) {
+	uint64_t age_ms;
+	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
+
+	json_object_set_new(object, "agent",
+		state == WEIR_AGENT_NONE ? json_null() : json_string(agent_states[state]));
+	json_object_set_new(object, "agent_age_ms",
+		age_ms == UINT64_MAX ? json_null() : json_integer((json_int_t)age_ms));
+}
+
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	struct weir_states_status known = {.why = ""};
@@ -54,6 +71,7 @@ void weir_json_condition(
 			? json_null()
 			: json_integer((json_int_t)state->own_weight));
 	json_object_set_new(object, "at_limit", json_boolean(state->at_limit));
+	add_agent(object, daemon, state->id);
 	json_object_set_new(object, "report", reports ? json_report(&report) : json_null());
 }
 

@@ -105,6 +105,7 @@ static json_t *utilization(const struct condition *is) {
 	X("ejected", json_boolean(state->ejected)) \
 	X("at_limit", json_boolean(state->at_limit)) \
 	X("in_selection", json_boolean(state->in_selection)) \
+	X("agent_silent", agent_silent(figures->daemon, state->id)) \
 	X("weight", json_integer(state->configured_weight)) \
 	X("reported_weight", count_or_null(state->reported_weight != 0, state->reported_weight)) \
 	X("effective_weight", json_integer(state->effective_weight)) \
@@ -116,6 +117,14 @@ static json_t *utilization(const struct condition *is) {
 	X("passes", count_or_null(is.checked, is.check.passes)) \
 	X("fails", count_or_null(is.checked, is.check.fails)) \
 	X("check_ms", count_or_null(is.checked &&is.check.checked, is.check.duration_ms))
+
+// null for a backend without an agent.
+static json_t *agent_silent(const struct weir_daemon *daemon, uint16_t id) {
+	uint64_t age_ms;
+	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
+
+	return state == WEIR_AGENT_NONE ? json_null() : json_boolean(state == WEIR_AGENT_SILENT);
+}
 
 static json_t *backend_row(const struct figures *figures, const struct weir_backend_state *state) {
 	struct weir_share_counters counters = weir_sum_backend(figures->segment, state->id);

@@ -15,6 +15,8 @@
 
 struct backend { // one backend id
 	bool has_agent; // its agent is probed
+	bool silent; // logged
+	uint64_t silent_ms; // time of its last answer before that, or of the start of the silence
 	uint64_t identity; // of the backend that the flows belong to
 	uint64_t new_flows; // at the last look
 	uint64_t flows_ms; // time of its last flows, 0 = never
@@ -238,6 +240,67 @@ static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
 	return active > 0;
 }
 
+// --- silent agents ------------------------------------------------------------------------
+
+static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
+	const struct weir_agents_status *status, uint64_t now_ms) {
+	const struct backend *backend = &probed->backends[id];
+	const double s = (double)(now_ms - backend->silent_ms) / 1000;
+	struct weir_backend_state state;
+	struct weir_log_fields fields = {.state = backend->silent ? "silent" : "answers"};
+
+	if (weir_tables_backend(probed->tables, id, &state) < 0) {
+		return;
+	}
+	fields.service = state.service;
+	fields.backend = state.name;
+	if (!backend->silent) {
+		weir_log_event(probed->log, WEIR_LOG_INFO, &fields,
+			"weir-agent of %s/%s answers again after %.1f s", state.service, state.name,
+			s);
+	} else if (status->has_answer) {
+		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
+			"weir-agent of %s/%s is silent: its last answer was %.1f s ago",
+			state.service, state.name, s);
+	} else {
+		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
+			"weir-agent of %s/%s is silent: it has not answered any of %llu probes",
+			state.service, state.name, (unsigned long long)status->probes);
+	}
+}
+
+// A silent agent answers again with its first answer.
+static void note_silence(struct weir_probed_agents *probed, uint16_t id,
+	const struct weir_agents_status *status, uint64_t now_ms) {
+	struct backend *backend = &probed->backends[id];
+
+	if (!backend->silent && !status->answers && status->streak >= WEIR_AGENT_SILENT_PROBES) {
+		backend->silent = true;
+		backend->silent_ms = status->has_answer ? now_ms - status->age_ms : now_ms;
+		log_silence(probed, id, status, now_ms);
+	} else if (backend->silent && status->answers) {
+		backend->silent = false;
+		log_silence(probed, id, status, now_ms);
+	}
+}
+
+enum weir_agent_state weir_probed_agents_state(
+	const struct weir_probed_agents *probed, uint16_t id, uint64_t *ret_age_ms) {
+	struct weir_agents_status status;
+
+	*ret_age_ms = UINT64_MAX;
+	if (id >= probed->ids || !probed->backends[id].has_agent ||
+		weir_agents_status(probed->agents, id, &status) < 0) {
+		return WEIR_AGENT_NONE;
+	}
+	if (status.has_answer) {
+		*ret_age_ms = status.age_ms;
+	}
+	return probed->backends[id].silent ? WEIR_AGENT_SILENT
+	       : status.has_answer         ? WEIR_AGENT_ANSWERS
+					   : WEIR_AGENT_STARTING;
+}
+
 void weir_probed_agents_second(struct weir_probed_agents *probed) {
 	uint64_t now_ms = uv_hrtime() / 1000000;
 
@@ -248,6 +311,7 @@ void weir_probed_agents_second(struct weir_probed_agents *probed) {
 		bool active;
 
 		if (!backend->has_agent) {
+			backend->silent = false;
 			continue;
 		}
 		expire_request(probed, id, now_ms);
@@ -262,6 +326,7 @@ void weir_probed_agents_second(struct weir_probed_agents *probed) {
 
 			weir_health_set_idle(
 				probed->health, id, idle ? backend->inactive_interval_ms : 0);
+			note_silence(probed, id, &status, now_ms);
 		}
 	}
 }

@@ -19,6 +19,19 @@
 
 struct weir_probed_agents;
 
+// State of the weir-agent of a backend. X(NAME, "name")
+#define WEIR_AGENT_STATES(X) \
+	X(NONE, "none") /* the service has no agents */ \
+	X(STARTING, "starting") /* has not answered yet */ \
+	X(ANSWERS, "answers") \
+	X(SILENT, "silent") /* WEIR_AGENT_SILENT_PROBES probes in a row were not answered */
+
+enum weir_agent_state {
+#define X(name, key) WEIR_AGENT_##name,
+	WEIR_AGENT_STATES(X)
+#undef X
+};
+
 // health, reports: borrowed. Returns 0 or negative errno.
 int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir_health *health,
 	struct weir_reports *reports, struct weir_probed_agents **ret);
@@ -40,7 +53,11 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed);
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Call once a second: finds the active backends.
+// Call once a second: finds the active backends, and logs agents that fall silent or answer again.
 void weir_probed_agents_second(struct weir_probed_agents *probed);
+
+// The state of the agent of a backend. *ret_age_ms: time since its last answer; UINT64_MAX: none.
+enum weir_agent_state weir_probed_agents_state(
+	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
 struct weir_agents *weir_probed_agents_of(const struct weir_probed_agents *probed);
