@@ -16,8 +16,6 @@
 #include "tree.h"
 
 #define CLIENT_MTU 1500u
-#define OUTER_BYTES 40u // IPv6, the larger one
-#define TCP_HEADERS_BYTES 40u // of the inner packet, IPv4
 #define TUNNEL 768 // ARPHRD_TUNNEL: ipip
 #define TUNNEL6 769 // ARPHRD_TUNNEL6: ip6tnl
 #define SIT 776 // ARPHRD_SIT
@@ -239,12 +237,12 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 
 void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 	static const struct weir_address any = {.bytes = {198, 18, 0, 1}, .family = 4}; // RFC 2544
-	const uint32_t mtu = doctor->host.mtu, mss = mtu - OUTER_BYTES - TCP_HEADERS_BYTES;
+	const uint32_t mtu = doctor->host.mtu, mss = weir_hints_mss(&doctor->host, 4);
 	const char *interface = doctor->options->interface;
 	struct weir_kernel_route route = {0};
 
 	(void)weir_kernel_route(&any, &route);
-	if (mtu >= CLIENT_MTU + OUTER_BYTES) {
+	if (mtu >= WEIR_HINTS_MTU) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"MTU %u: %u bytes and the outer header fit", mtu, CLIENT_MTU);
 	} else if (route.advmss > 0 && route.advmss <= mss) {

@@ -12,9 +12,7 @@
 #include "hints.h"
 #include "tree.h"
 
-#define INNER_MTU 1500u
 #define OUTER_HEADER_BYTES 40u // IPv6, the larger one
-#define INNER_HEADERS_BYTES 60u // IPv6 and TCP
 
 // A sysctl of an interface. Returns -1 when there is none.
 static int read_sysctl(const struct weir_hints_host *host, const char *interface, const char *key) {
@@ -83,16 +81,23 @@ static unsigned int hint_arp(const struct weir_hints_host *host, FILE *out) {
 	return 1;
 }
 
+uint32_t weir_hints_mss(const struct weir_hints_host *host, uint8_t family) {
+	uint32_t headers = OUTER_HEADER_BYTES + (family == 4 ? 20 : 40) + 20; // with TCP's
+
+	return host->mtu > headers ? host->mtu - headers : 0;
+}
+
 static unsigned int hint_mtu(const struct weir_hints_host *host, FILE *out) {
-	if (host->mtu >= INNER_MTU + OUTER_HEADER_BYTES) {
+	if (host->mtu >= WEIR_HINTS_MTU) {
 		return 0;
 	}
 	fprintf(out,
 		"hint: the MTU of %s is %u: packets of %u bytes do not fit once encapsulated.\n"
 		"      Raise it to %u on the whole path from the balancers, or lower the MSS of\n"
-		"      the clients with advmss: ip route change default ... advmss %u\n",
-		host->interface, host->mtu, INNER_MTU, INNER_MTU + OUTER_HEADER_BYTES,
-		host->mtu - OUTER_HEADER_BYTES - INNER_HEADERS_BYTES);
+		"      the clients with advmss: ip route change default ... advmss %u\n"
+		"      and, for IPv6 clients:   ip -6 route change default ... advmss %u\n",
+		host->interface, host->mtu, WEIR_HINTS_MTU - OUTER_HEADER_BYTES, WEIR_HINTS_MTU,
+		weir_hints_mss(host, 4), weir_hints_mss(host, 6));
 	return 1;
 }
 

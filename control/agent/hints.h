@@ -20,5 +20,11 @@ struct weir_hints_host {
 // errno.
 int weir_hints_host_read(const char *interface, struct weir_hints_host *ret);
 
+// MTU that a client's packet of 1,500 bytes needs with any outer header.
+#define WEIR_HINTS_MTU 1540u
+// The MSS of TCP clients of family 4 or 6 with which each packet and any outer header fit into the
+// interface's MTU: the number of docs/guide/backends.md.
+uint32_t weir_hints_mss(const struct weir_hints_host *host, uint8_t family);
+
 // Write one paragraph per hint. Returns their number.
 unsigned int weir_hints_write(const struct weir_hints_host *host, FILE *out);

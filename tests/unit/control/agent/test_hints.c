@@ -125,7 +125,11 @@ TEST(hints_missing_vip_and_small_mtu, setup, teardown) {
 	host.loopback_addresses = 0;
 	assert_int_equal(hints(&host, "ip addr add VIP/32 dev lo"), 1);
 	host.mtu = 1500;
-	assert_int_equal(hints(&host, "advmss 1400"), 2);
+	assert_int_equal(hints(&host, "advmss 1420"), 2);
+	assert_int_equal(hints(&host, "ip -6 route change default ... advmss 1400"), 2);
+	assert_int_equal(weir_hints_mss(&host, 4), 1420);
+	host.mtu = 68;
+	assert_int_equal(weir_hints_mss(&host, 6), 0);
 }
 
 TEST(hints_unreadable_sysctls_are_no_reason_to_fail, setup, teardown) {
