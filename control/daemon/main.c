@@ -83,18 +83,21 @@ struct sockets {
 	struct weir_data_path_tunnel tunnel;
 };
 
+// Without the tunnel, go on if the configuration does not need it.
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
-	struct weir_log *log) {
+	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
 	int r = weir_data_path_tunnel_open(run_as->uid, tunnel, why, sizeof(why));
 
 	if (r < 0) {
-		weir_log_write(log, WEIR_LOG_ERROR,
+		int needed = weir_reload_without_data_path(reload);
+
+		weir_log_write(log, needed < 0 ? WEIR_LOG_ERROR : WEIR_LOG_WARN,
 			"cannot make health checks via the data path: %s%s", why,
 			r == -EPERM || r == -EACCES
 				? "; start as root, or with CAP_NET_ADMIN and CAP_NET_RAW"
 				: "");
-		return r;
+		return needed;
 	}
 	weir_log_write(log, WEIR_LOG_INFO,
 		"health checks via the data path: device %s, source ports %u to %u, table %u",
@@ -109,7 +112,8 @@ static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_t
 }
 
 static int open_sockets(const struct weir_control_options *options,
-	const struct weir_run_as *run_as, struct sockets *sockets, struct weir_log *log) {
+	const struct weir_run_as *run_as, struct sockets *sockets, struct weir_log *log,
+	struct weir_reload *reload) {
 	int r = weir_path_mtu_open(&sockets->path_mtu);
 
 	if (r < 0) {
@@ -118,7 +122,7 @@ static int open_sockets(const struct weir_control_options *options,
 			"detected; start as root or with CAP_NET_RAW",
 			strerror(-r));
 	}
-	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log) : 0;
+	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log, reload) : 0;
 }
 
 static void close_sockets(struct sockets *sockets) {
@@ -171,7 +175,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	r = open_sockets(options, run_as, &sockets, log);
+	r = open_sockets(options, run_as, &sockets, log, reload);
 	if (r < 0) {
 		goto close_sockets;
 	}

@@ -295,10 +295,8 @@ def drop_in(machine, unit, sample, name):
                 "systemctl daemon-reload")
 
 
-def checks_via_the_data_path_have_their_drop_in(lab):
+def checks_via_the_data_path_need_no_drop_in(lab):
     """They find a missing VIP, which others do not see."""
-    drop_in(lab.balancer, "weir-control", "/usr/share/doc/weir/examples/weir-control-data-path.conf",
-            "data-path.conf")
     lab.balancer.net.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__eth1__rp_filter=0)
     lab.configure(health_check={"type": "http", "path": "/healthz", "via": "data-path"})
     lab.balancer.run("systemctl restart weir-control")
@@ -460,7 +458,7 @@ def version_in(folder):
 CHECKS = {
     "newcomer": (install_changes_nothing, units_start_with_the_packaged_configuration,
                  three_commands_make_a_balancer, metrics_and_a_page_beside_it,
-                 checks_via_the_data_path_have_their_drop_in, killed_processes_are_started_again,
+                 checks_via_the_data_path_need_no_drop_in, killed_processes_are_started_again,
                  stopped_dataplane_is_restarted_by_the_watchdog, agent_runs_in_its_sandbox,
                  agents_let_flows_leave_by_their_drop_in, tools_run),
     "upgrade": (set_up_balancer, upgrade_and_downgrade_same_layout,

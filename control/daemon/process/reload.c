@@ -29,14 +29,20 @@ static bool needs_data_path(const struct weir_config_service *service) {
 	return service->health_check.via == WEIR_VIA_DATA_PATH;
 }
 
+static uint32_t count_data_path(const struct weir_config *config) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count += needs_data_path(&config->services[i]);
+	}
+	return count;
+}
+
 // Add an error for each service that needs what this process cannot do.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
-	uint32_t count = 0;
+	uint32_t count = reload->data_path_checks ? 0 : count_data_path(config);
 
-	for (uint32_t i = 0; !reload->data_path_checks && i < config->service_count; i++) {
-		count += needs_data_path(&config->services[i]);
-	}
 	if (count == 0) {
 		return 0;
 	}
@@ -55,7 +61,8 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 				i);
 			snprintf(error->reason, sizeof(error->reason),
 				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks; use \"direct\" without it");
+				"--data-path-checks (if it was, its log shows why they are not "
+				"possible); use \"direct\" without it");
 		}
 	}
 	return -EOPNOTSUPP;
@@ -100,6 +107,11 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 free_reload:
 	weir_reload_free(reload);
 	return r;
+}
+
+int weir_reload_without_data_path(struct weir_reload *reload) {
+	reload->data_path_checks = false;
+	return count_data_path(reload->config) > 0 ? -EOPNOTSUPP : 0;
 }
 
 void weir_reload_free(struct weir_reload *reload) {

@@ -30,6 +30,10 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 
+// Checks via the data path have turned out to be impossible. Returns 0, or -EOPNOTSUPP if the
+// configuration in use has such checks.
+int weir_reload_without_data_path(struct weir_reload *reload);
+
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // The file that the configuration in use was read from.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);

@@ -287,3 +287,24 @@ TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	weir_reload_plan_fini(&plan);
 	weir_reload_free(reload);
 }
+
+// The option is on, as in the unit, but the host has no TUN devices.
+TEST(reload_after_the_ability_was_lost_refuses_checks_via_the_data_path) {
+	struct lab *lab = *state;
+	struct weir_reload_plan plan;
+	struct weir_config_errors errors;
+	struct weir_reload *reload = NULL;
+
+	put_checks(lab->file, VIA("direct"), VIA("direct"));
+	assert_int_equal(weir_reload_create(lab->file, true, &reload, &errors), 0);
+	weir_config_errors_fini(&errors);
+	assert_int_equal(weir_reload_without_data_path(reload), 0);
+	put_checks(lab->file, VIA("direct"), VIA("data-path"));
+	assert_int_equal(weir_reload_plan(reload, NULL, &plan), -EOPNOTSUPP);
+	weir_reload_plan_fini(&plan);
+	weir_reload_free(reload);
+	assert_int_equal(weir_reload_create(lab->file, true, &reload, &errors), 0);
+	weir_config_errors_fini(&errors);
+	assert_int_equal(weir_reload_without_data_path(reload), -EOPNOTSUPP);
+	weir_reload_free(reload);
+}
