@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """weirctl status: whether the balancer should get traffic, whatever has stopped, hangs or is gone."""
+import contextlib
+import ctypes
 import os
 import signal
 import time
@@ -9,6 +11,7 @@ from lab import VIP4, lines, web
 from netns import wait_for
 from scenario import scenario
 
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 LIMIT = 3.5  # seconds; that of weirctl is 2
 
 
@@ -28,20 +31,39 @@ def expect(lab, code, words, *options):
     return wait_for(f"status {code}: {words}", matches, 20)
 
 
+@contextlib.contextmanager
+def frozen_worker(pid):
+    """One worker thread does not run, the rest of the process does."""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/comm", encoding="ascii") as file:
+            if "worker" in file.read():
+                break
+    libc, thread = ctypes.CDLL(None, use_errno=True), int(thread)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+    for request in (PTRACE_SEIZE, PTRACE_INTERRUPT):
+        assert libc.ptrace(request, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        libc.ptrace(PTRACE_DETACH, thread, None, None)
+
+
 def count(lab, name, words):
     return lab.programs[name].output().count(words)
 
 
-@scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True)
+@scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True,
+          workers={"cores": [0, os.cpu_count() - 1]})
 def status_decides_about_traffic(lab):
     """Processes that are stopped, hang or are gone, and services without a backend: exit 0, 1 or 2"""
     dataplane, control = lab.programs["dataplane"], lab.programs["control"]
-    expect(lab, 0, "OK: workers: 1, services: 2, eligible backends: 3 of 3\n")
+    expect(lab, 0, "OK: workers: 2, services: 2, eligible backends: 3 of 3\n")
 
     dataplane.signal(signal.SIGSTOP)
     expect(lab, 2, "CRITICAL: weir-dataplane has been stalled for ")
     code, _, error = lab.weirctl("worker", "show", check=False)
-    assert code == 1 and "1 of 1 worker stalled" in error, (code, error)
+    assert code == 1 and "2 of 2 workers stalled" in error, (code, error)
     control.signal(signal.SIGSTOP)
     expect(lab, 2, f"weir-dataplane (pid {dataplane.pid}) is stalled")
     dataplane.signal(signal.SIGCONT)
@@ -50,6 +72,14 @@ def status_decides_about_traffic(lab):
     expect(lab, 0, "OK")
     wait_for("the log", lambda: count(lab, "control", "weir-dataplane runs again after"), 5)
     assert count(lab, "control", "weir-dataplane stalled for") == 1, lab.programs["control"].tail()
+
+    with frozen_worker(dataplane.pid):
+        expect(lab, 2, "CRITICAL: 1 of 2 workers of weir-dataplane stalled, the first for ")
+        control.signal(signal.SIGSTOP)
+        expect(lab, 2, f"CRITICAL: 1 of 2 workers of weir-dataplane (pid {dataplane.pid}) stalled")
+        control.signal(signal.SIGCONT)
+    expect(lab, 0, "OK")
+    assert count(lab, "control", " of weir-dataplane stalled for ") == 1, control.tail()
 
     for number in (1, 2):
         lab.kill_backend(number)
