@@ -78,9 +78,25 @@ def check_silence(lab, browser):
     lab.programs["metrics"].signal(signal.SIGSTOP)
     wait_for("the page to say so", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
+    assert is_stale(browser)
     lab.programs["metrics"].signal(signal.SIGCONT)
     wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)
     assert text_of(browser, "problem") == ""
+
+
+def check_stall(lab, browser):
+    """A dataplane that is stopped does not look as if it forwarded."""
+    lab.programs["dataplane"].signal(signal.SIGSTOP)
+    wait_for("the page to say so", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
+    assert "no packet is forwarded" in text_of(browser, "problem")
+    browser.screenshot("page-dataplane-stalled")
+    lab.programs["dataplane"].signal(signal.SIGCONT)
+    wait_for("dataplane up", lambda: text_of(browser, "dataplane") == "dataplane up", 30, 0.1)
+    assert text_of(browser, "problem") == ""
+
+
+def is_stale(browser):
+    return browser.run("return document.body.classList.contains('stale');")
 
 
 @scenario(services=[web(), echo()], alone=True, seconds=400)
@@ -108,9 +124,12 @@ def page_shows_what_happens(lab):
     check_numbers(browser)
     check_rows(browser)
     check_silence(lab, browser)
+    check_stall(lab, browser)
+    assert not is_stale(browser)
     lab.programs["control"].kill()
     wait_for("control down", lambda: text_of(browser, "control") == "control down", 30, 0.1)
     assert "weir-control is not running" in text_of(browser, "problem")
+    assert "forwards with its last tables" in text_of(browser, "problem") and is_stale(browser)
     assert len(browser.rows("backends")) == 8  # as they were last
     browser.screenshot("page-control-down")
     lab.start_control()

@@ -64,7 +64,8 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 
 	if (daemon->segment == NULL) {
 		add(verdict, WEIR_STATUS_CRITICAL,
-			"weir-control is not attached to weir-dataplane");
+			"weir-dataplane is not running, or weir-control cannot attach to it: see "
+			"the log of weir-control");
 		return;
 	}
 	if (stalls->count == daemon->segment->workers) {

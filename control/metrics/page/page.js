@@ -285,6 +285,9 @@ function stateOf(row) {
 	if (!row.resolved) {
 		words.push("no next hop");
 	}
+	if (row.agent_silent) {
+		words.push("agent silent");
+	}
 	return words.join(", ");
 }
 
@@ -318,7 +321,7 @@ function showBackends() {
 		const share = sum > 0 && row.rate !== null ? 100 * row.rate / sum : null;
 		rows.push([[row.service], [row.backend], [row.address],
 			[stateOf(row), row.health === "healthy" && row.admin === "ready" && row.resolved
-				&& !row.ejected ? "good" : row.health === "refusing" || !row.resolved ? "bad" : "warn"],
+				&& !row.ejected && !row.agent_silent ? "good" : row.health === "refusing" || !row.resolved ? "bad" : "warn"],
 			[duration(row.since_ms)],
 			[row.in_selection ? "yes" : "no", row.in_selection ? "" : "warn"],
 			[row.effective_weight === row.weight ? short(row.weight)
@@ -352,20 +355,41 @@ function showEvents() {
 			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
 }
 
+// [text, class]. Unknown without weir-control.
+function dataplaneBadge(control) {
+	if (!control) {
+		return ["", ""];
+	}
+	const {attached, workers, stalled} = control.status.dataplane;
+	return !attached ? ["dataplane down", "bad"] : stalled.length === 0 ? ["dataplane up", "good"]
+		: [stalled.length === workers ? "dataplane stalled"
+			: `${stalled.length} of ${workers} workers stalled`, "bad"];
+}
+
+// Why this instance should get no traffic, or why the page shows old values; "" = neither.
+function headProblem(control) {
+	if (!control) {
+		return `${status.why}. Health checks have stopped; while weir-dataplane runs, it forwards with its last`
+			+ " tables. The values shown are old.";
+	}
+	return control.status.reasons.filter((reason) => reason.level === "critical")
+		.map((reason) => reason.text).join("; ");
+}
+
 function showHead() {
 	const own = status.metrics, control = status.control;
 	badge("control", own.control_up ? "control up" : "control down", own.control_up ? "good" : "bad");
-	badge("dataplane", !own.control_up ? "" : own.dataplane_up ? "dataplane up" : "dataplane down",
-		own.dataplane_up ? "good" : "bad");
+	badge("dataplane", ...dataplaneBadge(control));
 	badge("published", control && !control.control.published ? "changes not published" : "", "warn");
 	byId("age").textContent = `version ${own.version}, `
 		+ new Date(own.timestamp_seconds * 1000).toLocaleTimeString();
-	problem(own.control_up ? "" : status.why);
+	problem(headProblem(control), !control);
 }
 
-function problem(text) {
+function problem(text, stale) {
 	byId("problem").textContent = text;
 	byId("problem").hidden = text === "";
+	document.body.classList.toggle("stale", stale);
 }
 
 function show() {
@@ -390,7 +414,7 @@ function noAnswer(error) {
 	for (const id of ["control", "dataplane", "published"]) {
 		badge(id, "", "");
 	}
-	problem(`no response from weir-metrics (${error.message}); the values shown are old; retrying`);
+	problem(`no response from weir-metrics (${error.message}); the values shown are old; retrying`, true);
 }
 
 async function update() {

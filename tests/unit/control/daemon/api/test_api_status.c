@@ -82,7 +82,8 @@ TEST(status_is_critical_without_a_dataplane) {
 
 	lab_dataplane_stop(web->dataplane);
 	LAB_UNTIL(!lab_attached(&web->lab));
-	expect(web, NULL, "critical", "weir-control is not attached to weir-dataplane");
+	expect(web, NULL, "critical",
+		"weir-dataplane is not running, or weir-control cannot attach");
 	status = status_of(web, NULL);
 	assert_true(json_is_null(json_object_get(json_object_get(status, "dataplane"), "workers")));
 	json_decref(status);
