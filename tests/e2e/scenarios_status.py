@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 import time
 
 import clients
@@ -53,6 +54,27 @@ def count(lab, name, words):
     return lab.programs[name].output().count(words)
 
 
+def status_as(lab, user, group):
+    """The same as another user: (exit status, line)."""
+    with lab.lb.inside():
+        done = subprocess.run(["setpriv", "--reuid", user, "--regid", group, "--clear-groups",
+                               lab.binary("weirctl"), "--run-dir", lab.run_dir, "status"],
+                              capture_output=True, text=True, timeout=10, check=False)
+    return done.returncode, done.stdout
+
+
+def check_users(lab, dataplane):
+    """Without weir-control others see less of the dataplane than root."""
+    code, line = status_as(lab, "daemon", "nogroup")  # the group of the run directory
+    assert code == 1 and "only root can see whether the workers" in line, (code, line)
+    dataplane.signal(signal.SIGSTOP)
+    wait_for("stopped", lambda: status_as(lab, "daemon", "nogroup")[1].startswith(
+        f"CRITICAL: weir-dataplane (pid {dataplane.pid}) is stopped"), 10)
+    dataplane.signal(signal.SIGCONT)
+    code, line = status_as(lab, "daemon", "daemon")
+    assert code == 3 and line.startswith("UNKNOWN: no permission"), (code, line)
+
+
 @scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True,
           workers={"cores": [0, os.cpu_count() - 1]})
 def status_decides_about_traffic(lab):
@@ -94,6 +116,7 @@ def status_decides_about_traffic(lab):
     control.kill()
     expect(lab, 1, "weir-control is not running")
     assert clients.curl_batch(lab.client, VIP4, 5).ok == 5
+    check_users(lab, dataplane)
     dataplane.kill()
     expect(lab, 2, "CRITICAL: weir-dataplane is not running")
     assert os.path.exists(os.path.join(lab.run_dir, "dataplane.lock"))  # left by SIGKILL
