@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "nearest.h"
 #include "terminal.h"
 
 void weir_cli_wait_ms(int ms) {
@@ -12,6 +13,26 @@ void weir_cli_wait_ms(int ms) {
 
 	while (nanosleep(&wait, &wait)) {
 	}
+}
+
+int weir_cli_unknown(const char *what, const char *word, const char *const names[], uint32_t count,
+	char *why, size_t why_bytes) {
+	const char *nearest = weir_nearest(word, names, count);
+	char all[384] = "", shown[64];
+	size_t used = 0;
+
+	weir_terminal_text(word, shown, sizeof(shown));
+	for (uint32_t i = 0; i < count && used < sizeof(all); i++) {
+		used += (size_t)snprintf(
+			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
+	}
+	if (nearest != NULL) {
+		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
+			nearest);
+	} else {
+		snprintf(why, why_bytes, "unknown %s \"%s\"; available: %s", what, shown, all);
+	}
+	return -EINVAL;
 }
 
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors) {

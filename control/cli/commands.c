@@ -15,7 +15,6 @@
 #include "drain.h"
 #include "flow_list.h"
 #include "import_run.h"
-#include "nearest.h"
 #include "show.h"
 #include "stats.h"
 #include "status.h"
@@ -54,18 +53,11 @@ static int build_port(const struct weir_cli *cli, json_t *request, char *why, si
 
 static int unknown_policy(const char *text, char *why, size_t n) {
 	const char *names[WEIR_POLICY_COUNT + 1] = {[WEIR_POLICY_COUNT] = "configured"};
-	const char *nearest;
-	char shown[64];
 
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		names[i] = weir_policy_name((enum weir_policy)i);
 	}
-	nearest = weir_nearest(text, names, WEIR_POLICY_COUNT + 1);
-	snprintf(why, n, "unknown policy \"%s\"%s%s%s",
-		weir_terminal_text(text, shown, sizeof(shown)),
-		nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-		nearest != NULL ? "\"?" : "");
-	return -EINVAL;
+	return weir_cli_unknown("policy", text, names, WEIR_POLICY_COUNT + 1, why, n);
 }
 
 // "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
@@ -517,23 +509,21 @@ static uint32_t list_names(const char *object, const char *names[]) {
 	return count;
 }
 
-static void suggest(const char *what, const char *word, const char *const names[], uint32_t count,
-	char *why, size_t why_bytes) {
-	const char *nearest = weir_nearest(word, names, count);
-	char all[256] = "", shown[64];
-	size_t used = 0;
+// A verb without its object: list the objects that have it. Returns false if it is no verb.
+static bool explain_verb(const char *word, char *why, size_t why_bytes) {
+	size_t used = (size_t)snprintf(why, why_bytes, "\"%s\" needs an object before it: ", word);
+	bool found = false;
 
-	weir_terminal_text(word, shown, sizeof(shown));
-	for (uint32_t i = 0; i < count && used < sizeof(all); i++) {
-		used += (size_t)snprintf(
-			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
+	for (int i = 0; i < COMMANDS; i++) {
+		const struct weir_cli_command *command = &weir_cli_commands[i];
+
+		if (command->verb != NULL && strcmp(command->verb, word) == 0 && used < why_bytes) {
+			used += (size_t)snprintf(why + used, why_bytes - used, "%s%s %s",
+				found ? ", " : "", command->object, word);
+			found = true;
+		}
 	}
-	if (nearest != NULL) {
-		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
-			nearest);
-	} else {
-		snprintf(why, why_bytes, "unknown %s \"%s\"; available: %s", what, shown, all);
-	}
+	return found;
 }
 
 const struct weir_cli_command *weir_cli_command_find(
@@ -555,13 +545,16 @@ const struct weir_cli_command *weir_cli_command_find(
 		}
 	}
 	if (!known) {
-		suggest("object", object, names, list_names(NULL, names), why, why_bytes);
+		if (!explain_verb(object, why, why_bytes)) {
+			weir_cli_unknown(
+				"object", object, names, list_names(NULL, names), why, why_bytes);
+		}
 		return NULL;
 	}
 	count = list_names(object, names);
 	if (verb != NULL) {
 		snprintf(what, sizeof(what), "%s verb", object);
-		suggest(what, verb, names, count, why, why_bytes);
+		weir_cli_unknown(what, verb, names, count, why, why_bytes);
 	} else {
 		snprintf(why, why_bytes, "\"%s\" needs a verb; see \"weirctl %s --help\"", object,
 			object);

@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "flow_state.h"
-#include "nearest.h"
 #include "show.h"
-#include "terminal.h"
 
 #define CELL 128
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
@@ -41,9 +39,6 @@ struct list {
 // --- request --------------------------------------------------------------------------------
 
 static int set_state(json_t *request, const char *text, char *why, size_t n) {
-	const char *nearest;
-	char shown[64];
-
 	for (size_t i = 0; text != NULL && i < WEIR_FLOW_STATE_COUNT; i++) {
 		if (strcmp(text, states[i]) == 0) {
 			return weir_cli_set_text(request, "state", "state", text, why, n);
@@ -52,12 +47,7 @@ static int set_state(json_t *request, const char *text, char *why, size_t n) {
 	if (text == NULL) {
 		return 0;
 	}
-	nearest = weir_nearest(text, states, WEIR_FLOW_STATE_COUNT);
-	snprintf(why, n, "unknown state \"%s\"%s%s%s",
-		weir_terminal_text(text, shown, sizeof(shown)),
-		nearest != NULL ? "; did you mean \"" : "", nearest != NULL ? nearest : "",
-		nearest != NULL ? "\"?" : "");
-	return -EINVAL;
+	return weir_cli_unknown("state", text, states, WEIR_FLOW_STATE_COUNT, why, n);
 }
 
 int weir_flow_list_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {

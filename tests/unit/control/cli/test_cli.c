@@ -92,6 +92,9 @@ TEST(wrong_usage_exits_2_and_asks_nobody) {
 		char *words[8];
 		const char *err;
 	} cases[] = {
+		{{"show"}, "\"show\" needs an object before it: service show, backend show, "},
+		{{"service", "set", "web", "policy=leastconn"},
+			"unknown policy \"leastconn\"; available: maglev, "},
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
 		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, weight, "
 			    "subset, policy, flow"},
