@@ -36,7 +36,8 @@ import subprocess
 import sys
 import tempfile
 
-from netns import (LabError, Namespace, Program, reap, sh, sweep, undisturbed, wait_for)
+from netns import (LabError, Namespace, Program, ip_batch, reap, remove_namespaces, sh, sweep,
+                   undisturbed, wait_for)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -101,6 +102,7 @@ class Lab:
         self.port_mac = None  # of the balancer's port, where a scenario needs it
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
+        self.links, self.commands = [], {}  # until apply()
         self.dir = None
 
     # --- making and removing ---------------------------------------------------------------
@@ -125,7 +127,8 @@ class Lab:
         self.files = os.path.join(self.dir, "files")
         os.mkdir(self.files)
         for name in ("net", "client", "lb", *(f"b{number}" for number in self.hosts)):
-            self.namespaces[name] = Namespace(self.prefix + name).create()
+            self.namespaces[name] = Namespace(self.prefix + name)
+        ip_batch(("netns", "add", each.name) for each in self.namespaces.values())
         self.net, self.client, self.lb = (self.namespaces[n] for n in ("net", "client", "lb"))
         self.make_network()
         self.write_config()
@@ -133,8 +136,7 @@ class Lab:
     def close(self):
         """Remove every process, namespace and file of this lab. Safe to call again."""
         with undisturbed():
-            for namespace in self.namespaces.values():
-                namespace.remove()
+            remove_namespaces(self.namespaces.values())
             self.namespaces = {}
             reap()
             for left in glob.glob(f"/run/dpdk/{self.prefix}*"):
@@ -154,16 +156,18 @@ class Lab:
                              net__ipv6__conf__default__accept_dad=0,
                              net__ipv6__conf__all__accept_dad=0,
                              net__ipv6__conf__default__accept_ra=0)
+        for namespace in self.namespaces.values():
+            self.later(namespace, "link", "set", "lo", "up")
         # A separate address: otherwise the bridge has that of a port, and it changes with the ports
         # (stop_host).
-        net.ip("link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
-               "forward_delay", "0", "mcast_snooping", "0")
+        self.later(net, "link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
+                   "forward_delay", "0", "mcast_snooping", "0")
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
                   ("192.0.2.1/24", "2001:db8:c::1/64"))
         self.default_route(self.client, "192.0.2.1", "2001:db8:c::1")
         for number in self.hosts:
             self.make_backend(number)
-        net.ip("link", "set", "br0", "mtu", 1600, "up")
+        self.later(net, "link", "set", "br0", "mtu", 1600, "up")
         self.addresses(net, "br0", ("10.0.0.1/24", "2001:db8:a::1/64"))
         via4, via6 = "10.0.0.2", "2001:db8:a::2"
         lb_addresses = (f"{via4}/24", f"{via6}/64")
@@ -175,18 +179,20 @@ class Lab:
         elif self.vlan:
             self.link(self.lb, "lb1", "lb1", lb_addresses, bridge="br0", mtu=1600)
             self.link(self.lb, "lb0", "lb0", (), bridge="br0", mtu=self.lb_mtu)
+            self.apply()
             self.tag_link("lb0")
             via4, via6 = "10.0.0.3", "2001:db8:a::3"
             for via in (via4, via6):
-                net.ip("neigh", "replace", via, "lladdr", self.mac(self.lb, "lb0"), "dev", "br0",
-                       "nud", "permanent")
+                self.later(net, "neigh", "replace", via, "lladdr", self.mac(self.lb, "lb0"), "dev",
+                           "br0", "nud", "permanent")
         else:
             self.link(self.lb, "lb0", "lb0", lb_addresses, bridge="br0", mtu=self.lb_mtu)
         self.default_route(self.lb, "10.0.0.1", "2001:db8:a::1")
         if self.two_armed:
             self.default_route(self.lb, "10.1.0.1", "2001:db8:b::1")
-        net.ip("route", "add", "198.51.100.0/24", "via", via4)
-        net.ip("-6", "route", "add", "2001:db8:f::/64", "via", via6)
+        self.later(net, "route", "add", "198.51.100.0/24", "via", via4)
+        self.later(net, "route", "add", "2001:db8:f::/64", "via", via6)
+        self.apply()
 
     def make_backend(self, number):
         namespace = self.namespaces[f"b{number}"]
@@ -200,30 +206,43 @@ class Lab:
                          net__ipv4__tcp_mtu_probing=0, net__core__somaxconn=4096,
                          net__ipv4__tcp_max_syn_backlog=8192)
 
+    # link(), addresses() and default_route() gather commands of ip, which apply() runs, those of a
+    # namespace in one process.
+
+    def later(self, namespace, *command):
+        self.commands.setdefault(namespace, []).append(command)
+
+    def apply(self):
+        """Run what was gathered: links first, then what is done in namespaces, net before the others."""
+        links, self.links = self.links, []
+        commands, self.commands = self.commands, {}
+        ip_batch(command for command, _ in links)
+        for _, peer in links:
+            # What leaves a socket has only a partial checksum until a device completes it; AF_XDP
+            # sees the packet before any does. Without this feature the kernel completes it on sending.
+            self.net.run("ethtool", "-K", peer, "tx", "off", "txvlan", "off")
+        for namespace in sorted(commands, key=lambda each: each is not self.net):
+            ip_batch(commands[namespace], namespace.name)
+
     def link(self, namespace, device, peer, addresses, peer_addresses=(), bridge=None, mtu=1500):
         """A veth pair: `device` in the namespace, `peer` in net, there routed or in a bridge."""
-        sh("ip", "link", "add", device, "mtu", mtu, "netns", namespace.name, "type", "veth",
-           "peer", "name", peer, "mtu", mtu, "netns", self.net.name)
-        # What leaves a socket has only a partial checksum until a device completes it; AF_XDP
-        # sees the packet before any does. Without this feature the kernel completes it on sending.
-        self.net.run("ethtool", "-K", peer, "tx", "off", "txvlan", "off")
+        # It is up before its peer, so that the peer is up, with carrier, when it gets addresses.
+        self.links.append((("link", "add", device, "up", "mtu", mtu, "netns", namespace.name, "type",
+                            "veth", "peer", "name", peer, "mtu", mtu, "netns", self.net.name), peer))
         if bridge:
-            self.net.ip("link", "set", peer, "master", bridge)
-        self.net.ip("link", "set", peer, "up")
-        namespace.ip("link", "set", device, "up")
+            self.later(self.net, "link", "set", peer, "master", bridge)
+        self.later(self.net, "link", "set", peer, "up")
         self.addresses(namespace, device, addresses)
         self.addresses(self.net, peer, peer_addresses)
 
-    @staticmethod
-    def addresses(namespace, device, addresses):
+    def addresses(self, namespace, device, addresses):
         for address in addresses:
             extra = ("nodad",) if ":" in address else ()
-            namespace.ip("addr", "add", address, "dev", device, *extra)
+            self.later(namespace, "addr", "add", address, "dev", device, *extra)
 
-    @staticmethod
-    def default_route(namespace, via4, via6):
-        namespace.ip("route", "replace", "default", "via", via4)
-        namespace.ip("-6", "route", "replace", "default", "via", via6)
+    def default_route(self, namespace, via4, via6):
+        self.later(namespace, "route", "replace", "default", "via", via4)
+        self.later(namespace, "route", "replace", "::/0", "via", via6)
 
     def tag_link(self, port):
         program = os.path.join(self.dir, "vlan.o")
@@ -302,7 +321,7 @@ class Lab:
         self.program(f"agent-{number}", self.namespaces[f"b{number}"], self.binary("weir-agent"), "decap", "eth0")
 
     def start_server(self, number):
-        self.program(f"server-{number}", self.namespaces[f"b{number}"], PYTHON,
+        self.program(f"server-{number}", self.namespaces[f"b{number}"], PYTHON, "-IS",
                      os.path.join(HERE, "server.py"), f"web-{number}", VIP4, VIP6)
 
     def start_nginx(self, number):
@@ -468,13 +487,15 @@ class Lab:
 
 
 def make_random_file(path, size):
-    digest = hashlib.sha256()
+    """Of random bytes: a block again and again, turned by a byte more each time, which takes less
+    time than those of the kernel. Returns the sha256."""
+    digest, random, turned = hashlib.sha256(), os.urandom(1 << 22), 0
     with open(path, "wb") as file:
         while size > 0:
-            block = os.urandom(min(size, 1 << 22))
+            block = (random[turned:] + random[:turned])[:size]
             file.write(block)
             digest.update(block)
-            size -= len(block)
+            size, turned = size - len(block), turned + 1
     return digest.hexdigest()
 
 

@@ -32,6 +32,13 @@ def sh(*command, check=True, **options):
     return done.stdout
 
 
+def ip_batch(commands, namespace=None):
+    """Commands of ip, in this order, by one process: to start it takes longer than what they do."""
+    text = "".join(" ".join(map(str, command)) + "\n" for command in commands)
+    if text:
+        sh("ip", *(("-n", namespace) if namespace else ()), "-batch", "-", input=text)
+
+
 def wait_for(what, condition, timeout=10.0, interval=0.02):
     """Poll until condition() is true; return its value. After the deadline: AssertionError.
 
@@ -87,29 +94,47 @@ class Namespace:
             return sh(*command, check=check, **options)
 
     def sysctl(self, **values):
-        for key, value in values.items():
-            self.run("sysctl", "-q", "-w", f"{key.replace('__', '.')}={value}")
-
-    def pids(self):
-        try:
-            return [int(pid) for pid in sh("ip", "netns", "pids", self.name).split()]
-        except (LabError, ValueError):
-            return []
+        """net__ipv4__ip_forward=1 and the like. /proc/sys/net is that of the thread's namespace."""
+        with self.inside():
+            for key, value in values.items():
+                path = "/proc/sys/" + key.replace("__", "/")
+                try:
+                    with open(path, "w", encoding="ascii") as file:
+                        file.write(f"{value}\n")
+                except OSError as error:
+                    raise LabError(f"{self.name}: {path}: {error}") from error
 
     def remove(self):
-        """End what runs in it, wait for that, then delete it."""
-        for sign, timeout in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
-            deadline = time.monotonic() + timeout
-            pids = self.pids()
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, sign)
-            while self.pids() and time.monotonic() < deadline:
-                reap()
-                time.sleep(0.02)
-            if not self.pids():
-                break
-        sh("ip", "netns", "del", self.name, check=False)
+        remove_namespaces([self])
+
+
+def pids_in(namespaces):
+    """What runs in any of them."""
+    inodes, found = set(), []
+    for namespace in namespaces:
+        with contextlib.suppress(OSError):
+            inodes.add(os.stat(namespace.path).st_ino)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}/ns/net").st_ino in inodes:
+                found.append(int(pid))
+    return found
+
+
+def remove_namespaces(namespaces):
+    """End what runs in them, wait for that, then delete them."""
+    for sign, timeout in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
+        deadline = time.monotonic() + timeout
+        for pid in pids_in(namespaces):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, sign)
+        while (left := pids_in(namespaces)) and time.monotonic() < deadline:
+            reap()
+            time.sleep(0.02)
+        if not left:
+            break
+    text = "".join(f"netns del {namespace.name}\n" for namespace in namespaces)
+    sh("ip", "-force", "-batch", "-", input=text, check=False)
 
 
 def reap():

@@ -33,6 +33,7 @@ def unresolved_next_hop_takes_no_flows(lab):
         source == "next-hop" and "no ARP/ND reply for 10.0.0.19" in why
         for source, why in history(lab, "web-9")), 10)
     lab.addresses(lab.namespaces["b4"], "eth0", ("10.0.0.19/24",))
+    lab.apply()
     wait_for("web-9 to be used", lambda: lab.backend("web-9", "lines")["in_selection"], 15)
     assert ("next-hop", "next hop resolved") in history(lab, "web-9"), history(lab, "web-9")
     lab.stop_host(2)

@@ -119,6 +119,7 @@ def start_with_tap(lab, queues=1):
         lab.lb.ip("link", "set", "br1", "up")
         lab.addresses(lab.lb, "br1", ("10.0.0.2/24", "2001:db8:a::2/64"))
         lab.default_route(lab.lb, "10.0.0.1", "2001:db8:a::1")
+        lab.apply()
 
     def attach():
         # The kernel's end of the tap has the MAC address of DPDK's end; a bridge would not forward
@@ -246,6 +247,7 @@ def pcap_port(lab):
 def set_up_balancer_link(lab):
     lab.link(lab.lb, "lb0", "lb0", ("10.0.0.2/24", "2001:db8:a::2/64"), bridge="br0", mtu=1600)
     lab.default_route(lab.lb, "10.0.0.1", "2001:db8:a::1")
+    lab.apply()
     lab.net.ip("neigh", "flush", "dev", "br0")  # it has another MAC address
 
 

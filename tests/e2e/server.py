@@ -5,53 +5,103 @@
 tcp 7000  lines: answers each line with "NAME <line>"; a connection lives as long as the client's
 tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
 udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from it
+
+Four of them start in nearly every scenario: without asyncio, which would take longer to import than
+most of them have to do.
 """
-import asyncio
-import hashlib
+import selectors
+import socket
 import sys
 
+BLOCK = 1 << 18
 
-class Echo(asyncio.DatagramProtocol):
+
+class Lines:
     def __init__(self, name):
-        self.name, self.transport = name, None
+        self.name, self.begun = name, b""
 
-    def connection_made(self, transport):
-        self.transport = transport
+    def received(self, sock, data):
+        *lines, self.begun = (self.begun + data).split(b"\n")
+        sock.sendall(b"".join(self.name + b" " + line + b"\n" for line in lines))
 
-    def datagram_received(self, data, addr):
-        self.transport.sendto(self.name.encode() + b" " + data, addr)
+    def ended(self, sock):
+        pass
 
 
-async def main(name, vips):
-    async def lines(reader, writer):
+class Upload:
+    def __init__(self, name):
+        import hashlib  # no other server needs it, and it takes time
+        self.name, self.digest, self.size = name, hashlib.sha256(), 0
+
+    def received(self, sock, data):
+        self.digest.update(data)
+        self.size += len(data)
+
+    def ended(self, sock):
+        sock.sendall(b"%s %d %s\n" % (self.name, self.size, self.digest.hexdigest().encode()))
+
+
+class Servers:
+    def __init__(self, name):
+        self.name, self.ready = name, selectors.DefaultSelector()
+
+    def listen(self, kind, port, backlog):
+        for family, address in ((socket.AF_INET, ""), (socket.AF_INET6, "")):
+            sock = socket.socket(family)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((address, port))
+            sock.listen(backlog)
+            sock.setblocking(False)  # a connection may be gone when it is accepted
+            self.ready.register(sock, selectors.EVENT_READ, lambda s=sock: self.accept(s, kind))
+
+    def accept(self, listener, kind):
         try:
-            while line := await reader.readline():
-                writer.write(name.encode() + b" " + line)
-                await writer.drain()
-        except ConnectionError:
-            pass
-        writer.close()
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        sock.setblocking(True)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = kind(self.name)
+        self.ready.register(sock, selectors.EVENT_READ, lambda: self.receive(sock, connection))
 
-    async def upload(reader, writer):
-        digest, size = hashlib.sha256(), 0
+    def receive(self, sock, connection):
         try:
-            while block := await reader.read(1 << 18):
-                digest.update(block)
-                size += len(block)
-            writer.write(f"{name} {size} {digest.hexdigest()}\n".encode())
-            await writer.drain()
-        except ConnectionError:
+            data = sock.recv(BLOCK)
+            if data:
+                connection.received(sock, data)
+                return
+            connection.ended(sock)
+        except OSError:
             pass
-        writer.close()
+        self.ready.unregister(sock)
+        sock.close()
 
-    loop = asyncio.get_running_loop()
-    await asyncio.start_server(lines, None, 7000, backlog=512)
-    await asyncio.start_server(upload, None, 7001, backlog=64, limit=1 << 20)
+    def echo(self, vip, port):
+        sock = socket.socket(socket.AF_INET6 if ":" in vip else socket.AF_INET, socket.SOCK_DGRAM)
+        sock.bind((vip, port))
+        self.ready.register(sock, selectors.EVENT_READ, lambda: self.return_datagram(sock))
+
+    def return_datagram(self, sock):
+        try:
+            data, address = sock.recvfrom(1 << 16)
+            sock.sendto(self.name + b" " + data, address)
+        except OSError:  # an ICMP error of an earlier one
+            pass
+
+
+def main(name, vips):
+    servers = Servers(name.encode())
+    servers.listen(Lines, 7000, 512)
+    servers.listen(Upload, 7001, 64)
     for vip in vips:
-        await loop.create_datagram_endpoint(lambda: Echo(name), local_addr=(vip, 9000))
+        servers.echo(vip, 9000)
     print("serving", flush=True)
-    await asyncio.Event().wait()
+    while True:
+        for key, _ in servers.ready.select():
+            key.data()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2:]))
+    main(sys.argv[1], sys.argv[2:])
