@@ -91,22 +91,30 @@ def frame(packet):
     return bytes(packet)
 
 
-def tcp_frames(packet, sources):
-    """Frames of a TCP packet over IPv4, one from each (address, port) of sources.
+def frames_from(packet, sources):
+    """Frames of a TCP or UDP packet, one from each (address, port) of sources.
 
     scapy takes half a millisecond for a packet: it makes the first one, and in the others source
-    and checksums are replaced (RFC 1624).
+    and checksum are replaced (RFC 1624).
     """
     first = frame(packet)
-    expect_equal((first[14], first[23]), (0x45, 6), "IPv4 without options, TCP")
-    old = first[26:30] + first[34:36]
+    version, protocol = (4, first[23]) if first[14] >> 4 == 4 else (6, first[20])
+    if version == 4:
+        expect_equal(first[14], 0x45, "IPv4 without options")
+    source, port = (slice(26, 30), 34) if version == 4 else (slice(22, 38), 54)
+    family = socket.AF_INET if version == 4 else socket.AF_INET6
+    checksum = port + {6: 16, 17: 6}[protocol]
+    old = first[source] + first[port : port + 2]
     made = []
-    for address, port in sources:
-        new = socket.inet_aton(address) + struct.pack("!H", port)
+    for address, number in sources:
+        new = socket.inet_pton(family, address) + number.to_bytes(2, "big")
         other = bytearray(first)
-        other[26:30], other[34:36] = new[:4], new[4:]
-        replace_in_checksum(other, 24, old[:4], new[:4])
-        replace_in_checksum(other, 50, old, new)
+        other[source], other[port : port + 2] = new[:-2], new[-2:]
+        if version == 4:
+            replace_in_checksum(other, 24, old[:4], new[:4])
+        replace_in_checksum(other, checksum, old, new)
+        if protocol == 17 and other[checksum : checksum + 2] == b"\0\0":
+            other[checksum : checksum + 2] = b"\xff\xff"  # 0 would be none
         made.append(bytes(other))
     return made
 

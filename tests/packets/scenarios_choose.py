@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which backend a packet goes to, and why."""
+import functools
 from collections import Counter
 
 from scapy.all import IP, IPv6, TCP, UDP
 
-from lab import (CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, service,
-                 tcp_frames)
+from lab import (CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, frames_from,
+                 service)
 from outer import check_forwarded
 
 SECOND = 10**9
 FOUR = [f"10.0.0.{n}" for n in range(1, 5)]
 
 
+@functools.cache
+def segment(flags, data):
+    return frame(IP(src=CLIENT4, dst=VIP4) / TCP(sport=1, dport=80, flags=flags) / data)
+
+
 def flows(count, flags="S", first=0, data=b""):
     """Frames of TCP packets of `count` different flows."""
-    return tcp_frames(
-        IP(src=CLIENT4, dst=VIP4) / TCP(sport=1, dport=80, flags=flags) / data,
+    return frames_from(
+        segment(flags, data),
         [(f"203.0.{n >> 8 & 255}.{n & 255}", 1024 + n % 60000) for n in range(first, first + count)],
     )
 

@@ -2,7 +2,7 @@
 """Forged packets: what they take from the flow table, and what clients notice of them."""
 from scapy.all import IP, IPv6, TCP, UDP
 
-from lab import VIP4, VIP6, config, expect, expect_equal, service
+from lab import VIP4, VIP6, config, expect, expect_equal, frames_from, service
 from scenarios_choose import FOUR, SECOND, flows
 
 MS = 1_000_000
@@ -21,12 +21,10 @@ def data(count, first=0):
 
 
 def datagrams(count, first=0):
-    return [
-        IP(src=f"203.1.{n >> 8 & 255}.{n & 255}", dst=VIP4)
-        / UDP(sport=1024 + n % 60000, dport=80)
-        / b"x"
-        for n in range(first, first + count)
-    ]
+    return frames_from(
+        IP(src="203.1.0.0", dst=VIP4) / UDP(sport=1, dport=80) / b"x",
+        [(f"203.1.{n >> 8 & 255}.{n & 255}", 1024 + n % 60000) for n in range(first, first + count)],
+    )
 
 
 def tracked(run, first, count):
@@ -186,10 +184,12 @@ def test_half_closed_connection_that_waits_stays(lab):
 
 
 def test_ipv6_has_the_room_that_is_configured(lab):
-    packets = []
-    for n in range(900):
-        ip = IPv6(src=f"2001:db8:c::{n + 1:x}", dst=VIP6)
-        packets += [ip / TCP(sport=2000, dport=80, flags=flags) for flags in ("S", "A", "A")]
+    sources = [(f"2001:db8:c::{n + 1:x}", 2000) for n in range(900)]
+    syns, acks = (
+        frames_from(IPv6(src="2001:db8:c::", dst=VIP6) / TCP(dport=80, flags=flags), sources)
+        for flags in "SA"
+    )
+    packets = [packet for three in zip(syns, acks, acks) for packet in three]
     for percent, wanted in ((25, 256), (80, 819)):
         made = config(round_robin(), flow_table={**TABLE, "ipv6_percent": percent})
         run = lab.run(made, packets, step_ns=1000)

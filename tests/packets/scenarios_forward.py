@@ -36,6 +36,8 @@ from lab import (
     config,
     expect,
     expect_equal,
+    frame,
+    frames_from,
     service,
 )
 from outer import check_forwarded, strip_l2
@@ -199,6 +201,7 @@ def test_source_prefix_gives_each_flow_an_address(lab):
     flows = [tcp4(port=1000 + i) for i in range(300)] + [tcp6(port=1000 + i) for i in range(300)]
     later = [tcp4(port=1000 + i, flags="PA") / Raw(b"x" * i) for i in range(300)]
     later += [tcp6(port=1000 + i, flags="PA") / Raw(b"x" * i) for i in range(300)]
+    flows, later = ([frame(packet) for packet in packets] for packets in (flows, later))
     for text, size in (("192.0.2.64/28", 16), ("192.0.0.0/16", 500), ("192.0.2.77/32", 1)):
         prefix = ipaddress.ip_network(text)
         made = config(service(backends=[BACKEND4]), port={"source_ipv4": text})
@@ -222,20 +225,18 @@ TOEPLITZ_KEY = int(
 )
 
 
-def toeplitz(data, key):
-    value, bits = 0, len(data) * 8
-    for i in range(bits):
-        if data[i // 8] >> (7 - i % 8) & 1:
-            value ^= key >> (320 - 32 - i) & 0xFFFFFFFF
-    return value
-
-
 def receive_queues(addresses, key):
     """How many of the packets each of a backend's 8 receive queues gets. A NIC sees no ports in
     IP in IP: it hashes the two outer addresses. addresses: of each packet, counted."""
+    window = [key >> (320 - 32 - i) & 0xFFFFFFFF for i in range(64)]
     queues = [0] * 8
     for pair, packets in addresses.items():
-        queues[toeplitz(pair, key) % 128 % 8] += packets
+        hashed, bits = 0, int.from_bytes(pair, "big")
+        while bits:
+            lowest = bits & -bits
+            hashed ^= window[64 - lowest.bit_length()]
+            bits ^= lowest
+        queues[hashed % 128 % 8] += packets
     return queues
 
 
@@ -247,7 +248,7 @@ def is_even(queues):
 def test_source_prefix_fills_a_backends_receive_queues(lab):
     """The hash is linear: of 16 addresses, three keys in four make all 8 values of its low bits,
     the others 4 or fewer. Linux gives most NICs a random key."""
-    flows = [tcp4(port=1000 + i) for i in range(2000)]
+    flows = frames_from(tcp4(), [(CLIENT4, 1000 + i) for i in range(2000)])
     keys = [random.Random(seed).getrandbits(320) for seed in range(200)]
     even = {}
     for length in (32, 28, 24):

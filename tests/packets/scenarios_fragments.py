@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Fragments: packets that Weir fragments, and fragments that it receives."""
+import functools
 import struct
 
 from scapy.all import (
@@ -20,7 +21,7 @@ from scapy.all import (
     fragment6,
 )
 
-from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, service
+from lab import CLIENT4, CLIENT6, VIP4, VIP6, config, expect, expect_equal, frame, service
 from outer import (
     check_forwarded,
     check_outer_ipv4,
@@ -319,6 +320,7 @@ def raw6(offset, data, more=True, number=5, proto=17):
     )
 
 
+@functools.cache
 def datagram(size=64):
     return bytes(UDP(sport=9, dport=80, len=500) / Raw(pattern(size - 8)))
 
@@ -397,7 +399,7 @@ def test_many_holes_are_too_many(lab):
 def test_the_table_is_bounded(lab):
     """More datagrams than entries: the oldest ones lose, and the newest one always gets through."""
     made = config(fragments={"entries": 16})
-    firsts = [raw4(0, datagram(), number=n) for n in range(1, 1001)]
+    firsts = [frame(raw4(0, datagram(), number=n)) for n in range(1, 1001)]
     run = lab.run(made, firsts + [raw4(64, b"end", False, number=1000)], step_ns=1000)
     check_forwarded(run[1000], BACKEND4)
     ends = [raw4(64, b"end", False, number=n) for n in range(1, 1001)]

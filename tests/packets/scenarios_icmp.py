@@ -34,6 +34,8 @@ from lab import (
     config,
     expect,
     expect_equal,
+    frame,
+    replace_in_checksum,
     service,
 )
 from outer import check_echo, check_forwarded, check_too_big
@@ -46,6 +48,17 @@ MANY = [f"10.0.0.{n}" for n in range(1, 20)]
 
 def echo4(size=56, number=1, **more):
     return IP(src=CLIENT4, dst=VIP4, **more) / ICMP(id=0xBEEF, seq=number) / Raw(b"p" * size)
+
+
+def echoes(count):
+    """Frames of echo4(8, n), without scapy, which takes half a millisecond for each."""
+    first, made = frame(echo4(8, 0)), []
+    for n in range(count):
+        other, number = bytearray(first), n.to_bytes(2, "big")
+        other[40:42] = number
+        replace_in_checksum(other, 36, first[40:42], number)
+        made.append(bytes(other))
+    return made
 
 
 def echo6(size=56, number=1, **more):
@@ -110,18 +123,18 @@ def test_echo_to_other_addresses_goes_to_the_kernel(lab):
 
 
 def test_echo_floods_are_limited(lab):
-    run = lab.run(config(), [echo4(8, n) for n in range(3000)], step_ns=1000)
+    run = lab.run(config(), echoes(3000), step_ns=1000)
     replied = run.totals["replied"]
     expect(900 <= replied <= 1100, f"{replied} replies in 3 ms; one second's worth is 1000")
     expect_equal(run.totals["drops"], {"icmp_rate": 3000 - replied}, "drops")
-    run = lab.run(config(), [echo4(8, n) for n in range(500)], step_ns=2_000_000)
+    run = lab.run(config(), echoes(500), step_ns=2_000_000)
     expect_equal(run.totals["replied"], 500, "replies at 500 a second")
 
 
 def test_each_kind_of_reply_has_a_limit_of_its_own(lab):
     """1,000 pings at once: the packets that are too big get their answers all the same."""
     big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
-    packets = [echo4(8, n) for n in range(1000)] + [big] * 100
+    packets = echoes(1000) + [frame(big)] * 100
     run = lab.run(config(icmp={"echo_per_second": 10}), packets, step_ns=1000)
     expect_equal(run.totals["replied"], 10 + 100, "replies")
     expect_equal(run.totals["drops"], {"icmp_rate": 990}, "drops")

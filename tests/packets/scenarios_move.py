@@ -25,8 +25,8 @@ from lab import (
     expect,
     expect_equal,
     frame,
+    frames_from,
     service,
-    tcp_frames,
 )
 from outer import check_challenge, check_forwarded, check_reset
 
@@ -409,7 +409,7 @@ def test_resets_are_limited(lab):
     made = of(on_backend_down="reset")
     count = 15000
     sources = [(CLIENT4, 1024 + n) for n in range(count)]
-    packets = tcp_frames(tcp("S"), sources) + tcp_frames(tcp("A"), sources)
+    packets = frames_from(tcp("S"), sources) + frames_from(tcp("A"), sources)
     down = [word for n in range(3) for word in ("--maintenance", f"web/b{n}@{2 * count + 1}")]
     run = lab.run(made, packets + packets[count:], down, step_ns=1000)
     last = run[2 * count :]
