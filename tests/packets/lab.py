@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run weir-pcap on packets made by scapy, and read back what it says and what it would send."""
 import copy
+import glob
 import json
 import logging
 import os
@@ -198,12 +199,27 @@ class Run:
         return len(self.verdicts)
 
 
-class Lab:
-    """A directory, and the program under test."""
+NEEDED_DRIVERS = ("librte_mempool_ring.so*",)  # weir-pcap opens no device
 
-    def __init__(self, program):
+
+class Lab:
+    """A directory, and the program under test. few_drivers: what is preloaded, or None."""
+
+    def __init__(self, program, few_drivers=None):
         self.program = program
         self.directory = tempfile.TemporaryDirectory(prefix="weir-packets-")
+        self.env = None  # ours
+        if few_drivers:
+            self.env = {**os.environ, "LD_PRELOAD": few_drivers, "WEIR_DRIVERS": self.path("drivers")}
+            self.name_drivers()
+
+    def name_drivers(self):
+        """DPDK takes names from this folder, the files from its own."""
+        os.mkdir(self.env["WEIR_DRIVERS"])
+        for pattern in NEEDED_DRIVERS:
+            for path in glob.glob(f"/usr/lib/*/dpdk/pmds-*/{pattern}"):
+                with open(self.path(os.path.join("drivers", os.path.basename(path))), "wb"):
+                    pass
 
     def path(self, name):
         return os.path.join(self.directory.name, name)
@@ -220,6 +236,7 @@ class Lab:
     def execute(self, *arguments, stdin=None):
         return subprocess.run(
             [self.program, *arguments],
+            env=self.env,
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Packet scenarios on weir-pcap. Last line: '<n> passed, <n> failed'.
 
-    tests/packets/run.py --weir-pcap BUILD/tools/pcap/weir-pcap [NAME]...
+    tests/packets/run.py --weir-pcap BUILD/tools/pcap/weir-pcap [--few-drivers MODULE] [NAME]...
 
-NAME is a part of a scenario's name; none runs all of them.
+NAME is a part of a scenario's name; none runs all of them. MODULE is BUILD/tests/packets/few_drivers.so.
 """
 import argparse
 import concurrent.futures
@@ -54,9 +54,9 @@ def collect(names):
     return found
 
 
-def run_one(program, name, function):
+def run_one(program, few_drivers, name, function):
     """Returns (text, passed, failed): a scenario may count its cases itself."""
-    place = lab.Lab(program)
+    place = lab.Lab(program, few_drivers)
     try:
         counts = function(place)
     except lab.Failure as failure:
@@ -78,9 +78,11 @@ def end_with_parent():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--weir-pcap", required=True, help="program to test")
+    parser.add_argument("--few-drivers", help="preloaded, so that DPDK starts sooner")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.weir_pcap)
+    few_drivers = arguments.few_drivers and os.path.abspath(arguments.few_drivers)
     passed = failed = 0
     scenarios = collect(arguments.names)
     if not scenarios:
@@ -88,7 +90,7 @@ def main():
         failed = 1
     # Most of the time goes into making packets, here; so a process for each CPU.
     with concurrent.futures.ProcessPoolExecutor(initializer=end_with_parent) as pool:
-        running = [pool.submit(run_one, program, *scenario) for scenario in scenarios]
+        running = [pool.submit(run_one, program, few_drivers, *scenario) for scenario in scenarios]
         for result in running:
             text, ok, bad = result.result()
             print(text, flush=True)
