@@ -177,6 +177,7 @@ struct weir_config_health_check {
 	uint16_t port; // 0 = the port of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500
+	uint32_t retry_interval_ms; // after a failed check, until `fall`; 0 = interval_ms
 	uint32_t rise, fall; // default 2, 3
 };
 

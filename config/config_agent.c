@@ -44,6 +44,10 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_json_keys_read *read) {
 	static const char *const keys[] = {"port", "interval_ms", "timeout_ms"};
 
+	if (weir_json_present(read, "retry_interval_ms")) {
+		weir_json_error_at(reader, place, "retry_interval_ms",
+			"is not used by type \"agent\"; remove it");
+	}
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (weir_json_present(read, keys[i])) {
 			weir_json_error_at(reader, place, keys[i],

@@ -9,6 +9,7 @@
 #define TYPE(name) (1u << WEIR_CHECK_##name)
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
 #define TLS_TYPES (TYPE(HTTPS) | TYPE(GRPC))
+#define RETRY_INTERVAL_LEAST_MS 10u
 #define SERVER_TYPES (TYPE(TCP) | HTTP_TYPES | TYPE(GRPC))
 
 // Types that a key applies to, and what else it needs.
@@ -120,6 +121,26 @@ static void check_times(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+// 0 = interval_ms
+static void check_retry(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	if (!weir_json_valid(read, "retry_interval_ms") || check->retry_interval_ms == 0) {
+		return;
+	}
+	if (check->retry_interval_ms < RETRY_INTERVAL_LEAST_MS) {
+		weir_json_error_at(reader, place, "retry_interval_ms",
+			"%u is out of range; use 0 (interval_ms), or %u to 3600000",
+			check->retry_interval_ms, RETRY_INTERVAL_LEAST_MS);
+	} else if (weir_json_valid(read, "interval_ms") &&
+		   check->retry_interval_ms > check->interval_ms) {
+		weir_json_error_at(reader, place, "retry_interval_ms",
+			"%u is above interval_ms (%u%s); a failed check is repeated earlier, not "
+			"later",
+			check->retry_interval_ms, check->interval_ms,
+			weir_json_present(read, "interval_ms") ? "" : ", the default");
+	}
+}
+
 void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	const struct weir_config_health_check *check = into;
@@ -128,6 +149,7 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 		weir_config_check_agent_type(reader, place, read);
 	} else {
 		check_times(reader, place, check, read);
+		check_retry(reader, place, check, read);
 	}
 	if (weir_json_valid(read, "type")) {
 		check_types(reader, place, check, read);

@@ -229,6 +229,7 @@ static const struct weir_json_key health_check_keys[] = {
 	VALUE("send", weir_json_type_text, CHECK, send, .min = 1, .max = 255, OR_NULL, CONTROL),
 	INTEGER("interval_ms", CHECK, interval_ms, 10, 3600000, "1000", UNIT("ms"), CONTROL),
 	INTEGER("timeout_ms", CHECK, timeout_ms, 10, 3600000, "500", UNIT("ms"), CONTROL),
+	INTEGER("retry_interval_ms", CHECK, retry_interval_ms, 0, 3600000, "0", UNIT("ms"), CONTROL),
 	INTEGER("rise", CHECK, rise, 1, 255, "2", CONTROL),
 	INTEGER("fall", CHECK, fall, 1, 255, "3", CONTROL),
 	COMMENT,

@@ -17,6 +17,9 @@
 // that reports its state in a header ends that state with a passing answer without the header,
 // which is reported as "ready".
 //
+// With a retry interval, a check that failed is repeated after it, until `fall` in a row failed or
+// one passed.
+//
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
 //

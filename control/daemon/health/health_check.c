@@ -84,6 +84,15 @@ static bool is_settled(const struct weir_health_check *check) {
 		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
 }
 
+// Whether the next check is a retry: the last one failed, and may be the first of those that make
+// the verdict FAILING.
+static bool is_retry(const struct weir_health_check *check) {
+	const struct weir_config_health_check *config = &check->params->check;
+
+	return config->retry_interval_ms != 0 && check->ended_ns != 0 && !check->without_result &&
+	       !check->passed && check->verdict != WEIR_HEALTH_VERDICT_FAILING;
+}
+
 // Intervals from one check to the next.
 static uint32_t pace(const struct weir_health_check *check) {
 	uint32_t far = check->far ? WEIR_HEALTH_FAR_INTERVALS : 1;
@@ -111,10 +120,10 @@ static void sleep_until_due(struct weir_health_check *check) {
 	uv_timer_start(&check->timer, on_due, check->planned_ms - now, 0);
 }
 
-// Sleep until the next start, on the grid of the interval, so that the checks stay spread. At a
-// slower pace, backends use different intervals of the grid, so that their checks do not coincide.
-// The first call gives a check a random offset in the interval, because the checks of a new
-// configuration start close together.
+// Sleep until the next start: of a retry, else on the grid of the interval, so that the checks stay
+// spread. At a slower pace, backends use different intervals of the grid, so that their checks do
+// not coincide. The first call gives a check a random offset in the interval, because the checks of
+// a new configuration start close together.
 static void schedule(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop), interval = check->params->check.interval_ms;
 	uint64_t slot = check->due_ms / interval + check->backend;
@@ -122,6 +131,11 @@ static void schedule(struct weir_health_check *check) {
 	if (!check->spread) {
 		check->spread = true;
 		check->due_ms += draw(check->checking) % interval - interval / 2;
+	}
+	if (is_retry(check)) { // the checks after it are on the grid again
+		check->planned_ms = now + check->params->check.retry_interval_ms;
+		uv_timer_start(&check->timer, on_due, check->params->check.retry_interval_ms, 0);
+		return;
 	}
 	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
 	if (check->due_ms <= now) {
@@ -406,7 +420,9 @@ void weir_health_check_status(
 		.via = check->vip.family != 0 ? WEIR_VIA_DATA_PATH : WEIR_VIA_DIRECT,
 		.verdict = check->verdict,
 		.late_ms = check->late_ms,
-		.interval_ms = (uint64_t)check->params->check.interval_ms * pace(check),
+		.interval_ms = is_retry(check)
+				       ? check->params->check.retry_interval_ms
+				       : (uint64_t)check->params->check.interval_ms * pace(check),
 		.passes = check->passes,
 		.fails = check->fails,
 	};
@@ -444,8 +460,8 @@ bool weir_health_check_is_of(
 	return check->port == target->port && is_same_address(&check->address, &target->address) &&
 	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
 	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
-	       a->rise == b->rise && a->fall == b->fall &&
-	       (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
+	       a->retry_interval_ms == b->retry_interval_ms && a->rise == b->rise &&
+	       a->fall == b->fall && (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
 }
 
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,

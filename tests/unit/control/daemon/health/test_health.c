@@ -250,6 +250,49 @@ TEST(health_of_the_far_changes_at_full_speed) {
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
 
+static bool has_failed(void *context) {
+	return status_of(context, 7).streak == 1 && !status_of(context, 7).passed;
+}
+
+// Failed checks are repeated after the retry interval, until `fall` is reached or one passes; all
+// others keep the interval.
+TEST(health_of_failed_checks_is_retried) {
+	struct lab *lab = *state;
+	uint64_t begin;
+
+	lab->check.interval_ms = 1000;
+	lab->check.retry_interval_ms = 50;
+	lab->check.rise = 1;
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	wait_for_call(lab);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(status_of(lab, 7).interval_ms, 1000);
+	close_port(lab);
+	watch_lab_run(&lab->loop, has_failed, lab, 5000, "a failure");
+	assert_int_equal(status_of(lab, 7).interval_ms, 50);
+	begin = uv_hrtime();
+	wait_for_call(lab);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_true(uv_hrtime() - begin >= 90000000);
+	assert_true(uv_hrtime() - begin < 900000000); // two intervals without it
+	assert_int_equal(status_of(lab, 7).interval_ms, 1000);
+	assert_int_equal(checks_of(lab, 7) - status_of(lab, 7).passes, 3);
+	watch_lab_idle(&lab->loop, 400); // not retried any more
+	assert_true(status_of(lab, 7).fails <= 4);
+
+	open_port(lab);
+	watch_lab_run(&lab->loop, has_passed, lab, 5000, "a pass");
+	close_port(lab);
+	watch_lab_run(&lab->loop, has_failed, lab, 5000, "a failure");
+	open_port(lab);
+	begin = uv_hrtime();
+	watch_lab_run(&lab->loop, has_passed, lab, 5000, "a retry that passes");
+	assert_true(uv_hrtime() - begin < 500000000);
+	assert_int_equal(status_of(lab, 7).interval_ms, 1000);
+	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
+}
+
 static bool has_more_checks(void *context) {
 	struct lab *lab = context;
 
