@@ -451,18 +451,20 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The last 256 changes, and the last 64 refusals, since the start of weir-control.\n"
 	 "Each is also a line of its log.\n",
 	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},
-	{"import", "ipvs", "[--report NOTES] [FILE]",
+	{"import", "ipvs", "[--all] [--report NOTES] [FILE]",
 	 "convert ipvsadm rules to a configuration; needs no daemon",
 	 "FILE is the output of \"ipvsadm -S -n\"; without it, or as \"-\", standard input.\n"
-	 "The configuration goes to standard output; rules without a counterpart, and the reasons, go\n"
-	 "to standard error, or to the file NOTES. With --json the notes are JSON.\n",
+	 "The configuration goes to standard output. A summary of the rules without a counterpart goes\n"
+	 "to standard error, the most serious first; --all, or the file NOTES, has each of them. With\n"
+	 "--json the notes are JSON.\n",
 	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
 	 weir_import_ipvs_run, false},
-	{"import", "keepalived", "[--id NAME] [--report NOTES] FILE",
+	{"import", "keepalived", "[--id NAME] [--all] [--report NOTES] FILE",
 	 "convert the virtual servers of a keepalived.conf to a configuration; needs no daemon",
 	 "Reads included files, too. FILE \"-\" is standard input.\n"
-	 "The configuration goes to standard output; statements without a counterpart, and the\n"
-	 "reasons, go to standard error, or to the file NOTES. With --json the notes are JSON.\n",
+	 "The configuration goes to standard output. A summary of the statements without a counterpart\n"
+	 "goes to standard error, the most serious first; --all, or the file NOTES, has each of them.\n"
+	 "With --json the notes are JSON.\n",
 	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
 	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "import.h"
+#include "import_report.h"
 #include "ipvs.h"
 #include "keepalived.h"
 #include "terminal.h"
@@ -17,43 +18,11 @@
 
 // --- the report ---------------------------------------------------------------------------
 
-static void print_place(FILE *out, const json_t *row) {
-	json_int_t line = json_integer_value(json_object_get(row, "line"));
+static void print_json(FILE *out, const struct weir_import *import) {
+	json_t *report =
+		json_pack("{s:b, s:O, s:O}", "ok", (int)(json_array_size(import->errors) == 0),
+			"notes", import->notes, "errors", import->errors);
 
-	fprintf(out, "%s:", json_string_value(json_object_get(row, "file")));
-	if (line > 0) {
-		fprintf(out, "%" JSON_INTEGER_FORMAT ":", line);
-	}
-}
-
-static void print_rows(FILE *out, const struct weir_import *import) {
-	json_t *row;
-	size_t i;
-
-	json_array_foreach (import->notes, i, row) {
-		print_place(out, row);
-		fprintf(out, " %s: %s: %s\n", json_string_value(json_object_get(row, "kind")),
-			json_string_value(json_object_get(row, "what")),
-			json_string_value(json_object_get(row, "why")));
-	}
-	json_array_foreach (import->errors, i, row) {
-		print_place(out, row);
-		fprintf(out, " error: %s\n", json_string_value(json_object_get(row, "reason")));
-	}
-	if (import->more_errors > 0) {
-		fprintf(out, "and %u more errors\n", import->more_errors);
-	}
-}
-
-static void print_report(FILE *out, const struct weir_import *import, bool json) {
-	json_t *report;
-
-	if (!json) {
-		print_rows(out, import);
-		return;
-	}
-	report = json_pack("{s:b, s:O, s:O}", "ok", (int)(json_array_size(import->errors) == 0),
-		"notes", import->notes, "errors", import->errors);
 	weir_cli_print_json(out, report);
 	json_decref(report);
 }
@@ -68,7 +37,11 @@ static int write_report(const struct weir_cli *cli, const struct weir_import *im
 	if (out == NULL) {
 		r = -errno;
 	} else {
-		print_report(out, import, cli->options->json);
+		if (cli->options->json) {
+			print_json(out, import);
+		} else {
+			weir_import_report_print(out, import, file != NULL || cli->options->all);
+		}
 		if (file != NULL && (fflush(out) != 0 || ferror(out))) {
 			r = -EIO;
 		}

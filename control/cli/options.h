@@ -17,7 +17,7 @@ enum weir_cli_option {
 	WEIR_CLI_STRICT = 1 << 3, // --strict
 	WEIR_CLI_DRAIN = 1 << 4, // --interval, --wait
 	WEIR_CLI_COMPARE = 1 << 5, // --for, --durations
-	WEIR_CLI_REPORT = 1 << 6, // --report
+	WEIR_CLI_REPORT = 1 << 6, // --report, --all
 	WEIR_CLI_ID = 1 << 7, // --id
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
@@ -57,7 +57,7 @@ struct weir_cli_capture {
 
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
-	bool json, watch, strict, wait, once;
+	bool json, watch, strict, wait, once, all;
 	int timeout_ms;
 	int interval_ms; // of --watch and top, or of a drain; 0 = not given
 	int for_ms; // duration of a comparison, a capture or a trace; 0 = not given

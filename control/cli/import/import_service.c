@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "import.h"
 
 #define NAME_BYTES 56 // so that a number can be appended
+#define WHY_BYTES 256
 
 struct scheduler {
 	const char *name;
@@ -45,6 +47,15 @@ static const struct scheduler schedulers[] = {
 	{"twos", "power-of-two", "ignores weights, except 0", false},
 };
 
+bool weir_import_is_scheduler(const char *name) {
+	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
+		if (strcmp(schedulers[i].name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
 // --- names --------------------------------------------------------------------------------
 
 // Create a name that is not in `used` yet, and add it.
@@ -73,29 +84,77 @@ static int take_name(json_t *used, const char *wanted, char ret[WEIR_CONFIG_NAME
 
 // --- service ------------------------------------------------------------------------------
 
+static void drop(struct weir_import_service *service) {
+	json_decref(service->binds);
+	json_decref(service->backends);
+	json_decref(service->places);
+	json_decref(service->notes);
+	json_decref(service->keys);
+	json_decref(service->by_address);
+	json_decref(service->health_check);
+	*service = (struct weir_import_service){.left_out = true};
+}
+
 int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *name) {
 	*service = (struct weir_import_service){.place = *place,
 		.protocol = IPPROTO_TCP,
 		.binds = json_array(),
 		.backends = json_array(),
+		.places = json_pack("{s:o, s:[], s:[]}", "place", weir_import_place_json(place),
+			"binds", "backends"),
+		.notes = json_array(),
+		.keys = json_array(),
 		.by_address = json_object()};
 	snprintf(service->name, sizeof(service->name), "%s", name);
-	if (service->binds == NULL || service->backends == NULL || service->by_address == NULL) {
-		weir_import_service_drop(service);
+	if (service->binds == NULL || service->backends == NULL || service->places == NULL ||
+		service->notes == NULL || service->keys == NULL || service->by_address == NULL) {
+		drop(service);
 		import->failed = true;
 		return -ENOMEM;
 	}
+	weir_import_select(import, service);
 	return 0;
 }
 
-void weir_import_service_drop(struct weir_import_service *service) {
-	json_decref(service->binds);
-	json_decref(service->backends);
-	json_decref(service->by_address);
-	json_decref(service->health_check);
-	service->by_address = NULL;
-	service->binds = service->backends = service->health_check = NULL;
+void weir_import_select(struct weir_import *import, const struct weir_import_service *service) {
+	import->sink = service != NULL ? service->notes : import->notes;
+}
+
+void weir_import_leave_out(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const char *what, const char *format, ...) {
+	char why[WHY_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why, sizeof(why), format, args);
+	va_end(args);
+	service->left_out = true;
+	weir_import_note(import, place, WEIR_IMPORT_MISSING, what, "the service: %s", why);
+}
+
+static void add_bind(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_import_place *place, const struct weir_config_bind *bind) {
+	const char *protocol = bind->protocol == IPPROTO_UDP ? "udp" : "tcp";
+	char ip[INET6_ADDRSTRLEN];
+	json_t *json;
+
+	weir_address_format(&bind->address, ip, sizeof(ip));
+	if (bind->port_first == 0 || bind->port_first == bind->port_last) {
+		json = json_pack("{s:s, s:s, s:i}", "address", ip, "protocol", protocol, "port",
+			(int)bind->port_first);
+	} else {
+		json = json_pack("{s:s, s:s, s:i, s:i}", "address", ip, "protocol", protocol,
+			"port_first", (int)bind->port_first, "port_last", (int)bind->port_last);
+	}
+	if (json_array_append_new(service->binds, json) < 0 ||
+		json_array_append_new(json_object_get(service->places, "binds"),
+			weir_import_place_json(place)) < 0) {
+		import->failed = true;
+	}
+	if (json_array_size(service->binds) == 1) {
+		service->port = bind->port_first;
+	}
 }
 
 void weir_import_bind(struct weir_import *import, struct weir_import_service *service,
@@ -105,39 +164,28 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 		.protocol = service->protocol,
 		.port_first = port_first,
 		.port_last = port_first == 0 ? UINT16_MAX : port_last};
-	char text[WEIR_BIND_TEXT_BYTES], ip[INET6_ADDRSTRLEN], where[WEIR_IMPORT_TEXT_BYTES];
-	const char *former;
+	char text[WEIR_BIND_TEXT_BYTES];
+	const json_t *former;
 
 	weir_bind_format(&bind, text, sizeof(text));
-	former = json_string_value(json_object_get(import->binds, text));
+	former = json_object_get(import->binds, text);
 	if (former != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
-			"it is the address of line %s already", former);
+			"it is the address of line %" JSON_INTEGER_FORMAT " already",
+			json_integer_value(former));
 		return;
 	}
 	if (json_array_size(service->binds) >= WEIR_IMPORT_BINDS_MAX) {
-		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
+		weir_import_note(import, place, WEIR_IMPORT_MISSING, text,
 			"a service has at most %d addresses: move the rest to another service",
 			WEIR_IMPORT_BINDS_MAX);
 		return;
 	}
-	snprintf(where, sizeof(where), "%d", place->line);
-	if (json_object_set_new(import->binds, text, json_string(where)) < 0 ||
-		json_array_append_new(service->binds,
-			json_pack("{s:s, s:s, s:i}", "address",
-				weir_address_format(address, ip, sizeof(ip)), "protocol",
-				service->protocol == IPPROTO_UDP ? "udp" : "tcp", "port",
-				(int)port_first)) < 0) {
+	if (json_object_set_new(import->binds, text, json_integer(place->line)) < 0 ||
+		json_array_append_new(service->keys, json_string(text)) < 0) {
 		import->failed = true;
 	}
-	if (port_first != port_last && port_first != 0) {
-		json_t *last = json_array_get(service->binds, json_array_size(service->binds) - 1);
-
-		json_object_del(last, "port");
-		json_object_set_new(last, "port_first", json_integer(port_first));
-		json_object_set_new(last, "port_last", json_integer(port_last));
-	}
-	service->port = json_array_size(service->binds) == 1 ? port_first : service->port;
+	add_bind(import, service, place, &bind);
 }
 
 // --- backends -----------------------------------------------------------------------------
@@ -194,7 +242,9 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 	former =
 		json_pack("{s:s, s:s, s:I}", "name", address, "address", address, "weight", weight);
 	if (json_object_set(service->by_address, address, former) < 0 ||
-		json_array_append_new(service->backends, former) < 0) {
+		json_array_append_new(service->backends, former) < 0 ||
+		json_array_append_new(json_object_get(service->places, "backends"),
+			weir_import_place_json(place)) < 0) {
 		import->failed = true;
 		return;
 	}
@@ -305,10 +355,16 @@ static int name_backends(struct weir_import_service *service) {
 	return r;
 }
 
+void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place) {
+	weir_import_note(import, place, WEIR_IMPORT_ADJUST, "no health check is left",
+		"a dead server keeps getting flows: add a health_check or agents "
+		"(docs/guide/health.md)");
+}
+
 static void add_service(struct weir_import *import, struct weir_import_service *service) {
-	json_t *object, *place, *limits;
 	char name[WEIR_CONFIG_NAME_BYTES];
 	const char *policy;
+	json_t *limits;
 
 	if (take_name(import->names, service->name, name) < 0 || name_backends(service) < 0) {
 		import->failed = true;
@@ -317,36 +373,56 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	import->backends += (uint32_t)json_array_size(service->backends);
 	limits = limits_of(import, service); // both add notes: keep this order
 	policy = policy_of(import, service);
-	object = json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
-		service->binds, "policy", "name", policy, "forwarding", "ipip", "flow_control",
-		limits, "health_check", service->health_check, "backends", service->backends);
-	place = json_pack("{s:s, s:i}", "file", service->place.file, "line", service->place.line);
-	if (place == NULL) { // the file name is not UTF-8
-		place = json_pack("{s:s, s:i}", "file", "-", "line", service->place.line);
+	if (service->was_checked && service->health_check == NULL) {
+		weir_import_note_unchecked(import, &service->place);
 	}
-	if (json_array_append_new(import->services, object) < 0 ||
-		json_array_append_new(import->lines, place) < 0) {
+	if (json_array_append_new(import->services,
+		    json_pack("{s:s, s:O, s:{s:s}, s:s, s:o*, s:O*, s:O}", "name", name, "binds",
+			    service->binds, "policy", "name", policy, "forwarding", "ipip",
+			    "flow_control", limits, "health_check", service->health_check,
+			    "backends", service->backends)) < 0 ||
+		json_array_append(import->places, service->places) < 0) {
 		import->failed = true;
+	}
+}
+
+// Of a service that is left out, only the notes why; its addresses are free again.
+static void forget(struct weir_import *import, struct weir_import_service *service) {
+	const json_t *key, *note;
+	size_t i;
+
+	json_array_foreach (service->keys, i, key) {
+		json_object_del(import->binds, json_string_value(key));
+	}
+	json_array_foreach (service->notes, i, note) {
+		if (strcmp(json_string_value(json_object_get(note, "kind")),
+			    weir_import_kind_names[WEIR_IMPORT_MISSING]) == 0) {
+			json_array_append(import->notes, (json_t *)note);
+		}
 	}
 }
 
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service) {
 	const struct weir_import_place *place = &service->place;
 
-	if (service->left_out || import->failed || json_array_size(import->errors) > 0) {
-		// nothing to add: with an error there is no result
-	} else if (json_array_size(service->binds) == 0) {
-		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: no usable address");
-	} else if (json_array_size(service->backends) == 0) {
-		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: it has no real servers, and Weir needs at least one");
+	weir_import_select(import, service);
+	if (!service->left_out && json_array_size(service->binds) == 0) {
+		weir_import_leave_out(import, service, place, service->name, "no usable address");
+	} else if (!service->left_out && json_array_size(service->backends) == 0) {
+		weir_import_leave_out(import, service, place, service->name,
+			"it has no real servers, and Weir needs at least one");
 	} else if (json_array_size(import->services) >= WEIR_IMPORT_SERVICES_MAX) {
-		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: the limit of %d services is reached",
-			WEIR_IMPORT_SERVICES_MAX);
-	} else {
-		add_service(import, service);
+		weir_import_leave_out(import, service, place, service->name,
+			"the limit of %d services is reached", WEIR_IMPORT_SERVICES_MAX);
 	}
-	weir_import_service_drop(service);
+	weir_import_select(import, NULL);
+	if (service->left_out) {
+		forget(import, service);
+	} else if (!import->failed) {
+		weir_import_select(import, service);
+		add_service(import, service);
+		weir_import_select(import, NULL);
+		json_array_extend(import->notes, service->notes);
+	}
+	drop(service);
 }

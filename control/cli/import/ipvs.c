@@ -5,13 +5,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define LINE_BYTES 1024
 #define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
 
 // Options by letter; long-only options get a letter that ipvsadm does not use.
-enum letter { SCTP = 1, PERSISTENCE_ENGINE, TUN_TYPE, TUN_PORT, TUN_NOCSUM, TUN_CSUM, TUN_REMCSUM };
+enum letter {
+	SCTP = 1,
+	PERSISTENCE_ENGINE,
+	TUN_TYPE,
+	TUN_PORT,
+	TUN_NOCSUM,
+	TUN_CSUM,
+	TUN_REMCSUM,
+	SET,
+	DAEMON,
+	MCAST,
+	SYNCID,
+};
 
 static const struct option {
 	char letter;
@@ -45,13 +58,30 @@ static const struct option {
 	{'x', true, "u-threshold"},
 	{'y', true, "l-threshold"},
 	{'n', false, "numeric"},
+	{'C', false, "clear"},
+	{'D', false, "delete-service"},
+	{'E', false, "edit-service"},
+	{'d', false, "delete-server"},
+	{'e', false, "edit-server"},
+	{'Z', false, "zero"},
+	{'L', false, "list"},
+	{'l', false, "list"},
+	{'S', false, "save"},
+	{'R', false, "restore"},
+	{SET, false, "set"}, // tcp tcpfin udp
+	{DAEMON, true, "start-daemon"},
+	{MCAST, true, "mcast-interface"},
+	{SYNCID, true, "syncid"},
 };
+
+#define USE "use the output of ipvsadm-save -n (ipvsadm -S -n)"
 
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
 struct rule { // one line
 	struct weir_import_place place;
 	const char *value[128]; // by letter; "" = given without a value, NULL = not given
+	const char *timeouts[3]; // of --set
 };
 
 struct reader {
@@ -63,13 +93,13 @@ struct reader {
 
 // --- words --------------------------------------------------------------------------------
 
-// Split a line into words. Returns their number, or -1: too many.
+// Split a line into words, without quotes and comments. Returns their number, or -1: too many.
 static int cut(char *line, char *words[WORDS_MAX]) {
 	int count = 0;
 	char *rest;
 
-	for (char *word = strtok_r(line, " \t\r", &rest); word != NULL;
-		word = strtok_r(NULL, " \t\r", &rest)) {
+	for (char *word = strtok_r(line, " \t\r\"'", &rest); word != NULL;
+		word = strtok_r(NULL, " \t\r\"'", &rest)) {
 		if (word[0] == '#') {
 			break;
 		}
@@ -81,57 +111,104 @@ static int cut(char *line, char *words[WORDS_MAX]) {
 	return count;
 }
 
-// The option of a word; *ret_value: its value in the same word, or NULL.
-static const struct option *find_option(const char *word, const char **ret_value) {
+// The option of a long name; *ret_value: its value in the same word, or NULL.
+static const struct option *find_long(const char *word, const char **ret_value) {
 	const char *equals = strchr(word, '=');
 	size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
 
-	*ret_value = NULL;
+	*ret_value = equals != NULL ? equals + 1 : NULL;
 	for (size_t i = 0; i < OPTIONS; i++) {
-		const struct option *option = &options[i];
-
-		if (word[1] == '-') {
-			if (strlen(option->name) == length - 2 &&
-				memcmp(option->name, word + 2, length - 2) == 0) {
-				*ret_value = equals != NULL ? equals + 1 : NULL;
-				return option;
-			}
-		} else if (option->letter == word[1] && option->letter >= '0' &&
-			   option->letter != 'O') {
-			*ret_value = word[2] != '\0' ? word + 2 : NULL;
-			return option;
+		if (strlen(options[i].name) == length &&
+			memcmp(options[i].name, word, length) == 0) {
+			return &options[i];
 		}
 	}
 	return NULL;
 }
 
-static bool read_words(
-	struct weir_import *import, char *const *words, int count, struct rule *rule) {
-	for (int i = 0; i < count; i++) {
-		const char *value;
-		const struct option *option = words[i][0] == '-' && words[i][1] != '\0'
-						      ? find_option(words[i], &value)
-						      : NULL;
+static const struct option *find_short(char letter) {
+	for (size_t i = 0; i < OPTIONS; i++) {
+		if (options[i].letter == letter && letter >= '0' && letter != 'O') {
+			return &options[i];
+		}
+	}
+	return NULL;
+}
 
-		if (option == NULL) {
-			weir_import_error(import, &rule->place,
-				"\"%s\" is not an option of ipvsadm -A or -a: use the output of "
-				"ipvsadm -S -n",
-				words[i]);
+struct words {
+	struct weir_import *import;
+	char *const *word;
+	int count, at;
+};
+
+// Note an option and its value, from the same word, or the next one. Returns false after an error.
+static bool take_option(
+	struct words *words, const struct option *option, const char *value, struct rule *rule) {
+	bool next = words->at + 1 < words->count;
+
+	if (value == NULL && option->has_value) {
+		if (!next) {
+			weir_import_error(words->import, &rule->place,
+				"%s needs a value: the line is truncated", words->word[words->at]);
 			return false;
 		}
-		if (value == NULL && option->has_value) {
-			if (i + 1 == count) {
-				weir_import_error(import, &rule->place,
-					"%s needs a value: the line is truncated", words[i]);
+		value = words->word[++words->at];
+	} else if (value == NULL && option->letter == 'p' && next &&
+		   words->word[words->at + 1][0] != '-') {
+		value = words->word[++words->at]; // the seconds are optional
+	} else if (option->letter == SET) {
+		for (int i = 0; i < 3 && words->at + 1 < words->count; i++) {
+			rule->timeouts[i] = words->word[++words->at];
+		}
+	}
+	rule->value[(unsigned char)option->letter] = value != NULL ? value : "";
+	return true;
+}
+
+// "-At": options without a value may share a word with the next one.
+static bool take_letters(struct words *words, const char *letters, struct rule *rule) {
+	const struct option *option = NULL;
+
+	do {
+		option = find_short(*letters++);
+		if (option == NULL) {
+			weir_import_error(words->import, &rule->place,
+				"\"%s\" is not an option of ipvsadm: " USE, words->word[words->at]);
+			return false;
+		}
+		if (*letters != '\0' && (option->has_value || option->letter == 'p')) {
+			return take_option(words, option, letters, rule);
+		}
+		if (!take_option(words, option, NULL, rule)) {
+			return false;
+		}
+	} while (*letters != '\0');
+	return true;
+}
+
+static bool read_words(
+	struct weir_import *import, char *const *list, int count, struct rule *rule) {
+	struct words words = {.import = import, .word = list, .count = count};
+
+	for (; words.at < count; words.at++) {
+		const char *word = list[words.at], *value;
+		const struct option *option;
+
+		if (word[0] == '-' && word[1] != '-' && word[1] != '\0') {
+			if (!take_letters(&words, word + 1, rule)) {
 				return false;
 			}
-			value = words[++i];
-		} else if (value == NULL && option->letter == 'p' && i + 1 < count &&
-			   words[i + 1][0] != '-') {
-			value = words[++i]; // the seconds are optional
+			continue;
 		}
-		rule->value[(unsigned char)option->letter] = value != NULL ? value : "";
+		option = word[0] == '-' && word[1] == '-' ? find_long(word + 2, &value) : NULL;
+		if (option == NULL) {
+			weir_import_error(import, &rule->place,
+				"\"%s\" is not an option of ipvsadm: " USE, word);
+			return false;
+		}
+		if (!take_option(&words, option, value, rule)) {
+			return false;
+		}
 	}
 	return true;
 }
@@ -169,17 +246,7 @@ static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 	}
 }
 
-static bool read_address(struct weir_import *import, const struct rule *rule, const char *text,
-	struct weir_address *ret, uint16_t *ret_port) {
-	if (weir_import_endpoint(text, ret, ret_port) < 0) {
-		weir_import_error(import, &rule->place,
-			"\"%s\" is not an address and port such as 192.0.2.1:80 or "
-			"[2001:db8::1]:80: use ipvsadm -S with -n",
-			text);
-		return false;
-	}
-	return true;
-}
+#define NO_ADDRESS "not an address and port such as 192.0.2.1:80 or [2001:db8::1]:80: " USE
 
 static void import_settings(struct weir_import *import, const struct rule *rule) {
 	const struct weir_import_place *place = &rule->place;
@@ -187,8 +254,8 @@ static void import_settings(struct weir_import *import, const struct rule *rule)
 	char what[WEIR_IMPORT_TEXT_BYTES];
 
 	if (seconds != NULL) {
-		snprintf(what, sizeof(what), "-p%s%.20s%s%.40s", seconds[0] != '\0' ? " " : "",
-			seconds, mask != NULL ? " -M " : "", mask != NULL ? mask : "");
+		snprintf(what, sizeof(what), "-p%s%s%s%s", seconds[0] != '\0' ? " " : "", seconds,
+			mask != NULL ? " -M " : "", mask != NULL ? mask : "");
 		weir_import_persistence(import, place, what);
 	} else if (mask != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "-M",
@@ -211,20 +278,17 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 	uint16_t port;
 
 	if (letter == 'f') {
-		service->left_out = true;
-		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: packets reach Weir before the firewall marks them. Add a "
-			"service with the addresses and ports of the rules for mark %s",
-			text);
+		weir_import_leave_out(import, service, &rule->place, service->name,
+			"packets reach Weir before the firewall marks them. Add the addresses and "
+			"ports of the rules for this mark, as a service of their own");
 	} else if (letter == SCTP) {
-		service->left_out = true;
-		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, service->name,
-			"the service: Weir supports TCP and UDP only");
-	} else if (read_address(import, rule, text, &address, &port)) {
+		weir_import_leave_out(import, service, &rule->place, service->name,
+			"Weir supports TCP and UDP only");
+	} else if (weir_import_endpoint(text, &address, &port) < 0) {
+		weir_import_leave_out(import, service, &rule->place, text, NO_ADDRESS);
+	} else {
 		service->protocol = letter == 'u' ? IPPROTO_UDP : IPPROTO_TCP;
 		weir_import_bind(import, service, &rule->place, &address, port, port);
-	} else {
-		service->left_out = true;
 	}
 }
 
@@ -255,7 +319,7 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 		reader->room = room;
 	}
 	service = &reader->services[reader->count];
-	snprintf(name, sizeof(name), "%s-%.50s",
+	snprintf(name, sizeof(name), "%s-%s",
 		letter == 't'   ? "tcp"
 		: letter == 'u' ? "udp"
 		: letter == 'f' ? "fwmark"
@@ -293,16 +357,16 @@ static void import_method(
 	struct weir_import *import, struct weir_import_service *service, const struct rule *rule) {
 	const char *type = rule->value[TUN_TYPE];
 
-	if (rule->value['i'] != NULL) {
-		if (type != NULL && strcmp(type, "ipip") != 0) {
-			weir_import_note(import, &rule->place, WEIR_IMPORT_DIFFERS, "--tun-type",
-				"Weir's tunnels are IP in IP, not %s: change the decapsulation on "
-				"the server",
-				type);
-		}
-		return; // as above
+	if (rule->value['i'] != NULL && type != NULL && strcmp(type, "ipip") != 0) {
+		weir_import_note(import, &rule->place, WEIR_IMPORT_DIFFERS, "--tun-type",
+			"Weir's tunnels are IP in IP, not %s: change the decapsulation on the "
+			"server",
+			type);
 	}
-	weir_import_forwarding(import, service, &rule->place, rule->value['m'] != NULL ? 'm' : 'g');
+	weir_import_forwarding(import, service, &rule->place,
+		rule->value['i'] != NULL   ? 'i'
+		: rule->value['m'] != NULL ? 'm'
+					   : 'g');
 }
 
 static void add_server(struct reader *reader, const struct rule *rule) {
@@ -329,15 +393,23 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 			import, &rule->place, "names no server: -r and its address are missing");
 		return;
 	}
-	if (!read_address(import, rule, rule->value['r'], &backend.address, &backend.port) ||
-		!read_count(import, rule, 'w', INT32_MAX, 1, &weight) ||
+	service = &reader->services[json_integer_value(index)];
+	if (service->left_out) {
+		return;
+	}
+	weir_import_select(import, service);
+	if (weir_import_endpoint(rule->value['r'], &backend.address, &backend.port) < 0) {
+		weir_import_note(
+			import, &rule->place, WEIR_IMPORT_MISSING, rule->value['r'], NO_ADDRESS);
+		return;
+	}
+	if (!read_count(import, rule, 'w', INT32_MAX, 1, &weight) ||
 		!read_count(import, rule, 'x', UINT32_MAX, 0, &upper) ||
 		!read_count(import, rule, 'y', UINT32_MAX, 0, &lower)) {
 		return;
 	}
-	service = &reader->services[json_integer_value(index)];
-	if (service->left_out) {
-		return;
+	if (rule->value['m'] == NULL) { // packets arrive at the port of the VIP
+		backend.port = 0;
 	}
 	backend.weight = (json_int_t)weight;
 	backend.upper = (uint32_t)upper;
@@ -351,17 +423,78 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 
 // --- lines --------------------------------------------------------------------------------
 
+static void read_timeouts(struct weir_import *import, const struct rule *rule) {
+	static const char *const names[] = {"tcp", "tcpfin", "udp"};
+
+	for (int i = 0; i < 3; i++) {
+		uint64_t seconds;
+
+		if (rule->timeouts[i] == NULL ||
+			!weir_import_number(rule->timeouts[i], WEIR_IMPORT_TIMEOUT_S, &seconds)) {
+			weir_import_error(import, &rule->place,
+				"--set needs three numbers of seconds: TCP, TCP after a FIN, UDP");
+			return;
+		}
+		(void)weir_import_timeout(import, &rule->place, names[i], seconds);
+	}
+}
+
+// A command that adds nothing.
+static void read_other(struct weir_import *import, const struct rule *rule) {
+	static const char without_effect[] = "CZLlSR"; // on what is imported
+	static const char changes[] = "DEde";
+
+	if (rule->value[SET] != NULL) {
+		read_timeouts(import, rule);
+	}
+	if (rule->value[DAEMON] != NULL) {
+		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "--start-daemon",
+			"balancers do not synchronise connections: policy maglev chooses the same "
+			"backend on all of them");
+	}
+	for (const char *letter = changes; *letter != '\0'; letter++) {
+		if (rule->value[(unsigned char)*letter] != NULL) {
+			weir_import_error(import, &rule->place,
+				"-%c changes what earlier lines added: " USE, *letter);
+			return;
+		}
+	}
+	for (const char *letter = without_effect; *letter != '\0'; letter++) {
+		if (rule->value[(unsigned char)*letter] != NULL) {
+			return;
+		}
+	}
+	if (rule->value[SET] == NULL && rule->value[DAEMON] == NULL) {
+		weir_import_error(
+			import, &rule->place, "is neither -A (a service) nor -a (a server): " USE);
+	}
+}
+
+// "ipvsadm", "/sbin/ipvsadm", "$IPVSADM"
+static bool is_command(const char *word) {
+	static const char name[] = "ipvsadm";
+	size_t bytes = strlen(word), own = strlen(name);
+
+	bytes -= bytes > 0 && word[bytes - 1] == '}';
+	return bytes >= own && strncasecmp(word + bytes - own, name, own) == 0;
+}
+
 static void read_line(struct reader *reader, struct rule *rule, char *line) {
 	char *words[WORDS_MAX];
 	int count = cut(line, words), first = 0;
 
 	if (count < 0) {
-		weir_import_error(reader->import, &rule->place,
-			"has more than %d words: use the output of ipvsadm -S -n", WORDS_MAX);
+		weir_import_error(
+			reader->import, &rule->place, "has more than %d words: " USE, WORDS_MAX);
 		return;
 	}
-	if (count > 0 && strcmp(words[0], "ipvsadm") == 0) {
-		first = 1;
+	first += count > 0 && strcmp(words[0], "sudo") == 0;
+	if (first < count && is_command(words[first])) {
+		first++;
+	} else if (count > 0 && words[0][0] != '-') {
+		weir_import_note(reader->import, &rule->place, WEIR_IMPORT_LEFT_OUT, words[0],
+			"not a command of ipvsadm");
+		return;
 	}
 	if (count == first || !read_words(reader->import, words + first, count - first, rule)) {
 		return;
@@ -371,37 +504,82 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 	} else if (rule->value['a'] != NULL && rule->value['A'] == NULL) {
 		add_server(reader, rule);
 	} else {
-		weir_import_error(reader->import, &rule->place,
-			"is neither -A (a service) nor -a (a server): use the output of ipvsadm -S "
-			"-n");
+		read_other(reader->import, rule);
 	}
+	weir_import_select(reader->import, NULL);
+}
+
+// Whether a line is one of "ipvsadm -L".
+static bool is_listing(const char *line) {
+	static const char *const begins[] = {
+		"IP Virtual Server version", "Prot LocalAddress", "TCP ", "UDP ", "SCTP ", "FWM "};
+
+	for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+		if (strncmp(line, begins[i], strlen(begins[i])) == 0) {
+			return true;
+		}
+	}
+	return line[0] == '-' && line[1] == '>';
+}
+
+// The next line, and those that continue it after a "\". *text: behind it. Returns false if it is
+// too long, or binary.
+static bool take_line(const char **text, const char *end, int *number, char line[LINE_BYTES]) {
+	size_t used = 0;
+	bool more = true, fits = true;
+
+	while (more && *text < end) {
+		const char *stop = memchr(*text, '\n', (size_t)(end - *text));
+		size_t length = (size_t)((stop != NULL ? stop : end) - *text);
+
+		++*number;
+		more = length > 0 && (*text)[length - 1] == '\\';
+		fits = fits && used + length < LINE_BYTES && memchr(*text, '\0', length) == NULL;
+		if (fits) {
+			memcpy(line + used, *text, length);
+			used += length;
+			if (more) {
+				line[used - 1] = ' ';
+			}
+		}
+		*text = stop != NULL ? stop + 1 : end;
+	}
+	line[used] = '\0';
+	return fits;
 }
 
 void weir_import_ipvs(
 	struct weir_import *import, const char *file, const char *text, size_t bytes) {
 	struct reader reader = {.import = import, .by_key = json_object()};
 	const char *end = text + bytes;
+	bool listing = false;
 	int number = 0;
 
 	import->failed |= reader.by_key == NULL;
-	while (text < end && !import->failed) {
-		const char *stop = memchr(text, '\n', (size_t)(end - text));
-		size_t length = stop != NULL ? (size_t)(stop - text) : (size_t)(end - text);
-		struct rule rule = {.place = {.file = file, .line = ++number}};
+	while (text < end && !import->failed && !listing) {
+		struct rule rule = {.place = {.file = file, .line = number + 1}};
 		char line[LINE_BYTES];
 
-		if (length >= sizeof(line) || memchr(text, '\0', length) != NULL) {
+		if (!take_line(&text, end, &number, line)) {
+			weir_import_error(import, &rule.place, "is not a line of ipvsadm: " USE);
+			continue;
+		}
+		listing = is_listing(line + strspn(line, " \t"));
+		if (listing) {
 			weir_import_error(import, &rule.place,
-				"is not a line of ipvsadm: use the output of ipvsadm -S -n");
+				"is of a listing (ipvsadm -L), which lacks settings: " USE);
 		} else {
-			memcpy(line, text, length);
-			line[length] = '\0';
 			read_line(&reader, &rule, line);
 		}
-		text = stop != NULL ? stop + 1 : end;
 	}
 	for (size_t i = 0; i < reader.count; i++) {
 		weir_import_service_end(import, &reader.services[i]);
+	}
+	if (reader.count > 0) {
+		weir_import_note(import, &(struct weir_import_place){.file = file},
+			WEIR_IMPORT_ADJUST, "health checks",
+			"IPVS has none of its own: add those of its manager (keepalived, "
+			"ldirectord) as health_check, else a dead server keeps getting flows");
 	}
 	free(reader.services);
 	json_decref(reader.by_key);

@@ -7,9 +7,6 @@
 #include "keepalived_private.h"
 #include "nearest.h"
 
-#define TIMEOUT_LEAST_MS 100
-#define TIMEOUT_MOST_MS 86400000
-
 #define VRRP \
 	"Weir does not move addresses: keep keepalived for them, without its virtual_server " \
 	"blocks, or announce the VIPs by a BGP daemon"
@@ -79,28 +76,16 @@ static bool is_name(const char *text) {
 // "lvs_timeouts tcp 7200 tcpfin 120 udp 60"
 static void read_timeouts(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
-	static const char *const names[][2] = {
-		{"tcp", "established"}, {"tcpfin", "closing"}, {"udp", "udp"}};
-
 	for (unsigned int i = 1; i + 1 < statement->count; i += 2) {
 		uint64_t seconds;
-		size_t n = 0;
 
-		while (n < 3 && strcmp(names[n][0], statement->word[i]) != 0) {
-			n++;
-		}
-		if (n == 3 ||
-			!weir_import_number(
-				statement->word[i + 1], TIMEOUT_MOST_MS / 1000, &seconds) ||
-			seconds * 1000 < TIMEOUT_LEAST_MS) {
-			weir_import_error(import, &statement->place,
-				"lvs_timeouts: \"%s %s\": use tcp, tcpfin or udp, and seconds from "
-				"1 to 86400",
+		if (!weir_import_number(statement->word[i + 1], WEIR_IMPORT_TIMEOUT_S, &seconds) ||
+			!weir_import_timeout(
+				import, &statement->place, statement->word[i], seconds)) {
+			weir_keepalived_ignored(import, statement,
+				"\"%s %s\": use tcp, tcpfin or udp, and seconds",
 				statement->word[i], statement->word[i + 1]);
-			continue;
 		}
-		json_object_set_new(
-			import->timeouts, names[n][1], json_integer((json_int_t)seconds * 1000));
 	}
 }
 
@@ -154,10 +139,14 @@ static void suggest(struct weir_import *import, const struct weir_keepalived_sta
 	static const char *const known[] = {"virtual_server", "virtual_server_group", "global_defs",
 		"vrrp_instance", "vrrp_script", "vrrp_sync_group"};
 	const char *nearest = weir_nearest(statement->word[0], known, 6);
+	char what[WEIR_IMPORT_TEXT_BYTES];
 
 	if (nearest != NULL && !is_top(statement->word[0])) {
-		weir_import_error(import, &statement->place,
-			"unknown block \"%s\": do you mean %s?", statement->word[0], nearest);
+		weir_import_note(import, &statement->place,
+			strncmp(nearest, "virtual", strlen("virtual")) == 0 ? WEIR_IMPORT_MISSING
+									    : WEIR_IMPORT_LEFT_OUT,
+			weir_keepalived_text(statement, what, sizeof(what)),
+			"keepalived skips this block, too: do you mean %s?", nearest);
 	} else {
 		weir_keepalived_note(import, statement, top);
 	}

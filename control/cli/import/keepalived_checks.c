@@ -7,30 +7,31 @@
 #include "keepalived_private.h"
 
 #define INTERVAL_LEAST_MS 10
-#define SMTP_PORT 25
+#define PATH_BYTES 1024
 
 static const struct checker {
 	const char *name;
 	const char *type; // equivalent check of Weir; NULL = none
 	const char *why; // what is lost
-	unsigned int retries; // by default
+	unsigned int retries, retry_delay_ms; // by default
 } checkers[] = {
-	{"HTTP_GET", "http", NULL, 1},
-	{"SSL_GET", "https", NULL, 1},
-	{"TCP_CHECK", "tcp", NULL, 1},
-	{"SMTP_CHECK", "tcp", "only connects, sends nothing", 1},
+	{"HTTP_GET", "http", NULL, 1, 3000},
+	{"SSL_GET", "https", NULL, 1, 3000},
+	{"TCP_CHECK", "tcp", NULL, 1, 1000},
+	{"SMTP_CHECK", "tcp", "only connects, sends nothing", 1, 1000},
 	{"MISC_CHECK", NULL,
 		"Weir runs no scripts: report the script's result by weir-agent or an agent-check "
 		"on the server",
-		0},
+		0, 0},
 	{"DNS_CHECK", NULL,
 		"Weir has no DNS check: use {\"type\": \"tcp\"} if the server also listens on TCP, "
 		"or weir-agent",
-		3},
-	{"UDP_CHECK", NULL, "Weir has no UDP check: use weir-agent", 1},
-	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 1},
-	{"FILE_CHECK", NULL, "Weir follows no files: use weirctl weight set and backend drain", 0},
-	{"BFD_CHECK", NULL, "BFD belongs to the routing daemon", 0},
+		0, 0},
+	{"UDP_CHECK", NULL, "Weir has no UDP check: use weir-agent", 0, 0},
+	{"PING_CHECK", NULL, "a ping does not test the service: use {\"type\": \"tcp\"}", 0, 0},
+	{"FILE_CHECK", NULL, "Weir follows no files: use weirctl weight set and backend drain", 0,
+		0},
+	{"BFD_CHECK", NULL, "BFD belongs to the routing daemon", 0, 0},
 };
 
 static const struct weir_keepalived_rest rest[] = {
@@ -39,7 +40,6 @@ static const struct weir_keepalived_rest rest[] = {
 	{"bind_port", "the kernel chooses the source port of checks"},
 	{"fwmark", "checks set no firewall mark"},
 	{"connect_ip", "checks are sent to the backend's address"},
-	{"delay_before_retry", "failed checks are repeated at the normal interval"},
 	{"warmup", NULL},
 	{"alpha", NULL},
 	{"no_alpha", NULL},
@@ -48,7 +48,6 @@ static const struct weir_keepalived_rest rest[] = {
 	{"http_protocol", "curl chooses the version of HTTP"},
 	{"tls_compliant", NULL},
 	{"helo_name", NULL},
-	{"host", NULL}, // of SMTP_CHECK: see its note
 	{"log_all_failures", NULL},
 	{NULL, NULL},
 };
@@ -92,20 +91,16 @@ static void read_statuses(struct weir_import *import,
 		uint64_t first, last;
 
 		if (!read_status(statement->word[i], &first, &last)) {
-			weir_import_error(import, &statement->place,
-				"status_code \"%s\": use codes from 100 to 599, or a range such as "
-				"200-299",
-				statement->word[i]);
-			return;
+			weir_keepalived_ignored(import, statement,
+				"use codes from 100 to 599, or a range such as 200-299");
+			continue;
 		}
 		least = first < least ? first : least;
 		most = last > most ? last : most;
 		codes += last - first + 1;
 	}
 	if (most == 0) {
-		weir_import_error(
-			import, &statement->place, "status_code needs a code, such as 200");
-		return;
+		return; // the default
 	}
 	if (codes < most - least + 1) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "status_code",
@@ -118,10 +113,33 @@ static void read_statuses(struct weir_import *import,
 
 static void set_text(struct weir_import *import, const struct weir_keepalived_statement *statement,
 	json_t *check, const char *key, const char *text) {
+	char what[WEIR_IMPORT_TEXT_BYTES];
+
 	if (text[0] == '\0' || json_object_set_new(check, key, json_string(text)) < 0) {
-		weir_import_error(
-			import, &statement->place, "%s needs a value in UTF-8", statement->word[0]);
+		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
+			weir_keepalived_text(statement, what, sizeof(what)), "not a text in UTF-8");
 	}
+}
+
+// keepalived sends the path as it is.
+static void set_path(struct weir_import *import, const struct weir_keepalived_statement *statement,
+	json_t *check) {
+	const char *text = weir_keepalived_word(statement, 1);
+	char path[PATH_BYTES];
+	size_t used = 0;
+
+	if (text[0] != '/') {
+		path[used++] = '/';
+	}
+	for (; *text != '\0' && used + 4 < sizeof(path); text++) {
+		if (*text == ' ' || *text == '#') {
+			used += (size_t)snprintf(path + used, 4, "%%%02X", (unsigned int)*text);
+		} else {
+			path[used++] = *text;
+		}
+	}
+	path[used] = '\0';
+	set_text(import, statement, check, "path", path);
 }
 
 static void read_url(
@@ -131,7 +149,7 @@ static void read_url(
 		const char *keyword = key->word[0], *value = weir_keepalived_word(key, 1);
 
 		if (strcmp(keyword, "path") == 0) {
-			set_text(import, key, check, "path", value);
+			set_path(import, key, check);
 		} else if (strcmp(keyword, "status_code") == 0) {
 			read_statuses(import, key, check);
 		} else if (strcmp(keyword, "virtualhost") == 0) {
@@ -157,15 +175,47 @@ static void begin_http(const struct checker *checker, json_t *check) {
 	}
 }
 
+static const struct weir_keepalived_statement *find_child(
+	const struct weir_keepalived_statement *block, const char *keyword) {
+	const struct weir_keepalived_statement *child = block->children;
+
+	while (child != NULL && strcmp(child->word[0], keyword) != 0) {
+		child = child->next;
+	}
+	return child;
+}
+
+// The first URL; keepalived ignores those without a path.
+static const struct weir_keepalived_statement *find_url(
+	const struct weir_keepalived_statement *checker) {
+	const struct weir_keepalived_statement *url = checker->children;
+
+	while (url != NULL &&
+		(strcmp(url->word[0], "url") != 0 || find_child(url, "path") == NULL)) {
+		url = url->next;
+	}
+	return url;
+}
+
 // --- a checker ----------------------------------------------------------------------------
 
 static bool is_http(const struct checker *checker) {
-	return strncmp(checker->type, "http", 4) == 0;
+	return checker->type != NULL && strncmp(checker->type, "http", 4) == 0;
+}
+
+// keepalived ignores a HTTP_GET without URLs.
+static bool is_used(
+	const struct checker *checker, const struct weir_keepalived_statement *statement) {
+	return !is_http(checker) || find_url(statement) != NULL;
 }
 
 static void set_times(struct weir_import *import, const struct weir_keepalived_statement *statement,
-	const struct weir_keepalived_defaults *defaults, unsigned int retries, json_t *check) {
+	const struct weir_keepalived_defaults *defaults, const struct checker *checker,
+	json_t *check) {
 	uint32_t interval = defaults->delay_ms, timeout = defaults->timeout_ms;
+	uint32_t retries = defaults->has_retries ? defaults->retries : checker->retries;
+	uint32_t retry =
+		defaults->has_retry_delay ? defaults->retry_delay_ms : checker->retry_delay_ms;
 
 	interval = interval < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : interval;
 	timeout = timeout < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : timeout;
@@ -178,34 +228,66 @@ static void set_times(struct weir_import *import, const struct weir_keepalived_s
 	json_object_set_new(check, "interval_ms", json_integer(interval));
 	json_object_set_new(check, "timeout_ms", json_integer(timeout));
 	json_object_set_new(check, "rise", json_integer(1));
-	json_object_set_new(check, "fall",
-		json_integer((defaults->has_retries ? defaults->retries : retries) + 1));
+	json_object_set_new(check, "fall", json_integer(retries + 1));
+	retry = retry < INTERVAL_LEAST_MS ? INTERVAL_LEAST_MS : retry;
+	if (retries > 0 && retry < interval) {
+		json_object_set_new(check, "retry_interval_ms", json_integer(retry));
+	}
+}
+
+static void read_port(struct weir_import *import, const struct weir_keepalived_statement *statement,
+	uint16_t *port) {
+	uint64_t number;
+
+	if (weir_keepalived_number(import, statement, 1, UINT16_MAX, &number)) {
+		*port = (uint16_t)number;
+	}
+}
+
+static bool is_address(const char *text, const struct weir_address *address) {
+	struct weir_address own;
+
+	return weir_address_parse(text, &own) == 0 && own.family == address->family &&
+	       memcmp(own.bytes, address->bytes, sizeof(own.bytes)) == 0;
 }
 
 static void read_checker(struct weir_import *import, const struct checker *checker,
-	const struct weir_keepalived_statement *statement, json_t *check, uint16_t *port,
+	const struct weir_keepalived_statement *statement,
+	const struct weir_keepalived_target *target, json_t *check, uint16_t *port,
 	struct weir_keepalived_defaults *defaults) {
-	bool any_url = false;
-	uint64_t number;
+	const struct weir_keepalived_statement *url = find_url(statement);
 
 	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
 		key = key->next) {
 		const char *keyword = key->word[0];
 
-		if (weir_keepalived_default(import, key, defaults)) {
+		if (weir_keepalived_default(import, key, 0, defaults)) {
 			continue;
 		}
-		if (strcmp(keyword, "connect_port") == 0) {
-			if (weir_keepalived_number(import, key, UINT16_MAX, &number)) {
-				*port = (uint16_t)number;
+		if (strcmp(keyword, "nb_get_retry") == 0 && is_http(checker)) {
+			const char *words[] = {"retry", weir_keepalived_word(key, 1), NULL};
+			const struct weir_keepalived_statement retry = {
+				.place = key->place, .word = words, .count = 2};
+
+			(void)weir_keepalived_default(import, &retry, 0, defaults);
+		} else if (strcmp(keyword, "nb_get_retry") == 0) {
+			weir_keepalived_ignored(import, key, "%s takes \"retry\"", checker->name);
+		} else if (strcmp(keyword, "connect_port") == 0) {
+			read_port(import, key, port);
+		} else if (strcmp(keyword, "host") == 0) { // an obsolete block of SMTP_CHECK
+			const struct weir_keepalived_statement *own =
+				find_child(key, "connect_port");
+
+			if (own != NULL) {
+				read_port(import, own, port);
 			}
-		} else if (strcmp(keyword, "url") == 0 && is_http(checker) && !any_url) {
-			any_url = true;
+		} else if (key == url && is_http(checker)) {
 			read_url(import, key, check);
 		} else if (strcmp(keyword, "url") == 0) {
 			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "url",
 				"a health check requests one URL: the first one");
-		} else {
+		} else if (strcmp(keyword, "connect_ip") != 0 ||
+			   !is_address(weir_keepalived_word(key, 1), target->address)) {
 			weir_keepalived_note(import, key, rest);
 		}
 	}
@@ -213,9 +295,10 @@ static void read_checker(struct weir_import *import, const struct checker *check
 
 static json_t *make_check(struct weir_import *import, const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
-	const struct weir_keepalived_defaults *given, uint16_t service_port, uint16_t port) {
+	const struct weir_keepalived_defaults *given, const struct weir_keepalived_target *target) {
 	struct weir_keepalived_defaults defaults = *given;
 	json_t *check = json_pack("{s:s}", "type", checker->type);
+	uint16_t port = target->port;
 
 	if (check == NULL) {
 		import->failed = true;
@@ -224,22 +307,19 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	if (is_http(checker)) {
 		begin_http(checker, check);
 	}
-	if (strcmp(checker->name, "SMTP_CHECK") == 0) {
-		port = SMTP_PORT;
-	}
-	read_checker(import, checker, statement, check, &port, &defaults);
+	read_checker(import, checker, statement, target, check, &port, &defaults);
 	if (is_http(checker) && defaults.host != NULL && json_object_get(check, "host") == NULL) {
 		set_text(import, statement, check, "host", defaults.host);
 	}
-	if (port != 0 && port != service_port) {
+	if (port != 0 && port != target->service_port) {
 		json_object_set_new(check, "port", json_integer(port));
-	} else if (port == 0 && service_port == 0) {
+	} else if (port == 0 && target->service_port == 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
 			"the service covers every port: add a health_check with the port to check");
 		json_decref(check);
 		return NULL;
 	}
-	set_times(import, statement, &defaults, checker->retries, check);
+	set_times(import, statement, &defaults, checker, check);
 	if (checker->why != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, checker->name,
 			"%s", checker->why);
@@ -250,15 +330,24 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 // The most specific checker is used: HTTP before TCP. In keepalived all must pass.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
-	const struct weir_keepalived_defaults *defaults, uint16_t service_port, uint16_t port) {
+	const struct weir_keepalived_defaults *defaults,
+	const struct weir_keepalived_target *target, bool *ret_any) {
 	const struct weir_keepalived_statement *best = NULL, *statement;
 	const struct checker *best_checker = NULL;
 
 	for (statement = server->children; statement != NULL; statement = statement->next) {
 		const struct checker *checker = find_checker(statement->word[0]);
 
-		if (checker != NULL && checker->type != NULL &&
-			(best == NULL || checker < best_checker)) {
+		if (checker == NULL) {
+			continue;
+		}
+		if (!is_used(checker, statement)) {
+			weir_keepalived_ignored(
+				import, statement, "it has no url block with a path");
+			continue;
+		}
+		*ret_any = true;
+		if (checker->type != NULL && (best == NULL || checker < best_checker)) {
 			best = statement;
 			best_checker = checker;
 		}
@@ -266,7 +355,7 @@ json_t *weir_keepalived_check(struct weir_import *import,
 	for (statement = server->children; statement != NULL; statement = statement->next) {
 		const struct checker *checker = find_checker(statement->word[0]);
 
-		if (checker == NULL || statement == best) {
+		if (checker == NULL || statement == best || !is_used(checker, statement)) {
 			continue;
 		}
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, checker->name,
@@ -275,6 +364,5 @@ json_t *weir_keepalived_check(struct weir_import *import,
 					      : "a service has one health check; another checker "
 						"of this server is used");
 	}
-	return best != NULL ? make_check(import, best_checker, best, defaults, service_port, port)
-			    : NULL;
+	return best != NULL ? make_check(import, best_checker, best, defaults, target) : NULL;
 }

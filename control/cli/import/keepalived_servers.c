@@ -10,7 +10,9 @@
 
 #define DELAY_MS 60000 // between checks, by default
 #define TIMEOUT_MS 5000 // of a check, by default
-#define PERSISTENCE_S "360"
+#define PERSISTENCE_S "360" // by default
+#define PERSISTENCE_MOST_S (31u * 86400)
+#define SCHEDULER "wlc" // by default
 
 #define SCRIPTS "Weir runs no scripts: follow the log, or weirctl health history --json"
 #define SORRY \
@@ -18,8 +20,7 @@
 	"(panic_threshold_percent)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
-	{"quorum", "a VIP is not withdrawn when few servers are left: see panic_threshold_percent"},
-	{"hysteresis", "belongs to quorum"},
+	{"hysteresis", NULL}, // see quorum
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
 	{"sorry_server", SORRY},
@@ -31,9 +32,9 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"inhibit_on_failure", NULL}, // like on_backend_down "keep", the default
 	{"ip_family", NULL},
 	{"warmup", NULL}, // checks are spread over the interval
-	{"delay_before_retry", "failed checks are repeated at the normal interval"},
 	{"ha_suspend", "checks run without the VIP"},
-	{"persistence_granularity", NULL}, // see persistence_timeout
+	{"persistence_granularity", NULL}, // see read_persistence
+	{"nat_mask", NULL}, // without effect since keepalived 1.2
 	{"persistence_engine", "Weir does not inspect payload"},
 	{"smtp_alert", "Weir sends no mail"},
 	{"sh-fallback", NULL}, // always so
@@ -52,12 +53,13 @@ static const struct weir_keepalived_rest of_real[] = {
 	{"alpha", NULL},
 	{"no_alpha", NULL},
 	{"warmup", NULL},
-	{"delay_before_retry", "failed checks are repeated at the normal interval"},
 	{"lthreshold", "a backend gets flows again as soon as it is below its limit"},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
 	{NULL, NULL},
 };
+
+#define METHODS "use NAT, DR or TUN"
 
 struct virtual { // one virtual server
 	struct weir_import_service service;
@@ -65,146 +67,129 @@ struct virtual { // one virtual server
 	uint32_t weight; // default for servers that have none
 	int check_line; // of the server whose check is used
 	bool any_without_check;
-	bool has_method; // its own
+	uint8_t protocol; // 0 = none is given: UDP
+	char method; // as in weir_import_forwarding; 0 = none is given: NAT
+	bool persistent; // and noted
+	bool any_port; // an address without one
 };
 
 // --- addresses ----------------------------------------------------------------------------
 
-static void note_mark(struct weir_import *import, struct weir_import_service *service,
-	const struct weir_keepalived_statement *statement, const char *mark, bool whole) {
-	char what[WEIR_IMPORT_TEXT_BYTES];
+#define MARKS \
+	"packets reach Weir before the firewall marks them. Add the addresses and ports of the " \
+	"rules for this mark"
 
-	snprintf(what, sizeof(what), "fwmark %.40s", mark);
-	service->left_out |= whole;
-	weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
-		"%spackets reach Weir before the firewall marks them. Add the addresses and ports "
-		"of the rules for this mark%s",
-		whole ? "the service: " : "", whole ? ", as a service of their own" : "");
-}
-
-// "192.0.2.1-10": the addresses from .1 to .10; in IPv6 the range is in the last 16 bits, in
-// hexadecimal.
-static int read_range(const char *text, struct weir_address *ret, unsigned int *ret_count) {
-	char first[WEIR_IMPORT_TEXT_BYTES];
-	const char *dash = strchr(text, '-');
-	unsigned long last, begin;
-	uint16_t port;
-	char *end;
-
-	*ret_count = 1;
-	if (dash == NULL) {
-		return strpbrk(text, "[]") != NULL ? -1 : weir_address_parse(text, ret);
-	}
-	if ((size_t)(dash - text) >= sizeof(first) || strlen(dash + 1) > 4 || dash[1] == '\0') {
-		return -1;
-	}
-	memcpy(first, text, (size_t)(dash - text));
-	first[dash - text] = '\0';
-	if (weir_import_endpoint(first, ret, &port) < 0 || port != 0) {
-		return -1;
-	}
-	last = strtoul(dash + 1, &end, ret->family == 6 ? 16 : 10);
-	begin = ret->family == 6 ? (unsigned long)ret->bytes[14] << 8 | ret->bytes[15]
-				 : ret->bytes[3];
-	if (*end != '\0' || dash[1] == '+' || dash[1] == '-' || last < begin ||
-		last > (ret->family == 6 ? 0xffff : 0xff)) {
-		return -1;
-	}
-	*ret_count = (unsigned int)(last - begin + 1);
-	return 0;
-}
-
-// "ADDRESS [PORT]" of words from `at` on.
-static void read_address(struct weir_import *import, struct weir_import_service *service,
-	const struct weir_keepalived_statement *statement, unsigned int at) {
-	const char *text = weir_keepalived_word(statement, at);
-	const char *port_text = weir_keepalived_word(statement, at + 1);
+// "ADDRESS [PORT]" of a virtual_server.
+static void read_address(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement) {
+	struct weir_import_service *service = &virtual->service;
+	const char *text = weir_keepalived_word(statement, 1);
 	struct weir_address address;
-	unsigned int count;
-	uint64_t port = 0;
+	uint16_t port;
 
-	if (read_range(text, &address, &count) < 0) {
-		weir_import_error(import, &statement->place,
-			"\"%s\" is not an IP address, nor a range such as 192.0.2.1-10", text);
-		return;
-	}
-	if (port_text[0] != '\0' && !weir_import_number(port_text, UINT16_MAX, &port)) {
-		weir_import_error(import, &statement->place,
-			"port \"%s\": use a number from 0 (every port) to 65535", port_text);
-		return;
-	}
-	for (unsigned int i = 0; i < count && i <= WEIR_IMPORT_BINDS_MAX; i++) {
-		struct weir_address one = address;
-
-		if (one.family == 6) {
-			unsigned int low =
-				((unsigned int)address.bytes[14] << 8 | address.bytes[15]) + i;
-
-			one.bytes[14] = (uint8_t)(low >> 8);
-			one.bytes[15] = (uint8_t)low;
-		} else {
-			one.bytes[3] = (uint8_t)(address.bytes[3] + i);
-		}
-		weir_import_bind(
-			import, service, &statement->place, &one, (uint16_t)port, (uint16_t)port);
+	if (weir_keepalived_address(import, statement, text, &address) < 0) {
+		weir_import_leave_out(import, service, &statement->place, service->name,
+			"keepalived skips it, too: \"%s\" is not an IP address", text);
+	} else if (!weir_keepalived_port(weir_keepalived_word(statement, 2), &port)) {
+		weir_import_leave_out(import, service, &statement->place, service->name,
+			"keepalived skips it, too: its port is not a number from 0 to 65535");
+	} else {
+		virtual->any_port |= port == 0;
+		weir_import_bind(import, service, &statement->place, &address, port, port);
 	}
 }
 
-static void read_group(struct weir_import *import, struct weir_import_service *service,
+// Add one to an address.
+static void advance(struct weir_address *address) {
+	unsigned int i = address->family == 6 ? 16 : 4;
+
+	while (i-- > 0 && ++address->bytes[i] == 0) {
+	}
+}
+
+// "ADDRESS [PORT]", "FIRST-LAST [PORT]" or "ADDRESS/BITS [PORT]" of a virtual_server_group.
+static void read_entry(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *line) {
+	const char *text = line->word[0], *why;
+	struct weir_keepalived_range range;
+	uint16_t port;
+
+	if (weir_keepalived_range_read(text, &range, &why) < 0) {
+		weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
+			"keepalived skips it, too: %s", why);
+		return;
+	}
+	if (!weir_keepalived_port(weir_keepalived_word(line, 1), &port)) {
+		weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
+			"keepalived skips it, too: its port is not a number from 0 to 65535");
+		return;
+	}
+	virtual->any_port |= port == 0;
+	while (json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX) {
+		weir_import_bind(import, &virtual->service, &line->place, &range.first, port, port);
+		if (memcmp(&range.first, &range.last, sizeof(range.first)) == 0) {
+			return;
+		}
+		advance(&range.first);
+	}
+	weir_import_note(import, &line->place, WEIR_IMPORT_MISSING, text,
+		"a service has at most %d addresses: add the rest of them to another service",
+		WEIR_IMPORT_BINDS_MAX);
+}
+
+static void read_group(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
 	const char *name = weir_keepalived_word(statement, 2);
+	char what[WEIR_IMPORT_TEXT_BYTES];
 
 	while (groups != NULL && (strcmp(groups->word[0], "virtual_server_group") != 0 ||
 					 strcmp(weir_keepalived_word(groups, 1), name) != 0)) {
 		groups = groups->next;
 	}
 	if (groups == NULL) {
-		weir_import_error(import, &statement->place,
-			"there is no virtual_server_group \"%s\": add it, or correct the name",
-			name);
+		weir_import_leave_out(import, &virtual->service, &statement->place,
+			virtual->service.name,
+			"keepalived skips it, too: there is no virtual_server_group \"%s\"", name);
 		return;
 	}
 	for (const struct weir_keepalived_statement *line = groups->children; line != NULL;
 		line = line->next) {
 		if (strcmp(line->word[0], "fwmark") == 0) {
-			note_mark(import, service, line, weir_keepalived_word(line, 1), false);
+			weir_import_note(import, &line->place, WEIR_IMPORT_MISSING,
+				weir_keepalived_text(line, what, sizeof(what)), MARKS);
 		} else {
-			read_address(import, service, line, 0);
+			read_entry(import, virtual, line);
 		}
 	}
 }
 
 // --- real servers -------------------------------------------------------------------------
 
-static void read_method(struct weir_import *import, struct weir_import_service *service,
-	const struct weir_keepalived_statement *statement) {
+// The method of a virtual or real server as in weir_import_forwarding; `before` if keepalived
+// ignores the line.
+static char read_method(struct weir_import *import,
+	const struct weir_keepalived_statement *statement, char before) {
 	const char *method = weir_keepalived_word(statement, 1);
 	const char *type = weir_keepalived_word(statement, 3);
 
-	if (strcmp(method, "DR") == 0 || strcmp(method, "NAT") == 0) {
-		weir_import_forwarding(
-			import, service, &statement->place, method[0] == 'D' ? 'g' : 'm');
-	} else if (strcmp(method, "TUN") != 0) {
-		weir_import_error(import, &statement->place, "%s \"%s\": use NAT, DR or TUN",
-			statement->word[0], method);
-	} else if (strcmp(weir_keepalived_word(statement, 2), "type") == 0 &&
-		   strcmp(type, "ipip") != 0) {
+	if (strcmp(method, "DR") == 0) {
+		return 'g';
+	}
+	if (strcmp(method, "NAT") == 0) {
+		return 'm';
+	}
+	if (strcmp(method, "TUN") != 0) {
+		weir_keepalived_ignored(import, statement, METHODS);
+		return before;
+	}
+	if (strcmp(weir_keepalived_word(statement, 2), "type") == 0 && strcmp(type, "ipip") != 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "tunnel",
 			"Weir's tunnels are IP in IP, not %s: change the decapsulation on the "
 			"servers",
 			type);
 	}
-}
-
-static bool has_method(const struct weir_keepalived_statement *block) {
-	const struct weir_keepalived_statement *key = block->children;
-
-	while (key != NULL && strcmp(key->word[0], "lb_kind") != 0 &&
-		strcmp(key->word[0], "lvs_method") != 0) {
-		key = key->next;
-	}
-	return key != NULL;
+	return 'i';
 }
 
 // A check on the server's own port also uses that port, not the VIP's.
@@ -242,104 +227,201 @@ static void take_check(struct weir_import *import, struct virtual *virtual,
 	json_decref(check);
 }
 
-static bool read_real_key(struct weir_import *import, struct virtual *virtual,
-	const struct weir_keepalived_statement *statement, struct weir_import_backend *backend) {
+static bool read_real_key(struct weir_import *import,
+	const struct weir_keepalived_statement *statement, struct weir_import_backend *backend,
+	char *method) {
 	const char *keyword = statement->word[0];
 	uint64_t number;
 
 	if (strcmp(keyword, "weight") == 0) {
-		if (weir_keepalived_number(import, statement, INT32_MAX, &number)) {
+		if (weir_keepalived_number(import, statement, 0, UINT16_MAX, &number)) {
 			backend->weight = (json_int_t)number;
 		}
 	} else if (strcmp(keyword, "uthreshold") == 0) {
-		if (weir_keepalived_number(import, statement, UINT32_MAX, &number)) {
+		if (weir_keepalived_number(import, statement, 0, UINT32_MAX, &number)) {
 			backend->upper = (uint32_t)number;
 		}
-	} else if (strcmp(keyword, "lvs_method") == 0 || strcmp(keyword, "lb_kind") == 0) {
-		read_method(import, &virtual->service, statement);
+	} else if (strcmp(keyword, "lvs_method") == 0) {
+		*method = read_method(import, statement, *method);
 	} else {
 		return false;
 	}
 	return true;
 }
 
+// Whether keepalived uses this server. Else it is noted.
+static bool read_real_head(struct weir_import *import,
+	const struct weir_keepalived_statement *server, struct weir_import_backend *backend) {
+	char what[WEIR_IMPORT_TEXT_BYTES];
+	const char *why = NULL;
+
+	if (weir_keepalived_address(
+		    import, server, weir_keepalived_word(server, 1), &backend->address) < 0) {
+		why = "not an IP address";
+	} else if (!weir_keepalived_port(weir_keepalived_word(server, 2), &backend->port)) {
+		why = "its port is not a number from 0 to 65535";
+	}
+	if (why != NULL) {
+		weir_import_note(import, &server->place, WEIR_IMPORT_MISSING,
+			weir_keepalived_text(server, what, sizeof(what)),
+			"keepalived skips it, too: %s", why);
+	}
+	return why == NULL;
+}
+
 static void read_real(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server) {
 	struct weir_keepalived_defaults defaults = virtual->defaults;
 	struct weir_import_backend backend = {.weight = virtual->weight};
-	uint64_t port = 0;
+	struct weir_keepalived_target target = {
+		.address = &backend.address, .service_port = virtual->service.port};
+	char method = virtual->method;
 
-	if (weir_address_parse(weir_keepalived_word(server, 1), &backend.address) < 0) {
-		weir_import_error(import, &server->place,
-			"\"%s\" is not an IP address: write real_server ADDRESS PORT",
-			weir_keepalived_word(server, 1));
+	if (!read_real_head(import, server, &backend)) {
 		return;
 	}
-	if (server->count > 2 && !weir_import_number(server->word[2], UINT16_MAX, &port)) {
-		weir_import_error(import, &server->place,
-			"port \"%s\": use a number from 0 to 65535", server->word[2]);
-		return;
-	}
-	backend.port = (uint16_t)port;
 	for (const struct weir_keepalived_statement *statement = server->children;
 		statement != NULL; statement = statement->next) {
-		if (!weir_keepalived_default(import, statement, &defaults) &&
-			!read_real_key(import, virtual, statement, &backend) &&
+		if (!weir_keepalived_default(import, statement, 1, &defaults) &&
+			!read_real_key(import, statement, &backend, &method) &&
 			!weir_keepalived_is_checker(statement->word[0])) {
 			weir_keepalived_note(import, statement, of_real);
 		}
 	}
-	weir_import_backend(import, &virtual->service, &server->place, &backend);
-	if (!virtual->has_method && !has_method(server)) {
-		weir_import_forwarding(import, &virtual->service, &server->place, 'm');
+	method = method != 0 ? method : 'm';
+	target.port = backend.port;
+	if (method != 'm') { // packets arrive at the port of the VIP whatever is written
+		backend.port = 0;
 	}
+	weir_import_backend(import, &virtual->service, &server->place, &backend);
+	weir_import_forwarding(import, &virtual->service, &server->place, method);
 	take_check(import, virtual, server,
 		weir_keepalived_check(
-			import, server, &defaults, virtual->service.port, backend.port),
+			import, server, &defaults, &target, &virtual->service.was_checked),
 		backend.port);
 }
 
 // --- virtual servers ----------------------------------------------------------------------
 
-static void read_protocol(struct weir_import *import, struct weir_import_service *service,
+static void read_protocol(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
+	struct weir_import_service *service = &virtual->service;
 	const char *protocol = weir_keepalived_word(statement, 1);
 
 	if (strcasecmp(protocol, "UDP") == 0) {
-		service->protocol = IPPROTO_UDP;
+		virtual->protocol = IPPROTO_UDP;
+	} else if (strcasecmp(protocol, "TCP") == 0) {
+		virtual->protocol = IPPROTO_TCP;
 	} else if (strcasecmp(protocol, "SCTP") == 0) {
-		service->left_out = true;
-		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "protocol SCTP",
-			"the service: Weir supports TCP and UDP only");
-	} else if (strcasecmp(protocol, "TCP") != 0) {
-		weir_import_error(import, &statement->place,
-			"protocol \"%s\": use TCP, UDP or SCTP", protocol);
+		weir_import_leave_out(import, service, &statement->place, service->name,
+			"Weir supports TCP and UDP only");
+	} else {
+		weir_keepalived_ignored(import, statement, "use TCP, UDP or SCTP");
+	}
+}
+
+// Before the addresses are read.
+static void read_protocols(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement) {
+	for (const struct weir_keepalived_statement *key = statement->children;
+		key != NULL && !virtual->service.left_out; key = key->next) {
+		if (strcmp(key->word[0], "protocol") == 0) {
+			read_protocol(import, virtual, key);
+		}
+	}
+	virtual->service.protocol = virtual->protocol != 0 ? virtual->protocol : IPPROTO_UDP;
+	if (virtual->protocol == 0) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, "no protocol",
+			"the default of keepalived is UDP: add \"protocol TCP\" and import again, "
+			"if clients use TCP");
+	}
+}
+
+static void read_persistence(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement, const char *what) {
+	if (!virtual->persistent) {
+		virtual->persistent = true;
+		weir_import_persistence(import, &statement->place, what);
+	}
+}
+
+static void read_persistence_timeout(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement) {
+	char what[WEIR_IMPORT_TEXT_BYTES];
+	uint64_t seconds = 0;
+
+	if (statement->count < 2) {
+		read_persistence(import, virtual, statement,
+			"persistence_timeout " PERSISTENCE_S ", the default");
+	} else if (!weir_import_number(statement->word[1], 0, &seconds) && // 0: without effect
+		   weir_keepalived_number(import, statement, 1, PERSISTENCE_MOST_S, &seconds)) {
+		read_persistence(import, virtual, statement,
+			weir_keepalived_text(statement, what, sizeof(what)));
+	}
+}
+
+static void read_scheduler(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_keepalived_statement *statement) {
+	const char *name = weir_keepalived_word(statement, 1);
+
+	if (weir_import_is_scheduler(name)) {
+		snprintf(service->scheduler, sizeof(service->scheduler), "%s", name);
+	} else {
+		weir_keepalived_ignored(import, statement, "it is no scheduler; using %s",
+			service->scheduler[0] != '\0' ? service->scheduler : SCHEDULER);
+	}
+}
+
+// "sh-port" is a flag of scheduler sh, named before it.
+static void read_flag(struct weir_import *import, struct weir_import_service *service,
+	const struct weir_keepalived_statement *statement) {
+	const char *keyword = statement->word[0];
+
+	if (strncmp(service->scheduler, keyword, 2) == 0 && service->scheduler[2] == '\0') {
+		service->hashes_ports = true;
+	} else {
+		weir_keepalived_ignored(
+			import, statement, "put it behind \"lb_algo %.2s\"", keyword);
+	}
+}
+
+static void read_quorum(
+	struct weir_import *import, const struct weir_keepalived_statement *statement) {
+	char what[WEIR_IMPORT_TEXT_BYTES];
+	uint64_t quorum;
+
+	if (weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) && quorum > 1) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
+			weir_keepalived_text(statement, what, sizeof(what)),
+			"a VIP is not withdrawn when few servers are left: see "
+			"panic_threshold_percent");
 	}
 }
 
 static bool read_virtual_key(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
-	const char *keyword = statement->word[0], *value = weir_keepalived_word(statement, 1);
-	char what[WEIR_IMPORT_TEXT_BYTES];
+	const char *keyword = statement->word[0];
 	uint64_t number;
 
 	if (strcmp(keyword, "lb_algo") == 0 || strcmp(keyword, "lvs_sched") == 0) {
-		snprintf(service->scheduler, sizeof(service->scheduler), "%s", value);
-	} else if (strcmp(keyword, "lb_kind") == 0 || strcmp(keyword, "lvs_method") == 0) {
-		read_method(import, service, statement);
+		read_scheduler(import, service, statement);
 	} else if (strcmp(keyword, "persistence_timeout") == 0) {
-		snprintf(what, sizeof(what), "persistence_timeout %.20s",
-			value[0] != '\0' ? value : PERSISTENCE_S);
-		weir_import_persistence(import, &statement->place, what);
+		read_persistence_timeout(import, virtual, statement);
+	} else if (strcmp(keyword, "quorum") == 0) {
+		read_quorum(import, statement);
 	} else if (strcmp(keyword, "ops") == 0) {
-		weir_import_one_packet(import, &statement->place, "ops");
+		if (service->protocol == IPPROTO_UDP) { // else keepalived ignores it
+			weir_import_one_packet(import, &statement->place, "ops");
+		}
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
-		service->hashes_ports = true;
+		read_flag(import, service, statement);
 	} else if (strcmp(keyword, "weight") == 0) {
-		if (weir_keepalived_number(import, statement, INT32_MAX, &number)) {
+		if (weir_keepalived_number(import, statement, 1, UINT16_MAX, &number)) {
 			virtual->weight = (uint32_t)number;
 		}
+	} else if (strcmp(keyword, "lb_kind") == 0 || strcmp(keyword, "lvs_method") == 0) {
+		virtual->method = read_method(import, statement, virtual->method);
 	} else {
 		// The protocol is read before the addresses, and servers last.
 		return strcmp(keyword, "protocol") == 0 || strcmp(keyword, "real_server") == 0;
@@ -347,17 +429,51 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 	return true;
 }
 
-static void read_head(struct weir_import *import, struct weir_import_service *service,
+static void read_head(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
 	const char *kind = weir_keepalived_word(statement, 1);
 
 	if (strcmp(kind, "fwmark") == 0) {
-		note_mark(import, service, statement, weir_keepalived_word(statement, 2), true);
-	} else if (strcmp(kind, "group") == 0) {
-		read_group(import, service, statement, groups);
+		weir_import_leave_out(import, &virtual->service, &statement->place,
+			virtual->service.name, MARKS ", as a service of their own");
+		return;
+	}
+	read_protocols(import, virtual, statement);
+	if (virtual->service.left_out) {
+		return;
+	}
+	if (strcmp(kind, "group") == 0) {
+		read_group(import, virtual, statement, groups);
 	} else {
-		read_address(import, service, statement, 1);
+		read_address(import, virtual, statement);
+	}
+}
+
+static void read_keys(struct weir_import *import, struct virtual *virtual,
+	const struct weir_keepalived_statement *statement) {
+	const struct weir_keepalived_statement *granularity = NULL;
+
+	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
+		key = key->next) {
+		if (strcmp(key->word[0], "persistence_granularity") == 0) {
+			granularity = key;
+		}
+		if (!weir_keepalived_default(import, key, 1, &virtual->defaults) &&
+			!read_virtual_key(import, virtual, key)) {
+			weir_keepalived_note(import, key, of_virtual);
+		}
+	}
+	if (granularity != NULL) {
+		read_persistence(import, virtual, granularity,
+			"persistence_granularity (persistence_timeout " PERSISTENCE_S ")");
+	} else if (virtual->any_port) {
+		read_persistence(import, virtual, statement,
+			"every port (persistence_timeout " PERSISTENCE_S ")");
+	}
+	if (virtual->service.scheduler[0] == '\0') {
+		snprintf(virtual->service.scheduler, sizeof(virtual->service.scheduler), "%s",
+			SCHEDULER);
 	}
 }
 
@@ -365,7 +481,7 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 	const char *kind = weir_keepalived_word(statement, 1);
 	bool group = strcmp(kind, "group") == 0;
 
-	snprintf(name, bytes, "%.40s%s%.20s", group ? weir_keepalived_word(statement, 2) : kind,
+	snprintf(name, bytes, "%s%s%s", group ? weir_keepalived_word(statement, 2) : kind,
 		statement->count > 2 && !group ? "-" : "",
 		group ? "" : weir_keepalived_word(statement, 2));
 }
@@ -375,36 +491,27 @@ void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *groups) {
 	struct virtual virtual = {
 		.defaults = {.delay_ms = DELAY_MS, .timeout_ms = TIMEOUT_MS}, .weight = 1};
-	const struct weir_keepalived_statement *key;
+	struct weir_import_service *service = &virtual.service;
 	char name[WEIR_IMPORT_TEXT_BYTES];
 
 	name_of(statement, name, sizeof(name));
-	if (weir_import_service_begin(import, &virtual.service, &statement->place, name) < 0) {
+	if (weir_import_service_begin(import, service, &statement->place, name) < 0) {
 		return;
 	}
-	snprintf(virtual.service.scheduler, sizeof(virtual.service.scheduler), "wlc");
-	virtual.has_method = has_method(statement);
-	for (key = statement->children; key != NULL; key = key->next) {
-		if (strcmp(key->word[0], "protocol") == 0) {
-			read_protocol(import, &virtual.service, key);
+	read_head(import, &virtual, statement, groups);
+	if (!service->left_out) {
+		read_keys(import, &virtual, statement);
+		for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
+			key = key->next) {
+			if (strcmp(key->word[0], "real_server") == 0) {
+				read_real(import, &virtual, key);
+			}
 		}
 	}
-	read_head(import, &virtual.service, statement, groups);
-	for (key = statement->children; key != NULL && !virtual.service.left_out; key = key->next) {
-		if (!weir_keepalived_default(import, key, &virtual.defaults) &&
-			!read_virtual_key(import, &virtual, key)) {
-			weir_keepalived_note(import, key, of_virtual);
-		}
-	}
-	for (key = statement->children; key != NULL && !virtual.service.left_out; key = key->next) {
-		if (strcmp(key->word[0], "real_server") == 0) {
-			read_real(import, &virtual, key);
-		}
-	}
-	if (virtual.any_without_check && virtual.service.health_check != NULL) {
+	if (virtual.any_without_check && service->health_check != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "health check",
 			"that of line %d also applies to the servers without one",
 			virtual.check_line);
 	}
-	weir_import_service_end(import, &virtual.service);
+	weir_import_service_end(import, service);
 }

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "keepalived_tree.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_BYTES 4096 // after expanding definitions
+#include "keepalived_definitions.h"
+
+#define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
 #define DEPTH_MAX 16 // of blocks
 #define INCLUDES_MAX 8 // nesting depth
 #define FILES_MAX 1000
-#define DEFINITIONS_MAX 256
+#define NUMBER_MOST 1000000000 // of a sequence
+#define EXPANSIONS_MAX 8 // nesting depth
+#define EXPANDED_MAX 100000 // lines with a definition
 
 struct chunk { // bytes per allocation of the tree
 	struct chunk *next;
@@ -24,10 +27,6 @@ struct level { // an open block
 	struct weir_keepalived_statement *last; // that a "{" on the next line belongs to
 };
 
-struct definition {
-	const char *name, *value;
-};
-
 struct reader {
 	struct weir_import *import;
 	const struct weir_keepalived_files *files;
@@ -36,13 +35,16 @@ struct reader {
 	struct level level[DEPTH_MAX];
 	unsigned int depth; // of the innermost block
 	unsigned int includes, opened; // nesting depth of includes; files so far
-	struct definition definition[DEFINITIONS_MAX];
-	unsigned int definitions;
+	struct weir_keepalived_definitions definitions;
+	unsigned int expanded; // lines so far
 	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
 	unsigned int words;
 };
 
 #define COMPLAIN(reader, ...) weir_import_error((reader)->import, &(reader)->place, __VA_ARGS__)
+// What keepalived ignores, too.
+#define SKIP(reader, what, ...) \
+	weir_import_note((reader)->import, &(reader)->place, WEIR_IMPORT_MISSING, what, __VA_ARGS__)
 
 static void read_text(struct reader *reader, const char *file, const char *text, size_t bytes);
 
@@ -84,7 +86,17 @@ void weir_keepalived_free(struct weir_keepalived_tree *tree) {
 
 // --- includes -----------------------------------------------------------------------------
 
-static void include(struct reader *reader, const char *pattern) {
+// "include", or one of the stricter variants ("includer").
+static bool is_include(const char *word) {
+	size_t bytes = strlen("include");
+
+	return strncmp(word, "include", bytes) == 0 &&
+	       (word[bytes] == '\0' ||
+		       (strchr("rmwba", word[bytes]) != NULL && word[bytes + 1] == '\0'));
+}
+
+// needed: no matching file is an error.
+static void include(struct reader *reader, const char *pattern, bool needed) {
 	const struct weir_keepalived_files *files = reader->files;
 	struct weir_import_place place = reader->place;
 
@@ -104,10 +116,15 @@ static void include(struct reader *reader, const char *pattern) {
 
 		reader->place = place;
 		if (r < 0) {
-			if (r != -ENOENT || n == 0) {
+			if (r == -ENOENT && n == 0 && needed) {
 				COMPLAIN(reader, "include \"%s\": %s", pattern, strerror(-r));
+			} else if (r != -ENOENT || n == 0) {
+				SKIP(reader, pattern, "the included file: %s", strerror(-r));
 			}
-			break;
+			if (r == -ENOENT || r == -EMFILE) {
+				break;
+			}
+			continue;
 		}
 		reader->opened++;
 		read_text(reader, keep(reader, name, strlen(name)), text, bytes);
@@ -129,11 +146,12 @@ static struct weir_keepalived_statement *end_statement(struct reader *reader) {
 	if (words == 0) {
 		return NULL;
 	}
-	if (strncmp(reader->word[0], "include", strlen("include")) == 0) {
+	if (is_include(reader->word[0])) {
 		if (words != 2) {
-			COMPLAIN(reader, "%s needs one file or pattern", reader->word[0]);
+			SKIP(reader, reader->word[0], "it needs one file or pattern");
 		} else {
-			include(reader, reader->word[1]);
+			include(reader, reader->word[1],
+				reader->word[0][strlen("include")] != '\0');
 		}
 		return NULL;
 	}
@@ -186,7 +204,7 @@ static void close_block(struct reader *reader) {
 	reader->level[reader->depth].last = NULL;
 }
 
-// --- lines --------------------------------------------------------------------------------
+// --- words --------------------------------------------------------------------------------
 
 // Copy a word without its quotes. Returns its length in the text; 0 after an error.
 static size_t take_word(struct reader *reader, const char *text) {
@@ -205,11 +223,13 @@ static size_t take_word(struct reader *reader, const char *text) {
 		word[bytes++] = text[at];
 	}
 	if (quoted) {
-		COMPLAIN(reader, "a quote is not closed: add the \"\\\"\" in the same line");
+		SKIP(reader, text, "keepalived skips this line, too: a quote is not closed");
+		reader->words = 0;
 		return 0;
 	}
 	if (reader->words == WEIR_KEEPALIVED_WORDS_MAX) {
-		COMPLAIN(reader, "has more than %d words", WEIR_KEEPALIVED_WORDS_MAX);
+		SKIP(reader, reader->word[0], "words after the first %d of this line",
+			WEIR_KEEPALIVED_WORDS_MAX);
 		return 0;
 	}
 	reader->word[reader->words] = keep(reader, word, bytes);
@@ -240,119 +260,25 @@ static void read_words(struct reader *reader, const char *text) {
 	(void)end_statement(reader);
 }
 
-static size_t name_bytes(const char *text) {
-	size_t bytes = 0;
-
-	while (isalnum((unsigned char)text[bytes]) || text[bytes] == '_') {
-		bytes++;
-	}
-	return bytes;
-}
-
-static const char *defined(const struct reader *reader, const char *name, size_t bytes) {
-	for (unsigned int i = reader->definitions; i-- > 0;) {
-		const struct definition *definition = &reader->definition[i];
-
-		if (strlen(definition->name) == bytes &&
-			memcmp(definition->name, name, bytes) == 0) {
-			return definition->value;
-		}
-	}
-	return NULL;
-}
-
-// Replace $NAME and ${NAME} in a line by their values. Returns 0, or -EINVAL after an error.
-static int expand(struct reader *reader, const char *text, char line[LINE_BYTES]) {
-	size_t used = 0;
-
-	while (*text != '\0') {
-		bool braces = text[0] == '$' && text[1] == '{';
-		size_t bytes = text[0] == '$' ? name_bytes(text + 1 + braces) : 0;
-		const char *value;
-
-		if (bytes == 0 || (braces && text[2 + bytes] != '}')) {
-			if (used + 1 >= LINE_BYTES) {
-				break;
-			}
-			line[used++] = *text++;
-			continue;
-		}
-		value = defined(reader, text + 1 + braces, bytes);
-		if (value == NULL && !braces) { // of a script, or in a comment
-			value = "$";
-			bytes = 0;
-		}
-		if (value == NULL) {
-			COMPLAIN(reader, "$%.*s is not defined in an earlier line: add $%.*s=...",
-				(int)bytes, text + 1 + braces, (int)bytes, text + 1 + braces);
-			return -EINVAL;
-		}
-		if (used + strlen(value) >= LINE_BYTES) {
-			break;
-		}
-		memcpy(line + used, value, strlen(value));
-		used += strlen(value);
-		text += 1 + bytes + 2 * braces;
-	}
-	line[used] = '\0';
-	if (*text != '\0') {
-		COMPLAIN(reader, "is longer than %d bytes after expanding definitions",
-			LINE_BYTES - 1);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-// "$NAME=value": returns whether the line is a definition.
-static bool define(struct reader *reader, const char *line) {
-	size_t bytes = line[0] == '$' ? name_bytes(line + 1) : 0;
-	const char *value = line + 1 + bytes;
-	struct definition *definition = &reader->definition[reader->definitions];
-	char expanded[LINE_BYTES];
-	size_t length;
-
-	if (bytes == 0 || *value != '=') {
-		return false;
-	}
-	if (reader->definitions == DEFINITIONS_MAX) {
-		COMPLAIN(reader, "is definition number %d: the limit is %d", DEFINITIONS_MAX + 1,
-			DEFINITIONS_MAX);
-		return true;
-	}
-	if (expand(reader, value + 1, expanded) < 0) {
-		return true;
-	}
-	length = strlen(expanded);
-	while (length > 0 && isspace((unsigned char)expanded[length - 1])) {
-		length--;
-	}
-	if (length > 0 && expanded[length - 1] == '\\') {
-		COMPLAIN(reader, "a definition of several lines is not supported: write its "
-				 "statements where it is used");
-		return true;
-	}
-	definition->name = keep(reader, line + 1, bytes);
-	definition->value = keep(reader, expanded, length);
-	reader->definitions += definition->name != NULL && definition->value != NULL;
-	return true;
-}
+// --- lines --------------------------------------------------------------------------------
 
 // "@id rest", "@^id rest": returns whether the rest applies; *ret_line is set to it.
 static bool is_meant(struct reader *reader, const char **ret_line) {
-	const char *line = *ret_line, *id = reader->files->id;
-	bool inverted = line[0] == '@' && line[1] == '^', meant;
-	const char *name = line + 1 + inverted;
-	size_t bytes = strcspn(name, " \t\r");
+	const char *line = *ret_line, *id = reader->files->id, *name;
+	bool inverted, meant;
 	char what[WEIR_IMPORT_TEXT_BYTES];
+	size_t bytes;
 
 	if (line[0] != '@') {
 		return true;
 	}
+	inverted = line[1] == '^';
+	name = line + 1 + inverted;
+	bytes = strcspn(name, " \t\r");
 	meant = id != NULL && strlen(id) == bytes && memcmp(id, name, bytes) == 0;
 	meant = meant != inverted;
 	*ret_line = name + bytes + strspn(name + bytes, " \t\r");
-	snprintf(what, sizeof(what), "@%s%.*s", inverted ? "^" : "", (int)(bytes < 40 ? bytes : 40),
-		name);
+	snprintf(what, sizeof(what), "@%s%.*s", inverted ? "^" : "", (int)bytes, name);
 	if (!meant && !inverted) {
 		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_LEFT_OUT, what,
 			"the line applies to another host than --id; without --id to none");
@@ -360,19 +286,155 @@ static bool is_meant(struct reader *reader, const char **ret_line) {
 	return meant;
 }
 
-static void read_line(struct reader *reader, const char *line) {
-	char expanded[LINE_BYTES];
+// "$NAME=value": returns whether the line is a definition.
+static bool define(struct reader *reader, const char *line) {
+	int r = weir_keepalived_define(&reader->definitions, line);
 
+	if (r == -ENOMEM) {
+		reader->import->failed = true;
+	} else if (r < 0) {
+		COMPLAIN(reader, "is definition number %d: the limit is %d",
+			WEIR_KEEPALIVED_DEFINITIONS_MAX + 1, WEIR_KEEPALIVED_DEFINITIONS_MAX);
+	}
+	return r != 0;
+}
+
+static void continue_definition(struct reader *reader, const char *line) {
+	int r = weir_keepalived_define_more(&reader->definitions, line);
+
+	if (r == -ENOMEM) {
+		reader->import->failed = true;
+	} else if (r < 0) {
+		COMPLAIN(reader, "is of a definition of more than %d bytes",
+			WEIR_KEEPALIVED_DEFINITION_BYTES);
+	}
+}
+
+static void expand(
+	struct reader *reader, const char *text, struct weir_keepalived_expansion *expansion) {
+	if (!weir_keepalived_expand(&reader->definitions, reader->place.file, text, expansion)) {
+		SKIP(reader, "a line", "what exceeds %d bytes after expanding definitions",
+			WEIR_KEEPALIVED_LINE_BYTES - 1);
+	}
+}
+
+static void read_line(struct reader *reader, const char *line, unsigned int depth);
+
+// Further lines of a definition, where it is used.
+static void read_rest(struct reader *reader, const char *rest, unsigned int depth) {
+	while (rest != NULL && !reader->import->failed) {
+		size_t bytes = strcspn(rest, "\n");
+		char *line = strndup(rest, bytes);
+
+		if (line == NULL) {
+			reader->import->failed = true;
+			return;
+		}
+		read_line(reader, line, depth);
+		free(line);
+		rest = rest[bytes] != '\0' ? rest + bytes + 1 : NULL;
+	}
+}
+
+static void read_definitions(struct reader *reader, const char *line, unsigned int depth) {
+	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
+	char *rest = NULL;
+
+	if (expansion == NULL) {
+		reader->import->failed = true;
+		return;
+	}
+	expand(reader, line, expansion);
+	if (expansion->rest != NULL) { // a copy: its lines may set the definition again
+		rest = strdup(expansion->rest);
+		reader->import->failed |= rest == NULL;
+	}
+	if (expansion->any && depth < EXPANSIONS_MAX) {
+		read_line(reader, expansion->line, depth + 1);
+	} else {
+		read_words(reader, expansion->line);
+	}
+	if (depth < EXPANSIONS_MAX) {
+		read_rest(reader, rest, depth + 1);
+	}
+	free(rest);
+	free(expansion);
+}
+
+static void set_number(struct reader *reader, const char *name, long number) {
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", number);
+	if (weir_keepalived_set(&reader->definitions, name, strlen(name), text) == -ENOMEM) {
+		reader->import->failed = true;
+	}
+}
+
+struct sequence {
+	char name[WEIR_IMPORT_TEXT_BYTES];
+	long first, step, last;
+};
+
+// "~SEQ(NAME, FIRST, LAST)", "~SEQ(NAME, FIRST, STEP, LAST)"
+static bool read_sequence(const char *text, struct sequence *ret) {
+	char end = '\0';
+	int numbers = sscanf(text, "~SEQ(%63[A-Za-z0-9_] , %ld , %ld , %ld %c", ret->name,
+		&ret->first, &ret->step, &ret->last, &end);
+
+	if (numbers != 5) {
+		numbers = sscanf(text, "~SEQ(%63[A-Za-z0-9_] , %ld , %ld %c", ret->name,
+			&ret->first, &ret->last, &end);
+		ret->step = numbers == 4 && ret->last < ret->first ? -1 : 1;
+	}
+	return numbers >= 4 && end == ')' && ret->step != 0 && labs(ret->first) <= NUMBER_MOST &&
+	       labs(ret->step) <= NUMBER_MOST && labs(ret->last) <= NUMBER_MOST;
+}
+
+// A line that begins with a sequence: the rest of it once for each number. Returns false if it has
+// none.
+static bool repeat(struct reader *reader, const char *line, unsigned int depth) {
+	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
+	size_t bytes = strcspn(line, ")");
+	char *head = strndup(line, bytes + 1);
+	struct sequence sequence = {0};
+	bool valid = false;
+
+	reader->import->failed |= expansion == NULL || head == NULL;
+	if (!reader->import->failed && line[bytes] == ')' && depth < EXPANSIONS_MAX) {
+		expand(reader, head, expansion);
+		valid = read_sequence(expansion->line, &sequence);
+	}
+	free(expansion);
+	free(head);
+	for (long i = sequence.first;
+		valid && (sequence.step > 0 ? i <= sequence.last : i >= sequence.last) &&
+		!reader->import->failed && reader->expanded < EXPANDED_MAX;
+		i += sequence.step) {
+		set_number(reader, sequence.name, i);
+		reader->expanded++;
+		read_line(reader, line + bytes + 1, depth + 1);
+	}
+	return valid;
+}
+
+// depth: of the definitions that the line is from.
+static void read_line(struct reader *reader, const char *line, unsigned int depth) {
 	line += strspn(line, " \t\r");
 	if (!is_meant(reader, &line) || *line == '#' || *line == '!' || define(reader, line)) {
 		return;
 	}
-	if (line[0] == '~' && (strncmp(line, "~SEQ", 4) == 0 || strncmp(line, "~LST", 4) == 0)) {
-		COMPLAIN(reader, "%.4s is not supported: write its statements one by one", line);
+	if (strncmp(line, "~SEQ", 4) == 0 && repeat(reader, line, depth)) {
 		return;
 	}
-	if (expand(reader, line, expanded) == 0) {
-		read_words(reader, expanded);
+	if (strncmp(line, "~SEQ", 4) == 0 || strncmp(line, "~LST", 4) == 0) {
+		SKIP(reader, line, "weirctl does not repeat lines: write them one by one");
+	} else if (strchr(line, '$') == NULL) {
+		read_words(reader, line);
+	} else if (reader->expanded++ < EXPANDED_MAX) {
+		read_definitions(reader, line, depth);
+	} else {
+		COMPLAIN(reader, "is line number %d with a definition: does one contain itself?",
+			EXPANDED_MAX + 1);
 	}
 }
 
@@ -386,15 +448,21 @@ static void read_text(struct reader *reader, const char *file, const char *text,
 		char line[LINE_BYTES];
 
 		reader->place.line++;
-		if (length >= sizeof(line) || memchr(text, '\0', length) != NULL) {
+		if (memchr(text, '\0', length) != NULL) {
 			COMPLAIN(reader,
 				"is not a line of a keepalived.conf: is this another file?");
+		} else if (length >= sizeof(line)) {
+			SKIP(reader, "a line", "it is longer than %d bytes", LINE_BYTES - 1);
 		} else {
 			int number = reader->place.line;
 
 			memcpy(line, text, length);
 			line[length] = '\0';
-			read_line(reader, line);
+			if (reader->definitions.unfinished != NULL) {
+				continue_definition(reader, line + strspn(line, " \t"));
+			} else {
+				read_line(reader, line, 0);
+			}
 			reader->place = (struct weir_import_place){.file = file, .line = number};
 		}
 		text = stop != NULL ? stop + 1 : end;
@@ -422,5 +490,6 @@ void weir_keepalived_read(struct weir_import *import, const struct weir_keepaliv
 		weir_import_error(import, &open->place,
 			"the block \"%s\" is not closed: add a \"}\" at its end", open->word[0]);
 	}
+	weir_keepalived_definitions_fini(&reader->definitions);
 	free(reader);
 }

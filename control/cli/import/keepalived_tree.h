@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The text of a keepalived.conf as a tree of statements: handles includes, conditions (@id),
-// definitions ($NAME), comments and quotes, but not the meaning of a statement.
+// definitions ($NAME, also of several lines), comments and quotes, but not the meaning of a
+// statement.
 //
 // Threads: any. Pure: the caller reads the files.
 #pragma once
@@ -11,7 +12,7 @@
 
 #include "import.h"
 
-#define WEIR_KEEPALIVED_WORDS_MAX 64 // of a statement
+#define WEIR_KEEPALIVED_WORDS_MAX 256 // of a statement; further ones are left out
 
 struct weir_keepalived_files {
 	// The n-th file of an include, resolved as in keepalived: relative to the including file,

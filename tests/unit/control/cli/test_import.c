@@ -2,101 +2,13 @@
 //
 // weirctl import: what becomes of single lines, which errors have which line, and what is printed
 // where.
-#include "cli_lab.h"
+#include "import_lab.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "command.h"
-#include "config.h"
-#include "import.h"
-#include "ipvs.h"
-#include "keepalived.h"
-
-#define FILE_NAME "source"
-
-struct lab {
-	struct weir_import import;
-	char *text; // of the result, or NULL
-	json_t *config;
-};
-
-static int no_file(void *context, const char *from, const char *pattern, unsigned int n,
-	char **ret_name, char **ret_text, size_t *ret_bytes) {
-	(void)context;
-	(void)from;
-	if (strcmp(pattern, "self") == 0 && n == 0) {
-		*ret_name = strdup("self");
-		*ret_text = strdup("include self\n");
-		*ret_bytes = strlen(*ret_text);
-		return 0;
-	}
-	return -ENOENT;
-}
-
-static struct lab import(const char *text, bool keepalived, const char *id) {
-	const struct weir_keepalived_files files = {.open = no_file, .id = id};
-	const struct weir_import_place source = {.file = FILE_NAME};
-	struct lab lab = {0};
-
-	assert_int_equal(weir_import_init(&lab.import), 0);
-	if (keepalived) {
-		weir_import_keepalived(&lab.import, &files, FILE_NAME, text, strlen(text));
-	} else {
-		weir_import_ipvs(&lab.import, FILE_NAME, text, strlen(text));
-	}
-	lab.text = weir_import_finish(&lab.import, &source);
-	assert_false(lab.import.failed);
-	if (lab.text != NULL) {
-		struct weir_config_errors errors;
-		struct weir_config *config;
-
-		assert_int_equal(
-			weir_config_parse(lab.text, strlen(lab.text), &config, &errors), 0);
-		weir_config_errors_fini(&errors);
-		weir_config_free(config);
-		lab.config = json_loads(lab.text, 0, NULL);
-	}
-	return lab;
-}
-
-static void done(struct lab *lab) {
-	json_decref(lab->config);
-	free(lab->text);
-	weir_import_fini(&lab->import);
-}
-
-static const json_t *service(const struct lab *lab, size_t n) {
-	return json_array_get(json_object_get(lab->config, "services"), n);
-}
-
-static const char *policy(const struct lab *lab, size_t n) {
-	return json_string_value(
-		json_object_get(json_object_get(service(lab, n), "policy"), "name"));
-}
-
-static bool has_row(const json_t *rows, const char *key, int line, const char *part) {
-	const json_t *row;
-	size_t i;
-
-	json_array_foreach (rows, i, row) {
-		if (json_integer_value(json_object_get(row, "line")) == line &&
-			strstr(json_string_value(json_object_get(row, key)), part) != NULL) {
-			return true;
-		}
-	}
-	return false;
-}
-
-static void expect_note(const struct lab *lab, int line, const char *part) {
-	if (!has_row(lab->import.notes, "why", line, part) &&
-		!has_row(lab->import.notes, "what", line, part)) {
-		fail_msg("no note of line %d has \"%s\": %s", line, part,
-			json_dumps(lab->import.notes, JSON_INDENT(1)));
-	}
-}
+#include "import_report.h"
 
 // --- schedulers ---------------------------------------------------------------------------
 
@@ -137,8 +49,9 @@ TEST(schedulers_become_policies) {
 			lab = import(text, false, NULL);
 			assert_string_equal(
 				policy(&lab, 0), different ? row->different : row->equal);
-			if (!different) { // one note is that of the ports
-				assert_int_equal(json_array_size(lab.import.notes) > 1, row->noted);
+			if (!different) {
+				assert_int_equal(
+					json_array_size(lab.import.notes) > IPVS_NOTES, row->noted);
 			}
 			done(&lab);
 		}
@@ -159,7 +72,7 @@ TEST(drained_server_makes_no_weights_differ) {
 			drained[i][0], drained[i][1], drained[i][2]);
 		lab = import(text, false, NULL);
 		assert_string_equal(policy(&lab, 0), "least-loaded");
-		assert_int_equal(json_array_size(lab.import.notes), 1);
+		assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES);
 		done(&lab);
 	}
 }
@@ -170,7 +83,7 @@ TEST(hash_of_ports_is_what_maglev_does) {
 		false, NULL);
 
 	assert_string_equal(policy(&lab, 0), "maglev");
-	assert_int_equal(json_array_size(lab.import.notes), 1);
+	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES);
 	done(&lab);
 }
 
@@ -190,10 +103,58 @@ TEST(options_of_ipvsadm_come_in_all_their_forms) {
 			json_array_get(json_object_get(service(&lab, 0), "backends"), 0);
 
 		assert_int_equal(json_array_size(lab.import.errors), 0);
-		assert_int_equal(json_array_size(lab.import.notes), 1);
+		assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES);
 		assert_string_equal(
 			json_string_value(json_object_get(backend, "address")), "10.0.0.1");
 		assert_int_equal(json_integer_value(json_object_get(backend, "weight")), 5);
+		done(&lab);
+	}
+}
+
+TEST(scripts_of_ipvsadm_are_read) {
+	struct lab lab = import("#!/bin/sh\n"
+				"echo 1 > /proc/sys/net/ipv4/ip_forward\n"
+				"/sbin/ipvsadm -C\n"
+				"sudo /sbin/ipvsadm --set 900 60 0 # seconds\n"
+				"${IPVSADM} -At '192.0.2.1:80' -s \"rr\" # the site\n"
+				"$IPVSADM -at 192.0.2.1:80 -r 10.0.0.1:80 \\\n -iw 3\n"
+				"ipvsadm -A -t $VIP:81 -p300\n"
+				"ipvsadm -a -t $VIP:81 -r 10.0.0.2:81 -g\n"
+				"ipvsadm -a -t 192.0.2.1:80 -r web-2:80 -i\n",
+		false, NULL);
+	const json_t *timeouts =
+		json_object_get(json_object_get(lab.config, "flow_table"), "timeout_ms");
+	const json_t *backends = json_object_get(service(&lab, 0), "backends");
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	assert_int_equal(number_in(timeouts, "established"), 900000);
+	assert_int_equal(number_in(timeouts, "closing"), 60000);
+	assert_null(json_object_get(timeouts, "udp"));
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 1);
+	assert_int_equal(json_array_size(backends), 1);
+	assert_int_equal(number_in(json_array_get(backends, 0), "weight"), 3);
+	expect_note(&lab, 2, "not a command of ipvsadm");
+	expect_note(&lab, 8, "$VIP:81"); // and nothing about its persistence and servers
+	expect_note(&lab, 10, "web-2:80");
+	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES + 3);
+	done(&lab);
+}
+
+// A listing lacks settings: one error, with the command that prints them.
+TEST(listing_of_ipvsadm_gets_one_error) {
+	static const char *const listings[] = {
+		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
+		"Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\n"
+		"TCP  192.0.2.1:80 wlc\n  -> 10.0.0.1:80 Route 1 0 0\n",
+		"TCP  192.0.2.1:80 wlc\n  -> 10.0.0.1:80 Route 1 0 0\n"};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct lab lab = import(listings[i], false, NULL);
+
+		assert_null(lab.text);
+		assert_int_equal(json_array_size(lab.import.errors), 1);
+		assert_int_equal(json_array_size(lab.import.notes), 0);
+		assert_true(has_row(lab.import.errors, "reason", 1, "ipvsadm-save -n"));
 		done(&lab);
 	}
 }
@@ -236,7 +197,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	expect_note(&lab, 3, "sum of the weights");
 	expect_note(&lab, 4, "-o");
 	expect_note(&lab, 5, "not gre");
-	expect_note(&lab, 6, "mark 3");
+	expect_note(&lab, 6, "fwmark-3");
 	expect_note(&lab, 8, "TCP and UDP");
 	expect_note(&lab, 9, "no real servers");
 	expect_note(&lab, 10, "-M");
@@ -256,14 +217,7 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 
 // --- errors -------------------------------------------------------------------------------
 
-struct refusal {
-	const char *text;
-	int line;
-	const char *reason;
-};
-
 static const struct refusal of_ipvs[] = {
-	{"-A -t www.example.net:http -s rr\n", 1, "ipvsadm -S with -n"},
 	{"-A -t 192.0.2.1:80 -s\n", 1, "-s needs a value"},
 	{"-A -t 192.0.2.1:80\n-A -t 192.0.2.1:80\n", 2, "adds a service twice"},
 	{"\n-a -t 192.0.2.1:80 -r 10.0.0.1:80\n", 2, "no earlier line adds"},
@@ -271,220 +225,19 @@ static const struct refusal of_ipvs[] = {
 	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1 -w -1\n", 2, "-w \"-1\""},
 	{"-A -t 192.0.2.1:80 -u 192.0.2.1:80\n", 1, "names two services"},
 	{"-A -s rr\n", 1, "names no service"},
-	{"-D -t 192.0.2.1:80\n", 1, "\"-D\" is not an option"},
+	{"-D -t 192.0.2.1:80\n", 1, "-D changes what earlier lines added"},
+	{"--tcp 192.0.2.1:80\n", 1, "\"--tcp\" is not an option"},
+	{"-Aq\n", 1, "\"-Aq\" is not an option"},
 	{"-t 192.0.2.1:80\n", 1, "neither -A"},
-	{"TCP  192.0.2.1:80 wlc\n", 1, "\"TCP\" is not an option"},
+	{"ipvsadm --set 900 120\n", 1, "needs three numbers"},
 	{"", 0, "no virtual service"},
-	// Weir's own configuration rules are applied, too.
-	{"-A -t 192.0.2.1:80\n-a -t 192.0.2.1:80 -r 10.0.0.1\n-A -t 224.0.0.1:80\n"
-	 "-a -t 224.0.0.1:80 -r 10.0.0.1\n",
-		3, "services[1].binds[0].address"},
 };
-
-static const struct refusal of_keepalived[] = {
-	{"virtual_server 192.0.2.1 80 {\n", 1, "\"virtual_server\" is not closed"},
-	{"global_defs {\n}\n}\n", 3, "without a block"},
-	{"{\n}\n", 1, "without a name"},
-	{"global_defs {\n router_id \"x\n}\n", 2, "quote is not closed"},
-	{"virtual_sever 192.0.2.1 80 {\n}\n", 1, "do you mean virtual_server?"},
-	{"virtual_server www 80 {\n}\n", 1, "\"www\" is not an IP address"},
-	{"virtual_server 192.0.2.9-5 80 {\n}\n", 1, "is not an IP address"},
-	{"virtual_server 192.0.2.1 http {\n}\n", 1, "port \"http\""},
-	{"virtual_server group X {\n}\n", 1, "no virtual_server_group \"X\""},
-	{"virtual_server 192.0.2.1 80 {\n delay_loop x\n}\n", 2, "use seconds"},
-	{"virtual_server 192.0.2.1 80 {\n protocol QUIC\n}\n", 2, "use TCP, UDP or SCTP"},
-	{"virtual_server 192.0.2.1 80 {\n lb_kind BRIDGE\n}\n", 2, "use NAT, DR or TUN"},
-	{"virtual_server 192.0.2.1 80 {\n real_server x 80 {\n }\n}\n", 2, "\"x\" is not an IP"},
-	{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n  weight x\n }\n}\n", 3,
-		"use a number"},
-	{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n  HTTP_GET {\n   url {\n"
-	 "    status_code 2xx\n }\n }\n }\n}\n",
-		5, "use codes"},
-	{"global_defs {\n lvs_timeouts tcp x\n}\n", 2, "use tcp, tcpfin or udp"},
-	{"\ninclude nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
-	{"include self\n", 1, "nested more than 8"},
-	{"x ${NAME}\n", 1, "$NAME is not defined"},
-	{"$A=b \\\n", 1, "several lines"},
-	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
-};
-
-static void expect_refusals(const struct refusal *refusals, size_t count, bool keepalived) {
-	for (size_t i = 0; i < count; i++) {
-		struct lab lab = import(refusals[i].text, keepalived, NULL);
-
-		assert_null(lab.text);
-		if (!has_row(lab.import.errors, "reason", refusals[i].line, refusals[i].reason)) {
-			fail_msg("%s: %s", refusals[i].text, json_dumps(lab.import.errors, 0));
-		}
-		done(&lab);
-	}
-}
 
 TEST(errors_have_their_line_and_what_to_do) {
 	expect_refusals(of_ipvs, sizeof(of_ipvs) / sizeof(of_ipvs[0]), false);
-	expect_refusals(of_keepalived, sizeof(of_keepalived) / sizeof(of_keepalived[0]), true);
 }
-
-// --- keepalived ---------------------------------------------------------------------------
 
 #define REAL "real_server 10.0.0.1 80 {\n }\n"
-
-TEST(conditions_go_by_the_id) {
-	static const char text[] = "virtual_server 192.0.2.1 80 {\n@a lb_algo rr\n@b lb_algo wrr\n"
-				   "@^a protocol UDP\n" REAL "}\n";
-	struct lab lab = import(text, true, "a");
-	const json_t *bind;
-
-	bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
-	assert_string_equal(policy(&lab, 0), "round-robin");
-	assert_string_equal(json_string_value(json_object_get(bind, "protocol")), "tcp");
-	expect_note(&lab, 3, "@b");
-	done(&lab);
-	lab = import(text, true, NULL);
-	bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
-	assert_string_equal(policy(&lab, 0), "least-loaded");
-	assert_string_equal(json_string_value(json_object_get(bind, "protocol")), "udp");
-	done(&lab);
-}
-
-TEST(text_of_keepalived_is_read_as_it_does) {
-	struct lab lab = import("$VIP=192.0.2.1\n! a comment { that opens nothing\n"
-				"virtual_server ${VIP} 80 # and a trailing one\n{\n"
-				" lb_algo \"r\"\"r\" lb_kind ! cut off\n"
-				" real_server 10.0.0.1 80 { weight 3 }\n"
-				" real_server 10.0.0.2 80 {\n  weight 4 }}\n",
-		true, NULL);
-
-	assert_int_equal(json_array_size(lab.import.errors), 0);
-	assert_string_equal(policy(&lab, 0), "round-robin");
-	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
-	done(&lab);
-}
-
-static const char *text_in(const json_t *object, const char *name) {
-	return json_string_value(json_object_get(object, name));
-}
-
-static json_int_t number_in(const json_t *object, const char *name) {
-	return json_integer_value(json_object_get(object, name));
-}
-
-static struct lab with_checker(const char *checker) {
-	char text[1024];
-
-	snprintf(text, sizeof(text),
-		"virtual_server 192.0.2.1 80 {\n delay_loop 2.5\n virtualhost vh\n retry 3\n"
-		" real_server 10.0.0.1 80 {\n %s\n }\n}\n",
-		checker);
-	return import(text, true, NULL);
-}
-
-TEST(checkers_become_a_health_check) {
-	struct lab lab = with_checker("HTTP_GET { url { path /x\n status_code 200-204\n"
-				      "virtualhost own }\n connect_port 81\n connect_timeout 9 }");
-	const json_t *check = json_object_get(service(&lab, 0), "health_check");
-
-	assert_string_equal(text_in(check, "type"), "http");
-	assert_string_equal(text_in(check, "path"), "/x");
-	assert_string_equal(text_in(check, "host"), "own");
-	assert_int_equal(number_in(check, "status_first"), 200);
-	assert_int_equal(number_in(check, "status_last"), 204);
-	assert_int_equal(number_in(check, "port"), 81);
-	assert_int_equal(number_in(check, "interval_ms"), 2500);
-	assert_int_equal(number_in(check, "timeout_ms"), 2500);
-	assert_int_equal(number_in(check, "rise"), 1);
-	assert_int_equal(number_in(check, "fall"), 4);
-	expect_note(&lab, 6, "its timeout is 2500 ms");
-	done(&lab);
-	lab = with_checker("TCP_CHECK {\n connect_timeout 1\n retry 0\n bindto 10.9.9.9 }\n"
-			   "SSL_GET { }");
-	check = json_object_get(service(&lab, 0), "health_check");
-	assert_string_equal(text_in(check, "type"), "https");
-	assert_true(json_is_false(json_object_get(check, "verify")));
-	assert_string_equal(text_in(check, "host"), "vh");
-	expect_note(&lab, 6, "another checker of this server is used");
-	done(&lab);
-	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n DNS_CHECK {\n }");
-	assert_null(json_object_get(service(&lab, 0), "health_check"));
-	expect_note(&lab, 6, "Weir runs no scripts");
-	expect_note(&lab, 9, "Weir has no DNS check");
-	done(&lab);
-	lab = with_checker("SMTP_CHECK { }");
-	check = json_object_get(service(&lab, 0), "health_check");
-	assert_int_equal(number_in(check, "port"), 25);
-	expect_note(&lab, 6, "sends nothing");
-	done(&lab);
-}
-
-// keepalived's method is NAT where none is named.
-TEST(method_that_is_not_named_is_nat) {
-	static const struct {
-		const char *text;
-		bool nat;
-	} cases[] = {
-		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n }\n}\n", true},
-		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n"
-		 " real_server 10.0.0.2 80 {\n }\n}\n",
-			true},
-		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n}"
-		 "\n",
-			false},
-		{"virtual_server 192.0.2.1 80 {\n lb_kind TUN\n real_server 10.0.0.1 80 {\n }\n}\n",
-			false},
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct lab lab = import(cases[i].text, true, NULL);
-		bool told = false;
-		json_t *note;
-		size_t n;
-
-		json_array_foreach (lab.import.notes, n, note) {
-			told |= strcmp(text_in(note, "what"), "NAT") == 0;
-		}
-		assert_int_equal(told, cases[i].nat);
-		done(&lab);
-	}
-}
-
-TEST(check_at_the_port_of_the_server_is_noted) {
-	struct lab lab =
-		import("bfd_instance is_no_vrrp_instance {\n}\nvirtual_server 192.0.2.1 80 {\n"
-		       " real_server 10.0.0.1 8080 {\n  TCP_CHECK {\n  }\n }\n}\n",
-			true, NULL);
-
-	assert_int_equal(json_array_size(lab.import.errors), 0);
-	expect_note(&lab, 1, "BFD belongs to the routing daemon");
-	expect_note(&lab, 4, "it checks port 8080");
-	done(&lab);
-}
-
-TEST(groups_have_ranges_and_no_address_twice) {
-	struct lab lab =
-		import("virtual_server_group G {\n 192.0.2.250-255 80\n 2001:db8::fffe-ffff"
-		       " 80\n 192.0.2.250 80\n fwmark 1\n}\nvirtual_server group G {\n" REAL
-		       "}\nvirtual_server_group UNUSED {\n}\n",
-			true, NULL);
-	const json_t *binds = json_object_get(service(&lab, 0), "binds");
-
-	assert_int_equal(json_array_size(binds), 8);
-	assert_string_equal(text_in(json_array_get(binds, 7), "address"), "2001:db8::ffff");
-	expect_note(&lab, 4, "address of line 2 already");
-	expect_note(&lab, 5, "fwmark 1");
-	expect_note(&lab, 11, "no virtual_server uses this group");
-	done(&lab);
-}
-
-TEST(group_of_more_addresses_than_fit_is_cut_with_a_note) {
-	struct lab lab = import("virtual_server_group G {\n 2001:db8::1-ffff 80\n}\n"
-				"virtual_server group G {\n" REAL "}\n",
-		true, NULL);
-
-	assert_int_equal(
-		json_array_size(json_object_get(service(&lab, 0), "binds")), WEIR_IMPORT_BINDS_MAX);
-	expect_note(&lab, 2, "at most 256");
-	done(&lab);
-}
 
 // --- the command --------------------------------------------------------------------------
 
@@ -512,6 +265,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	write_file(included, "virtual_server 192.0.2.1 80 {\n ops\n lb_kind TUN\n" REAL "}\n");
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
+	expect_contains(outcome.err, "b.inc:1: adjust: no protocol: ");
 	expect_contains(outcome.err, "b.inc:2: differs: ops: ");
 	expect_contains(outcome.err, "a.conf: adjust: ports: ");
 	json = json_loads(outcome.out, 0, NULL);
@@ -527,7 +281,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
 	fclose(file);
 	json = json_loads(text, 0, NULL);
-	assert_int_equal(json_array_size(json_object_get(json, "notes")), 2);
+	assert_int_equal(json_array_size(json_object_get(json, "notes")), 3);
 	assert_true(json_is_true(json_object_get(json, "ok")));
 	json_decref(json);
 	write_file(included, "virtual_server 192.0.2.1 80 {\n \x1b[2J\n");
@@ -541,6 +295,47 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	unlink(included);
 	unlink(main_file);
 	rmdir(dir);
+}
+
+static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
+	struct lab lab = import(rules, false, NULL);
+	FILE *out = fmemopen(ret, bytes, "w");
+
+	assert_non_null(out);
+	weir_import_report_print(out, &lab.import, all);
+	fclose(out);
+	done(&lab);
+}
+
+// Notes of one kind are one line, the most serious first; --all has each, in order.
+TEST(report_groups_notes_by_kind) {
+	char *rules, summary[8192], each[65536], *line = summary;
+	size_t bytes;
+	FILE *out = open_memstream(&rules, &bytes);
+
+	for (int i = 1; i <= 20; i++) {
+		fprintf(out,
+			"-A -t 192.0.2.%d:80 -s rr -p %d\n"
+			"-a -t 192.0.2.%d:80 -r 10.0.0.1:80 -g\n",
+			i, 300 + i, i);
+	}
+	fprintf(out, "-A -f 7 -s rr\n");
+	fclose(out);
+	count_report(rules, false, summary, sizeof(summary));
+	assert_ptr_equal(strstr(summary, "source:41: missing: fwmark-7: the service: "), summary);
+	expect_contains(
+		summary, "\nsource:1: left out: -p 301, and 19 more: Weir has no persistence");
+	expect_contains(summary, "; lines 3, 5, 7, 9, 11, ...\n");
+	expect_contains(summary, "\n43 notes of 5 kinds: --all prints each of them\n");
+	for (int i = 0; i < 6; i++) { // five kinds and their sum
+		line = strchr(line, '\n') + 1;
+	}
+	assert_string_equal(line, "");
+	count_report(rules, true, each, sizeof(each));
+	assert_ptr_equal(strstr(each, "source:1: left out: -p 301: "), each);
+	expect_contains(each, "\nsource:39: left out: -p 320: ");
+	assert_null(strstr(each, " more: "));
+	free(rules);
 }
 
 TEST(command_without_a_file_or_with_a_wrong_one) {

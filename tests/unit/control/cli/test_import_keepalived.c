@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// weirctl import keepalived: what becomes of single statements, and of what keepalived ignores.
+#include "import_lab.h"
+
+// Only what leaves the structure of the file unclear, or nothing to import.
+static const struct refusal of_keepalived[] = {
+	{"virtual_server 192.0.2.1 80 {\n", 1, "\"virtual_server\" is not closed"},
+	{"global_defs {\n}\n}\n", 3, "without a block"},
+	{"{\n}\n", 1, "without a name"},
+	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
+	{"include self\n", 1, "nested more than 8"},
+	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
+};
+
+TEST(errors_of_keepalived_have_their_line_and_what_to_do) {
+	expect_refusals(of_keepalived, sizeof(of_keepalived) / sizeof(of_keepalived[0]), true);
+}
+
+// --- keepalived ---------------------------------------------------------------------------
+
+#define REAL "real_server 10.0.0.1 80 {\n }\n"
+
+TEST(conditions_go_by_the_id) {
+	static const char text[] = "virtual_server 192.0.2.1 80 {\n@a lb_algo rr\n@b lb_algo wrr\n"
+				   "@a protocol TCP\n@^a protocol UDP\n" REAL "}\n";
+	struct lab lab = import(text, true, "a");
+	const json_t *bind;
+
+	bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
+	assert_string_equal(policy(&lab, 0), "round-robin");
+	assert_string_equal(json_string_value(json_object_get(bind, "protocol")), "tcp");
+	expect_note(&lab, 3, "@b");
+	done(&lab);
+	lab = import(text, true, NULL);
+	bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
+	assert_string_equal(policy(&lab, 0), "least-loaded");
+	assert_string_equal(json_string_value(json_object_get(bind, "protocol")), "udp");
+	done(&lab);
+}
+
+TEST(text_of_keepalived_is_read_as_it_does) {
+	struct lab lab = import("$VIP=192.0.2.1\n! a comment { that opens nothing\n"
+				"virtual_server ${VIP} 80 # and a trailing one\n{\n"
+				" lb_algo \"r\"\"r\" lb_kind ! cut off\n"
+				" real_server 10.0.0.1 80 { weight 3 }\n"
+				" real_server 10.0.0.2 80 {\n  weight 4 }}\n",
+		true, NULL);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	assert_string_equal(policy(&lab, 0), "round-robin");
+	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
+	done(&lab);
+}
+
+static struct lab with_checker(const char *checker) {
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"virtual_server 192.0.2.1 80 {\n delay_loop 2.5\n virtualhost vh\n retry 3\n"
+		" real_server 10.0.0.1 80 {\n %s\n }\n}\n",
+		checker);
+	return import(text, true, NULL);
+}
+
+TEST(checkers_become_a_health_check) {
+	struct lab lab = with_checker("HTTP_GET { url { path /x\n status_code 200-204\n"
+				      "virtualhost own }\n connect_port 81\n connect_timeout 9 }");
+	const json_t *check = json_object_get(service(&lab, 0), "health_check");
+
+	assert_string_equal(text_in(check, "type"), "http");
+	assert_string_equal(text_in(check, "path"), "/x");
+	assert_string_equal(text_in(check, "host"), "own");
+	assert_int_equal(number_in(check, "status_first"), 200);
+	assert_int_equal(number_in(check, "status_last"), 204);
+	assert_int_equal(number_in(check, "port"), 81);
+	assert_int_equal(number_in(check, "interval_ms"), 2500);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500);
+	assert_int_equal(number_in(check, "rise"), 1);
+	assert_int_equal(number_in(check, "fall"), 4);
+	expect_note(&lab, 6, "its timeout is 2500 ms");
+	done(&lab);
+	lab = with_checker("TCP_CHECK {\n connect_timeout 1\n retry 0\n bindto 10.9.9.9 }\n"
+			   "SSL_GET { url { path / } }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_string_equal(text_in(check, "type"), "https");
+	assert_true(json_is_false(json_object_get(check, "verify")));
+	assert_string_equal(text_in(check, "host"), "vh");
+	expect_note(&lab, 6, "another checker of this server is used");
+	done(&lab);
+	lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n DNS_CHECK {\n }");
+	assert_null(json_object_get(service(&lab, 0), "health_check"));
+	expect_note(&lab, 6, "Weir runs no scripts");
+	expect_note(&lab, 9, "Weir has no DNS check");
+	done(&lab);
+	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
+	check = json_object_get(service(&lab, 0), "health_check");
+	assert_int_equal(number_in(check, "port"), 25);
+	expect_note(&lab, 6, "sends nothing");
+	done(&lab);
+}
+
+// keepalived's method is NAT where none is named.
+TEST(method_that_is_not_named_is_nat) {
+	static const struct {
+		const char *text;
+		bool nat;
+	} cases[] = {
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n }\n}\n", true},
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n"
+		 " real_server 10.0.0.2 80 {\n }\n}\n",
+			true},
+		{"virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n lvs_method TUN\n }\n}"
+		 "\n",
+			false},
+		{"virtual_server 192.0.2.1 80 {\n lb_kind TUN\n real_server 10.0.0.1 80 {\n }\n}\n",
+			false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct lab lab = import(cases[i].text, true, NULL);
+		bool told = false;
+		json_t *note;
+		size_t n;
+
+		json_array_foreach (lab.import.notes, n, note) {
+			told |= strcmp(text_in(note, "what"), "NAT") == 0;
+		}
+		assert_int_equal(told, cases[i].nat);
+		done(&lab);
+	}
+}
+
+TEST(check_at_the_port_of_the_server_is_noted) {
+	struct lab lab =
+		import("bfd_instance is_no_vrrp_instance {\n}\nvirtual_server 192.0.2.1 80 {\n"
+		       " real_server 10.0.0.1 8080 {\n  TCP_CHECK {\n  }\n }\n}\n",
+			true, NULL);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	expect_note(&lab, 1, "BFD belongs to the routing daemon");
+	expect_note(&lab, 4, "it checks port 8080");
+	done(&lab);
+}
+
+TEST(groups_have_ranges_and_no_address_twice) {
+	struct lab lab =
+		import("virtual_server_group G {\n 192.0.2.250-255 80\n 2001:db8::fffe-ffff"
+		       " 80\n 192.0.2.250 80\n fwmark 1\n}\nvirtual_server group G {\n" REAL
+		       "}\nvirtual_server_group UNUSED {\n}\n",
+			true, NULL);
+	const json_t *binds = json_object_get(service(&lab, 0), "binds");
+
+	assert_int_equal(json_array_size(binds), 8);
+	assert_string_equal(text_in(json_array_get(binds, 7), "address"), "2001:db8::ffff");
+	expect_note(&lab, 4, "address of line 2 already");
+	expect_note(&lab, 5, "fwmark 1");
+	expect_note(&lab, 11, "no virtual_server uses this group");
+	done(&lab);
+}
+
+TEST(group_of_more_addresses_than_fit_is_cut_with_a_note) {
+	struct lab lab = import("virtual_server_group G {\n 2001:db8::1-ffff 80\n}\n"
+				"virtual_server group G {\n" REAL "}\n",
+		true, NULL);
+
+	assert_int_equal(
+		json_array_size(json_object_get(service(&lab, 0), "binds")), WEIR_IMPORT_BINDS_MAX);
+	expect_note(&lab, 2, "at most 256");
+	done(&lab);
+}
+
+// --- defaults -----------------------------------------------------------------------------
+
+#define SERVER "virtual_server 192.0.2.1 80 {\n%s\n real_server 10.0.0.1 80 {\n%s\n }\n}\n"
+#define GET "HTTP_GET { url { path / } "
+
+// Defaults of keepalived 2.2.7: alloc_vs and validate_check_config of check_data.c, queue_checker
+// of check_api.c, and the handlers of the checkers.
+static const struct {
+	const char *key, *fallback; // of keepalived
+	const char *of_virtual, *of_real;
+	const char *path; // in the service: "health_check/fall"
+	const char *text; // that the import has there; NULL: number
+	json_int_t number;
+} defaults[] = {
+	{"protocol", "UDP", "", "", "binds/protocol", "udp", 0},
+	{"lb_algo", "wlc", "", "", "policy/name", "least-loaded", 0},
+	{"lb_kind", "NAT", "", "", "note", "NAT", 0},
+	{"weight", "1", "", "", "backends/weight", NULL, 1},
+	{"weight of the virtual_server", "1", "weight 7", "", "backends/weight", NULL, 7},
+	{"delay_loop", "60 s", "", "TCP_CHECK {}", "health_check/interval_ms", NULL, 60000},
+	{"connect_timeout", "5 s", "", "TCP_CHECK {}", "health_check/timeout_ms", NULL, 5000},
+	{"retry of TCP_CHECK", "1", "", "TCP_CHECK {}", "health_check/fall", NULL, 2},
+	{"retry of HTTP_GET", "1", "", GET "}", "health_check/fall", NULL, 2},
+	{"retry of SMTP_CHECK", "1", "", "SMTP_CHECK {}", "health_check/fall", NULL, 2},
+	{"retry of the virtual_server", "that of the checker", "retry 4", "TCP_CHECK {}",
+		"health_check/fall", NULL, 5},
+	{"retry of the virtual_server", "from 1 on", "retry 0", "TCP_CHECK {}", "health_check/fall",
+		NULL, 2},
+	{"nb_get_retry in TCP_CHECK", "not a keyword of it", "", "TCP_CHECK { nb_get_retry 9\n }",
+		"health_check/fall", NULL, 2},
+	{"nb_get_retry in HTTP_GET", "as retry", "", GET "nb_get_retry 9\n }", "health_check/fall",
+		NULL, 10},
+	{"delay_before_retry of TCP_CHECK", "1 s", "", "TCP_CHECK {}",
+		"health_check/retry_interval_ms", NULL, 1000},
+	{"delay_before_retry of HTTP_GET", "3 s", "", GET "}", "health_check/retry_interval_ms",
+		NULL, 3000},
+	{"delay_before_retry of SMTP_CHECK", "1 s", "", "SMTP_CHECK {}",
+		"health_check/retry_interval_ms", NULL, 1000},
+	{"delay_before_retry of the virtual_server", "that of the checker",
+		"delay_before_retry 2.5", GET "}", "health_check/retry_interval_ms", NULL, 2500},
+	{"delay_before_retry of a checker", "that of its server", "delay_before_retry 9",
+		"TCP_CHECK { delay_before_retry 4\n }", "health_check/retry_interval_ms", NULL,
+		4000},
+	{"delay_before_retry without retries", "without effect", "",
+		"TCP_CHECK { retry 0\n delay_before_retry 4\n }", "health_check/retry_interval_ms",
+		"", 0},
+	{"connect_port", "that of the server", "", "SMTP_CHECK {}", "health_check/port", NULL, 0},
+	{"one success", "the server is up", "", "TCP_CHECK {}", "health_check/rise", NULL, 1},
+	{"status_code", "200-299", "", GET "}", "health_check/status_last", NULL, 299},
+	{"url", "required", "", "SSL_GET {}", "health_check/type", "", 0},
+	{"path", "required", "", "HTTP_GET { url { status_code 200\n } }", "health_check/type", "",
+		0},
+	{"persistence_timeout", "none", "", "", "no note", "persistence", 0},
+	{"persistence_timeout", "none", "persistence_timeout 0", "", "no note", "persistence", 0},
+	{"persistence_timeout without a value", "360 s", "persistence_timeout", "", "note",
+		"persistence_timeout 360", 0},
+	{"persistence_granularity", "persistence_timeout 360",
+		"persistence_granularity 255.255.255.0", "", "note", "persistence_timeout 360", 0},
+	{"quorum", "1", "", "", "no note", "quorum", 0},
+	{"quorum", "1", "quorum 1", "", "no note", "quorum", 0},
+	{"hysteresis", "0", "hysteresis 0", "", "no note", "hysteresis", 0},
+	{"sh-port", "a flag of sh", "lb_algo wlc\n sh-port", "", "note", "sh-port", 0},
+	{"ops", "ignored with TCP", "protocol TCP\n ops", "", "no note", "ops", 0},
+	{"nat_mask", "without effect", "nat_mask 255.255.255.0", "", "no note", "nat_mask", 0},
+	{"connect_ip", "the server", "", "TCP_CHECK { connect_ip 10.0.0.1\n }", "no note",
+		"connect_ip", 0},
+	{"connect_ip", "the server", "", "TCP_CHECK { connect_ip 10.0.0.2\n }", "note",
+		"connect_ip", 0},
+};
+
+static bool has_note(const struct lab *lab, const char *part) {
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach (lab->import.notes, i, row) {
+		if (strstr(text_in(row, "what"), part) != NULL) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static const json_t *member(const json_t *object, const char *path) {
+	const char *slash = strchr(path, '/');
+	char name[32];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(slash - path), path);
+	object = json_object_get(object, name);
+	if (json_is_array(object)) {
+		object = json_array_get(object, 0);
+	}
+	return json_object_get(object, slash + 1);
+}
+
+TEST(defaults_are_those_of_keepalived) {
+	char text[1024];
+
+	for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+		struct lab lab;
+		const json_t *value;
+		bool right;
+
+		snprintf(text, sizeof(text), SERVER, defaults[i].of_virtual, defaults[i].of_real);
+		lab = import(text, true, NULL);
+		if (strstr(defaults[i].path, "note") != NULL) {
+			right = has_note(&lab, defaults[i].text) ==
+				(strcmp(defaults[i].path, "note") == 0);
+		} else {
+			value = member(service(&lab, 0), defaults[i].path);
+			right = defaults[i].text == NULL
+					? json_integer_value(value) == defaults[i].number
+				: defaults[i].text[0] == '\0'
+					? value == NULL
+					: value != NULL && strcmp(json_string_value(value),
+								   defaults[i].text) == 0;
+		}
+		if (!right) {
+			fail_msg("%s, by default %s: %s\n%s", defaults[i].key, defaults[i].fallback,
+				lab.text, json_dumps(lab.import.notes, JSON_INDENT(1)));
+		}
+		done(&lab);
+	}
+}
+
+// keepalived's default is UDP: mostly a line that was forgotten.
+TEST(missing_protocol_is_noted) {
+	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
+
+	expect_note(&lab, 1, "the default of keepalived is UDP");
+	done(&lab);
+}
+
+// The port of a server is that of the VIP unless packets are translated.
+TEST(port_of_a_server_counts_with_nat_only) {
+	static const char format[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind %s\n"
+				     " real_server 10.0.0.1 8080 {\n TCP_CHECK {\n }\n }\n}\n";
+	char text[256];
+
+	for (int nat = 0; nat <= 1; nat++) {
+		struct lab lab;
+
+		snprintf(text, sizeof(text), format, nat ? "NAT" : "DR");
+		lab = import(text, true, NULL);
+		assert_int_equal(has_note(&lab, "10.0.0.1"), nat);
+		assert_int_equal(
+			number_in(json_object_get(service(&lab, 0), "health_check"), "port"), 8080);
+		done(&lab);
+	}
+}
+
+// --- what cannot be imported --------------------------------------------------------------
+
+#define GOOD "virtual_server 192.0.2.9 80 {\n protocol TCP\n" REAL "}\n"
+#define BAD(keys) "virtual_server 192.0.2.1 80 {\n protocol TCP\n " keys "\n" REAL "}\n"
+#define BAD_SERVER(server) BAD(server " {\n }")
+#define BAD_CHECK(keys) BAD("real_server 10.0.0.2 80 {\n HTTP_GET {\n " keys "\n }\n }")
+
+// Weir, or keepalived itself, does not have it: left out with a note, and the rest is imported.
+static const struct {
+	const char *text;
+	const char *kind, *part; // of a note
+	int line;
+	size_t services; // of the result
+	size_t backends; // of its first service
+} without[] = {
+	{BAD_SERVER("real_server 127.0.0.1 80"), "missing", "is a loopback address", 3, 2, 1},
+	{BAD_SERVER("real_server 192.0.2.1 80"), "missing", "is a VIP", 3, 2, 1},
+	{BAD_SERVER("real_server web-1 80"), "missing", "not an IP address", 3, 2, 1},
+	{BAD_SERVER("real_server 10.0.0.2 http"), "missing", "its port is not a number", 3, 2, 1},
+	{BAD_SERVER("real_server 10.0.0.2/32 80"), "adjust", "only a virtual_server_group", 3, 2,
+		2},
+	{"virtual_server 224.0.0.1 80 {\n" REAL "}\n", "missing", "is a multicast address", 1, 1,
+		1},
+	{"virtual_server 192.0.2.1 80 {\n real_server ::1 80 {\n }\n}\n", "missing",
+		"is a loopback address", 2, 1, 1},
+	{"virtual_server www 80 {\n" REAL "}\n", "missing", "\"www\" is not an IP address", 1, 1,
+		1},
+	{"virtual_server 192.0.2.1 http {\n" REAL "}\n", "missing", "its port is not a number", 1,
+		1, 1},
+	{"virtual_server group X {\n" REAL "}\n", "missing", "no virtual_server_group \"X\"", 1, 1,
+		1},
+	{"virtual_sever 192.0.2.1 80 {\n}\n", "missing", "do you mean virtual_server?", 1, 1, 1},
+	{"virtual_server 192.0.2.1 80 {\n}\n", "missing", "no real servers", 1, 1, 1},
+	{"virtual_server fwmark 7 {\n" REAL "}\n", "missing", "fwmark-7", 1, 1, 1},
+	{BAD("delay_loop x"), "adjust", "use seconds", 3, 2, 1},
+	{BAD("delay_loop 7200"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
+	{BAD("connect_timeout 9999"), "differs", "the limit of Weir is used: 3600 s", 3, 2, 1},
+	{BAD("retry 300"), "differs", "the limit of Weir is used: 254", 3, 2, 1},
+	{BAD("weight x"), "adjust", "use a number from 1 to 65535", 3, 2, 1},
+	{BAD("protocol QUIC"), "adjust", "use TCP, UDP or SCTP", 3, 2, 1},
+	{BAD("lb_kind dr"), "adjust", "use NAT, DR or TUN", 3, 2, 1},
+	{BAD("lb_algo loadbalance"), "adjust", "it is no scheduler; using wlc", 3, 2, 1},
+	{BAD("virtualhost \"www a\""), "left out", "x", 0, 2, 1},
+	{BAD_CHECK("url { path /\n virtualhost \"www a\"\n }"), "left out", "contains a space", 1,
+		2, 2},
+	{BAD_CHECK("url { path /\n status_code 2xx\n }"), "adjust", "use codes", 6, 2, 2},
+	{BAD("lvs_timeouts\n}\nglobal_defs {\n lvs_timeouts tcp x\n}\nvirtual_server 192.0.2.2 80 "
+	     "{"),
+		"adjust", "use tcp, tcpfin or udp", 6, 2, 1},
+	{"global_defs {\n lvs_timeouts tcp 200000\n}\n", "differs",
+		"the limit of Weir is used: "
+		"86400 s",
+		2, 1, 1},
+	{"global_defs {\n router_id \"x\n}\n", "missing", "a quote is not closed", 2, 1, 1},
+	{"include nowhere.conf\n", "missing", "No such file", 1, 1, 1},
+	{"~LST(A, 1, 2) x\n", "missing", "does not repeat lines", 1, 1, 1},
+};
+
+TEST(what_cannot_be_had_is_left_out_and_the_rest_imported) {
+	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
+		char text[1024];
+		struct lab lab;
+
+		snprintf(text, sizeof(text), "%s" GOOD, without[i].text);
+		lab = import(text, true, NULL);
+		if (json_array_size(json_object_get(lab.config, "services")) !=
+			without[i].services) {
+			fail_msg("%s: %s", text, json_dumps(lab.import.errors, 0));
+		}
+		assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")),
+			without[i].backends);
+		if (without[i].line > 0) {
+			expect_note(&lab, without[i].line, without[i].part);
+			assert_true(notes_of_kind(&lab, without[i].kind) > 0);
+		}
+		done(&lab);
+	}
+}
+
+// A line of hundreds of words, as the payload of UDP_CHECK, and one that is far too long.
+TEST(long_lines_are_left_out) {
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+	struct lab lab;
+
+	fprintf(out, "virtual_server 192.0.2.1 53 {\n protocol UDP\n real_server 10.0.0.1 53 {\n"
+		     " UDP_CHECK {\n payload");
+	for (int i = 0; i < 600; i++) {
+		fprintf(out, " %02x", i % 256);
+	}
+	fprintf(out, "\n }\n }\n}\n# ");
+	for (int i = 0; i < 9000; i++) {
+		fputc('x', out);
+	}
+	fprintf(out, "\n" GOOD);
+	fclose(out);
+	lab = import(text, true, NULL);
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 2);
+	expect_note(&lab, 5, "words after the first 256");
+	expect_note(&lab, 9, "longer than");
+	done(&lab);
+	free(text);
+}
+
+// Of a service that is left out, only that is reported, and its address is free.
+TEST(service_that_is_left_out_has_no_other_notes) {
+	struct lab lab = import("virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind NAT\n"
+				" persistence_timeout 60\n quorum 3\n}\n" GOOD,
+		true, NULL);
+
+	expect_note(&lab, 1, "no real servers");
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 1);
+	for (int line = 2; line < 6; line++) {
+		assert_false(has_row(lab.import.notes, "what", line, ""));
+	}
+	done(&lab);
+}
+
+TEST(service_without_its_checks_is_noted_once) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 53 {\n protocol UDP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 53 {\n DNS_CHECK {\n }\n }\n"
+		" real_server 10.0.0.2 53 {\n MISC_CHECK {\n misc_path /x\n }\n }\n}\n"
+		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
+	struct lab lab = import(text, true, NULL);
+
+	expect_note(&lab, 1, "no health check is left");
+	assert_int_equal(notes_of_kind(&lab, "adjust"), 2); // and the ports
+	done(&lab);
+}
+
+// --- groups -------------------------------------------------------------------------------
+
+static const struct {
+	const char *entry;
+	size_t binds; // 0 = skipped
+	const char *first, *last;
+} entries[] = {
+	{"198.51.100.8/29", 8, "198.51.100.8", "198.51.100.15"},
+	{"198.51.100.8-15", 8, "198.51.100.8", "198.51.100.15"},
+	{"198.51.100.254-198.51.101.1", 4, "198.51.100.254", "198.51.101.1"},
+	{"198.51.100.8-198.51.100.8", 1, "198.51.100.8", "198.51.100.8"},
+	{"198.51.100.8/32", 1, "198.51.100.8", "198.51.100.8"},
+	{"2001:db8::fff0/124", 16, "2001:db8::fff0", "2001:db8::ffff"},
+	{"2001:db8::e-1f", 18, "2001:db8::e", "2001:db8::1f"},
+	{"2001:db8::ffff-2001:db8::1:1", 3, "2001:db8::ffff", "2001:db8::1:1"},
+	{"198.51.100.9/29", 0, NULL, NULL}, // bits behind the mask
+	{"198.51.100.8/33", 0, NULL, NULL},
+	{"198.51.100.8/0", 0, NULL, NULL},
+	{"198.51.100.8-8", 0, NULL, NULL},
+	{"198.51.100.8-256", 0, NULL, NULL},
+	{"198.51.100.8-198.51.100.7", 0, NULL, NULL},
+	{"198.51.100.8-2001:db8::1", 0, NULL, NULL},
+	{"198.51.100.8-", 0, NULL, NULL},
+};
+
+TEST(ranges_of_groups_become_binds) {
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		char text[256];
+		struct lab lab;
+		const json_t *binds;
+
+		snprintf(text, sizeof(text),
+			"virtual_server_group G {\n 192.0.2.1 80\n %s 80\n}\n"
+			"virtual_server group G {\n protocol TCP\n" REAL "}\n",
+			entries[i].entry);
+		lab = import(text, true, NULL);
+		binds = json_object_get(service(&lab, 0), "binds");
+		if (json_array_size(binds) != entries[i].binds + 1) {
+			fail_msg("%s: %zu binds", entries[i].entry, json_array_size(binds));
+		}
+		if (entries[i].binds > 0) {
+			assert_string_equal(
+				text_in(json_array_get(binds, 1), "address"), entries[i].first);
+			assert_string_equal(
+				text_in(json_array_get(binds, entries[i].binds), "address"),
+				entries[i].last);
+		} else {
+			expect_note(&lab, 3, "keepalived skips it, too");
+		}
+		done(&lab);
+	}
+}
+
+// --- definitions --------------------------------------------------------------------------
+
+TEST(definitions_have_several_lines) {
+	static const char text[] =
+		"$CHECK=TCP_CHECK { \\\n"
+		"   connect_timeout $TIMEOUT \\\n"
+		"   # a comment \\\n"
+		" }\n"
+		"$TIMEOUT=2\n"
+		"$SERVICE= \\\n"
+		"virtual_server ${NET}.$N 80 { \\\n"
+		" protocol TCP \\\n"
+		" ~SEQ(R, 1, 3) $SERVER \\\n"
+		"}\n"
+		"$SERVER=real_server 10.0.0.$R 80 { \\\n"
+		" $CHECK \\\n"
+		" }\n"
+		"$NET=192.0.2\n"
+		"$LAST=20\n"
+		"~SEQ(N, 10, 5, ${LAST}) $SERVICE\n"
+		"vrrp_script X {\n script \"${_PWD}/x ${OTHER} ${_RANDOM 1 9}\"\n}\n";
+	struct lab lab = import(text, true, NULL);
+	const json_t *last = service(&lab, 2);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 3);
+	assert_int_equal(json_array_size(json_object_get(last, "backends")), 3);
+	assert_int_equal(number_in(json_object_get(last, "health_check"), "timeout_ms"), 2000);
+	assert_string_equal(text_in(json_array_get(json_object_get(last, "binds"), 0), "address"),
+		"192.0.2.20");
+	done(&lab);
+}
+
+TEST(definition_in_itself_ends) {
+	struct lab lab = import("$A= \\\n x $A \\\n y $A \\\n z $A\n$A\n" GOOD, true, NULL);
+
+	done(&lab); // with an error or without
+}
+
+TEST(built_in_definitions_are_replaced) {
+	struct lab lab =
+		import("virtual_server 192.0.2.1 8${_RANDOM 1 9} {\n protocol TCP\n"
+		       " virtualhost ${_PWD}.example\n"
+		       " real_server 10.0.0.1 80 {\n HTTP_GET { url {\n path /\n } }\n }\n}\n",
+			true, NULL);
+
+	assert_string_equal(
+		text_in(json_object_get(service(&lab, 0), "health_check"), "host"), "..example");
+	done(&lab);
+}
