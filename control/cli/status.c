@@ -262,6 +262,7 @@ json_t *weir_status_get(const struct weir_cli_options *options) {
 
 int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *status = weir_status_get(cli->options);
+	const char *summary = json_string_value(json_object_get(status, "summary"));
 	int level = level_of(status);
 	char shown[1024];
 
@@ -270,8 +271,8 @@ int weir_status_run(struct weir_cli *cli, const struct weir_cli_command *command
 		weir_cli_print_json(cli->out, status);
 	} else {
 		fprintf(cli->out, "%s: %s\n", levels[level].shown,
-			weir_terminal_text(json_string_value(json_object_get(status, "summary")),
-				shown, sizeof(shown)));
+			weir_terminal_text(
+				summary != NULL ? summary : "out of memory", shown, sizeof(shown)));
 	}
 	json_decref(status);
 	return level;

@@ -140,12 +140,13 @@ def metrics_are_what_clients_and_servers_saw(lab):
 def metrics_leave_out_what_cannot_be_read(lab):
     """Without weir-dataplane no counters, without weir-control nothing but that; both come back"""
     lab.start_metrics()
-    assert "weir_worker_up" in age_out(lab)
+    families = age_out(lab)
+    assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
     lab.programs["dataplane"].kill()
     wait_for("the dataplane to be gone",
              lambda: not lab.api("version")["dataplane"]["attached"], 10)
     families = age_out(lab)
-    assert value(families, "weir_dataplane_up") == 0
+    assert value(families, "weir_dataplane_up") == value(families, "weir_serving") == 0
     gone = [name for name in families if name.startswith(("weir_worker_", "weir_port_"))
             or name in ("weir_service_new_flows_total", "weir_backend_open_flows")]
     assert not gone, gone

@@ -189,9 +189,11 @@ TEST(notes_of_backends) {
 		JSON([{"service": "web", "name": "a", "leaving": true, "resolved": false},
 			{"service": "web", "name": "b", "leaving": false, "resolved": true,
 			"since_ms": 2000, "word": "lame-duck", "at_limit": true,
-			"drain": {"state": "draining", "left_ms": 1500}, "report": {"age_ms": 98}},
+			"drain": {"state": "draining", "left_ms": 1500}, "report": {"age_ms": 98},
+			"agent": "silent", "agent_age_ms": 12400},
 			{"service": "web", "name": "c", "since_ms": 61000, "weight": 100,
 			"auto_weight": 0, "runtime_weight": 7, "effective_weight": 7,
+			"agent": "silent", "agent_age_ms": null,
 			"slow_start_percent": 43.2}]),
 				"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  "
 				"SHARE-%  NEW-%  "
@@ -209,8 +211,9 @@ TEST(notes_of_backends) {
 				"BACKEND  NOTES\n"
 				"web/a    leaving, no next hop\n"
 				"web/b    draining, 1.5 s left, reports lame-duck, accept queue "
-				"full\n"
-				"web/c    CPUs not reported, weight set to 7, slow start 43 %\n");
+				"full, agent silent for 12 s\n"
+				"web/c    agent silent, CPUs not reported, weight set to 7, slow "
+				"start 43 %\n");
 }
 
 TEST(automatic_weight_of_one_backend) {
