@@ -270,7 +270,7 @@ def capture_of_everything_disturbs_nobody(lab):
         with Capture(lab, "--service", "web", "--rate", rate) as capture:
             before = service_packets(lab, "web")
             with lab.client.inside():
-                done = subprocess.run(["wrk", "-t1", "-c16", "-d5s", f"http://{VIP4}/"],
+                done = subprocess.run(["wrk", "-t1", "-c16", "-d3s", f"http://{VIP4}/"],
                                       capture_output=True, text=True, check=True)
             assert "Non-2xx" not in done.stdout and "Socket errors" not in done.stdout, done.stdout
             capture.wait_quiet()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Forged packets together with real flows and clients.
 
-WEIR_FLOOD_SECONDS sets how long each flood lasts (default 2).
+WEIR_FLOOD_SECONDS sets how long each flood lasts (default 1).
 """
 import contextlib
 import os
@@ -12,7 +12,7 @@ from lab import VIP4, echo, web
 from netns import sh, wait_for
 from scenario import scenario
 
-SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "2"))
+SECONDS = int(os.environ.get("WEIR_FLOOD_SECONDS", "1"))
 FLOWS = 100_000
 CHUNK = 1_000
 CONNECTIONS = 16  # of wrk
@@ -30,8 +30,9 @@ def worker(lab):
 def flood(lab, *arguments, port=80):
     """Returns how many packets were sent."""
     program = os.path.join(lab.build, "tests", "e2e", "flood")
+    lab.port_mac = lab.port_mac or lab.mac(lab.lb, "lb0")
     with lab.net.inside():
-        return int(sh(program, "lb0", lab.mac(lab.lb, "lb0"), VIP4, str(port),
+        return int(sh(program, "lb0", lab.port_mac, VIP4, str(port),
                       *(str(a) for a in arguments)))
 
 

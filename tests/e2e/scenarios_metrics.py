@@ -315,10 +315,10 @@ def metrics_of_10000_backends_disturb_nobody(lab):
     text = scrape(lab)[1]
     assert text.count("\nweir_service_open_flows{") == 1000
     with contextlib.closing(lab.api_connect()) as sock:
-        alone, pace = observe(lab, sock, 5)
+        alone, pace = observe(lab, sock, 3)
         scraper = lab.program("scraper", lab.lb, "sh", "-c", "while curl -s --fail -o /dev/null "
                               f"http://127.0.0.1:{PORT}/metrics; do :; done")
-        beside, paced = observe(lab, sock, 5)
+        beside, paced = observe(lab, sock, 3)
         assert scraper.alive(), scraper.output()
         scraper.kill()
     head = scrape(lab)[1][:4096]  # the timestamp is at its start
