@@ -14,7 +14,7 @@
 #include "sim_lab.h"
 #include "summary.h"
 
-#define SEEDS 8
+#define SEEDS 4
 #define JOBS 2
 
 TEST_ARGUMENT(scenarios); // directory
@@ -100,7 +100,7 @@ static void check_bands(const struct part *part, const struct band *bands, size_
 	}
 }
 
-// Every one of the eight seeds, not only their mean. Policies that know nothing of CPU are about as
+// Every one of the four seeds, not only their mean. Policies that know nothing of CPU are about as
 // uneven as round robin; those that measure it, or are told the speeds, are better.
 TEST(sre20_spread_and_waste_are_in_their_bands) {
 	static const struct band bands[] = {
