@@ -109,7 +109,13 @@ static enum weir_probe_outcome judge_error(
 		os_error = -http->no_socket;
 	}
 	switch (code) {
-	case CURLE_COULDNT_CONNECT: // to the relay: no fault of the backend
+	case CURLE_COULDNT_CONNECT: // to the relay
+		// libcurl connects again when a server refuses its request on HTTP/2.
+		if (weir_health_relay_is_joined(http->relay)) {
+			snprintf(detail, bytes, "request refused");
+			return WEIR_PROBE_FAILED;
+		}
+		// No fault of the backend.
 		snprintf(detail, bytes, "%s",
 			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
 		return WEIR_PROBE_UNKNOWN;

@@ -325,6 +325,10 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 	return 0;
 }
 
+bool weir_health_relay_is_joined(const struct weir_health_relay *relay) {
+	return relay->is_connected && relay->listener_fd < 0;
+}
+
 int weir_health_relay_error(const struct weir_health_relay *relay) {
 	return relay->error;
 }

@@ -33,6 +33,9 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 	weir_health_relay_connected connected, weir_health_relay_failed failed, void *context,
 	struct weir_health_relay **ret);
 
+// Whether libcurl has connected: it cannot again.
+bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
+
 // The error that ended the connection, once libcurl has read everything received before it:
 // negative errno; 0 = none.
 int weir_health_relay_error(const struct weir_health_relay *relay);

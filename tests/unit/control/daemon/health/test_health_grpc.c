@@ -13,7 +13,8 @@
 #define PLAIN_PORT 8401
 #define TLS_PORT 8402
 #define BARE_PORT 8403
-#define HTTP_PORT 8404 // speaks HTTP/1.1
+#define REFUSING_PORT 8404
+#define HTTP_PORT 8405 // speaks HTTP/1.1
 
 struct lab {
 	char dir[64];
@@ -62,6 +63,7 @@ TEST(grpc_probe_fails_with_the_reason) {
 	expect("127.0.0.1", BARE_PORT, &check, WEIR_PROBE_FAILED,
 		"UNIMPLEMENTED: Method not found!");
 	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
+	expect("127.0.0.1", REFUSING_PORT, &check, WEIR_PROBE_FAILED, "request refused");
 	assert_int_equal(probe_curl("127.0.0.1", HTTP_PORT, &check, 0).outcome, WEIR_PROBE_FAILED);
 }
 
@@ -111,10 +113,10 @@ TEST(grpc_answers_of_every_form) {
 
 static int start_servers(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
-	char ports[3][8], key[80], certificate[80];
+	char ports[4][8], key[80], certificate[80];
 	const char *words[] = {"/usr/bin/python3", getenv("WEIR_GRPC_SERVER"), ports[0], ports[1],
-		ports[2], key, certificate, NULL};
-	const char *http[] = {"/usr/bin/python3", "-m", "http.server", "8404", NULL};
+		ports[2], ports[3], key, certificate, NULL};
+	const char *http[] = {"/usr/bin/python3", "-m", "http.server", "8405", NULL};
 
 	if (watch_lab_enter(state)) {
 		free(lab);
@@ -126,7 +128,7 @@ static int start_servers(void **state) {
 	      "-nodes -subj /CN=web -addext subjectAltName=DNS:web.example -days 2 "
 	      "-keyout web.key -out web.pem 2>/dev/null",
 		lab->dir);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 4; i++) {
 		snprintf(ports[i], sizeof(ports[i]), "%d", PLAIN_PORT + i);
 	}
 	snprintf(key, sizeof(key), "%s/web.key", lab->dir);
