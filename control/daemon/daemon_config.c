@@ -22,6 +22,7 @@ static int steer(struct weir_daemon *daemon) {
 
 	if (handover->vip_maps == 0) {
 		daemon->steer_why[0] = '\0';
+		daemon->leaving_ns = 0;
 		return 0;
 	}
 	r = weir_steer_map_update(handover->vip_map_fd, handover->vip_maps,

@@ -154,9 +154,37 @@ static int list_wanted(const struct weir_config *config, uint32_t wide, struct e
 
 // --- leaving ------------------------------------------------------------------------------
 
-static bool contains(const struct entry_set *set, const struct entry *entry) {
-	return set->count > 0 && bsearch(entry, set->entry, set->count, sizeof(set->entry[0]),
-					 compare_entries) != NULL;
+static const struct entry *find(const struct entry_set *set, const struct weir_vip_key *key) {
+	const struct entry wanted = {.key = *key};
+
+	return set->count > 0 ? bsearch(&wanted, set->entry, set->count, sizeof(set->entry[0]),
+					compare_entries)
+			      : NULL;
+}
+
+static bool takes_every_port(const struct entry_set *set, struct weir_vip_key key) {
+	const struct entry *entry;
+
+	key.family &= 0xf;
+	key.protocol = IPPROTO_TCP;
+	key.port = 0;
+	entry = find(set, &key);
+	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
+}
+
+// Whether a set steers a port or block of TCP: by its own key, a larger block, or every port.
+static bool steers(const struct entry_set *set, struct weir_vip_key key) {
+	const uint8_t family = key.family & 0xf;
+	const uint32_t first = ntohs(key.port);
+	bool found = takes_every_port(set, key);
+
+	key.protocol = IPPROTO_TCP;
+	for (uint32_t k = key.family >> 4; k <= WEIR_STEER_BLOCK_MAX && !found; k++) {
+		key.family = WEIR_STEER_BLOCK(family, k);
+		key.port = htons((uint16_t)(first >> k << k));
+		found = find(set, &key) != NULL;
+	}
+	return found;
 }
 
 // Add a port or block that was last used at a time, and its size.
@@ -180,28 +208,36 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// List the TCP ports that are present but not wanted, and the leaving ones that are still used.
+// Add what becomes of a present entry: a TCP port that is not wanted any more, or a leaving one
+// that is still used.
+static int add_if_leaving(struct entry_set *set, const struct entry *entry,
+	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
+	uint32_t idle_s) {
+	if (entry->key.protocol == IPPROTO_TCP && !is_of_ports(&entry->key)) {
+		return (entry->value & WEIR_STEER_EVERY_PORT) != 0 &&
+				       !takes_every_port(wanted, entry->key)
+			       ? add_every_port_leaving(set, entry->key, now_s)
+			       : 0;
+	}
+	if (!is_of_ports(&entry->key) || steers(wanted, entry->key)) {
+		return 0;
+	}
+	if (entry->key.protocol == IPPROTO_TCP) {
+		return add_leaving(set, entry->key, now_s);
+	}
+	// The steer program may have used it since now_s.
+	return entry->key.protocol == WEIR_STEER_LEAVING && entry->value + idle_s >= now_s &&
+			       !steers(present, entry->key)
+		       ? add_leaving(set, entry->key, entry->value)
+		       : 0;
+}
+
 static int list_leaving(const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t now_s, uint32_t idle_s, struct entry_set *set) {
 	int r = 0;
 
 	for (uint32_t i = 0; i < present->count && !r; i++) {
-		const struct entry *entry = &present->entry[i];
-		struct entry live = *entry;
-
-		live.key.protocol = IPPROTO_TCP;
-		if (entry->key.protocol == WEIR_STEER_LEAVING) {
-			if (is_of_ports(&entry->key) && now_s - entry->value <= idle_s &&
-				!contains(wanted, &live) && !contains(present, &live)) {
-				r = add_leaving(set, entry->key, entry->value);
-			}
-		} else if (entry->key.protocol == IPPROTO_TCP && !contains(wanted, &live)) {
-			if (is_of_ports(&entry->key)) {
-				r = add_leaving(set, entry->key, now_s);
-			} else if ((entry->value & WEIR_STEER_EVERY_PORT) != 0) {
-				r = add_every_port_leaving(set, entry->key, now_s);
-			}
-		}
+		r = add_if_leaving(set, &present->entry[i], wanted, present, now_s, idle_s);
 	}
 	sort_entries(set);
 	return r;
@@ -252,12 +288,16 @@ static int add_missing(int fd, const struct entry_set *wanted, const struct entr
 	for (uint32_t i = 0; i < wanted->count && !r; i++) {
 		const struct entry *entry = &wanted->entry[i];
 		const struct entry *before = seek(present, entry, &at);
+		weir_vip_value value = entry->value;
 
 		if (before == NULL) {
-			r = set_value(fd, &entry->key, entry->value);
+			r = set_value(fd, &entry->key, value);
 			*ret_added += r == 0;
-		} else if ((entry->value & ~before->value) != 0) {
-			r = set_value(fd, &entry->key, entry->value | before->value);
+			continue;
+		}
+		value = merge(&entry->key, value, before->value);
+		if (value != before->value) {
+			r = set_value(fd, &entry->key, value);
 		}
 	}
 	return r;

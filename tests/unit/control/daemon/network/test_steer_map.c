@@ -294,6 +294,41 @@ TEST(steer_map_port_that_returns_is_not_leaving) {
 	assert_int_equal(update(lab).leaving, 2);
 }
 
+// Between the clock's time and the look at the map, the steer program may use a port.
+TEST(steer_map_keeps_a_port_that_is_used_meanwhile) {
+	struct lab *lab = *state;
+
+	set_up_leaving(lab, 443, 443);
+	lab->services[0].bind_count = 1;
+	update(lab);
+	set_used(lab->fds[0], 443, lab->now_s + 1);
+	update(lab);
+	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 443));
+}
+
+TEST(steer_map_keeps_ports_of_a_bind_that_had_all) {
+	struct lab *lab = *state;
+
+	set_up_leaving(lab, 0, 65535);
+	lab->binds[0][1].port_first = 1024;
+	update(lab);
+	assert_true(steers(lab->fds[0], VIP, IPPROTO_TCP, 1024));
+	assert_false(steers(lab->fds[0], VIP, IPPROTO_TCP, 1023));
+	assert_true(steers(lab->fds[0], VIP, WEIR_STEER_LEAVING, 1023));
+}
+
+// What other keys steer now does not leave.
+TEST(steer_map_ports_of_a_wider_bind_are_not_leaving) {
+	struct lab *lab = *state;
+
+	set_up_leaving(lab, 2000, 2999); // a thousand keys
+	lab->binds[0][1].port_last = 5000; // blocks
+	assert_int_equal(update(lab).leaving, 0);
+	lab->binds[0][1].port_first = 0;
+	lab->binds[0][1].port_last = 65535;
+	assert_int_equal(update(lab).leaving, 0);
+}
+
 TEST(steer_map_without_room_for_leaving_ports_drops_them) {
 	struct lab *lab = *state;
 
