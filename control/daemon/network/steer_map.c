@@ -279,6 +279,15 @@ static int set_value(int fd, const struct weir_vip_key *key, weir_vip_value valu
 	return bpf_map_update_elem(fd, key, &value, BPF_ANY) ? -errno : 0;
 }
 
+static uint32_t count_missing(const struct entry_set *wanted, const struct entry_set *present) {
+	uint32_t at = 0, n = 0;
+
+	for (uint32_t i = 0; i < wanted->count; i++) {
+		n += seek(present, &wanted->entry[i], &at) == NULL;
+	}
+	return n;
+}
+
 // Existing values keep their bits until set_values, so that no block is missed meanwhile.
 static int add_missing(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t *ret_added) {
@@ -337,7 +346,7 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 // any time.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
-	bool fits = (uint64_t)wanted->count + present->count <= capacity;
+	bool fits = present->count + count_missing(wanted, present) <= capacity;
 	int r = fits ? 0 : delete_unwanted(fd, wanted, present, &changes->deleted);
 
 	if (!r) {

@@ -4,11 +4,15 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -327,6 +331,51 @@ TEST(steer_map_ports_of_a_wider_bind_are_not_leaving) {
 	lab->binds[0][1].port_first = 0;
 	lab->binds[0][1].port_last = 65535;
 	assert_int_equal(update(lab).leaving, 0);
+}
+
+// bpf() cannot delete from now on.
+static void forbid_deletions(void) {
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_bpf, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BPF_MAP_DELETE_ELEM, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {
+		.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
+		_exit(2);
+	}
+}
+
+// No packet of an open connection may find neither key, whenever control ends.
+TEST(steer_map_port_is_leaving_before_its_key_goes) {
+	struct lab *lab = *state;
+	char why[256] = "";
+	int status;
+	pid_t child;
+
+	close(lab->fds[2]);
+	lab->fds[2] = make_map(6);
+	set_up_leaving(lab, 443, 443); // four keys
+	lab->services[0].bind_count = 1;
+	add_bind(lab, 0, VIP, IPPROTO_UDP, 53, 53); // five keys, two of them new
+	child = fork();
+	if (child == 0) {
+		forbid_deletions();
+		_exit(weir_steer_map_update(&lab->fds[2], 1, &lab->config, lab->now_s, NULL, why,
+			      sizeof(why)) == -EIO
+				? 0
+				: 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(holds(lab->fds[2], VIP, IPPROTO_TCP, 443));
+	assert_true(steers(lab->fds[2], VIP, WEIR_STEER_LEAVING, 443));
 }
 
 TEST(steer_map_without_room_for_leaving_ports_drops_them) {
