@@ -11,6 +11,7 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <linux/tcp.h>
 
 #include "ipv6_chain.h"
 #include "packet.h"
@@ -48,10 +49,6 @@ enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
 	OPEN_CONNECTION, // a TCP packet other than a SYN, to no present bind
-};
-
-struct connection { // of an OPEN_CONNECTION
-	__be16 source, destination; // ports
 };
 
 static __always_inline weir_vip_value *look_up(
@@ -114,9 +111,9 @@ static __always_inline int is_of_connection(void *at, void *end) {
 }
 
 // The verdict on a packet with this transport header at `at`. key holds the destination. portless:
-// a fragment, or too short for any transport header. ret: set for OPEN_CONNECTION.
+// a fragment, or too short for any transport header. ret_tcp: the header of an OPEN_CONNECTION.
 static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protocol, int portless,
-	void *at, void *end, struct connection *ret) {
+	void *at, void *end, struct tcphdr **ret_tcp) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;
 	__be16 *ports = at;
 	__u8 *type = at;
@@ -144,12 +141,12 @@ static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protoco
 	if (protocol != IPPROTO_TCP || !is_of_connection(at, end)) {
 		return FOR_KERNEL;
 	}
-	*ret = (struct connection){.source = ports[0], .destination = ports[1]};
+	*ret_tcp = at;
 	return OPEN_CONNECTION;
 }
 
 static __always_inline enum verdict steer_ipv4(
-	void *at, void *end, struct weir_vip_key *key, struct connection *ret) {
+	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct iphdr *ip = at;
 
 	if ((void *)(ip + 1) > end) {
@@ -160,14 +157,15 @@ static __always_inline enum verdict steer_ipv4(
 	if (ip->version != 4 || ip->ihl < 5) {
 		return is_vip(key, 0, 0);
 	}
-	return judge(key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret);
+	return judge(
+		key, ip->protocol, ip->frag_off & IPV4_FRAGMENT, at + ip->ihl * 4, end, ret_tcp);
 }
 
 // Walks as weir_parse_ipv6_chain does, up to a fragment header: the dataplane gets all fragments to
 // a VIP, whatever their Next Header. It also gets packets that end inside their chain and packets
 // whose chain it refuses, and drops and counts them.
 static __always_inline enum verdict steer_ipv6(
-	void *at, void *end, struct weir_vip_key *key, struct connection *ret) {
+	void *at, void *end, struct weir_vip_key *key, struct tcphdr **ret_tcp) {
 	struct ipv6hdr *ip = at;
 	__u32 left;
 	__u8 next;
@@ -189,7 +187,7 @@ static __always_inline enum verdict steer_ipv6(
 		__u32 bytes;
 
 		if (!weir_ipv6_is_extension(next)) {
-			return judge(key, next, left < ICMP_BYTES, at, end, ret);
+			return judge(key, next, left < ICMP_BYTES, at, end, ret_tcp);
 		}
 		if ((void *)(extension + WEIR_IPV6_EXTENSION_MIN) > end ||
 			!weir_ipv6_extension_may_be(next, i)) {
@@ -208,68 +206,77 @@ static __always_inline enum verdict steer_ipv6(
 		at += bytes;
 	}
 	return weir_ipv6_is_extension(next) ? is_vip(key, 0, 0)
-					    : judge(key, next, left < ICMP_BYTES, at, end, ret);
+					    : judge(key, next, left < ICMP_BYTES, at, end, ret_tcp);
 }
 
-// True if the kernel has a socket for a connection that is not the listening one.
+// True if a packet ends a handshake that a listening socket has begun with a SYN cookie: it
+// remembers nothing of that.
+static __always_inline int has_cookie(
+	struct bpf_sock *listener, void *ip, __u32 bytes, struct tcphdr *tcp, void *end) {
+	return (void *)(tcp + 1) <= end &&
+	       bpf_tcp_check_syncookie(listener, ip, bytes, tcp, sizeof(*tcp)) == 0;
+}
+
+// True if the kernel has a connection, or began one.
 static __always_inline int kernel_has(
-	struct xdp_md *ctx, void *at, void *end, __u8 family, const struct connection *connection) {
+	struct xdp_md *ctx, void *at, void *end, __u8 family, struct tcphdr *tcp) {
 	struct bpf_sock_tuple tuple = {0};
+	struct ipv6hdr *ipv6 = at;
+	struct iphdr *ipv4 = at;
 	struct bpf_sock *socket;
-	__u32 bytes;
-	int listens;
+	int has;
 
-	if (family == 4) {
-		struct iphdr *ip = at;
-
-		if ((void *)(ip + 1) > end) {
-			return 0;
-		}
-		bytes = sizeof(tuple.ipv4);
-		tuple.ipv4.saddr = ip->saddr;
-		tuple.ipv4.daddr = ip->daddr;
-		tuple.ipv4.sport = connection->source;
-		tuple.ipv4.dport = connection->destination;
-	} else {
-		struct ipv6hdr *ip = at;
-
-		if ((void *)(ip + 1) > end) {
-			return 0;
-		}
-		bytes = sizeof(tuple.ipv6);
-		__builtin_memcpy(tuple.ipv6.saddr, &ip->saddr, 16);
-		__builtin_memcpy(tuple.ipv6.daddr, &ip->daddr, 16);
-		tuple.ipv6.sport = connection->source;
-		tuple.ipv6.dport = connection->destination;
+	if ((void *)(ipv4 + 1) > end) {
+		return 0;
 	}
-	socket = bpf_skc_lookup_tcp(ctx, &tuple, bytes, BPF_F_CURRENT_NETNS, 0);
+	if (family == 4) {
+		tuple.ipv4.saddr = ipv4->saddr;
+		tuple.ipv4.daddr = ipv4->daddr;
+		tuple.ipv4.sport = tcp->source;
+		tuple.ipv4.dport = tcp->dest;
+		socket =
+			bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4), BPF_F_CURRENT_NETNS, 0);
+	} else if ((void *)(ipv6 + 1) > end) {
+		return 0;
+	} else {
+		__builtin_memcpy(tuple.ipv6.saddr, &ipv6->saddr, 16);
+		__builtin_memcpy(tuple.ipv6.daddr, &ipv6->daddr, 16);
+		tuple.ipv6.sport = tcp->source;
+		tuple.ipv6.dport = tcp->dest;
+		socket =
+			bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6), BPF_F_CURRENT_NETNS, 0);
+	}
 	if (socket == NULL) {
 		return 0;
 	}
-	listens = socket->state == BPF_TCP_LISTEN;
+	has = socket->state != BPF_TCP_LISTEN ||
+	      (family == 4 ? has_cookie(socket, ipv4, sizeof(*ipv4), tcp, end)
+			   : has_cookie(socket, ipv6, sizeof(*ipv6), tcp, end));
 	bpf_sk_release(socket);
-	return !listens;
+	return has;
 }
 
 // True if a packet of an open connection is to a port whose bind was removed.
-static __always_inline int is_leaving(struct xdp_md *ctx, void *at, void *end,
-	struct weir_vip_key *key, const struct connection *connection) {
+static __always_inline int is_leaving(
+	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
+	const __be16 port = tcp->dest;
 	const __u8 family = key->family;
-	weir_vip_value *last;
+	weir_vip_value *last, now_s;
 
 	if (!is_vip(key, WEIR_STEER_LEAVING, 0)) {
 		return 0;
 	}
-	last = connection->destination != 0
-		       ? look_up(key, WEIR_STEER_LEAVING, connection->destination)
-		       : NULL;
+	last = port != 0 ? look_up(key, WEIR_STEER_LEAVING, port) : NULL;
 	if (last == NULL) {
-		last = find_range(key, WEIR_STEER_LEAVING, connection->destination);
+		last = find_range(key, WEIR_STEER_LEAVING, port);
 	}
-	if (last == NULL || kernel_has(ctx, at, end, family, connection)) {
+	if (last == NULL || kernel_has(ctx, at, end, family, tcp)) {
 		return 0;
 	}
-	*last = (weir_vip_value)(bpf_ktime_get_ns() / 1000000000);
+	now_s = (weir_vip_value)(bpf_ktime_get_ns() / 1000000000);
+	if (*last != now_s) { // writing each time would slow down other CPUs
+		*last = now_s;
+	}
 	return 1;
 }
 
@@ -277,20 +284,20 @@ SEC("xdp")
 int weir_steer(struct xdp_md *ctx) {
 	void *at = (void *)(long)ctx->data;
 	void *end = (void *)(long)ctx->data_end;
-	struct connection connection = {0};
 	struct weir_vip_key key = {0};
+	struct tcphdr *tcp = NULL;
 	enum verdict verdict = FOR_KERNEL;
 
 	switch (skip_ethernet(&at, end)) {
 	case bpf_htons(ETH_P_IP):
-		verdict = steer_ipv4(at, end, &key, &connection);
+		verdict = steer_ipv4(at, end, &key, &tcp);
 		break;
 	case bpf_htons(ETH_P_IPV6):
-		verdict = steer_ipv6(at, end, &key, &connection);
+		verdict = steer_ipv6(at, end, &key, &tcp);
 		break;
 	}
 	if (verdict == OPEN_CONNECTION) {
-		verdict = is_leaving(ctx, at, end, &key, &connection);
+		verdict = is_leaving(ctx, at, end, &key, tcp);
 	}
 	return verdict != FOR_KERNEL
 		       ? (int)bpf_redirect_map(&xsks_map, ctx->rx_queue_index, XDP_PASS)

@@ -17,7 +17,7 @@
 // a leaving port or block it is the time of its last packet, in seconds of CLOCK_MONOTONIC.
 //
 // To a leaving port only packets of open TCP connections are for the dataplane: no SYNs, and none
-// for which the kernel has a socket that does not listen.
+// of a connection that the kernel has or, with a SYN cookie, has begun.
 //
 // net_af_xdp's xdp_prog= requires that the XSKMAP is called xsks_map. The program stays attached
 // when its process dies; the next dataplane has to detach it first. Loading needs CAP_BPF,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A bind is removed while connections to it are open: they stay, whatever the device."""
+import os
+
 import clients
-from lab import VIP4, VIP6, lines, web
+from lab import HERE, PYTHON, VIP4, VIP6, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_ports import start_with_tap
@@ -62,3 +64,19 @@ def removed_bind_keeps_open_connections_with_tap(lab):
     """The same with a tap device"""
     start_with_tap(lab)
     remove_binds(lab)
+
+
+@scenario(services=[web(), lines()])
+def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
+    """A server of the balancer has the port now; it remembers no handshake. Open connections stay"""
+    open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
+    reload_with(lab, other_port())
+    lab.lb.ip("address", "add", VIP4 + "/32", "dev", "lo")
+    lab.lb.ip("address", "add", VIP6 + "/128", "dev", "lo", "nodad")
+    lab.lb.run("sysctl", "-q", "-w", "net.ipv4.tcp_syncookies=2")
+    server = lab.program("server-lb", lab.lb, PYTHON, os.path.join(HERE, "server.py"), "lb")
+    wait_for("the server", lambda: "serving" in server.output())
+    for vip in (VIP4, VIP6):
+        assert clients.Line(lab.client, vip).ask() == "lb"
+    for line in open_lines:
+        assert line.ask() == line.backend, "another backend"
