@@ -3,7 +3,14 @@
 // Backend row: the prebuilt outer header of one backend. Built by control, copied by workers.
 #pragma once
 
+#include <stdbool.h>
+
 #include "layout.h"
+
+// Whether the backend takes new flows.
+static inline bool weir_backend_row_is_open(const struct weir_backend_row *row) {
+	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
+}
 
 struct weir_backend_path {
 	uint8_t address[16]; // of the backend; IPv4 in the first 4 bytes

@@ -5,12 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend_row.h"
 #include "blob.h"
 #include "probes.h"
+
+static uint32_t words_of(uint32_t backends) {
+	return (backends + 63) / 64;
+}
 
 int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segment,
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context) {
 	struct weir_selection_view *selection;
+	uint64_t *bits;
 	weir_ref *refused;
 
 	if (worker >= segment->workers) {
@@ -18,9 +24,11 @@ int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segm
 	}
 	selection = calloc(segment->max_services, sizeof(*selection));
 	refused = calloc(segment->max_services, sizeof(*refused));
-	if (selection == NULL || refused == NULL) {
+	bits = calloc(2 * words_of(segment->max_backends) + 1, sizeof(*bits));
+	if (selection == NULL || refused == NULL || bits == NULL) {
 		free(selection);
 		free(refused);
+		free(bits);
 		return -ENOMEM;
 	}
 	*reader = (struct weir_reader){
@@ -29,6 +37,8 @@ int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segm
 		.scan = WEIR_READER_NO_SCAN,
 		.selection = selection,
 		.refused_selection = refused,
+		.open = bits,
+		.closing = bits + words_of(segment->max_backends),
 		.adopt_row = adopt_row,
 		.context = context,
 	};
@@ -38,6 +48,7 @@ int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segm
 void weir_reader_fini(struct weir_reader *reader) {
 	free(reader->selection);
 	free(reader->refused_selection);
+	free(reader->open);
 	*reader = (struct weir_reader){0};
 }
 
@@ -162,10 +173,25 @@ bool weir_reader_row(
 	return true;
 }
 
+static bool has_bit(const uint64_t *bits, uint16_t backend) {
+	return bits[backend / 64] >> backend % 64 & 1;
+}
+
+static void set_bit(uint64_t *bits, uint16_t backend, bool value) {
+	bits[backend / 64] &= ~(1ull << backend % 64);
+	bits[backend / 64] |= (uint64_t)value << backend % 64;
+}
+
+static void set_closing(struct weir_reader *reader, uint16_t backend, bool closing) {
+	reader->closings += (uint32_t)closing - has_bit(reader->closing, backend);
+	set_bit(reader->closing, backend, closing);
+}
+
 // Returns false: not yet, because it is being changed, or its counters have no memory. Then nothing
-// published after it is adopted, so nothing refers to it.
-static bool adopt_row(struct weir_reader *reader, uint16_t backend) {
+// published after it is adopted, so nothing refers to it. last: rows that close are adopted, too.
+static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
+	bool open;
 
 	if (backend >= __atomic_load_n(&reader->segment->counted_backends, __ATOMIC_ACQUIRE)) {
 		return false;
@@ -176,8 +202,16 @@ static bool adopt_row(struct weir_reader *reader, uint16_t backend) {
 	if (!weir_reader_row(reader->segment, backend, &row)) {
 		return false;
 	}
+	open = weir_backend_row_is_open(&row);
+	if (!open && has_bit(reader->open, backend) && !(last && rows_complete(reader))) {
+		set_closing(reader, backend, true);
+		return !last;
+	}
+	set_closing(reader, backend, false);
 	if (!reader->adopt_row(reader->context, backend, &row)) {
 		refuse(reader, &reader->refusals.rows, weir_update(WEIR_UPDATE_ROW, backend), 0);
+	} else {
+		set_bit(reader->open, backend, open);
 	}
 	return true;
 }
@@ -215,7 +249,7 @@ static void row_step(struct weir_reader *reader) {
 	}
 	id = (uint16_t)change;
 	if (change >> 16 == WEIR_UPDATE_ROW) {
-		if (id < reader->segment->max_backends && !adopt_row(reader, id)) {
+		if (id < reader->segment->max_backends && !adopt_row(reader, id, false)) {
 			return;
 		}
 		reader->selections_seen += reader->selections_seen == reader->rows_seen;
@@ -259,13 +293,26 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
+// Adopt one of the rows that close. There is one.
+static void closing_step(struct weir_reader *reader) {
+	uint32_t words = words_of(reader->segment->max_backends);
+
+	while (reader->closing[reader->closing_at] == 0) {
+		reader->closing_at = (reader->closing_at + 1) % words;
+	}
+	adopt_row(reader,
+		(uint16_t)(reader->closing_at * 64 +
+			   (uint32_t)__builtin_ctzll(reader->closing[reader->closing_at])),
+		true);
+}
+
 // Do one step, in the order of publication. Returns false: nothing to do.
 static bool step(struct weir_reader *reader, uint64_t updates) {
 	bool scan = reader->scan != WEIR_READER_NO_SCAN;
 	uint32_t rows = scan ? scan_rows(reader) : 0;
 
 	if (scan && reader->scan < rows) {
-		reader->scan += adopt_row(reader, (uint16_t)reader->scan);
+		reader->scan += adopt_row(reader, (uint16_t)reader->scan, false);
 	} else if (updates - reader->selections_seen >= WEIR_UPDATES) {
 		look_through_everything(reader);
 	} else if (reader->rows_seen != updates) {
@@ -276,6 +323,8 @@ static bool step(struct weir_reader *reader, uint64_t updates) {
 		selection_step(reader);
 	} else if (reader->services_due) {
 		reader->services_due = !adopt_services(reader);
+	} else if (reader->closings > 0) {
+		closing_step(reader);
 	} else {
 		return false;
 	}
@@ -307,11 +356,12 @@ void weir_reader_settle(struct weir_reader *reader) {
 	while (turns-- > 0) {
 		uint64_t rows_seen = reader->rows_seen;
 		uint64_t selections_seen = reader->selections_seen;
-		uint32_t scan = reader->scan;
+		uint32_t scan = reader->scan, closings = reader->closings;
 
 		weir_reader_catch_up(reader);
 		if (scan == reader->scan && rows_seen == reader->rows_seen &&
-			selections_seen == reader->selections_seen && !reader->services_due) {
+			selections_seen == reader->selections_seen && !reader->services_due &&
+			closings == reader->closings) {
 			return; // complete, or the rest waits for memory
 		}
 	}
@@ -328,7 +378,8 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	}
 	weir_reader_catch_up(reader);
 	if (reader->refusals.refused > 0 || reader->scan != WEIR_READER_NO_SCAN ||
-		reader->services_due || (int64_t)(reader->selections_seen - reader->awaited) < 0) {
+		reader->services_due || reader->closings > 0 ||
+		(int64_t)(reader->selections_seen - reader->awaited) < 0) {
 		return;
 	}
 	weir_grace_report(reader->segment, reader->worker, reader->token);
@@ -342,6 +393,8 @@ static void forget(struct weir_reader *reader) {
 	reader->services = (struct weir_services_view){0};
 	memset(reader->selection, 0, services * sizeof(reader->selection[0]));
 	memset(reader->refused_selection, 0, services * sizeof(reader->refused_selection[0]));
+	memset(reader->open, 0, 2 * words_of(reader->segment->max_backends) * sizeof(uint64_t));
+	reader->closings = 0;
 	reader->refused_services = 0;
 	reader->refusals.refused = 0;
 	show_refusals(reader);

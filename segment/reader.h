@@ -3,12 +3,12 @@
 // Reader: reads the published tables in a worker.
 //
 // A reader follows the update log: with every burst it adopts a few of the newly published changes,
-// rows first, then selections, then the service table, into private memory. For a blob it keeps a
-// *view*: pointers and counts, copied after their bounds were checked against the segment. A
-// backend's row is passed to its user as a copy. Values inside the arrays of a view (service ids,
-// indexes of candidates) are compared with the private counts when they are used, so that a broken
-// or malicious control process can misdirect packets but not crash a worker; nor stall it, as at
-// most WEIR_READER_STEPS changes are adopted at a time.
+// rows first, then selections, then the service table, then rows that close, into private memory.
+// For a blob it keeps a *view*: pointers and counts, copied after their bounds were checked against
+// the segment. A backend's row is passed to its user as a copy. Values inside the arrays of a view
+// (service ids, indexes of candidates) are compared with the private counts when they are used, so
+// that a broken or malicious control process can misdirect packets but not crash a worker; nor
+// stall it, as at most WEIR_READER_STEPS changes are adopted at a time.
 //
 // A table that fails its check is refused: the previous one stays in use, the refusal is counted in
 // the segment, and the reader reports no quiescent state until control has replaced the refused
@@ -37,12 +37,17 @@ struct weir_reader {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
-	// Positions in the log: entries before these are adopted completely; their rows are; their
-	// rows and selections are. The second one is ahead.
+	// Positions in the log: entries before these are adopted completely; their rows are, but
+	// for those that close; their selections are. The second one is ahead.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
 	bool services_due; // the service table is to be read, after all selections
+	// Bits by backend: its adopted row permits new flows; its published row no longer does. The
+	// latter are adopted last: by then, a selection that replaces them is.
+	uint64_t *open, *closing;
+	uint32_t closings; // number of bits in closing
+	uint32_t closing_at; // its word at which the search for the next one begins
 	uint64_t reported; // grace period token
 	uint64_t token; // to be reported when `awaited` changes have been adopted; odd
 	uint64_t awaited;

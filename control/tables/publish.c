@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend_row.h"
 #include "state.h"
 
 // Blobs that are published together.
@@ -297,10 +298,6 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-static bool is_open(const struct weir_backend_row *row) {
-	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
-}
-
 // Rows are published before the selections that name them, but rows that end new flows follow them:
 // where other backends replace all of a service, workers would else find none open in the former
 // selection until they have the new one, for good if control ended in between.
@@ -316,7 +313,8 @@ static void publish_backend(
 		return;
 	}
 	weir_build_row(tables, state, id, &row);
-	if (closing == (is_open(weir_writer_row(tables->writer, id)) && !is_open(&row))) {
+	if (closing == (weir_backend_row_is_open(weir_writer_row(tables->writer, id)) &&
+			       !weir_backend_row_is_open(&row))) {
 		// A reused id must not inherit the share of its previous backend.
 		weir_writer_publish_share(tables->writer, id, backend->share);
 		weir_writer_publish_row(tables->writer, id, &row);

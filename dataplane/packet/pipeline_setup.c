@@ -141,8 +141,9 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 	return sizeof(*p) +
 	       (uint64_t)max_services * (sizeof(struct weir_selection_view) + sizeof(weir_ref) +
 						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
-	       (uint64_t)max_backends *
-		       (sizeof(p->owner[0]) + sizeof(p->outers[0]) + sizeof(p->policy.backends[0]));
+	       (uint64_t)max_backends * (sizeof(p->owner[0]) + sizeof(p->outers[0]) +
+						sizeof(p->policy.backends[0])) +
+	       max_backends / 4; // two bits of the reader
 }
 
 void weir_pipeline_free(struct weir_pipeline *pipeline) {

@@ -32,6 +32,13 @@ static void publish_row(struct lab *f, uint16_t backend, uint16_t n) {
 	assert_true(weir_writer_publish_row(f->writer, backend, &row));
 }
 
+static void close_row(struct lab *f, uint16_t backend) {
+	struct weir_backend_row row = fixture_row(1);
+
+	row.flags |= WEIR_BACKEND_CLOSED;
+	assert_true(weir_writer_publish_row(f->writer, backend, &row));
+}
+
 static void withdraw_row(struct lab *f, uint16_t backend) {
 	const struct weir_backend_row none = {0};
 
@@ -70,19 +77,27 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// S2 over tables: nothing that the worker has taken over leads to what it has not.
+// S2 over tables: nothing that the worker has taken over leads to what it has not, nor to closed
+// backends alone.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
 	for (uint16_t service = 0; service < FIXTURE_SERVICES; service++) {
 		const struct weir_policy_table *table =
 			&weir_reader_selection(&f->reader, service)->table;
+		uint32_t closed = 0;
 
 		for (uint32_t i = 0; i < table->count; i++) {
-			if (f->rows[table->candidates[i].id].flags == 0) {
+			uint8_t flags = f->rows[table->candidates[i].id].flags;
+
+			closed += (flags & WEIR_BACKEND_CLOSED) != 0;
+			if (flags == 0) {
 				fail_msg("service %u selects backend %u, whose row is not there",
 					service, table->candidates[i].id);
 			}
+		}
+		if (table->count > 0 && closed == table->count) {
+			fail_msg("service %u selects closed backends alone", service);
 		}
 		if (weir_service_lookup(weir_reader_services(&f->reader), vip, 4, IPPROTO_TCP,
 			    (uint16_t)(1000 + service)) == service &&
@@ -335,6 +350,34 @@ TEST(service_waits_for_its_selection) {
 	publish_services(f, 2);
 	follow(f);
 	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 100);
+}
+
+// A hundred backends take the place of others. While the reader looks through everything, too.
+TEST(backends_close_behind_the_selection_that_replaces_them) {
+	struct lab *f = *state;
+	uint64_t mark;
+
+	for (uint16_t round = 0; round < 4; round++) {
+		const uint16_t first = round % 2 * 100, before = 100 - first;
+
+		for (uint32_t i = 0; round >= 2 && i <= WEIR_UPDATES; i++) {
+			publish_row(f, 299, (uint16_t)(1 + i));
+		}
+		for (uint16_t i = 0; i < 100; i++) {
+			publish_row(f, first + i, 1);
+		}
+		publish_selection(f, 0, first, 100);
+		for (uint16_t i = 0; i < 100; i++) {
+			close_row(f, before + i);
+		}
+		mark = weir_writer_mark(f->writer);
+		while (!weir_writer_passed(f->writer, mark)) {
+			weir_reader_quiescent(&f->reader);
+			check_order(f);
+		}
+		check_rows(f);
+	}
+	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.candidates[0].id, 100);
 }
 
 // The same while the reader looks through everything: what is published meanwhile, too.

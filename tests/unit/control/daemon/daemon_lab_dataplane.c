@@ -422,7 +422,8 @@ static bool has_caught_up(const struct weir_reader *reader) {
 	uint64_t updates = __atomic_load_n(&reader->segment->news->updates, __ATOMIC_ACQUIRE);
 
 	return reader->scan == WEIR_READER_NO_SCAN && !reader->services_due &&
-	       reader->rows_seen == updates && reader->selections_seen == updates;
+	       reader->closings == 0 && reader->rows_seen == updates &&
+	       reader->selections_seen == updates;
 }
 
 bool lab_dataplane_caught_up(struct lab_dataplane *dataplane) {
