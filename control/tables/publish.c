@@ -449,14 +449,16 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	return (int)published;
 }
 
-// Whether the published selection serves while this backend's row follows its state.
+// Whether the published selection serves while this backend's row follows its state. Of several
+// subsets, all of one could close.
 static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	const struct weir_service_entry *service = &state->services[backend->service];
 
 	return backend->dirty && backend->stage == WEIR_ID_LIVE &&
 	       ((backend->flags & WEIR_BACKEND_CLOSED) == 0 ||
-		       weir_build_serves(service->listed, service->listed_chosen, service->chosen));
+		       (service->subsets <= 1 && weir_build_serves(service->listed,
+							 service->listed_chosen, service->chosen)));
 }
 
 void weir_publish_rows(struct weir_tables *tables) {

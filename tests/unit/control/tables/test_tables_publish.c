@@ -308,6 +308,46 @@ TEST(full_heap_does_not_keep_backends_open) {
 	lab_config_free(config);
 }
 
+// Each worker has a subset of its own, all of which may close while most backends are open.
+TEST(full_heap_keeps_a_backend_of_each_subset_open) {
+	struct lab_room room = {.heap_bytes = 4 << 20};
+	struct weir_config *config = lab_config(2, 8);
+	struct weir_policy_table subset;
+	uint32_t weight = 100, open = 0;
+	struct lab lab;
+
+	config->services[0].table_size = 65537;
+	config->services[1].subset =
+		(struct weir_config_subset){.algorithm = WEIR_SUBSET_DETERMINISTIC,
+			.size = 2,
+			.client = WEIR_SUBSET_CLIENT_WORKER};
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_resolve(&lab);
+	do {
+		assert_true(weight < 1000);
+		weir_tables_set_weight(lab.tables, 0, ++weight);
+	} while (weir_tables_publish(lab.tables) >= 0);
+	subset = lab_table_of(&lab, 1, 0);
+	assert_int_equal(subset.count, 2);
+	for (uint32_t i = 0; i < subset.count; i++) {
+		assert_int_equal(weir_tables_set_admin(
+					 lab.tables, subset.candidates[i].id, WEIR_ADMIN_DRAIN),
+			0);
+	}
+	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
+	for (uint32_t i = 0; i < subset.count; i++) {
+		open += !is_closed(&lab, subset.candidates[i].id);
+	}
+	assert_true(open > 0);
+	lab_settle(&lab);
+	for (uint32_t i = 0; i < subset.count; i++) {
+		assert_true(is_closed(&lab, subset.candidates[i].id));
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 TEST(several_changes_are_one_publication) {
 	struct weir_config *config = lab_config(4, 4);
 	struct lab lab;
