@@ -189,14 +189,3 @@ void weir_log_plain(const struct weir_log *log, const char *format, ...) {
 		weir_log_emit(log, WEIR_LOG_ERROR, NULL, message);
 	}
 }
-
-void weir_log_claim_descriptors(void) {
-	int fd;
-
-	do { // the lowest free number
-		fd = open("/dev/null", O_RDWR);
-	} while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0) {
-		close(fd);
-	}
-}

@@ -93,7 +93,3 @@ void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 // An error of a command that a user has just typed: in text format without time and level.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-
-// Open missing descriptors 0 to 2 as /dev/null: otherwise the next file or socket would get such a
-// number, and the log would go there. Call it first in main().
-void weir_log_claim_descriptors(void);

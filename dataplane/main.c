@@ -33,6 +33,7 @@
 #include "options.h"
 #include "plan.h"
 #include "run_dir.h"
+#include "standard_output.h"
 #include "steer_attach.h"
 #include "telemetry.h"
 #include "watchdog.h"
@@ -451,7 +452,7 @@ int main(int argc, char **argv) {
 	struct weir_handover_params handover;
 	int r;
 
-	weir_log_claim_descriptors();
+	weir_standard_output_claim();
 	signal(SIGPIPE, SIG_IGN); // forwarding goes on when the reader of the log exits
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
@@ -461,7 +462,8 @@ int main(int argc, char **argv) {
 		fputs(options.help ? weir_dataplane_help(help, sizeof(help))
 				   : "weir-dataplane " WEIR_VERSION "\n",
 			stdout);
-		return EXIT_SUCCESS;
+		return weir_standard_output_finish("weir-dataplane", stdout, stderr) ? EXIT_SUCCESS
+										     : EXIT_FAILURE;
 	}
 	weir_log_open(&log, options.log_format);
 	if (resolve(&options, &handover, why, sizeof(why)) < 0) {

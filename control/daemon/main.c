@@ -212,6 +212,11 @@ close_sockets:
 	return r;
 }
 
+static int finish_output(void) {
+	return weir_standard_output_finish("weir-control", stdout, stderr) ? EXIT_SUCCESS
+									   : EXIT_FAILURE;
+}
+
 // Check whether the running dataplane is supported, even while another weir-control is attached to
 // it.
 static int check_dataplane(const char *run_dir) {
@@ -228,8 +233,7 @@ static int check_dataplane(const char *run_dir) {
 		fprintf(stderr, "weir-control: %s\n", why[0] != '\0' ? why : strerror(-r));
 		return EXIT_FAILURE;
 	}
-	return weir_standard_output_finish("weir-control", stdout, stderr) ? EXIT_SUCCESS
-									   : EXIT_FAILURE;
+	return finish_output();
 }
 
 // Each reload allocates arrays with an element for every id, mostly unused. Mapped separately, only
@@ -253,7 +257,7 @@ int main(int argc, char **argv) {
 	int r;
 
 	keep_large_arrays_out_of_heap();
-	weir_log_claim_descriptors();
+	weir_standard_output_claim();
 	signal(SIGPIPE, SIG_IGN); // the process that reads the log may exit
 	if (weir_control_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-control: %s\nTry: weir-control --help\n", why);
@@ -263,7 +267,7 @@ int main(int argc, char **argv) {
 		fputs(options.help ? weir_control_help(help, sizeof(help))
 				   : "weir-control " WEIR_VERSION "\n",
 			stdout);
-		return EXIT_SUCCESS;
+		return finish_output();
 	}
 	if (options.check_dataplane) {
 		return check_dataplane(options.run_dir);

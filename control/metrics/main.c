@@ -141,15 +141,18 @@ free_documents:
 	return r;
 }
 
+static int finish_output(void) {
+	return weir_standard_output_finish("weir-metrics", stdout, stderr) ? EXIT_SUCCESS
+									   : EXIT_FAILURE;
+}
+
 static int print_families(void) {
 	struct weir_text text = {0};
 
 	weir_families_markdown(&text);
 	fwrite(text.data, 1, text.bytes, stdout);
 	free(text.data);
-	return !text.failed && weir_standard_output_finish("weir-metrics", stdout, stderr)
-		       ? EXIT_SUCCESS
-		       : EXIT_FAILURE;
+	return text.failed ? EXIT_FAILURE : finish_output();
 }
 
 int main(int argc, char **argv) {
@@ -160,7 +163,7 @@ int main(int argc, char **argv) {
 	sigset_t signals;
 	int fd, r;
 
-	weir_log_claim_descriptors();
+	weir_standard_output_claim();
 	signal(SIGPIPE, SIG_IGN); // the reader of the log may close it
 	if (weir_metrics_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-metrics: %s\nTry: weir-metrics --help\n", why);
@@ -170,7 +173,7 @@ int main(int argc, char **argv) {
 		fputs(options.help ? weir_metrics_help(text, sizeof(text))
 				   : "weir-metrics " WEIR_VERSION "\n",
 			stdout);
-		return EXIT_SUCCESS;
+		return finish_output();
 	}
 	if (options.families) {
 		return print_families();

@@ -13,6 +13,12 @@ SOME = "could not write all output to standard output"
 CLOSED = "cannot write to standard output: Bad file descriptor"
 COMMANDS = {
     "weir-agent": (("key", "generate"), ("--help",), ("--version",)),
+    "weir-bench": (("--help",), ("--version",)),
+    "weir-control": (("--help",), ("--version",),
+                     ("--check-dataplane", "--config", "/nowhere", "--run-dir", "/nowhere")),
+    "weir-dataplane": (("--help",), ("--version",)),
+    "weir-metrics": (("--help",), ("--version",), ("--families",)),
+    "weir-pcap": (("--help",), ("--version",)),
     "weir-sim": (("keys",), ("--version",)),
 }
 

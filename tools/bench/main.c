@@ -13,6 +13,7 @@
 
 #include "help_text.h"
 #include "report.h"
+#include "standard_output.h"
 #include "weir_version.h"
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
@@ -155,18 +156,18 @@ int main(int argc, char **argv) {
 	char why[512] = "", help[WEIR_HELP_BYTES];
 	int r;
 
+	weir_standard_output_claim();
 	if (weir_bench_options_parse(argc, argv, &bench.options, why, sizeof(why)) < 0) {
 		complain(why);
 		fputs("Try: weir-bench --help\n", stderr);
 		return EXIT_USAGE;
 	}
-	if (bench.options.help) {
-		fputs(weir_bench_help(help, sizeof(help)), stdout);
-		return EXIT_DONE;
-	}
-	if (bench.options.version) {
-		puts("weir-bench " WEIR_VERSION);
-		return EXIT_DONE;
+	if (bench.options.help || bench.options.version) {
+		fputs(bench.options.help ? weir_bench_help(help, sizeof(help))
+					 : "weir-bench " WEIR_VERSION "\n",
+			stdout);
+		return weir_standard_output_finish("weir-bench", stdout, stderr) ? EXIT_DONE
+										 : EXIT_FAILED;
 	}
 	r = run(&bench, why, sizeof(why));
 	weir_bench_publisher_stop(&bench.publisher);

@@ -12,6 +12,7 @@
 #include "offline.h"
 #include "options.h"
 #include "report.h"
+#include "standard_output.h"
 #include "weir_version.h"
 
 enum exit_code { EXIT_DONE, EXIT_FAILED, EXIT_USAGE };
@@ -160,18 +161,18 @@ int main(int argc, char **argv) {
 	char why[256], help[WEIR_HELP_BYTES];
 	int status;
 
+	weir_standard_output_claim();
 	if (weir_pcap_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		complain(why);
 		fputs("Try: weir-pcap --help\n", stderr);
 		return EXIT_USAGE;
 	}
-	if (options.help) {
-		fputs(weir_pcap_help(help, sizeof(help)), stdout);
-		return EXIT_DONE;
-	}
-	if (options.version) {
-		puts("weir-pcap " WEIR_VERSION);
-		return EXIT_DONE;
+	if (options.help || options.version) {
+		fputs(options.help ? weir_pcap_help(help, sizeof(help))
+				   : "weir-pcap " WEIR_VERSION "\n",
+			stdout);
+		return weir_standard_output_finish("weir-pcap", stdout, stderr) ? EXIT_DONE
+										: EXIT_FAILED;
 	}
 	status = run_all(&run, &options, argv[0]);
 	weir_capture_finish(run.writer);

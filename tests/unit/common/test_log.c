@@ -168,29 +168,3 @@ TEST(log_does_not_wait_for_its_reader) {
 	}
 	fail_msg("the missing lines are not told");
 }
-
-// A process that was started without them: what it opens next is none of the three.
-TEST(missing_descriptors_are_claimed) {
-	for (int missing = 0; missing < 8; missing++) {
-		pid_t child = fork();
-		int status;
-
-		assert_true(child >= 0);
-		if (child == 0) {
-			for (int fd = 0; fd <= STDERR_FILENO; fd++) {
-				if ((missing >> fd & 1) != 0) {
-					close(fd);
-				}
-			}
-			weir_log_claim_descriptors();
-			for (int fd = 0; fd <= STDERR_FILENO; fd++) {
-				if (fcntl(fd, F_GETFD) < 0) {
-					_exit(1);
-				}
-			}
-			_exit(open("/", O_RDONLY) > STDERR_FILENO ? 0 : 2);
-		}
-		assert_int_equal(waitpid(child, &status, 0), child);
-		assert_int_equal(status, 0);
-	}
-}
