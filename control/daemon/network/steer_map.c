@@ -245,21 +245,27 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 // --- the kernel's map ---------------------------------------------------------------------
 
+#define READ_AT_ONCE 1024u // more than the map has in one bucket
+
+// One call for many entries: control looks at a map each minute while ports are leaving.
 static int read_map(int fd, struct entry_set *set) {
-	struct weir_vip_key key, *previous = NULL;
-	int r = 0;
+	struct weir_vip_key keys[READ_AT_ONCE];
+	weir_vip_value values[READ_AT_ONCE];
+	uint32_t position, *from = NULL;
+	int end = 0, r = 0;
 
-	// Bounded, so that concurrent changes of the map cannot make this loop endless.
-	for (uint32_t i = 0; i < 2 * WEIR_STEER_VIPS_MAX && !r; i++) {
-		weir_vip_value value = 0;
+	while (!end && !r) {
+		uint32_t count = READ_AT_ONCE;
 
-		if (bpf_map_get_next_key(fd, previous, &key)) {
-			r = errno == ENOENT ? 0 : -errno;
-			break;
+		end = bpf_map_lookup_batch(fd, from, &position, keys, values, &count, NULL) ? errno
+											    : 0;
+		if (end && end != ENOENT) {
+			return -end;
 		}
-		previous = &key;
-		(void)bpf_map_lookup_elem(fd, &key, &value);
-		r = add_entry(set, &key, value);
+		for (uint32_t i = 0; i < count && !r; i++) {
+			r = add_entry(set, &keys[i], values[i]);
+		}
+		from = &position;
 	}
 	sort_entries(set);
 	return r;
