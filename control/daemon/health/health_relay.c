@@ -16,6 +16,7 @@
 #define BUFFER_BYTES 4096
 // More than other users can connect to before libcurl does, at once.
 #define LISTEN_BACKLOG 4096
+#define ACCEPT_MOST 256u // in a turn of the loop
 #define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
 #define END_MS 1 // libcurl has this long for the last data before the end
 
@@ -227,12 +228,19 @@ static int join(struct weir_health_relay *relay, int fd) {
 
 static void on_listener(uv_poll_t *poll, int status, int events) {
 	struct weir_health_relay *relay = poll->data;
-	int fd = accept4(relay->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	int r = 0;
+	unsigned int left = ACCEPT_MOST;
+	bool of_others;
+	int fd, r = 0;
 
 	(void)events;
-	if (fd >= 0 && !is_own(fd)) {
-		close(fd);
+	do {
+		fd = accept4(relay->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		of_others = fd >= 0 && !is_own(fd);
+		if (of_others) {
+			close(fd);
+		}
+	} while (of_others && --left > 0);
+	if (of_others) {
 		return;
 	}
 	if (fd >= 0) {

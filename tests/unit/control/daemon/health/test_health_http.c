@@ -153,7 +153,7 @@ static void connect_often(const char *name, size_t bytes, unsigned int times) {
 
 struct others {
 	unsigned int connections; // to each socket
-	unsigned int sockets; // result
+	unsigned int sockets; // result: one in each turn
 };
 
 // Another process connects to each listening abstract socket before libcurl does.
@@ -204,7 +204,8 @@ static enum weir_probe_outcome probe_among(unsigned int connections) {
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	watch_lab_run(&loop, probe_has_result, &result, 5000, "a result");
-	assert_true(others.sockets > 0);
+	// In a few turns: each of them brings more connections.
+	assert_in_range(others.sockets, 1, 10);
 	weir_health_curl_free(curl);
 	uv_close((uv_handle_t *)&turn, NULL);
 	watch_lab_close(&loop);
