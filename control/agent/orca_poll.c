@@ -130,7 +130,7 @@ static int set_options(struct weir_orca_poll *poll) {
 	struct response *response = &poll->response;
 
 	response->easy = curl_easy_init();
-	// vLLM sends the header only on request.
+	// Some servers send the header only on request.
 	response->headers = curl_slist_append(NULL, "endpoint-load-metrics-format: JSON");
 	if (response->easy == NULL || response->headers == NULL) {
 		return -ENOMEM;

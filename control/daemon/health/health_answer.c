@@ -40,6 +40,7 @@ static bool find(struct weir_health_answer *answer, const char *data, size_t byt
 static void begin_report(struct weir_health_answer *answer) {
 	answer->report = (struct weir_report){.word = WEIR_HEALTH_WORD_NONE};
 	answer->complaint[0] = '\0';
+	answer->has_load = false;
 	answer->grpc_status = -1;
 	answer->grpc_message[0] = '\0';
 }
@@ -71,9 +72,10 @@ static void take_state(struct weir_health_answer *answer, const char *value, siz
 
 static void take_load(struct weir_health_answer *answer, const char *line, size_t bytes) {
 	char why[WEIR_ORCA_WHY_BYTES];
+	int r = weir_orca_header(line, bytes, &answer->report, why);
 
-	if (weir_orca_header(line, bytes, &answer->report, why) < 0 &&
-		answer->complaint[0] == '\0') {
+	answer->has_load |= r > 0;
+	if (r < 0 && answer->complaint[0] == '\0') {
 		memcpy(answer->complaint, why, sizeof(answer->complaint));
 	}
 }
@@ -177,6 +179,19 @@ bool weir_health_answer_body(struct weir_health_answer *answer, const char *data
 	return !answer->enough;
 }
 
+// Append what is wrong with the load report, if there is one.
+static void describe_load(const struct weir_health_answer *answer, char *detail, size_t bytes) {
+	size_t used = strlen(detail);
+
+	if (answer->complaint[0] != '\0') {
+		snprintf(detail + used, bytes - used, "; invalid load report: %.60s",
+			answer->complaint);
+	} else if (answer->has_load && answer->report.given == 0) {
+		snprintf(detail + used, bytes - used,
+			"; load report without a value that Weir uses");
+	}
+}
+
 static enum weir_probe_outcome judge_grpc(
 	const struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
 	int serving;
@@ -198,6 +213,7 @@ static enum weir_probe_outcome judge_grpc(
 	snprintf(detail, bytes, "%s",
 		serving < 0 ? "response is not of grpc.health.v1"
 			    : weir_grpc_serving_name(serving));
+	describe_load(answer, detail, bytes);
 	return serving == WEIR_GRPC_SERVING ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
 
@@ -210,8 +226,8 @@ static enum weir_probe_outcome judge_http(
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
 		return WEIR_PROBE_FAILED;
 	}
-	snprintf(detail, bytes, "HTTP %ld%s%.60s", status,
-		answer->complaint[0] != '\0' ? "; invalid load report: " : "", answer->complaint);
+	snprintf(detail, bytes, "HTTP %ld", status);
+	describe_load(answer, detail, bytes);
 	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
 

@@ -29,6 +29,7 @@ struct weir_health_answer {
 	int status; // of the last status line; 0 = not read
 	struct weir_report report; // from the headers
 	char complaint[WEIR_ORCA_WHY_BYTES]; // about the first invalid load report; "" = none
+	bool has_load; // there was a valid one, perhaps without a value that Weir uses
 	int grpc_status; // -1 = not received
 	char grpc_message[48];
 	uint8_t grpc[WEIR_GRPC_ANSWER_BYTES]; // type grpc: first bytes of the body

@@ -264,7 +264,7 @@ static int set_headers(struct weir_health_http *http) {
 	if (!r && grpc) {
 		r = append(&http->headers, "te: trailers");
 	}
-	if (!r && http->params.check->orca) { // vLLM sends load only on request
+	if (!r && http->params.check->orca) { // some servers send load only on request
 		r = append(&http->headers, "endpoint-load-metrics-format: TEXT");
 	}
 	if (!r && host[0] != '\0') {

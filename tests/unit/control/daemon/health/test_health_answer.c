@@ -211,6 +211,25 @@ TEST(load_that_cannot_be_is_refused_and_shown) {
 	assert_non_null(strstr(detail, "HTTP 200; invalid load report: "));
 }
 
+// Of what vLLM and others report, Weir may use nothing: then the operator should see that.
+TEST(load_without_a_value_in_use_is_shown) {
+	struct weir_report report = LOAD(true,
+		"passed: HTTP 200; load report without a value that Weir uses",
+		"endpoint-load-metrics: TEXT mem_utilization=0.3,named_metrics.kv_cache=0.5\r\n");
+
+	assert_int_equal(report.given, 0);
+	report = LOAD(true, "passed: HTTP 200",
+		"endpoint-load-metrics: TEXT mem_utilization=0.3,cpu_utilization=0.5\r\n");
+	assert_int_equal(report.given, WEIR_REPORT(UTILIZATION));
+	report = LOAD(true, "passed: HTTP 200",
+		"endpoint-load-metrics: TEXT mem_utilization=0.3\r\n",
+		"X-Load-Balancing-Endpoint-Weight: 250\r\n");
+	assert_int_equal(report.given, WEIR_REPORT(WEIGHT));
+	report = LOAD(
+		false, "passed: HTTP 200", "endpoint-load-metrics: TEXT mem_utilization=0.3\r\n");
+	assert_int_equal(report.given, 0);
+}
+
 // No answer does harm, whatever is in it: lines of every kind, mutated.
 TEST(mutated_headers_do_no_harm) {
 	static const char *const lines[] = {"X-Weir-State: lame-duck\r\n",
