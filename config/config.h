@@ -253,6 +253,7 @@ struct weir_config_service {
 	struct weir_config_health_check
 		agent_check; // in addition to health_check; type none = there is none
 	struct weir_config_health_check health_check;
+	bool has_health_check; // present in the file, also with type none
 	struct weir_config_outlier_ejection outlier_ejection;
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;

@@ -168,6 +168,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 	uint32_t *order;
 
 	service->has_closed_ports = weir_json_present(read, "closed_ports");
+	service->has_health_check = weir_json_present(read, "health_check");
 	if (!weir_json_present(read, "outlier_ejection")) {
 		service->outlier_ejection.enabled = false;
 	}

@@ -3,6 +3,7 @@
 // Warnings: valid settings that are probably mistakes.
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,39 @@ static void warn_agent_check(struct weir_json_reader *reader, const struct weir_
 			"has type \"agent-check\" and no port: it connects to port %u, that of the "
 			"service; add \"port\"",
 			weir_config_checked_bind(service)->port_first);
+	}
+}
+
+// Whether something detects that a backend is dead, or the file says that nothing should.
+static bool is_checked(const struct weir_config_service *service) {
+	return service->has_health_check || service->agent.port != 0 ||
+	       service->agent_check.type != WEIR_CHECK_NONE || service->outlier_ejection.enabled;
+}
+
+// One warning for all such services: a file of many services was mostly written by a program.
+static void warn_unchecked(struct weir_json_reader *reader, const struct weir_json_place *services,
+	const struct weir_config *config) {
+	uint32_t count = 0, first = 0;
+
+	for (uint32_t i = config->service_count; i-- > 0;) {
+		if (!is_checked(&config->services[i])) {
+			first = i;
+			count++;
+		}
+	}
+	if (count > 0) {
+		const struct weir_json_place place = weir_json_place_element(services, first);
+		char all[48] = "";
+
+		if (count > 1) {
+			snprintf(all, sizeof(all), " (%" PRIu32 " services have none)", count);
+		}
+		weir_json_warning(reader, &place,
+			"has no health check%s: a dead backend keeps getting flows; add "
+			"\"health_check\" or \"agent\", or \"health_check\": {\"type\": \"none\"} "
+			"if "
+			"this is intended",
+			all);
 	}
 }
 
@@ -195,6 +229,7 @@ void weir_config_warn(struct weir_json_reader *reader, const struct weir_json_pl
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		warn_source(reader, root, config, i);
 	}
+	warn_unchecked(reader, &services, config);
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_json_place place = weir_json_place_element(&services, i);
 

@@ -49,11 +49,6 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 static void check_service(struct weir_doctor *doctor, const struct weir_config_service *service) {
 	struct weir_findings *findings = &doctor->findings;
 
-	if (service->health_check.type == WEIR_CHECK_NONE && service->agent.port == 0) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
-			"has neither health_check nor agent: a dead backend still gets new flows");
-		EDIT(doctor);
-	}
 	if (service->health_check.type != WEIR_CHECK_NONE && service->backend_count > 1 &&
 		service->panic_threshold_percent == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,

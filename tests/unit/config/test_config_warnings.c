@@ -10,6 +10,16 @@
 #define UDP_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"udp\", \"port\": 80}"
 #define OTHER_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"tcp\", \"port\": 80}"
 
+// SERVICE of config_lab.h with a last key that says that no check is wanted.
+#define UNCHECKED(extra, binds, backends) \
+	"{\"name\": \"web\"," extra "\"binds\": [" binds "], \"backends\": [" backends \
+	"], " NO_CHECK "}"
+#define NO_CHECK "\"health_check\": {\"type\": \"none\"}"
+#define NEVER_CHECKED(all) \
+	"has no health check" all ": a dead backend keeps getting flows; add " \
+	"\"health_check\" or \"agent\", or \"health_check\": {\"type\": \"none\"} if this is " \
+	"intended\n"
+
 struct expected {
 	const char *text;
 	const char *warnings; // "line:column: path: reason" each
@@ -29,7 +39,7 @@ struct expected {
 #define SOURCE(source, address) \
 	"{" SEED \
 	" \"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"source_ipv4\": \"" source \
-	"\"}], \"services\": [" SERVICE("", BIND, NAMED("a", address, "")) "]}"
+	"\"}], \"services\": [" UNCHECKED("", BIND, NAMED("a", address, "")) "]}"
 
 #define TWO_BACKENDS NAMED("a", "10.0.0.1", "") ", " NAMED("b", "10.0.0.2", "")
 #define FORGETS_AFTER(ms) SEED "\"flow_table\": {\"timeout_ms\": {\"syn_seen\": " ms "}},"
@@ -40,34 +50,45 @@ struct expected {
 	"timeout\n"
 
 static const struct expected cases[] = {
-	{CONFIG(SEED, SERVICE("", BIND, BACKEND)), ""},
+	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND)), ""},
 	{CONFIG("", ""), ""}, // no service, no hash
+	// Nothing detects a dead backend.
+	{CONFIG(SEED "\n", SERVICE("", BIND, BACKEND)), "2:65: services[0]: " NEVER_CHECKED("")},
+	{CONFIG(SEED "\n",
+		 UNCHECKED("", BIND, BACKEND) ",\n{\"name\": \"a\", \"binds\": [" OTHER_BIND
+					      "], \"backends\": [" BACKEND
+					      "]},\n{\"name\": \"b\", \"binds\": [" UDP_BIND
+					      "], \"backends\": [" BACKEND "]}"),
+		"3:1: services[1]: " NEVER_CHECKED(" (2 services have none)")},
+	{CONFIG(SEED, SERVICE("\"agent\": {},", BIND, BACKEND)), ""},
+	{CONFIG(SEED, SERVICE("\"agent_check\": {\"port\": 9777},", BIND, BACKEND)), ""},
+	{CONFIG(SEED, SERVICE("\"outlier_ejection\": {},", BIND, BACKEND)), ""},
 	// The default seed, by itself and written out.
-	{CONFIG("", SERVICE("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
+	{CONFIG("", UNCHECKED("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
 	{"{\n\"instance\": {\"name\": \"lb\"}, " PORTS
-	 ", \"services\": [" SERVICE("", BIND, BACKEND) "]}",
+	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
 		"2:13: " PUBLIC_SEED},
 	{"{\n\"instance\": {\"hash_seed\":\n  \"0x5765697253656564\"}, " PORTS
-	 ", \"services\": [" SERVICE("", BIND, BACKEND) "]}",
+	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
 		"3:3: " PUBLIC_SEED},
 	// All weights 0; one above 0 is enough.
-	{CONFIG(SEED "\n", SERVICE("\n", BIND,
+	{CONFIG(SEED "\n", UNCHECKED("\n", BIND,
 				   NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 					   "b", "10.0.0.2", ", \"weight\": 0"))),
 		"3:85: services[0].backends: " ZERO_WEIGHTS},
-	{CONFIG(SEED, SERVICE("", BIND,
+	{CONFIG(SEED, UNCHECKED("", BIND,
 			      NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 				      "b", "10.0.0.2", ", \"weight\": 1"))),
 		""},
 	// The same address twice in one service, however it is written; in two services it is fine.
-	{CONFIG(SEED, SERVICE("", BIND,
+	{CONFIG(SEED, UNCHECKED("", BIND,
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
 				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
 		"4:26: services[0].backends[2].address: 2001:db8::1 is also the address of backend "
 		"\"a\" in line 2: the server gets the flows of both; keep one of them, with the "
 		"sum of the weights\n"},
-	{CONFIG(SEED, SERVICE("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
-						 "], \"backends\": [" BACKEND "]}"),
+	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
+						   "], \"backends\": [" BACKEND "], " NO_CHECK "}"),
 		""},
 	// Outer sources that backends have, which drop what seems to come from themselves.
 	{SOURCE("10.0.0.0/24", "10.0.0.1"),
@@ -88,42 +109,43 @@ static const struct expected cases[] = {
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
 	// Connections expire from the flow table before they may be moved.
-	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
+	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
-	{CONFIG(SEED, SERVICE(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
+	{CONFIG(SEED, UNCHECKED(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
 		"2:36: services[0].steal.after_ms: 60000 " NEVER_MOVED("5000")},
 	{CONFIG(FORGETS_AFTER("500"),
-		 SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, TWO_BACKENDS)),
+		 UNCHECKED("\n\"agent\": {}, \"steal\": {},", BIND, TWO_BACKENDS)),
 		"2:23: services[0].steal.after_ms: 500 " NEVER_MOVED("500")},
-	{CONFIG(FORGETS_AFTER("5000"), SERVICE(STEALS_AFTER("4999"), BIND, TWO_BACKENDS)), ""},
+	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("4999"), BIND, TWO_BACKENDS)), ""},
 	{CONFIG(FORGETS_AFTER("500"),
-		 SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, TWO_BACKENDS)),
+		 UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, TWO_BACKENDS)),
 		""},
-	{CONFIG(FORGETS_AFTER("500"), SERVICE("", BIND, TWO_BACKENDS)), ""},
-	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", UDP_BIND, TWO_BACKENDS)),
+	{CONFIG(FORGETS_AFTER("500"), UNCHECKED("", BIND, TWO_BACKENDS)), ""},
+	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", UDP_BIND, TWO_BACKENDS)),
 		"2:23: services[0].steal: moves TCP connections, and the service has no bind of "
 		"TCP: remove it\n"},
-	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, TWO_BACKENDS)),
+	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {},", UDP_BIND ", " BIND, TWO_BACKENDS)),
 		""},
-	{CONFIG(SEED, SERVICE("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
+	{CONFIG(SEED, UNCHECKED("\n\"agent\": {}, \"steal\": {},", BIND, BACKEND)),
 		"2:23: services[0].steal: moves connections to other backends, and the service has "
 		"one: add a backend, or remove it\n"},
-	{CONFIG(SEED, SERVICE("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
+	{CONFIG(SEED, UNCHECKED("\"agent\": {}, \"steal\": {\"enabled\": false},", BIND, BACKEND)),
 		""},
 	// Backends without flows are the ones that should get connections.
-	{CONFIG(SEED, SERVICE("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
+	{CONFIG(SEED, UNCHECKED("\n\"agent\": {\"inactive_interval_ms\": 60001}, \"steal\": {},",
 			      BIND, TWO_BACKENDS)),
 		"2:35: services[0].agent.inactive_interval_ms: 60001 ms is above 60000 ms: "
 		"backends "
 		"without flows report too rarely to get stolen connections; use "
 		"less\n"},
-	{CONFIG(SEED, SERVICE("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},", BIND,
-			      TWO_BACKENDS)),
+	{CONFIG(SEED, UNCHECKED("\"agent\": {\"inactive_interval_ms\": 60000}, \"steal\": {},",
+			      BIND, TWO_BACKENDS)),
 		""},
-	{CONFIG(SEED, SERVICE("\"agent\": {\"inactive_interval_ms\": 60001},", BIND, TWO_BACKENDS)),
+	{CONFIG(SEED,
+		 UNCHECKED("\"agent\": {\"inactive_interval_ms\": 60001},", BIND, TWO_BACKENDS)),
 		""},
 	// In the order of the file.
-	{CONFIG("", SERVICE("", BIND,
+	{CONFIG("", UNCHECKED("", BIND,
 			    "\n" NAMED("a", "10.0.0.1", ", \"weight\": 0") ",\n" NAMED(
 				    "b", "10.0.0.1", ", \"weight\": 0"))),
 		"1:1: " PUBLIC_SEED "1:165: services[0].backends: " ZERO_WEIGHTS
@@ -159,7 +181,7 @@ TEST(warnings_name_place_reason_and_remedy) {
 
 // What is to be corrected first hides them.
 TEST(a_file_with_errors_has_no_warnings) {
-	static const char text[] = CONFIG("\"x\": 1,", SERVICE("", BIND, BACKEND));
+	static const char text[] = CONFIG("\"x\": 1,", UNCHECKED("", BIND, BACKEND));
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
 
@@ -184,7 +206,7 @@ static char *with_backends_of_one_address(int backends, const char *address, con
 			"%s\n{\"name\": \"b%d\", \"address\": \"%s\"}", i > 0 ? "," : "", i,
 			address);
 	}
-	snprintf(text + used, room - used, "]}]}");
+	snprintf(text + used, room - used, "], " NO_CHECK "}]}");
 	return text;
 }
 
