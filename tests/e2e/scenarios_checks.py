@@ -31,7 +31,7 @@ def start_servers(lab, number):
     namespace = lab.namespaces[f"b{number}"]
     lab.program(f"checks-{number}", namespace, PYTHON, os.path.join(HERE, "check_server.py"),
                 folder)
-    lab.program(f"grpc-{number}", namespace, PYTHON, GRPC, "8401", "8402", "8403",
+    lab.program(f"grpc-{number}", namespace, PYTHON, GRPC, "8401", "8402", "8403", "8404",
                 os.path.join(folder, "web.key"), os.path.join(folder, "web.pem"))
     return folder
 
