@@ -46,7 +46,9 @@ def expect(lab, service_name, *states):
     checked("rpc", 9002, check={"type": "grpc", "port": 8401, "grpc_service": "serving"}),
     checked("line", 9003, check={"type": "agent-check", "port": 9777}),
     checked("beside", 9004, check={"type": "tcp", "port": 8443},
-            agent_check={"port": 9777, "interval_ms": 300, "timeout_ms": 300})])
+            agent_check={"port": 9777, "interval_ms": 300, "timeout_ms": 300}),
+    checked("rarely", 9005, check={"type": "tcp", "port": 8443, "interval_ms": 3000, "retry_interval_ms": 100,
+                                   "rise": 1, "fall": 5})])
 def checks_of_every_type(lab):
     """HTTPS, gRPC and agent-check: healthy, the announced state, and refusing when it stops"""
     folder = [start_servers(lab, number) for number in (1, 2)][0]
@@ -76,6 +78,10 @@ def checks_of_every_type(lab):
     lab.programs["grpc-1"].kill()
     expect(lab, "rpc", "refusing", "healthy")
     expect(lab, "tls", "healthy", "healthy")
+    expect(lab, "rarely", "healthy", "healthy")
     lab.programs["checks-1"].kill()
+    begin = time.monotonic()
+    expect(lab, "rarely", "refusing", "healthy")  # 3 s and four retries; 12 s without these
+    assert time.monotonic() - begin < 8
     expect(lab, "tls", "refusing", "healthy")
     expect(lab, "beside", "refusing", "healthy")
