@@ -51,7 +51,7 @@ void weir_balanced_report(struct weir_balanced_load *load,
 #define WEIR_BALANCED_HOLD (-1.0) // the correction stays
 #define WEIR_BALANCED_UNKNOWN (-2.0) // it fades
 
-// The current utilization, or one of the values above.
+// The current utilization, or one of the constants above.
 double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 

@@ -102,7 +102,7 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	rebase(worker, client, now_ns);
 }
 
-// A backend that is predicted to be idle takes its turn like any other, whatever its earlier
+// A backend that is predicted to be idle takes its turn like any other, regardless of its earlier
 // charges.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
@@ -153,7 +153,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 			  (cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS);
 }
 
-// It begins where the others are, as one that enters with a new table.
+// It starts at the level of the others, as a backend that enters with a new table.
 static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];

@@ -12,7 +12,7 @@
 // neither the policy nor flow control searches until a flow ends.
 //
 // Without limits only closed backends are skipped, and an open one stays the result of its block
-// whatever its load. So the next search starts behind it.
+// whatever its load. So the next search starts after it.
 #include "recent_errors.h"
 
 // What is minimised: at the limit, load, order. UINT64_MAX: closed.
@@ -87,7 +87,7 @@ static uint32_t find_remembered(const struct weir_policy_worker *worker,
 	return WEIR_POLICY_NONE;
 }
 
-// The candidate behind the one with this rank, in a block that starts at `at`.
+// The candidate after the one with this rank, in a block that starts at `at`.
 static uint32_t behind(const struct weir_policy_table *table, uint32_t at, uint64_t rank) {
 	at += (uint32_t)(rank & ((1u << LOAD_SHIFT) - 1)) + 1;
 	return at < table->count ? at : at - table->count;

@@ -55,8 +55,8 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 }
 
 // Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of its old
-// index. If it is gone, the old index is the backend after it, as long as no other backend was
-// added or removed.
+// index. If it was removed, the old index is that of the backend after it, as long as no other
+// backend was added or removed.
 static bool find_cursor(
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
 	uint32_t at = index < table->count ? index : 0;

@@ -108,7 +108,7 @@ static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uin
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// The backend takes a flow, for the accounting of turns. id < backend_count.
+// The backend takes a flow, for counting turns. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -127,7 +127,8 @@ static inline uint64_t weir_policy_over_part(
 	return value * WEIR_POLICY_PART_ONE / backend->share.part;
 }
 
-// The predicted cost of a flow. id < backend_count. Only for policies with WEIR_NEEDS_COST.
+// The predicted cost (service time) of a flow. id < backend_count. Only for policies with
+// WEIR_NEEDS_COST.
 static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker, uint32_t id) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));
 

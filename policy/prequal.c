@@ -8,7 +8,7 @@
 // old as the report, and expire after a second. A worker's own count of flows is newer: if it is
 // higher than the reported number, it is used.
 //
-// With fewer than two probes: a random backend, as without reports.
+// With fewer than two probes: a random backend, as if there were no reports.
 #include "prequal.h"
 
 #include <math.h>

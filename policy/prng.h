@@ -28,7 +28,7 @@ static inline uint32_t weir_prng_below(struct weir_prng *prng, uint32_t n) {
 	return (uint32_t)((unsigned __int128)weir_prng_next(prng) * n >> 64);
 }
 
-// Fisher-Yates from the last item down: n - 1 numbers are drawn.
+// Fisher-Yates shuffle from the last item down: draws n - 1 numbers.
 static inline void weir_prng_shuffle(struct weir_prng *prng, uint32_t *items, uint32_t n) {
 	for (uint32_t last = n; last-- > 1;) {
 		uint32_t other = weir_prng_below(prng, last + 1);

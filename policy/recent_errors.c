@@ -42,7 +42,7 @@ static void pass_slots(struct weir_policy_client *client, uint64_t now_ns) {
 		client->slot_end_ns += client->tick_ns;
 	}
 	if (now_ns >= client->slot_end_ns) {
-		// All slots have expired: the end of the next tick is arbitrary.
+		// All slots have expired: the end of the next tick may be set to any time.
 		client->slot_end_ns = now_ns + client->tick_ns;
 	}
 }

@@ -19,7 +19,7 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 			if (weir_policy_takes_turn(worker, id)) {
 				chosen = id;
 			} else {
-				steps = WEIR_POLICY_WINDOW; // it may be the only one
+				steps = WEIR_POLICY_WINDOW; // it may be the only candidate
 			}
 		}
 		at = weir_policy_next(table, at);

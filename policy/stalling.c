@@ -71,7 +71,7 @@ static double put_in_order(struct weir_stalling_backend *backends, uint32_t coun
 	return sum;
 }
 
-// The first place in [first, end) with at least this many new flows up to it.
+// The first place in [first, end) at which the sum of new flows up to it is at least this.
 static uint32_t search(
 	const struct weir_stalling_place *order, uint32_t first, uint32_t end, double flows) {
 	while (first < end) {
@@ -99,14 +99,14 @@ static double expected(const struct weir_stalling_backend *backend,
 	if (place == own) {
 		place = search(order, own + 1, count, flows + backend->recent);
 	}
-	// Rounding errors could leave none with this many.
+	// Due to rounding errors no place may reach this sum.
 	place = place < count ? place : own > 0 && own == count - 1 ? own - 1 : count - 1;
 	return order[place].share * backend->recent;
 }
 
 // --- judging --------------------------------------------------------------------------------
 
-// Whether too many flows are half-open for too long. part: of the limit of flows.
+// Whether too many flows are half-open for too long. part: fraction of the limit of flows.
 static bool too_many(const struct weir_stalling_settings *settings,
 	const struct weir_stalling_backend *backend, double expected, double part) {
 	double half_open = (double)backend->own;

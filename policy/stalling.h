@@ -15,7 +15,7 @@
 // It stalls until a look finds less than half of these flows, or that they wait for less; below
 // WEIR_STALLING_LEAST flows, until there are only half of WEIR_STALLING_TIMES as many as expected.
 // In any case until WEIR_STALLING_LOOKS looks in a row find no more than arrived within half of
-// after_ms: then it accepts its clients, however few they are.
+// after_ms: then it accepts its clients, even if they are few.
 //
 // The expectation is measured on the other backends: half-open flows per new flow, of the best
 // ones, down to a quarter of the new flows. In a flood of forged SYNs all backends have many, so

@@ -163,7 +163,7 @@ double weir_steal_cost_at(const struct weir_steal_plan *plan, uint32_t task, uin
 	return worker == t->worker || t->transfer < 0 ? 0 : t->transfer;
 }
 
-// A sum whose terms are all removed is 0, not the rounding error left of it.
+// When all terms of a sum are removed, set it to 0, to drop the rounding error.
 static void burden(struct weir_steal_worker *worker, double change, int32_t tasks) {
 	worker->tasks += (uint32_t)tasks;
 	worker->occupancy = worker->tasks == 0 ? 0 : worker->occupancy + change;

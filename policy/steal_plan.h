@@ -146,5 +146,5 @@ bool weir_steal_plan_is_saturated(const struct weir_steal_plan *plan, uint32_t w
 uint32_t weir_steal_plan_owner(const struct weir_steal_plan *plan, uint32_t task); // NO_WORKER
 uint32_t weir_steal_plan_in_flight(const struct weir_steal_plan *plan); // requests
 double weir_steal_plan_occupancy(const struct weir_steal_plan *plan, uint32_t worker);
-// The change of its load when all pending requests are confirmed.
+// The change of a worker's load when all pending requests are confirmed.
 double weir_steal_plan_correction(const struct weir_steal_plan *plan, uint32_t worker);

@@ -20,11 +20,11 @@ struct weir_steal_worker {
 	double occupancy; // sum over its tasks
 	double correction; // change by requests in flight
 	double stored;
-	double not_before; // not a thief before this time
+	double not_before; // cannot be a thief before this time
 	uint32_t threads;
 	uint32_t tasks;
 	int32_t tasks_correction;
-	uint32_t stealing; // requests in flight with it as the thief
+	uint32_t stealing; // requests in flight in which it is the thief
 	uint32_t refusals; // in a row
 	uint32_t place; // index among the thieves, WEIR_STEAL_NONE = not a thief
 	bool running, idle, saturated;
@@ -36,7 +36,7 @@ struct weir_steal_slot {
 	struct weir_steal_link flight; // valid while id is not 0
 	const uint64_t *allowed;
 	double duration, transfer;
-	double burden; // its part of its worker's occupancy
+	double burden; // its part of its worker's load
 	double moved_at;
 	double asked_at, victim_burden, thief_burden; // of the request
 	uint32_t worker; // WEIR_STEAL_NONE = not put

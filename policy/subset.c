@@ -72,7 +72,7 @@ uint32_t weir_subset_client_index(
 	return index * place->workers + place->worker;
 }
 
-// Rocksteadier needs most: its lots, the last one padded, and their order.
+// Rocksteadier needs the most scratch memory: its lots, the last one padded, and their order.
 size_t weir_subset_scratch_count(uint32_t n) {
 	size_t lots = ((size_t)n + WEIR_ROCKSTEADIER_LOT - 1) / WEIR_ROCKSTEADIER_LOT;
 
@@ -183,5 +183,6 @@ int weir_subset_compare_names(const char *a, const char *b) {
 	if (*a != *b) {
 		return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
 	}
-	return strcmp(whole_a, whole_b); // web-01 and web-1 are different names
+	// web-01 and web-1 differ only in leading zeros, and are different names
+	return strcmp(whole_a, whole_b);
 }

@@ -7,7 +7,7 @@
 // Sources: "Site Reliability Engineering" (2016), chapter 20, for random and deterministic
 // subsetting; Ward and Wittig, "Deterministic subsetting" (ACM Queue 2022), for rocksteadier.
 //
-// Backends are indexes 0 .. n - 1 into a list that all clients have in the same order (the
+// Backends are given as indexes 0 .. n - 1 into a list that all clients have in the same order (the
 // canonical order; weir_subset_compare_names). Clients are numbered 0, 1, 2 ... without gaps.
 //
 // Guarantees

@@ -26,7 +26,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
-	// One step more than candidates: the same candidate may have two turns in a row.
+	// One more step than there are candidates: the same candidate may have two turns in a row.
 	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
 	uint32_t passes = WEIR_POLICY_WINDOW; // quota of flows that backends in slow start skip
 	uint32_t at = weir_policy_cursor(client, table);

@@ -45,7 +45,7 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	(void)table;
 	(void)found;
 	(void)now_ns;
-	client->last_id = WEIR_POLICY_NONE; // it may have been removed
+	client->last_id = WEIR_POLICY_NONE; // the candidate may have been removed
 }
 
 static uint32_t step(
@@ -62,7 +62,8 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	uint32_t at = weir_policy_cursor(client, table);
 	uint32_t chosen = WEIR_POLICY_NONE;
 	uint32_t heaviest = WEIR_POLICY_NONE;
-	uint32_t passed = WEIR_POLICY_NONE; // had a turn and skipped it, in slow start
+	// Had a turn and skipped it, because it is in slow start
+	uint32_t passed = WEIR_POLICY_NONE;
 	uint16_t most = 0;
 
 	(void)hash;

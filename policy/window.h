@@ -38,8 +38,8 @@ typedef bool weir_window_takes(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t place, uint32_t floor);
 
-// The backend at `place`, the least one, skips a flow: the next place of weir_window_least whose
-// backend does not. `place` itself if there is none.
+// The backend at `place`, which has the least key, skips a flow in slow start: returns the next
+// best place whose backend does not skip it. `place` itself if there is none.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);

@@ -37,7 +37,7 @@ static uint8_t *put_ethernet(uint8_t *at, const struct weir_backend_path *path) 
 static uint8_t *put_ipv4(uint8_t *at, const struct weir_backend_path *path) {
 	at = put16(at, 0x4500);
 	at = put16(at, 0); // total length
-	at = put16(at, 0); // identification: not needed, DF is set
+	at = put16(at, 0); // IPv4 identification: not needed, because DF is set
 	at = put16(at, 0x4000);
 	at = put16(at, TTL << 8 | IPPROTO_IPIP);
 	at = put16(at, 0); // checksum

@@ -22,7 +22,7 @@ static uint32_t record_bytes(uint32_t saved) {
 
 // --- orders, control ----------------------------------------------------------------------
 
-// A worker that reads concurrently finds a different version, or an odd one.
+// A worker that reads concurrently sees that the version has changed, or is odd.
 static void write_terms(struct weir_capture_control *control, const union terms *from) {
 	uint64_t version = __atomic_load_n(&control->version, __ATOMIC_RELAXED) | 1;
 	uint64_t *to = (uint64_t *)(void *)&control->terms;

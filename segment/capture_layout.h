@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Layout of what captures have in the segment, a part of layout.h: the order of control (tables)
-// and the rings of records (statistics). capture.h says how they are used.
+// Layout of the data of captures in the segment, a part of layout.h: the order of control (tables)
+// and the rings of records (statistics). capture.h describes their use.
 #pragma once
 
 #include "flow_state.h"
@@ -14,7 +14,7 @@
 #define WEIR_CAPTURE_NONE 0xffu // in a byte of a record: not known, or there is none
 #define WEIR_CAPTURE_NO_BUCKET 0xffffffffu
 
-// The way of a packet through the pipeline. X(NAME, "name")
+// The path of a packet through the pipeline. X(NAME, "name")
 #define WEIR_CAPTURE_PATHS(X) X(FAST, "fast") X(SLOW, "slow")
 
 enum weir_capture_path {
@@ -23,21 +23,22 @@ enum weir_capture_path {
 #undef X
 };
 
-// Which packets, and how much of them. All that is given must hold. Addresses of IPv4 are in the
-// first 4 bytes.
+// Which packets to copy, and how many bytes of each. A packet must match all given terms. Addresses
+// of IPv4 are in the first 4 bytes.
 struct weir_capture_terms { // 80 bytes, [control]
 	uint64_t number; // of the order, never 0
-	uint64_t interval_ns; // between two records of a worker, on average
-	uint64_t reasons; // a bit by enum weir_drop_reason; 0 = whatever the reason, or none
+	uint64_t interval_ns; // average time between two records of a worker
+	uint64_t reasons; // one bit per enum weir_drop_reason; 0 = any reason, or none
 	uint32_t snap_bytes; // of a frame
-	uint32_t actions; // a bit by enum weir_action; 0 = all but OFFER: another worker records it
+	// One bit per enum weir_action; 0 = all but OFFER, which another worker records
+	uint32_t actions;
 	uint16_t service; // WEIR_SERVICE_NONE = any, or none
 	uint16_t backend; // WEIR_BACKEND_NONE = any, or none
 	uint16_t source_port; // host order; 0 = any
 	uint16_t destination_port;
 	uint8_t protocol; // TCP, UDP or WEIR_CAPTURE_ICMP; 0 = any
 	uint8_t client_family; // of the source: 4 or 6; 0 = any address
-	uint8_t client_bits; // of client[] that are compared
+	uint8_t client_bits; // number of bits of client[] that are compared
 	uint8_t destination_family; // 4 or 6; 0 = any address
 	uint8_t reserved[4];
 	uint8_t client[16];
@@ -58,7 +59,7 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint64_t time_ns; // CLOCK_MONOTONIC of the turn that received it
 	uint64_t number; // of the order
 	uint64_t hash; // of the flow; 0 = not known
-	uint64_t tables; // changes of backends and selections below this number were adopted
+	uint64_t tables; // number of changes (backends, selections) that the worker had adopted
 	uint32_t bytes; // of record and frame, a multiple of 8
 	uint32_t length; // of the frame
 	uint32_t bucket; // of the flow, or WEIR_CAPTURE_NO_BUCKET
@@ -66,8 +67,8 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint16_t service; // WEIR_SERVICE_NONE = none
 	uint16_t backend; // WEIR_BACKEND_NONE = none
 	uint8_t port; // that it came from; this and the following: WEIR_CAPTURE_NONE = none
-	uint8_t out_port; // that it was to leave on
-	uint8_t action; // enum weir_action; DROP if it could not be delivered
+	uint8_t out_port; // port on which it was to leave
+	uint8_t action; // enum weir_action; DROP if it could not be sent
 	uint8_t reason; // enum weir_drop_reason
 	uint8_t choice; // enum weir_choice
 	uint8_t kind; // enum weir_packet_kind
@@ -80,9 +81,10 @@ _Static_assert(sizeof(struct weir_capture_record) == 64, "segment ABI");
 
 struct weir_capture_ring { // [worker]
 	uint64_t tail __attribute__((aligned(64))); // bytes written
-	uint64_t number; // of the order that the next two are about; 0 = they are being cleared
-	uint64_t lost; // records that found the ring full
-	uint64_t limited; // records left out because of the rate
+	// Number of the order that the next two fields belong to; 0 = they are being cleared
+	uint64_t number;
+	uint64_t lost; // records lost because the ring was full
+	uint64_t limited; // records omitted because of the rate limit
 	uint8_t data[WEIR_CAPTURE_RING_BYTES]
 		__attribute__((aligned(64))); // records, round and round
 };

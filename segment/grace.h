@@ -6,8 +6,8 @@
 // token, the workers write the words.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
-// worker:   acquire token, T;  (adopt all that was published before T;)  release word := T
-//           on its way in:  release word := T;  full fence;  on its way out:  release word := 0
+// worker:   acquire token, T;  (adopt everything published before T;)  release word := T
+//           going online:  release word := T;  full fence;  going offline:  release word := 0
 //
 // Why no worker uses an unlinked object after its grace period:
 //   1. The worker reports T after it has acquired T: it then sees the unlinking, and from then on

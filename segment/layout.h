@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Layout of the segment: the two memories that weir-dataplane and weir-control share.
+// Layout of the segment: the two memory areas that weir-dataplane and weir-control share.
 //
 //   statistics  written by the dataplane alone: header, counters, heartbeats, samples, responses.
 //               Sealed, so that control can only read it.
 //   tables      written by control alone: tables, identities, requests. The dataplane maps it
 //               read-only.
 //
-// The dataplane creates both (sealed memfds that cannot shrink), fills the header and hands them to
-// the control process over a unix socket (handover.h). Everything is an offset from the start of
-// its memory, fixed width, little endian as the host is; there are no pointers. Fields name their
-// writer where a structure does not say so:
+// The dataplane creates both (sealed memfds that cannot shrink), fills in the header and passes
+// them to the control process over a unix socket (handover.h). Positions are offsets from the start
+// of their memory area; fields have a fixed width and the host's byte order (little endian); there
+// are no pointers. Fields name their writer where a structure does not say so:
 //   [dp]      the dataplane, once, before the segment is handed over
-//   [worker]  one worker, its own line, relaxed stores
+//   [worker]  one worker, its own cache line, relaxed stores
 //   [control] the control process
 //
-// Tables are of two sorts:
+// There are two kinds of tables:
 //   A *blob* lies in the heap and is immutable once a root refers to it: the service table, and one
 //   selection per service. It is replaced as a whole by one release-store of the root.
-//   A backend's *row* lies at a fixed place, twice: a change is written to the copy that is not in
-//   use, and one release-store of the version makes it the one in use. So the change of one backend
-//   costs that backend, whatever their number.
+//   Each backend has two copies of its *row* at a fixed place: a change is written to the copy that
+//   is not in use, and one release-store of the version makes it the one in use. So the cost of
+//   changing one backend does not depend on the number of backends.
 // After each store control appends an entry to the *update log*. Workers follow the log in order, a
-// few entries a turn, and take what changed into private memory (reader.h).
+// few entries per turn, and copy the changes into private memory (reader.h).
 //
 // Guarantees kept by this folder:
 //   S2 a worker sees either the old table or row or the new, whole.
 //   S3 control may die at any instruction: only complete tables are ever referenced, and a new
-//      control process finds all it needs to go on in the tables and the identities.
+//      control process finds everything that it needs to continue in the tables and the identities.
 //   S5 a blob is reused only after every worker has reported a quiescent state (grace.h), which it
-//      does only when it has adopted all that was published before.
+//      does only after it has adopted everything published before.
 //
 // Order of publication (control), which is that of adoption (workers): identities -> rows ->
-// selections -> services. So whoever sees a selection also sees the backends that it names. A
-// row that ends new flows follows the selections: so these always have an open candidate.
-// Withdrawal is the reverse, with a grace period before ids or memory are used again.
+// selections -> services. So a worker that sees a selection also sees its backends. A row that
+// ends new flows follows the selections: so these always have an open candidate. Withdrawal is the
+// reverse, with a grace period before ids or memory are reused.
 #pragma once
 
 #include <stddef.h>
@@ -60,7 +60,7 @@
 // A reference to a published blob: the lower half of its generation in the upper 32 bits, offset
 // / 64 in the lower. 0 = nothing published. The generation is unique per publication: "same
 // generation" means "same blob" even when memory is reused. It has 64 bits and never wraps; the
-// half in the reference only shows that reference and blob belong together.
+// half in the reference only serves to check that reference and blob belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
@@ -68,23 +68,24 @@ enum weir_blob_kind {
 	WEIR_BLOB_SELECTION, // struct weir_selection
 };
 
-// At the head of every blob. Blobs are 64-byte aligned and immutable once referenced.
+// At the start of every blob. Blobs are 64-byte aligned and immutable once referenced.
 struct weir_blob { // [control]
-	uint64_t generation; // its lower half is in the reference
+	uint64_t generation; // the lower half is also in the reference
 	uint32_t kind; // enum weir_blob_kind
-	uint32_t lines; // of 64 bytes: the whole blob, header included
+	uint32_t lines; // size of the whole blob with its header, in units of 64 bytes
 };
 
 // --- services -----------------------------------------------------------------------------
 
-// What a key of the service table means. One open-addressing hash table holds all three.
+// The kinds of keys in the service table. All three are in one open-addressing hash table.
 enum weir_bind_kind {
 	WEIR_BIND_EXACT = 1, // address, protocol, port -> service
 	WEIR_BIND_RANGES, // address, protocol -> ranges[first .. first + count)
-	WEIR_BIND_ADDRESS, // address alone -> it is a VIP (for ICMP and for what no port matches)
+	// Address alone -> it is a VIP (for ICMP, and for packets that match no port)
+	WEIR_BIND_ADDRESS,
 };
 
-// What becomes of packets to ports of a VIP that no bind names. X(NAME)
+// How packets to ports of a VIP without a bind are handled. X(NAME)
 #define WEIR_CLOSED_PORTS(X) X(KERNEL) X(DROP) X(REJECT)
 
 enum weir_closed_ports {
@@ -103,11 +104,11 @@ struct weir_bind { // 32 bytes, [control]
 	uint16_t port; // host order, WEIR_BIND_EXACT only
 	uint16_t service; // WEIR_BIND_EXACT: service id
 	uint32_t first; // WEIR_BIND_RANGES: first element in ranges[]
-	uint32_t count; // WEIR_BIND_RANGES: how many
+	uint32_t count; // WEIR_BIND_RANGES: number of elements
 };
 _Static_assert(sizeof(struct weir_bind) == 32, "segment ABI");
 
-struct weir_bind_range { // ports of "every port" (0..65535) or of a range, sorted, disjoint
+struct weir_bind_range { // ranges of ports (0..65535 = every port), sorted, disjoint
 	uint16_t first; // host order
 	uint16_t last; // inclusive
 	uint16_t service;
@@ -117,7 +118,7 @@ _Static_assert(sizeof(struct weir_bind_range) == 8, "segment ABI");
 
 struct weir_service_table { // blob, [control]
 	struct weir_blob blob;
-	uint32_t buckets; // power of two, at most half full
+	uint32_t buckets; // power of two; at most half of them are in use
 	uint32_t ranges;
 	uint64_t buckets_off; // from the start of the blob: struct weir_bind[buckets]
 	uint64_t ranges_off; // from the start of the blob: struct weir_bind_range[ranges]
@@ -131,15 +132,16 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	// Takes no new flows: workers pass over it where a selection, which may be older, names it;
-	// and a SYN of a flow is chosen again.
+	// Takes no new flows: workers skip it in a selection, which may be older, and choose
+	// another backend for a flow that sends a new SYN.
 	WEIR_BACKEND_CLOSED = 1u << 2,
 	WEIR_BACKEND_DOWN = 1u << 3, // CLOSED because it is refusing, in maintenance or removed:
 				     // a datagram of a flow is chosen again
-	// What becomes of the TCP flows of a backend that is DOWN; neither = they stay.
-	WEIR_BACKEND_REHASH = 1u << 4, // they go to another backend
+	// What happens to the TCP flows of a backend that is DOWN; neither = they stay.
+	WEIR_BACKEND_REHASH = 1u << 4, // they move to another backend
 	WEIR_BACKEND_RESET = 1u << 5, // their clients get an RST
-	// Counts as at its limit of active flows, however many it has: its accept queue is full.
+	// Treated as being at its limit of active flows, whatever their number: its accept queue is
+	// full.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
 };
 
@@ -148,17 +150,18 @@ enum weir_backend_flag {
 #define WEIR_OUTER_HEADER_BYTES 62 // Ethernet 14 + two VLAN tags 8 + IPv6 40
 #define WEIR_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
 
-// One backend as a worker needs it: a prebuilt outer header to copy in front of the packet. For
-// the worker only total length, TTL, DSCP/ECN and the IPv4 checksum are left to fill in. Health
-// and administrative state decide about selections, and by the flags about flows that exist.
+// The data of one backend for workers: a prebuilt outer header to copy in front of the packet. The
+// worker fills in only total length, TTL, DSCP/ECN and the IPv4 checksum. Health and administrative
+// state determine selections, and through the flags what happens to existing flows.
 struct weir_backend_row { // 80 bytes, [control]
 	uint8_t flags; // enum weir_backend_flag
 	uint8_t port; // index of the port to send on
 	uint8_t outer_family; // 4 or 6: family of the backend's own address
 	uint8_t l2_bytes; // length of the Ethernet header and its tags: 14, 18 or 22
 	uint8_t header_bytes; // l2_bytes + 20 or + 40
-	uint8_t source_bits; // IPv4: low bits of the source address that are the flow hash's, 0..16
-	uint16_t mtu; // largest outer IP packet, bytes: that of the port
+	// IPv4: number of low bits of the source address taken from the flow hash, 0..16
+	uint8_t source_bits;
+	uint16_t mtu; // largest outer IP packet, bytes; that of the port
 	uint16_t service; // the service that the backend belongs to
 	uint16_t checksum_base; // IPv4: ones' complement sum of the constant fields of header[]
 	uint32_t max_active_flows; // limit of its established flows at one worker; 0 = none
@@ -170,7 +173,7 @@ _Static_assert(sizeof(struct weir_backend_row) == 80, "segment ABI");
 // before and after copying has copied a whole row.
 struct weir_row_pair { // 192 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	// Slow start; one store, and an entry of the update log as for a row.
+	// Slow start: changed by one store, and an entry in the update log as for a row.
 	struct weir_policy_share share __attribute__((aligned(4)));
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -180,9 +183,9 @@ _Static_assert(sizeof(struct weir_row_pair) == 192, "segment ABI");
 
 // --- selection, one per service -----------------------------------------------------------
 
-// What a worker chooses from. Offsets are from the start of the blob.
+// The candidates that a worker chooses from. Offsets are from the start of the blob.
 struct weir_selection_subset { // 24 bytes, [control]
-	uint16_t candidates; // eligible ones; 0 = there are none: packets drop as no_backend
+	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
 	uint16_t rounds; // 0 without WEIR_NEEDS_ROUNDS, or without candidates
 	uint32_t slots; // of the Maglev table; 0 only without candidates
 	uint32_t reserved0;
@@ -192,7 +195,7 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// One subset, that all workers share; or several: worker w has number w modulo their number.
+// One subset shared by all workers, or several: worker w has number w modulo their number.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -204,12 +207,12 @@ struct weir_selection { // blob, [control]
 };
 _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
-// --- identity: which backend an id is; written and read by control only --------------------------
+// --- identity: the backend of each id; written and read by control only --------------------------
 //
-// All that control must keep over a restart: the backend of each id, administrative and
+// All data that control must keep across a restart: the backend of each id, administrative and
 // health states, weights. Workers never read it. Indexed by id. Names and addresses are written
-// while the id is free and stay as they are while it is in use; one store of `state` puts it in use
-// or frees it, and one store changes a state or a weight. So nothing is ever half written.
+// while the id is free and are constant while it is in use; one store of `state` allocates or frees
+// the id, and one store changes a state or a weight. So a reader never finds a partial change.
 
 #define WEIR_IDENTITY_USED 1u // in state; a free id has state 0
 
@@ -234,7 +237,7 @@ struct weir_identity_backend { // 128 bytes, [control]
 	uint8_t reserved0;
 	uint16_t service;
 	uint32_t reserved1;
-	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only while it drains
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain
 	uint64_t slow_start_ms; // CLOCK_MONOTONIC when its slow start began; 0 = none
 	uint32_t reserved2[2];
 	char name[WEIR_NAME_BYTES];
@@ -274,35 +277,35 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	weir_ref selection[]; // by service id
 };
 
-// What a worker looks at in every turn, in one cache line that changes only when something was
+// The data that a worker reads in every turn, in one cache line that changes only when something is
 // published.
 struct weir_news { // [control]
-	uint64_t updates; // place in the update log of the next entry; a new control process skips
-			  // more than the log holds
+	uint64_t updates; // position of the next entry in the update log; a new control process
+			  // skips more entries than the log has
 	uint64_t token; // of the newest grace period (grace.h); odd
 	uint64_t stealing; // enum weir_stealing: whether workers may steal buckets now
-	uint64_t capture; // number of the order in force (capture.h), 0 = none
+	uint64_t capture; // number of the active order (capture.h), 0 = none
 	uint64_t reserved[4];
 } __attribute__((aligned(64)));
 
-// What control remembers for the next control process. Workers read `backend_ids` alone, when they
-// look through everything; the dataplane's main thread that and `heap_used`, to map what is
-// written.
+// Values that control keeps for the next control process. Workers read only `backend_ids`, for a
+// full scan; the dataplane's main thread also reads `heap_used`, to map the written part.
 struct weir_notes { // [control]
 	uint64_t control_pid; // 0 = none attached
 	uint64_t publications; // total, informational
-	uint64_t generation; // last one given to a blob
-	uint64_t heap_used; // bytes of the heap that ever held a blob; beyond is untouched
-	uint32_t service_ids; // ids in use are below
+	uint64_t generation; // last generation given to a blob
+	// Bytes of the heap that have ever held a blob; the rest was never written
+	uint64_t heap_used;
+	uint32_t service_ids; // all ids in use are below
 	uint32_t backend_ids;
-	uint64_t stealing; // enum weir_stealing: what an operator has set, UNSET = nothing
+	uint64_t stealing; // enum weir_stealing: as set by an operator, UNSET = not set
 	uint64_t reserved[2];
 } __attribute__((aligned(64)));
 
 enum weir_update_kind {
 	WEIR_UPDATE_SERVICES, // the service table
-	WEIR_UPDATE_SELECTION, // the selection of the service in the lower half
-	WEIR_UPDATE_ROW, // the row of the backend in the lower half
+	WEIR_UPDATE_SELECTION, // the selection of the service whose id is in the lower half
+	WEIR_UPDATE_ROW, // the row of the backend whose id is in the lower half
 };
 
 #define WEIR_UPDATES 4096u // power of two: entries that the log holds
@@ -315,9 +318,9 @@ static inline uint32_t weir_update(enum weir_update_kind kind, uint16_t id) {
 	return (uint32_t)kind << 16 | id;
 }
 
-// A worker's part in grace periods (grace.h).
+// A worker's report for grace periods (grace.h).
 struct weir_quiescence { // [worker]
-	uint64_t token; // last one that it has reported; 0 = offline: it uses no table
+	uint64_t token; // last token that it reported; 0 = offline: it uses no table
 } __attribute__((aligned(64)));
 
 // Tables that a worker refused because an offset or a number in them is out of bounds, or a value
@@ -327,10 +330,10 @@ struct weir_refusals { // [worker]
 	uint64_t services; // service tables ever refused
 	uint64_t selections;
 	uint64_t rows;
-	uint64_t refused; // roots whose table it refuses now
-	uint32_t change; // the last refused one, as in the update log
+	uint64_t refused; // number of roots whose table it refuses now
+	uint32_t change; // the last refused root, as in the update log
 	uint32_t reserved0;
-	weir_ref ref; // the reference that it refused; rows: 0
+	weir_ref ref; // the refused reference; 0 for rows
 	uint64_t reserved[2];
 };
 _Static_assert(sizeof(struct weir_refusals) == 64, "one writer per line");
@@ -356,9 +359,11 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	// Connections that got past half-open; only with WEIR_NEEDS_RESULTS. No figure to be shown.
+	// Connections that were established; counted only with WEIR_NEEDS_RESULTS. Not shown to
+	// users.
 	uint64_t established;
-	// Flows of the backend that are half-open now; only with WEIR_NEEDS_HALF_OPEN. Likewise.
+	// Flows of the backend that are half-open now; counted only with WEIR_NEEDS_HALF_OPEN. Not
+	// shown to users.
 	uint64_t half_open;
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_share_counters) == 128, "two cache lines");
@@ -368,7 +373,7 @@ _Static_assert(offsetof(struct weir_share_counters, timed_out) == 56, "ends the 
 #define WEIR_PORT_XSTATS 128 // DPDK's extended statistics of a device; per-queue ones are left out
 
 struct weir_port_xstat { // [dp]
-	char name[56]; // as DPDK names it; written before the segment is handed over
+	char name[56]; // name in DPDK; written before the segment is handed over
 	uint64_t value;
 };
 
@@ -384,11 +389,11 @@ struct weir_port_counters { // [dp]
 } __attribute__((aligned(64)));
 _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI");
 
-// --- buckets of flows: what one worker can steal from another -------------------------------
+// --- buckets of flows: the unit in which workers steal flows -------------------------------
 //
 // With several workers and distributors for every port, a flow belongs to one of
-// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control determines which workers
-// are overloaded and requests them to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
+// WEIR_BUCKETS buckets, and a bucket to one worker, its owner. Control determines which workers are
+// overloaded and sends them requests to give buckets away (WEIR_MESSAGE_STEAL in mailbox.h).
 
 #define WEIR_ABI_BUCKETS 8 // the first one with these
 #define WEIR_BUCKETS 1024u // power of two
@@ -441,13 +446,13 @@ enum weir_bucket_answer {
 #define WEIR_BUCKET_ANSWER_SLOTS 16 // counters of each worker, by enum weir_bucket_answer
 _Static_assert((int)WEIR_BUCKET_ANSWER_COUNT <= WEIR_BUCKET_ANSWER_SLOTS, "segment ABI");
 
-// Packets of each bucket that a worker received and distributed.
+// Number of packets of each bucket that a worker received and distributed.
 struct weir_bucket_packets { // [worker]
 	uint64_t packets[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 
 // Written by the worker that has adopted the bucket, and by [dp] before workers start.
-struct weir_bucket_owners { // [worker], relaxed stores; the one place where workers share lines
+struct weir_bucket_owners { // [worker], relaxed stores; the only cache lines that workers share
 	uint8_t owner[WEIR_BUCKETS];
 } __attribute__((aligned(64)));
 _Static_assert(WEIR_WORKERS_MAX <= 256, "a worker fits a byte");
@@ -464,7 +469,7 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 // --- service times: single producer, single consumer --------------------------------------
 //
 // A worker writes one sample per completed flow of the services whose policy needs them, and none
-// for others. When control does not read, samples are lost and counted; nothing waits.
+// for others. If control does not read in time, samples are lost and counted; workers never wait.
 
 #define WEIR_SAMPLES 16384 // power of two, per worker
 
@@ -474,17 +479,17 @@ struct weir_sample { // 16 bytes, [worker]
 	uint64_t service_ns; // first packet to FIN or RST, or to the last packet of a UDP flow
 	uint16_t backend;
 	uint16_t reserved;
-	uint32_t end; // when it was written: CLOCK_MONOTONIC, lower bits, WEIR_SAMPLE_TICK_NS
+	uint32_t end; // time of writing: lower bits of CLOCK_MONOTONIC in WEIR_SAMPLE_TICK_NS
 };
 _Static_assert(sizeof(struct weir_sample) == 16, "segment ABI");
 
 struct weir_sample_ring { // [worker]
 	uint64_t tail __attribute__((aligned(64))); // samples written
-	uint64_t lost; // samples that found the ring full
+	uint64_t lost; // samples lost because the ring was full
 	struct weir_sample sample[WEIR_SAMPLES] __attribute__((aligned(64)));
 };
 
-// How far a reader has come in a ring that another process fills.
+// The read position in a ring that another process fills.
 struct weir_ring_position {
 	uint64_t head __attribute__((aligned(64))); // elements read
 };
@@ -494,14 +499,14 @@ struct weir_ring_position {
 #define WEIR_MAILBOX_MESSAGES 64 // power of two
 #define WEIR_MESSAGE_BYTES 128
 
-// A ring lies in two memories: what its producer writes in the producer's, what its consumer writes
-// (struct weir_ring_position) in the consumer's.
+// A ring is split between the two memory areas: fields written by its producer are in the
+// producer's, fields written by its consumer (struct weir_ring_position) in the consumer's.
 struct weir_mailbox_ring { // the producer
 	uint64_t tail __attribute__((aligned(64))); // next to write
 	uint8_t message[WEIR_MAILBOX_MESSAGES][WEIR_MESSAGE_BYTES] __attribute__((aligned(64)));
 };
 
-// --- lists of flows: what does not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
+// --- lists of flows, which do not fit into a message, see WEIR_MESSAGE_FLOW_LIST ------------
 
 #define WEIR_ABI_FLOW_LIST 9 // the first one with these
 #define WEIR_FLOW_PAGES 8u // of a worker: so many answers at once
@@ -521,23 +526,23 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-// A page is written before the response with its number of flows, and not again before the next
+// A page is written before the response with its number of flows, and not changed before the next
 // request for it.
 struct weir_flow_pages { // [worker]
 	struct weir_listed_flow flow[WEIR_FLOW_PAGES][WEIR_FLOW_PAGE_FLOWS];
 } __attribute__((aligned(64)));
 
-// What one worker writes in statistics, next to its counters.
+// The part of statistics that one worker writes, in addition to its counters.
 struct weir_worker_box { // [worker]
 	struct weir_mailbox_ring response;
-	struct weir_ring_position request; // how far it has read control's requests
+	struct weir_ring_position request; // its read position in control's requests
 	struct weir_sample_ring samples;
 };
 
-// What control writes for one worker.
+// The data that control writes for one worker.
 struct weir_control_box { // [control]
 	struct weir_mailbox_ring request;
-	struct weir_ring_position response; // how far control has read the worker's responses
+	struct weir_ring_position response; // control's read position in the worker's responses
 	struct weir_ring_position samples;
 };
 
@@ -545,7 +550,7 @@ struct weir_control_box { // [control]
 
 struct weir_port_info { // 128 bytes, [dp]
 	char name[WEIR_NAME_BYTES]; // as configured
-	char kernel_interface[16]; // where the kernel sees this network, "" = nowhere
+	char kernel_interface[16]; // the kernel's interface on this network, "" = none
 	uint32_t kernel_ifindex; // 0 = none
 	uint16_t mtu; // bytes of IP packet
 	uint16_t vlan; // tag of outgoing frames, 0 = none
@@ -566,8 +571,9 @@ struct weir_segment_header { // [dp]
 	uint32_t dataplane_pid;
 	uint32_t workers;
 	uint32_t ports;
-	uint32_t max_services; // elements of roots.selection[], of a worker's service counters
-	uint32_t max_backends; // elements of each worker's backend counters
+	// Number of elements of roots.selection[], and of a worker's service counters
+	uint32_t max_services;
+	uint32_t max_backends; // number of elements of each worker's backend counters
 	uint32_t reserved0;
 	// Statistics: offsets from the start of that memory.
 	uint64_t statistics_bytes;

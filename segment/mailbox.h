@@ -10,7 +10,8 @@
 #include "layout.h"
 
 enum weir_message_kind {
-	WEIR_MESSAGE_FLOW_LOOKUP = 1, // the backend of a flow, and the one that would be chosen now
+	// Look up the backend of a flow, and the one that would be chosen now
+	WEIR_MESSAGE_FLOW_LOOKUP = 1,
 	// Give this bucket to another worker. The response is a confirmation or a refusal; after a
 	// confirmation the workers move the bucket, and control sees the new owner in
 	// weir_bucket_owners. A refusal changes nothing. Not sent to a dataplane whose header
@@ -78,10 +79,10 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t family;
 			uint8_t protocol;
 			// response
-			uint8_t found; // in this worker's flow table
+			uint8_t found; // the flow is in this worker's flow table
 			uint8_t state; // enum weir_flow_state when found
 			uint16_t backend; // of the flow when found, else WEIR_BACKEND_NONE
-			uint16_t chosen; // the backend from the Maglev table now
+			uint16_t chosen; // the backend that the Maglev table gives now
 			uint16_t service; // WEIR_SERVICE_NONE: no service owns the destination
 			uint16_t reserved;
 			uint32_t slot; // of the Maglev table
@@ -89,7 +90,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint64_t hash;
 		} flow;
 		struct { // WEIR_MESSAGE_STEAL
-			uint64_t deadline_ns; // CLOCK_MONOTONIC: refused as late afterwards
+			// CLOCK_MONOTONIC; after this time the request is refused as late
+			uint64_t deadline_ns;
 			uint32_t bucket; // below WEIR_BUCKETS
 			uint32_t thief; // the worker to move it to
 			// response
@@ -128,7 +130,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint16_t to; // the new backend
 			uint32_t stamp; // as listed
 			uint32_t reserved;
-			uint64_t deadline_ns; // CLOCK_MONOTONIC; within 10 s of the listing
+			// CLOCK_MONOTONIC; at most 10 s after the flow was listed
+			uint64_t deadline_ns;
 		} move;
 		// WEIR_MESSAGE_FLOW_LIST: the worker's flows in the lines from `first` to before
 		// `last` of the table. The worker reads WEIR_LIST_LINES of them and
@@ -150,7 +153,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			// response
 			uint8_t answered; // 1
 			uint8_t reserved;
-			uint32_t count; // of flows on the page, or of ended flows
+			uint32_t count; // number of flows on the page, or of ended flows
 			uint32_t next; // above first, unless the table ends earlier
 			uint32_t lines; // of the table
 		} list;
@@ -159,9 +162,9 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 };
 _Static_assert(sizeof(struct weir_message) == WEIR_MESSAGE_BYTES, "segment ABI");
 
-// A ring: the producer's and the consumer's fields lie in different memories. `head` and `tail` of
-// the other side are untrusted: a distance beyond the ring's size counts as full for the producer,
-// and as empty for the consumer, which then resynchronizes.
+// A ring: the producer's and the consumer's fields are in different memory areas. `head` and `tail`
+// of the other side are untrusted: a distance beyond the ring's size counts as full for the
+// producer, and as empty for the consumer, which then resynchronizes.
 
 // Add a copy of message to the ring. Returns false when it is full. [its producer]
 bool weir_mailbox_send(struct weir_mailbox_ring *ring, const struct weir_ring_position *position,

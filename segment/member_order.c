@@ -37,8 +37,8 @@ static int compare_members(const void *left, const void *right) {
 	return (a->id > b->id) - (a->id < b->id);
 }
 
-// Interleaved rounds take the heavier candidates: those come last, so that a round is the rest of
-// the list.
+// A round of the interleaved policy contains the candidates from some weight on. With the heaviest
+// last, these are a tail of the list.
 static int compare_weights(const void *left, const void *right) {
 	const struct weir_selection_member *a = left;
 	const struct weir_selection_member *b = right;
@@ -82,7 +82,7 @@ static void radix_pass(struct weir_member_order *order, uint32_t pass) {
 		start[digit_of(&from[i], pass)]++;
 	}
 	if (order->n == 0 || start[digit_of(&from[0], pass)] == order->n) {
-		return; // all alike, as weights mostly are
+		return; // all are equal, as weights mostly are
 	}
 	for (uint32_t i = 0; i < DIGITS; i++) {
 		uint32_t count = start[i];
@@ -112,7 +112,7 @@ static int compare_places(const void *left, const void *right) {
 	return (a->at > b->at) - (a->at < b->at);
 }
 
-// What the lower bits say of those whose upper bits are alike.
+// Sort the members with equal upper bits by the lower bits.
 static void compare_pass(struct weir_member_order *order) {
 	struct place *places = order->places;
 	uint32_t misplaced = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Member order: the members of a selection in the order of their identities, or of their weights
-// and then their identities: the same on every instance. For this folder only.
+// Member order: the members of a selection sorted by identity, or by weight and then identity: in
+// the same order on every instance. For this folder only.
 //
 // Identities are hashes: a radix sort of their upper bits needs three passes over the members, and
-// comparisons are left to the few that are alike in these. Where they are no hashes, all are
+// only the few with equal upper bits are compared. If identities are not hashes, all may be
 // compared.
 //
 // Threads: pure functions of the caller's memory.
@@ -12,18 +12,18 @@
 
 #include "selection.h"
 
-// A sort in passes, each of which costs as much as looking at all members. The members must stay as
-// they are until the end.
+// A sort in passes, each of which visits every member once. The members must not change until the
+// end.
 struct weir_member_order;
 
-// Returns NULL when there is no memory.
+// Returns NULL if out of memory.
 struct weir_member_order *weir_member_order_begin(
 	const struct weir_selection_member *members, uint32_t n, bool by_weight);
-// One pass. Returns whether there is another one.
+// One pass. Returns whether another pass is needed.
 bool weir_member_order_pass(struct weir_member_order *order);
-// After the last pass: the n members in order, and the sort is freed.
+// After the last pass: returns the n members in order, and frees the sort.
 void weir_member_order_end(struct weir_member_order *order, struct weir_selection_member *ret);
 void weir_member_order_free(struct weir_member_order *order); // NULL is allowed
 
-// All of it, in place.
+// The whole sort, in place.
 void weir_member_order_sort(struct weir_selection_member *members, uint32_t n, bool by_weight);

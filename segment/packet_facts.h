@@ -72,7 +72,8 @@ enum weir_flow_event {
 #undef X
 };
 
-// The number of each. Not enumerators of the sets above, which every switch would have to handle.
+// Number of elements of each set. Not enumerators of the sets, because every switch would have to
+// handle them.
 #define X(name, key) +1
 enum {
 	WEIR_ACTION_COUNT = 0 WEIR_ACTIONS(X),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Poison: memory that AddressSanitizer is to report when it is used. Nothing in other builds. For
-// this folder and its tests only.
+// Poison: marks memory whose use AddressSanitizer is to report. Nothing in other builds. For this
+// folder and its tests only.
 #pragma once
 
 #include <stddef.h>

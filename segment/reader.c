@@ -114,8 +114,8 @@ static bool adopt_services(struct weir_reader *reader) {
 	struct weir_blob_extent extent;
 	bool sound;
 
-	if (!rows_complete(reader)) { // also covers selections, which are as far as rows when this
-				      // is called
+	if (!rows_complete(reader)) { // also covers selections, which are adopted as far as rows
+				      // when this is called
 		return false;
 	}
 	sound = ref == 0 || weir_blob_services(reader->segment, ref, &extent, &view);
@@ -370,7 +370,8 @@ void weir_reader_settle(struct weir_reader *reader) {
 // --- grace periods ------------------------------------------------------------------------
 
 void weir_reader_report(struct weir_reader *reader, uint64_t token) {
-	// One token after the other: with a newer one each time, none might ever be reached.
+	// Wait for one token at a time: if each newer token replaced it, none might ever be
+	// reached.
 	if (reader->token == reader->reported) {
 		reader->token = token;
 		reader->awaited =

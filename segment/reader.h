@@ -37,8 +37,8 @@ struct weir_reader {
 	const struct weir_segment *segment;
 	uint32_t worker;
 	uint32_t scan; // next position of the full scan; WEIR_READER_NO_SCAN = none in progress
-	// Positions in the log: entries before these are adopted completely; their rows are, but
-	// for those that close; their selections are. The second one is ahead.
+	// Positions in the log. Of all entries before the position: everything is adopted; rows are
+	// adopted, except those that close; selections are adopted. The second position is ahead.
 	uint64_t seen;
 	uint64_t rows_seen;
 	uint64_t selections_seen;
@@ -97,8 +97,8 @@ static inline void weir_reader_quiescent(struct weir_reader *reader) {
 // yet (weir_segment_follow). [worker, outside of its turns]
 void weir_reader_settle(struct weir_reader *reader);
 
-// The position of a reader's adopted rows, and whether the reader of another worker has reached it:
-// it then has all backends that the first one had. [worker]
+// The position up to which a reader has adopted rows; and whether another worker's reader has
+// reached it, and so has all backends of the first one. [worker]
 static inline uint64_t weir_reader_rows(const struct weir_reader *reader) {
 	return reader->rows_seen;
 }

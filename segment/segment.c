@@ -172,7 +172,7 @@ uint8_t *weir_segment_map(int fd, uint64_t bytes, int protection) {
 	if (base == MAP_FAILED) {
 		return NULL;
 	}
-	madvise(base, bytes, MADV_HUGEPAGE); // effective if tmpfs is configured for it
+	madvise(base, bytes, MADV_HUGEPAGE); // has an effect if tmpfs is configured for huge pages
 	return base;
 }
 
@@ -321,7 +321,7 @@ static uint64_t at_most(uint64_t value, uint64_t most) {
 	return value < most ? value : most;
 }
 
-// Number of backends whose counters are allocated with those of the last one.
+// Number of backends whose counters are allocated together with those of the last one.
 static uint32_t counted_with(const struct weir_segment *segment, uint32_t backends) {
 	return (uint32_t)at_most(align_up(backends, COUNTED_STEP), segment->max_backends);
 }
@@ -373,7 +373,7 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 #define WRITTEN_PIECES 64u // of the heap, mapped per call
 
 // Map the written parts of the first `used` bytes of the heap. Only those: mapping an unallocated
-// part would allocate it, and the note may have any value.
+// part would allocate it, and heap_used may have any value.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 

@@ -15,7 +15,7 @@ static bool is_in(const struct weir_selection_params *params,
 	return member->weight > 0 && (params->subsets <= 1 || (member->subsets >> subset & 1) != 0);
 }
 
-// The members of a subset that take anything, sorted. Returns how many.
+// Collect the members of a subset with a weight above 0, sorted. Returns their number.
 static uint32_t pick_members(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {
@@ -31,7 +31,8 @@ static uint32_t pick_members(const struct weir_selection_params *params,
 	return count;
 }
 
-// A candidate as the Maglev table sees it: the order of identities decides, not that of candidates.
+// A candidate for the Maglev table, which depends on the order of identities, not on that of
+// candidates.
 struct ranked {
 	uint64_t identity;
 	uint32_t index;
@@ -47,7 +48,7 @@ static int compare_ranked(const void *left, const void *right) {
 	return (a->index > b->index) - (a->index < b->index);
 }
 
-// The arrays of a subset while they are made, in steps.
+// The arrays of a subset while they are built, in steps.
 struct assembly {
 	uint8_t *base; // of the selection
 	const struct weir_policy_settings *settings;
@@ -55,7 +56,7 @@ struct assembly {
 	const struct weir_selection_member *members; // of the subset, in the order of candidates
 	bool reported; // as weights_reported
 	bool filling; // all permutations are known
-	uint32_t next; // permutation, or slot that is not numbered as candidates are
+	uint32_t next; // the permutation, or the slots before they are numbered as candidates
 	struct weir_maglev_backend *backends;
 	struct ranked *ranked;
 	void *scratch;
@@ -108,7 +109,7 @@ static bool number_slots(struct assembly *assembly, uint32_t most) {
 	return end < slots;
 }
 
-// Returns whether there is more to do.
+// Returns whether another step is needed.
 static bool assembly_step(struct assembly *assembly, uint32_t most) {
 	if (!assembly->filling) {
 		make_permutations(assembly, most);
@@ -137,8 +138,8 @@ uint32_t weir_selection_slots(
 	return slots;
 }
 
-// Fill in the candidates; slots are left to assembly_step. base and all that it points to stay
-// until assembly_fini. Returns 0 or -ENOMEM.
+// Fill in the candidates; slots are left to assembly_step. base and everything that it points to
+// must exist until assembly_fini. Returns 0 or -ENOMEM.
 static int assembly_begin(struct assembly *assembly) {
 	const struct weir_selection_subset *subset = assembly->subset;
 	const struct weir_selection_member *members = assembly->members;
@@ -186,11 +187,11 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Whether a table has just these candidates, and so the arrays that would be built for them.
+// Whether a table has exactly these candidates, and so the same arrays.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {
-	// Strides follow from more than the weights.
+	// Strides do not depend on weights alone.
 	if (params->settings.policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ||
 		table->count != subset->candidates || table->slot_count != subset->slots ||
 		table->round_count != subset->rounds ||
@@ -238,7 +239,7 @@ struct plan { // of a blob
 	struct weir_selection_subset subset[WEIR_WORKERS_MAX];
 };
 
-// Where the arrays of a subset go. Returns false when offsets do not reach that far.
+// Determine the positions of a subset's arrays. Returns false if they exceed the range of offsets.
 static bool place_subset(const struct weir_selection_params *params,
 	const struct weir_selection_member *picked, uint32_t count, struct plan *plan,
 	struct weir_selection_subset *subset) {
@@ -366,12 +367,12 @@ int weir_selection_build(struct weir_writer *writer, const struct weir_selection
 
 struct weir_selection_work {
 	struct weir_selection_params params;
-	struct weir_selection_member *members; // [n] as they came, then in order
-	struct weir_selection_member *unordered; // [n] while they are put in order
+	struct weir_selection_member *members; // [n] in the given order, then sorted
+	struct weir_selection_member *unordered; // [n] while they are being sorted
 	struct weir_member_order *order;
 	uint32_t n;
 	struct plan plan; // of the one subset
-	struct weir_selection *image; // what the blob will be, but for its header
+	struct weir_selection *image; // contents of the blob, without its header
 	struct assembly assembly;
 	bool assembling;
 };
@@ -421,7 +422,7 @@ int weir_selection_begin(const struct weir_selection_params *params,
 	return 0;
 }
 
-// The members are in order: find out where everything goes.
+// The members are sorted: determine the positions in the blob.
 static int begin_assembly(struct weir_selection_work *work) {
 	struct plan *plan = &work->plan;
 	int r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Selection: the table that a service's policy chooses from (policy.h). Built by control from the
-// eligible backends and their effective weights; read by workers.
+// Selection: the candidates and tables from which a service's policy chooses (policy.h). Built by
+// control from the eligible backends and their effective weights; read by workers.
 #pragma once
 
 #include "reader.h"
@@ -11,24 +11,24 @@ struct weir_selection_member {
 	uint64_t identity; // stable hash of the backend's identity: the same on every instance
 	uint16_t id; // backend id of this instance
 	uint32_t weight; // effective, 0 = takes nothing
-	uint64_t subsets; // bit i: it is in subset number i; not looked at when there is one only
+	uint64_t subsets; // bit i: it is in subset number i; ignored if there is only one subset
 };
 
 struct weir_selection_params {
 	uint16_t service;
 	uint32_t slots; // of the table of a policy that chooses by slots, a prime
 	struct weir_policy_settings settings;
-	// Weights for the stride schedule are what backends report, not a ratio that an operator
-	// set: outliers are capped (stride.h).
+	// Weights for the stride schedule come from reports of backends, not from an operator:
+	// outliers are capped (stride.h).
 	bool weights_reported;
 	uint32_t
 		subsets; // 0 or 1: all workers choose from all members; else up to WEIR_WORKERS_MAX
-	// What is published now, by subset, NULL = nothing; its ids mean the same backends. A
-	// subset that stays as it was gets a copy of its arrays: a large table takes long to build.
+	// The published selection, by subset, NULL = none; its ids refer to the same backends. An
+	// unchanged subset gets a copy of its arrays, because building a large table takes long.
 	const struct weir_policy_table *published;
 };
 
-// Parameters with a policy's own needs and everything else off.
+// Parameters with the needs of a policy, and no other option.
 static inline struct weir_selection_params weir_selection_defaults(
 	uint16_t service, enum weir_policy policy, uint32_t slots) {
 	return (struct weir_selection_params){.service = service,
@@ -38,33 +38,34 @@ static inline struct weir_selection_params weir_selection_defaults(
 			.error_window_ms = 1000}};
 }
 
-// Build a selection. Each subset has its candidates with what the policy needs (strides, rounds),
-// and a Maglev table: weighted and of params->slots slots for a policy that chooses by it
-// (WEIR_NEEDS_SLOTS), else a small one without weights, for the Maglev fallback. A subset without
-// members, or with all weights 0, has no candidates. Members in any order: they are sorted, so that
-// instances with the same members and weights get the same table. Returns 0, -EINVAL (for a policy
-// with slots: not prime or out of range, n > slots; for any: a setting or the number of subsets
-// out of range), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
+// Build a selection. Each subset has its candidates, the data of the policy (strides, rounds), and
+// a Maglev table: weighted, with params->slots slots, for a policy that chooses by it
+// (WEIR_NEEDS_SLOTS), otherwise a small one without weights, for the Maglev fallback. A subset
+// without members, or with all weights 0, has no candidates. Members in any order: they are sorted,
+// so that instances with the same members and weights get the same table. Returns 0, -EINVAL (for a
+// policy with slots: not prime or out of range, n > slots; for any: a setting or the number of
+// subsets out of range), -ENOMEM, -ENOSPC, -EBUSY (see weir_writer_alloc).
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
-// The same in steps, of a selection with one subset, and with the same result: so that a large
-// table takes no more time at once than its builder can spare.
+// The same in steps and with the same result, for a selection with one subset: so that building a
+// large table does not block the caller for long.
 struct weir_selection_work;
 
-// members, from malloc, belong to the work from then on. Returns 0, -EINVAL, -ENOMEM: they stay the
-// caller's.
+// Takes ownership of members, which were allocated by malloc. Returns 0, -EINVAL or -ENOMEM; on
+// failure they remain the caller's.
 int weir_selection_begin(const struct weir_selection_params *params,
 	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret);
-// One step: all members once, or up to `most` slots. Returns 1, 0 (it was the last one), -ENOMEM,
-// -ENOSPC.
+// One step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0 (this
+// was the last one), -ENOMEM, -ENOSPC.
 int weir_selection_step(struct weir_selection_work *work, uint32_t most);
-// After the last step: the blob. Returns 0 or as weir_writer_alloc; the work stays.
+// Get the blob after the last step. Returns 0, or an error as weir_writer_alloc; the work is not
+// freed.
 int weir_selection_finish(
 	struct weir_selection_work *work, struct weir_writer *writer, struct weir_selection **ret);
 void weir_selection_work_free(struct weir_selection_work *work); // NULL is allowed
 
-// The slots that a selection of n candidates has: params_slots, or of a small table.
+// The number of slots of a selection with n candidates: params_slots, or that of a small table.
 uint32_t weir_selection_slots(
 	const struct weir_policy_settings *settings, uint32_t params_slots, uint32_t n);
 
@@ -92,7 +93,8 @@ static inline uint16_t weir_selection_choose(
 	return __atomic_load_n(&table->candidates[index].id, __ATOMIC_RELAXED);
 }
 
-// Prefetch what weir_selection_choose reads first. Harmless for a table without slots. [worker]
+// Prefetch the data that weir_selection_choose reads first. Harmless for a table without slots.
+// [worker]
 static inline __attribute__((always_inline)) void weir_selection_prefetch(
 	const struct weir_selection_view *view, uint64_t hash) {
 	uintptr_t slots = (uintptr_t)view->table.slots;

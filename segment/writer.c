@@ -201,7 +201,7 @@ static bool reserve_for_open(struct weir_writer *writer) {
 }
 
 // Every used generation is at most the note, which is stored before the reference. An invalid note
-// must not make generations repeat: continue at least from the published ones.
+// must not cause a generation to be reused: continue at least from the published ones.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 

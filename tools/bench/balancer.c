@@ -180,7 +180,8 @@ static int create_segment(
 		.ports = 1,
 		.max_services = options->services,
 		.max_backends = options->backends,
-		// Room for two of everything, and for what waits for a grace period.
+		// Memory for two versions of everything, and for blobs that wait for a grace
+		// period.
 		.heap_bytes = HEAP_BASE + 4ull * options->services * options->slots * 2 +
 			      4ull * options->backends * sizeof(struct weir_candidate),
 		.tsc_hz = 1000000000,
@@ -200,7 +201,7 @@ static uint64_t now_us(void) {
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-// With its segment in huge pages, as segment.huge_pages of the configuration, or not.
+// Create the segment, in huge pages (like segment.huge_pages of the configuration) or not.
 static int try_create(const struct weir_bench_options *options, bool huge,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
 	struct weir_bench_balancer balancer = {.options = options, .huge_pages = huge};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancer: the environment of a packet pipeline as in a worker: a segment with published services,
-// backends and selections, and the pipeline itself. Called by main.c, measure.c and publisher.c.
+// backends and selections, and the pipeline itself. Used by main.c, measure.c and publisher.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
 // here.
@@ -20,15 +20,15 @@
 
 struct weir_bench_balancer {
 	const struct weir_bench_options *options;
-	struct weir_segment *segment; // the dataplane's side of it
-	struct weir_segment *control; // the control process's side of it
+	struct weir_segment *segment; // the dataplane's mapping of the segment
+	struct weir_segment *control; // the control process's mapping of the segment
 	bool huge_pages; // of the segment
-	struct weir_pipeline *pipeline; // NULL until one is started
+	struct weir_pipeline *pipeline; // NULL until a pipeline is started
 	struct weir_flow_memory *flows; // of the pipeline, with --bucketed
 	struct weir_packet_capture *capture; // of the pipeline
-	struct weir_reader reader; // to read what is published
+	struct weir_reader reader; // reads the published tables
 	bool has_reader;
-	uint64_t publish_us; // how long building and publishing everything took
+	uint64_t publish_us; // duration of building and publishing everything
 };
 
 // Create the segment, in 2 MiB pages where the pool has enough, and publish. Needs no EAL. options
@@ -37,21 +37,21 @@ int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
 
-// A new pipeline instead of the previous one; counters go back to 0. Returns 0 or negative errno.
+// Replace the pipeline by a new one, with counters at 0. Returns 0 or negative errno.
 int weir_bench_balancer_start(
 	struct weir_bench_balancer *balancer, const struct weir_bench_heap *heap);
 
-// Bytes of the flow table.
+// Size of the flow table in bytes.
 uint64_t weir_bench_flow_bytes(const struct weir_bench_options *options);
-// Bytes of memory that a heap for the pipeline and `buffers` packet buffers must have.
+// Size in bytes of a heap for the pipeline and `buffers` packet buffers.
 uint64_t weir_bench_balancer_bytes(const struct weir_bench_options *options);
 
 // --- other work of a worker ---------------------------------------------------------------
 
-// Process a burst while there is a capture. pkts: at most WEIR_BURST.
+// Process a burst while a capture is active. pkts: at most WEIR_BURST.
 void weir_bench_process_captured(struct weir_bench_balancer *balancer, struct rte_mbuf **pkts,
 	uint16_t n, uint64_t now_ns, struct weir_verdict *verdicts);
-// Between two bursts: respond to a request of the second process, if there is one.
+// Between two bursts: respond to a request of the second process, if there is a request.
 void weir_bench_respond(struct weir_bench_balancer *balancer, uint64_t now_ns);
 
 // --- identifiers ---------------------------------------------------------------------------
@@ -64,7 +64,7 @@ struct weir_bench_share weir_bench_backends_of(
 	const struct weir_bench_options *options, uint16_t service);
 uint16_t weir_bench_service_of(const struct weir_bench_options *options, uint16_t backend);
 
-// How packets to a backend leave.
+// The outer header of packets to a backend, as expected by the checks.
 struct weir_bench_way {
 	uint8_t address[16];
 	uint8_t source[16];
@@ -76,21 +76,20 @@ struct weir_bench_way {
 void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
-// The row of a backend. round: 0, or a number: the MTU differs by one byte from that of the round
-// before, which affects no packet.
+// The row of a backend. round: 0, or the number of a publication: the MTU differs by one byte from
+// that of the previous round, which affects no packet.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 
-// The backend that the published Maglev table names for a flow, or WEIR_BACKEND_NONE where another
-// policy decides.
+// The backend of a flow in the published Maglev table, or WEIR_BACKEND_NONE with another policy.
 uint16_t weir_bench_consistent(struct weir_bench_balancer *balancer,
 	const struct weir_bench_tuple *tuple, uint8_t protocol);
 
-// Build the selection of a service; round makes weights differ from round to round, 0 = all equal.
+// Build the selection of a service; the weights vary with round, 0 = all equal.
 int weir_bench_selection_build(const struct weir_bench_options *options, struct weir_writer *writer,
 	uint16_t service, uint64_t round, struct weir_selection **ret);
 
-// Check that the worker's counters add up after `packets` packets that all had to be forwarded.
+// Check the worker's counters after `packets` packets, all of which must have been forwarded.
 // Returns 0, -EBADMSG with one line in why.
 int weir_bench_counters_check(
 	const struct weir_bench_balancer *balancer, uint64_t packets, char *why, size_t why_bytes);

@@ -40,7 +40,7 @@ struct weir_bench_events {
 
 void weir_bench_events_open(struct weir_bench_events *events);
 void weir_bench_events_close(struct weir_bench_events *events);
-// Count from here on, or no longer. Counts add up.
+// Start or stop counting. Counts accumulate.
 void weir_bench_events_start(const struct weir_bench_events *events);
 void weir_bench_events_stop(const struct weir_bench_events *events);
 // Returns false when this event is not available.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-bench: measures what a packet costs.
+// weir-bench: measures the cost of a packet.
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
@@ -33,7 +33,7 @@ static void complain(const char *why) {
 	fprintf(stderr, "weir-bench: %s\n", why);
 }
 
-// The last CPU: the first ones have more interrupts to serve.
+// The last CPU: the first ones handle more interrupts.
 static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	cpu_set_t set;
 
@@ -59,7 +59,7 @@ static int choose_core(int wanted, int *ret, char *why, size_t why_bytes) {
 	return 0;
 }
 
-// EAL's own memory holds little; the flow table and the buffers get theirs from pages.h.
+// EAL needs little memory of its own; the flow table and the buffers are allocated by pages.h.
 static int start_eal(int core, char *why, size_t why_bytes) {
 	char lcores[32], prefix[48], name[] = "weir-bench";
 	char *argv[] = {name, "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
@@ -125,7 +125,7 @@ static int run(struct bench *bench, char *why, size_t why_bytes) {
 	if (r < 0) {
 		return r;
 	}
-	// The second process, before DPDK makes threads.
+	// Start the second process before DPDK creates threads.
 	if (bench->options.publications > 0) {
 		r = weir_bench_publisher_start(
 			&bench->publisher, &bench->options, bench->balancer.segment, bench->core);

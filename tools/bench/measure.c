@@ -63,7 +63,7 @@ static int create_buffers(struct weir_bench_engine *engine, const struct weir_be
 	if (rte_pktmbuf_alloc_bulk(engine->pool, engine->buffers, n) < 0) {
 		return -ENOMEM;
 	}
-	// The hardware would prefetch neighbours in memory.
+	// In memory order, the hardware would prefetch the next buffers.
 	shuffle(engine->buffers, n, engine->options->seed);
 	weir_bench_tuple(&engine->tuples, 0, &tuple);
 	for (uint32_t i = 0; i < n; i++) {
@@ -134,14 +134,14 @@ static void flush_line(const uint8_t *line) {
 #endif
 }
 
-// As after a DMA into memory, past the cache.
+// Evict the packet from the cache, as after a DMA into memory.
 static void flush(const struct rte_mbuf *m) {
 	const uint8_t *frame = frame_of(m);
 
 	for (uint32_t i = 0; i <= WEIR_BENCH_HEADERS_BYTES / LINE; i++) {
 		flush_line(frame + i * LINE);
 	}
-	flush_line(frame - LINE); // where the outer header will begin
+	flush_line(frame - LINE); // start of the future outer header
 }
 
 static void write_frame(struct weir_bench_engine *engine, uint32_t i) {
@@ -209,7 +209,7 @@ static uint16_t count_steady(const struct weir_bench_item *items, uint32_t n) {
 	return count;
 }
 
-// After n packets, which took so many cycles.
+// Advance the pipeline's clock after n packets that took this many cycles.
 static void advance_clock(struct weir_bench_engine *engine, uint64_t cycles, uint16_t n) {
 	double passed = engine->pace > 0 ? engine->pace * n : (double)cycles;
 
@@ -290,7 +290,7 @@ static void expect(const struct weir_bench_engine *engine, const struct weir_ben
 	if (item->flags == WEIR_BENCH_SYN) {
 		return;
 	}
-	// A half-open flow may have been evicted or not entered: then it begins anew.
+	// A half-open flow may have been evicted or not inserted: then it starts again.
 	ret->choices = seen->established ? CHOICES_KNOWN : CHOICES_NEW | CHOICES_KNOWN;
 	if (verdict->choice == WEIR_CHOICE_FLOW) {
 		ret->backend = seen->backend;
@@ -360,7 +360,7 @@ static int checked_turn(
 	return r;
 }
 
-// After a pass: the pipeline publishes the figures of its last burst in `idle`.
+// After a pass: the pipeline publishes the counters of its last burst when it is idle.
 static int check_counters(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	weir_pipeline_maintain(engine->balancer->pipeline, engine->now_ns);
 	return weir_bench_counters_check(engine->balancer, engine->given, why, why_bytes);
@@ -471,7 +471,7 @@ int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pa
 
 // --- filling ------------------------------------------------------------------------------
 
-// One packet of each of the steady flows first .. first + n - 1, checked.
+// Send and check one packet of each of the steady flows first .. first + n - 1.
 static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16_t n, bool syn,
 	char *why, size_t why_bytes) {
 	int r;
@@ -487,7 +487,7 @@ static int steady_burst(struct weir_bench_engine *engine, uint32_t first, uint16
 	return r;
 }
 
-// A flow that was not entered gets other tuples until one is.
+// A flow that was not inserted gets other tuples until one is inserted.
 static int settle(struct weir_bench_engine *engine, uint32_t steady, char *why, size_t why_bytes) {
 	int r = 0;
 
@@ -518,21 +518,21 @@ static int fill_burst(
 	for (uint32_t i = first; r == 0 && i < first + n; i++) {
 		r = settle(engine, i, why, why_bytes);
 	}
-	// The second packet makes it young, the third one established.
+	// The second packet makes the flow young, the third one established.
 	for (unsigned int turn = 0; r == 0 && turn < 2; turn++) {
 		r = steady_burst(engine, first, n, false, why, why_bytes);
 	}
 	return r;
 }
 
-// In case `new`, the rest of the table is half-open flows. Those that came before it was crowded
-// are spared for a while (F3), which is over when the measurement begins.
+// In case `new`, the rest of the table is half-open flows. Half-open flows from before the table
+// was crowded are not evicted for a while (F3); the measurement begins after that time.
 static int fill_half_open(struct weir_bench_engine *engine, char *why, size_t why_bytes) {
 	struct weir_bench_pass pass = {
 		.length = {.packets = (uint64_t)engine->options->flows - engine->traffic.steady}};
 	int r;
 
-	pass.length.packets += pass.length.packets / 2; // some are refused, some evict others
+	pass.length.packets += pass.length.packets / 2; // some are not inserted, some evict others
 	r = weir_bench_pass(engine, &pass, why, why_bytes);
 	engine->now_ns += WEIR_FLOW_HANDSHAKE_MS * UINT64_C(1000000);
 	return r;

@@ -3,12 +3,12 @@
 // Measure: runs bursts of generated packets through the pipeline, and times, traces or checks them.
 // Called by main.c.
 //
-// A turn of a worker is what is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
-// the quiescent report. Packets are generated before, a batch of `buffers` at a time; what a NIC's
-// driver writes into an mbuf is written right before the burst, untimed as well.
+// The turn of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and the
+// quiescent report. Packets are generated before, a batch of `buffers` at a time; the mbuf fields
+// that a NIC's driver writes are written right before the burst, also untimed.
 //
-// The pipeline's clock runs only while something is timed, as if the worker were never idle; or by
-// the same time for each packet (`pace`), so that a repetition does the same in the same burst.
+// The pipeline's clock runs only while something is timed, as if the worker were never idle; or it
+// advances by the same time for each packet (`pace`), so that every repetition behaves identically.
 //
 // Threads: one.
 #pragma once
@@ -20,9 +20,9 @@
 #include "trace.h"
 #include "traffic.h"
 
-struct weir_bench_young_seen { // observations of a flow in progress, case mixed
+struct weir_bench_young_seen { // state of a flow in progress, case mixed
 	uint16_t backend; // BACKEND_NONE = unknown
-	bool established; // it was found in the table: from then on it must be
+	bool established; // it was found in the table, and must be found from then on
 };
 
 struct weir_bench_engine {
@@ -34,15 +34,15 @@ struct weir_bench_engine {
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
 	struct weir_bench_item *items; // of each buffer
-	uint16_t *backends; // of each steady flow, as first chosen; BACKEND_NONE = unknown
+	uint16_t *backends; // backend of each steady flow, as first chosen; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
 	uint32_t timer_cost;
 	double ns_per_cycle;
 	uint64_t now_ns; // the pipeline's clock
-	double pace; // of the clock, in cycles per packet; 0 = as measured
+	double pace; // advance of the clock, in cycles per packet; 0 = as measured
 	uint64_t given; // packets since the pipeline was started
-	uint64_t refused; // steady flows that found no room at first
+	uint64_t refused; // steady flows that were not inserted at first
 };
 
 // options and balancer are borrowed. Returns 0 or negative errno with one line in why.
@@ -56,20 +56,20 @@ void weir_bench_engine_free(struct weir_bench_engine *engine);
 // Fill the fresh pipeline's table through the pipeline, checking each packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
 
-// The length of a pass. A timed pass records its number of packets, for the pass that checks the
-// same packets.
+// The length of a pass. A timed pass records its number of packets, for the pass that checks them.
 struct weir_bench_length {
-	uint64_t packets; // a multiple of the burst is done
+	uint64_t packets; // rounded up to a multiple of the burst
 	double seconds; // instead, when above 0
 };
 
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // steady flows only
-	struct weir_bench_samples *samples; // timed: one for each burst; NULL = not timed
-	// Timed: a loop that does nothing, after each burst, as if it had the burst's packets.
+	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
+	// Samples of a loop that does nothing, after each burst, counted as if it had the burst's
+	// packets.
 	struct weir_bench_samples *machine; // NULL = none
-	struct weir_trace *trace; // traced: the stages' cycles go there
+	struct weir_trace *trace; // traced: gets the cycles of the stages
 	uint64_t rest_cycles; // traced: of weir_pipeline_process, outside of its stages
 	uint64_t idle_cycles; // traced: expiry and quiescent report
 	struct weir_bench_events *events; // counted

@@ -214,7 +214,7 @@ const char *weir_bench_help(char *buffer, size_t bytes) {
 // --- parsing ------------------------------------------------------------------------------
 
 #define IPV6_SHARE \
-	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow per so many others
+	(100u / WEIR_FLOW_IPV6_PERCENT) // a table has room for one IPv6 flow per this many others
 #define NOT_GIVEN (-1.0)
 
 static void set_defaults(struct weir_bench_options *options) {
@@ -233,7 +233,7 @@ static void set_defaults(struct weir_bench_options *options) {
 	}
 	if (options->table_flows == 0) {
 		options->table_flows = options->flows;
-		if (mixed) { // ended flows stay in the table for a while
+		if (mixed) { // flows stay in the table for a while after their end
 			options->table_flows += options->flows / 4;
 		}
 		if (options->kind != WEIR_BENCH_CASE_NEW && options->table_flows < table) {

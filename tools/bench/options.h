@@ -28,7 +28,7 @@ enum weir_bench_forwarding {
 #undef X
 };
 
-// Where a packet's headers are when the pipeline first reads them.
+// The location of a packet's headers (cache or memory) when the pipeline first reads them.
 #define WEIR_BENCH_HEADERS(X) X(WARM, "warm") X(COLD, "cold")
 enum weir_bench_headers {
 #define X(name, key) WEIR_BENCH_HEADERS_##name,
@@ -42,15 +42,15 @@ enum weir_bench_pages {
 	WEIR_BENCH_PAGES_SMALL,
 };
 
-// What the second process does.
+// The task of the second process.
 enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
-	WEIR_BENCH_PUBLISH_SCRAPES, // no publication: reads all counters, as for metrics
-	WEIR_BENCH_PUBLISH_LISTS, // no publication: requests pieces of the flow table
-	WEIR_BENCH_PUBLISH_CAPTURES, // no publication: captures all packets and reads them
-	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // no publication: a capture that matches no packet
+	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, as for metrics
+	WEIR_BENCH_PUBLISH_LISTS, // requests parts of the flow table
+	WEIR_BENCH_PUBLISH_CAPTURES, // captures all packets and reads them
+	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // runs a capture that matches no packet
 };
 
 struct weir_bench_options {
@@ -63,10 +63,10 @@ struct weir_bench_options {
 	uint8_t family; // 4 or 6
 	uint8_t protocol; // IPPROTO_TCP, IPPROTO_UDP
 	bool vlan;
-	bool bucketed; // the flow table is a shared memory's, all of it
+	bool bucketed; // the flow table is in memory for several workers, and owns all of it
 	bool json, help, version;
 	uint32_t flows;
-	uint32_t table_flows; // of the family that the flow table holds
+	uint32_t table_flows; // number of flows in the table, of this family
 	uint32_t packets_per_flow; // 0 = not given
 	uint32_t backends, services, slots;
 	uint32_t packet_bytes;
@@ -76,20 +76,20 @@ struct weir_bench_options {
 	uint32_t runs;
 	uint32_t repeats; // of all runs; 0 = none
 	uint32_t half_open_percent, syn_seen_ms, closing_ms;
-	int core; // -1 = the last one that may be used
+	int core; // -1 = the last CPU that may be used
 	uint64_t packets; // of a run
 	uint64_t seed;
 	double new_percent;
 	double zipf_exponent;
-	double seconds; // of a run, generation included; 0 = by packets
+	double seconds; // duration of a run, with generating packets; 0 = given by packets
 };
 
-// Read the command line; what is not given has its default.
+// Read the command line; omitted options get their defaults.
 // Returns 0, or -EINVAL with one line in why.
 int weir_bench_options_parse(
 	int argc, char **argv, struct weir_bench_options *ret, char *why, size_t why_bytes);
 
-// flow_table.flows_per_worker with which a table holds table_flows of the family.
+// The flow_table.flows_per_worker with which a table has room for table_flows flows of the family.
 uint32_t weir_bench_flows_per_worker(const struct weir_bench_options *options);
 
 // Text of --help. Returns buffer, of WEIR_HELP_BYTES.

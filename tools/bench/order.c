@@ -24,7 +24,7 @@ static double integral(double exponent, double x) {
 static double integral_inverse(double exponent, double y) {
 	double t = y * (1 - exponent);
 
-	if (t < -1) { // rounding at the lower end
+	if (t < -1) { // against rounding errors at the lower end
 		t = -1;
 	}
 	return exp(log_quotient(t) * y);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Order: which flow the next packet belongs to. Called by traffic.c.
+// Order: selects the flow of the next packet. Called by traffic.c.
 //
 // Threads: an order belongs to one thread. The same seed gives the same sequence.
 #pragma once

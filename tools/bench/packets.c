@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Everything here is written byte by byte from the RFCs, without code of the packet path.
+// This file writes headers byte by byte as in the RFCs, without code of the packet path.
 #include "packets.h"
 
 #include <netinet/in.h>
@@ -59,7 +59,7 @@ uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan) {
 	return bytes > FRAME_MIN ? bytes : FRAME_MIN;
 }
 
-// Byte of the payload at this offset in a frame: no pattern that a shift would leave unchanged.
+// Byte of the payload at this offset in a frame. The pattern changes when it is shifted.
 static uint8_t payload(uint32_t offset) {
 	return (uint8_t)(offset * 151 + (offset >> 8) * 7 + 3);
 }
@@ -126,7 +126,7 @@ static void put_ipv6(
 	memcpy(ip + 24, tuple->destination, 16);
 }
 
-// Sum of the pseudo-header, addresses included.
+// Checksum of the pseudo-header, with the addresses.
 static uint64_t pseudo_sum(const struct weir_bench_tuple *tuple, uint8_t protocol, uint32_t bytes) {
 	size_t address = tuple->family == 4 ? 4 : 16;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packets: writes the frame that a client would send. Called by measure.c, outside of what is
-// timed, and by verify.c for the frame that was sent.
+// Packets: writes the frame that a client would send. Called by measure.c while it does not measure
+// time, and by verify.c for the expected frame.
 //
 // Threads: pure functions once initialised.
 #pragma once
@@ -25,7 +25,7 @@ struct weir_bench_packets {
 	uint32_t l3_offset;
 	uint8_t family;
 	bool vlan;
-	uint16_t payload_sum[2]; // ones' complement sum behind a TCP and a UDP header
+	uint16_t payload_sum[2]; // ones' complement sum of the data after a TCP and a UDP header
 };
 
 extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
@@ -38,17 +38,18 @@ void weir_bench_packets_init(
 	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
 
 // Write a whole frame: headers and payload.
-// flags: of TCP. serial makes TCP sequence numbers and IPv4 identifications differ.
+// flags: of TCP. TCP sequence numbers and IPv4 identifications depend on serial.
 void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// The same, but the payload behind byte WEIR_BENCH_HEADERS_BYTES of `to` is there already (from a
-// write of any other packet): it is the same in all frames.
+// The same, but the payload after byte WEIR_BENCH_HEADERS_BYTES of `to` was already written for
+// another packet: it is equal in all frames.
 #define WEIR_BENCH_HEADERS_BYTES 78 // all of VLAN, IPv6 and TCP
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,
 	uint8_t *to);
 
-// Sum of big-endian 16-bit words, folded; `sum` is added. An odd last byte counts as a high one.
+// Sum of big-endian 16-bit words, folded; `sum` is added. An odd last byte is padded with a zero
+// byte.
 uint16_t weir_bench_sum(const uint8_t *at, size_t bytes, uint64_t sum);

@@ -29,7 +29,7 @@ static uint8_t *map_pool(uint64_t bytes) {
 	return at == MAP_FAILED ? NULL : at;
 }
 
-// Aligned to 2 MiB; memory around it is unmapped.
+// Map memory aligned to 2 MiB, and unmap the memory around it.
 static uint8_t *map_aligned(uint64_t bytes) {
 	uint8_t *at = mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -87,7 +87,7 @@ static uint8_t *map_transparent(struct weir_bench_heap *heap, bool huge) {
 	return at;
 }
 
-// The pool comes second: a dataplane on this machine may need it.
+// The pool of huge pages is the second choice: a dataplane on this machine may need it.
 static int map(enum weir_bench_pages wanted, struct weir_bench_heap *heap, uint8_t **ret) {
 	uint8_t *at = map_transparent(heap, wanted != WEIR_BENCH_PAGES_SMALL), *pool;
 
@@ -117,7 +117,7 @@ static int add(uint8_t *at, struct weir_bench_heap *heap) {
 		return -ENOMEM;
 	}
 	for (unsigned int i = 0; i < pages; i++) {
-		iova[i] = (uintptr_t)at + i * page; // no device will use it
+		iova[i] = (uintptr_t)at + i * page; // no device uses this memory
 	}
 	if (rte_malloc_heap_create(HEAP) < 0 ||
 		rte_malloc_heap_memory_add(HEAP, at, heap->bytes, iova, pages, page) < 0) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pages: memory for the flow table and the packet buffers, as a DPDK heap of its own, so that it
-// has 2 MiB pages without any preparation of the machine: transparent ones, else from the pool of
-// huge pages when that has enough. Called by main.c before anything is allocated.
+// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap, which has 2 MiB
+// pages without any preparation of the machine: transparent huge pages, or else the pool of huge
+// pages if it has enough. Called by main.c before any allocation.
 //
-// Threads: set-up only, after rte_eal_init.
+// Threads: only during set-up, after rte_eal_init.
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 enum weir_bench_page_kind {
 	WEIR_BENCH_PAGE_POOL, // hugetlb, 2 MiB
-	WEIR_BENCH_PAGE_TRANSPARENT, // 2 MiB, at least nine tenths of it
+	WEIR_BENCH_PAGE_TRANSPARENT, // 2 MiB if at least nine tenths of the memory have such pages
 	WEIR_BENCH_PAGE_SMALL, // 4 KiB
 };
 
@@ -23,10 +23,10 @@ struct weir_bench_heap {
 	int socket; // to allocate from it
 	enum weir_bench_page_kind kind;
 	uint64_t bytes;
-	uint64_t huge_bytes; // of these, in 2 MiB pages
+	uint64_t huge_bytes; // bytes of these in 2 MiB pages
 };
 
-// Make a heap of at least `bytes`. It lives as long as the process.
+// Make a heap of at least `bytes`. It exists until the process ends.
 // Returns 0, -ENOMEM, or -ENOSPC (huge pages required and not available) with one line in why.
 int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 	struct weir_bench_heap *ret, char *why, size_t why_bytes);

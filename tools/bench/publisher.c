@@ -28,10 +28,10 @@ struct child {
 	int from_parent, to_parent;
 	uint64_t round;
 	uint64_t *looks;
-	uint32_t line; // of the flow table, where the next piece begins
-	bool asked; // for a piece, and no answer yet
+	uint32_t line; // line of the flow table at which the next part begins
+	bool asked; // a part was requested and has not arrived yet
 	uint64_t order; // number of the capture, 0 = none
-	volatile uint64_t sum; // of counters, so that they are read
+	volatile uint64_t sum; // sum of counters, so that the compiler does not remove the reads
 };
 
 // --- the second process -------------------------------------------------------------------
@@ -109,7 +109,7 @@ static void scrape(struct child *child) {
 	look(child);
 }
 
-// Request the next piece of the flow table once the last one has arrived, and read that.
+// Request the next part of the flow table after the previous one has arrived and was read.
 static void list(struct child *child) {
 	struct weir_control_box *ours = &child->segment->control_boxes[WEIR_BENCH_WORKER];
 	const struct weir_worker_box *theirs = &child->segment->worker_boxes[WEIR_BENCH_WORKER];
@@ -152,7 +152,7 @@ static void begin_capture(struct child *child) {
 	child->order = weir_capture_order(child->segment, &terms, UINT64_MAX);
 }
 
-// Counts if there was something to read, or nothing was expected.
+// Counts a reading if it returned something, or nothing was expected.
 static void read_captured(struct child *child) {
 	bool found = child->options->publish == WEIR_BENCH_PUBLISH_IDLE_CAPTURES;
 	struct weir_capture_packet packet;
@@ -195,7 +195,8 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Wait until `until_ns` for an order. Returns 1 (got one), 0 (none), or negative (parent is gone).
+// Wait until `until_ns` for an order. Returns 1 (received one), 0 (none), or negative (the parent
+// has exited).
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = now_ns();
@@ -247,7 +248,8 @@ static int serve(struct child *child) {
 		} else if (due != UINT64_MAX && now_ns() >= due) {
 			r = publish_one(child);
 			due += interval;
-			if (due + SECOND_NS < now_ns()) { // cannot keep up: no burst afterwards
+			// It is late: skip the missed times instead of a burst of publications
+			if (due + SECOND_NS < now_ns()) {
 				due = now_ns();
 			}
 		}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that works like control a number of times a second: builds and
-// publishes a selection as when weights change, or reads all counters, lists flows or captures
+// Publisher: a second process that does the work of control several times a second: it builds and
+// publishes a selection as after a change of weights, reads all counters, lists flows, or captures
 // packets as for an operator. Called by main.c.
 //
 // Threads: forked before EAL and before any thread. It attaches to the segment through the
-// descriptor, with a mapping of its own, and writes only on request.
+// descriptor, with its own mapping, and writes only on request.
 #pragma once
 
 #include <stdint.h>
@@ -17,17 +17,20 @@ struct weir_bench_publisher {
 	pid_t pid; // 0 = none
 	int to_child, from_child;
 	const struct weir_segment *segment;
-	uint64_t *looks; // shared with it: scrapes, pieces of the flow table, readings of a capture
+	// Shared with the publisher: number of scrapes, parts of the flow table, readings of a
+	// capture
+	uint64_t *looks;
 };
 
-// Start it, idle. It keeps off CPU `core` if there is another one. options is borrowed.
-// Returns 0 or negative errno.
+// Start it, idle. It runs on another CPU than `core` if there is one. options is borrowed. Returns
+// 0 or negative errno.
 int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 	const struct weir_bench_options *options, const struct weir_segment *segment, int core);
-// Start or stop publishing; returns when it has. 0, -EIO (it died).
+// Start or stop publishing, and wait until the publisher has done so. Returns 0, or -EIO (it
+// exited).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
-// Publications, or readings, so far.
+// Number of publications or readings so far.
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
-// End it. Does nothing when there is none.
+// End it. Does nothing without a publisher.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

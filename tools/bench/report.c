@@ -12,7 +12,7 @@ static double ns_of(const struct weir_bench_report *report, double cycles) {
 	return cycles * 1e9 / (double)report->tsc_hz;
 }
 
-// Millions of packets per second: by the mean, so that slow bursts count.
+// Millions of packets per second: from the mean, which includes slow bursts.
 static double mpps_of(const struct weir_bench_report *report, double cycles) {
 	return cycles > 0 ? (double)report->tsc_hz / cycles / 1e6 : 0;
 }
@@ -51,7 +51,7 @@ static double ratio(const struct weir_bench_report *report) {
 	return result->main.summary.median / result->base.summary.median;
 }
 
-// Bursts that took more than 50 us: at 20 Mpps 1,000 packets come in behind one.
+// Bursts that took more than 50 us: at 20 Mpps, 1,000 packets arrive during such a burst.
 static uint64_t above_50_us(
 	const struct weir_bench_report *report, const struct weir_bench_series *series) {
 	uint64_t count = 0;

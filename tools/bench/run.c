@@ -10,7 +10,7 @@
 
 #define WARM_UP_PACKETS 1000000ull
 
-struct step { // one pass over packets that the checks will repeat
+struct step { // one pass over packets that the checks repeat later
 	uint64_t packets;
 	bool alone;
 };
@@ -40,7 +40,7 @@ static int failed(const struct session *session, int error, const char *what) {
 	return error;
 }
 
-// What a computation over samples returned.
+// Handle the result of a computation over samples.
 static int statistics_result(const struct session *session, int error) {
 	return error < 0 ? failed(session, error, "statistics") : 0;
 }
@@ -101,13 +101,13 @@ static int warm_up(struct session *session) {
 	return r;
 }
 
-// One run, added to a series.
+// Do one run and add it to a series.
 static int timed_run(
 	struct session *session, struct weir_bench_series *series, uint32_t run, bool alone) {
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
 	struct weir_bench_result *result = session->result;
-	// The idle loop slows the next burst down: it runs in all series.
+	// The idle loop makes the next burst slower, so it runs in all series.
 	int r = timed_step(session, run_length(session), &series->samples, &result->machine, alone);
 
 	if (r < 0) {
@@ -160,7 +160,7 @@ static int timed_runs(struct session *session) {
 	uint32_t runs = session->options->runs;
 	int r = 0;
 
-	// After a flood its half-open flows stay in the table: the base comes first.
+	// The half-open flows of a flood stay in the table, so the base is measured first.
 	for (uint32_t i = 0; r == 0 && flood && i < runs; i++) {
 		r = timed_run(session, &result->base, i, true);
 	}
@@ -262,7 +262,7 @@ static int checked(struct session *session) {
 
 // --- repeated -----------------------------------------------------------------------------
 
-// All steps of the timed runs again, on a fresh table; the samples of the warm-up are dropped.
+// Repeat all steps of the timed runs on a new table; the samples of the warm-up are dropped.
 static int repeat(struct session *session, struct weir_bench_samples *samples,
 	struct weir_bench_samples *base) {
 	const struct weir_bench_result *result = session->result;
@@ -287,7 +287,7 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 	return r;
 }
 
-// True if it did the same as the first repetition.
+// True if this repetition did the same as the first one.
 static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
 	struct weir_bench_tally tally = tally_now(session);
 
@@ -383,8 +383,8 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 	return r;
 }
 
-// How many bursts are slow, and how many of them because of the machine: the number of times that
-// the idle loop, in as much time, was interrupted for 9 medians of a burst.
+// Count the slow bursts, and estimate how many of them were caused by the machine: the number of
+// times that the idle loop, over the same duration, was interrupted for 9 medians of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

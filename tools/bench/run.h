@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Run: the passes that make up a measurement, in their order. Called by main.c.
+// Run: the passes of a measurement, in their order. Called by main.c.
 //
 //   timed    fill a fresh table, warm up, then `runs` runs. With a base (case syn-flood: the steady
-//            flows alone; --publications: without any) as many runs of that as well.
-//   counted  one more run, with the CPU's event counters, where there are any
+//            flows alone; --publications: without any) the same number of runs of the base.
+//   counted  one more run, with the CPU's event counters, if available
 //   traced   one more run, each stage timed by itself
-//   checked  a fresh table and the same packets of all timed runs again, each one checked
-//   repeated with --repeats: the same again, timed, that many times. The pipeline's clock goes on
+//   checked  the packets of all timed runs again, on a new table, each one checked
+//   repeated with --repeats: the same again, timed, that many times. The pipeline's clock advances
 //            by the median cost of a packet, so that a burst does the same every time.
 //
 // Threads: one.
@@ -27,42 +27,45 @@ struct weir_bench_series { // runs of one kind
 	uint32_t slowest_cycles; // of all bursts
 };
 
-struct weir_bench_tally { // of the worker's counters during the timed runs, base left out
+// Increase of the worker's counters during the timed runs, without the base
+struct weir_bench_tally {
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
 
-struct weir_bench_repeated { // --repeats: of each burst the least cost
+struct weir_bench_repeated { // --repeats: the least cost of each burst
 	struct weir_bench_samples main, base;
 	struct weir_bench_summary summary; // of main
-	struct weir_bench_summary first; // of main, the first time
+	struct weir_bench_summary first; // samples of main in the first repetition
 	struct weir_bench_split split, base_split;
-	double slow_share; // of bursts of main: above 10 times their median
+	double slow_share; // share of bursts of main above 10 times their median
 };
 
 struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
-	struct weir_bench_samples machine; // of a loop that does nothing, beside the runs of `main`
+	// Samples of a loop that does nothing, during the runs of `main`
+	struct weir_bench_samples machine;
 	struct weir_bench_summary machine_summary;
 	struct weir_bench_repeated repeated;
-	double slow_share; // of bursts of `main`: above 10 times the median
-	double slow_machine_share; // of bursts: that the machine held up so long, see run.c
+	double slow_share; // share of bursts of `main` above 10 times the median
+	// Share of bursts that the machine interrupted for as long, see run.c
+	double slow_machine_share;
 	struct weir_bench_tally tally;
-	uint64_t flows; // in the table when the timed runs began
-	uint64_t moved; // steady flows whose first tuple was not entered
-	double publications; // per second that were reached; 0 = none
+	uint64_t flows; // flows in the table at the start of the timed runs
+	uint64_t moved; // steady flows whose first tuple was not inserted
+	double publications; // publications per second that were reached; 0 = none
 	double stage[WEIR_STAGE_COUNT]; // cycles per packet
-	double stage_rest; // counters, clock and tables, between the stages
+	double stage_rest; // counters, clock and tables: cycles between the stages
 	double stage_idle; // expiry and quiescent report
 	bool counted[WEIR_BENCH_EVENT_COUNT];
 	double event[WEIR_BENCH_EVENT_COUNT]; // per packet
 	uint64_t verified; // packets
-	uint64_t steady_checked; // case syn-flood: flows that were still there after the flood
+	uint64_t steady_checked; // case syn-flood: flows still in the table after the flood
 };
 
 // publisher is used if the options include publications.
-// Returns 0, or negative errno with one line in why: -EBADMSG when packets went wrong.
+// Returns 0, or negative errno with one line in why: -EBADMSG when packets were not as expected.
 int weir_bench_run(struct weir_bench_engine *engine, const struct weir_bench_heap *heap,
 	struct weir_bench_publisher *publisher, struct weir_bench_result *ret, char *why,
 	size_t why_bytes);

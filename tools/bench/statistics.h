@@ -2,7 +2,7 @@
 //
 // Statistics: summaries of many measured bursts. Called by measure.c and report.c.
 //
-// Threads: pure functions, but for the arrays that they sort.
+// Threads: functions without state, but they sort their arrays.
 #pragma once
 
 #include <stddef.h>
@@ -10,9 +10,9 @@
 
 // One timed burst.
 struct weir_bench_sample {
-	uint32_t cycles; // the timer's own cost is taken off
+	uint32_t cycles; // without the cost of the timer
 	uint16_t packets;
-	uint16_t steady; // of these, packets of flows that the table held before the run
+	uint16_t steady; // number of these that belong to flows in the table before the run
 };
 
 struct weir_bench_samples { // grows as it is filled
@@ -24,7 +24,7 @@ struct weir_bench_summary {
 	double median, min, max, mean, p99, p9999;
 };
 
-// Room for `count` samples in all. Returns 0, -ENOMEM.
+// Allocate memory for `count` samples in total. Returns 0, -ENOMEM.
 int weir_bench_samples_reserve(struct weir_bench_samples *samples, size_t count);
 void weir_bench_samples_fini(struct weir_bench_samples *samples);
 
@@ -35,8 +35,8 @@ static inline void weir_bench_samples_add(
 	}
 }
 
-// The same bursts, measured twice: keep the lesser cost of each. Returns 0, -EBADMSG when their
-// counts differ.
+// Merge two measurements of the same bursts: keep the smaller cost of each. Returns 0, -EBADMSG
+// when their counts differ.
 int weir_bench_samples_least(
 	struct weir_bench_samples *samples, const struct weir_bench_samples *again);
 
@@ -46,17 +46,18 @@ double weir_bench_percentile(const double *sorted, size_t n, double share);
 // Sorts the n >= 1 values. The median of an even number is the mean of the two in the middle.
 struct weir_bench_summary weir_bench_summarize(double *values, size_t n);
 
-// Cycles per packet of n >= 1 bursts. The mean is over packets, not over bursts.
-// Returns 0, -ENOMEM.
+// Cycles per packet of n >= 1 bursts. The mean is that of packets, not of bursts. Returns 0,
+// -ENOMEM.
 int weir_bench_summarize_bursts(
 	const struct weir_bench_sample *sample, size_t n, struct weir_bench_summary *ret);
 
 // The share of n >= 1 bursts that took more than `limit` cycles per packet.
 double weir_bench_share_above(const struct weir_bench_sample *sample, size_t n, double limit);
 
-// What a steady packet and another packet cost, in cycles, when bursts hold both: the least squares
-// of cycles = a * steady + b * others. The slowest hundredth of the bursts (interrupts) is left
-// out. With bursts of one kind, or of one proportion, b is 0 and a the mean.
+// The cost of a steady packet and of another packet, in cycles, when bursts contain both: the
+// least-squares fit of cycles = a * steady + b * others. The slowest hundredth of the bursts
+// (interrupts) is left out. If all bursts are of one kind, or have the same proportion, b is 0 and
+// a the mean.
 struct weir_bench_split {
 	double steady, other;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timer: TSC ticks around a piece of code. Reading begins when all earlier instructions have ended,
-// and ends when the measured ones have; stores may still be on their way to the cache.
+// Timer: TSC ticks of a piece of code. The first reading waits for all earlier instructions, the
+// second one for the measured ones; their stores may not have reached the cache yet.
 #pragma once
 
 #include <stdint.h>
@@ -33,14 +33,14 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Run a loop that touches no memory, so that only the machine delays it. A turn takes about two
+// Run a loop without memory accesses, so that only the machine can delay it. A turn takes about two
 // cycles of the CPU.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
-		i++; // each waits for the one before
+		i++; // each instruction depends on the previous one
 		__asm__ volatile("" : "+r"(i));
 	}
 }
 
-// The cost of an empty pair of readings: the median of many.
+// The cost of two readings without code between them: the median of many.
 uint32_t weir_bench_timer_cost(void);

@@ -10,7 +10,7 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// In case `new` the table is full: half-open flows have all of their share.
+// In case `new` the table is full: half-open flows take their whole share.
 static uint32_t steady_flows(const struct weir_bench_options *options) {
 	uint64_t half_open = (uint64_t)options->table_flows * options->half_open_percent / 100;
 
@@ -150,7 +150,8 @@ static struct weir_bench_item young(struct weir_bench_traffic *traffic) {
 // --- bursts -------------------------------------------------------------------------------
 
 // Share of fresh packets in a burst. In a flood it differs from burst to burst (0 to twice the
-// mean, or the mirror of that), so that the cost of either kind follows from the bursts' cost.
+// mean, or symmetrically for a mean above one half), so that the cost of both kinds can be computed
+// from the cost of bursts.
 static double share_of_burst(struct weir_bench_traffic *traffic) {
 	double mean = traffic->share, room = mean < 0.5 ? mean : 1 - mean;
 

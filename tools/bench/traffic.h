@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traffic: which packets come next. Called by measure.c.
+// Traffic: selects the next packets. Called by measure.c.
 //
-// Steady flows are those that the table holds before a run, numbers 0 .. flows - 1. Fresh flows
-// begin in the run; in case `mixed` they also send data and end.
+// Steady flows are in the table before a run, numbers 0 .. flows - 1. Fresh flows start during the
+// run; in case `mixed` they also send data and end.
 //
 // Threads: one. The same options give the same packets, burst by burst.
 #pragma once
@@ -26,13 +26,13 @@ struct weir_bench_item {
 
 struct weir_bench_young {
 	uint64_t number;
-	uint32_t left; // packets still to send; 0 = has not begun
+	uint32_t left; // packets still to send; 0 = not started
 };
 
-// Steady flows whose first tuple was not entered have another one.
+// Replacements for steady flows whose first tuple was not inserted.
 struct weir_bench_moved {
 	uint32_t steady;
-	uint32_t extra; // tuple is number WEIR_BENCH_EXTRA + extra
+	uint32_t extra; // number of the tuple: WEIR_BENCH_EXTRA + extra
 };
 #define WEIR_BENCH_EXTRA (1ull << 32)
 #define WEIR_BENCH_FRESH (1ull << 33)
@@ -46,26 +46,26 @@ struct weir_bench_traffic {
 	struct weir_bench_moved *moved; // sorted by steady
 	uint32_t moved_count, moved_room;
 	uint32_t steady; // flows
-	double share; // of packets that belong to fresh flows, 0 .. 1
+	double share; // share of packets of fresh flows, 0 .. 1
 };
 
 // options is borrowed. Returns 0, -ENOMEM.
 int weir_bench_traffic_init(
 	struct weir_bench_traffic *traffic, const struct weir_bench_options *options);
 void weir_bench_traffic_fini(struct weir_bench_traffic *traffic);
-// Begin the sequence again. What was moved stays.
+// Restart the sequence. Replaced tuples are kept.
 void weir_bench_traffic_restart(struct weir_bench_traffic *traffic);
 
 // The next n packets, one burst. alone: steady flows only.
 void weir_bench_traffic_burst(
 	struct weir_bench_traffic *traffic, struct weir_bench_item *items, uint32_t n, bool alone);
 
-// A packet of a steady flow: its first one, or a later one.
+// A packet of a steady flow: the first one (SYN), or a later one.
 struct weir_bench_item weir_bench_traffic_steady(
 	const struct weir_bench_traffic *traffic, uint32_t steady, bool first);
-// How many steady flows are in the table when it is full of what the case wants.
+// The number of steady flows in the table when it is filled as the case requires.
 uint32_t weir_bench_traffic_flows(const struct weir_bench_traffic *traffic);
 
-// Give a steady flow another tuple. Flows are moved in ascending order; the same one again is
-// fine. Returns 0, -ENOMEM.
+// Give a steady flow another tuple. Call in ascending order of flows; the same flow may be given
+// several times. Returns 0, -ENOMEM.
 int weir_bench_traffic_move(struct weir_bench_traffic *traffic, uint32_t steady);

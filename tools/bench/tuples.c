@@ -9,7 +9,7 @@
 #define HALF_MASK ((1u << HALF_BITS) - 1)
 #define ROUNDS 4
 
-// Clients: ports from 1024 of unicast addresses. Of the first bytes 1 to 223 are left out: 127
+// Clients: ports from 1024 of unicast addresses. Excluded of the first bytes 1 to 223: 127
 // (loopback) and 198 (the network of the VIPs).
 #define PORT_FIRST 1024
 #define PORTS (65536 - PORT_FIRST)
@@ -18,7 +18,7 @@
 _Static_assert(CLIENTS >= WEIR_BENCH_NUMBERS, "each number has a tuple");
 _Static_assert(CLIENTS <= 1ull << (2 * HALF_BITS), "the permutation covers all clients");
 
-// A Feistel network: whatever the round function, each round can be undone.
+// A Feistel network: each round is invertible, for any round function.
 uint64_t weir_bench_permute(uint64_t seed, uint64_t number) {
 	uint32_t left = (uint32_t)(number >> HALF_BITS) & HALF_MASK;
 	uint32_t right = (uint32_t)number & HALF_MASK;
@@ -43,7 +43,7 @@ uint16_t weir_bench_service(const struct weir_bench_tuples *tuples, uint64_t num
 
 void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]) {
 	memset(ret, 0, 16);
-	if (family == 4) { // 198.18.0.0/15 is set aside for benchmarks
+	if (family == 4) { // 198.18.0.0/15 is reserved for benchmarks
 		ret[0] = 198;
 		ret[1] = 18;
 		ret[2] = (uint8_t)(service >> 8);
@@ -55,7 +55,7 @@ void weir_bench_vip(uint8_t family, uint16_t service, uint8_t ret[16]) {
 	ret[15] = (uint8_t)service;
 }
 
-// Walk along the permutation's cycle until a value in range: still one to one.
+// Follow the permutation's cycle to a value in range: this is still one to one.
 static uint64_t client(uint64_t seed, uint64_t number) {
 	uint64_t permuted = number;
 
@@ -80,13 +80,13 @@ void weir_bench_tuple(
 		ret->source[2] = (uint8_t)(address >> 8);
 		ret->source[3] = (uint8_t)address;
 	} else {
-		// One to one in the lower half; the upper half is a network of its own each.
+		// The lower half is one to one; each address has its own network in the upper half.
 		uint64_t low = address * 0x9e3779b97f4a7c15ull;
 		uint64_t high = weir_hash_mix(low, tuples->seed ^ 0x8ebc6af09c88c6e3ull);
 
 		memcpy(ret->source, &high, 8);
 		memcpy(ret->source + 8, &low, 8);
-		ret->source[0] = 0x2a; // global unicast, not of the balancer
+		ret->source[0] = 0x2a; // global unicast, no address of the balancer
 	}
 	ret->family = tuples->family;
 	ret->source_port = (uint16_t)(PORT_FIRST + permuted % PORTS);

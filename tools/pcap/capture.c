@@ -124,7 +124,7 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	ret->data = data;
 	ret->captured_bytes = header->caplen;
 	ret->bytes = header->len > header->caplen ? header->len : header->caplen;
-	// libpcap puts nanoseconds into tv_usec if they were requested.
+	// libpcap stores nanoseconds in tv_usec if requested.
 	ret->time_ns = (uint64_t)header->ts.tv_sec * SECOND_NS + (uint64_t)header->ts.tv_usec;
 	return 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: Ethernet frames in and out of capture files, by libpcap. Called by main.c.
+// Capture: reads and writes Ethernet frames in capture files, with libpcap. Called by main.c.
 //
 // Threads: one.
 #pragma once
@@ -28,9 +28,10 @@ void weir_capture_close(struct weir_capture_reader *reader); // NULL is allowed
 int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_frame *ret, char *why,
 	size_t why_bytes);
 
-// Create a pcap file with nanosecond timestamps. It must not be the file that is read.
+// Create a pcap file with nanosecond timestamps. It must differ from the input file.
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes);
 void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);
-// Flush and close. Returns 0, or negative errno when not everything could be written. NULL is 0.
+// Flush and close. Returns 0, or negative errno when not everything could be written. Returns 0 for
+// NULL.
 int weir_capture_finish(struct weir_capture_writer *writer);

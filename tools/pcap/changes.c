@@ -14,7 +14,7 @@ static int refuse(const char *file, const struct weir_change *change, char *why,
 	return -EINVAL;
 }
 
-// True if both have the same values of what the dataplane reads at start.
+// True if both have the same values of the settings that the dataplane reads at start.
 static int check_restart(const char *file, const struct weir_config *running,
 	const struct weir_config *config, char *why, size_t why_bytes) {
 	struct weir_difference difference = {0};

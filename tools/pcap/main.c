@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-pcap: shows what Weir would do with the packets of a capture.
+// weir-pcap: shows how Weir would process the packets of a capture.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static int read_config(const char *file, struct weir_config **ret) {
 	return r;
 }
 
-// Warn of changes after the last packet: their numbers are probably wrong.
+// Warn of changes after the last packet: their packet numbers are probably wrong.
 static void warn_of_late_changes(const struct weir_pcap_options *options, uint64_t packets) {
 	char what[2 * WEIR_PCAP_NAME_BYTES], why[512];
 

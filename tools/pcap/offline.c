@@ -24,19 +24,19 @@
 struct weir_offline {
 	const struct weir_config *config; // the initial one
 	const struct weir_pcap_options *options;
-	struct weir_config
-		*later[WEIR_PCAP_CHANGES_MAX]; // of the changes that are reloads, or NULL
-	struct weir_segment *segment; // the dataplane's side of it
+	// The configuration of each change that is a reload, else NULL
+	struct weir_config *later[WEIR_PCAP_CHANGES_MAX];
+	struct weir_segment *segment; // the dataplane's mapping of the segment
 	struct weir_segment *control;
 	struct weir_tables *tables;
 	struct weir_pipeline *pipeline;
 	struct rte_mempool *pool;
-	struct rte_mbuf *frame; // the one buffer, for one frame after the other
+	struct rte_mbuf *frame; // the only buffer, used for one frame after the other
 	uint8_t in_port, out_port;
 	uint32_t worker;
 	bool started;
 	uint64_t first_ns, now_ns;
-	uint32_t fragments; // that were made of the last frame
+	uint32_t fragments; // fragments of the last frame
 	struct rte_mbuf *fragment[WEIR_PIECES_MAX];
 	struct weir_capture_frame sent_fragment[WEIR_PIECES_MAX];
 };
@@ -208,8 +208,9 @@ static int change(struct weir_offline *offline, uint32_t i, char *why, size_t wh
 	return weir_tables_set_weight(offline->tables, (uint16_t)id, change->weight);
 }
 
-// Backends take flows once there is memory for their counters, and once the selections that follow
-// in steps are built: all of a change concerns the next packet.
+// Backends take flows after their counters are allocated and the selections, which are built in
+// steps, are complete. All of this is done here, so that the whole change applies to the next
+// packet.
 static int publish(struct weir_offline *offline, char *why, size_t why_bytes) {
 	int r = weir_segment_follow(offline->segment);
 
@@ -380,7 +381,7 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 		offline->started = true;
 		offline->first_ns = time_ns;
 	}
-	// Begins at one second, so that no time is before the start of the clock.
+	// Starts at one second, so that no time is before the start of the clock.
 	now_ns = SECOND_NS;
 	if (time_ns > offline->first_ns) {
 		now_ns += time_ns - offline->first_ns;
@@ -391,15 +392,15 @@ static uint64_t advance_clock(struct weir_offline *offline, uint64_t time_ns) {
 	return offline->now_ns;
 }
 
-// Properties of a frame that was cut.
+// Properties of a truncated frame.
 struct cut {
 	struct weir_descriptor d;
-	bool echo; // an echo request whose data was cut
+	bool echo; // an echo request with truncated data
 	uint16_t echo_checksum; // as captured
 };
 
 // The data of this echo request is missing, and its checksum covers the data. Like all checksums
-// over payload it is assumed to be right: replace it by the one for zeros.
+// over payload it is assumed to be correct, and replaced by that of zeros.
 static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	uint8_t *ip = frame + cut->d.l3_offset, *icmp = ip + cut->d.l4_offset;
 	uint32_t bytes = cut->d.ip_bytes - cut->d.l4_offset;
@@ -416,7 +417,7 @@ static void forgive_echo(uint8_t *frame, struct cut *cut) {
 	weir_store16(icmp + 2, (uint16_t)~weir_checksum_fold(sum));
 }
 
-// The reply's checksum as it would be with the real data.
+// Set the reply's checksum to its value with the original data.
 static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	bool ipv4 = cut->d.key.family == 4;
 	uint8_t *icmp = frame + cut->d.l3_offset + (ipv4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES);
@@ -428,8 +429,8 @@ static void restore_echo(uint8_t *frame, const struct cut *cut) {
 	weir_store16(icmp + 2, weir_checksum_update(cut->echo_checksum, request, reply));
 }
 
-// A cut frame has only its captured bytes readable, so that headers are judged by what is there;
-// the buffer behind them holds zeros for what the rewrite takes along.
+// Only the captured bytes of a truncated frame can be read, so that headers are checked by these
+// alone; they are followed by zeros, which are copied with the rest of the packet.
 static struct rte_mbuf *load(
 	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
 	struct rte_mbuf *m = offline->frame;
@@ -453,8 +454,8 @@ static struct rte_mbuf *load(
 	return m;
 }
 
-// How much of a sent frame has captured bytes when the received one was cut: all headers in front,
-// and the captured part of the inner packet. Errors quote only captured bytes.
+// The number of valid bytes in a sent frame when the received one was truncated: all outer headers,
+// and the captured part of the inner packet. ICMP errors quote only captured bytes.
 static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_frame *frame,
 	const struct weir_verdict *verdict, const struct cut *cut) {
 	uint32_t inner = frame->captured_bytes - cut->d.l3_offset;
@@ -472,7 +473,7 @@ static uint32_t real_bytes(const struct rte_mbuf *m, const struct weir_capture_f
 	return m->pkt_len - cut->d.ip_bytes + RTE_MIN(inner, cut->d.ip_bytes);
 }
 
-// The fragments that were made in addition. They stay in their buffers until the next frame.
+// The additional fragments. They stay in their buffers until the next frame.
 static void take_fragments(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret) {
 	const struct weir_verdict *verdicts;

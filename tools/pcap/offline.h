@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Offline: one worker's tables and pipeline without ports, and frames pushed through it one by one.
-// Called by main.c.
+// Offline: one worker's tables and pipeline without ports, and processes frames one by one. Called
+// by main.c.
 //
 // Values that would come from the network are fixed: port i has the MAC address
 // 02:00:00:00:00:<i + 1>, and takes frames to any unicast address, unless --mac gives the ingress
@@ -9,7 +9,7 @@
 // gateway_mac where configured, else 02:00:00:01:<n as two bytes>; the outer source is the port's
 // source_ipv4 or source_ipv6, else 192.0.2.1 or 2001:db8::1.
 //
-// The segment has room for all workers of the configuration; all frames go to one of them.
+// The segment has all workers of the configuration; one of them processes all frames.
 //
 // Threads: one; it becomes DPDK's main lcore.
 #pragma once
@@ -20,20 +20,20 @@
 #include "pipeline_setup.h"
 #include "tables.h"
 
-// Frames beyond this do not fit a packet buffer.
+// Longer frames do not fit into a packet buffer.
 #define WEIR_OFFLINE_FRAME_BYTES_MAX (65535 - RTE_PKTMBUF_HEADROOM)
 
 struct weir_offline_result {
 	uint8_t action; // enum weir_action
 	uint8_t reason; // enum weir_drop_reason, WEIR_REASON_NONE
 	uint8_t choice; // enum weir_choice
-	bool cut; // not all bytes were captured; the missing ones count as zeros
-	const char *port; // FORWARD and REPLY: sent on
+	bool cut; // not all bytes were captured; the missing ones are replaced by zeros
+	const char *port; // FORWARD and REPLY: the port on which it is sent
 	const char *service; // NULL = none
-	const char *backend; // NULL = none; of the service of that name
+	const char *backend; // NULL = none; a backend of that service
 	uint16_t backend_id; // WEIR_BACKEND_NONE
 	struct weir_capture_frame sent; // FORWARD and REPLY; valid until the next call
-	uint32_t fragments; // sent in addition, because the packet was fragmented
+	uint32_t fragments; // additional frames, because the packet was fragmented
 	const struct weir_capture_frame *fragment; // [fragments], as sent
 };
 
@@ -42,11 +42,11 @@ struct weir_offline;
 // Start DPDK's EAL without huge pages, devices or shared files, with room for `flows` flows. Once
 // per process. Returns 0, or negative errno with one line in why.
 int weir_offline_start(const char *program, uint32_t flows, char *why, size_t why_bytes);
-// Flows that the flow table of a configuration gets offline.
+// The number of flows in the flow table of a configuration, when used offline.
 uint32_t weir_offline_flows(const struct weir_config *config);
 
-// Build tables and pipeline. config and options are borrowed. why gets one line.
-// Returns 0, -EINVAL (options name what the configuration lacks), or another negative errno.
+// Build tables and pipeline. config and options are borrowed. why gets one line. Returns 0, -EINVAL
+// (options name an object that is not in the configuration), or another negative errno.
 int weir_offline_create(const struct weir_config *config, const struct weir_pcap_options *options,
 	struct weir_offline **ret, char *why, size_t why_bytes);
 void weir_offline_free(struct weir_offline *offline); // NULL is allowed

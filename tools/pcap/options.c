@@ -38,8 +38,8 @@ static int read_number(const char *text, uint32_t most, uint32_t *ret) {
 	return 0;
 }
 
-// The number behind the last @, if there is one, in change->packet. Cuts it off: *end is where the
-// rest ends.
+// Parse the number after the last @, if there is one, into change->packet. *end: end of the text
+// before it.
 static int read_packet(const char *value, const char **end, struct weir_pcap_change *change) {
 	const char *at = strrchr(value, '@');
 
@@ -63,7 +63,7 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// Begin a change: what all kinds have.
+// Begin a change: the part common to all kinds.
 static int begin_change(const struct weir_option *option, const char *value,
 	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {

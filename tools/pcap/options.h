@@ -22,12 +22,12 @@ enum weir_pcap_change_kind {
 
 struct weir_pcap_change { // to one backend, or to all
 	enum weir_pcap_change_kind kind;
-	const char *file; // RELOAD: of file_bytes bytes, unterminated
+	const char *file; // RELOAD: text of file_bytes bytes, without a final NUL
 	size_t file_bytes;
 	char service[WEIR_PCAP_NAME_BYTES]; // of the others
 	char backend[WEIR_PCAP_NAME_BYTES];
 	uint32_t weight;
-	uint32_t packet; // before this one, counted from 1
+	uint32_t packet; // applied before this packet, counted from 1
 };
 
 struct weir_pcap_options {
@@ -37,7 +37,8 @@ struct weir_pcap_options {
 	const char *in_port; // NULL = the first one
 	const char *out_port; // NULL = the first one
 	bool has_mac;
-	uint8_t mac[6]; // of the ingress port; without one it takes every unicast address
+	// MAC address of the ingress port; without one it accepts every unicast address
+	uint8_t mac[6];
 	uint32_t worker; // that gets all packets
 	bool json;
 	bool help;

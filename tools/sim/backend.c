@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backends: the work of their processors, and their load reports.
+// Backends: the load of their processors, and their load reports.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_backend *backend = &sim->backend[index];
 	uint64_t next_ns = weir_sim_cpu_next(&backend->cpu);
 
-	// An event that fires too early is scheduled again; one that is too late is replaced.
+	// An event that fires too early is scheduled again; one that would be too late is replaced.
 	if (next_ns < backend->cpu_event_ns) {
 		backend->cpu_event_ns = next_ns;
 		weir_sim_schedule(sim, next_ns, WEIR_SIM_EVENT_CPU, index);

@@ -19,7 +19,7 @@
 struct pool {
 	const struct weir_sim_batch *batch;
 	struct weir_sim_results *results;
-	atomic_uint next; // first run that no thread has taken
+	atomic_uint next; // first run not yet taken by a thread
 	atomic_ullong progress;
 	atomic_int error;
 	pthread_mutex_t lock; // of running

@@ -3,8 +3,8 @@
 // All runs of a scenario file: each variant with each seed, several at a time.
 // Called by main.c and tests.
 //
-// Threads: weir_sim_batch_run starts threads of its own and ends them. The results do not depend on
-// their number.
+// Threads: weir_sim_batch_run starts its own threads and waits for their end. The results do not
+// depend on their number.
 #pragma once
 
 #include <stdbool.h>

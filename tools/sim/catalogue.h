@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The scenarios that come with Weir: where they are, and their list. Called by main.c.
+// The scenarios installed with Weir: their directory and their list. Called by main.c.
 //
 // Threads: any.
 #pragma once
@@ -8,11 +8,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-// The directory to look in: `wanted`, or the installed one, or tools/sim/scenarios below the
-// current directory when that is not there.
+// The directory to search: `wanted`, or the installed one, or if that does not exist
+// tools/sim/scenarios below the current directory.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
-// The file of an operand: a path ("/" in it, or ends in .json), or the name of a scenario in the
+// The file of an argument: a path (contains "/" or ends in .json), or the name of a scenario in the
 // directory.
 void weir_sim_catalogue_path(
 	const char *directory, const char *operand, char *ret_path, size_t bytes);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients: each is a worker with a service of its own. Its backends are numbered anew, so that a
-// client of 20 backends out of 10,000 takes the memory of 20. A number is given to another backend
-// only when no request refers to it.
+// Clients: each is a worker with its own service. It numbers its backends itself, so that a client
+// of 20 backends out of 10,000 needs memory for 20. A number is reused for another backend only
+// when no request refers to it.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void find_needs(struct weir_sim *sim) {
 	sim->collects = (needs & WEIR_NEEDS_COST) != 0;
 }
 
-// Statistics of service times, where the policy wants them. Returns 0 or -ENOMEM.
+// Statistics of service times, if the policy needs them. Returns 0 or -ENOMEM.
 static int add_statistics(struct weir_sim *sim, struct weir_sim_client *client) {
 	bool fleet = sim->scenario->control.statistics == WEIR_SIM_SCOPE_FLEET;
 	bool median = sim->policy->statistic == WEIR_STATISTIC_MEDIAN;
@@ -74,7 +74,7 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 	return 0;
 }
 
-// A number for a backend that has none. Returns WEIR_SIM_NONE when out of memory.
+// Give a number to a backend that has none. Returns WEIR_SIM_NONE if out of memory.
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	for (; *from < client->slot_count; (*from)++) {
 		struct weir_sim_slot *slot = &client->slot[*from];
@@ -96,7 +96,8 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	return (*from)++;
 }
 
-// The subset as it should be: marks members, keeps numbers. slot_of: scratch, all WEIR_SIM_NONE.
+// Compute the subset: marks its members and keeps their numbers. slot_of: scratch, all
+// WEIR_SIM_NONE.
 static int set_members(struct weir_sim *sim, struct weir_sim_client *client, const uint32_t *subset,
 	uint32_t count, uint32_t *slot_of) {
 	uint32_t from = 0, kept = 0;
@@ -119,7 +120,7 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t at = slot_of[subset[i]];
 
-		// Mark the members that have numbers before others get new ones.
+		// Mark the members with numbers before others get new ones.
 		if (at != WEIR_SIM_NONE) {
 			client->slot[at].member = true;
 		}
@@ -194,7 +195,7 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	weir_sim_table_shares(sim, client);
 }
 
-// The mean time between a client's requests, from its share of all.
+// The mean time between a client's requests, from its share of all requests.
 static void set_rates(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	struct weir_prng prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_RATES, 0);
@@ -257,7 +258,7 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// Begin somewhere in the middle: of an interval, on or off.
+// Start in the middle of an interval, on or off.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;
@@ -392,7 +393,7 @@ void weir_sim_clients_lose(struct weir_sim *sim, uint32_t backend) {
 	}
 }
 
-// A client whose subset is the one with all backends usable regains nothing.
+// A client whose subset is already the one for all usable backends regains no member.
 void weir_sim_clients_regain(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		if (sim->client[i].lost_count > 0) {
@@ -416,7 +417,7 @@ void weir_sim_clients_republish(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->clients.count; i++) {
 		struct weir_sim_client *client = &sim->client[i];
 
-		// The new policy may measure something else.
+		// The new policy may use other measurements.
 		for (uint32_t k = 0; k < client->slot_count; k++) {
 			weir_moving_free(client->slot[k].moving);
 			client->slot[k].moving = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The control process's view: the list of backends, and which of them are usable. When that
-// changes, some clients get other subsets; the members that even subsets would have to replace are
-// counted, too.
+// The control process: the list of backends, and which of them are usable. When this changes, some
+// clients get other subsets. The minimum number of members that evenly distributed subsets would
+// have to replace is counted for comparison.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +16,10 @@
 struct change { // of the usable backends
 	uint32_t before, after; // their number
 	uint32_t lost, gained;
-	uint32_t last; // one that was lost or gained
+	uint32_t last; // the backend that was lost or gained
 };
 
-// A backend that is added before it is removed is not there at first.
+// A backend that is added before it is removed does not exist at the start.
 static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t backend) {
 	uint64_t first_ns = WEIR_SIM_NEVER;
 	bool listed = true;
@@ -40,7 +40,7 @@ static bool begins_listed(const struct weir_sim_scenario *scenario, uint32_t bac
 	return listed;
 }
 
-// The order of the list is that of the backends' numbers, whenever they came.
+// The list is ordered by the backends' numbers, whenever they were added.
 static void make_list(struct weir_sim *sim) {
 	sim->listed_count = 0;
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
@@ -50,7 +50,7 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// In panic: so few are left that it is better to use all, and the lame ducks last of all.
+// In panic so few backends are usable that all are used; lame ducks only if there are no others.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
@@ -104,8 +104,8 @@ static struct change compare(const struct weir_sim *sim) {
 	return change;
 }
 
-// Part of the members that subsets of equal size and even use of the backends must replace: those
-// that went, or the shares of those that came, unless subsets grow by them.
+// The share of members that subsets of equal size, using all backends evenly, must replace: removed
+// backends, or the shares of added ones, unless the subsets grow by these.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0
@@ -138,7 +138,8 @@ static void publish(struct weir_sim *sim, bool other_list) {
 	} else if (change.lost > 0) {
 		weir_sim_clients_lose(sim, change.last);
 	} else if (sim->list_changed) {
-		weir_sim_clients_rechoose(sim); // it may belong to subsets that never had it
+		// It may belong to subsets that did not contain it before
+		weir_sim_clients_rechoose(sim);
 	} else {
 		weir_sim_clients_regain(sim);
 	}

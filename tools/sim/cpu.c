@@ -23,7 +23,7 @@ static uint32_t busy_cores(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count < cpu->cores ? cpu->running_count : cpu->cores;
 }
 
-// Work per nanosecond that each running job gets.
+// Work that each running job gets per nanosecond.
 static double rate(const struct weir_sim_cpu *cpu) {
 	return cpu->running_count <= cpu->cores
 		       ? cpu->speed
@@ -38,7 +38,7 @@ static void advance(struct weir_sim_cpu *cpu, uint64_t now_ns) {
 	cpu->at_ns = now_ns;
 }
 
-// Room for one more. Returns 0 or -ENOMEM.
+// Make room for one more job. Returns 0 or -ENOMEM.
 static int grow_running(struct weir_sim_cpu *cpu) {
 	uint32_t room = cpu->running_room > 0 ? cpu->running_room * 2 : FIRST_ROOM;
 	struct weir_sim_job *running;
@@ -136,7 +136,7 @@ uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu) {
 	if (cpu->running_count == 0) {
 		return UINT64_MAX;
 	}
-	// A millionth of a nanosecond is rounding, not work.
+	// A millionth of a nanosecond is a rounding error, not work.
 	left = ceil((cpu->running[0].work - cpu->done) / rate(cpu) - 1e-6);
 	return cpu->at_ns + (left > 0 ? (uint64_t)left : 0);
 }

@@ -2,7 +2,7 @@
 //
 // Random draws of the simulator: streams of numbers and the distributions of durations. The same
 // seed gives the same numbers with every compiler.
-// Called by the simulation; scenario.c fills distributions in.
+// Called by the simulation; scenario.c fills in distributions.
 //
 // Threads: pure; a stream belongs to one thread.
 #pragma once
@@ -11,8 +11,8 @@
 
 #include "prng.h"
 
-// What a stream of random numbers is for: so that variants of one scenario see the same workload,
-// whatever their policies draw.
+// The purpose of a stream of random numbers. With separate streams, variants of a scenario have the
+// same workload, whatever numbers their policies draw.
 enum weir_sim_purpose {
 	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
 	WEIR_SIM_STREAM_RATES, // shares of the clients
@@ -20,7 +20,7 @@ enum weir_sim_purpose {
 	WEIR_SIM_STREAM_BACKEND, // which requests fail, which reports are lost
 	WEIR_SIM_STREAM_POLICY, // the policy's own generator
 	WEIR_SIM_STREAM_STEAL, // which answers are lost
-	WEIR_SIM_STREAM_PACKETS, // of one bucket; which buckets are hot
+	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; which buckets are hot
 };
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);
@@ -62,6 +62,6 @@ struct weir_sim_distribution {
 	uint32_t part_count;
 };
 
-// One duration in nanoseconds, and what they are on average.
+// Draw a duration in nanoseconds; the mean duration.
 double weir_sim_draw(const struct weir_sim_distribution *distribution, struct weir_prng *prng);
 double weir_sim_distribution_mean(const struct weir_sim_distribution *distribution);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: what every part of a simulation does to have something happen later, or to end the run.
+// Events: functions for all parts of a simulation to schedule an event, or to end the run.
 #include <errno.h>
 
 #include "simulation_private.h"

@@ -4,8 +4,8 @@
 // cache line: a third faster than a binary one at 100,000 events (docs/design/simulator.md).
 // Called by the simulation only.
 //
-// Q1 Events come out in the order of their times; those of one time in the order in which they went
-//    in, as long as fewer than 2^31 others went in between.
+// Q1 Events are returned in the order of their times; events of equal time in the order of
+//    insertion, as long as fewer than 2^31 others were inserted between them.
 //
 // Threads: one queue belongs to one thread.
 #pragma once
@@ -27,7 +27,7 @@ struct weir_sim_event {
 _Static_assert(sizeof(struct weir_sim_event) == 16, "four a cache line");
 
 struct weir_sim_queue { // zeroed at first
-	struct weir_sim_event *event; // the heap, inside of what was allocated
+	struct weir_sim_event *event; // the heap, within the allocated memory
 	struct weir_sim_event *allocated;
 	size_t count, room;
 	uint32_t sequence;
@@ -39,5 +39,5 @@ void weir_sim_queue_fini(struct weir_sim_queue *queue);
 int weir_sim_queue_push(
 	struct weir_sim_queue *queue, uint64_t time_ns, uint32_t kind, uint32_t index);
 
-// Returns false when there is none.
+// Returns false if there is no event.
 bool weir_sim_queue_pop(struct weir_sim_queue *queue, struct weir_sim_event *ret);

@@ -5,7 +5,7 @@
 
 #define STEPS (1u << WEIR_SIM_HISTOGRAM_BITS)
 
-// Values below STEPS have a slot each, then STEPS slots for each power of two.
+// Values below STEPS have one slot each; above, there are STEPS slots for each power of two.
 static uint32_t slot_of(uint64_t value) {
 	uint32_t octave;
 

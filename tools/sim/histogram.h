@@ -18,5 +18,5 @@ struct weir_sim_histogram { // zeroed at first
 
 void weir_sim_histogram_add(struct weir_sim_histogram *histogram, uint64_t duration_ns);
 
-// The duration that `fraction` (0..1) of them do not exceed; 0 when there are none.
+// The duration that `fraction` (0..1) of the durations do not exceed; 0 if there are none.
 double weir_sim_histogram_quantile(const struct weir_sim_histogram *histogram, double fraction);

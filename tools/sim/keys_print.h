@@ -7,5 +7,5 @@
 
 #include <stdio.h>
 
-// One line a key: path, range, default, meaning; separated by tabs.
+// One line per key: path, range, default, meaning; separated by tabs.
 void weir_sim_keys_print(FILE *stream);

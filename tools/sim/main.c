@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-sim: the policies of the dataplane on simulated clients and backends.
+// weir-sim: runs the policies of the dataplane with simulated clients and backends.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static int simulate(const struct weir_sim_options *options, const struct weir_si
 	struct weir_sim_results *results;
 	int r, status;
 
-	// Before hours of work, not after.
+	// Check now, not after hours of simulation.
 	if (options->out != NULL && make_directory(options->out) != EXIT_DONE) {
 		return EXIT_FAILED;
 	}

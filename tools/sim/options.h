@@ -30,9 +30,9 @@ enum weir_sim_format {
 };
 
 struct weir_sim_options {
-	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = none was given
+	enum weir_sim_command command; // WEIR_SIM_COMMAND_COUNT = none given
 	const char *operand;
-	const char *directory; // of scenarios; NULL = the installed one
+	const char *directory; // directory of scenarios; NULL = the installed one
 	const char *out; // NULL = no files
 	enum weir_sim_format format; // of plots
 	uint64_t seed; // 0 = as in the scenario

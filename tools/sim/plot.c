@@ -27,12 +27,12 @@ struct drawing {
 	enum weir_sim_plot kind;
 };
 
-// The first seed of a variant: what is drawn of single runs.
+// The first seed of a variant, which is drawn in plots of single runs.
 static const struct weir_sim_result *first_run(const struct drawing *d, uint32_t variant) {
 	return d->results->result[variant * d->results->seeds];
 }
 
-// In text, gnuplot takes '_' as a subscript; names and titles are plain.
+// gnuplot treats '_' in text as the start of a subscript; switch that off for names and titles.
 static void write_text(FILE *stream, const char *text) {
 	fputc('"', stream);
 	for (; *text != '\0'; text++) {
@@ -84,7 +84,7 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Returns how many backends have a value: those that were there.
+// Returns the number of backends with a value: those that existed.
 static uint32_t sorted_values(
 	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
 	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
@@ -141,8 +141,9 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
-// Groups of bars: one group per window, one bar per variant, and the least that even subsets must
-// replace as a line across. Logarithmic: the best replace one member, the worst a hundred.
+// Groups of bars: one group per window, one bar per variant, and a horizontal line at the minimum
+// that evenly distributed subsets must replace. Logarithmic, because values range from one to a
+// hundred members.
 static void draw_churn(const struct drawing *d) {
 	const struct weir_sim_scenario *first = &d->file->variant[0];
 	uint32_t variants = d->file->variant_count;
@@ -168,7 +169,7 @@ static void draw_churn(const struct drawing *d) {
 		fputs(", \\\n     ", d->stream);
 	}
 	for (uint32_t v = 0; v < variants; v++) {
-		// The middle of the bar, as gnuplot places it.
+		// The position of the middle of the bar in gnuplot.
 		fprintf(d->stream,
 			"$data using ($0+%.4f):%u:(sprintf($%u < 10 ? \"%%.2g\" : \"%%.0f\", "
 			"$%u)) with labels offset 0,0.6 font \"sans,9\" notitle, \\\n     ",
@@ -180,7 +181,7 @@ static void draw_churn(const struct drawing *d) {
 		variants + 2);
 }
 
-// A dashed line where something begins.
+// A dashed line at the start of an event.
 static void mark_events(const struct drawing *d, const struct weir_sim_scenario *scenario) {
 	for (uint32_t i = 0; i < scenario->happening_count && i < MARKS_MAX; i++) {
 		double at = (double)scenario->happening[i].at_ns / SECOND_NS;
@@ -237,8 +238,8 @@ static void draw_lines(const struct drawing *d, int column, const char *axis, bo
 	fputc('\n', d->stream);
 }
 
-// One diagram per variant: bands from the least to the most loaded and from the 5th to the 95th
-// percentile, and the median.
+// One diagram per variant: bands between the least and the most loaded backend and between the 5th
+// and the 95th percentile, and the median.
 static void draw_bands(const struct drawing *d) {
 	bool several = d->file->variant_count > 1;
 
@@ -390,7 +391,7 @@ int weir_sim_plots_draw(const char *directory, const char *format, const struct 
 		int r = draw_one(directory, format, &d, &file->plot[i], !missing, why, why_bytes);
 
 		if (r == -ENOENT && !missing) {
-			missing = true; // write the other scripts all the same
+			missing = true; // write the other scripts even so
 		} else if (r < 0) {
 			return r;
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plots: a gnuplot script for each plot that a scenario asks for, data inside, and what gnuplot
-// makes of it. Called by main.c.
+// Plots: a gnuplot script, with its data, for each plot of a scenario, and the image that gnuplot
+// draws. Called by main.c.
 //
 // Threads: any. Starts gnuplot and waits for it.
 #pragma once
@@ -13,6 +13,7 @@
 // Write DIRECTORY/<scenario>-<plot>.gp and draw DIRECTORY/<scenario>-<plot>.<format>.
 //
 // format  "svg" or "png"
-// Returns 0, -ENOENT (no gnuplot; the scripts are there), or negative errno with one line in why.
+// Returns 0, -ENOENT (no gnuplot; the scripts were written), or negative errno with one line in
+// why.
 int weir_sim_plots_draw(const char *directory, const char *format, const struct weir_sim_file *file,
 	const struct weir_sim_results *results, char *why, size_t why_bytes);

@@ -40,7 +40,7 @@ static void free_when_over(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// All with a timeout have the same one, so they time out in the order in which they started.
+// All requests have the same timeout, if any, so they time out in the order of their start.
 static void add_timeout(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_request *request = &sim->request[index];
 
@@ -104,8 +104,8 @@ static enum weir_outcome outcome_of(enum weir_sim_ending ending, bool establishe
 	}
 }
 
-// The client's side is over. established: broken off in the middle, which policies do not see as
-// an error (a RST of an established connection).
+// The client's side has ended. established: aborted in the middle, which is no error for policies
+// (a RST of an established connection).
 static void end(
 	struct weir_sim *sim, uint32_t index, enum weir_sim_ending ending, bool established) {
 	struct weir_sim_request *request = &sim->request[index];
@@ -153,7 +153,7 @@ static void count_failure(struct weir_sim *sim, const struct weir_sim_request *r
 	backend->finished++;
 }
 
-// One less is in progress at its backend.
+// The backend has one request less in progress.
 static void left(struct weir_sim *sim, struct weir_sim_request *request) {
 	sim->backend[request->backend].active -= sim->backend[request->backend].active > 0;
 }
@@ -284,7 +284,8 @@ void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend) {
 	weir_sim_backend_plan(sim, backend);
 }
 
-// Deaths are rare: looking at all requests then is cheaper than keeping lists of them always.
+// A backend rarely dies, so searching all requests then is cheaper than maintaining a list per
+// backend.
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend) {
 	for (uint32_t index = 0; index < sim->request_count; index++) {
 		struct weir_sim_request *request = &sim->request[index];
@@ -326,7 +327,8 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// The policy sees the flow end at one backend and begin at another, as when the dataplane moves it.
+// For the policy, the flow ends at one backend and starts at another, as when the dataplane moves
+// it.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

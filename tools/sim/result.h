@@ -11,8 +11,8 @@
 
 #include "scenario.h"
 
-// Requests by how they ended. Each that arrived is in exactly one of them in the end.
-// X(NAME, "name")
+// Requests by outcome. At the end of a run each request that arrived is counted in exactly one of
+// them. X(NAME, "name")
 #define WEIR_SIM_ENDINGS(X) \
 	X(COMPLETED, "completed") \
 	X(FAILED, "failed") /* an error came back: refused, broken, fail-fast, queue full */ \
@@ -24,8 +24,8 @@
 enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 #undef X
 
-// Outcomes of the requests of the plan of steals. ASKED is the sum of the others and of those that
-// have no answer yet.
+// Outcomes of the steal requests of the planner. ASKED is the sum of the others and of those
+// without an answer yet.
 // X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
@@ -41,19 +41,19 @@ struct weir_sim_totals {
 	uint64_t arrived;
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
 	uint64_t spilled; // chosen beyond the limit of active flows
-	uint64_t watched; // went to the watched backend
-	uint64_t replaced; // members that left clients' subsets
-	double least_replaced; // that even subsets had to replace
+	uint64_t watched; // number sent to the watched backend
+	uint64_t replaced; // number of members that left clients' subsets
+	double least_replaced; // minimum number that evenly distributed subsets had to replace
 	uint64_t steals[WEIR_SIM_STEAL_COUNT];
 };
 
 struct weir_sim_backend_result {
-	double cpu; // busy part of its cores, 0..1
-	uint64_t requests, failed; // given to it; errors that it answered
-	uint32_t clients; // that use it, at the end of the window
+	double cpu; // busy fraction of its cores, 0..1
+	uint64_t requests, failed; // requests sent to it; errors that it returned
+	uint32_t clients; // clients that use it at the end of the window
 	double speed;
 	bool listed; // on the list of backends at the end of the window
-	bool measured; // and all the time; only these count in what follows from CPU
+	bool measured; // and during the whole window; only these are included in the CPU measures
 };
 
 // One window of time.
@@ -70,12 +70,12 @@ struct weir_sim_measure {
 	double busiest, busiest_most; // cpu_max / cpu_mean of the samples: mean and most
 	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
-	double share; // requests of the watched backend, 1 = its fair share
-	uint32_t clients_min, clients_max; // of a backend, at the end
+	double share; // requests of the watched backend; 1 = its fair share
+	uint32_t clients_min, clients_max; // clients of a backend, at the end
 	uint32_t clients_peak; // of any backend at any time
 	uint32_t members_least; // backends of any client at any time
-	uint64_t members; // of all clients, at the beginning
-	double lightest_percent; // requests of the backend with the fewest, of the mean
+	uint64_t members; // members of all clients' subsets, at the start
+	double lightest_percent; // requests of the backend with the fewest, divided by the mean
 	struct weir_sim_backend_result *backend;
 };
 
@@ -91,7 +91,7 @@ struct weir_sim_result {
 	uint64_t seed;
 	uint32_t backends;
 	struct weir_sim_totals totals; // of the whole run
-	uint64_t unfinished; // in progress when it ended
+	uint64_t unfinished; // requests in progress at the end
 	uint64_t events;
 	struct weir_sim_measure *measure;
 	uint32_t measures;
@@ -99,18 +99,20 @@ struct weir_sim_result {
 	uint32_t samples;
 };
 
-// With room for all samples and windows of a scenario; windows have names and times, the rest is 0.
-// Returns NULL when out of memory.
+// Allocate a result with room for all samples and windows of a scenario; names and times of windows
+// are set, the rest is 0. Returns NULL if out of memory.
 struct weir_sim_result *weir_sim_result_create(
 	const struct weir_sim_scenario *scenario, uint64_t seed);
 void weir_sim_result_free(struct weir_sim_result *result); // NULL is allowed
 
-// What has passed since then.
+// The difference since then.
 struct weir_sim_totals weir_sim_totals_since(
 	const struct weir_sim_totals *now, const struct weir_sim_totals *then);
-// From CPU of the measured backends, to all that follows from it. sorted: [backends], scratch.
+// Compute all measures that depend on the CPU of the measured backends. sorted: [backends],
+// scratch.
 void weir_sim_measure_spread(
 	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted);
-// The same for a sample, of CPU in values[n], which are sorted; and for the measures that it is in.
+// The same for a sample, from the CPU in values[n], which this sorts; updates the measures that
+// include the sample.
 void weir_sim_sample_spread(
 	struct weir_sim_result *result, struct weir_sim_sample *sample, double *values, uint32_t n);

@@ -48,7 +48,7 @@ void weir_sim_file_free(struct weir_sim_file *file) {
 }
 
 static bool fill_in(struct weir_sim_scenario *scenario) {
-	// A series of fewer than two samples shows nothing.
+	// A series needs at least two samples.
 	if (scenario->sample_ns > scenario->duration_ns / 2) {
 		scenario->sample_ns = (scenario->duration_ns + 1) / 2;
 	}
@@ -84,7 +84,7 @@ static bool read_variant_name(
 	return true;
 }
 
-// Keys that a variant cannot have values of its own for.
+// Keys that a variant cannot override.
 static bool check_variant_keys(struct weir_json_reader *reader, const json_t *variant) {
 	static const char *const of_file[] = {"seeds", "plots", "variants"};
 	struct weir_json_place root = {0};
@@ -117,7 +117,7 @@ static void check_variant(
 	}
 }
 
-// Workers take the place of backends, and of clients.
+// Workers replace backends and clients.
 static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	static const char *const others[] = {"clients", "backends", "cost", "wait", "antagonists",
 		"subset", "policy", "flow_control", "slow_start", "events"};
@@ -142,7 +142,7 @@ static bool stand_in_workers(struct weir_json_reader *reader, json_t *merged) {
 	return good;
 }
 
-// The scenario with the values of one variant put over it. variant NULL: as it stands.
+// The scenario with the values of one variant. variant NULL: unchanged.
 static bool read_variant(struct weir_json_reader *reader, json_t *root, json_t *variant,
 	uint32_t index, struct weir_sim_file *file) {
 	struct weir_sim_scenario *scenario = &file->variant[index];

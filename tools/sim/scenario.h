@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A scenario: what is simulated. Read from a JSON file; scenario_keys.c has one row per key, with
-// type, range, default and meaning, and docs/design/simulator.md is checked against it.
+// A scenario: the description of a simulation. Read from a JSON file; scenario_keys.c has one row
+// per key, with type, range, default and meaning, and docs/design/simulator.md is checked against
+// it.
 //
-// A file describes one or more variants: the scenario with some of its values replaced, to be run
-// with the same seeds side by side.
+// A file describes one or more variants: the scenario with some of its values replaced, which are
+// run with the same seeds and compared.
 //
 // Threads: immutable once read.
 #pragma once
@@ -35,7 +36,7 @@
 #define WEIR_SIM_HOT_PLACES(X) X(ONE, "one") X(ANY, "any")
 #define WEIR_SIM_DELIVERIES(X) X(AT_ONCE, "at-once") X(RETRANSMISSION, "retransmission")
 
-// X(NAME, "name", "what it draws")
+// X(NAME, "name", "what it shows")
 #define WEIR_SIM_PLOTS(X) \
 	X(SPREAD, "spread", "CPU spread of each variant") \
 	X(WASTED, "wasted", "wasted capacity of each variant") \
@@ -94,7 +95,7 @@ struct weir_sim_numbers { // a list of numbers, used in turn
 	uint32_t count;
 };
 
-struct weir_sim_policy { // as services[].policy of the configuration
+struct weir_sim_policy { // like services[].policy of the configuration
 	uint32_t name; // enum weir_policy
 	uint32_t weights; // enum weir_config_weights
 	uint32_t statistic; // enum weir_config_statistic
@@ -108,30 +109,31 @@ struct weir_sim_policy { // as services[].policy of the configuration
 
 struct weir_sim_happening {
 	uint32_t kind; // enum weir_sim_happening_kind
-	uint64_t at_ns, for_ns; // for_ns 0 = to the end
+	uint64_t at_ns, for_ns; // for_ns 0 = until the end
 	uint32_t backend, count; // backends [backend, backend + count)
-	uint64_t every_ns; // between one backend and the next
+	uint64_t every_ns; // time between one backend and the next
 	double percent, speed; // fail-fast; slow, restart and add while they warm up
 	uint64_t latency_ns; // fail-fast
 	bool established; // fail-fast: connections succeed, requests within them fail
 	uint64_t drain_ns, down_ns; // restart
 	uint64_t warm_ns; // restart, add
-	bool silent; // restart: no answer while down, rather than a refusal
+	bool silent; // restart: no answer while down, instead of a refusal
 	struct weir_sim_policy policy;
 };
 
-struct weir_sim_steal_settings { // stealing (policy/steal_plan.h); without `on` none
+struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
-	bool knows_begun; // the plan gets the requests in progress
-	bool by_backend; // what requests take is estimated for each backend
-	bool one_by_one; // workers: the next bucket when the last one is adopted
+	bool knows_begun; // the planner gets the requests in progress
+	bool by_backend; // the duration of requests is estimated for each backend
+	bool one_by_one; // workers: the next bucket moves after the previous one was adopted
 	uint64_t interval_ns; // between plans
-	uint32_t requests; // of one plan, at most
+	uint32_t requests; // maximum number of requests of one plan
 	uint64_t latency_ns; // of a message, each way
 	double loss_percent; // of answers
-	uint64_t answer_limit_ns; // a request without an answer is given up after this
+	uint64_t answer_limit_ns; // a steal request without an answer is cancelled after this time
 	uint32_t delivery; // enum weir_sim_delivery_kind
-	uint64_t retransmit_ns; // a client sends its first packet again after this, then doubled
+	// A client retransmits its first packet after this time, then doubled
+	uint64_t retransmit_ns;
 	uint64_t unknown_ns, victim_floor_ns, pending_floor_ns;
 	double pending_ratio, idle_ratio, share;
 	uint64_t backoff_ns, backoff_max_ns, rest_ns;
@@ -147,18 +149,19 @@ struct weir_sim_scenario {
 	uint64_t duration_ns, warmup_ns, sample_ns;
 	struct {
 		uint32_t count;
-		double load_percent, requests_per_second; // one of them; of all clients
+		// Requests per second of one client; of all clients
+		double load_percent, requests_per_second;
 		uint32_t arrivals; // enum weir_sim_arrivals
 		uint64_t on_ns, off_ns;
 		double rate_sigma;
-		uint64_t from_ns, until_ns; // they send; until_ns 0 = to the end
+		uint64_t from_ns, until_ns; // when they send; until_ns 0 = until the end
 		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
 	} clients;
 	struct {
 		uint32_t count, cores, queue;
 		uint32_t scheduling; // enum weir_sim_scheduling
 		struct weir_sim_numbers speeds, weights;
-		uint64_t refuse_ns; // how long it takes to refuse a request
+		uint64_t refuse_ns; // duration of refusing a request
 	} backends;
 	struct weir_sim_distribution cost, wait;
 	struct {
@@ -168,7 +171,7 @@ struct weir_sim_scenario {
 	struct {
 		uint32_t algorithm, mode; // enum weir_subset_algorithm, enum weir_subset_mode
 		uint32_t size, salt;
-		bool salt_of_seed; // another salt with each seed
+		bool salt_of_seed; // a different salt for each seed
 	} subset;
 	struct weir_sim_policy policy;
 	struct {
@@ -182,7 +185,7 @@ struct weir_sim_scenario {
 	struct {
 		uint64_t interval_ns, delay_ns, blackout_ns, expiration_ns, smoothing_ns;
 		double loss_percent, penalty;
-		bool errors; // count for policies that count errors or costs
+		bool errors; // reported errors are used by policies that use errors or costs
 	} reports;
 	struct {
 		uint64_t update_ns, detection_ns, recovery_ns, announce_ns;
@@ -190,7 +193,9 @@ struct weir_sim_scenario {
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
 	struct weir_sim_steal_settings steal;
-	struct { // of one balancer, instead of clients and backends; they are its "backends" then
+	// Workers of one balancer, instead of clients and backends; the workers are then its
+	// "backends"
+	struct {
 		uint32_t count, buckets; // count 0 = none
 		double load_percent, packets_per_second;
 		uint32_t hot_buckets, hot_place; // enum weir_sim_hot_place
@@ -233,5 +238,5 @@ void weir_sim_file_free(struct weir_sim_file *file); // NULL is allowed
 
 const char *weir_sim_plot_name(enum weir_sim_plot plot);
 
-// Requests per second of all clients, whichever way the scenario gives them.
+// Requests per second of all clients, in whichever way the scenario specifies them.
 double weir_sim_request_rate(const struct weir_sim_scenario *scenario);

@@ -487,7 +487,7 @@ static const struct weir_json_key file_rows[] = {
 };
 // clang-format on
 
-// Checks that involve several values.
+// Checks of several values together.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
 	void *object, const struct weir_json_keys_read *read) {
 	const S *s = object;

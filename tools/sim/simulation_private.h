@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of a running simulation, each in a file of its own:
+// The parts of a running simulation, each in its own file:
 //   simulation.c  set-up and the loop of events
-//   event.c       what is to happen later
+//   event.c       scheduling of events
 //   client.c      clients: arrivals, the worker, its table of candidates
-//   request.c     requests: from arrival to their one ending
+//   request.c     requests: from arrival to their outcome
 //   backend.c     backends: processor, reports
-//   control.c     control's view: the list of backends, and which are usable
-//   steal.c       the input of the plan of steals: requests
-//   steal_messages.c   requests that wait move from busy backends to idle ones
+//   control.c     the control process: the list of backends, and which are usable
+//   steal.c       the input of the steal planner: requests
+//   steal_messages.c   waiting requests move from busy backends to idle ones
 //   script.c      events during the run, and when control detects them
-//   metrics.c     what is measured
-// Internal to them.
+//   metrics.c     measurements
+// Private to these files.
 //
 // Threads: one simulation belongs to one thread.
 #pragma once
@@ -34,7 +34,7 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // request: its wait is over, or its error is there
+	WEIR_SIM_EVENT_REQUEST, // request: its wait has ended, or its error has arrived
 	WEIR_SIM_EVENT_CPU, // backend: a job may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // -
 	WEIR_SIM_EVENT_REPORT, // backend
@@ -46,32 +46,34 @@ enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_WINDOW_BEGIN, // window
 	WEIR_SIM_EVENT_WINDOW_END, // window
 	WEIR_SIM_EVENT_STEAL_PLAN, // -
-	WEIR_SIM_EVENT_STEAL_ASK, // message: it is at the victim
-	WEIR_SIM_EVENT_STEAL_ANSWER, // message: its answer is back
+	WEIR_SIM_EVENT_STEAL_ASK, // message: it has reached the victim
+	WEIR_SIM_EVENT_STEAL_ANSWER, // message: its answer has reached control
 };
 
-// Where a request is at its backend.
+// The state of a request at its backend.
 enum weir_sim_place {
 	WEIR_SIM_GONE, // nowhere
 	WEIR_SIM_WAITING, // an event will come
-	WEIR_SIM_ERROR_COMING, // an event will come, with the error
+	WEIR_SIM_ERROR_COMING, // an event is scheduled, for the error
 	WEIR_SIM_WORKING, // on the processor or in its queue
-	WEIR_SIM_DEAD, // its backend died; an event is still to come
-	WEIR_SIM_GIVEN_UP, // by the backend, for another one; an event will come
-	WEIR_SIM_COMING, // to its backend again, or to another one; an event will come
+	WEIR_SIM_DEAD, // its backend died; an event is still scheduled
+	WEIR_SIM_GIVEN_UP, // given up by the backend for another one; an event is scheduled
+	// On its way to its backend again, or to another one; an event is scheduled
+	WEIR_SIM_COMING,
 };
 
 struct weir_sim_request { // links are indexes into the pool
 	uint64_t start_ns;
 	double cost_ns;
 	float wait_ns;
-	uint32_t task; // of the plan of steals, WEIR_SIM_NONE = not in the plan
+	uint32_t task; // its task in the plan of steals, WEIR_SIM_NONE = not in the plan
 	uint32_t client, backend;
-	uint32_t older, newer; // by start, of those with a timeout; newer: the free list
-	uint16_t slot; // the backend's id for the client
+	// List of requests with a timeout, by start; newer is also used for the free list
+	uint32_t older, newer;
+	uint16_t slot; // the client's number of the backend
 	uint8_t place; // enum weir_sim_place
 	uint8_t error; // enum weir_sim_ending of WEIR_SIM_ERROR_COMING
-	bool established; // WEIR_SIM_ERROR_COMING within a connection
+	bool established; // WEIR_SIM_ERROR_COMING, within an established connection
 	bool open; // the client waits for it
 };
 
@@ -79,14 +81,14 @@ struct weir_sim_request { // links are indexes into the pool
 struct weir_sim_slot {
 	uint32_t backend; // WEIR_SIM_NONE = free
 	bool member; // of the subset now
-	bool was_member; // before the change that is being made
-	bool lost; // was a member until it became unusable
+	bool was_member; // before the current change
+	bool lost; // it was a member until it became unusable
 	struct weir_moving *moving; // NULL until needed
-	double correction; // of its weight, when weights are balanced
+	double correction; // correction of its weight, if weights are balanced
 };
 
 struct weir_sim_client {
-	struct weir_policy_client policy; // aligned, so it comes first
+	struct weir_policy_client policy; // first because of its alignment
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
 	struct weir_candidate *candidates; // [slot_count]
@@ -98,22 +100,22 @@ struct weir_sim_client {
 	uint32_t member_count, lost_count;
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
-	uint64_t burst_end_ns; // bursty: no arrivals after that
+	uint64_t burst_end_ns; // bursty: no arrivals after this time
 };
 
 struct weir_sim_backend {
 	struct weir_sim_cpu cpu;
-	uint64_t cpu_event_ns; // the next WEIR_SIM_EVENT_CPU that counts
+	uint64_t cpu_event_ns; // time of the next valid WEIR_SIM_EVENT_CPU; others are ignored
 	double base_speed;
 	double slow, antagonist, warm; // factors of it
 	struct weir_prng prng;
-	uint32_t clients; // that have it in their subsets
-	uint64_t given, failed, finished; // totals; finished ones include failed ones
+	uint32_t clients; // number of clients with it in their subsets
+	uint64_t given, failed, finished; // totals; finished requests include failed ones
 	uint64_t reported_finished, reported_failed; // at the last report
 	uint64_t reported_ns;
 	double reported_busy_ns;
 	uint64_t active; // requests in progress
-	double latency_sum_ns; // of those that have ended well
+	double latency_sum_ns; // total time of the successful ones
 	double reported_latency_sum_ns;
 	uint64_t reported_good, good; // how many these are
 	double busy_at_sample_ns;
@@ -124,15 +126,15 @@ struct weir_sim_backend {
 	bool down, silent;
 	// The view of control.
 	bool listed;
-	uint64_t listing_ns; // when it last came or went
+	uint64_t listing_ns; // time when it was last added or removed
 	bool known_down, known_lame;
-	bool eligible; // neither of them, and listed
-	uint64_t slow_start_ns; // when it became so; 0 = from the beginning
+	bool eligible; // neither failed nor lame, and on the list
+	uint64_t slow_start_ns; // time when it became usable; 0 = from the start
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;
 	uint64_t probe_ns, probe_active, probe_latency_ns; // newest report; probe_ns 0 = none
-	struct weir_moving *moving; // statistics of the fleet, NULL unless needed
+	struct weir_moving *moving; // statistics of the fleet, NULL if not needed
 };
 
 struct weir_sim_delivery { // a report in flight
@@ -154,14 +156,14 @@ enum weir_sim_action_kind {
 	WEIR_SIM_ACTION_RETURN,
 	WEIR_SIM_ACTION_WARM,
 	WEIR_SIM_ACTION_LEARN_RETURN,
-	WEIR_SIM_ACTION_ADD, // count backends at once, as one reload
+	WEIR_SIM_ACTION_ADD, // `count` backends at once, as by one reload
 	WEIR_SIM_ACTION_REMOVE,
 	WEIR_SIM_ACTION_POLICY,
 };
 
 struct weir_sim_action {
 	const struct weir_sim_happening *happening;
-	uint32_t backend, count; // [backend, backend + count); 1 unless added or removed
+	uint32_t backend, count; // backends [backend, backend + count); 1 unless added or removed
 	uint32_t kind; // enum weir_sim_action_kind
 };
 
@@ -176,22 +178,22 @@ struct weir_sim_window_state {
 struct weir_sim {
 	const struct weir_sim_scenario *scenario;
 	const struct weir_sim_policy *policy; // now
-	bool collects; // service times, for the policy
+	bool collects; // service times for the policy
 	uint64_t seed, now_ns;
-	int error; // the first one; ends the run
+	int error; // the first error; it ends the run
 	uint64_t events;
 	struct weir_sim_queue queue;
 	struct weir_sim_client *client;
 	struct weir_sim_backend *backend;
 	uint8_t *usable; // [backends], in control's view
-	uint32_t *listed; // [listed_count], backends by their place on the list
+	uint32_t *listed; // [listed_count], backends by their position on the list
 	uint8_t *usable_listed; // [listed_count]
 	uint32_t listed_count;
 	bool list_changed; // since the beginning
 	uint8_t *usable_next; // [backends], scratch
 	uint64_t members; // of all clients' subsets
 	uint32_t *order; // scratch of subsetting
-	uint64_t *numbers; // scratch of tables, [backends], and the two below
+	uint64_t *numbers; // scratch memory of tables, [backends]; so are the two below
 	double *capabilities; // twice as many
 	uint32_t *weights;
 
@@ -210,7 +212,7 @@ struct weir_sim {
 	uint32_t action_count, action_room;
 	struct weir_prng antagonists;
 
-	struct weir_moving *latency; // of the fleet, for the automatic error window
+	struct weir_moving *latency; // mean latency of the fleet, for the automatic error window
 	struct weir_sim_totals totals, sampled;
 	struct weir_sim_histogram *sample_latency;
 	struct weir_sim_window_state *window;
@@ -237,14 +239,16 @@ void weir_sim_clients_republish(struct weir_sim *sim); // another policy
 void weir_sim_request_start(
 	struct weir_sim *sim, uint32_t client, uint16_t slot, double cost_ns, double wait_ns);
 void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
-void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend); // its processor may be done
+// A job of its processor may have ended
+void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend);
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // it died
 void weir_sim_requests_timeout(struct weir_sim *sim);
-// Its backend gave it up: no backend has it now.
+// The backend gave up this request: no backend has it now.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
-// What was given up comes to its backend at at_ns, or to the one of another slot of its client.
+// The request that was given up arrives at its backend at at_ns, or at the backend of another slot
+// of its client.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns);
-// What was given up finds no backend.
+// No backend takes the request that was given up.
 void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 
 // backend.c
@@ -263,11 +267,12 @@ void weir_sim_backends_antagonise(struct weir_sim *sim);
 // control.c
 int weir_sim_control_init(struct weir_sim *sim); // before the clients
 void weir_sim_control_fini(struct weir_sim *sim);
-void weir_sim_control_update(struct weir_sim *sim); // its view of a backend has changed
+// The state of a backend has changed for control
+void weir_sim_control_update(struct weir_sim *sim);
 void weir_sim_control_list(struct weir_sim *sim, uint32_t first, uint32_t count, bool listed);
 
 // steal.c
-int weir_sim_steal_init(struct weir_sim *sim); // after backends, control and clients
+int weir_sim_steal_init(struct weir_sim *sim); // call after creating backends, control and clients
 void weir_sim_steal_fini(struct weir_sim *sim);
 void weir_sim_steal_worked(struct weir_sim *sim, const struct weir_sim_request *request);
 void weir_sim_steal_gone(struct weir_sim *sim, struct weir_sim_request *request);

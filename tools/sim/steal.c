@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The input of the plan of steals between backends: requests that run or wait, their cost and that
-// of a move, and the backends that may have them.
+// The input of the planner of steals between backends: running and waiting requests, their cost and
+// the cost of a move, and the backends that may take them.
 #include "steal.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 #define WORD 64u
 
 static struct weir_steal_params params_of(const struct weir_sim_steal_settings *settings) {
-	return (struct weir_steal_params){.latency = 0, // is a part of each task's transfer
+	// latency is 0: it is included in the cost of each task's move
+	return (struct weir_steal_params){.latency = 0,
 		.victim_floor = weir_sim_steal_seconds(settings->victim_floor_ns),
 		.pending_floor = weir_sim_steal_seconds(settings->pending_floor_ns),
 		.pending_ratio = settings->pending_ratio,
@@ -97,7 +98,7 @@ static struct weir_steal_duration *duration_of(const struct weir_sim *sim, uint3
 	return &sim->steal->duration[sim->scenario->steal.by_backend ? backend : 0];
 }
 
-// What a move costs is the way to the victim and back, and the wait for the client.
+// The cost of a move is the round trip to the victim, and the wait for the client's retransmission.
 static struct weir_steal_task describe(
 	const struct weir_sim *sim, const struct weir_sim_request *request) {
 	const struct weir_sim_steal *steal = sim->steal;
@@ -148,7 +149,7 @@ static void put(struct weir_sim *sim, uint32_t index, bool begun) {
 	}
 }
 
-// What each backend has at this moment.
+// The current requests of each backend.
 static void look_at_backends(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		const struct weir_sim_backend *backend = &sim->backend[i];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the two files of stealing between backends share: steal.c (the input of the plan) and
-// steal_messages.c (its requests, and what follows). Internal to them.
+// Shared by the two files of stealing between backends: steal.c (the input of the planner) and
+// steal_messages.c (the requests of the planner, and their consequences). Private to them.
 //
 // Threads: that of the simulation.
 #pragma once
@@ -12,12 +12,12 @@
 
 struct weir_sim_steal_task {
 	uint32_t request;
-	uint32_t asked; // id of the plan's request; 0 = none
+	uint32_t asked; // id of the planner's request; 0 = none
 	uint32_t next_free;
 	bool begun;
 };
 
-struct weir_sim_steal_message { // to an agent, or its answer
+struct weir_sim_steal_message { // request to an agent, or its answer
 	uint32_t task, id, victim, thief;
 	uint32_t request;
 	uint32_t next_free;
@@ -26,7 +26,8 @@ struct weir_sim_steal_message { // to an agent, or its answer
 
 struct weir_sim_steal {
 	struct weir_steal_plan *plan;
-	struct weir_steal_duration *duration; // of requests on a core, [1] or [backends]
+	// Estimated duration of requests on a core, [1] or [backends]
+	struct weir_steal_duration *duration;
 	struct weir_steal_request *asked; // scratch
 	struct weir_prng prng;
 	struct weir_sim_steal_task *task; // [TASKS]
@@ -41,7 +42,7 @@ static inline double weir_sim_steal_seconds(uint64_t ns) {
 	return (double)ns / 1e9;
 }
 
-// Update the plan with what each backend has at this moment.
+// Update the plan with the current requests of each backend.
 void weir_sim_steal_look(struct weir_sim *sim);
-// When a client that began at start_ns sends its first packet again.
+// When a client that started at start_ns retransmits its first packet.
 uint64_t weir_sim_steal_retransmission_ns(const struct weir_sim *sim, uint64_t start_ns);

@@ -70,13 +70,13 @@ struct weir_sim_range weir_sim_range_of(const struct weir_sim_results *results, 
 	return range;
 }
 
-// Columns that say nothing about this scenario are left out.
+// Columns without information about this scenario are omitted.
 struct columns {
 	bool workers, windows, errors, share, clients, churn, steals;
 	int name_width, window_width;
 };
 
-// The share of the watched backend says something when things happen to it and not to all.
+// The share of the watched backend is relevant only if events concern it and not all backends.
 static bool is_about_watched(const struct weir_sim_scenario *scenario, uint32_t happening) {
 	const struct weir_sim_happening *h = &scenario->happening[happening];
 
@@ -147,7 +147,7 @@ static void print_head(FILE *stream, const struct columns *columns) {
 	fputc('\n', stream);
 }
 
-// "mean (least-most)"; "-" where a backend did nothing at all.
+// "mean (least-most)"; "-" if a backend did nothing at all.
 static void print_range(FILE *stream, int width, const struct weir_sim_range *range) {
 	char mean[32] = "-", bounds[32] = "";
 
@@ -273,7 +273,7 @@ static json_t *windows_json(const struct weir_sim_scenario *scenario,
 	return windows;
 }
 
-// Over the whole of each run: what arrived and how it ended.
+// For each whole run: the requests that arrived, and their outcomes.
 static json_t *totals_json(const struct weir_sim_results *results, uint32_t variant) {
 	static const char *const endings[] = {
 #define X(name, key) key,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Summary of all runs: each measure as mean, least and most over the seeds; as a table and as JSON.
-// Called by main.c, csv.c, plot.c and tests.
+// Summary of all runs: the mean, minimum and maximum of each measure over the seeds; as a table and
+// as JSON. Called by main.c, csv.c, plot.c and tests.
 //
 // Threads: any; results are only read.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "batch.h"
 
-// What each means: docs/design/simulator.md. X(NAME, "name", expression of measure m)
+// docs/design/simulator.md explains each measure. X(NAME, "name", expression of measure m)
 #define WEIR_SIM_METRICS(X) \
 	X(REQUESTS, "requests", (double)m->totals.arrived) \
 	X(SPREAD, "spread", m->spread) \

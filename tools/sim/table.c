@@ -13,7 +13,7 @@
 #include "stride.h"
 
 #define NS_PER_MS 1000000u
-// The automatic error window: this many times the average latency, within bounds.
+// The automatic error window is the average latency times this, within bounds.
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
@@ -49,7 +49,7 @@ static int compare_numbers(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Members in the order of their backends; interleaved: of their weights first.
+// Members in the order of their backends; for interleaved, by weight first.
 static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client *client) {
 	bool by_weight = sim->policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN;
 	uint32_t count = 0;
@@ -67,8 +67,8 @@ static uint32_t order_members(struct weir_sim *sim, const struct weir_sim_client
 	return count;
 }
 
-// Weights that correct the configured ones by what the client's backends report. Returns whether
-// there is anything to correct.
+// The configured weights, corrected by the reports of the client's backends. Returns whether any
+// correction applies.
 static bool balance(struct weir_sim *sim, struct weir_sim_client *client, uint64_t elapsed_ns) {
 	const struct weir_balanced_settings settings = weir_balanced_defaults();
 	uint32_t n = client->table.count;
@@ -228,7 +228,7 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);
 
-		// A small change of the window keeps its slots.
+		// A small change of the error window keeps its time slots.
 		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
 			client->table.settings.error_window_ms = now_ms;
 			changed = true;
@@ -263,7 +263,7 @@ static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
 		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
 }
 
-// What each of a client's backends last reported.
+// The last report of each of a client's backends.
 static void table_probes(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // What control publishes to one simulated client: candidates with weights, the policy's settings,
-// and estimates of service times. The part of weir-control in the simulation.
-// Called by client.c only.
+// and estimates of service times. The simulation's equivalent of weir-control. Called by client.c
+// only.
 //
 // Threads: as the simulation.
 #pragma once
@@ -14,7 +14,7 @@
 int weir_sim_table_scratch(struct weir_sim *sim);
 void weir_sim_table_scratch_free(struct weir_sim *sim);
 
-// Build the table anew: the members or the policy have changed. Returns 0 or -ENOMEM.
+// Rebuild the table after the members or the policy have changed. Returns 0 or -ENOMEM.
 int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
 
 // Update weights and settings. Returns whether the table has changed.
@@ -23,7 +23,7 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 // Update the estimates of service times, if the policy uses them.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Which of the client's backends are in slow start, and how far. After the table was adopted.
+// Set the slow start of the client's backends. Call after the table was adopted.
 void weir_sim_table_shares(struct weir_sim *sim, struct weir_sim_client *client);
 
 // How long an error counts as an active request.

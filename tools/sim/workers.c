@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time goes on in steps of a millisecond. In each, every bucket gets its packets, every worker
-// works off what is in its ring, and buckets that move come closer to their thief:
+// Time advances in steps of a millisecond. In each step every bucket gets its packets, every worker
+// processes the packets in its ring, and moving buckets reach their next stage:
 //
 //   confirmed   the distributor switches the bucket: its packets are held at the thief
-//   emptying    the victim works off what was in its ring before
-//   release     the victim takes the bucket's flows out of its table
-//   adoption    the thief takes them in, then what it held
+//   emptying    the victim processes the packets that were in its ring before
+//   release     the victim removes the bucket's flows from its table
+//   adoption    the thief inserts them, then processes the held packets
 //
-// A worker has part in one hand-over at a time, and refuses others meanwhile.
+// A worker takes part in one hand-over at a time, and refuses others meanwhile.
 #include "workers.h"
 
 #include <errno.h>
@@ -30,24 +30,24 @@
 
 struct bucket {
 	struct weir_prng prng;
-	uint32_t owner; // the thief from its adoption on
-	bool hot, planned; // planned: it is in the plan
-	double seen, all; // packets since the last plan, and in all
-	double load; // part of a worker that it takes, smoothed
+	uint32_t owner; // the owner; the thief from adoption on
+	bool hot, planned; // planned: the bucket is in the plan
+	double seen, all; // packets since the last plan, and in total
+	double load; // fraction of a worker's time that it takes, smoothed
 };
 
 enum phase { PHASE_EMPTYING, PHASE_RELEASE, PHASE_ADOPTION };
 
 struct worker {
 	double ring, hold; // packets
-	double ahead; // of them, before the bucket that leaves
-	double work_ns; // of hand-overs, still to do
+	double ahead; // packets in the ring that precede the release of the bucket
+	double work_ns; // remaining work of hand-overs
 	double busy_ns; // total
-	double planned_ns, sampled_ns; // busy_ns at the last plan and the last sample
+	double planned_ns, sampled_ns; // value of busy_ns at the last plan and the last sample
 	uint32_t bucket; // that leaves; NONE = none
 	uint32_t thief; // of it
 	enum phase phase;
-	bool adopts; // is the thief of another
+	bool adopts; // it is the thief of another worker
 	double given, served; // packets, totals
 };
 
@@ -59,8 +59,8 @@ struct balancer {
 	struct worker *worker;
 	struct weir_steal_plan *plan;
 	struct weir_steal_request *asked; // by the last plan
-	uint32_t asked_count, asked_next; // the next one that a worker will be asked for
-	struct weir_bucket_moves *moves; // of WEIR_SIM_PLANNER_CONTROL, else NULL
+	uint32_t asked_count, asked_next; // the next bucket to be requested from a worker
+	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, else NULL
 	struct weir_bucket_look *look; // that these last had
 	struct weir_prng steal, hot;
 	struct weir_sim_totals totals, sampled, *begun; // begun: of each window
@@ -83,7 +83,7 @@ static void choose_hot(struct balancer *b) {
 	for (uint32_t n = 0; n < b->scenario->workers.hot_buckets;) {
 		uint32_t i = weir_prng_below(&b->hot, buckets);
 
-		// Where one worker had them all at first.
+		// Start with all buckets at one worker.
 		if (!b->bucket[i].hot && (!one || i % count == among)) {
 			b->bucket[i].hot = true;
 			n++;
@@ -91,7 +91,7 @@ static void choose_hot(struct balancer *b) {
 	}
 }
 
-// Packets of a bucket in a step, on average; the probability of none.
+// Mean number of packets of a bucket per step; the probability of none.
 struct rate {
 	double mean, none;
 };
@@ -126,12 +126,12 @@ static void add(struct balancer *b, double *to, double room, double packets) {
 	b->dropped += packets - fits;
 }
 
-// What a worker works off in this step has room in its ring as well.
+// Packets that a worker processes in this step also free room in its ring.
 static double ring_room(const struct balancer *b) {
 	return b->scenario->workers.ring_packets + STEP_NS / b->packet_ns;
 }
 
-// Poisson: exact where few come, by its limit where many do.
+// Poisson distribution: exact for small means, the normal approximation for large ones.
 static double draw_packets(struct weir_prng *prng, const struct rate *rate) {
 	double product, packets = 0;
 
@@ -185,7 +185,7 @@ static void end_handover(struct balancer *b, struct worker *victim) {
 	b->bucket[victim->bucket].owner = victim->thief;
 	victim->bucket = NONE;
 	thief->adopts = false;
-	// In order: what was held goes before what comes now, in a ring that has room for it.
+	// In order: held packets are processed before new ones, as far as the ring has room.
 	thief->ring += thief->hold;
 	thief->hold = 0;
 }
@@ -234,7 +234,7 @@ static void step(struct balancer *b) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// A bucket's load is its share of its owner's packets, of the time that the owner was busy.
+// A bucket's load is its share of its owner's packets, times the owner's busy time.
 static double measure_loads(struct balancer *b, double interval_ns) {
 	uint32_t workers = b->scenario->workers.count, buckets = b->scenario->workers.buckets;
 	double *packets = b->sorted, mean = 0;
@@ -280,7 +280,7 @@ static void update_plan(struct balancer *b) {
 		if (bucket->planned &&
 			(bucket->load <= LEAST_SHARE ||
 				weir_steal_plan_owner(b->plan, i) != bucket->owner)) {
-			// A hand-over in progress: the plan is ahead of the owner.
+			// During a hand-over the plan already has the new owner.
 			if (leaves_from(b, i) == NONE) {
 				weir_steal_plan_remove(b->plan, i);
 				bucket->planned = false;
@@ -311,7 +311,8 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 	}
 }
 
-// Make the remaining requests of the last plan, one by one, between workers that are not busy.
+// Make the remaining requests of the last plan, one by one, between workers without another
+// hand-over.
 static void request_bucket(struct balancer *b) {
 	for (; b->asked_next < b->asked_count; b->asked_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->asked_next];
@@ -322,14 +323,15 @@ static void request_bucket(struct balancer *b) {
 		}
 		b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 		if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
-			b->totals.steals[WEIR_SIM_STEAL_SILENT]++; // late: the victim keeps it
+			// late: the victim keeps the bucket
+			b->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		} else {
 			answer(b, asked, !busy);
 		}
 	}
 }
 
-// The next plan is due: it will repeat the requests that are still wanted.
+// The next plan is due, and repeats the requests that are still needed.
 static void withdraw(struct balancer *b) {
 	for (; b->asked_next < b->asked_count; b->asked_next++) {
 		const struct weir_steal_request *asked = &b->asked[b->asked_next];
@@ -386,7 +388,7 @@ static bool is_granted(struct balancer *b, const struct weir_bucket_request *ask
 	return true;
 }
 
-// A step of the control process, which looks every millisecond while something is pending.
+// A step of the control process, which checks every millisecond while a request is pending.
 static void control(struct balancer *b, bool tick) {
 	double now = (double)b->now_ns / SECOND_NS;
 	struct weir_bucket_request asked;
@@ -482,7 +484,7 @@ static int init(struct balancer *b, uint64_t seed) {
 	const struct weir_sim_scenario *scenario = b->scenario;
 	const struct weir_sim_steal_settings *settings = &scenario->steal;
 	struct weir_steal_params params = {
-		.latency = LEAST_SHARE, // is a part of each task's transfer
+		.latency = LEAST_SHARE, // is included in the cost of each task's move
 		.victim_floor = (double)settings->victim_floor_ns / SECOND_NS,
 		.pending_floor = (double)settings->pending_floor_ns / SECOND_NS,
 		.pending_ratio = settings->pending_ratio,
@@ -537,7 +539,7 @@ static void fini(struct balancer *b) {
 	free(b->sorted);
 }
 
-// Whether a multiple of the interval was reached by this step.
+// Whether this step reached a multiple of the interval.
 static bool is_due(const struct balancer *b, uint64_t interval_ns) {
 	return b->now_ns / interval_ns != (b->now_ns - STEP_NS) / interval_ns;
 }

@@ -78,7 +78,7 @@ void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *b
 // The newest probe could not be sent: a negative errno.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
 
-// The process of the agent, and the least that its clock can show now. Returns 0, -EAGAIN (the last
+// The process of the agent, and the minimum value of its clock now. Returns 0, -EAGAIN (the last
 // probe was not answered, or no answer was accepted for max_age_ms).
 int weir_agents_prober_clock(const struct weir_agents_prober *prober, uint64_t max_age_ms,
 	uint64_t *ret_agent, uint64_t *ret_clock_ms);

@@ -346,7 +346,7 @@ static void cancel(struct weir_health_check *check) {
 	weir_data_path_close(check->checking->path, &check->flow);
 }
 
-// Out of timer, queue or flight.
+// Stop the check's timer, remove it from the queue, or cancel its probe.
 static void halt(struct weir_health_check *check) {
 	uv_timer_stop(&check->timer);
 	cancel(check);

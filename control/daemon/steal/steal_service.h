@@ -29,7 +29,7 @@ struct steal_member { // a backend of a service
 	uint64_t paused_ms; // no request to its agent before this time
 	uint32_t pauses; // since its agent last helped
 	bool silent; // reason of the last pause: no answer
-	uint32_t logged; // hindrances already logged: a bit per outcome
+	uint32_t logged; // obstacles already logged: a bit per outcome
 	uint64_t logged_ms; // time of the first of them
 	uint32_t given[2]; // connections moved to it in this second and in the previous one
 	uint64_t given_ms; // start of this second
@@ -92,7 +92,8 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 	const struct weir_reports *reports, uint64_t now_ms,
 	uint16_t victims[WEIR_WAITING_BACKENDS]);
 
-// The next backend from *place on to be relieved by the last look. Returns false if there is none.
+// The next backend from *place on that weir_steal_service_look last selected for relief. Returns
+// false if there is none.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 
@@ -101,7 +102,7 @@ bool weir_steal_service_relieved(const struct steal_service *service,
 uint32_t weir_steal_service_plan(struct steal_service *service, const struct weir_flow_scan *scan,
 	uint64_t now_ms, struct steal_planned *planned);
 
-// Whether to log this outcome, a hindrance of the victim's agent: not if it was logged recently.
+// Whether to log this outcome, an obstacle at the victim's agent: not if it was logged recently.
 bool weir_steal_service_is_to_log(struct steal_service *service,
 	const struct steal_planned *planned, enum weir_flow_steal_outcome outcome, uint64_t now_ms);
 
