@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An agent that tests order about: answers the probes of weir-control as docs/reference/agent-protocol.md has
-it, and can lie. Used by the scenarios as a library (class Agent, in a namespace of a lab), and by
-itself as many agents at once on loopback:
+"""An agent controlled by tests: answers the probes of weir-control as specified in
+docs/reference/agent-protocol.md, or incorrectly on request. Used by the scenarios as a library
+(class Agent, in a namespace of a lab), and stand-alone as many agents on loopback:
 
     agent.py --keys FILE --count N [--port P] [--seconds S]
 
-answers as 127.x.y.z:P for N addresses from 127.1.0.1 on, and prints what it saw as JSON at the end.
+answers as 127.x.y.z:P for N addresses from 127.1.0.1 on, and prints its counts as JSON at the end.
 """
 import argparse
 import hashlib
@@ -59,7 +59,7 @@ def open_sealed(data, secrets_by_id):
 
 
 class Balancer:
-    """What an agent remembers of one weir-control."""
+    """The state of an agent for one weir-control."""
 
     def __init__(self):
         self.number = self.sequence = self.heard = self.interval_ms = self.wants = 0
@@ -67,19 +67,19 @@ class Balancer:
 
 
 class Agent:
-    """One agent. Everything that it sends can be built by hand as well: see answer()."""
+    """One agent. Its datagrams can also be built by hand: see answer()."""
 
     def __init__(self, sock, number, secret):
         self.sock, self.key = sock, (number, secret)
         self.process = secrets.randbits(63) | 1
         self.started = time.monotonic()
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
-        self.values = {}  # of FIELDS, as in the datagram
+        self.values = {}  # values of FIELDS, as in the datagram
         self.balancers, self.silent = {}, False
-        self.steal = None  # called with each steal request and where it came from
+        self.steal = None  # called with each steal request and its sender
 
     def answer(self, balancer, /, unasked=False, key=None, **over):
-        """A datagram; over: fields that are to be other than they should."""
+        """A datagram; over: fields with other values than the correct ones."""
         number, secret = key or self.key
         at = {"agent": self.process, "balancer": balancer.number, "serial": self.serial,
               "challenge": balancer.challenge, "word": self.word, "why": self.why,
@@ -99,14 +99,14 @@ class Agent:
         return seal(ANSWER, number, secret, fields)
 
     def steal_answer(self, request, result, **over):
-        """A datagram that answers a steal request; over: fields that are to be other."""
+        """A datagram that answers a steal request; over: fields with other values."""
         at = {**request, **over}
         return seal(STEAL_ANSWER, *self.key, STEAL_ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["id"], int((time.monotonic() - self.started) * 1000),
             at["client"], at["vip"], at["client_port"], at["vip_port"], at["protocol"], result))
 
     def receive(self, data, address):
-        """Take a probe and answer it. Returns its balancer, or None."""
+        """Receive a probe and answer it. Returns its balancer, or None."""
         opened = open_sealed(data, dict([self.key]))
         if opened is not None and opened[0] == STEAL and self.steal is not None:
             names = ("balancer", "id", "agent", "deadline_ms", "recipient", "recipient_port",

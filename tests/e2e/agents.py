@@ -18,7 +18,7 @@ class Agents:
 
     def __init__(self, lab, *options):
         self.lab, self.options = lab, options
-        self.extra = {}  # options of single ones, by number
+        self.extra = {}  # options of single agents, by number
 
     @staticmethod
     def configuration(lab):
@@ -52,7 +52,7 @@ class Agents:
             self.start(number)
 
     def wait_heard(self, numbers=None, service="web", timeout=20):
-        """Wait until the balancer has an answer from each of them."""
+        """Wait until the balancer has an answer from each agent."""
         names = {f"web-{number}" for number in numbers or self.lab.hosts}
 
         def heard():
@@ -69,7 +69,7 @@ class Agents:
 
 
 def mounts():
-    """Where each controller of cgroup v1 is, and "unified" of v2."""
+    """The mount point of each controller of cgroup v1, and "unified" for v2."""
     found = {}
     with open("/proc/mounts", encoding="ascii") as file:
         for line in file:
@@ -83,7 +83,7 @@ def mounts():
 
 
 class Cgroups:
-    """A cgroup with a quota of CPU time per backend, of v1 or v2, whichever this machine has."""
+    """A cgroup with a quota of CPU time per backend, of v1 or v2, as on this machine."""
 
     PERIOD_US = 20000
 
@@ -138,7 +138,7 @@ class Cgroups:
             self.write(folder, "cgroup.procs", pid)
 
     def used(self, number):
-        """CPU seconds of its processes."""
+        """CPU seconds used by its processes."""
         for folder in self.folders[number]:
             with contextlib.suppress(FileNotFoundError):
                 with open(os.path.join(folder, "cpuacct.usage"), encoding="ascii") as file:

@@ -43,7 +43,7 @@ class Browser:
         self.call("POST", self.session + "/url", {"url": url})
 
     def run(self, script):
-        """The value that a function with this body returns in the page."""
+        """Run a function with this body in the page; returns its value."""
         return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
 
     def rows(self, table):
@@ -58,12 +58,12 @@ class Browser:
                    "params": {"features": [{"name": "prefers-color-scheme", "value": name}]}})
 
     def complaints(self):
-        """What the browser wrote into its console: errors, and violations of the page's policy."""
+        """The browser's console output: errors, and violations of the page's policy."""
         return [entry["message"] for entry in
                 self.call("POST", self.session + "/se/log", {"type": "browser"})]
 
     def screenshot(self, name):
-        """A picture of what is seen, as bytes; kept in WEIR_SCREENSHOTS if that is set."""
+        """A screenshot, as bytes; also saved in WEIR_SCREENSHOTS if that is set."""
         picture = base64.b64decode(self.call("GET", self.session + "/screenshot"))
         folder = os.environ.get("WEIR_SCREENSHOTS")
         if folder:
@@ -72,7 +72,7 @@ class Browser:
         return picture
 
     def updated(self, times=1, timeout=60):
-        """Until the page has shown so many more replies."""
+        """Wait until the page has shown this many more replies."""
         script = "return Number(document.body.dataset.updates || 0);"
         before = self.run(script)
         wait_for("the page to update", lambda: self.run(script) >= before + times, timeout, 0.1)

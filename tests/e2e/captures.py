@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture start and trace in the background, and what is in the files, as tshark, scapy and
-weir-pcap read them."""
+"""weirctl capture start and trace in the background, and the contents of their files as read by
+tshark, scapy and weir-pcap."""
 import contextlib
 import json
 import logging
@@ -50,13 +50,13 @@ class Weirctl:
             ("capture.start", self.process.pid, "done") for entry in self.lab.api("audit.show")))
 
     def end(self, timeout=10):
-        """Wait for its end. (exit status, standard output, standard error)"""
+        """Wait for its end. Returns (exit status, standard output, standard error)."""
         out, err = self.process.communicate(timeout=timeout)
         return self.process.returncode, out, err
 
 
 class Capture(Weirctl):
-    """A capture that has begun. Its file is kept until the lab ends."""
+    """A running capture. Its file is kept until the lab ends."""
 
     def __init__(self, lab, *options):
         self.file = os.path.join(lab.dir, f"capture-{len(os.listdir(lab.dir))}.pcapng")
@@ -71,12 +71,13 @@ class Capture(Weirctl):
         return os.path.exists(self.file) and os.path.getsize(self.file) > 100
 
     def wait_for(self, count, timeout=10):
-        """Until so many packets are in the file."""
+        """Wait until this many packets are in the file."""
         wait_for(f"{count} captured packets",
                  lambda: len(tshark(self.file).splitlines()) >= count, timeout, 0.2)
 
     def wait_quiet(self):
-        """Until nothing has come for a second: weir-control waits no longer for packets."""
+        """Wait until no packet has arrived for a second: weir-control waits no longer for
+        packets."""
         sizes = []
 
         def quiet():
@@ -97,7 +98,7 @@ class Capture(Weirctl):
 
 
 def packets(file):
-    """What tshark reads, with the bytes that scapy reads; both must read all of it."""
+    """The packets read by tshark, with their bytes read by scapy; both must read the whole file."""
     logging.getLogger("scapy").setLevel(logging.ERROR)  # comments without line ends
     from scapy.utils import RawPcapNgReader  # takes half a second
     text = tshark(file)
@@ -122,7 +123,7 @@ def capinfos(file):
 
 
 def weir_pcap(lab, file):
-    """What weir-pcap would do with the packets of a file, one object for each."""
+    """The verdicts of weir-pcap for the packets of a file, one object for each."""
     out = file + ".out"
     return json.loads(sh(lab.binary("weir-pcap"), "--json", lab.config_path, file, out))["packets"]
 

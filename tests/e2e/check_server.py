@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What health checks of a backend find. check_server.py FOLDER
+"""Servers for the health checks of a backend. check_server.py FOLDER
 
-tcp 8443  HTTPS with FOLDER/web.pem: 200, or 503 with X-Weir-State as the file FOLDER/state says
-tcp 9777  an agent of HAProxy's agent-check: says the line in FOLDER/line
+tcp 8443  HTTPS with FOLDER/web.pem: 200, or 503 with X-Weir-State depending on the file
+FOLDER/state
+tcp 9777  an agent of HAProxy's agent-check: sends the line in FOLDER/line
 """
 import asyncio
 import os

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients of the lab: curl for HTTP, plain sockets for connections that must stay.
 
-Everything here opens its sockets inside the client namespace; see netns.py.
+All functions open their sockets inside the client namespace; see netns.py.
 """
 import hashlib
 import os
@@ -46,7 +46,7 @@ class Result:
 
 
 def curl_batch(namespace, host, count, path="/", timeout=5):
-    """`count` HTTP requests by one curl, each on a connection of its own. Returns a Result."""
+    """`count` HTTP requests by one curl, each on a new connection. Returns a Result."""
     mark = "%{http_code} %{num_connects} %{exitcode} %header{x-backend} %{errormsg}\n"
     with namespace.inside():
         done = subprocess.run(
@@ -116,7 +116,7 @@ class Load:
                 thread.join()
 
     def wait_for_more(self, count, timeout=20):
-        """Until `count` more requests have ended."""
+        """Wait until `count` more requests have ended."""
         goal = len(self.samples) + count
         wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
 
@@ -130,7 +130,7 @@ class Load:
 
 class Line:
     """A TCP connection to the line server (port 7000). ask() returns the backend. source: the
-    client's port, which may have had a connection before."""
+    client's port, which may have been used before."""
 
     def __init__(self, namespace, host, port=7000, timeout=5, source=0):
         with namespace.inside():
@@ -195,7 +195,7 @@ class KeepAlive:
 
 
 def line_per_backend(namespace, host, names, kind=Line):
-    """Open connections until each backend in names has one. {name: connection}"""
+    """Open connections until each backend in names has one. Returns {name: connection}."""
     found = {}
     for _ in range(50 * len(names)):
         line = kind(namespace, host)
@@ -209,7 +209,7 @@ def line_per_backend(namespace, host, names, kind=Line):
 
 
 def check_lines(found):
-    """Each connection still lives and is still served by the backend that it began with."""
+    """Check that each connection still exists and is still served by its first backend."""
     for name, line in found.items():
         who = line.ask()
         assert who == name, f"connection of {name} is now answered by {who}"
@@ -246,8 +246,8 @@ HELD_AFTER = 8 << 20  # bytes
 class Download:
     """One curl that downloads a file and hashes it, in the background.
 
-    One that is held reads 8 MB, and the rest in finish(): of a file of 24 MB much is still with the
-    server until then, however long that takes.
+    With `held` it reads 8 MB, and the rest in finish(): until then the server still has much of a
+    file of 24 MB, for any time.
     """
 
     def __init__(self, namespace, host, path, timeout=300, held=False):
@@ -274,7 +274,7 @@ class Download:
         self.exit = self.process.wait()
 
     def backend(self):
-        """The backend that serves it, from the head of the response."""
+        """The backend that serves it, from the headers of the response."""
         def named():
             with open(self.head.name, "rb") as file:
                 return re.search(rb"X-Backend: (\S+)", file.read())
@@ -284,7 +284,7 @@ class Download:
         return self.thread.is_alive()
 
     def finish(self):
-        """Wait for the end. Returns (curl's exit status, bytes, sha256)."""
+        """Wait for the end. Returns (exit status of curl, bytes, sha256)."""
         self.go_on.set()
         self.thread.join(self.timeout)
         return self.exit, self.size, self.sha256
@@ -299,7 +299,8 @@ class Download:
 
 
 def send_file(namespace, host, path, port=7001, timeout=120):
-    """Upload a file to the upload server. Returns (backend, bytes, sha256) as it counted them."""
+    """Upload a file to the upload server. Returns (backend, bytes, sha256) as the server counted
+    them."""
     with namespace.inside():
         sock = socket.create_connection((host, port), timeout)
     with sock, open(path, "rb") as file:

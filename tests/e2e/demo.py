@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The demonstration behind scripts/demo: curl in one namespace, nginx in four, Weir between them.
+"""The demonstration of scripts/demo: curl in one namespace, nginx in four, Weir between them.
 
-Ends with "demo: <n> requests, <n> ok, <n> failed"; exit 0 when nothing failed that should not.
+Ends with "demo: <n> requests, <n> ok, <n> failed"; exit 0 if nothing failed unexpectedly.
 """
 import argparse
 import glob
@@ -38,7 +38,7 @@ PICTURE = """
 
 
 class Failure(Exception):
-    """The demonstration did not show what it should."""
+    """The demonstration did not work as expected."""
 
 
 def bold(text):
@@ -80,7 +80,7 @@ class Demo:
     # --- what is shown ----------------------------------------------------------------------
 
     def weirctl(self, *args):
-        """Run a weirctl command and show it as one would see it in a terminal."""
+        """Run a weirctl command and show it as in a terminal."""
         print(f"   {bold('$ weirctl ' + ' '.join(args))}")
         _, out, err = self.lab.weirctl(*args)
         indent(out + err)
@@ -252,7 +252,7 @@ class Background:
 
     def __exit__(self, problem, *_):
         self.stopping.set()
-        if problem is None:  # else the lab goes at once, and curl with it
+        if problem is None:  # otherwise the lab is removed at once, and curl with it
             self.thread.join()
 
     def work(self):
@@ -279,7 +279,7 @@ class Background:
 
 
 def keep(lab, hugepages):
-    """Leave the lab running, remember what has to be removed, and say how to use it."""
+    """Leave the lab running, store what has to be removed, and print how to use it."""
     with open(STATE.format(os.getpid()), "w", encoding="utf-8") as file:
         json.dump({"namespaces": [n.name for n in lab.namespaces.values()], "dir": lab.dir,
                    "hugepages": hugepages}, file)

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flood: packets of many flows, or forged ones from random sources, as fast as a packet socket
-// takes them. For scenarios_hostile.py. TCP checksums are 0: the balancer does not look at them,
-// and the backends' kernels drop such packets early, so that a flood costs this machine little more
-// than the balancer's work.
+// accepts them. For scenarios_hostile.py. TCP checksums are 0: the balancer does not check them,
+// and the backends' kernels drop such packets early, so that this machine spends little CPU time
+// besides the balancer's.
 //
 // usage: flood DEVICE MAC VIP PORT flows syn|ack|data FIRST COUNT [PER_SECOND]
-//            one packet of each of COUNT flows from number FIRST on, as fast as the others, or so
-//            many a second, evenly
+//            one packet of each of COUNT flows from number FIRST on, at the speed of the others, or
+//            evenly at this rate
 //        flood DEVICE MAC VIP PORT hot SECONDS PER_SECOND FLOW...
-//            data of these flows in turn, so many packets a second in all
+//            data of these flows in turn, at this total rate
 //        flood DEVICE MAC VIP PORT syn|ack|rst|fin|data|udp|fragment|icmp SECONDS
 // Prints the number of packets sent.
 #include <arpa/inet.h>
@@ -99,7 +99,7 @@ static uint16_t checksum(const uint8_t *at, uint32_t bytes) {
 	return (uint16_t)~((sum & 0xffff) + (sum >> 16));
 }
 
-// Addresses in host order. Returns the place behind the header.
+// Addresses in host order. Returns the position after the header.
 static uint8_t *put_ipv4(uint8_t *at, uint32_t from, uint32_t to, uint8_t protocol,
 	uint32_t payload, uint32_t fragment, uint32_t id) {
 	uint8_t *header = at;
@@ -201,7 +201,7 @@ static void put_icmp(struct flood *flood, uint32_t source, uint64_t random) {
 
 static void put_forged(struct flood *flood, enum kind kind) {
 	uint64_t random = next_random(flood);
-	// 1.0.0.0 to 9.255.255.255: no martian, and none of the flows'.
+	// 1.0.0.0 to 9.255.255.255: no martian addresses, and none used by the flows.
 	uint32_t source =
 		(1 + (uint32_t)(random >> 32) % 9) << 24 | (uint32_t)(random >> 8 & 0xffffff);
 
@@ -256,7 +256,7 @@ static bool send_batch(struct flood *flood) {
 	return true;
 }
 
-// per_second 0 = as fast as they go.
+// per_second 0 = as fast as possible.
 static bool send_flows(
 	struct flood *flood, enum kind kind, uint32_t first, uint32_t count, uint32_t per_second) {
 	uint64_t begin = now_ns();
@@ -273,7 +273,7 @@ static bool send_flows(
 	return send_batch(flood);
 }
 
-// So many packets a second of these flows in turn, a thousandth of them each millisecond.
+// Send this many packets per second of these flows in turn, a thousandth of them each millisecond.
 static bool send_hot(struct flood *flood, uint32_t seconds, uint32_t per_second,
 	const char *const *flows, uint32_t count) {
 	uint64_t begin = now_ns(), packets = (uint64_t)seconds * per_second;

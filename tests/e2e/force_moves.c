@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Force moves: replaces weir-control, and requests a bucket from each worker a hundred times a
-// second, mostly for one of those with most packets. It may be killed at any time and started
-// again, as weir-control may. The dataplane must have been told before that workers may take
-// buckets from each other (workers.steal).
+// second, mostly one of those with the most packets. It may be killed at any time and started
+// again, as weir-control may. Before, stealing of buckets must have been enabled in the dataplane
+// (workers.steal).
 //
 // usage: force_moves RUN_DIR MOVES
 // Prints the total number of buckets moved, by any process, after every 10 moves; ends after MOVES
@@ -50,7 +50,8 @@ static uint64_t packets_of(const struct weir_segment *segment, uint32_t bucket) 
 	return packets;
 }
 
-// One that the worker has: three in four times the next one with more packets than those before.
+// A bucket of the worker: in three of four cases the next one with more packets than the previous
+// ones.
 static uint32_t choose_bucket(struct forcing *forcing, uint32_t worker) {
 	uint32_t bucket = (uint32_t)next_random(forcing) % WEIR_BUCKETS;
 	uint64_t most = 0;
@@ -127,7 +128,7 @@ static void force(struct forcing *forcing, uint64_t moves) {
 	}
 }
 
-// The dataplane may not have noticed yet that the previous control process has ended.
+// The dataplane may not have detected yet that the previous control process has ended.
 static int attach(const char *run_dir, struct weir_segment **ret) {
 	struct weir_handover handover;
 	char why[256] = "";
@@ -169,5 +170,5 @@ int main(int argc, char **argv) {
 		forcing.packets[b] = packets_of(forcing.segment, b);
 	}
 	force(&forcing, strtoull(argv[2], NULL, 10));
-	return 0; // its end makes the dataplane detach it
+	return 0; // when it ends, the dataplane detaches it
 }

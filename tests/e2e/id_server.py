@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A backend that logs whom it serves. id_server.py NAME LOG BACKLOG
+"""A backend that logs its clients. id_server.py NAME LOG BACKLOG
 
 tcp 7004  reads a line, the client's id, appends it to LOG, answers "NAME" and closes. BACKLOG is
-          that of its listening socket: so many connections wait while it is stopped.
+          that of its listening socket: the number of connections that wait while it is stopped.
 """
 import os
 import socket

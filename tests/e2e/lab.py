@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab: clients, a balancer and four backends in network namespaces of this machine.
+"""The lab: clients, a balancer and four backends in network namespaces on this machine.
 
                                    net (router and switch)
     client                  192.0.2.1 |            | 10.0.0.1                       lb
@@ -16,12 +16,12 @@
     MTU: 1500 at the clients, 1600 behind br0, so that 1500 bytes still fit when encapsulated.
 
 Variants (arguments of Lab):
-    two_armed   lb0 has a network of its own towards the clients, 10.1.0.0/24; lb1 is in br0
-    vlan        lb0's link carries VLAN 100 tagged (vlan.bpf.c plays the switch port); the health
+    two_armed   lb0 has a separate network towards the clients, 10.1.0.0/24; lb1 is in br0
+    vlan        lb0's link carries VLAN 100 tagged (vlan.bpf.c acts as the switch port); the health
                 checks and the balancer's own traffic use a second, untagged link, lb1
     lb_mtu      MTU of the balancer's port, to make packets not fit
     hosts       number of backends, up to 99
-    place       number of this lab among those that run at once: its worker has another core
+    place       number of this lab among concurrent ones: each has another core for its worker
 
 Names carry the pid: weir-<pid>-client and so on. Lab.close() removes everything.
 """
@@ -99,7 +99,7 @@ class Lab:
         self.dataplane_options = ("--group", "nogroup", "--control-user", "nobody",
                                   "--steer-object", os.path.join(self.build, "bpf", "steer.bpf.o"))
         self.dataplane_env = None  # its environment, None = ours
-        self.port_mac = None  # of the balancer's port, where a scenario needs it
+        self.port_mac = None  # MAC address of the balancer's port, if a scenario needs it
         self.control_options = ("--user", "nobody", "--group", "nogroup")
         self.namespaces, self.programs = {}, {}
         self.links, self.commands = [], {}  # until apply()
@@ -119,7 +119,7 @@ class Lab:
         self.close()
 
     def make(self):
-        os.umask(0o022)  # control, which runs as nobody, reads its configuration
+        os.umask(0o022)  # control runs as user nobody, and must be able to read its configuration
         self.dir = tempfile.mkdtemp(prefix=f"weir-{os.getpid()}-")
         os.chmod(self.dir, 0o755)
         self.run_dir = os.path.join(self.dir, "run")
@@ -158,8 +158,8 @@ class Lab:
                              net__ipv6__conf__default__accept_ra=0)
         for namespace in self.namespaces.values():
             self.later(namespace, "link", "set", "lo", "up")
-        # A separate address: otherwise the bridge has that of a port, and it changes with the ports
-        # (stop_host).
+        # A separate address: otherwise the bridge has the address of a port, which changes with the
+        # ports (stop_host).
         self.later(net, "link", "add", "br0", "address", BRIDGE_MAC, "type", "bridge",
                    "forward_delay", "0", "mcast_snooping", "0")
         self.link(self.client, "eth0", "client", ("192.0.2.2/24", "2001:db8:c::2/64"),
@@ -201,32 +201,33 @@ class Lab:
                   bridge="br0", mtu=1600)
         self.default_route(namespace, "10.0.0.1", "2001:db8:a::1")
         self.addresses(namespace, "lo", (VIP4 + "/32", VIP6 + "/128"))
-        # Answers to clients fit the clients' network; only what comes in is encapsulated.
+        # Answers to clients fit into the clients' network; only incoming packets are encapsulated.
         namespace.sysctl(net__ipv4__conf__all__arp_ignore=1, net__ipv4__conf__all__arp_announce=2,
                          net__ipv4__tcp_mtu_probing=0, net__core__somaxconn=4096,
                          net__ipv4__tcp_max_syn_backlog=8192)
 
-    # link(), addresses() and default_route() gather commands of ip, which apply() runs, those of a
-    # namespace in one process.
+    # link(), addresses() and default_route() collect commands of ip; apply() runs them, one process
+    # for each namespace.
 
     def later(self, namespace, *command):
         self.commands.setdefault(namespace, []).append(command)
 
     def apply(self):
-        """Run what was gathered: links first, then what is done in namespaces, net before the others."""
+        """Run the collected commands: links first, then those in namespaces, net before the others."""
         links, self.links = self.links, []
         commands, self.commands = self.commands, {}
         ip_batch(command for command, _ in links)
         for _, peer in links:
-            # What leaves a socket has only a partial checksum until a device completes it; AF_XDP
-            # sees the packet before any does. Without this feature the kernel completes it on sending.
+            # A packet from a socket has only a partial checksum until a device completes it; AF_XDP
+            # receives the packet before that. Without this feature the kernel completes the checksum
+            # on sending.
             self.net.run("ethtool", "-K", peer, "tx", "off", "txvlan", "off")
         for namespace in sorted(commands, key=lambda each: each is not self.net):
             ip_batch(commands[namespace], namespace.name)
 
     def link(self, namespace, device, peer, addresses, peer_addresses=(), bridge=None, mtu=1500):
         """A veth pair: `device` in the namespace, `peer` in net, there routed or in a bridge."""
-        # It is up before its peer, so that the peer is up, with carrier, when it gets addresses.
+        # The device is up before its peer, so that the peer is up, with carrier, when it gets addresses.
         self.links.append((("link", "add", device, "up", "mtu", mtu, "netns", namespace.name, "type",
                             "veth", "peer", "name", peer, "mtu", mtu, "netns", self.net.name), peer))
         if bridge:
@@ -368,14 +369,16 @@ class Lab:
         wait_for(f"{name} ready", ready, timeout)
 
     def wait_ready(self, timeout=15):
-        """Attached to a dataplane, every backend healthy, its next hop known, and selected."""
+        """Whether control is attached to a dataplane, and every backend is healthy, selected and
+        has a known next hop."""
         wait_for("control attached to the dataplane",
                  lambda: self.api("version")["dataplane"]["attached"], timeout)
         wait_for("every backend usable", self.all_usable, timeout)
         self.wait_published(timeout)
 
     def wait_published(self, timeout=5):
-        """Until nothing was published for a while: control shows a change before it is bundled."""
+        """Wait until nothing was published for a while: control shows a change before it publishes
+        it."""
         seen = [None]
 
         def settled():
@@ -385,9 +388,10 @@ class Lab:
         wait_for("control to have published what it says", settled, timeout, 0.05)
 
     def all_usable(self):
-        """Every backend that is not drained gets new flows; otherwise an AssertionError names it.
+        """Check that every backend that is not drained gets new flows; otherwise an AssertionError
+        names it.
 
-        With subsets, those of a service that are in none get none.
+        Backends of a service that are in no subset get none.
         """
         divided = {each["name"] for each in self.services if "subset" in each}
         for backend in self.backends():
@@ -403,7 +407,7 @@ class Lab:
         self.programs[f"nginx-{number}"].kill()
 
     def stop_host(self, number):
-        """The host of a backend is down: it sends nothing, not even a RST."""
+        """Stop the host of a backend: it sends nothing, not even an RST."""
         self.net.ip("link", "set", f"b{number}", "nomaster")
 
     def start_host(self, number):
@@ -457,11 +461,11 @@ class Lab:
         return done.returncode, done.stdout, done.stderr
 
     def drops(self):
-        """Drop counters that are not 0."""
+        """The drop counters that are not 0."""
         return {k: v for k, v in self.api("stats.show")["drops"].items() if v}
 
     def report(self):
-        """Everything one needs to understand a failure, as text."""
+        """All information about a failure, as text."""
         out = []
         for name, program in self.programs.items():
             state = "running" if program.alive() else f"ended, exit {program.process.returncode}"

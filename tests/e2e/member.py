@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A hostile member of the group that may look, for scenarios_access.py. Started as that user:
+"""A hostile member of the group with read access, for scenarios_access.py. Started as that user:
 
     python3 - RUN_DIR CONFIG DATAPLANE_PID CONTROL_PID    try everything; print results as JSON
-    python3 - RUN_DIR                                     lock, and connect all the time
+    python3 - RUN_DIR                                     lock, and connect continuously
 
 The result of each attempt is "done", or the error that prevented it.
 """
@@ -34,7 +34,7 @@ class Attempts:
         self.results = {}
 
     def attempt(self, name, function, *args):
-        """Record "done", or why not: the name of the error."""
+        """Record "done", or the name of the error."""
         try:
             function(*args)
             self.results[name] = "done"

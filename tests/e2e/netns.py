@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network namespaces, processes in them, and waiting for conditions.
+"""Network namespaces, processes in them, and waits for conditions.
 
-A thread can be inside a namespace (`with ns.inside()`): sockets it opens and programs it starts
-then belong to that namespace, and stay there. Other threads are not touched.
+A thread can be inside a namespace (`with ns.inside()`): sockets that it opens and programs that it
+starts then belong to that namespace, and stay there. Other threads are not touched.
 """
 import contextlib
 import ctypes
@@ -20,7 +20,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class LabError(Exception):
-    """The lab itself is broken; no statement about the product."""
+    """The lab itself is broken; this is no result about the product."""
 
 
 def sh(*command, check=True, **options):
@@ -42,7 +42,7 @@ def ip_batch(commands, namespace=None):
 def wait_for(what, condition, timeout=10.0, interval=0.02):
     """Poll until condition() is true; return its value. After the deadline: AssertionError.
 
-    An AssertionError or OSError of the condition counts as "not yet"; the last one is shown.
+    An AssertionError or OSError of the condition counts as false; the last one is shown.
     """
     deadline = time.monotonic() + timeout
     last = ""
@@ -78,7 +78,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def inside(self):
-        """This thread, and only this one, is in the namespace for the length of the block."""
+        """Within the block this thread, and only this one, is in the namespace."""
         before = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         there = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -109,7 +109,7 @@ class Namespace:
 
 
 def pids_in(namespaces):
-    """What runs in any of them."""
+    """Processes in any of these namespaces."""
     inodes, found = set(), []
     for namespace in namespaces:
         with contextlib.suppress(OSError):
@@ -122,7 +122,7 @@ def pids_in(namespaces):
 
 
 def remove_namespaces(namespaces):
-    """End what runs in them, wait for that, then delete them."""
+    """End the programs in the namespaces, wait for them, then delete the namespaces."""
     for sign, timeout in ((signal.SIGTERM, 3.0), (signal.SIGKILL, 5.0)):
         deadline = time.monotonic() + timeout
         for pid in pids_in(namespaces):
@@ -153,7 +153,8 @@ def children():
 
 
 class Program:
-    """A long-running program with a log file. Its own session, so that it can be ended whole."""
+    """A long-running program with a log file. It has its own session, so that it can be ended with
+    its children."""
 
     def __init__(self, name, namespace, command, log, dies_with_us=True, env=None):
         self.name, self.log, self.command = name, log, [str(c) for c in command]
@@ -174,7 +175,7 @@ class Program:
         return self.process.poll() is None
 
     def output(self):
-        """What it wrote so far."""
+        """Its output so far."""
         try:
             with open(self.log, "rb") as file:
                 file.seek(self.log_start)
@@ -186,7 +187,7 @@ class Program:
         return "".join(self.output().splitlines(keepends=True)[-lines:])
 
     def signal(self, number):
-        """To the process itself, not its children."""
+        """Send a signal to the process itself, not its children."""
         if self.alive():
             os.kill(self.pid, number)
 
@@ -218,8 +219,8 @@ def sweep():
 
 
 def on_signals_raise():
-    """Ctrl-C, SIGTERM and SIGHUP end the run through every `finally`, even when started with
-    SIGINT ignored, as a shell does to what it runs in the background."""
+    """Ctrl-C, SIGTERM and SIGHUP end the run through every `finally`, even when it was started with
+    SIGINT ignored, like the background jobs of a shell."""
     def handler(number, _frame):
         raise KeyboardInterrupt(signal.Signals(number).name)
     for number in SIGNALS:
@@ -227,13 +228,13 @@ def on_signals_raise():
 
 
 def ended_with_parent(number):
-    """The kernel sends this process the signal when the thread that made it ends."""
+    """The kernel sends this process the signal when the thread that created it ends."""
     libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 @contextlib.contextmanager
 def undisturbed():
-    """No signal interrupts the block: a second Ctrl-C must not stop the cleaning up."""
+    """No signal interrupts the block: a second Ctrl-C must not stop the clean-up."""
     old = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
     try:
         yield

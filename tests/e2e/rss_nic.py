@@ -42,7 +42,7 @@ class RssNic:
         struct.pack_into("=Q", self.state, 8 * self.words[name], value)
 
     def put_first(self, pid):
-        """What stands in for hardware waits for no worker."""
+        """The simulated hardware does not wait for workers."""
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
                 if comm.read().strip() == "nic-wire":
@@ -53,7 +53,7 @@ class RssNic:
         return self.read(len(self.words), QUEUES)
 
     def table(self):
-        """The queue of each entry."""
+        """The queue of each entry of the redirection table."""
         return self.read(len(self.words) + QUEUES, ENTRIES)
 
     def show(self):

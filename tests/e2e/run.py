@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run end-to-end scenarios: run.py [--build DIR] [--jobs N] [--short] [--list] [NAME...]
 
-Each function of scenarios_*.py marked @scenario is one test with a lab of its own, several run at
-once. NAME may be a prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n> failed"; exit 0 when none
-failed, 1 when some did, 2 when the lab is broken or nothing matched.
+Each function of scenarios_*.py marked @scenario is one test with its own lab; several run
+concurrently. NAME may be a prefix or a pattern (drain*). Root only. Ends with "<n> passed, <n>
+failed"; exit 0 when none failed, 1 when some did, 2 when the lab is broken or nothing matched.
 """
 import argparse
 import contextlib
@@ -65,7 +65,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture, scenarios_telemetry,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
-# Scenarios wait most of the time: for programs to start, for health checks, for timeouts.
+# Scenarios mostly wait: for programs to start, for health checks, for timeouts.
 JOBS = 2 * os.cpu_count()
 
 
@@ -85,7 +85,7 @@ def select(patterns):
 
 @contextlib.contextmanager
 def deadline(seconds):
-    """A block that hangs is a failure, and its traceback shows the place."""
+    """A block that hangs fails, and the traceback shows where."""
     def expired(_number, _frame):
         raise TimeoutError(f"not done within {seconds} s")
     signal.signal(signal.SIGALRM, expired)
@@ -97,7 +97,7 @@ def deadline(seconds):
 
 
 def run_one(item, build, place):
-    """Returns None, or what went wrong: in a line, and all that is known."""
+    """Returns None, or the failure: one line, and a full report."""
     lab = item.make_lab(build, place)
     try:
         with lab:
@@ -118,14 +118,14 @@ def in_a_line(problem):
 
 
 class Running:
-    """A scenario in a process of its own. The lab's names carry the pid of this process."""
+    """A scenario in a separate process. The lab's names contain the pid of this process."""
 
     def __init__(self, item, build, place):
         self.item, self.place, self.start = item, place, time.monotonic()
         self.output, self.result = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         sys.stdout.flush()
         sys.stderr.flush()
-        # A signal in between must not send the child through the parent's `finally`.
+        # A signal at this point must not make the child run the parent's `finally`.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, netns.SIGNALS)
         self.pid = os.fork()
         if self.pid == 0:
@@ -133,7 +133,8 @@ class Running:
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
 
     def run(self, build, unblocked):
-        """In the child: leaves [line, report] or null in self.result, unless something ended it."""
+        """In the child: writes [line, report] or null to self.result, unless the child was
+        killed."""
         status = 1
         try:
             netns.ended_with_parent(signal.SIGTERM)
@@ -153,7 +154,7 @@ class Running:
             os._exit(status)
 
     def ended(self):
-        """The process has ended; self.seconds, self.cpu_seconds and self.problem are known."""
+        """The process has ended; self.seconds, self.cpu_seconds and self.problem are set."""
         pid, status, used = os.wait4(self.pid, os.WNOHANG)
         if pid == 0:
             return False
@@ -174,7 +175,7 @@ class Running:
 
 def run_all(chosen, build, jobs):
     """Run scenarios, `jobs` at once; afterwards those that run in pairs, then those that run alone.
-    Yields each that has ended. Whatever ends this ends the scenarios first."""
+    Yields each finished one. Any end of this function ends the scenarios first."""
     running = []
     try:
         for at_once in (None, 2, 1):

@@ -5,11 +5,11 @@
     def drain_keeps_flows(lab):
         \"\"\"One line for --list.\"\"\"
 
-The arguments are those of Lab; start=False leaves starting the programs to the scenario, and
-alone=True is for one that measures times or shares of them: no other scenario runs beside it. With
-pair=True one other may that is marked so: what they measure takes less than half of the machine.
-short=True is for one that the short form of scripts/test has, which takes seconds. One that is not
-done within `seconds` has failed.
+The arguments are those of Lab; with start=False the scenario starts the programs itself, and
+alone=True is for scenarios that measure times or CPU shares: no other scenario runs at the same
+time. With pair=True one other scenario marked so may run: their measurements need less than half of
+the machine. short=True: included in the short form of scripts/test, which takes seconds. A scenario
+that does not end within `seconds` has failed.
 """
 from lab import Lab
 

@@ -12,7 +12,7 @@ from netns import wait_for
 from scenario import scenario
 
 MEMBER = 45678  # a user that exists by its number alone
-GROUP = 65534  # nogroup: that of the lab's sockets
+GROUP = 65534  # nogroup: the group of the lab's sockets
 
 
 def as_member(lab, *command, groups=(), **options):
@@ -23,7 +23,7 @@ def as_member(lab, *command, groups=(), **options):
 
 
 def member(lab, *arguments):
-    """Start member.py from its text, because the member may have no access to our directory."""
+    """Start member.py from its text, because the member may have no access to the directory."""
     with open(os.path.join(HERE, "member.py"), encoding="utf-8") as file:
         return as_member(lab, PYTHON, "-", *map(str, arguments), stdin=file)
 
@@ -66,7 +66,7 @@ def group_member_gets_nothing(lab):
     assert modes(lab) == expected, modes(lab)
     attempts(lab, lab.programs["control"].pid)
     assert modes(lab) == expected, modes(lab)
-    lab.programs["control"].stop()  # the segment is free to be taken
+    lab.programs["control"].stop()  # no process is attached to the segment
     results = attempts(lab, lab.programs["dataplane"].pid)
     assert results["take the segment"] == "EACCES", results["take the segment"]
     lab.start_control()
@@ -145,7 +145,7 @@ def with_a_member_that_disturbs(lab):
 
 @scenario(start=False, services=[web()])
 def run_dir_of_an_older_version_is_mended(lab):
-    """A run directory that the group could write, with a squatter's socket, is taken over"""
+    """A run directory that the group could write, with a foreign socket, is taken over"""
     os.mkdir(lab.run_dir)
     os.chown(lab.run_dir, 0, GROUP)
     os.chmod(lab.run_dir, 0o770)
@@ -166,7 +166,7 @@ def run_dir_of_an_older_version_is_mended(lab):
 
 @scenario(start=False, services=[web()])
 def control_of_another_user_is_told_why(lab):
-    """The dataplane serves --control-user only; control reports that, with the remedy"""
+    """The dataplane serves only --control-user; control reports that, with the remedy"""
     lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
     lab.start_backends()
     lab.start_dataplane()

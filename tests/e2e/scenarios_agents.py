@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What weir-control makes of what agents say: words, lies, limits. The agent is agent.py."""
+"""How weir-control handles reports of agents: words, false reports, limits. The agent is
+agent.py."""
 import contextlib
 import itertools
 import os
@@ -56,8 +57,9 @@ def agents(lab, numbers=(1,)):
 
 
 class Flows:
-    """New UDP flows, one datagram each, as fast as possible: who answered. Source ports come in turn:
-    one that came again soon would be a flow that is known."""
+    """New UDP flows, one datagram each, as fast as possible. Returns the backends that answered.
+    Source ports are used in turn, because a port reused too soon would belong to an existing
+    flow."""
     ports = itertools.cycle(range(2000, 65000))
 
     def __init__(self, namespace, host, port=9000):
@@ -158,7 +160,7 @@ def spoofed_agent_changes_nothing(lab):
 @scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
           config=QUICK, start=False)
 def agent_is_the_check(lab):
-    """With the check type agent its silence is a failure, and its answers bring the backend back"""
+    """Check type agent: a silent agent is a failure, and its answers bring the backend back"""
     with agents(lab, (1, 2, 3, 4)) as served:
         wait_for("all healthy", lambda: all(health(lab, "echo", b) == "healthy"
                                             for b in BACKENDS), 10)
@@ -235,7 +237,7 @@ def weir_agent_is_heard(lab):
             os.path.join(directory, "agent.sock")), 10)
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
-        # The balancer requests the fields that the policy in use needs, and the agent reports them.
+        # The balancer requests the fields that the policy needs, and the agent reports them.
         wait_for("a report", told, 10)
         assert "active_requests" not in told()
         lab.weirctl("service", "set", "echo", "policy=prequal")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backends that cannot serve, found out without a health check."""
+"""Backends that cannot serve, detected without a health check."""
 import contextlib
 
 import clients
@@ -9,7 +9,7 @@ from scenario import scenario
 
 
 def connect(lab, times):
-    """Connections one after the other. Which backends had them."""
+    """Connections one after the other. Returns their backends."""
     served = set()
     for _ in range(times):
         with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
@@ -23,7 +23,7 @@ def history(lab, name):
 
 @scenario(services=[lines()])
 def unresolved_next_hop_takes_no_flows(lab):
-    """A backend gets no flow until its next hop is resolved, nor when that is lost"""
+    """A backend gets no flow until its next hop is resolved, nor after losing it"""
     lab.write_config([lines({name: 100 for name in (*BACKENDS, "web-9")})])
     lab.weirctl("config", "reload")
     assert "web-9" not in connect(lab, 40)
@@ -53,7 +53,7 @@ QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 50
 
 
 def try_to_connect(lab, times, timeout):
-    """How many connections fail, one after the other."""
+    """Returns the number of failed connections of `count`, made one after the other."""
     failed = 0
     for _ in range(times):
         try:

@@ -17,7 +17,7 @@ FALL, INTERVAL_S = 3, 0.4  # of lab.web()
 
 @scenario(services=[web(backends={"web-1": 100, "web-2": 200, "web-3": 300, "web-4": 400})])
 def shares_follow_weights(lab):
-    """1,000 connections: shares of slots within 1 % of the weights, of flows near them"""
+    """1,000 connections: shares of slots within 1 % of the weights, and of flows near them"""
     wanted = {"web-1": 10.0, "web-2": 20.0, "web-3": 30.0, "web-4": 40.0}
     for backend in lab.backends():
         share = wanted[backend["name"]]
@@ -34,7 +34,7 @@ def shares_follow_weights(lab):
 
 @scenario(short=True, services=[web(), lines()])
 def drain_keeps_flows(lab):
-    """A drained backend keeps its connections and gets no new ones; ready undoes it"""
+    """A drained backend keeps its connections and gets no new ones; ready ends the drain"""
     size = 24 << 20
     digest = lab.make_file("long", size)
     download = clients.Download(lab.client, VIP4, "/files/long", held=True)
@@ -60,7 +60,7 @@ def drain_keeps_flows(lab):
 
 
 def drain_and_wait(lab, name, interval):
-    """`weirctl backend drain --wait`: its exit status and last line, and how long it took."""
+    """`weirctl backend drain --wait`: returns its exit status, its last line, and its duration."""
     began = time.monotonic()
     code, text, _ = lab.weirctl("backend", "drain", f"lines/{name}", f"--interval={interval}",
                                 "--wait", check=False)
@@ -99,7 +99,7 @@ def drain_waits_for_the_last_flow(lab):
 
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
-    """Maintenance is like drain for new flows; with every backend in it, none serves"""
+    """Maintenance is like drain for new flows; with every backend in it, new connections fail"""
     for name in BACKENDS[:3]:
         lab.weirctl("backend", "maintenance", name)
     for _ in range(20):
@@ -146,7 +146,7 @@ def checked_echo(backends=None):
 
 @scenario(services=[checked_echo()])
 def udp_flow_leaves_a_dead_backend(lab):
-    """A client with one UDP port: its backend's host dies, and its next datagram is answered"""
+    """A client with one UDP port: its backend's host stops, and its next datagram is answered"""
     for vip in (VIP4, VIP6):
         session = clients.Udp(lab.client, vip)
         name = session.ask()
@@ -180,7 +180,7 @@ def down_lines(what):
 
 @scenario(services=[down_lines("keep")])
 def tcp_client_of_a_dead_backend_is_told(lab):
-    """A backend's host dies: its connections hang with keep, rehash and reset end them"""
+    """A backend's host stops: its connections hang with keep; rehash and reset end them"""
     def ask(line):
         try:
             return line.ask()
@@ -189,7 +189,7 @@ def tcp_client_of_a_dead_backend_is_told(lab):
         except ConnectionResetError:
             return "reset"
 
-    found = {}  # VIP: a connection to web-1, and one to another backend
+    found = {}  # VIP: (a connection to web-1, one to another backend)
     for vip in (VIP4, VIP6):
         each = clients.line_per_backend(lab.client, vip, BACKENDS)
         for line in each.values():
@@ -209,7 +209,7 @@ def tcp_client_of_a_dead_backend_is_told(lab):
         if number == 2:
             wait_for(f"{name} refusing",
                      lambda: lab.backend("web-2", "lines")["health"] == "refusing", 5)
-        else:  # a third failure would cause panic: the operator takes it out instead
+        else:  # a third failure would cause panic, so the operator removes this backend instead
             lab.weirctl("backend", "maintenance", name)
         clients_of[what] = [ask(found[vip].pop(name)) for vip in (VIP4, VIP6)]
         counts = lab.backend(name, "lines")
@@ -281,7 +281,7 @@ def s6_weight_changes_move_no_flow(lab):
 @scenario(short=True, services=[lines()],
           config={"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"closing": 1000}}})
 def removed_backend_keeps_its_id_while_flows_refer_to_it(lab):
-    """The id of a removed backend is not given to a new one while it has flows"""
+    """The id of a removed backend is not reused for a new one while it has flows"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     ids = {b["name"]: b["id"] for b in lab.backends()}
     lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 100})])

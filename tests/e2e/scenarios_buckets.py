@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Workers take buckets of flows from each other: skewed traffic through the real dataplane.
 
-The port is a tap device: worker 0 receives, and each worker sends by a queue of its own, which is
-most of the work. An AF_XDP port has as many queues to send as to receive: with one, its worker has
-most to do whatever the others have."""
+The port is a tap device: worker 0 receives, and each worker sends on its own queue, which is most
+of the work. An AF_XDP port has as many transmit as receive queues: with one queue, its worker has
+most of the work in any case."""
 import contextlib
 import ipaddress
 import os
@@ -19,10 +19,10 @@ FLOWS = 2000
 HOT = 16
 PER_SECOND = 250_000
 CHUNK = 500
-EVEN = 1.2  # the busiest worker over the mean
+EVEN = 1.2  # load of the busiest worker, divided by the mean
 EVEN_READINGS = 5  # consecutive readings, each with different shares
 UNCHANGED = ("flow_new", "flow_untracked")
-ROUND_ROBIN = {"name": "round-robin"}  # round robin gives a lost flow another backend
+ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
 SERVICES = [web(policy=ROUND_ROBIN), lines()]
 TWO = {"cores": [0, 1], "steal": False}
 FOUR = {"cores": [0, 1, 0, 1], "steal": False}
@@ -38,7 +38,7 @@ def total(lab, counter):
 
 
 def establish(lab):
-    """FLOWS flows with a handshake and data. A packet that the machine loses is sent again."""
+    """FLOWS flows with a handshake and data. Packets lost by the machine are sent again."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -49,8 +49,8 @@ def establish(lab):
 
 
 def look_up(lab, flow):
-    """(worker, backend) of an existing flow of the flood. Repeated if it is not found: a
-    worker has no CPU, or its bucket moves between the answers of two."""
+    """(worker, backend) of an existing flow of the flood. Repeated if it is not found: a worker had
+    no CPU, or the bucket moved between the answers of two workers."""
     source = ipaddress.ip_address(0x0ac00000 + 256 + flow // 4)
 
     def found():
@@ -95,8 +95,8 @@ def enough_moved(lab):
 
 
 def stays_even(lab):
-    """A condition: EVEN_READINGS readings in a row were even, and the last ones are. Workers that
-    wait for a CPU look busy, so shares may be even for a moment with nothing moved."""
+    """A condition: the last EVEN_READINGS readings were even. Workers that wait for a CPU look
+    busy, so shares may be even for a moment without any move."""
     in_a_row = []
 
     def condition():
@@ -147,43 +147,46 @@ def spread(lab, workers):
 
 @scenario(start=False, lb_mtu=1500, workers=TWO, alone=True, services=SERVICES)
 def two_workers_share_hot_flows(lab):
-    """Most packets are of a few flows of one worker: the other gets half, and no flow is lost"""
+    """Most packets belong to a few flows of one worker: the other gets half, no flow is lost"""
     spread(lab, 2)
 
 
 @scenario(start=False, lb_mtu=1500, workers=FOUR, alone=True, services=SERVICES)
 def four_workers_share_hot_flows(lab):
-    """The same with four workers: all get some"""
+    """The same with four workers: all get a part"""
     spread(lab, 4)
 
 
 KILLS = 10
-GENTLE = 8_000  # packets a second: a ring lasts for an eighth of one, under any other load of the machine
+# Packets per second: a ring has room for an eighth of a second, for any other load of the machine
+GENTLE = 8_000
 STEALING = {"cores": [0, 1], "steal": True}
 
 
 def all_accounted_for(lab):
-    """A condition: nothing that was received is still on its way between workers."""
+    """A condition: no received packet is still in flight between workers."""
     return total(lab, "rx_packets") == sum(total(lab, c) for c in (
         "forwarded", "replied", "to_kernel", "dropped", "handed_over"))
 
 
 def put_first(lab):
-    """Workers go before all other programs of the machine, which is what a core of their own gives
-    them: one that gets no time for longer than its ring lasts loses packets, whatever moves."""
+    """Workers get priority over all other programs of the machine, as if they had their own cores:
+    a worker without CPU time for longer than its ring has room loses packets, with or without
+    moves."""
     pid = lab.programs["dataplane"].process.pid
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(1))
 
 
 def lost(lab):
-    """Packets of flows that were dropped. The rest is ARP, for which there is no exception port."""
+    """The number of dropped packets of flows. Others are ARP, for which there is no exception
+    port."""
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 
 @scenario(start=False, lb_mtu=1500, workers=STEALING, alone=True, services=SERVICES, seconds=400)
 def bucket_moves_survive_kills(lab):
-    """Control is killed again and again while buckets move: no packet is lost, flows keep backends"""
+    """Control is killed repeatedly while buckets move: no packet is lost, flows keep backends"""
     chance, moved_by_killed = random.Random(4711), 0
     start_with_tap(lab, 2)
     put_first(lab)

@@ -10,7 +10,7 @@ from scenario import scenario
 
 
 class Capture:
-    """A capture, and what it has read so far."""
+    """A capture, and the packets read so far."""
 
     def __init__(self, lab, **arguments):
         self.lab, self.packets, self.last = lab, [], None
@@ -23,7 +23,7 @@ class Capture:
         return answer["result"]
 
     def read(self):
-        """Everything that is there now."""
+        """Read all available packets."""
         more = True
         while more:
             self.last = self.ask("capture.read", capture=self.number)
@@ -46,7 +46,7 @@ def address(packet):
 
 @scenario(short=True, services=[web(), lines(policy={"name": "round-robin"})])
 def capture_follows_a_connection(lab):
-    """each packet of one connection, as it came, with the backend that answers"""
+    """each packet of one connection, as received, with the backend that answers"""
     with clients.Load(lab.client, VIP4) as load:  # other packets, which the filter excludes
         load.wait_for_more(20)
         with contextlib.closing(Capture(lab, filter={"service": "lines"})) as capture:
@@ -74,7 +74,7 @@ def capture_follows_a_connection(lab):
 
 @scenario(services=[web()])
 def capture_shows_why_packets_are_dropped(lab):
-    """the packets that a drop counter counts, and none that are forwarded"""
+    """the packets of a drop counter, and no forwarded ones"""
     for backend in lab.backends("web"):
         lab.api("backend.maintenance", service="web", backend=backend["name"])
     with contextlib.closing(Capture(lab, filter={"reasons": ["no_backend"]})) as capture:
@@ -89,7 +89,7 @@ def capture_shows_why_packets_are_dropped(lab):
 
 @scenario(services=[web()])
 def capture_ends_with_who_asked(lab):
-    """a client that disconnects, and a control process that is killed, leave no capture behind"""
+    """a client that disconnects, or a killed control process, leaves no capture behind"""
     capture = Capture(lab)
     other = lab.api_connect()
     answer = lab.api_ask(other, "capture.start")

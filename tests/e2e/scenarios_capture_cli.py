@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl capture and trace with real traffic: files agree with counters and with the wire, and
-traffic is not disturbed."""
+"""weirctl capture and trace with real traffic: files agree with counters and with packets on the
+wire, and traffic is not disturbed."""
 import json
 import os
 import re
@@ -42,7 +42,7 @@ def to_lb(lab, *layers):
     return bytes(frame)
 
 
-# --- what is in the files -----------------------------------------------------------------------
+# --- contents of the files -----------------------------------------------------------------------
 
 @scenario(services=[web(), lines()], two_armed=True)
 def captures_agree_with_counters_and_the_wire(lab):
@@ -110,7 +110,7 @@ def broken_frames(lab):
 
 @scenario(services=[web(closed_ports="drop"), lines()])
 def drops_are_captured_by_reason(lab):
-    """capture start of drops, of two reasons, and of a client: what was counted, as it came"""
+    """capture start of drops, of two reasons, and of a client: the counted packets, as received"""
     for number in range(1, 5):
         lab.weirctl("backend", "maintenance", f"lines/web-{number}")
     lab.wait_published()
@@ -198,7 +198,7 @@ def capture_ends_by_itself(lab):
 
 @scenario(services=[web()])
 def capture_tells_which_process_is_gone(lab):
-    """weirctl, weir-control and weir-dataplane killed in a capture: reported, and the next works"""
+    """weirctl, weir-control, weir-dataplane killed during a capture: reported; the next one works"""
     with clients.Load(lab.client, VIP4, pause=0.05) as load:
         with Capture(lab, "--service", "web") as capture:
             capture.wait_for(20)

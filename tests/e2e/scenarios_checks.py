@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks of every type against real servers, and what backends say in their answers."""
+"""Health checks of every type with real servers, and reports of backends in their answers."""
 import os
 import time
 
@@ -21,7 +21,7 @@ def write(folder, name, content):
 
 
 def start_servers(lab, number):
-    """Its folder is the one that the servers look into."""
+    """Its folder is the one that the servers read."""
     folder = os.path.join(lab.dir, f"checks-{number}")
     os.mkdir(folder)
     sh("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Either process may die at any moment (S3, S4); what control answers."""
+"""Either process may die at any moment (S3, S4); answers of control."""
 import contextlib
 import glob
 import json
@@ -31,8 +31,8 @@ def s3_control_killed_20_times_under_load(lab):
             lab.programs["control"].kill()
             dead_until = len(load.samples) + moment.randrange(10, 60)
             wait_for("requests without control", lambda n=dead_until: len(load.samples) >= n, 20)
-            # Started without waiting for it, so that the next kill may hit any instruction of
-            # its start as well as of its work.
+            # Started without waiting, so that the next kill may happen at any instruction of its
+            # start or its work.
             lab.spawn_control()
             clients.check_lines(found)
             goal = time.monotonic() + moment.choice((0.02, 0.1, 0.5)) * moment.random() * 2
@@ -50,7 +50,7 @@ def s3_control_killed_20_times_under_load(lab):
 
 @scenario(short=True, services=[web(), lines(), echo()])
 def s4_dataplane_restarts(lab):
-    """The dataplane dies by SIGKILL and comes back: service returns, control is not touched"""
+    """The dataplane dies by SIGKILL and comes back: service returns, control is not restarted"""
     pid = lab.programs["control"].pid
     epoch = lab.api("version")["dataplane"]["epoch"]
     lab.weirctl("backend", "drain", "web/web-1")
@@ -90,7 +90,7 @@ def s4_dataplane_restarts_under_load(lab):
 
 @scenario(start=False, services=[web()])
 def control_may_start_first(lab):
-    """Control waits for a dataplane that is not there yet"""
+    """Control waits for a dataplane that has not started yet"""
     lab.start_backends()
     lab.start_control()
     assert lab.api("version")["dataplane"]["attached"] is False
@@ -140,7 +140,7 @@ def both_end_on_sigterm(lab):
 
 @scenario(services=[web()])
 def control_gives_up_root(lab):
-    """Control runs without root's powers after its start"""
+    """Control runs without root privileges after its start"""
     with open(f"/proc/{lab.programs['control'].pid}/status", encoding="ascii") as file:
         status = dict(line.split(":", 1) for line in file)
     assert status["CapEff"].strip() == "0" * 16, status["CapEff"]
@@ -222,7 +222,8 @@ WRITERS, WRITES = 8, 50
 
 
 def write_in_turns(lab, writer, done):
-    """Weights of a backend that others write, too, then of one that this writer has alone."""
+    """Set weights of a backend that others also change, then of one that only this client
+    changes."""
     service = ("web", "lines")[writer % 2]
     mine = f"web-{writer // 2 + 1}"
     with contextlib.closing(lab.api_connect()) as sock:
@@ -250,7 +251,7 @@ def concurrent_writers_lose_no_change(lab):
         thread.join()
     assert len(done) == WRITERS, done
     lab.wait_published()
-    for writer in range(2, WRITERS):  # the first two share theirs with the others
+    for writer in range(2, WRITERS):  # the first two share their backend with the others
         backend = lab.backend(f"web-{writer // 2 + 1}", ("web", "lines")[writer % 2])
         wanted = 100 * writer + WRITES
         got = backend["runtime_weight"], backend["effective_weight"]
@@ -260,7 +261,8 @@ def concurrent_writers_lose_no_change(lab):
     assert len(written) > 200 and all(e["outcome"] == "done" for e in written), len(written)
 
 
-# accept4() as when the machine has no file left to open, while the file that NO_FILES names exists.
+# accept4() fails as if the machine had no free file descriptor, while the file named by NO_FILES
+# exists.
 NO_FILES = """
 #define _GNU_SOURCE
 #include <errno.h>
@@ -282,7 +284,7 @@ int accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags) {
 
 @scenario(start=False)
 def no_files_for_the_hand_over(lab):
-    """The dataplane cannot accept control for a while: one line, no busy loop, then it does."""
+    """The dataplane cannot accept control for a while: one log line, no busy loop"""
     source, shim, flag = (os.path.join(lab.dir, name) for name in ("s.c", "s.so", "no-files"))
     for path, text in ((source, NO_FILES), (flag, "")):
         with open(path, "w", encoding="utf-8") as file:
@@ -307,7 +309,7 @@ def resident_kib(pid):
 
 @scenario(services=[web()])
 def reloads_take_no_memory(lab):
-    """A reload has a place for every id there may be (15 MB): weir-control is as large after 20 as after 2"""
+    """A reload needs memory for every id (15 MB): weir-control is as large after 20 as after 2"""
     pid, resident = lab.programs["control"].pid, []
     for turn in range(20):
         lab.services[0]["backends"][0]["weight"] = 100 + turn

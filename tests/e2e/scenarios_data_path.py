@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Health checks via the data path: what they find, what they need, and what they leave behind."""
+"""Health checks via the data path: results, requirements, and clean-up."""
 import json
 import time
 
@@ -42,7 +42,7 @@ def start(lab, *options):
 
 
 def rules(lab):
-    """Of both families: those that lead to tables of data path checks."""
+    """The rules of both families that select tables of data path checks."""
     return [rule for family in ("-4", "-6")
             for rule in json.loads(sh("ip", "-n", lab.lb.name, "-d", "-j", family, "rule"))
             if rule.get("table") == "47770"]
@@ -55,7 +55,7 @@ def rules(lab):
     service("outer6", 8083, backends=OUTER6, check=TCP),
     service("tls", 8443, check={"type": "https", "verify": False, "body": "ok", **VIA})])
 def data_path_checks_find_lost_vips(lab):
-    """A backend without its VIP, or without decapsulation, is refusing; direct checks see nothing"""
+    """A backend without VIP or decapsulation is refusing; direct checks do not detect it"""
     for number in lab.hosts:
         start_servers(lab, number)
     start(lab, OPTION)
@@ -107,7 +107,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
 def data_path_checks_go_on_after_a_kill(lab):
-    """SIGKILL to control: the next one has the same device and rules, and no more of them"""
+    """SIGKILL to control: the next one has the same device and rules, without duplicates"""
     start(lab, OPTION)
     assert len(rules(lab)) == 2, rules(lab)
     # systemd-networkd removes others when it is restarted

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl doctor and weir-agent doctor: what is broken is found, and the command that they print
-cures it."""
+"""weirctl doctor and weir-agent doctor: problems are found, and the printed commands repair
+them."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ OUTER = [{"name": "web-1", "address": "10.0.0.11"}, {"name": "web-2", "address":
 
 
 def inside(namespace, *command):
-    """With the /sys of the namespace. Returns (exit status, what it wrote)."""
+    """Run it with the /sys of the namespace. Returns (exit status, output)."""
     said = sh("ip", "netns", "exec", namespace.name, "bash", "-c", '"$@"; echo "exit $?"', "-",
               *command)
     output, _, status = said.strip().rpartition("exit ")
@@ -39,7 +39,7 @@ def agent_doctor(lab, number, *options):
 
 
 def find(lab, check, subject, level, words="", look_at=weirctl_doctor):
-    """The finding, once it is there."""
+    """Wait for the finding, and return it."""
     def look():
         row = look_at(lab)[0].get((check, subject))
         assert row and row["level"] == level and words in row["found"], row
@@ -59,7 +59,7 @@ def cure(lab, finding, namespace=None):
 
 @scenario(services=[web(OUTER)])
 def doctor_finds_what_is_wrong_with_backends(lab):
-    """A decapsulator, a VIP, a host and a large MTU that are missing are found, and cured"""
+    """A missing decapsulator, VIP, host or large MTU is found, and repaired"""
     found, _ = weirctl_doctor(lab)
     for number in (1, 2, 3, 4):
         row = found["backends", f"web/web-{number}"]
@@ -96,7 +96,7 @@ def doctor_finds_what_is_wrong_with_backends(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_finds_what_is_wrong_with_the_balancer(lab):
-    """Settings of the balancer's kernel that are wrong are found, and cured"""
+    """Wrong kernel settings of the balancer are found, and repaired"""
     lb = lab.lb
     for check, subject, level, *broken in (
             ("rp-filter", VIP4, "notice", "sysctl", "-w", "net.ipv4.conf.all.rp_filter=1"),
@@ -105,7 +105,7 @@ def doctor_finds_what_is_wrong_with_the_balancer(lab):
             ("port-mtu", "lb0", "fault", "ip", "link", "set", "lb0", "mtu", "1400"),
             ("redirects", "lb0", "notice", "sysctl", "-w", "net.ipv4.conf.lb0.accept_redirects=1"),
             ("interface", "lb0", "fault", "ip", "link", "set", "lb0", "down")):
-        if check == "rp-filter":  # without a route to the VIP by this interface
+        if check == "rp-filter":  # without a route to the VIP through this interface
             lb.ip("route", "add", "unreachable", VIP4)
         if level == "warning":
             lb.ip("route", "del", "unreachable", VIP4)
@@ -121,7 +121,7 @@ def doctor_finds_what_is_wrong_with_the_balancer(lab):
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Without processes, a service without a backend: faults; and it sends nothing without root"""
+    """Faults without the processes and without a usable backend; without root it sends no packets"""
     lab.kill_backend(1)
     find(lab, "services", "web", "fault", "no eligible backend")
     find(lab, "health", "web/web-1", "warning", "refused")
@@ -159,7 +159,7 @@ def doctor_works_without_the_daemons(lab):
     assert re.search(r"^notice +backends +backends +not probed: Operation not permitted", output,
                      re.M), output
 
-    lab.lb.ip("link", "add", "above", "type", "bridge")  # which weir-control follows to the port
+    lab.lb.ip("link", "add", "above", "type", "bridge")  # which weir-control maps to the port
     lab.lb.ip("link", "set", "lb0", "master", "above")
     lab.lb.ip("addr", "flush", "dev", "lb0")
     lab.lb.ip("addr", "add", "10.0.0.2/24", "dev", "above")
@@ -175,7 +175,7 @@ def doctor_works_without_the_daemons(lab):
 
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
 def doctor_finds_what_is_wrong_with_a_backend(lab):
-    """weir-agent doctor: what is wrong on the backend is found, and cured"""
+    """weir-agent doctor: problems on the backend are found, and repaired"""
     b1, keys = lab.namespaces["b1"], lab.dir + "/agent.keys"
     lab.extra = Agents.configuration(lab)
     lab.write_config()

@@ -10,12 +10,12 @@ from scenarios_hostile import flood, worker
 
 FLOWS = 120_000
 CHUNK = 20_000
-PER_SECOND = 60_000  # a worker of this lab shares its core
+PER_SECOND = 60_000  # a worker of this lab has no core of its own
 LARGE = {"flow_table": {"flows_per_worker": 262144}}
 
 
 def establish(lab):
-    """FLOWS flows with a handshake and data. A packet that the machine loses is sent again."""
+    """FLOWS flows with a handshake and data. Packets lost by the machine are sent again."""
     def all_there():
         for first in range(0, FLOWS, CHUNK):
             for kind in ("syn", "ack", "data"):
@@ -35,7 +35,8 @@ def tuple_of(flow):
 
 
 def check_list(flows, tolerance=0):
-    """The flood's flows, each once; but new ones make others move within the table meanwhile."""
+    """The flood's flows, each once; but insertions may displace others within the table
+    meanwhile."""
     ours = [f for f in flows if not f["source"].startswith("192.0.2.")]
     different = len({tuple_of(f) for f in ours})
     assert different >= FLOWS - tolerance and len(ours) <= different + tolerance, \
@@ -46,7 +47,7 @@ def check_list(flows, tolerance=0):
 
 @scenario(services=[web(), lines()], config=LARGE, alone=True)
 def flows_are_listed_while_traffic_flows(lab):
-    """flow list of more than 10^5 flows, and no request fails for it"""
+    """flow list of more than 10^5 flows, and no request fails because of it"""
     establish(lab)
     line = clients.Line(lab.client, VIP4)
     before = lab.drops()
@@ -67,7 +68,7 @@ def flows_are_listed_while_traffic_flows(lab):
 
 @scenario(services=[web(), lines(policy={"name": "round-robin"})])
 def deleted_flows_are_new_ones(lab):
-    """flow delete: the three commands agree on a flow, and its next packet is of an unknown one"""
+    """flow delete: the three commands agree on a flow, and its next packet starts a new one"""
     line = clients.Line(lab.client, VIP4)
     asked = ("tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000")
     listed = list_flows(lab, "--service", "lines")

@@ -19,7 +19,7 @@ CONNECTIONS = 16  # of wrk
 # Room for the flows in addition to the quarter for half-open ones: in a full table idle flows are
 # evicted.
 TABLE = {"flow_table": {"flows_per_worker": 150_000}}
-ROUND_ROBIN = {"name": "round-robin"}  # round robin gives a lost flow another backend
+ROUND_ROBIN = {"name": "round-robin"}  # with round robin a lost flow gets another backend
 FORGED = ("syn", "ack", "rst", "fin", "data", "udp", "fragment", "icmp")
 
 
@@ -28,7 +28,7 @@ def worker(lab):
 
 
 def flood(lab, *arguments, port=80):
-    """Returns how many packets were sent."""
+    """Returns the number of packets sent."""
     program = os.path.join(lab.build, "tests", "e2e", "flood")
     lab.port_mac = lab.port_mac or lab.mac(lab.lb, "lb0")
     with lab.net.inside():
@@ -37,7 +37,8 @@ def flood(lab, *arguments, port=80):
 
 
 def send_chunk(lab, kind, first):
-    """A packet of each of CHUNK flows, and each arrived: a worker of this lab shares its core."""
+    """Send a packet of each of CHUNK flows and wait for all, because a worker of this lab has no
+    core of its own."""
     for _ in range(20):
         before = worker(lab)["rx_packets"]
         flood(lab, "flows", kind, first, CHUNK)
@@ -60,8 +61,8 @@ def establish(lab):
 
 @contextlib.contextmanager
 def clients_silenced(lab):
-    """Late packets of real clients' connections, which may be sent again for a long time, begin
-    flows of their own."""
+    """Late packets of real clients' connections, which may be retransmitted for a long time, start
+    flows."""
     vips = ("blackhole", "198.51.100.0/24")
 
     def silent():
@@ -77,7 +78,7 @@ def clients_silenced(lab):
 
 
 def check_flows(lab):
-    """A packet of each flow finds its flow."""
+    """Check that a packet of each flow finds its flow."""
     with clients_silenced(lab):
         before = worker(lab)
         for first in range(0, FLOWS, CHUNK):
@@ -94,7 +95,7 @@ def resident_kib(lab):
 
 
 def check_sums(lab):
-    """What came in went out, or was dropped for a reason that has a name."""
+    """All received packets were sent, or dropped for a named reason."""
     def adds_up():
         w = worker(lab)
         return w["rx_packets"] == w["forwarded"] + w["replied"] + w["to_kernel"] + w["dropped"] \
@@ -103,9 +104,10 @@ def check_sums(lab):
 
 
 def start_wrk(lab, name):
-    """wrk, once it has all its connections: a handshake that the beginning of a flood overtakes
-    may fail (docs/design/threat-model.md). It is patient: most of what the flood sends is lost before the
-    dataplane, for want of CPUs, and so are packets of wrk, which TCP sends again later and later."""
+    """Run wrk, and wait until it has all its connections: a handshake at the start of a flood may
+    fail (docs/design/threat-model.md). Its timeout is long: for lack of CPUs most packets of the
+    flood, and so packets of wrk, are lost before the dataplane, and TCP retransmits with growing
+    delays."""
     def connected():
         with lab.client.inside():
             return len(sh("ss", "-Htn", "state", "established", "dst", VIP4).splitlines())

@@ -26,7 +26,7 @@ PORT, SYN = 4777, 2
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 600, "timeout_ms": 80}
 PORTS = {"unchecked": 7000, "checked": 80}
 EVENLY_S = 0.005  # after the notice at least a fifth of the due flows arrive within this time
-TRIES = 5  # for each trial: one in which the lab waited for a CPU proves nothing
+TRIES = 5  # attempts for each trial: a trial in which the lab waited for a CPU is invalid
 FLOWS_PER_SECOND = 10000  # nine of ten to web-1: one each 0.11 ms
 QUICK = {"flow_table": {"flows_per_worker": 262144, "timeout_ms": {"syn_seen": 300}}}
 
@@ -39,14 +39,15 @@ def of_two(name, **more):
 SERVICES = [of_two("unchecked"), of_two("checked", check={"type": "http", "path": "/healthz"})]
 
 # Seconds. last: from the agent's notice, as it leaves the backend, to the last new flow that
-# reaches it; flows: how many these are. trip: from that notice to the probe that acknowledges it,
-# at the backend. control: the part of it from the balancer's device and back to it. trips: from
-# other probes to their answers, at the balancer. published: the publication of the word.
+# reaches it; flows: the number of these. trip: from that notice to the probe that acknowledges it,
+# at the backend. control: the part of it between receiving and sending at the balancer's device.
+# trips: from other probes to their answers, at the balancer. published: duration of the publication
+# of the word.
 Trial = namedtuple("Trial", "last flows trip control trips published")
 
 
 def fields_of(packet, kind, fields):
-    """Those of an agent's datagram; None for any other packet."""
+    """The fields of an agent's datagram; None for any other packet."""
     if packet.protocol != socket.IPPROTO_UDP or PORT not in (packet.source, packet.destination) \
             or HEADER.unpack_from(packet.data)[2] != kind:
         return None
@@ -54,7 +55,7 @@ def fields_of(packet, kind, fields):
 
 
 def find_word(packets):
-    """(when, serial) of the first unasked lame-duck; (None, None) when there was none."""
+    """(time, serial) of the first unsolicited lame-duck; (None, None) if there was none."""
     for packet in packets:
         answer = fields_of(packet, ANSWER, ANSWER_FIELDS)
         if answer and answer[-3] == WORDS["lame-duck"] and answer[-2]:
@@ -69,15 +70,15 @@ def heard(packets, serial):
 
 
 def arrivals(packets, port, since):
-    """How long after `since` new flows came."""
+    """The times after `since` at which new flows arrived."""
     return [packet.at - since for packet in packets if not packet.sent and packet.flags == SYN
             and packet.to == VIP4 and packet.destination == port and packet.at > since]
 
 
 def judge(there, elsewhere, here, port, published):
-    """From what the devices of the backend, of the other one and of the balancer saw. None when the
-    lab waited for a CPU: new flows did not come, or the balancer was silent for so long that
-    the agent forgot it."""
+    """Computed from the packets at the devices of the backend, the other backend and the balancer.
+    None if the lab waited for a CPU: no new flows arrived, or the balancer was silent until the
+    agent dropped it."""
     said, serial = find_word(there)
     arrived, _ = find_word(here)
     if not arrived or not heard(there, serial):
@@ -118,7 +119,7 @@ class Pond:
         self.place(self.agents.name(1), True)
 
     def place(self, program, with_worker):
-        """The agent is on another host than weir-control: where CPUs are few, let them not wait for
+        """The agent is on another host than weir-control: with few CPUs, they must not wait for
         each other."""
         cores = {core for core in os.sched_getaffinity(0) if (core == self.lab.core) == with_worker}
         if cores:
@@ -137,7 +138,7 @@ class Pond:
 
     @contextlib.contextmanager
     def flows(self, port):
-        """New flows at an even rate, by a process of its own."""
+        """New flows at an even rate, from a separate process."""
         program = self.lab.program(
             "flows", self.lab.net, os.path.join(self.lab.build, "tests", "e2e", "flood"), "lb0",
             self.mac, VIP4, str(port), "flows", "syn", str(random.randrange(8_000_000)),
@@ -149,7 +150,7 @@ class Pond:
             program.kill()
 
     def trial(self, name, flows):
-        """flows: a context in which they come; none: they come already."""
+        """flows: a context in which they start; none: they are already running."""
         lab = self.lab
         with contextlib.ExitStack() as stack:
             there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
@@ -211,8 +212,8 @@ def lame_duck_reaches_new_flows_at_once(lab):
                     f"{row('other round trips', plain)} ms, flows "
                     f"{max(t.flows for t in trials)} at most, {within} of {len(trials)} within")
             print(f"\n    {text}", end=" ", flush=True)
-            # Both sides of the comparison wait for the same CPUs. If the notice were processed, or
-            # published, ten times later, it would not hold.
+            # Both sides of the comparison wait for the same CPUs. It would fail if the notice were
+            # processed, or published, ten times later.
             assert within >= 0.8 * len(trials), text
             assert of([t.trip for t in trials], 0.5) < 5 * of(plain, 0.5), text
     history = lab.api("health.history", service="checked", backend="web-1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What happens at the limits: floods, full tables, fragments, junk."""
+"""Behaviour at the limits: floods, full tables, fragments, invalid packets."""
 import os
 import random
 import socket
@@ -42,7 +42,7 @@ def worker_sum(lab, counter):
 
 @scenario(short=True, services=[lines(), web()], config=SMALL_TABLE)
 def syn_flood_evicts_no_established_flow(lab):
-    """20,000 SYNs from nowhere into a table of 1,024 flows: open connections stay, new ones work"""
+    """20,000 forged SYNs with a table of 1,024 flows: open connections stay, new ones work"""
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     with raw_socket(lab.client) as sock:
         for n in range(20000):
@@ -62,7 +62,7 @@ def syn_flood_evicts_no_established_flow(lab):
 
 @scenario(services=[lines()], config=SMALL_TABLE)
 def full_table_refuses_nobody(lab):
-    """1,500 open connections, room for 1,024: the rest go by the Maglev fallback, and are counted"""
+    """1,500 open connections, room for 1,024: the others use the Maglev fallback, counted"""
     opened = []
     try:
         for _ in range(1500):
@@ -82,7 +82,7 @@ def broken_packets_are_counted_drops(lab):
     cases = (("tcp_flags", syn("192.0.2.2", 4000, flags=3)),
              ("tcp_flags", syn("192.0.2.2", 4001, flags=0)))
     fragment = bytearray(syn("192.0.2.2", 4002, payload=b"x" * 64))
-    fragment[6:8] = struct.pack("!H", 100)  # the last one, at byte 800
+    fragment[6:8] = struct.pack("!H", 100)  # the last fragment, at byte 800
     header_length = bytearray(syn("192.0.2.2", 4003))
     header_length[20 + 12] = 4 << 4
     cases += (("fragment_first_missing", bytes(fragment)), ("tcp_header_length", bytes(header_length)))
@@ -91,7 +91,7 @@ def broken_packets_are_counted_drops(lab):
             before = lab.drops().get(name, 0)
             sock.sendto(packet, (VIP4, 0))
             wait_for(f"{name} counted", lambda k=name, b=before: lab.drops().get(k, 0) > b, 5)
-        for _ in range(2000):  # junk behind a right IP header
+        for _ in range(2000):  # random bytes after a valid IP header
             junk = bytearray(syn("192.0.2.2", 4004, payload=os.urandom(random.randrange(64))))
             junk[20:40] = os.urandom(20)
             sock.sendto(bytes(junk), (VIP4, 0))
@@ -101,7 +101,7 @@ def broken_packets_are_counted_drops(lab):
 
 
 def many_binds(services):
-    """Services of 256 ports each, every one on an address of its own."""
+    """Services of 256 ports each, each on a separate address."""
     return [{"name": f"many-{i}", "table_size": 2,
              "binds": [{"address": f"203.0.{i // 200}.{i % 200 + 1}", "protocol": "tcp",
                         "port": 1000 + port} for port in range(256)],

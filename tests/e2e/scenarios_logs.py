@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Logs of all daemons for machines: --log-format json."""
+"""Machine-readable logs of all daemons: --log-format json."""
 import json
 import re
 
@@ -31,7 +31,7 @@ def having(lab, program, **fields):
 
 @scenario(services=[web(agent={})], start=False)
 def every_daemon_logs_json(lab):
-    """Each line of dataplane, control, agent and metrics is an object; fields say what it is about"""
+    """Each line of dataplane, control, agent and metrics is an object; fields name its subject"""
     agents = Agents(lab, "--port", "80", *JSON)
     lab.extra = {**lab.extra, **Agents.configuration(lab)}
     lab.write_config()

@@ -48,7 +48,7 @@ def scrape(lab, accept="text/plain"):
 
 
 def parse(text):
-    """{name: {(label, value)...: number}}; a series that comes twice is an AssertionError."""
+    """{name: {(label, value)...: number}}; a duplicate series is an AssertionError."""
     families = collections.defaultdict(dict)
     for line in text.splitlines():
         if line.startswith("#"):
@@ -91,7 +91,7 @@ def check_formats(lab):
 
 
 def check_totals(lab, families):
-    """What is counted in several ways is the same in all."""
+    """Values that are counted in several ways are equal."""
     for worker in (dict(key)["worker"] for key in families["weir_worker_up"]):
         reasons = [number for key, number in families["weir_worker_drops_total"].items()
                    if ("worker", worker) in key]
@@ -138,7 +138,7 @@ def metrics_are_what_clients_and_servers_saw(lab):
 
 @scenario(services=[web()])
 def metrics_leave_out_what_cannot_be_read(lab):
-    """Without weir-dataplane no counters, without weir-control nothing but that; both come back"""
+    """No counters without weir-dataplane, only that state without weir-control; both come back"""
     lab.start_metrics()
     families = age_out(lab)
     assert value(families, "weir_worker_up", worker="0") == value(families, "weir_serving") == 1
@@ -161,7 +161,7 @@ def metrics_leave_out_what_cannot_be_read(lab):
     lab.start_control()
     lab.wait_ready()
     assert value(age_out(lab), "weir_worker_up", worker="0") == 1
-    lab.programs["metrics"].kill()  # is not used by any client
+    lab.programs["metrics"].kill()  # not used by any client
     assert clients.curl_batch(lab.client, VIP4, 10).ok == 10
 
 
@@ -172,7 +172,7 @@ def status_of(lab, *lines_, **more):
 
 
 def check_names(lab):
-    """Only under names that no other site can point here."""
+    """Serves only host names that no other site can resolve to this address."""
     for host in ("127.0.0.1", "localhost:9479", "LOCALHOST", "[::1]:9479", "10.0.0.2:1",
                  "lb.example.net:9479", "LB.example.NET"):
         assert status_of(lab, host=host) == 200, host
@@ -234,7 +234,7 @@ def resident_bytes(lab):
 
 @scenario(services=[web()], seconds=300)
 def metrics_server_outlives_hostile_clients(lab):
-    """Foreign names, methods, bodies, junk; 200 clients that say nothing are cut off in time"""
+    """Foreign names, methods, bodies, invalid requests; 200 silent clients are disconnected"""
     lab.start_metrics("--host", "lb.example.net")
     check_names(lab)
     check_paths(lab)
@@ -245,7 +245,7 @@ def metrics_server_outlives_hostile_clients(lab):
     grown = resident_bytes(lab) - before
     assert grown < 4 << 20, f"{grown} bytes more"
     with contextlib.ExitStack() as stack:
-        for number in range(200):  # more than are served at once
+        for number in range(200):  # more than are served concurrently
             with lab.lb.inside():
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", PORT)))
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc"[:number % 40])
@@ -264,7 +264,7 @@ MANY = [{"name": f"s-{n}", "table_size": 61, "policy": {"name": "maglev"}, "forw
 
 
 def checks(lab, sock):
-    """Health checks that have ended."""
+    """The number of finished health checks."""
     rows = lab.api_ask(sock, "health.show", service="web")["result"]
     return sum(row["passes"] + row["fails"] for row in rows)
 
@@ -290,8 +290,8 @@ def status(lab, name):
 
 
 def cost(lab, *commands):
-    """CPU seconds of weir-control for one call of each: the least of some rounds, as it does other
-    things, too."""
+    """CPU seconds of weir-control for one call of each: the minimum of some rounds, because it also
+    does other work."""
     rounds = []
     with contextlib.closing(lab.api_connect()) as sock:
         for _ in range(5):
@@ -304,7 +304,7 @@ def cost(lab, *commands):
 
 @scenario(services=[web()] + MANY, start=False, alone=True, seconds=400)
 def metrics_of_10000_backends_disturb_nobody(lab):
-    """1,000 services, 10,000 backends: a scrape has them all, costs little, and holds nothing up"""
+    """1,000 services, 10,000 backends: a scrape has all, costs little, and delays nothing"""
     lab.start_backends()
     lab.start_dataplane()
     lab.start_control()

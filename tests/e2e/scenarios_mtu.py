@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages of routers: path MTU, redirects; and datagrams in fragments."""
+"""ICMP messages of routers: path MTU, redirects; and fragmented datagrams."""
 import contextlib
 import os
 import socket
@@ -19,7 +19,7 @@ MEGABYTES = 100
 
 
 def narrow_path(lab, mtu=NARROW):
-    """Put b1 behind the router, on a link of its own that takes `mtu` bytes."""
+    """Move b1 behind the router, on a separate link with this MTU."""
     backend, net = lab.namespaces["b1"], lab.net
     net.ip("link", "set", "b1", "nomaster")
     net.ip("link", "set", "b1", "mtu", mtu)
@@ -45,7 +45,7 @@ def backends(family):
 
 
 def send_datagram(lab, host, size, df):
-    """One datagram to the echo service and back; False when it did not come back."""
+    """One datagram to the echo service and back; False if it did not return."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with lab.client.inside():
         sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -111,7 +111,7 @@ def icmp_socket(lab, family=socket.AF_INET):
 
 
 def send_error(lab, source, backend, mtu):
-    """Forge "fragmentation needed" about a tunnel packet, from a client."""
+    """Send a forged "fragmentation needed" about a tunnel packet from a client."""
     with icmp_socket(lab) as sock:
         sock.sendto(error4(source, backend, mtu), ("10.0.0.2", 0))
 
@@ -140,7 +140,7 @@ def flood_of_errors(lab, errors, per_second=4000):
 
 @scenario(services=[web(), upload({"web-2": 100})])
 def forged_path_mtu_is_bounded(lab):
-    """ICMP errors about no tunnel of ours change nothing; others not below 576; a route's MTU"""
+    """ICMP errors about other packets change nothing; others go not below 576; a route's MTU"""
     send_error(lab, "10.0.0.3", "10.0.0.11", 1300)  # not our source
     send_error(lab, "10.0.0.2", "10.0.0.99", 1300)  # no backend
     send_error(lab, "10.0.0.2", "10.0.0.12", 68)
@@ -151,7 +151,7 @@ def forged_path_mtu_is_bounded(lab):
     for vip in (VIP4, VIP6):
         assert clients.send_file(lab.client, vip, lab.dir + "/upload", timeout=10) \
             == ("web-2", 1 << 20, digest), vip
-    with icmp_socket(lab) as sock:  # the smaller MTU applies, whatever the data after the header
+    with icmp_socket(lab) as sock:  # the smaller MTU applies, for any data after the header
         for mtu in (1300, 1450, 1400):
             sock.sendto(error4("10.0.0.2", "10.0.0.14", mtu), ("10.0.0.2", 0))
     wait_for("path MTU of web-4", lambda: "web-4: path MTU to 10.0.0.14 is 1300" in log(), 3)
@@ -180,7 +180,7 @@ def path_mtu_is_learnt_in_a_flood_of_errors(lab):
 
 
 def send_redirect(lab, gateway):
-    """Forge a redirect of the router of narrow_path(): b1 is reached through `gateway`."""
+    """Send a forged redirect from the router of narrow_path(): b1 is reached through `gateway`."""
     from scapy.all import ICMP, IP, Ether  # takes half a second
     inner = IP(src="10.0.0.2", dst="10.0.0.11") / ICMP(type=8)
     packet = Ether(src=lab.mac(lab.net, "br0"), dst=lab.mac(lab.lb, "lb0")) / \
@@ -194,7 +194,7 @@ def send_redirect(lab, gateway):
 
 @scenario(start=False, services=[web(backends(4))], hosts=2)
 def redirects_are_followed_no_longer_than_by_the_kernel(lab):
-    """A forged redirect, which the kernel believes for minutes, diverts a backend's packets"""
+    """A forged redirect, which the kernel uses for minutes, diverts a backend's packets"""
     narrow_path(lab, 1600)
     lab.lb.sysctl(net__ipv4__conf__all__accept_redirects=1)
     lab.start()
@@ -229,11 +229,12 @@ def narrow_tunnel_path_ipv6(lab):
     go_through(lab, 6)
 
 
-# --- IPv6 fragments that begin with an extension header -------------------------------------
+# --- IPv6 fragments that start with an extension header -------------------------------------
 
 def pieces_behind(header, payload, port):
-    """A datagram of the client whose fragmentable part begins with an extension header, in fragments of
-    a size that fits everywhere. The kernel puts such headers in front of the fragment header."""
+    """A datagram of the client whose fragmentable part starts with an extension header, in
+    fragments of a size that fits everywhere. Built by hand, because the kernel puts such headers
+    before the fragment header."""
     from scapy.all import IPv6, IPv6ExtHdrFragment, Raw, UDP, fragment6
     whole = (IPv6(src="2001:db8:c::2", dst=VIP6) / IPv6ExtHdrFragment(id=port) / header
              / UDP(sport=port, dport=9000) / Raw(payload))
@@ -245,7 +246,7 @@ def forwarded(lab):
 
 
 def answered(raw, receiver, header, size):
-    """Whether a datagram in such fragments comes back."""
+    """Whether a datagram in such fragments is answered."""
     payload = os.urandom(size)
     for piece in pieces_behind(header, payload, receiver.getsockname()[1]):
         raw.sendto(piece, (VIP6, 0, 0, 0))
@@ -264,7 +265,7 @@ def fragments_follow_the_first(lab):
         receiver.bind(("2001:db8:c::2", 4000))
         receiver.settimeout(1)
         for header in (options, IPv6ExtHdrRouting(type=2, segleft=0) / options):
-            # The path MTU of the backend's answer is learnt by the first one.
+            # The backend learns the path MTU for its answers from the first one.
             wait_for("fragments answered", lambda h=header: answered(raw, receiver, h, 5000), 15)
         # A backend answers these only if it has the security association.
         before = forwarded(lab)
@@ -280,7 +281,7 @@ def fragments_follow_the_first(lab):
 
 @scenario(services=[echo(backends=ONE)])
 def ipv6_fragments_with_options(lab):
-    """IPv6 fragments whose data begins with an extension header go where the first one went (AF_XDP)"""
+    """IPv6 fragments that start with an extension header follow the first one (AF_XDP)"""
     fragments_follow_the_first(lab)
 
 

@@ -35,7 +35,7 @@ def text_of(browser, element):
 
 
 def check_schemes(browser, name):
-    """Light and dark differ, in both the text is far from the paper."""
+    """Light and dark differ, and both have enough contrast between text and background."""
     papers = {}
     for scheme in ("light", "dark"):
         browser.scheme(scheme)
@@ -49,7 +49,7 @@ def check_schemes(browser, name):
 
 
 def check_no_overflow(browser):
-    """Nothing is wider than the window, also of a telephone."""
+    """Nothing is wider than the window, also on a phone."""
     for width in (1400, 420):
         browser.call("POST", browser.session + "/window/rect", {"width": width, "height": 1800})
         wide = browser.run("return document.documentElement.scrollWidth - innerWidth;")
@@ -58,14 +58,15 @@ def check_no_overflow(browser):
 
 
 def check_numbers(browser):
-    """Three digits and a unit, also where rounding leads to the next unit."""
+    """Three digits and a unit, also if rounding leads to the next unit."""
     for number, text in ((9999, "9999"), (999499, "999 k"), (999999, "1.00 M"), (2.5e15, "2500 T"),
                          (0.25, "0.25"), (None, "–")):
         assert browser.run(f"return short({json.dumps(number)});") == text
 
 
 def check_rows(browser):
-    """A backend that leaves has the name of a new one; a service's name may be the end of another's."""
+    """A removed backend may have the name of a new one; a service's name may be a suffix of
+    another's."""
     assert browser.run("""return [...rowsOf({columns: {backend: ["kind", "service", "backend", "address"]},
         rows: [["backend", "web", "b", "10.0.0.1"], ["backend", "web", "b", "10.0.0.2"]]},
         "backend").keys()];""") == ["web/b 10.0.0.1", "web/b 10.0.0.2"]
@@ -74,7 +75,7 @@ def check_rows(browser):
 
 
 def check_silence(lab, browser):
-    """While weir-metrics hangs the page does not look as if all were well."""
+    """While weir-metrics hangs, the page shows that its data is outdated."""
     lab.programs["metrics"].signal(signal.SIGSTOP)
     wait_for("the page to say so", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]

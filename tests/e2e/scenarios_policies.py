@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each policy promises, with servers of different speed and clients that keep them busy."""
+"""The properties of each policy, with servers of different speed and clients that keep them
+busy."""
 import json
 import math
 import time
@@ -36,13 +37,13 @@ def shown(lab, service_name="work"):
 
 
 def counts(lab, field="new_flows", service_name="work"):
-    """{backend: a counter of it}, as weirctl shows it."""
+    """{backend: value of a counter}, as shown by weirctl."""
     return Counter({b["name"]: b[field]
                     for b in weirctl_json(lab, "backend", "show", service_name + "/")})
 
 
 def shares(lab, field):
-    """{backend: something of its row}, as `weirctl service show work` shows it."""
+    """{backend: a value of its row} in `weirctl service show work`."""
     return {row["backend"]: row[field] for row in shown(lab)["shares"]}
 
 
@@ -52,7 +53,8 @@ def service_times_ms(lab):
 
 
 def measured(lab, servers, count, at_once=CLIENTS):
-    """Make `count` requests. Counts per backend: weirctl, servers and clients must agree."""
+    """Make `count` requests. Returns the counts per backend, on which weirctl, servers and clients
+    must agree."""
     flows, accepted = counts(lab), servers.accepted()
     with Work(lab.client, at_once, count) as load:
         load.join()
@@ -71,7 +73,7 @@ def warm_up(lab, servers, count=200):
 
 
 def spread(served, names=BACKENDS):
-    """Most loaded over least loaded."""
+    """The load of the most loaded divided by that of the least loaded."""
     least = min(served[name] for name in names)
     return max(served.values()) / least if least else math.inf
 
@@ -79,7 +81,7 @@ def spread(served, names=BACKENDS):
 # --- shares -------------------------------------------------------------------------------------
 
 def near(served, parts, factor):
-    """Each share is within a factor of what `parts` say."""
+    """Check that each share is within a factor of that in `parts`."""
     total, whole = sum(served.values()), sum(parts.values())
     for name, part in parts.items():
         wanted = total * part / whole
@@ -106,7 +108,7 @@ def exact(served, parts, slack):
 
 
 def costs(load):
-    """{backend: mean service time, ms}, as clients saw it."""
+    """{backend: mean service time, ms}, as measured by the clients."""
     missing = set(BACKENDS) - set(load.served())
     assert not missing, f"nothing for {missing}: {dict(load.served())}"
     return {name: load.mean_ms(name) for name in BACKENDS}
@@ -117,7 +119,7 @@ def inverse_to_cost(load, ms=None):
 
 
 def weight_over_cost(load):
-    """A turn ends with the first flow that begins when the weight, as ms, is used up."""
+    """A turn ends with the first flow that starts after the weight, in ms, is used up."""
     near(load.served(), {name: math.ceil(WEIGHTS[name] / cost)
                          for name, cost in costs(load).items()}, 1.5)
 
@@ -136,7 +138,8 @@ def some_less_for_the_slow(load):
 
 
 PROMISES = {
-    "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),  # 900 / 4, so that 1 is too much
+    # 900 / 4, so that one request exceeds it
+    "round-robin": lambda load: exact(load.served(), EQUAL, 0.8),
     "random": lambda load: by_chance(load.served(), EQUAL),
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
     "weighted-round-robin": lambda load: exact(load.served(), WEIGHTS, 4),
@@ -146,7 +149,8 @@ PROMISES = {
     "time-weighted-round-robin": weight_over_cost,
     "interleaved-weighted-round-robin": weight_over_cost,
 }
-UNPLANNED = ("least-loaded", "power-of-two")  # aim at equal load, not at shares of flows
+# These policies aim at equal load, not at shares of flows
+UNPLANNED = ("least-loaded", "power-of-two")
 FLOWS = 900
 
 
@@ -182,7 +186,8 @@ def policies_share_as_they_promise(lab):
 # --- round robin, one worker and several -----------------------------------------------------
 
 def equal_shares(lab, workers):
-    """Round robin and weighted round robin: as even as each worker's, one flow off for each."""
+    """Round robin and weighted round robin: as even as each worker's choices, one flow off for each
+    worker."""
     servers = Servers(lab, (2, 2, 2, 2))
     for name, parts in (("round-robin", EQUAL), ("weighted-round-robin", WEIGHTS)):
         set_policy(lab, name)
@@ -225,7 +230,7 @@ def least_loaded_leaves_a_sinkhole(lab):
             began = load.began(first, last)
             return sum(1 for s in began if s.error) / len(began)
 
-        # Half-open flows last 0.5 s here and are errors from then on, for 1 s: both are load.
+        # Half-open flows last 0.5 s here and then count as errors for 1 s: both count as load.
         first, second, third = (share(refused + n, refused + n + 1) for n in range(3))
         print(f"(refused: {100 * first:.1f} %, {100 * second:.1f} %, {100 * third:.1f} % in the "
               "first seconds", end="", flush=True)
@@ -251,13 +256,14 @@ def least_loaded_avoids_a_stuck_server(lab):
     servers = Servers(lab, (20, 20, 20, 20))
     with Work(lab.client, CLIENTS) as load:
         load.wait_for_more(200)
-        # The server answers with its count so far; read it before any client gets stuck.
+        # The server answers with its count so far; read it before any client is stuck.
         before = servers.tell(SINKHOLE, "stuck")
         accepted = servers.accepted()
         accepted[SINKHOLE] = before
         load.wait_for_more(450)
         got = servers.accepted() - accepted
-        # As many as the others have in progress: a third of the other clients, and then no more.
+        # It gets as many as each other backend has in progress, a third of the other clients, and
+        # then no more.
         assert got[SINKHOLE] <= CLIENTS / 3 + 1, got
         assert got[SINKHOLE] < 0.05 * sum(got.values()), got
         assert not load.errors(), load.errors()[:3]
@@ -275,7 +281,7 @@ def limited(when):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("reject"))])
 def flow_control_rejects_and_recovers(lab):
-    """Two flows a backend: the ninth is rejected, counted and shown; served when one has ended"""
+    """Two flows per backend: the ninth is rejected, counted and shown; served when one has ended"""
     opened = [clients.Line(lab.client, VIP4) for _ in range(8)]
     try:
         assert Counter(line.backend for line in opened) == {name: 2 for name in BACKENDS}
@@ -308,7 +314,7 @@ def flow_control_rejects_and_recovers(lab):
 
 @scenario(services=[lines(**policy("round-robin"), **limited("spill"))])
 def flow_control_spills_to_the_least_loaded(lab):
-    """Two flows a backend: more are given to the least loaded, and counted as spilled"""
+    """Two flows per backend: further ones go to the least loaded, and are counted as spilled"""
     opened = []
     try:
         for count in range(1, 17):
@@ -333,7 +339,7 @@ def flow_control_spills_to_the_least_loaded(lab):
 # --- policy changes ------------------------------------------------------------------------------
 
 def next_flows_are_even(lab, service_name="web"):
-    """Round robin works at once: the next 40 flows, ten for each."""
+    """Check that round robin applies at once: the next 40 flows, ten for each."""
     flows = counts(lab, "new_flows", service_name)
     result = clients.curl_batch(lab.client, VIP4, 40)
     assert not result.failed and dict(result.served) == {name: 10 for name in BACKENDS}, \
@@ -350,7 +356,7 @@ def s6_policy_changes_move_no_flow(lab):
     downloads = [clients.Download(lab.client, VIP4, "/slow/long") for _ in range(4)]
 
     def check_flows():
-        """Connections are where they were; a download that has ended has ended intact."""
+        """Connections are at the same backends; finished downloads are intact."""
         load.wait_for_more(30)
         clients.check_lines(found)
         for i, download in enumerate(downloads):
@@ -367,7 +373,8 @@ def s6_policy_changes_move_no_flow(lab):
                 for service_name in ("web", "lines"):
                     set_policy(lab, name, service_name)
                 check_flows()
-            for name in reversed(PROMISES):  # round robin last, so that the first one is a change
+            # Round robin last, so that the first policy is a change
+            for name in reversed(PROMISES):
                 lab.write_config([web(**policy(name)), lines(**policy(name))])
                 _, out, _ = lab.weirctl("config", "reload")
                 assert name in out, out
@@ -397,7 +404,7 @@ def s6_policy_changes_move_no_flow(lab):
 
 @scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
 def service_times_are_right(lab):
-    """Mean and median service time as clients see them; nothing with a policy that needs none"""
+    """Mean and median service time agree with clients; none with a policy that needs none"""
     servers = Servers(lab, MILLISECONDS.values())
     measured(lab, servers, 200)
     assert not any(service_times_ms(lab).values()), service_times_ms(lab)
@@ -419,7 +426,7 @@ def service_times_are_right(lab):
         wait_for("service times to agree", compare, 3)
 
     agrees(costs(load), 1.2)
-    # A few slow requests: they count for the mean, and not for the median.
+    # A few slow requests: they change the mean, but not the median.
     lab.write_config([work(**policy("fair-share", statistic="median"))])
     lab.weirctl("config", "reload")
     for name in BACKENDS:
@@ -453,7 +460,7 @@ def fair_share_goes_on_without_control(lab):
 
 @scenario(services=[work(**policy("fair-share"))])
 def fair_share_floods_nobody_who_returns(lab):
-    """A backend that was drained gets its share when it is back, and not all flows"""
+    """A backend gets its share after a drain, and not all flows"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
     with Work(lab.client, CLIENTS) as load:
@@ -466,11 +473,12 @@ def fair_share_floods_nobody_who_returns(lab):
         wait_for("web-1 in use", lambda: load.served(since=ready)["web-1"] > 0, 5)
         load.wait_for_more(150)
         served = load.served(since=ready)
-        # Its share is 53 %. The others' predicted ends are seconds ahead of the clock by now.
+        # Its share is 53 %. The predicted ends of the others are now seconds ahead of the clock.
         assert 0.3 < served["web-1"] / sum(served.values()) < 0.75, served
 
 
-# --- what another policy would do ----------------------------------------------------------------
+# --- comparison with other policies
+# ----------------------------------------------------------------
 
 def compared(lab, seconds=5):
     """({policy: its row}, {backend: its row}) of `weirctl policy compare work`."""
@@ -483,7 +491,7 @@ def compared(lab, seconds=5):
 
 @scenario(alone=True, services=[work(**policy("round-robin"))])
 def policy_compare_foretells_the_shares(lab):
-    """Replayed through least-loaded, what round robin had gives the shares that it then has"""
+    """Flows of round robin replayed through least-loaded give the shares of least-loaded"""
     servers = Servers(lab, MILLISECONDS.values())
     with Work(lab.client, CLIENTS):
         policies, backends = compared(lab)

@@ -22,7 +22,8 @@ def vlan_tagged_port(lab):
         assert result.ok == 100 and set(result.served) == set(BACKENDS), \
             (result.served, result.errors[:5])
     ask_for_whole_upload(lab)
-    # The switch port drops what is not tagged, so what arrived was; and lb0's end saw tags only.
+    # The switch port drops untagged frames, so all arrived frames were tagged; and lb0's end
+    # received only tagged ones.
     assert "0% packet loss" in lab.client.run("ping", "-c", "2", "-i", "0.1", VIP4)
     assert "rx-vlan-offload: off" in lab.lb.run("ethtool", "-k", "lb0")
 
@@ -48,7 +49,7 @@ def two_armed(lab):
 
 
 def check_received_once(lab):
-    """The page of weir-metrics counts a packet once that two workers have received."""
+    """The page of weir-metrics counts a packet once although two workers have received it."""
     def plotted():
         history = json.loads(http(lab, "/status.json")[2])["history"]
         return history["samples"][-1][history["columns"].index("rx_packets")]
@@ -81,7 +82,7 @@ def several_workers_by_distributor(lab):
 # These drivers carry at most 1500 bytes, so a client's full packets do not fit and uploads begin
 # with "too big".
 STATIC_MAC = "02:00:00:00:00:b0"
-# Devices unknown to the kernel: the path to the backends is configured.
+# The kernel does not have these devices, so the path to the backends is configured.
 STATIC = {"source_ipv4": "10.0.0.3", "source_ipv6": "2001:db8:a::3"}
 
 
@@ -140,14 +141,14 @@ BLUE, GREEN = {"web-1": 100, "web-2": 100}, {"web-3": 100, "web-4": 100}
 
 
 def colours(blue=None, green=None):
-    """Two services of UDP, each at its port."""
+    """Two UDP services, each at its port."""
     made = [(blue, "blue", BLUE), (green, "green", GREEN)]
     return [service(name, port, protocol="udp", backends=backends)
             for port, name, backends in made if port]
 
 
 def move_udp_bind(lab):
-    """The client keeps its socket while VIP:9000 moves from blue to green, and then goes."""
+    """The client keeps its socket while VIP:9000 moves from blue to green, and is then removed."""
     def publish(services):
         lab.write_config(services)
         lab.weirctl("config", "reload")
@@ -170,25 +171,25 @@ def move_udp_bind(lab):
             try:
                 raise AssertionError(f"answered by {sock.ask()}, which is not configured any more")
             except OSError:
-                pass  # the kernel has the packet: it may refuse it
+                pass  # the kernel gets the packet, and may refuse it
         sock.close()
 
 
 @scenario(services=colours(9000, 9001))
 def udp_bind_moves(lab):
-    """A UDP client keeps its port while the bind moves to another service and goes; AF_XDP"""
+    """A UDP client keeps its port while the bind moves to another service and is removed; AF_XDP"""
     move_udp_bind(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=colours(9000, 9001))
 def udp_bind_moves_with_tap(lab):
-    """The same with a tap device, to which packets without a bind still come"""
+    """The same with a tap device, which still receives packets without a bind"""
     start_with_tap(lab)
     move_udp_bind(lab)
 
 
 def memif_device(path):
-    """The balancer's memif: the server, because the client connects once, when it starts."""
+    """The balancer's memif: the server, because the client connects only once, when it starts."""
     return f"net_memif0,role=server,socket={path},socket-abstract=no,mac={STATIC_MAC}"
 
 
@@ -223,7 +224,7 @@ def af_packet_port(lab):
 
 @scenario(start=False, services=[lines()])
 def pcap_port(lab):
-    """The port reads one capture over and over and writes another: all encapsulated"""
+    """The port reads a capture file repeatedly and writes another: all packets encapsulated"""
     from scapy.all import Ether, IP, TCP, rdpcap, wrpcap
     source, sink = (os.path.join(lab.dir, name) for name in ("in.pcap", "out.pcap"))
     wrpcap(source, [Ether(dst=STATIC_MAC, src="02:00:00:00:00:01") / IP(src="192.0.2.2", dst=VIP4)
@@ -248,7 +249,7 @@ def set_up_balancer_link(lab):
     lab.link(lab.lb, "lb0", "lb0", ("10.0.0.2/24", "2001:db8:a::2/64"), bridge="br0", mtu=1600)
     lab.default_route(lab.lb, "10.0.0.1", "2001:db8:a::1")
     lab.apply()
-    lab.net.ip("neigh", "flush", "dev", "br0")  # it has another MAC address
+    lab.net.ip("neigh", "flush", "dev", "br0")  # the new interface has another MAC address
 
 
 @scenario()
@@ -277,7 +278,8 @@ def interface_down_and_replaced(lab):
         assert result.ok == 100, (result.errors[:5], lab.drops())
 
 
-# --- what a port takes, loses, and leaves to the kernel -----------------------------------------
+# --- packets that a port accepts, loses, and passes to the kernel
+# -----------------------------------------
 
 
 @scenario(services=[upload()])
@@ -309,7 +311,7 @@ def received_and_lost(lab):
 
 @scenario(services=[echo()])
 def loss_at_the_wire_is_counted(lab):
-    """A stopped dataplane: every frame that came was received or is in a counter of the port"""
+    """A stopped dataplane: every arrived frame was received or is in a counter of the port"""
     sent, size = 6000, 100
     time.sleep(1)  # a reading of the statistics
     before = received_and_lost(lab)
@@ -428,7 +430,7 @@ def closed_ports_of_a_wide_range(lab):
 
 @scenario(services=[service("web", 80)])  # no checks: their frames would count
 def vip_that_is_not_local(lab):
-    """With ip_forward the kernel returns what Weir leaves to it; an unreachable route ends that"""
+    """With ip_forward the kernel returns packets passed by Weir, but not with an unreachable route"""
     for namespace, devices in ((lab.lb, ("all", "lb0")), (lab.net, ("all", "br0"))):
         namespace.run("sysctl", "-qw", "net.ipv4.ip_forward=1",
                       *[f"net.ipv4.conf.{device}.rp_filter=0" for device in devices],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The scripts of config/bpftrace on a dataplane with traffic: their figures are weirctl's."""
+"""The scripts of config/bpftrace on a dataplane with traffic: their figures agree with weirctl."""
 import contextlib
 import os
 import re
@@ -48,13 +48,13 @@ class Script:
 
 
 def totals(text, name):
-    """{key: count} of a map as it is printed at the end."""
+    """{key: count} of a map, as printed at the end."""
     return {key: int(count) for key, count in
             re.findall(rf"^@{name}\[(.*)\]: (\d+)$", text, re.MULTILINE)}
 
 
 def histogram_sum(text, name):
-    """How much is in all histograms of a map."""
+    """The number of values in all histograms of a map."""
     return sum(int(count)
                for part in re.findall(rf"^@{name}\[.*\]:.*\n((?:[\[(].*\n?)+)", text, re.MULTILINE)
                for count in re.findall(r"[\])] +(\d+) \|", part))
@@ -62,7 +62,8 @@ def histogram_sum(text, name):
 
 @contextlib.contextmanager
 def raised(lab, counter):
-    """By how much a counter of all workers rises meanwhile: a list that gets it."""
+    """Measures the increase of a counter of all workers during the block; appends it to the yielded
+    list."""
     before, result = worker_sum(lab, counter), []
     yield result
     result.append(worker_sum(lab, counter) - before)
@@ -91,7 +92,7 @@ def drops_script_agrees_with_weirctl(lab):
     script = Script(lab, "drops")
     before = drops()
     with raw_socket(lab.client) as sock:
-        for n in range(30):  # SYN and FIN; SYN, to a port of no bind
+        for n in range(30):  # SYN and FIN; SYN, to a port without a bind
             sock.sendto(syn(SPOOFED, 2000 + n, flags=3), (VIP4, 0))
         for n in range(5):
             sock.sendto(syn(SPOOFED, 3000 + n)[:30], (VIP4, 0))
@@ -121,7 +122,7 @@ def flow_lifetimes_script_agrees_with_weirctl(lab):
 
 @scenario(services=[web()])
 def publications_script_agrees_with_weirctl(lab):
-    """publications.bt counts what control publishes, and the worker adopts each"""
+    """publications.bt counts the publications of control, and each is adopted by the worker"""
     script = Script(lab, "publications")
     published = lambda: lab.api("stats.show")["segment"]["publications"]
     before = published()

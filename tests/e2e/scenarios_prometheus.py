@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A real Prometheus next to the balancer: how it evaluates weir-metrics, the alert rules and the
-queries of the dashboard."""
+"""A real Prometheus next to the balancer: its view of weir-metrics, the alert rules and the queries
+of the dashboard."""
 import http.client
 import json
 import os
@@ -84,7 +84,7 @@ def check_rules(lab):
 
 
 def check_dashboard(lab):
-    """Each query of the dashboard finds something."""
+    """Each query of the dashboard returns data."""
     with open(DASHBOARD, encoding="utf-8") as file:
         dashboard = json.load(file)
     for panel in dashboard["panels"]:
@@ -109,7 +109,7 @@ def alerts(lab):
 
 @scenario(services=[web(), echo()], alone=True, seconds=300)
 def prometheus_sees_what_curl_and_nginx_saw(lab):
-    """Prometheus scrapes: flows of 200 requests; rules and the dashboard's queries work; alerts begin"""
+    """Prometheus scrapes: flows of 200 requests; rules and dashboard queries work; alerts fire"""
     lab.start_metrics()
     start_prometheus(lab)
     flows = 'weir_service_new_flows_total{service="web"}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Policies that listen to agents: real servers with real CPU time, in cgroups."""
+"""Policies that use reports of agents: real servers with real CPU time, in cgroups."""
 import contextlib
 import math
 import os
@@ -65,7 +65,8 @@ class Pair:
 
 
 class Window:
-    """What came in some seconds: requests served, CPU seconds, and the latency that clients saw."""
+    """Results of some seconds: requests served, CPU seconds, and the latency measured by
+    clients."""
 
     def __init__(self, pair, load, seconds):
         begin, cpu = time.monotonic(), pair.cpu_seconds()
@@ -89,7 +90,7 @@ class Window:
 
 
 def watch(pair, load, seconds, good, windows=6):
-    """Until a window is good: other work on this machine disturbs some."""
+    """Repeat until a window is good: other work on this machine disturbs some."""
     seen = []
     for _ in range(windows):
         seen.append(Window(pair, load, seconds))
@@ -116,7 +117,7 @@ def half_cpu(lab, policy, settle, good):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_gets_half_the_flows(lab):
-    """Reported weights: shares follow the CPU quotas 2:1 within 15 s, so that both are as busy"""
+    """Reported weights: shares follow the CPU quotas 2:1 within 15 s; both are equally busy"""
     half_cpu(lab, {"name": "weighted-round-robin", "weights": "reported"}, 15,
              lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
 
@@ -130,14 +131,14 @@ def half_the_cpu_gets_as_many_flows_by_turns(lab):
 
 @scenario(start=False, pair=True, hosts=2)
 def half_the_cpu_is_not_seen_by_load(lab):
-    """Least loaded in comparison: with at most one request per backend it is no better than turns"""
+    """Least loaded in comparison: with one request per backend no better than round robin"""
     half_cpu(lab, {"name": "least-loaded"}, 2,
              lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=300)
 def half_the_cpu_is_as_busy_with_balanced_weights(lab):
-    """Balanced weights: after 45 s both are as busy, and so shares follow the CPU quotas 2:1"""
+    """Balanced weights: after 45 s both are equally busy, and shares follow the CPU quotas 2:1"""
     half_cpu(lab, {"name": "weighted-round-robin", "weights": "balanced"}, 45,
              lambda w: close(w.ratio, 2) and close(w.used[1], w.used[0], 0.1))
 
@@ -163,7 +164,7 @@ def by_measurement(lab, measurement, good):
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
 def by_execution_time_latency_decides(lab):
-    """Execution time: of equal latency, one that computes and one that sleeps get the same"""
+    """Execution time: with equal latency, backends that compute and that sleep get equal shares"""
     by_measurement(lab, "execution", lambda w: close(w.ratio, w.latency_ms[1] / w.latency_ms[0]))
 
 
@@ -184,13 +185,13 @@ def ghz_tenths(lab, name):
 
 
 def rounded(weight):
-    """As C does it: Python rounds 10.5, the weight of half a CPU of 2.1 GHz, to an even number."""
+    """Round like C: Python rounds 10.5, the weight of half a CPU of 2.1 GHz, to an even number."""
     return math.floor(weight + 0.5)
 
 
 @scenario(start=False, pair=True, hosts=2)
 def automatic_weights_follow_the_cpu_quota(lab):
-    """Weight "auto": CPUs x GHz x 10 of the agents, through silence and a restart of control"""
+    """Weight "auto": CPUs x GHz x 10 of the agents, also silent ones and after a restart"""
     lab.services = [work({name: "auto" for name in PAIR}, agent=AGENT,
                          policy={"name": "weighted-round-robin"})]
     with Pair(lab, (1.5, 0.5)) as pair:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Backends that are restarted one by one, with agents that say so and without."""
+"""Backends that are restarted one by one, with and without announcements by agents."""
 import contextlib
 import re
 import signal
@@ -69,8 +69,8 @@ def wait_used(lab, number):
 
 @contextlib.contextmanager
 def wrk(lab):
-    """wrk, each request on a connection of its own. Yields a function that ends it and returns
-    (requests, errors)."""
+    """wrk, each request on a new connection. Yields a function that ends it and returns (requests,
+    errors)."""
     program = lab.program("wrk", lab.client, "wrk", "-t1", "-c8", "-d300s", "--timeout", "10s",
                           "-H", "Connection: close", f"http://{VIP4}/")
     # On SIGINT wrk prints its results, but only after its start.
@@ -152,7 +152,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
 def rolling_restart_by_checks_alone_breaks_what_runs(lab):
-    """Without agents: what runs on a server that ends is broken, and what comes until it is missed"""
+    """Without agents: requests on a server that ends fail, and new ones until that is detected"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)
     downloads = Downloads(lab, "/slow/slow.bin", digest, 6)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A client uses its port again while the backend of its former connection drains, or somebody forges
-a SYN of a connection there: what real kernels make of Weir's challenge ACK."""
+"""A client reuses its port while the backend of its previous connection drains, or an attacker
+forges a SYN of a connection there: the reaction of real kernels to Weir's challenge ACK."""
 import clients
 from lab import VIP4, VIP6, lines
 from netns import wait_for
@@ -13,13 +13,13 @@ ROUND_ROBIN = {"name": "round-robin"}
 
 
 def kill(namespace, *which):
-    """End a connection by the kernel of one side, which sends an RST."""
+    """End a connection in the kernel of one side, which sends an RST."""
     killed = namespace.run("ss", "--no-header", "--kill", "--tcp", "--numeric", *which)
     assert "ESTAB" in killed, (which, killed)
 
 
 def ended_by_backend(lab, line, _vip):
-    """The backend's RST goes to the client only: Weir does not see it."""
+    """The backend's RST goes to the client only: it does not pass Weir."""
     kill(lab.namespaces["b" + line.backend[-1]], "sport", "=", ":7000", "and",
          "dport", "=", f":{PORT}")
     wait_for("the RST", lambda: "ESTAB" not in lab.client.run(
@@ -51,7 +51,8 @@ def use_port_again(lab, vip, end):
 
 
 def forge_syns(lab):
-    """SYNs of a connection of a draining backend: its client is asked, and both go on."""
+    """SYNs of a connection of a draining backend: its client is challenged, and the connection
+    continues."""
     line = clients.Line(lab.client, VIP4, source=PORT)
     before = lab.api("worker.show")[0]
     lab.weirctl("backend", "drain", f"lines/{line.backend}")

@@ -2,8 +2,8 @@
 """The whole dataplane on a device that spreads flows by RSS (tests/nic): buckets move between
 workers, and the device's table of queues follows them.
 
-The device numbers what comes from the wire and looks at what goes back to it, so that each packet
-is accounted for: lost, reordered within its flow, sent to another backend than the one before."""
+The device numbers packets from the wire and checks the sent ones, so that each packet is accounted
+for: lost, reordered within its flow, or sent to another backend than the previous one."""
 import contextlib
 import os
 import threading
@@ -19,12 +19,12 @@ from scenarios_buckets import (EVEN, FOUR, HOT, ROUND_ROBIN, TWO, UNCHANGED, all
                                total)
 
 SERVICES = [web(policy=ROUND_ROBIN), lines(policy=ROUND_ROBIN)]
-WITHIN = 2.0  # seconds, until the load is even
-WITHIN_SHARED = 60.0  # where another task on its CPU makes a worker look busy
-TX_NS = 10_000  # time of a packet in a worker: that of a system call for each
+WITHIN = 2.0  # seconds until the load is even
+WITHIN_SHARED = 60.0  # if another task on its CPU makes a worker look busy
+TX_NS = 10_000  # time per packet in a worker, with a system call for each
 PER_SECOND = 10_000
 FEW = 50  # few packets: neighbour discovery
-WINDOW = 0.25  # seconds over which shares of the workers are taken
+WINDOW = 0.25  # seconds over which the shares of workers are measured
 FEW_HOT = 2  # flows of each worker: with one, packets would arrive faster than a queue pauses
 PAUSE_US = 500  # pause of a transmit queue, while the others continue
 FAULTS = ("unsent", "unknown", "reordered", "strayed")
@@ -42,20 +42,20 @@ def start(lab):
 
 
 def shares_cpus(lab):
-    """Do workers wait for each other's CPU? Then rings of one may overflow meanwhile."""
+    """Whether workers share CPUs, so that rings of a waiting one may overflow."""
     return len(lab.workers["cores"]) > len(set(lab.workers["cores"]))
 
 
 def put_before(lab):
-    """As put_first, where workers share CPUs: one must not wait for another that never gets it."""
+    """As put_first, but for workers that share CPUs: each must get CPU time."""
     pid = lab.programs["dataplane"].process.pid
     for thread in os.listdir(f"/proc/{pid}/task"):
         os.setpriority(os.PRIO_PROCESS, int(thread), -20)
 
 
 def check_faults(nic, missed=0):
-    """Nothing was lost, reordered or sent elsewhere, and nothing is on its way. missed: packets that
-    found a queue or a ring full, and were counted."""
+    """No packet was lost, reordered or sent to another backend, and none is in flight. missed:
+    packets counted as lost because a queue or a ring was full."""
     def settled():
         assert nic["judged"] > 0 and nic["lost"] + nic["pending"] <= missed, nic.show()
         assert not any(nic[name] for name in FAULTS), nic.show()
@@ -64,7 +64,7 @@ def check_faults(nic, missed=0):
 
 
 def table_follows(lab, nic):
-    """A condition: as many entries lead to a worker's queue as it has buckets."""
+    """A condition: each worker's queue has as many table entries as the worker has buckets."""
     def condition():
         buckets = [w["buckets"] for w in lab.api("worker.show")]
         table = nic.table()
@@ -77,7 +77,7 @@ def table_follows(lab, nic):
 # --- shares ------------------------------------------------------------------------------------
 
 def shares(lab):
-    """What each worker has forwarded within WINDOW."""
+    """The number of packets forwarded by each worker within WINDOW."""
     before = [w["forwarded"] for w in lab.api("worker.show")]
     time.sleep(WINDOW)  # the length of the measurement
     return [w["forwarded"] - b for w, b in zip(lab.api("worker.show"), before)]
@@ -88,8 +88,8 @@ def unevenness(forwarded):
 
 
 def even(lab):
-    """A condition: the shares of a window are even; where workers share CPUs, and so look busy while
-    another has theirs, each has a part."""
+    """A condition: the shares of a window are even; if workers share CPUs, and so look busy while
+    waiting, each has a part."""
     def condition():
         found = shares(lab)
         if shares_cpus(lab):
@@ -101,7 +101,7 @@ def even(lab):
 
 
 def becomes_even(lab):
-    """Seconds until the shares of a window were even."""
+    """The time in seconds until the shares of a window were even."""
     began = time.monotonic()
     wait_for("even shares", even(lab), 60, 0)
     return time.monotonic() - began - WINDOW / 2
@@ -138,7 +138,7 @@ def spread(lab, hot, within):
 
 @scenario(start=False, workers=TWO, alone=True, services=SERVICES)
 def rss_two_workers_share_hot_flows(lab):
-    """Most packets are of a few flows of one queue: even within 2 s, and the table follows"""
+    """Most packets belong to a few flows of one queue: even within 2 s, and the table follows"""
     spread(lab, 16, WITHIN)
 
 
@@ -195,7 +195,7 @@ def forced(lab):
 
 
 def force_moves(lab):
-    """MOVES forced by a control process that is killed again and again, and one more moment."""
+    """MOVES forced by a control process that is killed repeatedly, and a moment more."""
     for kill in range(1, KILLS + 1):
         program = lab.program("force_moves", lab.lb,
                               os.path.join(lab.build, "tests", "e2e", "force_moves"), lab.run_dir,
@@ -250,7 +250,7 @@ def rss_moves_lose_nothing(lab):
 
 @scenario(start=False, workers=STEALING4, alone=True, services=SERVICES, seconds=300)
 def rss_moves_lose_nothing_with_four_workers(lab):
-    """The same with four workers, which share two CPUs: what is lost is counted"""
+    """The same with four workers, which share two CPUs: lost packets are counted"""
     moves_under_load(lab)
 
 
@@ -284,7 +284,7 @@ def rss_table_that_is_refused(lab):
 
 @scenario(start=False, workers=STEALING2, services=SERVICES)
 def rss_table_that_cannot_be_set(lab):
-    """Without a table of queues to set, flows stay with the queues, and worker show has the reason"""
+    """Without a configurable redirection table, flows stay with the queues; worker show has the reason"""
     nic = RssNic(lab)
     nic["refuses"] = 1
     lab.start()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Slow start: what a backend gets in each second after it has become healthy, of flows that come at
-an even rate."""
+"""Slow start: the share of a backend in each second after it became healthy, with flows at an even
+rate."""
 import time
 
 from lab import BACKENDS
@@ -11,7 +11,8 @@ from work import Servers, Steady, work
 WINDOW_S, LEAST, STEPS = 8, 0.1, 20
 NEW, OTHERS = BACKENDS[-1], BACKENDS[:-1]
 PER_SECOND = 300
-# Connections that were refused are active flows until this, and errors for a second or more after it.
+# Refused connections count as active flows until this time, and as errors for at least a second
+# more.
 QUICK = {"flow_table": {"flows_per_worker": 65536, "timeout_ms": {"syn_seen": 300}}}
 ERRORS_S = 2
 SLOW_START = {"slow_start": {"window_ms": WINDOW_S * 1000, "min_weight_percent": round(100 * LEAST)}}
@@ -36,7 +37,7 @@ def start(lab):
 
 
 def refuse(lab, servers):
-    """Until the backend is out, and what was refused is forgotten."""
+    """Wait until the backend is removed, and its refused connections have expired."""
     servers.tell(NEW, "refuse")
     wait_for("refusal", lambda: lab.backend(NEW, "work")["health"] == "refusing", 15)
     wait_for("no flow there", lambda: lab.backend(NEW, "work")["open_flows"] == 0, 15)
@@ -44,13 +45,13 @@ def refuse(lab, servers):
 
 
 def share_after(seconds):
-    """Of all flows, with three other backends: docs/reference/policies.md."""
+    """The share of all flows, with three other backends: docs/reference/policies.md."""
     part = min(max(max(seconds, 1) / WINDOW_S, LEAST), 1)
     return part / (len(OTHERS) + part)
 
 
 def healthy_since(lab):
-    """When it became so, in this process's monotonic time."""
+    """The time when it became healthy, in this process's monotonic time."""
     def changed():
         last = lab.api("health.history", service="work", backend=NEW)[-1]
         return last["to"] == "healthy" and last["time_ms"] / 1000
@@ -58,7 +59,7 @@ def healthy_since(lab):
 
 
 def check_ramp(load, since, name):
-    """Within 20 % in each second, give or take two flows, until one after its end."""
+    """Check each second, until one after the end: within 20 %, plus or minus two flows."""
     time.sleep(max(0, since + WINDOW_S + 1 - time.monotonic()))
     load.wait_until(since + WINDOW_S + 1)
     assert not load.errors(since), load.errors(since)[:3]

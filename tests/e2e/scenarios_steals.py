@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Connections that wait at a backend whose accept queue is full: they go to another one, and none is
+"""Connections that wait at a backend with a full accept queue move to another one, and none is
 served twice, whichever process dies meanwhile."""
 import collections
 import contextlib
@@ -21,9 +21,10 @@ from scenarios_agents import agents
 
 AGENT = {"interval_ms": 100, "inactive_interval_ms": 100, "timeout_ms": 80}
 SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
-BACKLOG = 8  # of web-1, whose server is stopped
-FIRST_SECONDS = 0.2  # at most; before control gets the report of a full queue, if all goes well
-ROOM = 64  # of the others: all that leave web-1 may come with the same SYN
+BACKLOG = 8  # accept queue of web-1, whose server is stopped
+FIRST_SECONDS = 0.2  # at most; usually before control gets the report of a full queue
+# Accept queue of the others: all connections that leave web-1 may arrive with the same SYN
+ROOM = 64
 NUMBERS = range(1, len(BACKENDS) + 1)
 
 
@@ -80,7 +81,7 @@ def start_agent(lab, number):
 
 
 def served(lab):
-    """How often each id was served, by all servers together."""
+    """The number of times each id was served, by all servers together."""
     counts = collections.Counter()
     for number in NUMBERS:
         with contextlib.suppress(FileNotFoundError), open(log_of(lab, number), "rb") as file:
@@ -100,7 +101,7 @@ class Client:
         self.retransmits = None
 
     def tell(self):
-        """It is connected, or was refused: send our number."""
+        """The socket is connected, or was refused: send the id."""
         error = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error:
             self.error = os.strerror(error)
@@ -119,8 +120,8 @@ class Client:
 
 
 class Clients:
-    """Real TCP clients, each with an id of its own. Connects `count` of them within `seconds`, to
-    each of the VIPs in turn; all but the `first` ones once these are connected."""
+    """Real TCP clients, each with its own id. Connects `count` of them within `seconds`, to each of
+    the VIPs in turn; all but the `first` ones once these are connected."""
     numbers = itertools.count(1)
 
     def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
@@ -143,7 +144,7 @@ class Clients:
             self.poll.register(sock, select.EPOLLOUT)
 
     def run(self, seconds, until=None):
-        """Let them continue for this time, or until(self)."""
+        """Let the clients continue for this time, or until(self)."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self.open and not (until and until(self)):
             for fd, _ in self.poll.poll(min(left, 0.05)):
@@ -185,7 +186,7 @@ def figures(clients):
 
 
 def check_served_once(lab, clients):
-    """Each client that got an answer was served, and none twice."""
+    """Check that each client with an answer was served, and none twice."""
     counts = served(lab)
     twice = {number: n for number, n in counts.items() if n > 1}
     assert not twice, f"served twice: {twice}"
@@ -205,7 +206,7 @@ def wait_for_report(lab):
 
 
 def release(lab, clients, seconds=20):
-    """Continue the server: every waiting client gets its answer."""
+    """Continue the server, and check that every waiting client gets its answer."""
     lab.programs["ids-1"].signal(signal.SIGCONT)
     clients.run(seconds)
     wait_for("queues empty", lambda: not any(each["at_limit"] for each in lab.backends("ids")), 10)
@@ -215,8 +216,8 @@ def release(lab, clients, seconds=20):
 def stopped_server_keeps_nobody_waiting(lab):
     """A full accept queue with idle backends: time to connect with stealing off and on"""
     with serving(lab):
-        # The queue holds one more than the backlog. Of the others, some are half-open, or connected
-        # in the client's view only; the rest waits as long as the server is stopped.
+        # The queue holds one more than the backlog. Some of the other connections are half-open, or
+        # established only for the client; the others wait as long as the server is stopped.
         wait_for_report(lab)
         off = crowd(lab, 6)
         without = figures(off)
@@ -251,7 +252,7 @@ def stopped_server_keeps_nobody_waiting(lab):
 
 @contextlib.contextmanager
 def unreachable(lab, number):
-    """The answers of a backend do not reach the clients, whatever its server and its agent say."""
+    """Drop the answers of a backend's server to clients, in spite of a working server and agent."""
     namespace = lab.namespaces[f"b{number}"]
     namespace.ip("route", "add", "blackhole", "192.0.2.0/24")
     try:
@@ -271,7 +272,7 @@ def unheard_server_keeps_nobody_waiting(lab):
         check_served_once(lab, off)
         off.close()
         set_steal(lab, STEAL)
-        # What is usual, to compare with: new flows count from the first look on.
+        # A baseline for comparison: new flows are counted from the first evaluation on.
         usual = Clients(lab.client, 80, 0.8).run(10)
         assert all(client.answer for client in usual.all), figures(usual)
         usual.close()
@@ -301,7 +302,7 @@ BOTH = (VIP4, VIP6)
 @scenario(services=[ids(vips=BOTH, agent=SELDOM, steal=STEAL)], start=False,
           workers={"cores": [os.cpu_count() - 1] * 2})
 def steals_by_two_workers_of_both_families(lab):
-    """Clients of IPv4 and of IPv6, whose flows two workers have, leave a stopped server"""
+    """IPv4 and IPv6 clients, with flows at two workers, leave a stopped server"""
     with serving(lab):
         moved = collections.Counter()
         for _ in range(3):
@@ -340,7 +341,7 @@ def steals_survive_kills(lab):
             clients.run(1 + chance.random())
             moved += sum(row["moved"] for row in lab.api("flow.steals")["services"])
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be seconds away
+            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
@@ -359,12 +360,12 @@ def steals_survive_stops(lab):
             stopped = lab.programs[("control", "weir-agent-1", "dataplane")[turn % 3]]
             clients = crowd(lab, 0.25 + chance.random() * 0.5, until=None)
             stopped.signal(signal.SIGSTOP)
-            clients.run(chance.choice((0.05, 0.3, 1, 4)))  # what was listed may be moved for 3 s
+            clients.run(chance.choice((0.05, 0.3, 1, 4)))  # listed flows may be moved for 3 s
             stopped.signal(signal.SIGCONT)
             clients.run(1 + chance.random())
             moved = sum(row["moved"] for row in lab.api("flow.steals")["services"])
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be seconds away
+            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
@@ -375,7 +376,8 @@ def steals_survive_stops(lab):
 
 
 class Liar:
-    """The agent of the stopped server: reports a full queue, and answers according to `mode`."""
+    """The agent of the stopped server: reports a full queue, and answers steal requests according
+    to `mode`."""
     NOTHING, RUNNING = 1, 3
 
     def __init__(self, lab, serving_agent):
@@ -427,14 +429,14 @@ def steals_take_one_true_answer(lab):
         for number in NUMBERS:
             told[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
         liar = Liar(lab, told[1])
-        # A silent agent gets requests less and less often, in the end when all these have connected
+        # A silent agent gets requests less and less often, finally after all clients have connected
         # elsewhere; an agent that refuses does not.
         for mode in ("never", "refused", "late", "refused", "wrong id", "refused", "wrong flow",
                      "refused", "wrong agent", "refused", "wrong balancer", "refused",
                      "three times", "asker dies", "told dies"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
-            # All begin while web-1 seems to have room, else it would get none of them.
+            # All start while web-1 seems to have room, otherwise it would get none of them.
             told[1].agent.values["accept_queue"] = 0
             wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
@@ -461,7 +463,7 @@ def steals_take_one_true_answer(lab):
             liar.mode = "never"
             told[1].agent.values["accept_queue"] = 0  # so that it gets no request, and stays silent
             lab.programs["ids-1"].signal(signal.SIGCONT)
-            clients.run(120)  # until all have an answer; the last SYN may be seconds away
+            clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), (mode, figures(clients))
             clients.close()

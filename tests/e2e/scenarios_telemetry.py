@@ -16,14 +16,14 @@ REQUESTS = 40
 
 
 def prefix_of(lab):
-    """As the log names it."""
+    """The path of the socket, from the log."""
     found = re.search(r"dpdk-telemetry\.py -f (\S+)", lab.programs["dataplane"].output())
     assert found, lab.programs["dataplane"].output()
     return found.group(1)
 
 
 def ask(prefix, *commands):
-    """The answers by command, without its parameter."""
+    """The answers by command, without the command's parameter."""
     words = "".join(f"{command}\n" for command in (*commands, "quit"))
     done = subprocess.run([PYTHON, TOOL, "-f", prefix], input=words, capture_output=True, text=True,
                           timeout=20, check=True)
@@ -33,7 +33,7 @@ def ask(prefix, *commands):
 
 
 def idle_part(prefix):
-    """A function that returns the idle part of the cycles since the last call."""
+    """Returns a function that returns the idle share of cycles since its last call."""
     last = {}
 
     def part():

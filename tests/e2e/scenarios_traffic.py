@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traffic gets through, whole and to the right place."""
+"""Traffic arrives complete and at the right backend."""
 import re
 import socket
 import struct
@@ -56,7 +56,7 @@ def ipip_all_four_mixes(lab):
 
 @scenario(short=True, services=[echo()])
 def udp_flow_stays_on_its_backend(lab):
-    """80 UDP sessions of 20 datagrams: each stays where it began, every backend has some"""
+    """80 UDP sessions of 20 datagrams: each stays at its first backend, every backend has some"""
     for vip in (VIP4, VIP6):
         seen = set()
         for _ in range(40):
@@ -125,8 +125,8 @@ def wrk_new_connections(lab):
         out = sh("wrk", "-t", "2", "-c", "64", "-d", "5s", "--timeout", "5s", "-H",
                  "Connection: close", f"http://{VIP4}/")
     assert "Non-2xx" not in out, out
-    # wrk counts the server's close of a finished connection as a read error in some versions;
-    # connect errors and timeouts are what a balancer could cause.
+    # wrk counts the server's close of a finished connection as a read error in some versions; a
+    # balancer could cause connect errors and timeouts.
     errors = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", out)
     assert not errors or (errors.group(1), errors.group(3), errors.group(4)) == ("0", "0", "0"), out
     assert int(re.search(r"(\d+) requests in", out).group(1)) > 500, out
@@ -134,7 +134,7 @@ def wrk_new_connections(lab):
 
 @scenario(short=True)
 def echo_request_to_vip_is_answered(lab):
-    """ping to the VIPs: the balancer answers; another address gets no reply from it"""
+    """ping to the VIPs: the balancer answers; it does not reply for another address"""
     for vip in (VIP4, VIP6):
         out = lab.client.run("ping", "-c", "5", "-i", "0.1", "-W", "2", vip)
         assert " 0% packet loss" in out, out
@@ -180,7 +180,7 @@ def own_address_stays_with_the_kernel(lab):
 
 @scenario(services=[lines()])
 def port_without_service_is_not_served(lab):
-    """A VIP's port that no service has never reaches a backend"""
+    """Packets to a VIP's port without a service never reach a backend"""
     with lab.client.inside():
         sock = socket.socket()
         sock.settimeout(0.5)

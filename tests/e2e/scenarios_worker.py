@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Workers make no system call of their own (S1): strace watches them under load."""
+"""Workers make no system call of their own (S1): checked by strace under load."""
 import ctypes
 import os
 import re
@@ -19,10 +19,10 @@ SYS_PIDFD_GETFD = 438
 POLL = {"cores": [os.cpu_count() - 1], "idle": "poll"}
 SLEEP = {**POLL, "idle": "sleep"}
 WOKEN = re.compile(r"epoll_p?wait\(.*\) += [1-9]")
-# Flows end while they are watched, so that expiry runs as well.
+# Flows end during the trace, so that expiry runs as well.
 SHORT_FLOWS = {"flow_table": {"flows_per_worker": 65536,
                               "timeout_ms": {"closing": 200, "udp": 200}}}
-# Counters of what a worker does. Each must grow while strace is attached.
+# Counters of a worker's activities. Each must grow while strace is attached.
 COUNTED = ("forwarded", "replied", "dropped", "flow_hits", "flow_new", "flow_expired")
 
 # Requests of the AF_XDP driver to the kernel. Other system calls do not name the descriptor in this
@@ -64,7 +64,8 @@ class Strace:
         return found
 
     def divide(self, is_drivers):
-        """The calls that move packets by a descriptor that is_drivers, and all others."""
+        """The system calls that move packets through a descriptor for which is_drivers is true, and
+        all others."""
         known, drivers, rest = {}, [], []
         for call in self.calls():
             match = MOVES_PACKETS.match(call)
@@ -97,7 +98,7 @@ def ping(lab, vip, size=56):
 
 
 def use_everything(lab):
-    """Make the workers execute everything: traffic, tables, queries."""
+    """Make the workers execute all their functions: traffic, tables, queries."""
     before = {name: sum(w[name] for w in lab.api("worker.show")) for name in COUNTED}
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
     with clients.Load(lab.client, VIP6) as load:
@@ -126,7 +127,7 @@ def use_everything(lab):
 
 
 def end_under_strace(lab, strace):
-    """End the dataplane: strace must see the system calls that a worker makes when it ends."""
+    """End the dataplane: strace must show the system calls of a worker at its end."""
     assert strace.attached(), "strace is no longer attached to every worker"
     before = len(strace.calls())
     lab.programs["dataplane"].signal(signal.SIGTERM)
@@ -165,7 +166,7 @@ def loops(lab):
 
 
 def sleeps(lab):
-    """A condition: it turns about once per millisecond; with idle mode yield ten times as often."""
+    """A condition: about one turn per millisecond; with idle mode yield ten times as many."""
     before, since = loops(lab), time.monotonic()
 
     def condition():
@@ -187,7 +188,7 @@ def sleeps_and_is_woken(lab):
 
 @scenario(workers=SLEEP, services=[web(), upload()])
 def sleeping_worker_is_woken_by_af_xdp(lab):
-    """Idle mode sleep: no traffic, few turns; a packet in an AF_XDP socket ends the sleep"""
+    """Idle mode sleep: without traffic few turns; a packet in an AF_XDP socket ends the sleep"""
     assert "worker 0: woken by packets" in lab.programs["dataplane"].output()
     requests_and_upload(lab)
     sleeps_and_is_woken(lab)
@@ -204,7 +205,7 @@ def sleeping_worker_is_woken_by_a_tap(lab):
 
 @scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "sleep"}, services=[web(), upload()])
 def worker_that_nobody_wakes_is_told(lab):
-    """Idle mode sleep with two workers and a distributor: the one that is passed packets polls on"""
+    """Idle mode sleep, two workers and a distributor: the one that gets packets from it polls"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output
     assert "worker 1: sleeps as with idle yield" in output, output

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The servers of a backend in the lab, in addition to nginx. server.py NAME VIP...
 
-tcp 7000  lines: answers each line with "NAME <line>"; a connection lives as long as the client's
+tcp 7000  lines: answers each line with "NAME <line>"; a connection stays open as long as the
+client's
 tcp 7001  upload: reads to the end of the stream, then answers "NAME <bytes> <sha256>"
 udp 9000  echo: answers "NAME <payload>", one socket per VIP so that the answer comes from it
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What devices see, with the kernel's time of each packet: exact even where this process, and every
-other one, waits for a CPU."""
+"""Packets at devices, with the kernel's timestamp of each: exact even if this process, or any other
+one, waits for a CPU."""
 import contextlib
 import socket
 import struct
@@ -12,21 +12,21 @@ BUFFER_BYTES = 64 << 20
 ETHERNET_BYTES, IPIP = 14, 4
 
 # at: seconds since 1970; sent: by the device's own host; to: address; source, destination: ports;
-# data: behind the UDP or TCP header; flags: of TCP
+# data: after the UDP or TCP header; flags: of TCP
 Seen = namedtuple("Seen", "at sent protocol to source destination flags data")
 
 
 def stamping():
-    """A socket as long as which lives the kernel stamps what comes: it begins a moment after it was
-    asked to, and what came before gets the time at which it is read."""
+    """A socket during whose lifetime the kernel timestamps received packets. This starts a moment
+    after the request; earlier packets get the time at which they are read."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     return sock
 
 
 class Listening:
-    """What a device sees, from now on. It waits in the kernel until it is read: nothing runs beside
-    what is measured. STAMPED: 1 = each packet has its time."""
+    """Capture the packets of a device from now on. They stay in the kernel until they are read, so
+    that nothing runs during a measurement. STAMPED: 1 = each packet has its time."""
 
     def __init__(self, namespace, device):
         with namespace.inside():
@@ -43,7 +43,7 @@ class Listening:
 
 
 class Wire(Listening):
-    """Frames that a device sends, from now on."""
+    """Capture frames sent by a device, from now on."""
     STAMPED = 0
 
     def read(self):
@@ -57,11 +57,11 @@ class Wire(Listening):
 
 
 class Tap(Listening):
-    """The IPv4 packets of a device, from now on. Needs a socket of stamping()."""
+    """Capture the IPv4 packets of a device, from now on. Needs a socket of stamping()."""
     STAMPED = 1
 
     def read(self):
-        """What it has seen since the last call, in the order of time."""
+        """The packets since the last call, ordered by time."""
         seen = []
         while True:
             try:
@@ -78,7 +78,7 @@ class Tap(Listening):
 
 
 def parse(frame, at, sent):
-    """None for all that is no whole TCP or UDP in IPv4, in a tunnel or not."""
+    """None for anything but complete TCP or UDP in IPv4, in a tunnel or not."""
     if frame[12:14] != b"\x08\x00":
         return None
     packet = frame[ETHERNET_BYTES:]

@@ -14,7 +14,7 @@ from lab import BACKENDS, HERE, PYTHON, VIP4, service
 from netns import wait_for
 from work_server import COMMAND_PORT, PORT
 
-# start, end: monotonic seconds; who: name of the backend, "" on an error
+# start, end: monotonic seconds; who: name of the serving backend, "" on an error
 Sample = namedtuple("Sample", "start end who error")
 
 
@@ -35,7 +35,7 @@ class Servers:
             lab.wait_for_program(name, lambda n=name: "serving" in lab.programs[n].output(), 10)
 
     def tell(self, name, command="count"):
-        """Give a server a command; returns how many connections it has accepted."""
+        """Send a command to a server; returns the number of connections that it has accepted."""
         with self.lab.namespaces["b" + name[-1]].inside():
             sock = socket.create_connection(("127.0.0.1", COMMAND_PORT), 5)
         with sock, sock.makefile("rwb") as file:
@@ -50,15 +50,15 @@ class Servers:
 class Work:
     """Requests from several clients at once, each on a new connection.
 
-    With a count: that many in all; join() waits for them. Without: until stop().
+    With a count: this many requests in total; join() waits for them. Without: until stop().
     """
 
     def __init__(self, namespace, clients=12, count=None, timeout=30, vip=VIP4):
         self.namespace, self.timeout, self.vip = namespace, timeout, vip
-        self.samples = []  # of what has ended, by the time of its end
+        self.samples = []  # finished requests, by the time of their end
         self.tickets, self.lock = count, threading.Lock()
         self.stopping = False
-        self.waiting = {}  # socket of each client that waits, by thread
+        self.waiting = {}  # socket of each waiting client, by thread
         self.threads = [threading.Thread(target=self.client, daemon=True)
                         for _ in range(clients)]
 
@@ -71,7 +71,7 @@ class Work:
         self.stop()
 
     def ticket(self):
-        """May one more request begin?"""
+        """Whether one more request may start."""
         with self.lock:
             if self.tickets is not None:
                 self.tickets -= 1
@@ -101,7 +101,7 @@ class Work:
         return Sample(start, time.monotonic(), answer.decode(), error)
 
     def join(self, timeout=60):
-        """Until every request has ended. An AssertionError when one failed."""
+        """Wait until every request has ended. Raises AssertionError if one failed."""
         deadline = time.monotonic() + timeout
         for thread in self.threads:
             thread.join(max(0, deadline - time.monotonic()))
@@ -110,7 +110,7 @@ class Work:
         return self
 
     def stop(self):
-        """End it now: requests that wait for an answer are given up."""
+        """End it now: requests that wait for an answer are aborted."""
         self.stopping = True
         for thread in self.threads:
             while thread.is_alive():
@@ -120,17 +120,17 @@ class Work:
                 thread.join(0.05)
 
     def wait_for_more(self, count, timeout=20):
-        """Until `count` more requests have ended."""
+        """Wait until `count` more requests have ended."""
         goal = len(self.samples) + count
         wait_for(f"{count} more requests", lambda: len(self.samples) >= goal, timeout)
 
     def wait_until(self, moment, timeout=20):
-        """Until a request that began at or after the moment has ended."""
+        """Wait until a request that started at or after the moment has ended."""
         wait_for("requests to go on", lambda: self.samples and self.samples[-1].start >= moment,
                  moment - time.monotonic() + timeout)
 
     def began(self, first, last=float("inf")):
-        """What began in [first, last) and has ended."""
+        """The requests that started in [first, last) and have ended."""
         return [s for s in list(self.samples) if first <= s.start < last]
 
     def errors(self, since=0.0):
@@ -140,7 +140,7 @@ class Work:
         return Counter(s.who for s in self.began(since) if not s.error)
 
     def mean_ms(self, name=None):
-        """Mean time of a request, as clients saw it."""
+        """Mean duration of a request, as measured by clients."""
         times = [s.end - s.start for s in list(self.samples)
                  if not s.error and name in (None, s.who)]
         return 1000 * sum(times) / len(times) if times else 0.0
@@ -150,7 +150,7 @@ class Work:
 
 
 class Steady(Work):
-    """Requests that begin `per_second` times a second, whatever becomes of them, as long as a
+    """Requests that start `per_second` times per second, independent of earlier ones, as long as a
     client is free."""
 
     def __init__(self, namespace, per_second, clients=40, **more):

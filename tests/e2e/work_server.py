@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A backend with a fixed service time. work_server.py NAME MILLISECONDS
 
-tcp 7002            one connection is one request: waits the service time, answers "NAME" and closes
+tcp 7002            one connection is one request: waits for the service time, answers "NAME" and
+closes
 tcp 127.0.0.1:7003  commands, one a line, each answered by the number of connections accepted:
     count       nothing else
     time MS     service time from now on
-    burn MS     CPU time that each request takes first, on top of that
+    burn MS     additional CPU time that each request takes first
     stuck       accept connections, never answer them
     refuse      stop listening: the kernel answers a SYN with RST
     work        answer again: undoes stuck and refuse

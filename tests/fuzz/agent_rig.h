@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz: the keys of both sides in fuzz_agent_message.c and its corpus, and the forms of its input.
+// Fuzz: the keys of both sides in fuzz_agent_message.c and its corpus, and the formats of its
+// input.
 #pragma once
 
 #include "agent_message.h"
@@ -10,10 +11,11 @@ static const struct weir_agent_keys agent_rig_keys = {
 	.key = {{.id = 1, .secret = {1, 2, 3}}, {.id = 0xfffe, .secret = {0xff, 4}}},
 };
 
-// The first byte of an input. What follows is zero where the input has ended.
+// The first byte of an input. Bytes after the end of the input are zero.
 enum agent_rig_form {
-	AGENT_RIG_FOREIGN, // a datagram of any length, as it is
-	AGENT_RIG_OWNER, // two datagrams, by one who has the key: with a new authentication code
+	AGENT_RIG_FOREIGN, // a datagram of any length, unchanged
+	// Two datagrams, from a sender with the key: with a new authentication code
+	AGENT_RIG_OWNER,
 	AGENT_RIG_REPLAYS, // sender, distance of the sequence number and of the clock, 3 bytes each
 	AGENT_RIG_FORMS
 };

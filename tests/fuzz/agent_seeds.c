@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes the corpus of fuzz_agent_message: agent_seeds FOLDER, which gets a folder for it.
+// Writes the corpus of fuzz_agent_message: agent_seeds FOLDER, in which it creates a folder.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void save_replays(void) {
 	}
 	save("replays", AGENT_RIG_REPLAYS, bytes, sizeof(bytes));
 	for (uint32_t i = 0; i < sizeof(bytes) / 3; i++) {
-		bytes[3 * i] = (uint8_t)i; // more senders than there is room for
+		bytes[3 * i] = (uint8_t)i; // more senders than the table has room for
 	}
 	save("senders", AGENT_RIG_REPLAYS, bytes, sizeof(bytes));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancer: a real segment with published tables and one worker's pipeline on it, small enough to
-// be made anew for every input.
+// be recreated for every input.
 //
 //   service 0  TCP 80 and 8000..8099 of both VIPs      backends 0 to 3
 //   service 1  UDP, every port, of both VIPs           backends 4 and 5
 // Even backends have IPv4 addresses, odd ones IPv6. Backend 2 is behind a VLAN tag, 3 has no next
-// hop yet, 6 is named by a selection but its row is gone (see enum balancer_tables).
+// hop yet, 6 is in a selection but its row was removed (see enum balancer_tables).
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,8 @@
 #include "pipeline.h"
 #include "pipeline_setup.h"
 
-#define BALANCER_MAC {2, 0, 0, 0, 0, 2} // of all ports, and of the frames of the unit tests
+// MAC address of all ports, and of the frames of the unit tests
+#define BALANCER_MAC {2, 0, 0, 0, 0, 2}
 #define BALANCER_SERVICES 4
 #define BALANCER_BACKENDS 8
 #define BALANCER_PORTS 3
@@ -28,7 +29,8 @@ extern const uint8_t balancer_vip4[16], balancer_vip6[16];
 // What may be published.
 enum balancer_tables {
 	BALANCER_USUAL,
-	BALANCER_GONE, // backends 0 and 4 left; service 0 also selects 6, which is not there
+	// Backends 0 and 4 were removed; service 0 also selects 6, which does not exist
+	BALANCER_GONE,
 	BALANCER_SMALL_MTU, // every backend behind 1280 bytes
 	BALANCER_EMPTY, // no backend is selected
 	BALANCER_VARIANTS,

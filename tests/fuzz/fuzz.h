@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz: what the targets share. A target is one function; libFuzzer or replay.c calls it.
+// Fuzz: shared by the targets. A target is one function; libFuzzer or replay.c calls it.
 //
 // Threads: one.
 #pragma once
@@ -12,14 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns 0. An input that breaks a promise ends the process.
+// Returns 0. An input that violates a guarantee aborts the process.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-// Once before the first input, where a target has it. Returns 0.
+// Called once before the first input, if the target defines it. Returns 0.
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-// Makes another input of one, where a target has it: at most max_bytes, in place; returns its
-// length.
+// Mutates an input in place, if the target defines it: at most max_bytes; returns its length.
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t bytes, size_t max_bytes, unsigned int seed);
-// libFuzzer's own way to do that; not there under replay.c.
+// libFuzzer's own mutation; not available with replay.c.
 size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribute__((weak));
 
 #define REQUIRE(condition) \
@@ -30,7 +29,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t bytes, size_t max_bytes) __attribu
 		} \
 	} while (0)
 
-// What of the input is still to be used. Behind its end there are zeros.
+// The unused rest of the input. Bytes after its end are zero.
 struct fuzz_input {
 	const uint8_t *data;
 	size_t bytes;
@@ -55,7 +54,7 @@ static inline uint16_t fuzz_take16(struct fuzz_input *input) {
 	return (uint16_t)(low | fuzz_take8(input) << 8);
 }
 
-// At most n bytes; *ret_bytes says how many there were.
+// At most n bytes; *ret_bytes: their number.
 static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_t *ret_bytes) {
 	const uint8_t *data = input->data;
 
@@ -65,7 +64,7 @@ static inline const uint8_t *fuzz_take(struct fuzz_input *input, size_t n, size_
 	return data;
 }
 
-// Read every byte: a sanitizer says so when one is not ours.
+// Read every byte, so that a sanitizer detects invalid ones.
 static inline void fuzz_touch(const uint8_t *data, size_t bytes) {
 	volatile uint8_t byte;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for either of them. What
-// is taken was sent by an owner of a key, byte by byte; what is refused leaves nothing behind; what
-// an owner sends is a possible report. A sequence number is taken once.
+// Fuzz target: any bytes as datagrams between weir-control and weir-agent, for either of them.
+// Accepted datagrams were sent by an owner of a key, byte by byte; refused ones have no effect; a
+// report from an owner has valid values. A sequence number is accepted once.
 #include <sodium.h>
 
 #include "agent_message.h"
@@ -127,7 +127,7 @@ static enum weir_agent_refusal as_steal_answer(const uint8_t *bytes, size_t coun
 	return refusal;
 }
 
-// How many of the kinds it is taken for.
+// Returns the number of kinds for which it is accepted.
 static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 	struct weir_agent_answer answer;
 
@@ -140,15 +140,15 @@ static unsigned int taken_as(const uint8_t *bytes, size_t count) {
 static void foreign(struct fuzz_input *input) {
 	size_t bytes;
 	const uint8_t *data = fuzz_take(input, input->bytes, &bytes);
-	uint8_t *exact = malloc(bytes + 1); // so that ASan sees what is read behind the end
+	uint8_t *exact = malloc(bytes + 1); // so that ASan detects a read beyond the end
 
 	REQUIRE(exact != NULL);
-	memcpy(exact + 1, data, bytes); // and that nothing is aligned
+	memcpy(exact + 1, data, bytes); // and that the data is unaligned
 	REQUIRE(taken_as(exact + 1, bytes) <= 1);
 	free(exact);
 }
 
-// As the owner of a key sends it, with whatever is in it.
+// Make it as sent by the owner of a key, with any contents.
 static void take_sealed(struct fuzz_input *input, uint8_t *datagram) {
 	const struct weir_agent_key *key;
 	size_t bytes;
@@ -180,13 +180,13 @@ static void owner(struct fuzz_input *input) {
 			check_report(&report);
 		}
 	}
-	// One bit of the code is wrong.
+	// One bit of the authentication code is wrong.
 	datagram[WEIR_AGENT_MAC_START + fuzz_take8(input) % WEIR_AGENT_MAC_BYTES] ^=
 		(uint8_t)(1u << fuzz_take8(input) % 8);
 	REQUIRE(taken_as(datagram, BYTES) == 0);
 }
 
-// No number of a sender is taken twice, as long as it is kept.
+// No sequence number of a sender is accepted twice, as long as its state is kept.
 static void replays(struct fuzz_input *input) {
 	static struct weir_replay replay;
 	static uint8_t taken[256][SEQUENCES]; // zero between inputs

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes from a client of the control socket, to the whole of weir-control's loop
-// with an attached segment, in a network namespace that has no way out. What follows the first NUL
-// of the input is the content of a file that requests can name: NEW_FILE.
+// Fuzz target: any bytes from a client of the control socket, to the complete loop of weir-control
+// with an attached segment, in an isolated network namespace. The bytes after the first NUL of the
+// input are the content of a file that requests can name: NEW_FILE.
 //
-// The length of the input decides in what pieces it is sent. What takes time is the connection and,
-// after a change, weir-control from its beginning: so most new inputs have many requests, each of
-// them another one. At the end "requests: <n>" says how many there were in all.
+// The length of the input determines the sizes in which it is sent. Connecting and, after a change,
+// restarting weir-control take most of the time, so most new inputs have many different requests.
+// At the end "requests: <n>" is printed with their total number.
 //
-// Checked: one answer per request line (A1), each as docs/reference/control-api.md says; the tables
-// can still be published.
+// Checked: one answer per request line (A1), each as specified in docs/reference/control-api.md;
+// the tables can still be published.
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -54,7 +54,7 @@ static const char config_text[] =
 	"   {\"address\": \"198.51.100.10\", \"protocol\": \"udp\", \"port\": 0}],\n"
 	"  \"backends\": [{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}]}]}\n";
 
-// weir-control's loop in this process, and a dataplane without packets that hands it a segment.
+// weir-control's loop in this process, and a dataplane without packets that passes it a segment.
 struct world {
 	struct weir_daemon daemon;
 	struct weir_api_socket socket;
@@ -120,12 +120,12 @@ static void open_daemon(void) {
 	REQUIRE(weir_api_create(&world->daemon.loop, world->socket.fd, weir_api_dispatch,
 			&world->daemon, &world->api) == 0);
 	world->socket.fd = -1; // the API's now
-	// Whoever runs the target stops it as ever.
+	// Signals stop the target as usual.
 	uv_signal_stop(&world->daemon.terminate);
 	uv_signal_stop(&world->daemon.interrupt);
 }
 
-// Attached, every next hop known, all of it published.
+// Whether it is attached, every next hop is known, and everything is published.
 static bool is_settled(void) {
 	const struct weir_daemon *daemon = &world->daemon;
 	struct weir_backend_state state;
@@ -196,7 +196,7 @@ static bool is_changed(void) {
 
 // --- the workers ------------------------------------------------------------------------------
 
-// Answer as a worker would, from the published tables; worker 1 knows the flows from odd ports.
+// Answer as a worker would, from the published tables; worker 1 has the flows from odd ports.
 static void answer(struct weir_reader *reader, uint32_t worker, struct weir_message *message) {
 	__typeof__(message->flow) *flow = &message->flow;
 
@@ -395,7 +395,7 @@ __attribute__((format(printf, 2, 3))) static bool write_text(
 	return written;
 }
 
-// A user namespace of our own, for who is not root: only there may other namespaces be made.
+// A separate user namespace for users other than root, in which they may create other namespaces.
 static bool become_root(void) {
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
@@ -406,7 +406,7 @@ static bool become_root(void) {
 		       write_text("/proc/self/gid_map", "0 %u 1", gid));
 }
 
-// Health checks of a configuration that an input brought must reach nobody; files must not stay.
+// Health checks of a configuration from an input must reach no host; files must not remain.
 static void leave_world(void) {
 	if (!become_root() || unshare(CLONE_NEWNET | CLONE_NEWNS) < 0 ||
 		mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -427,7 +427,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	return 0;
 }
 
-// Append a changed copy of some line of data[0..lines_end) at data[at]. Returns the new end.
+// Append a modified copy of a line of data[0..lines_end) at data[at]. Returns the new end.
 static size_t append_line(
 	uint8_t *data, size_t lines_end, size_t at, size_t max_bytes, unsigned int *seed) {
 	size_t begin = (size_t)rand_r(seed) % lines_end, end, bytes;
@@ -483,7 +483,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 	requests_in_all += requests;
 	check_answers(&client, requests);
 	REQUIRE(weir_daemon_publish(&world->daemon) == 0);
-	if (is_changed()) { // the next input finds what this one found
+	if (is_changed()) { // the next input starts from the same state
 		close_world();
 	}
 	return 0;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as what a server answers to a health check, through libcurl: HTTP/1.1,
-// HTTP/2 and TLS up to where a key would be needed. The probe tells once, and what it reports is
-// possible.
+// Fuzz target: any bytes as a server's answer to a health check, through libcurl: HTTP/1.1, HTTP/2,
+// and TLS up to the point at which a key is needed. The probe calls back once, with a valid report.
 //
-// The first byte of an input: the type of the check in its low two bits (0, 3 = http, 1 = grpc,
-// 2 = https), with load and a text in the body in the next two. The second: into how many parts the
-// rest is cut, which arrive one by one.
+// The first byte of an input: the type of the check in its low two bits (0, 3 = http, 1 = grpc, 2 =
+// https), with load and a text in the body in the next two. The second: the number of parts into
+// which the rest is split, which arrive one by one.
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes from a client of weir-metrics, through libmicrohttpd to the whole of the
-// server. weir-control is not there: the documents say so.
+// Fuzz target: any bytes from a client of weir-metrics, through libmicrohttpd to the complete
+// server. weir-control does not run, and the documents report that.
 //
-// The length of the input decides in what pieces it is sent.
+// The length of the input determines the sizes in which it is sent.
 //
-// Checked: the connection ends once the client has sent all, without an answer or with one (H1);
-// what is served was asked for by GET or HEAD with one Host that is allowed, has every header that
-// keeps other sites out (H3), and is as long as it says.
+// Checked: the connection ends once the client has sent everything, with or without an answer (H1);
+// a served document was requested by GET or HEAD with one permitted Host, has every header that
+// excludes other sites (H3), and has the announced length.
 #include <errno.h>
 #include <poll.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	(void)argv;
 	rig.log.level = WEIR_LOG_ERROR;
 	rig.log.fd = STDERR_FILENO;
-	// An abstract address, given by the kernel: no file is left, and no port is used up.
+	// An abstract address assigned by the kernel: no file remains, and no port is used.
 	rig.name.sun_family = AF_UNIX;
 	rig.name_bytes = sizeof(rig.name);
 	params.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -108,7 +108,7 @@ static const char *find(const char *text, size_t bytes, const char *part) {
 	return memmem(text, bytes, part, strlen(part));
 }
 
-// libmicrohttpd is lenient: lines of NULs may come before a request, and NULs behind its method.
+// libmicrohttpd is lenient: it accepts lines of NULs before a request, and NULs after its method.
 static void check_served(const uint8_t *data, size_t bytes, size_t head, size_t body) {
 	const char *length = find(rig.answer, head, "\r\nContent-Length: ");
 	const char *request = (const char *)data;

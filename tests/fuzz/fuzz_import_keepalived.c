@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as a keepalived.conf. What follows the first NUL of the input is the
-// content of each file that it includes, and that these do; "@fuzz" lines are for this host.
+// Fuzz target: any bytes as a keepalived.conf. The bytes after the first NUL of the input are the
+// content of each included file, at any depth; "@fuzz" lines are for this host.
 #include <errno.h>
 
 #include "import_rig.h"
@@ -13,7 +13,7 @@ struct included {
 	unsigned int opened;
 };
 
-// Two files for each pattern, and no more than 16 in all: they may include themselves.
+// Two files for each pattern, and at most 16 in total, because they may include themselves.
 static int open_file(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	struct included *included = context;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: bursts of any bytes as frames, through a pipeline with real tables. The first byte
-// of the input is the seed of the plan (tests/oracle/plan.h). Then comes a list of steps, each one
-// byte and what belongs to it:
+// of the input is the seed of the plan (tests/oracle/plan.h). A list of steps follows, each with
+// one byte and its data:
 //
 //   0x00..0x7f  a burst of (low 3 bits) + 1 frames, received on port (bits 3 and 4) % 3
-//   0x80..0xbf  a backend or a selection changes, as (low 6 bits) say
+//   0x80..0xbf  a backend or a selection changes, depending on the low 6 bits
 //   0xc0..0xdf  100 ms << (low 3 bits) pass
-//   0xe0..0xff  a question: the next 38 bytes are addresses, ports, family, protocol
+//   0xe0..0xff  a request: the next 38 bytes are addresses, ports, family, protocol
 //
 // A frame is a byte of flags (enum frame_flag), its length (2 bytes, little endian), its bytes.
 //
-// Checked: verdicts, all that is sent, and counters, by the judge of tests/oracle; both parsers
+// Checked by the judge of tests/oracle: verdicts, all sent packets, and counters; both parsers
 // agree; no buffer is lost.
 #include "distribute.h"
 #include "flow_query.h"
@@ -28,9 +28,9 @@ enum frame_flag {
 	FIX_IPV4 = 0x01, // make the checksum right
 	FIX_ICMP = 0x02,
 	FIX_LENGTH = 0x04, // the IP packet ends with the frame
-	CHECKED = 0x08, // the NIC says that the IPv4 checksum is good
-	STRIPPED = 0x10, // the NIC took a VLAN tag off
-	LITTLE_HEADROOM = 0x20, // the first byte of the frame says how much
+	CHECKED = 0x08, // the NIC reports that the IPv4 checksum is correct
+	STRIPPED = 0x10, // the NIC stripped a VLAN tag
+	LITTLE_HEADROOM = 0x20, // the first byte of the frame is the amount
 	SPLIT = 0x40, // in two segments, the first of (second byte of the frame) bytes
 	TAILROOM = 0x80, // the first segment has room for more
 };
@@ -46,7 +46,8 @@ struct world {
 
 // --- frames -----------------------------------------------------------------------------------
 
-// The IP packet of a mutated frame, whatever its lengths say, or NULL. *ret_bytes: to its end.
+// The IP packet of a mutated frame, independent of its length fields, or NULL. *ret_bytes: bytes to
+// its end.
 static uint8_t *find_ip(uint8_t *frame, uint32_t n, uint32_t *ret_bytes) {
 	uint32_t at = after_tags(frame, n, 2);
 
@@ -108,7 +109,7 @@ static void take_frame(struct fuzz_input *input, struct rig_burst *burst, uint8_
 	rig_receive(burst, frame, (uint32_t)n, &reception);
 }
 
-// Both parsers, on a buffer that ends where the frame's first segment does.
+// Run both parsers on a buffer that ends with the frame's first segment.
 static void parse_both(struct rte_mbuf *m) {
 	struct weir_descriptor fast, whole;
 
@@ -186,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
 
 	world->random.state = fuzz_take8(&input) * 0x9e3779b97f4a7c15ull | 1;
 	plan_draw(&world->plan, &world->random);
-	if (!world->plan.crowded) { // an input has few flows, and a small table is made faster
+	if (!world->plan.crowded) { // an input has few flows, and a small table is created faster
 		world->plan.flows = 2048;
 	}
 	if (world->plan.fragment_entries > 1024) {

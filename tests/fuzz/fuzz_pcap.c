@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as a capture file. What can be read of it goes through tables and pipeline
-// as in weir-pcap, and what they would send is written to another capture, which must read back
-// the same.
+// Fuzz target: any bytes as a capture file. Its readable packets are processed by tables and
+// pipeline as in weir-pcap, and the packets to be sent are written to another capture, which must
+// be read back unchanged.
 //
-// The pipeline remembers flows from one input to the next: made anew, tables and buffers would cost
-// far more than an input.
+// The pipeline keeps its flows from one input to the next, because recreating tables and buffers
+// would take far longer than an input.
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@
 #include "options.h"
 #include "report.h"
 
-// What lives as long as the process is partly reachable from DPDK's memory alone, where
-// LeakSanitizer does not look. Not there in a build without it.
+// Some memory that is used until the process ends is only reachable from DPDK's memory, which
+// LeakSanitizer does not scan. Missing in a build without it.
 void __lsan_disable(void);
 void __lsan_enable(void);
 #pragma weak __lsan_disable
@@ -26,7 +26,7 @@ void __lsan_enable(void);
 
 #define FRAMES_MAX 64
 #define PATH_BYTES 32
-#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // what libpcap keeps of a time
+#define TIME_MAX_NS (INT32_MAX * 1000000000ull) // the part of a timestamp that libpcap keeps
 
 static const char config_text[] =
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
@@ -44,7 +44,7 @@ static const char config_text[] =
 
 static struct weir_offline *offline; // for the life of the process
 
-struct sent { // what is to be read back
+struct sent { // the expected contents when read back
 	uint32_t captured_bytes, bytes;
 	uint64_t time_ns;
 	uint8_t sum;
@@ -63,7 +63,7 @@ static void check_why(const char *why) {
 	REQUIRE(why[0] != '\0' && strchr(why, '\n') == NULL);
 }
 
-// What happens to one frame; true when it is sent.
+// Process one frame; returns true if it is sent.
 static bool process(const struct weir_capture_frame *frame, struct weir_offline_result *ret) {
 	weir_offline_process(offline, frame, ret);
 	REQUIRE(ret->action <= WEIR_ACTION_DROP && ret->choice <= WEIR_CHOICE_REPLACED);
@@ -144,7 +144,7 @@ static void run(struct weir_capture_reader *reader, const char *output, bool jso
 	free(text);
 }
 
-// A file without a name in any folder.
+// An unnamed file.
 static int make_file(char path[PATH_BYTES]) {
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
@@ -156,7 +156,7 @@ static int make_file(char path[PATH_BYTES]) {
 int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	static const struct weir_pcap_options options;
 	struct weir_config_errors errors;
-	struct weir_config *config; // the offline's, for as long
+	struct weir_config *config; // owned by the offline object, for as long
 	char why[256] = "";
 
 	(void)argc;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fuzz target: any bytes as what a backend says without an agent: agent-check lines, headers of an
-// HTTP response, ORCA in all its forms. Every report is a possible one, and what is refused changes
-// nothing and says why.
+// Fuzz target: any bytes as reports of a backend without an agent: agent-check lines, headers of an
+// HTTP response, ORCA in all its formats. Every report has valid values; a refused one changes
+// nothing and has a reason.
 //
 // The first byte of an input: A = agent-check lines, H = header line, J = body of JSON, T and B =
-// what follows TEXT and BIN (before base64).
+// the data after TEXT and BIN (before base64).
 #include <errno.h>
 #include <sodium.h>
 
@@ -71,7 +71,7 @@ static void agent_check(const char *text, size_t bytes) {
 			REQUIRE(agent.health <= WEIR_HEALTH_WORD_DOWN &&
 				agent.health != WEIR_HEALTH_WORD_LAME_DUCK);
 			REQUIRE(agent.administration <= WEIR_HEALTH_WORD_DOWN);
-			// Health and administration are never left behind by what is said.
+			// Words about health and administration are never lost.
 			REQUIRE(agent.health != WEIR_HEALTH_WORD_NONE ||
 				before.health == WEIR_HEALTH_WORD_NONE);
 			REQUIRE(report.word == WEIR_HEALTH_WORD_NONE ||
@@ -106,7 +106,8 @@ static void take_header(const char *prefix, const char *text, size_t bytes) {
 	struct weir_report report = {.given = WEIR_REPORT(CPUS), .cpus = 2}, before;
 	char why[WEIR_ORCA_WHY_BYTES] = "";
 	size_t n = strlen(prefix);
-	char *line = malloc(n + bytes > 0 ? n + bytes : 1); // so that ASan sees its end
+	// So that ASan detects reads beyond its end
+	char *line = malloc(n + bytes > 0 ? n + bytes : 1);
 	int r;
 
 	REQUIRE(line != NULL);
@@ -121,7 +122,7 @@ static void take_header(const char *prefix, const char *text, size_t bytes) {
 	free(line);
 }
 
-// Alone, so that ASan sees what is read behind the end.
+// In a separate buffer, so that ASan detects a read beyond the end.
 static void read_binary(const char *text, size_t bytes) {
 	char why[WEIR_ORCA_WHY_BYTES] = "";
 	struct orca orca = {.why = why};

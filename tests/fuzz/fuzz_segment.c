@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fuzz target: a malicious control process. The tables memory is overwritten with any bytes at any
-// place through control's mapping, its pages are punched out, entries of the update log come in any
-// order; in between and afterwards the worker that uses it goes on, and a next control process
-// attaches to it. Neither may crash or read outside of the segment. And broken statistics: these a
-// control process only reads. The worker captures packets meanwhile, as far as its order then says.
+// place through control's mapping, its pages are removed, entries of the update log arrive in any
+// order; in between and afterwards the worker that uses it continues, and a next control process
+// attaches to it. Neither may crash or read outside of the segment. Also invalid statistics, which
+// a control process only reads. The worker captures packets meanwhile, if the order is valid.
 //
-// The input: a byte of options (enum option), then pieces: a byte that says where (enum place), an
+// The input: a byte of options (enum option), then pieces: a byte for the place (enum place), an
 // offset there (2 bytes, little endian), a number of bytes, these bytes. ANY takes its offset in
-// words of 8 bytes from the start of tables. RENEW: a table's reference is made anew, so that the
-// worker adopts what now is there. LOG: an entry of the update log, the offset is what it says.
+// words of 8 bytes from the start of tables. RENEW: a table gets a new reference, so that the
+// worker adopts its present contents. LOG: an entry of the update log with the offset as its value.
 // CAPTURE_RING takes its
-// offset in words of 4. PUNCH: the page of this number is given back. BURST: the worker takes a
-// turn.
+// offset in words of 4. PUNCH: the page with this number is freed. BURST: the worker takes a turn.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -34,10 +33,10 @@
 #define PIECES_MAX 64
 
 enum option {
-	FRESH = 0x01, // the worker has seen no table before
+	FRESH = 0x01, // the worker has adopted no table before
 	NO_TABLES = 0x02, // nothing was published before
-	AGAIN = 0x04, // a control process takes over before the worker goes on, too
-	TABLES = 0xf8, // who takes over is all of weir-control's tables, not the writer alone:
+	AGAIN = 0x04, // a control process also takes over before the worker continues
+	TABLES = 0xf8, // takeover by all of weir-control's tables module, not only the writer:
 		       // slow, so it takes several bits
 };
 
@@ -110,7 +109,7 @@ static void resolve_all(struct weir_tables *tables) {
 	}
 }
 
-// Who the ids are: those of balancer.h, under the names of config_text.
+// The identities of the ids: those of balancer.h, with the names of config_text.
 static void store_identities(struct weir_segment *control) {
 	static const char names[2][4] = {"web", "dns"};
 
@@ -155,7 +154,7 @@ static void show(const struct weir_tables *tables) {
 }
 
 static void write_some(struct weir_segment *segment) {
-	// The header may say that there are fewer services.
+	// The header may have a lower number of services.
 	const struct weir_root root = {
 		.kind = WEIR_BLOB_SELECTION, .service = segment->max_services > 3 ? 3 : 0};
 	struct weir_writer_usage usage;
@@ -205,7 +204,7 @@ static void rule(struct weir_segment *segment) {
 	weir_config_free(config);
 }
 
-// Records of captures, whatever the rings hold.
+// Read records of captures, for any contents of the rings.
 static void read_rings(struct weir_segment *segment) {
 	static struct weir_capture_packet packet;
 
@@ -217,7 +216,7 @@ static void read_rings(struct weir_segment *segment) {
 	}
 }
 
-// A control process that starts now and finds this. It may be refused.
+// A control process that starts with this memory. It may refuse it.
 static void take_over(const struct balancer *balancer, uint8_t options) {
 	const struct weir_segment *segment = balancer->memory.dataplane;
 	struct weir_segment *attached = NULL;
@@ -310,7 +309,7 @@ static void respond(
 	}
 }
 
-// What a worker that starts now adopts lies inside the heap, and can be used.
+// The tables adopted by a worker that starts now are inside the heap, and usable.
 static void read_tables(const struct weir_segment *segment) {
 	const struct weir_services_view *services;
 	struct weir_reader reader;
@@ -347,7 +346,7 @@ static void work(struct balancer *balancer) {
 
 // --- the input --------------------------------------------------------------------------------
 
-// Where a root's blob is as published, before anything was overwritten; 0 = nothing.
+// The offset of a root's blob as published, before anything was overwritten; 0 = none.
 struct blobs {
 	uint64_t at[3]; // SERVICES to SELECTION_1
 };
@@ -435,7 +434,7 @@ static void take_piece(
 	case RENEW:
 		renew(control, blobs, (uint16_t)at);
 		break;
-	case LOG: // kinds that are and that are not
+	case LOG: // valid and invalid kinds
 		append(control, (uint32_t)(at >> 12) << 16 | (at & 0xfff));
 		break;
 	case PUNCH:

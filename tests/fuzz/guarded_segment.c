@@ -9,12 +9,12 @@
 
 #define GUARD_BYTES (1u << 20)
 
-// Places for mappings with inaccessible memory around them, reserved once: with the address
-// sanitizer every new mapping costs a pass over its shadow.
+// Address ranges for mappings with inaccessible memory around them, reserved once: with the address
+// sanitizer every new mapping costs a pass over its shadow memory.
 #define PLACES 8u
 #define PLACE_BYTES (4u << 20)
 
-static uint8_t *places; // [PLACES], each PLACE_BYTES long with the guard before it
+static uint8_t *places; // [PLACES], each of PLACE_BYTES, with its guard before it
 static bool taken[PLACES];
 
 static void reserve_places(void) {
@@ -27,7 +27,7 @@ static void reserve_places(void) {
 	}
 }
 
-// Returns the new place of a mapping.
+// Returns the new address of a mapping.
 static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
 	unsigned int place = 0;
 	uint8_t *base;
@@ -43,7 +43,7 @@ static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
 	return base;
 }
 
-// What was there is unmapped: make it inaccessible again.
+// The previous mapping was removed: make the range inaccessible again.
 static void release_place(uint8_t *base, uint64_t bytes) {
 	REQUIRE(mmap(base, bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == base);

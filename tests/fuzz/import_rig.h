@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What must hold of any import: a configuration that Weir takes, or an error that says why there is
-// none; and texts in both that can be printed as they are.
+// The requirements for any import: a configuration that Weir accepts, or an error with the reason;
+// and printable texts in both.
 #pragma once
 
 #include "config.h"

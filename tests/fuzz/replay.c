@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Runs a fuzz target over files, without libFuzzer: the corpus as an ordinary test.
+// Runs a fuzz target on files, without libFuzzer: the corpus as an ordinary test.
 //
-// Arguments: files and folders (not searched deeper); a folder may be empty, all may not.
+// Arguments: files and folders (not searched deeper); a folder may be empty, but not all of them.
 #include <dirent.h>
 #include <sys/stat.h>
 

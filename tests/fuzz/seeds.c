@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writes the corpora of fuzz_packets, fuzz_segment and fuzz_pcap, from the frames of the unit tests
-// and the layout of the segment: seeds FOLDER, which gets a folder for each. The corpora of the
-// text formats are written by hand: corpus/.
+// and the layout of the segment: seeds FOLDER, in which it creates a folder for each. The corpora
+// of the text formats are written by hand: corpus/.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static void save_edges(const char *folder) {
 		put8(&seed, n - 1);
 		for (unsigned int k = i; k < i + n; k++) {
 			edge_build(&edges[k], &frame);
-			if (frame.n > 400) { // what makes an edge is at its head
+			if (frame.n > 400) { // the unusual part of an edge is at its start
 				frame.n = 400;
 			}
 			put_frame(&seed, &frame, 0);
@@ -141,8 +141,8 @@ static void save_lives(const char *folder) {
 	}
 }
 
-// Frames that end inside their headers, consistent but for that (flags: lengths and checksums are
-// made right).
+// Frames that end inside their headers, otherwise consistent (flags: lengths and checksums are
+// corrected).
 static void save_cuts(const char *folder) {
 	static const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 6, .tcp_flags = SYN},
@@ -214,7 +214,7 @@ static void save_handling(const char *folder) {
 		snprintf(name, sizeof(name), "flags-%02x", flags[f]);
 		save(&seed, folder, "packets", name);
 	}
-	// The reply has no bit set but for its checksum.
+	// The reply has no bit set except in its checksum.
 	frame_build(&specs[0], &frame);
 	memset(frame.bytes + frame.l4, 0, frame.n - frame.l4);
 	frame.bytes[frame.l4] = 8;
@@ -292,7 +292,7 @@ static void save_rows(
 	save(&seed, folder, "segment", name);
 }
 
-// Every page of tables is given back, with turns of the worker in between.
+// Every page of tables is freed, with turns of the worker in between.
 static void save_holes(const char *folder) {
 	struct seed seed = {.n = 0};
 
@@ -305,7 +305,7 @@ static void save_holes(const char *folder) {
 	save(&seed, folder, "segment", "holes");
 }
 
-// Entries of the log of each kind, and of none, for ids that are and that are not.
+// Entries of the log of each valid and invalid kind, for valid and invalid ids.
 static void save_log(const char *folder) {
 	static const unsigned int ids[] = {0, 1, 7, 8, 4095};
 	struct seed seed = {.n = 0};

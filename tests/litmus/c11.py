@@ -11,10 +11,10 @@ Orders: rlx, acq, rel, acq_rel, sc; a store or load with sc is not needed here a
 location is 0 at first.
 
 An execution is a choice of the write that each read reads from (rf) and of an order of the writes
-to each location (co). It is allowed when the rules of RC11 hold (Lahav et al., "Repairing
-Sequential Consistency in C/C++11", PLDI 2017), in the form that C++20 has taken over:
+to each location (co). It is allowed if the rules of RC11 hold (Lahav et al., "Repairing Sequential
+Consistency in C/C++11", PLDI 2017), in the form adopted by C++20:
 
-  sw   synchronizes-with: a release write or the write behind a release fence, read by an acquire
+  sw   synchronizes-with: a release write or the write after a release fence, read by an acquire
        read or by a read before an acquire fence. A later store of the same thread does not belong
        to the release sequence (C++20; C11 is more lenient).
   hb   happens-before: the transitive closure of program order and sw; acyclic.
@@ -22,8 +22,8 @@ Sequential Consistency in C/C++11", PLDI 2017), in the form that C++20 has taken
   coherence: no event happens before itself through hb and eco.
   SC:  fences are in an order that hb and eco agree with (psc is acyclic).
 
-Out-of-thin-air values are not forbidden by a rule, as C11 does not: a load may be passed by a store
-that follows it. That is what CPUs do when nothing forbids it.
+Out-of-thin-air values are not forbidden by a rule, as C11 does not: a later store may pass a load,
+as CPUs do unless this is forbidden.
 """
 
 import functools
@@ -157,7 +157,7 @@ class Program:
         return _acyclic(psc, n)
 
     def _registers(self, rf):
-        """What each register holds, or None when a value depends on itself."""
+        """The value of each register, or None if a value depends on itself."""
         source = {read.number: write for write, read in rf}
         values = {}
 
@@ -184,7 +184,7 @@ class Program:
         return values
 
     def outcomes(self):
-        """All register values of allowed executions, and how many candidates there were."""
+        """All register values of allowed executions, and the number of candidates."""
         found, candidates = [], 0
         orders = []
         for writes in self.writes.values():

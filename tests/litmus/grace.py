@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The orders of loads, stores and fences that the segment relies on, under the C11 memory model.
 
-Each shape below is a question that grace.h, the rows or the update log answer with "cannot happen".
-Its orders are read from the sources. All executions are enumerated (c11.py): none may have the bad
-outcome; and without any one of the orders or fences that a shape names, some execution has it. So a
-weaker order in the sources fails here, and so does a shape that proves nothing.
+Each shape below is an outcome that grace.h, the rows or the update log exclude. Its orders are read
+from the sources. All executions are enumerated (c11.py): none may have the bad outcome; and if any
+one of the orders or fences named by a shape is removed, some execution must have it. So a weaker
+order in the sources fails here, and so does a shape that proves nothing.
 
 usage: grace.py SOURCE_ROOT
 """
@@ -98,7 +98,7 @@ def grace_shapes(sources):
         [R("token", "token", token_load), W("word", 1, online), F(online_fence),
          R("root", "root", "rlx")],
     ], lambda r: r["word"] == 0 and r["root"] == 0, [(0, 2), (1, 2)])
-    # Here the fence behind the load of the token would do, too.
+    # Here the fence after the load of the token would be sufficient, too.
     yield Shape("3: nor does it report what it has not seen", [
         [W("root", 1, "rlx"), W("token", T, token_store), F(token_fence),
          R("word", "word", word_load)],
@@ -154,7 +154,7 @@ def is_allowed(shape, threads):
 
 
 def self_test():
-    """The model itself: what is known of the classical shapes."""
+    """Test of the model itself: known results of the classical shapes."""
     def allowed(threads, bad):
         return any(bad(r) for r in Program(threads).outcomes()[0])
 
@@ -182,7 +182,7 @@ def self_test():
 
 
 def check(shape):
-    """The lines to print, and whether the shape holds."""
+    """Returns the lines to print, and whether the shape holds."""
     allowed, outcomes, candidates = is_allowed(shape, shape.threads)
     ok = not allowed
     line = f"{'ok' if ok else 'FAILED'}  {shape.name}: {outcomes} outcomes of {candidates} " \

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a model with spin, all executions: that of the hand-over of buckets, moves.pml, or that of the
-change of a device's table of queues, shift.pml.
+"""Check a model with spin, all executions: the hand-over of buckets, moves.pml, or the change of a
+device's redirection table, shift.pml.
 
-Each case is a set-up: how many workers, packets and requests, and what devices do. It must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
-does not have it, a late request begins a move) nor an execution in which a move does not end or a
-packet stays behind. Then each fault is put into the model, and some set-up must show it.
+Each case is a set-up: numbers of workers, packets and requests, and the behaviour of devices. It
+must have no error: neither an assertion (a packet is reordered, an entry is used by a worker that
+does not own it, a late request starts a move) nor an execution in which a move does not end or a
+packet is left. Then each fault is inserted into the model, and some set-up must detect it.
 
 usage: check.py MODEL
 """
@@ -50,8 +51,8 @@ MOVES_CASES = [
 @dataclasses.dataclass
 class Fault:
     name: str
-    changes: list  # (text, other text): each text stands once in the model
-    case: int  # of the model's, that shows it
+    changes: list  # (text, replacement): each text occurs once in the model
+    case: int  # the set-up of the model that detects it
 
 
 MOVES_FAULTS = [

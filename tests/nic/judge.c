@@ -112,7 +112,7 @@ void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n) {
 	}
 }
 
-// Packets before this one that have not come back will not: if one does, it is late.
+// Packets before this one that have not come back are considered lost: if one arrives, it is late.
 static void compare(struct judge *judge, struct flow *flow, uint16_t number) {
 	struct nic_state *state = judge->state;
 	int16_t ahead = (int16_t)(number - (uint16_t)flow->departed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Judge: numbers the packets of each IPv4 flow as they come from the wire, in the identification of
-// their IP header, and looks at the numbers when they come back encapsulated (ipip): each once, in
-// order, to one backend.
+// Judge: numbers the packets of each IPv4 flow from the wire, in the identification of their IP
+// header, and checks the numbers when they come back encapsulated (ipip): each once, in order, to
+// one backend.
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,7 @@ struct judge;
 struct judge *judge_create(struct nic_state *state); // NULL: no memory
 void judge_free(struct judge *judge);
 
-// A frame from the wire, before the balancer has it: a packet of a flow gets its number.
+// A frame from the wire, before the balancer gets it: a packet of a flow is numbered.
 void judge_arrival(struct judge *judge, uint8_t *frame, uint32_t n);
-// A frame that the balancer has sent. Anything but an IPv4 packet in another one is not looked at.
+// A frame sent by the balancer. Anything but an IPv4 packet in another one is ignored.
 void judge_departure(struct judge *judge, const uint8_t *frame, uint32_t n);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// NIC: a PCI device with RSS for a whole weir-dataplane, on a machine that has none. It is loaded
-// with LD_PRELOAD and stands in for the calls of DPDK that ask, set and start the device NIC_NAME;
-// all others are DPDK's own, on a net_ring device whose far end wire.c holds. So the program, and
-// what workers do, is what it is with any PCI device.
+// NIC: a PCI device with RSS for a whole weir-dataplane, on a machine without one. It is loaded
+// with LD_PRELOAD and replaces the calls of DPDK that query, configure and start the device
+// NIC_NAME; all others are DPDK's own, on a net_ring device whose other end is in wire.c. So the
+// program and its workers run as with any PCI device.
 //
-// A driver of DPDK's would be loaded with `--eal '-d FILE'`. Its headers are not among those that
-// distributions install.
+// A DPDK driver would be loaded with `--eal '-d FILE'`, but distributions do not install the
+// headers that it needs.
 //
-// Environment: WEIR_NIC_INTERFACE  the interface that frames come from and go to
+// Environment: WEIR_NIC_INTERFACE  the interface that frames are received from and sent to
 //              WEIR_NIC_STATE      a file of the size of struct nic_state
 //
-// Threads: the calls are main's, while no worker runs, but the one that changes the table, and
-// those of workers that send.
+// Threads: the main thread makes the calls while no worker runs, except the one that changes the
+// table; workers call the send functions.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static struct nic {
 	struct rte_mempool *pool;
 	uint16_t queues;
 	uint16_t descriptors; // of each transmit queue
-	int place_offset; // in packets: their place among all that were sent
+	int place_offset; // in packets: their position among all sent packets
 	uint64_t places;
 	struct wire *wire;
 } nic;
@@ -142,7 +142,7 @@ EXPORTED int rte_eth_macaddr_get(uint16_t device, struct rte_ether_addr *ret) {
 			      : REAL(rte_eth_macaddr_get)(device, ret);
 }
 
-// What a driver has to do for each packet, by the worker that sends it.
+// The work of a driver for each packet, in the worker that sends it.
 static uint16_t on_transmit(
 	uint16_t device, uint16_t queue, struct rte_mbuf **pkts, uint16_t n, void *context) {
 	uint64_t ns = __atomic_load_n(&nic.state->tx_ns, __ATOMIC_RELAXED);
@@ -183,7 +183,8 @@ EXPORTED int rte_eth_rx_queue_setup(uint16_t device, uint16_t queue, uint16_t de
 	return REAL(rte_eth_rx_queue_setup)(device, queue, descriptors, socket, conf, pool);
 }
 
-// The newest descriptors hold what the wire has not sent. By the worker that has the queue.
+// The newest descriptors contain the packets that the wire has not sent. Called by the worker of
+// the queue.
 static int descriptor_status(void *driver_queue, uint16_t offset) {
 	void *const *queues = rte_eth_fp_ops[nic.device].txq.data;
 	uint16_t queue = 0;
@@ -200,7 +201,7 @@ static int descriptor_status(void *driver_queue, uint16_t offset) {
 						       : RTE_ETH_TX_DESC_DONE;
 }
 
-// Until the program says otherwise.
+// Until the program changes it.
 static void spread_evenly(void) {
 	for (uint32_t e = 0; e < NIC_ENTRIES; e++) {
 		nic.model.queue[e] = (uint16_t)(e % nic.queues);

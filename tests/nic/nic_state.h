@@ -3,7 +3,7 @@
 // State of the NIC (nic.c) in a file that the test maps, too: 64-bit words, in this order
 // (tests/e2e/rss_nic.py).
 //
-// Threads: fields are relaxed. [test] those that the test sets; the rest is the NIC's.
+// Threads: fields are relaxed. [test] fields are set by the test; the NIC sets the others.
 #pragma once
 
 #include <stdint.h>
@@ -36,7 +36,7 @@ struct nic_state {
 	NIC_STATE(X)
 #undef X
 	uint64_t queue_received[NIC_QUEUES_MAX];
-	uint64_t table[NIC_ENTRIES]; // the queue of each entry
+	uint64_t table[NIC_ENTRIES]; // the queue of each entry of the redirection table
 };
 
 static inline void nic_add(uint64_t *counter, uint64_t n) {

@@ -34,7 +34,7 @@
 #define SOCKET_BYTES (64 << 20)
 #define IDLE_NS 20000
 
-// Packets taken out of a transmit queue.
+// Packets removed from a transmit queue.
 struct outgoing {
 	struct rte_mbuf *packet[BATCH];
 	uint32_t first, count;
@@ -46,11 +46,12 @@ struct wire {
 	int fd;
 	bool stop; // relaxed
 	pthread_t thread;
-	uint64_t told; // packets, for those of which no hash is told
+	uint64_t told; // packets, to select those without a hash
 	struct rte_mbuf *ready[BATCH]; // for what is received
 	uint32_t ready_count;
 	struct outgoing outgoing[NIC_QUEUES_MAX];
-	uint32_t departed[NIC_QUEUES_MAX]; // of each transmit queue; read by workers
+	// Number of sent packets of each transmit queue; read by workers
+	uint32_t departed[NIC_QUEUES_MAX];
 };
 
 // --- hash -----------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ static bool has_ports(uint8_t protocol) {
 	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 }
 
-// False: no IP packet, which a device does not hash.
+// False: no IP packet, so the device computes no hash.
 static bool hash_of(
 	const struct weir_rss_key *key, const uint8_t *frame, uint32_t n, uint32_t *ret) {
 	const uint8_t *at = frame + ETHER_HDR_LEN;
@@ -111,7 +112,7 @@ static bool hash_of(
 
 // --- from the wire --------------------------------------------------------------------------
 
-// One in four comes without its hash.
+// One in four has no hash.
 static void receive_frame(struct wire *wire, struct rte_mbuf *m) {
 	struct nic_state *state = wire->params.state;
 	uint16_t queue = 0;
@@ -189,7 +190,7 @@ static uint32_t segments_of(const struct rte_mbuf *m, struct iovec *vectors) {
 	return n;
 }
 
-// A veth drops what it has no room for and says nothing; what the socket refuses comes later.
+// A veth silently drops packets without room; packets refused by the socket are sent later.
 static void send_frames(struct wire *wire, struct rte_mbuf **pkts, uint32_t n) {
 	struct iovec vectors[BATCH][SEGMENTS_MAX];
 	struct mmsghdr messages[BATCH];
@@ -216,7 +217,7 @@ static void send_frames(struct wire *wire, struct rte_mbuf **pkts, uint32_t n) {
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
-// True if there is something new.
+// True if there are new packets.
 static bool refill(struct wire *wire, uint16_t queue) {
 	struct outgoing *outgoing = &wire->outgoing[queue];
 
@@ -229,8 +230,8 @@ static bool refill(struct wire *wire, uint16_t queue) {
 	return outgoing->count > 0;
 }
 
-// Until all that are empty have been seen empty after the others were not: what was sent before any
-// packet that is there is there, too.
+// Repeat until all empty queues were seen empty after the others were found non-empty: then every
+// packet sent before a present one is present, too.
 static void refill_all(struct wire *wire) {
 	bool more = true;
 

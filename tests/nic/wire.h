@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Wire: what lies behind the queues of the NIC (nic.c). A thread reads frames from a packet socket,
-// computes their hash, looks up their queue and puts them there; and sends what the balancer puts
-// into the transmit queues, in its order or (state: apart) a few frames of each in turn, but for
-// the one that pauses.
+// Wire: the other end of the queues of the NIC (nic.c). A thread reads frames from a packet socket,
+// computes their hash and puts them into their queue; and sends the packets from the transmit
+// queues, in their order or (state: apart) a few frames of each queue in turn, except for the
+// paused one.
 //
-// Threads: wire_start and wire_stop by one; the thread is the wire's own.
+// Threads: wire_start and wire_stop are called by one thread; the wire has its own thread.
 #pragma once
 
 #include <stdint.h>
@@ -19,17 +19,17 @@ struct wire;
 
 struct wire_params {
 	const char *interface;
-	struct nic_model *model; // its key, and its table
+	struct nic_model *model; // hash key and redirection table
 	struct nic_state *state;
 	struct rte_ring *const *rx; // [queues]; a single producer
 	struct rte_ring *const *tx; // [queues]; a single consumer
 	uint16_t queues;
-	int place_offset; // of what tells the order of packets that are sent, by its number
+	int place_offset; // dynamic field with the order of sent packets, by its number
 	struct rte_mempool *pool; // for what is received
 };
 
 // Returns 0 or negative errno.
 int wire_start(const struct wire_params *params, struct wire **ret);
 void wire_stop(struct wire *wire); // NULL is allowed
-// Packets of a transmit queue that the wire has sent, ever, modulo 2^32. By any thread.
+// Total number of packets of a transmit queue that the wire has sent, modulo 2^32. Any thread.
 uint32_t wire_departed(const struct wire *wire, uint16_t queue);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is compared with the model after each operation."""
+"""The checks against the model after each operation."""
 from model import address
 from netns import wait_for
 from wire import ACK, FIN, PSH, SYN, TCP, UDP
 
-SECONDS = 10  # until everything is as the model says
+SECONDS = 10  # until everything agrees with the model
 NEW, OLD, SYNS = 6, 8, 2  # flows in each round of traffic
 FLOWS_MAX = 300
 
@@ -12,7 +12,7 @@ FLOWS_MAX = 300
 class Checks:
     def __init__(self, lab, wire, model, chance):
         self.lab, self.wire, self.model, self.chance = lab, wire, model, chance
-        self.seen = 0  # packets that came out since the dataplane was started
+        self.seen = 0  # packets sent since the dataplane was started
         self.packets, self.created = 0, 0
         self.selected = {}  # number of service -> hosts that get new flows
         self.epoch = None
@@ -36,7 +36,7 @@ class Checks:
         return selected, panic
 
     def compare(self):
-        """All that control says; true, or an AssertionError."""
+        """Check all answers of control; returns true, or raises AssertionError."""
         shown = {row["name"]: row for row in self.lab.api("service.show")}
         wanted = {service.name: service for service in self.model.services.values()}
         assert set(shown) == set(wanted), f"services {sorted(shown)}, not {sorted(wanted)}"
@@ -52,7 +52,7 @@ class Checks:
         wait_for("what the model says", self.compare, SECONDS)
 
     def published(self):
-        """After what nobody answered for: a change is shown before it is published."""
+        """Wait after a change without an answer: a change is shown before it is published."""
         self.lab.wait_published(SECONDS)
 
     # --- traffic --------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Checks:
         return f"192.0.2.{2 + self.created // 50_000 % 200}", 1024 + self.created % 50_000
 
     def old_flows(self, count=OLD, protocols=("tcp", "udp")):
-        """Packets of flows that exist come out at their backend."""
+        """Packets of existing flows are sent to their backend."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol in protocols]
         wanted = {}
@@ -91,7 +91,7 @@ class Checks:
                     f"S6: flow {key} of {address(host)} went to {backend}"
 
     def old_ports(self):
-        """A SYN from the port of a connection: forged, or the client uses the port again. It stays at
+        """A SYN from the port of a connection: forged, or the client reuses the port. It stays at
         its backend unless that is down. There is no challenge ACK: the checksum is wrong."""
         keys = [key for key in self.model.flows
                 if self.model.services[key[0]].protocol == "tcp"]
@@ -137,7 +137,7 @@ class Checks:
         self.confirm(list(hosts))
 
     def confirm(self, keys):
-        """What comes in one burst may count as one packet of the flow: two more, one by one, make it
+        """Packets of one burst may count as one packet of the flow: two more, one by one, make it
         established."""
         for _ in range(2):
             wanted = {self.send(key, ACK | PSH): key for key in keys}
@@ -172,7 +172,7 @@ class Checks:
     # --- counters -------------------------------------------------------------------------
 
     def accounted(self):
-        """Packets in = out + dropped by a named reason, and what came out was counted."""
+        """Packets in = out + dropped for a named reason, and all sent packets were counted."""
         stats = self.lab.api("stats.show")
         total, drops = stats["workers"], stats["drops"]
         fates = {name: total[name] for name in

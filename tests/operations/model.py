@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference model: what must be visible after every operation, from the documents alone.
+"""The reference model: the expected state after every operation, from the documents alone.
 
-docs/guide/operations.md says what becomes of flows, docs/reference/configuration.md which backends get new ones
-(panic_threshold_percent), docs/reference/cli.md what a reload keeps of what was set at run time.
+docs/guide/operations.md describes the effects on flows, docs/reference/configuration.md which
+backends get new ones (panic_threshold_percent), docs/reference/cli.md which run-time settings a
+reload keeps.
 """
 import copy
 
@@ -11,8 +12,8 @@ POLICIES = ("maglev", "round-robin", "least-loaded", "weighted-round-robin",
             "interleaved-weighted-round-robin", "time-weighted-round-robin", "fair-share", "random",
             "power-of-two", "prequal")
 CHECK_PORT = 8000
-# A host that refuses does so at once. A machine that stands still for half a second fails no check,
-# which would move flows that the model has elsewhere.
+# A host that refuses does so at once. A machine that stalls for half a second fails no check, which
+# would move flows contrary to the model.
 CHECK = {"type": "tcp", "port": CHECK_PORT, "interval_ms": 250, "timeout_ms": 250, "rise": 1,
          "fall": 3}
 
@@ -79,7 +80,7 @@ class Service:
         return backend is None or backend.admin == "maintenance" or host not in up
 
     def selected_is_right(self, selected, up):
-        """Whether these hosts may be the ones that get new flows."""
+        """Whether exactly these hosts may get new flows."""
         usable, _ = self.usable(up)
         if self.subset is None or len(self.backends) <= self.subset:
             return selected == usable
@@ -119,7 +120,7 @@ class Model:
         self.flows = {key: host for key, host in self.flows.items() if key[0] != number}
 
     def reloaded(self, before):
-        """What a reload ends of what was set at run time: where the file differs from before."""
+        """The run-time settings that a reload removes: those for which the file has changed."""
         for number, service in self.services.items():
             former = before.services.get(number)
             if former is None:
@@ -131,7 +132,7 @@ class Model:
                     backend.runtime_weight = None
 
     def expected(self, service):
-        """What backend.show must say, but for in_selection."""
+        """The expected result of backend.show, except in_selection."""
         rows = {}
         for host, backend in service.backends.items():
             rows[backend.name] = {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The operations: each is chosen by the seed from what the model has, done, and told to the model."""
+"""The operations: each is chosen by the seed from the state of the model, executed, and applied to
+the model."""
 import contextlib
 import json
 import signal
@@ -48,7 +49,7 @@ class Operations:
     # --- changes by command ---------------------------------------------------------------
 
     def change(self):
-        """(text, command, arguments, what it does to the model)"""
+        """(text, command, arguments, its effect on the model)"""
         service, backend = self.any_backend()
         place = {"service": service.name, "backend": backend.name}
         if self.chance.random() < 0.4:
@@ -70,7 +71,7 @@ class Operations:
             answer = self.lab.api(command, **arguments)
             assert answer["backend"] == arguments["backend"], answer
             told()
-            if self.chance.random() < 0.5:  # in force when it is answered
+            if self.chance.random() < 0.5:  # in effect when it is answered
                 self.checks.state()
                 self.checks.traffic()
         return f"{command if kind == 'weight' else kind} {text}", action
@@ -98,8 +99,8 @@ class Operations:
     # --- changes of the file --------------------------------------------------------------
 
     def change_file(self, gone):
-        """One change of the configuration. gone: what the same reload removes, and does not bring
-        back: that would be no difference."""
+        """One change of the configuration. gone: names removed by the same reload, which must not
+        be added again: that would be no difference."""
         what = self.chance.choice(RELOADS)
         service = self.any_service()
         hosts = sorted(service.backends)
@@ -188,7 +189,7 @@ class Operations:
             assert "weight" in answer["errors"][0]["path"], answer
         return kind, action
 
-    # --- what happens to hosts and programs -----------------------------------------------
+    # --- events of hosts and programs -----------------------------------------------
 
     def choose_host(self, kind):
         up = sorted(self.model.up)
@@ -215,7 +216,7 @@ class Operations:
         self.checks.published()
 
     def choose_kill_control(self, kind):
-        """While it is dead everything goes on (S3)."""
+        """While control is down everything continues (S3)."""
         def action():
             self.lab.programs["control"].kill()
             self.checks.old_flows()
@@ -230,7 +231,7 @@ class Operations:
         return kind, action
 
     def choose_kill_while(self, kind):
-        """Control dies while it does something: afterwards that is done, or it is not."""
+        """Control dies during an operation: afterwards that is either done or not."""
         text, command, arguments, told = self.change()
         pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
 

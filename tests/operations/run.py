@@ -4,18 +4,19 @@
 
 usage: run.py [--build DIR] [--seed N] [--operations N] [--seconds N]
 
-weir-dataplane with two workers and weir-control are real, in network namespaces; the seed decides the
-operations (operations.py), and model.py says what must be visible afterwards: backends, states, weights,
-which backends get new flows, and where every flow goes. Checked after each operation:
+weir-dataplane with two workers and weir-control are real, in network namespaces; the seed
+determines the operations (operations.py), and model.py the expected state afterwards: backends,
+states, weights, which backends get new flows, and where every flow goes. Checked after each
+operation:
 
-  - weirctl's answers are those of the model
-  - packets of flows that exist come out at their backend (S6), whatever was killed (S3)
+  - weirctl's answers agree with the model
+  - packets of existing flows are sent to their backend (S6), whatever was killed (S3)
   - new flows go to backends that may get them
-  - every packet came out once; packets in = out + dropped by a named reason
+  - every packet was sent once; packets in = out + dropped for a named reason
 
-A failure prints seed, number of the operation and the last ones before it; all of them go to a file in /tmp, as
-those after a kill depend on what it came before. Root only. The last line is
-"1 passed, 0 failed" or the other way round.
+A failure prints seed, number of the operation and the last ones before it; all of them are written
+to a file in /tmp, because operations after a kill depend on its timing. Root only. The last line is
+"1 passed, 0 failed" or "0 passed, 1 failed".
 """
 import argparse
 import collections
@@ -43,11 +44,11 @@ FLOWS = {"flows_per_worker": 262_144,
 
 
 class OperationsLab(e2e.Lab):
-    """The lab with backends that only listen for health checks."""
+    """The lab, with backends that only answer health checks."""
 
     def start_backends(self):
         self.listeners = Hosts(self, CHECK_PORT)
-        # What comes out is seen on the way; nobody is there to decapsulate it.
+        # Sent packets are captured on the link; no backend decapsulates them.
         self.net.sysctl(net__ipv4__ip_forward=0)
 
     def attach_tap(self):

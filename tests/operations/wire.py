@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets of clients, sent and seen outside of the balancer.
+"""Packets of clients, sent and captured outside of the balancer.
 
-One packet socket on the network's end of the balancer's link: what it sends arrives at the
-balancer, and what it receives is what the balancer sent, encapsulated. Every packet has a number,
-so that each is known to have come out once, and at which backend's address.
+One packet socket on the network's end of the balancer's link: packets sent on it arrive at the
+balancer, and it receives the encapsulated packets from the balancer. Every packet has a number, to
+check that it was sent once, and to which backend's address.
 """
 import ipaddress
 import select
@@ -61,8 +61,8 @@ class Wire:
         return self.number
 
     def receive(self, wanted, timeout):
-        """{number: address of the backend} of the wanted packets; a packet that comes twice, or
-        that was not waited for, is an AssertionError. Fewer when time is over."""
+        """{number: address of the backend} of the wanted packets; a duplicate or unexpected packet
+        is an AssertionError. Fewer packets after a timeout."""
         found, deadline = {}, time.monotonic() + timeout
         while len(found) < len(wanted):
             left = deadline - time.monotonic()
@@ -77,7 +77,7 @@ class Wire:
         return found
 
     def unexpected(self):
-        """What came out and nobody waits for: numbers."""
+        """The numbers of sent packets that are not waited for."""
         numbers = []
         while select.select([self.socket], [], [], 0)[0]:
             number, backend = self.parse(*self.socket.recvfrom(2048))
@@ -96,7 +96,7 @@ class Wire:
 
 
 class Hosts:
-    """What health checks find: a listening socket in each backend's namespace, or none."""
+    """Targets of health checks: a listening socket in each backend's namespace, or none."""
 
     def __init__(self, lab, port):
         self.lab, self.port, self.listeners = lab, port, {}
@@ -132,7 +132,7 @@ class Hosts:
                         pass
                     except OSError as error:
                         raise LabError(f"accept: {error}") from error
-            time.sleep(0.01)  # how often checks are let in, no condition
+            time.sleep(0.01)  # interval of accepting checks
 
     def close(self):
         self.stopping = True

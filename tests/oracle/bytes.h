@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bytes: numbers in network order, sums, and a generator of random numbers. All that the oracle and
-// the frames share; nothing of it comes from the packet path.
+// Bytes: numbers in network order, sums, and a generator of random numbers. Everything that the
+// oracle and the frames share; without code of the packet path.
 #pragma once
 
 #include <stdbool.h>
@@ -26,7 +26,8 @@ static inline void put32(uint8_t *at, uint32_t value) {
 	put16(at + 2, value & 0xffff);
 }
 
-// Ones' complement sum of 16-bit words (RFC 1071), folded; an odd last byte is a high one.
+// Ones' complement sum of 16-bit words (RFC 1071), folded; an odd last byte is padded with a zero
+// byte.
 static inline uint16_t sum16(const uint8_t *at, uint32_t bytes, uint32_t start) {
 	uint64_t sum = start;
 
@@ -48,8 +49,8 @@ static inline uint16_t pseudo_sum(const uint8_t *ip, uint32_t bytes, uint8_t pro
 			       : sum16(ip + 8, 32, bytes + protocol);
 }
 
-// Where the payload of a frame of n bytes begins, behind at most `most` VLAN tags. It may be beyond
-// the frame's end.
+// Offset of the payload of a frame of n bytes, after at most `most` VLAN tags. It may be beyond the
+// frame's end.
 static inline uint32_t after_tags(const uint8_t *frame, uint32_t n, uint32_t most) {
 	uint32_t at = 12;
 

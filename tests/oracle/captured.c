@@ -22,7 +22,7 @@ static uint64_t order(const struct rig *rig, const struct weir_capture_terms *te
 	return weir_capture_order(rig->memory.control, terms, UINT64_MAX);
 }
 
-// As it came, as far as it was to be kept.
+// The packet as received, as far as requested.
 static void check_data(
 	const struct weir_capture_packet *packet, const struct frame *frame, uint32_t snap_bytes) {
 	const uint32_t saved = frame->n < snap_bytes ? frame->n : snap_bytes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captured: whether a capture has each packet of a burst as it came, with the verdict that it got,
-// and whether one of a flow has all packets of that flow, as the oracle reads them.
+// Captured: checks that a capture has each packet of a burst as received, with its verdict, and
+// that a capture of a flow has all packets of that flow, as parsed by the oracle.
 //
 // Threads: one.
 #pragma once
@@ -9,9 +9,10 @@
 #include "packet_capture.h"
 #include "rig.h"
 
-// Before the burst is processed: a capture of each packet's flow has the packet.
+// Call before the burst is processed: checks that a capture of each packet's flow includes the
+// packet.
 void captured_flows(struct rig *rig, struct rig_burst *burst, uint8_t in_port);
 // Capture the burst.
 void captured_begin(struct rig *rig, struct rig_burst *burst, uint8_t in_port);
-// It was processed, with these verdicts.
+// Call after it was processed, with these verdicts.
 void captured_end(struct rig *rig, struct rig_burst *burst, const struct weir_verdict *verdicts);

@@ -19,7 +19,8 @@ struct datagram {
 	enum datagram_fate fate;
 	uint16_t backend; // of FORWARD
 	uint64_t reasons; // of DROP
-	uint8_t ports[DATAGRAM_PORTS][4]; // of the last first fragments; where entries are evicted
+	// Ports of the latest first fragments; if entries are evicted
+	uint8_t ports[DATAGRAM_PORTS][4];
 	uint8_t protocols[DATAGRAM_PORTS];
 	uint32_t firsts; // how many there were
 	uint32_t end; // 0 = not known
@@ -41,10 +42,10 @@ struct datagrams {
 void datagrams_init(struct datagrams *datagrams);
 void datagrams_fini(struct datagrams *datagrams);
 void datagrams_clear(struct datagrams *datagrams);
-// The datagram of a fragment, or NULL.
+// The datagram to which a fragment belongs, or NULL.
 struct datagram *datagrams_find(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
-// The same for a first fragment: made, or made anew when it is complete.
+// The same for a first fragment: created, or replaced if it is complete.
 struct datagram *datagrams_enter(
 	struct datagrams *datagrams, const struct plan *plan, const struct view *view, uint64_t ms);
 // Note a fragment. Returns 0, or the reason (a bit) for which it is dropped.

@@ -7,7 +7,7 @@
 #include "fuzz.h"
 
 #define MS 1000000ull
-#define TICK_NS (40 * MS) // more than any tick of the flow table
+#define TICK_NS (40 * MS) // longer than any tick of the flow table
 #define SWEEP_NS (1000 * MS) // F6 of flow_table.h
 #define RECHECK_NS (2000 * MS) // weir_flow_recheck
 #define IN_USE_NS (5000 * MS) // F3
@@ -56,7 +56,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 	case FLOW_YOUNG:
 		key = WEIR_FLOW_YOUNG;
 		break;
-	case FLOW_RESET: // that of closing once the table is three quarters full
+	case FLOW_RESET: // the timeout of closing once the table is three quarters full
 		key = plan->crowded && least ? WEIR_FLOW_CLOSING : WEIR_FLOW_ESTABLISHED;
 		break;
 	case FLOW_ESTABLISHED:
@@ -81,7 +81,7 @@ static uint64_t timeout_ns(const struct plan *plan, uint32_t state, bool least) 
 
 #define SPARED (FLOW_ESTABLISHED | FLOW_CHALLENGED | FLOW_UDP | FLOW_RESET | FLOW_CLOSING)
 
-// May it be evicted by a newer one, after `idle_ns`?
+// Whether it may be evicted by a newer one after `idle_ns`.
 static bool evictable(const struct plan *plan, uint32_t state, uint64_t idle_ns) {
 	return plan->crowded && ((state & SPARED) == 0 || idle_ns + TICK_NS > IN_USE_NS);
 }
@@ -161,7 +161,7 @@ void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns
 		}
 		flow_recheck(flow, plan, now_ns);
 		all = strays(flow, plan, true);
-		// A backend that goes later may go after the sweep has come by.
+		// A backend that is removed later may be removed after the sweep.
 		if (!all) {
 			flow->stray_ns = 0;
 		} else if (now_ns == plan->rebound_ns && flow->stray_ns == 0) {
@@ -191,7 +191,7 @@ void flows_clear(struct flows *flows) {
 	flows->count = 0;
 }
 
-// The slot of a key: with its flow, or free.
+// The slot of a key: contains its flow, or is free.
 static uint32_t *slot_of(struct flows *flows, const struct key *key, uint64_t hash) {
 	uint32_t i = (uint32_t)(hash ^ hash >> 32) & (2 * FLOWS_MAX - 1);
 

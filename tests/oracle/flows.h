@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows: the oracle's own flow table: for each flow the states in which it may be, and the backends
-// that may have it. Mostly there is one of each. There are more
+// Flows: the oracle's own flow table: for each flow the possible states and backends. Mostly there
+// is one of each. There are more
 //   - from a flow's timeout until a second later, when the sweep must have ended it;
-//   - after a burst with several packets of one flow of which one begins or ends it: lookups come
+//   - after a burst with several packets of one flow of which one starts or ends it: lookups come
 //     before insertions, so the order within a burst is not that of the packets;
 //   - in a small table, in which flows may be evicted that are not in use (F3 of flow_table.h).
-// The next packet of the flow tells which it was.
+// The next packet of the flow shows which one is right.
 //
 // Threads: one.
 #pragma once
@@ -26,18 +26,19 @@ enum flow_state { // a bit each
 	FLOW_UDP_SEEN = 1u << 9,
 	FLOW_UDP = 1u << 10,
 	FLOW_CHALLENGED =
-		1u << 11, // an established or young one whose client was asked about a SYN
+		1u << 11, // an established or young one whose client was challenged about a SYN
 };
 #define FLOW_STATES 12
-#define FLOW_HALF_OPEN (FLOW_SYN | FLOW_JOINED | FLOW_UDP_SEEN) // that count towards the limit
+// Flows that count towards the limit
+#define FLOW_HALF_OPEN (FLOW_SYN | FLOW_JOINED | FLOW_UDP_SEEN)
 
 struct flow {
 	struct key key;
 	uint64_t hash;
 	uint32_t states;
 	uint64_t backends; // a bit each
-	uint64_t last_lo, last_hi; // when its last packet came that counts
-	uint64_t stray_ns; // of UDP: when its service changed, since when its backends are of
+	uint64_t last_lo, last_hi; // time of its last packet that refreshes it
+	uint64_t stray_ns; // of UDP: when its service changed, and since when its backends are of
 			   // another
 };
 
@@ -52,21 +53,22 @@ struct flows {
 void flows_init(struct flows *flows);
 void flows_fini(struct flows *flows);
 void flows_clear(struct flows *flows);
-// The flow of a key as it is now; a new one, absent, when there is none. Valid until the next call.
+// The present flow of a key; a new one in state absent if there is none. Valid until the next call.
 struct flow *flows_take(
 	struct flows *flows, const struct plan *plan, const struct key *key, uint64_t now_ns);
-// Bring the states of a flow up to date.
+// Update the states of a flow to the present time.
 void flows_age(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Whether it may have expired and be in the table all the same: packets do not find it then.
+// Whether it may have expired and still be in the table: packets do not find it then.
 bool flow_may_be_unswept(const struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Something of the plan has changed: flows of UDP whose backends are of another service end.
+// The plan has changed: UDP flows whose backends are of another service end.
 void flows_recheck(struct flows *flows, const struct plan *plan, uint64_t now_ns);
-// Whether a backend cannot have a flow of this key any more: it is gone, or of another service.
+// Whether a backend can no longer have a flow of this key: it was removed, or is of another
+// service.
 bool flow_strays(const struct plan *plan, const struct key *key, int backend);
-// The flow has had a packet. One of UDP may have begun at a backend that is gone, and the sweep may
-// come by.
+// The flow had a packet. A UDP flow may have started at a removed backend, and the sweep may end
+// it.
 void flow_recheck(struct flow *flow, const struct plan *plan, uint64_t now_ns);
-// Forget those that are certainly gone.
+// Remove those that have certainly ended.
 void flows_clean(struct flows *flows, const struct plan *plan, uint64_t now_ns);
 
 struct flow_bounds {
@@ -82,6 +84,6 @@ void flows_count(
 
 // Whether a flow in one of these states that has just had a packet may be evicted.
 bool flow_evictable(const struct plan *plan, uint32_t states);
-// The state after a packet of a flow in this state; FLOW_ABSENT: a SYN begins it anew.
-// *ret_refresh: the packet counts as its last one.
+// The state after a packet of a flow in this state; FLOW_ABSENT: a SYN restarts it. *ret_refresh:
+// the packet counts as its last one.
 uint32_t flow_advance(uint32_t state, enum view_event event, bool *ret_refresh);

@@ -29,7 +29,7 @@ static void limit_start(struct limit_state *limit, uint32_t per_second) {
 		.credit_ns = SECOND_NS};
 }
 
-// The burst's replies must have been allowed, and what was refused must have been beyond them.
+// The burst's replies must have been within the rate limit, and the refused ones beyond it.
 static bool limit_settle(struct judge *judge, struct limit_state *limit, uint64_t now_ns) {
 	uint64_t passed = now_ns - limit->last_ns;
 	uint32_t replies = limit->replies;
@@ -125,7 +125,7 @@ static bool wrong_verdict(struct judge *judge, const struct trial *trial, uint32
 	return judge_fail(judge, (int)i, "\n");
 }
 
-// Note what a trial has found of limits. False: no outcome agrees.
+// Record the effect of a trial on limits. False: no outcome agrees.
 static bool conclude(struct judge *judge, const struct trial *trial, uint32_t i) {
 	if (!trial->matched) {
 		return wrong_verdict(judge, trial, i);
@@ -153,7 +153,7 @@ struct group {
 	uint64_t backends;
 };
 
-// Try all states and backends of a set.
+// Try all possible states and backends.
 static void try_all(struct trial *trial, uint32_t states, uint64_t backends) {
 	bool error = trial->seen->view.kind == VIEW_ERROR;
 
@@ -173,7 +173,7 @@ static void try_all(struct trial *trial, uint32_t states, uint64_t backends) {
 	}
 }
 
-// Whether no packet of these can be moved from one backend to another.
+// Whether none of these packets can be moved from one backend to another.
 static bool stays(const struct judge *judge, const struct group *group) {
 	int service = plan_service_of(judge->plan, &group->flow->key);
 	uint64_t backends = group->backends;
@@ -192,8 +192,8 @@ static bool stays(const struct judge *judge, const struct group *group) {
 	return true;
 }
 
-// Whether the packets are treated in their order: all of them change the flow alike; or none finds
-// it at first, and none ends it.
+// Whether the packets have their effect in order: all of them change the flow in the same way; or
+// none finds it at first, and none ends it.
 static bool in_order(
 	const struct judge *judge, const struct judged_burst *burst, const struct group *group) {
 	bool begins = false, ends = false;
@@ -214,8 +214,8 @@ static bool in_order(
 }
 
 static void learn(struct judge *judge, struct flow *flow, const struct trial *trial) {
-	// An entry that has expired and was not swept yet stays when a packet that does not find it
-	// makes no other: the next packet may find it after all.
+	// An expired entry that was not swept yet stays if a packet that does not find it creates
+	// no other one: a later packet may find it.
 	if ((flow->states & trial->states & FLOW_ABSENT) == 0 ||
 		(flow->stray_ns != 0 && !flow_may_be_unswept(flow, judge->plan, judge->now_ns))) {
 		flow->states = 0;
@@ -245,7 +245,7 @@ static bool judge_in_order(
 		trial.certain = group->n == 1 && (flow->states & (flow->states - 1)) == 0 &&
 				(flow->backends & (flow->backends - 1)) == 0;
 		try_all(&trial, flow->states, flow->backends);
-		if (error && group->n > 1) { // looked up before new flows are entered
+		if (error && group->n > 1) { // looked up before new flows are inserted
 			try_all(&trial, group->states, group->backends);
 		}
 		if (!conclude(judge, &trial, i)) {
@@ -258,7 +258,7 @@ static bool judge_in_order(
 	return true;
 }
 
-// The order is not known: the flow may be in any state that its packets can lead to.
+// The order is not known: the flow may be in any state that its packets can cause.
 static bool judge_any_order(
 	struct judge *judge, const struct judged_burst *burst, struct group *group) {
 	struct flow *flow = group->flow;
@@ -337,7 +337,7 @@ static bool judge_flows(struct judge *judge, const struct judged_burst *burst) {
 
 // --- fragments --------------------------------------------------------------------------------
 
-// First fragments are noted before any packet of the burst is decided about.
+// First fragments are recorded before any packet of the burst is processed.
 static void note_first(struct judge *judge, struct seen *seen) {
 	uint64_t ms = judge->now_ns / 1000000, reasons;
 	const struct weir_verdict *verdict = &seen->verdict;
@@ -346,7 +346,7 @@ static void note_first(struct judge *judge, struct seen *seen) {
 		datagrams_enter(&judge->datagrams, judge->plan, &seen->view, ms);
 
 	reasons = datagram_cover(datagram, &seen->view);
-	if (judge->plan->fragments_evicted) { // its entry may be gone, or another one
+	if (judge->plan->fragments_evicted) { // its entry may have been evicted or replaced
 		reasons = reason & FRAGMENT_REASONS;
 		datagram->born_ms = ms;
 		datagram->protocols[datagram->firsts % DATAGRAM_PORTS] = seen->view.key.protocol;
@@ -392,8 +392,8 @@ static void settle_first(struct judge *judge, const struct seen *seen) {
 	}
 }
 
-// Where entries are evicted, it is not known whose first fragment a later one follows: try them
-// all.
+// If entries are evicted, it is unknown to which first fragment a later one belongs: try all of
+// them.
 static void predict_evicted(
 	struct trial *trial, struct seen *seen, const struct datagram *datagram) {
 	uint32_t n = datagram->firsts < DATAGRAM_PORTS ? datagram->firsts : DATAGRAM_PORTS;
@@ -410,7 +410,7 @@ static void predict_evicted(
 			continue;
 		}
 		for (int id = 0; id < PLAN_BACKENDS; id++) {
-			// One that is gone may be of the service that had the address and port
+			// A removed bind may be that of the service that had the address and port
 			// then.
 			if (id / PLAN_PER_SERVICE == service ||
 				!trial->plan->backends[id].present) {
@@ -500,7 +500,7 @@ static bool judge_verdicts(struct judge *judge, struct judged_burst *burst) {
 	return true;
 }
 
-// Services with a limit need to know how many flows each backend has.
+// Services with a limit need the number of flows of each backend.
 static bool wants_counts(const struct judge *judge, const struct judged_burst *burst) {
 	for (uint32_t i = 0; i < burst->n; i++) {
 		const struct seen *seen = &burst->seen[i];

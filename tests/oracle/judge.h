@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Judge: whether what the pipeline did with a burst is right. Predicts the verdict of each packet
-// and every byte that is sent; keeps its own flows, fragments, rate limits and counters.
+// Judge: checks the pipeline's result for a burst. Predicts the verdict of each packet and every
+// byte that is sent; keeps its own flows, fragments, rate limits and counters.
 //
 // Threads: one.
 #pragma once
@@ -38,7 +38,7 @@ struct judge {
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
 	struct judged_share backends[PLAN_BACKENDS], services[PLAN_SERVICES];
 	uint64_t chosen[8]; // verdicts by choice, for the report
-	// What is wrong: a packet of the burst (or -1), and text.
+	// The error: a packet of the burst (or -1), and text.
 	int wrong;
 	char text[4096];
 	uint8_t scratch[OUTPUT_FRAME_MAX];
@@ -54,22 +54,22 @@ struct judged_burst {
 
 void judge_init(struct judge *judge);
 void judge_fini(struct judge *judge);
-// Begin anew with a plan and empty tables.
+// Start with a plan and empty tables.
 void judge_start(struct judge *judge, struct plan *plan, uint64_t now_ns);
 // The plan has changed.
 void judge_change(struct judge *judge, uint64_t now_ns);
-// Returns false when something is wrong: judge->wrong and judge->text say what.
+// Returns false on an error, which is in judge->wrong and judge->text.
 bool judge_burst(struct judge *judge, struct judged_burst *burst, uint64_t now_ns);
-// Compare the counters that the worker has published; with `flows` also the gauges of flows.
+// Check the counters published by the worker; with `flows` also the gauges of flows.
 bool judge_counters(
 	struct judge *judge, const struct weir_segment *segment, bool flows, uint64_t now_ns);
 
-// --- of the judge's own files -----------------------------------------------------------------
+// --- for the judge's own files -----------------------------------------------------------------
 
-// Add to what is wrong with a packet, or with none (-1). Returns false.
+// Record an error of a packet, or of none (-1). Returns false.
 bool judge_fail(struct judge *judge, int packet, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Whether what was sent begins as a packet of this flow to its backend does.
+// Whether the sent bytes start like a packet of this flow to its backend.
 bool judge_is_sent(const struct plan *plan, const struct seen *seen);
-// Look at what is sent, and add it to the sums.
+// Check the sent packets, and add them to the sums.
 bool judge_outputs(struct judge *judge, struct judged_burst *burst);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // stress-packets: mutated packets through the production pipeline, each compared with an oracle
-// that was written from the documents. The first difference ends it: seed, packet, frame, what was
-// expected and what came. The same seed gives the same packets.
+// that was written from the documents. It ends at the first difference, and prints seed, packet,
+// frame, expected and actual result. The same seed gives the same packets.
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void print_hex(const char *name, const uint8_t *bytes, uint32_t n) {
 	printf("\n");
 }
 
-// What is needed to find the cause.
+// Print the data for finding the cause.
 static bool report(const struct run *run) {
 	const struct judge *judge = &run->judge;
 
@@ -98,7 +98,7 @@ static bool run_burst(struct run *run, uint32_t n, bool flows) {
 	return true;
 }
 
-// All flows end when nothing comes any more.
+// All flows end when no more packets arrive.
 static bool run_out(struct run *run) {
 	rig_wait(&run->rig, 32000000000ull);
 	run->judge.text[0] = '\0';
@@ -212,7 +212,7 @@ int main(int argc, char **argv) {
 
 		if (!run_world(run, seed + world, n)) {
 			fflush(stdout);
-			_Exit(1); // what the burst has is not a leak
+			_Exit(1); // buffers of the burst are not a leak
 		}
 		done += n;
 		if (progress && world % 100 == 99) {

@@ -25,7 +25,7 @@ static uint32_t put_l2(uint8_t *to, const struct weir_backend_path *path) {
 	return at + 2;
 }
 
-// The outer IP header of `bytes` of payload.
+// The outer IP header for `bytes` of payload.
 static void put_outer(uint8_t *to, const struct view *view, const struct output_path *output,
 	uint32_t bytes, uint32_t fragment, uint32_t id) {
 	const struct weir_backend_path *path = output->path;
@@ -51,8 +51,8 @@ static void put_outer(uint8_t *to, const struct view *view, const struct output_
 	to[9] = protocol;
 	memcpy(to + 12, path->source, 4);
 	memcpy(to + 16, path->address, 4);
-	// The low bits of the source are the flow's: bits 16 to 31 of its hash, the first byte of
-	// the address from the lower ones.
+	// The low bits of the source come from the flow: bits 16 to 31 of its hash, the first byte
+	// of the address from the lower ones.
 	low = (uint32_t)(output->hash >> 16 & 0xff) << 8 | (uint32_t)(output->hash >> 24 & 0xff);
 	put16(to + 14, get16(to + 14) | (low & ((1u << path->source_bits) - 1)));
 	put16(to + 10, (uint16_t)~sum16(to, 20, 0));
@@ -62,7 +62,7 @@ static uint32_t inner_header(const struct view *view) {
 	return (view->ip[0] & 15u) * 4;
 }
 
-// The header of all fragments of an IPv4 packet but the first: only options that are copied (RFC
+// The header of all fragments of an IPv4 packet except the first: only options that are copied (RFC
 // 791, 3.1). Returns its length.
 static uint32_t later_header(const struct view *view, uint8_t *to) {
 	uint32_t header = inner_header(view), n = 20, at = 20;
@@ -113,7 +113,7 @@ void output_plan(const struct plan *plan, const struct view *view, uint16_t back
 				      : pieces_of(view->ip_bytes - inner_header(view), first, part);
 		ret->tiny = first == 0;
 	} else if (view->ip_bytes <= 1280) {
-		bool v4 = path->family == 4; // what fits the port is left to routers
+		bool v4 = path->family == 4; // packets that fit the port are left to routers
 		uint32_t part;
 
 		ret->outer = true;
@@ -134,7 +134,7 @@ uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes) {
 	return l2 + (output->path->family == 4 ? 4 : 44);
 }
 
-// A piece of the outer packet.
+// A fragment of the outer packet.
 static uint32_t outer_piece(const struct view *view, const struct output_path *output,
 	uint32_t piece, uint32_t id, uint8_t *to) {
 	bool v4 = output->path->family == 4, last = piece + 1 == output->pieces;
@@ -249,14 +249,14 @@ static uint32_t put_reply_ip(
 	return 40;
 }
 
-// The request's IP header without options or extension headers, and its message.
+// The request's IP header without options or extension headers, and the ICMP message.
 static uint32_t put_echo(uint8_t *ip, const struct view *view) {
 	bool v4 = view->key.family == 4;
 	uint32_t bytes = view->ip_bytes - view->l4;
 	uint32_t header = put_reply_ip(ip, view, view->tos, v4 ? 1 : 58, bytes);
 	uint8_t *icmp = ip + header;
 
-	if (v4) { // identification and fragment fields are the request's
+	if (v4) { // identification and fragment fields are those of the request
 		memcpy(ip + 4, view->ip + 4, 4);
 		put16(ip + 10, 0);
 		put16(ip + 10, (uint16_t)~sum16(ip, 20, 0));

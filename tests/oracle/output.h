@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output: what the packets that are sent must look like, byte by byte, told from the frame that
-// came in and the plan alone.
+// Output: the expected sent packets, byte by byte, computed only from the received frame and the
+// plan.
 //
 // Threads: pure functions.
 #pragma once
@@ -15,29 +15,29 @@ enum output_kind {
 	OUTPUT_ECHO,
 	OUTPUT_TOO_BIG,
 	OUTPUT_RESET, // RST
-	OUTPUT_CHALLENGE, // ACK of a SYN's own number
+	OUTPUT_CHALLENGE, // ACK of the SYN's own sequence number
 	OUTPUT_UNREACHABLE, // port unreachable
 };
 
-// A packet for a backend, in one piece or more.
+// A packet for a backend, in one or more fragments.
 struct output_path {
 	const struct weir_backend_path *path;
 	uint64_t hash; // of its flow
 	uint32_t pieces; // 0 = it does not fit, and must not be fragmented
-	bool outer; // its outer packet is, or may be fragmented by routers
-	uint32_t outer_max; // of the pieces of the outer packet
+	bool outer; // its outer packet is fragmented, or may be by routers
+	uint32_t outer_max; // size of the fragments of the outer packet
 	bool tiny; // it may be fragmented, but not even 8 bytes of data fit
 };
 
 void output_plan(const struct plan *plan, const struct view *view, uint16_t backend, uint64_t hash,
 	struct output_path *ret);
-// Write piece number `piece`. id: of an outer packet that is fragmented. Returns its length.
+// Write fragment number `piece`. id: of a fragmented outer packet. Returns its length.
 uint32_t output_piece(const struct view *view, const struct output_path *output, uint32_t piece,
 	uint32_t id, uint8_t *to);
-// Where the identification of a fragmented outer packet is: *ret_bytes 2 or 4.
+// Offset of the identification of a fragmented outer packet; *ret_bytes: 2 or 4.
 uint32_t output_id_at(const struct output_path *output, uint32_t *ret_bytes);
 
-// Write a reply. tag: taken off by the NIC, to be put back; 0 = none. mtu: of TOO_BIG. Returns its
-// length without padding; *ret_end: where it ends in the buffer, counted from the frame's begin.
+// Write a reply. tag: stripped by the NIC, to be restored; 0 = none. mtu: of TOO_BIG. Returns its
+// length without padding; *ret_end: its end, from the start of the frame.
 uint32_t output_reply(const struct frame *frame, const struct view *view, enum output_kind kind,
 	uint16_t tag, uint32_t mtu, uint8_t *to, uint32_t *ret_end);

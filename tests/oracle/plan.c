@@ -5,7 +5,7 @@
 #include "layout.h"
 
 static const struct plan_bind shared_binds[] = {
-	// of vip 0 and 2, and of their IPv6 twins
+	// binds of VIPs 0 and 2, and of their IPv6 counterparts
 	{0, 6, 80, 80, 0}, {0, 6, 8000, 8099, 0}, {0, 17, 0, 65535, 1}, {0, 6, 443, 443, 2},
 	{2, 6, 22, 22, 3}, {2, 17, 53, 53, 4}, {2, 17, 500, 600, 5}, {2, 6, 9000, 9999, 6},
 	{2, 6, 9100, 9199, 7}, // within a wider range
@@ -122,7 +122,7 @@ void plan_draw(struct plan *plan, struct random *random) {
 
 // --- changes ------------------------------------------------------------------------------------
 
-// Mostly towards what is usual: usable.
+// Mostly to the usual state: usable.
 static void change_state(struct plan *plan, struct random *random, uint16_t id) {
 	struct plan_backend *backend = &plan->backends[id];
 	struct weir_backend_path *path = &backend->path;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan: what a balancer is configured with, as plain data. The rig publishes it, the oracle
-// predicts from it. Drawn from a seed, so that plans differ in everything that a configuration can
-// say: policies, closed ports, what becomes of flows of a backend that is down, limits, path MTUs.
+// Plan: the configuration of a balancer, as plain data. The rig publishes it, the oracle uses it
+// for predictions. Drawn from a seed, so that plans differ in everything that can be configured:
+// policies, closed ports, the handling of flows of a backend that is down, limits, path MTUs.
 #pragma once
 
 #include "backend_row.h"
@@ -67,14 +67,14 @@ struct plan {
 	uint32_t flows, half_open_percent;
 	uint32_t fragment_entries; // 0 = off
 	uint32_t fragment_timeout_ms;
-	bool fragments_evicted; // there are so few entries that datagrams evict each other
+	bool fragments_evicted; // the fragment table is so small that datagrams evict each other
 	uint32_t timeout_ms[16]; // by enum weir_flow_state
-	uint64_t rebound_ns; // when the binds changed last; 0 = never
+	uint64_t rebound_ns; // time of the last change of binds; 0 = never
 };
 
 void plan_draw(struct plan *plan, struct random *random);
 // Change one backend, or the members of one service. Returns true when the members have changed.
 bool plan_change(
 	struct plan *plan, struct random *random, uint16_t *ret_backend, uint16_t *ret_service);
-// Give a bind to another service, take it away, or give it back.
+// Move a bind to another service, remove it, or restore it.
 void plan_rebind(struct plan *plan, struct random *random, uint64_t now_ns);

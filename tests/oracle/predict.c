@@ -7,19 +7,19 @@
 #define NOBODY (-1)
 #define EXTRAS_MAX 256 // further packets that a burst may make
 
-// What a flow is after an outcome.
+// The state of a flow after an outcome.
 struct next {
 	uint32_t states; // any of these
 	int backend;
-	uint8_t choice; // why the packet goes there
+	uint8_t choice; // reason why the packet goes there
 	bool refresh;
 };
 
 static bool agrees(const struct trial *trial, const struct wanted *wanted) {
 	const struct weir_verdict *verdict = &trial->seen->verdict;
 	uint64_t reason = verdict->reason == WEIR_REASON_NONE ? 0 : 1ull << verdict->reason;
-	// Where an earlier packet of the burst has moved the flow, the choice of this one tells of
-	// before.
+	// If an earlier packet of the burst has moved the flow, the choice of this packet is that
+	// from before the move.
 	bool moved = trial->relaxed && (trial->seen->view.kind == VIEW_ERROR ||
 					       (verdict->choice == WEIR_CHOICE_REPLACED &&
 						       wanted->choice == WEIR_CHOICE_FLOW));
@@ -54,7 +54,7 @@ static void outcome(struct trial *trial, struct wanted wanted, const struct next
 	}
 }
 
-// Dropped on the way to next->backend, or before one was chosen (backend NOBODY).
+// Dropped after choosing next->backend, or before one was chosen (backend NOBODY).
 static void dropped(struct trial *trial, uint64_t reasons, int backend, const struct next *next) {
 	outcome(trial,
 		(struct wanted){.action = WEIR_ACTION_DROP,
@@ -72,8 +72,8 @@ static bool is_from_vip(const struct trial *trial) {
 	return plan_vip_of(trial->plan, key->source, key->family) >= 0;
 }
 
-// Answered under a limit, or dropped: because of its source, a group MAC address, the limit, or the
-// headroom that the reply needs. ended: what the flow is after a reply.
+// Answered within a rate limit, or dropped: because of its source, a group MAC address, the limit,
+// or missing headroom for the reply. ended: the state of the flow after a reply.
 static void answered(struct trial *trial, enum limit limit, uint64_t reasons, int headroom,
 	int backend, const struct next *next, const struct next *ended) {
 	const struct seen *seen = trial->seen;
@@ -117,14 +117,15 @@ static bool usable(const struct plan *plan, int backend) {
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) == 0;
 }
 
-// Its row says that it takes no new flows: it is passed over, though a selection may still name it.
+// Its row is marked as taking no new flows: it is skipped, although a selection may still contain
+// it.
 static bool is_closed(const struct plan *plan, int backend) {
 	return plan->backends[backend].present &&
 	       (plan->backends[backend].path.state & WEIR_BACKEND_CLOSED) != 0;
 }
 
-// The backend of the flow's slot, or of the first one behind it that is not closed; where all are,
-// that of its slot after all.
+// The backend of the flow's slot, or of the first following one that is not closed; if all are
+// closed, that of its slot.
 static int fallback(const struct plan *plan, int service, uint64_t hash) {
 	const struct plan_service *s = &plan->services[service < 0 ? 0 : service];
 	uint32_t slot = (uint32_t)((hash >> 32) * s->slot_count >> 32);
@@ -183,7 +184,7 @@ static void deliver(struct trial *trial, const struct next *next) {
 		next);
 }
 
-// The states of a flow that goes to another backend in its middle.
+// The states of a flow that moves to another backend in mid-flow.
 static uint32_t moved_states(const struct trial *trial, uint32_t states) {
 	switch (trial->seen->view.event) {
 	case EVENT_SYN:
@@ -207,7 +208,7 @@ static bool is_tracked(const struct trial *trial, const struct next *next) {
 
 static void closed_port(struct trial *trial, const struct next *former);
 
-// next->backend is not there any more.
+// next->backend does not exist any more.
 static void from_gone(struct trial *trial, const struct next *next) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int backend = fallback(trial->plan, service, trial->seen->hash);
@@ -274,8 +275,8 @@ static uint32_t chosen(
 	return n;
 }
 
-// The packet stays with the backend that its flow has. Where flows are evicted, an earlier packet
-// of the burst may have taken the flow's place: then there is nothing to move.
+// The packet stays with the backend of its flow. If flows are evicted, an earlier packet of the
+// burst may have replaced the flow: then there is nothing to move.
 static void stay(struct trial *trial, const struct next *next) {
 	struct next evicted = *next;
 
@@ -283,7 +284,8 @@ static void stay(struct trial *trial, const struct next *next) {
 	deliver(trial, &evicted);
 }
 
-// Chosen again by the policy, because the flow's backend takes no new flows; stay: it may not be.
+// Chosen again by the policy, because the flow's backend takes no new flows; stay: it may also
+// stay.
 static void choose_another(struct trial *trial, const struct next *next, uint32_t states) {
 	int service = plan_service_of(trial->plan, &trial->seen->view.key);
 	int ids[PLAN_PER_SERVICE + 1];
@@ -371,7 +373,7 @@ static void from_down(struct trial *trial, const struct next *next) {
 	stay(trial, next);
 }
 
-// The packet's backend is chosen: send it there, if it is there.
+// The packet's backend is chosen: send it there if the backend exists.
 static void rewrite(struct trial *trial, const struct next *next) {
 	if (!trial->plan->backends[next->backend].present) {
 		from_gone(trial, next);
@@ -395,7 +397,7 @@ static void rewrite(struct trial *trial, const struct next *next) {
 #define PROVEN (FLOW_ESTABLISHED | FLOW_YOUNG | FLOW_CHALLENGED)
 
 // A SYN of an established flow, whose backend takes no new flows and is not down: its client is
-// asked, once, if another backend takes new flows, within a limit as that of RSTs.
+// challenged once, if another backend takes new flows, within a rate limit like that of RSTs.
 static void challenge(struct trial *trial, const struct next *next) {
 	const struct seen *seen = trial->seen;
 	int service = plan_service_of(trial->plan, &seen->view.key);
@@ -429,7 +431,7 @@ static void challenge(struct trial *trial, const struct next *next) {
 
 // --- new flows --------------------------------------------------------------------------------
 
-// former: what the flow stays if the packet begins none.
+// former: the remaining flow if the packet starts none.
 static void closed_port(struct trial *trial, const struct next *former) {
 	const struct seen *seen = trial->seen;
 	const struct view *view = &seen->view;
@@ -458,7 +460,7 @@ static void closed_port(struct trial *trial, const struct next *former) {
 	}
 }
 
-// Enter the flow with this backend; where there may be no room, it is not tracked.
+// Insert the flow with this backend; if there may be no room, it is not tracked.
 static void enter(struct trial *trial, int backend, uint32_t states, bool restart, int untracked) {
 	rewrite(trial, &(struct next){.states = states,
 			       .backend = backend,
@@ -471,7 +473,7 @@ static void enter(struct trial *trial, int backend, uint32_t states, bool restar
 	}
 }
 
-// Begin a flow. former: what is in its place: nothing, or one that has ended.
+// Start a flow. former: the previous state: none, or a flow that has ended.
 static void begin(struct trial *trial, const struct next *former, bool restart) {
 	const struct view *view = &trial->seen->view;
 	int service = plan_service_of(trial->plan, &view->key), ids[PLAN_PER_SERVICE], other;
@@ -533,7 +535,7 @@ void predict_flow(struct trial *trial, uint32_t state, int backend) {
 		begin(trial, &(struct next){.states = FLOW_ABSENT, .backend = NOBODY}, false);
 		if (trial->plan->backends[backend].present) {
 			return;
-		} // else it moves, unless flows are being checked
+		} // otherwise it moves, unless flows are being checked
 	}
 	next.states = flow_advance(state, view->event, &next.refresh);
 	if (next.states == FLOW_ABSENT) {

@@ -16,7 +16,7 @@ static void suspect(struct view *view, uint64_t reasons) {
 
 // --- TCP, UDP, ICMP ---------------------------------------------------------------------------
 
-// Valid are SYN, SYN ACK, ACK, FIN ACK, RST, each with PSH, URG, ECE, CWR.
+// Valid combinations are SYN, SYN ACK, ACK, FIN ACK, RST, each with PSH, URG, ECE, CWR.
 static bool flags_valid(uint8_t flags) {
 	switch (flags & 0x17) { // FIN, SYN, RST, ACK
 	case 0x02:
@@ -77,7 +77,7 @@ static void view_udp(struct view *view, uint32_t readable) {
 static uint32_t chain(
 	const uint8_t *ip, uint32_t bytes, uint8_t *ret_protocol, uint32_t *ret_fragment);
 
-// The key of the flow that an ICMP error is about; else what is wrong.
+// The key of the flow that an ICMP error is about; otherwise the reason why it is invalid.
 static void view_quoted(struct view *view, uint32_t readable) {
 	const uint8_t *quoted = view->ip + view->l4 + 8;
 	uint32_t bytes = readable - view->l4 - 8, l4 = 0, fragment = 0;
@@ -146,9 +146,9 @@ static bool is_extension(uint8_t next) {
 
 // --- fragments --------------------------------------------------------------------------------
 
-// A fragment of `bytes` of data at `offset` units of 8 bytes. The Next Header of a later one of
-// IPv6 does not say which protocol its datagram is of: it names the first header of the
-// fragmentable part, and only that of the fragment at offset 0 counts (RFC 8200, 4.5).
+// A fragment of `bytes` of data at `offset` units of 8 bytes. The Next Header of a later IPv6
+// fragment is not the protocol of its datagram: it is the first header of the fragmentable part,
+// and only that of the fragment at offset 0 counts (RFC 8200, 4.5).
 static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	bool nameless = view->key.family == 6 && offset > 0;
 	bool flow = view->key.protocol == 6 || view->key.protocol == 17;
@@ -174,7 +174,7 @@ static void view_fragment(struct view *view, uint32_t offset, uint32_t bytes) {
 	}
 }
 
-// What follows the IP header and its fragment fields.
+// The data after the IP header and its fragment fields.
 static void view_l4(struct view *view, uint32_t readable) {
 	uint8_t protocol = view->key.protocol;
 	bool flow = protocol == 6 || protocol == 17;
@@ -254,8 +254,8 @@ static void view_ipv4(struct view *view, const struct frame *frame) {
 	view_l4(view, readable);
 }
 
-// Walk the extension headers of an IPv6 packet. Returns the offset of what follows them, 0 when
-// they are not valid. *ret_fragment: offset of the header of a real fragment, else 0.
+// Walk the extension headers of an IPv6 packet. Returns the offset of the data after them, 0 if
+// they are invalid. *ret_fragment: offset of the header of a real fragment, else 0.
 static uint32_t chain(
 	const uint8_t *ip, uint32_t bytes, uint8_t *ret_protocol, uint32_t *ret_fragment) {
 	uint32_t at = 40, n = 0;

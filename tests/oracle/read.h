@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Read: what a frame is, told byte by byte from docs/reference/packet-formats.md and the RFCs
-// alone.
+// Read: classifies a frame, byte by byte, according to docs/reference/packet-formats.md and the
+// RFCs alone.
 //
 // Threads: pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 
 enum view_kind {
 	VIEW_BROKEN, // dropped whatever its destination
-	VIEW_SUSPECT, // dropped when it is to a VIP
+	VIEW_SUSPECT, // dropped if it is to a VIP
 	VIEW_FLOW, // TCP or UDP, whole or a first fragment
 	VIEW_LATER, // any other fragment
 	VIEW_ECHO,
@@ -23,7 +23,7 @@ enum view_kind {
 
 enum view_event { EVENT_SYN, EVENT_ACK, EVENT_DATA, EVENT_FIN, EVENT_RST, EVENT_DATAGRAM };
 
-// Of a flow, as its client's packets have it. Compared as bytes.
+// The key of a flow, as in its client's packets. Compared as bytes.
 struct key {
 	uint8_t source[16], destination[16]; // IPv4 in the first 4 bytes
 	uint8_t ports[4]; // source and destination, as in the packet
@@ -34,8 +34,8 @@ struct key {
 struct frame {
 	const uint8_t *bytes;
 	uint32_t n;
-	uint32_t readable; // so many of the first ones are in the first segment
-	bool checked; // the NIC says that the IPv4 checksum is good
+	uint32_t readable; // number of bytes in the first segment
+	bool checked; // the NIC reports that the IPv4 checksum is correct
 };
 
 struct view {
@@ -49,11 +49,11 @@ struct view {
 	uint8_t tos;
 	struct key key;
 	enum view_event event;
-	bool may_join; // TCP: a packet of an unknown flow that begins one in its middle
+	bool may_join; // TCP: a packet of an unknown flow that starts one in mid-flow
 	bool whole; // not a fragment
-	// Of a fragment, in units of 8 bytes.
+	// Offset of a fragment, in units of 8 bytes.
 	uint32_t id, from, to;
-	uint64_t alone; // the reason to drop a later one whose first one is not known
+	uint64_t alone; // the reason to drop a later one whose first fragment is unknown
 	bool last;
 	bool to_vip; // an own MAC address and a VIP
 	int vip; // index, or -1
@@ -65,7 +65,7 @@ void view_frame(const struct plan *plan, const struct frame *frame, struct view 
 int plan_vip_of(const struct plan *plan, const uint8_t *address, uint8_t family);
 // The service of a key's destination, or -1: the narrowest bind.
 int plan_service_of(const struct plan *plan, const struct key *key);
-// Whether the TCP, UDP or ICMP checksum is right. frame: as received.
+// Whether the TCP, UDP or ICMP checksum is correct. frame: as received.
 bool view_l4_sum_good(const struct frame *frame, const struct view *view);
-// Hash of a flow, as hash.h describes it.
+// Hash of a flow, as described in hash.h.
 uint64_t key_hash(const struct key *key);

@@ -154,7 +154,7 @@ static struct weir_pipeline *make_pipeline(
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret) {
 	*rig = (struct rig){.plan = plan, .now_ns = now_ns};
 	open_segment(&rig->memory, plan);
-	rig->memory.dataplane->epoch = secret | 1; // all that the worker draws comes from it
+	rig->memory.dataplane->epoch = secret | 1; // all random numbers of the worker come from it
 	rig->pipeline = make_pipeline(rig->memory.dataplane, plan, secret);
 	REQUIRE(weir_packet_capture_create(rig->pipeline, SOCKET_ID_ANY, &rig->capture) == 0);
 	for (uint16_t id = 0; id < PLAN_BACKENDS; id++) {
@@ -187,7 +187,7 @@ void rig_wait(struct rig *rig, uint64_t ns) {
 
 // --- bursts -------------------------------------------------------------------------------------
 
-// Headers that lie in several segments are moved together, as far as there is room.
+// Headers in several segments are made contiguous, as far as there is room.
 static uint32_t readable(uint32_t n, const struct reception *reception) {
 	uint32_t first = reception->first, together = first + reception->tailroom;
 

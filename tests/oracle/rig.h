@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rig: a segment with the tables of a plan, and one worker's pipeline on it. Frames go through it
-// in buffers of their exact size, between memory that a sanitizer guards; fragments come from a
-// pool with room. Every burst is captured, too (captured.h).
+// Rig: a segment with the tables of a plan, and one worker's pipeline on it. Frames are processed
+// in buffers of their exact size, between memory guarded by a sanitizer; fragments come from a
+// pool. Every burst is captured, too (captured.h).
 //
 // Threads: one.
 #pragma once
@@ -16,7 +16,7 @@ struct rig {
 	struct guarded_segment memory;
 	struct weir_pipeline *pipeline;
 	struct weir_packet_capture *capture;
-	uint64_t captured; // number of the order of the burst
+	uint64_t captured; // number of the capture order of the burst
 	const struct plan *plan; // borrowed
 	uint64_t now_ns;
 };
@@ -25,19 +25,19 @@ struct rig {
 struct reception {
 	uint16_t headroom, tailroom;
 	uint16_t first; // bytes in the first of two segments; 0 = one segment
-	uint16_t tag; // taken off by the NIC; 0 = none
-	bool checked; // the NIC says that the IPv4 checksum is good
+	uint16_t tag; // stripped by the NIC; 0 = none
+	bool checked; // the NIC reports that the IPv4 checksum is correct
 };
 
 // DPDK without huge pages or devices. Once per process.
 void rig_start(void);
-// Make it, and publish the plan, whose services get their slots.
+// Create it, and publish the plan, whose services get their slots.
 void rig_init(struct rig *rig, struct plan *plan, uint64_t now_ns, uint64_t secret);
 void rig_fini(struct rig *rig); // all buffers have come back
-// Draw a change of a backend, of a selection or of a bind and publish it. It is in use from here
-// on, and what it replaced is freed.
+// Draw a change of a backend, of a selection or of a bind and publish it. It is in effect from then
+// on, and the replaced tables are freed.
 void rig_change(struct rig *rig, struct plan *plan, struct random *random);
-// Let time pass, in steps of a poll loop.
+// Advance the time, in steps of a poll loop.
 void rig_wait(struct rig *rig, uint64_t ns);
 
 // A burst in the rig.
@@ -47,10 +47,10 @@ struct rig_burst {
 	struct extra extras[EXTRAS_ROOM];
 	struct rte_mbuf *extra_pkts[EXTRAS_ROOM];
 	struct judged_burst judged;
-	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // of packets in several segments
+	uint8_t gathered[BURST_MAX][OUTPUT_FRAME_MAX]; // number of packets in several segments
 };
 
-// Put packet number burst->judged.n into the burst. bytes are borrowed until the burst is over.
+// Put packet number burst->judged.n into the burst. bytes are borrowed until the burst ends.
 void rig_receive(struct rig_burst *burst, const uint8_t *bytes, uint32_t n,
 	const struct reception *reception);
 void rig_process(struct rig *rig, struct rig_burst *burst, uint8_t in_port);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The part of the judge that looks at what is sent, and at the sums.
+// The part of the judge that checks the sent packets, and the sums.
 #include "fuzz.h"
 #include "judge.h"
 #include "segment.h"
@@ -26,7 +26,7 @@ static bool wrong_bytes(struct judge *judge, uint32_t i, const char *what, const
 	return judge_fail(judge, (int)i, "\n");
 }
 
-// The identification of a piece of an outer packet.
+// The identification of a fragment of an outer packet.
 static uint32_t id_of(const struct output_path *output, const uint8_t *frame, uint32_t n) {
 	uint32_t bytes, at = output_id_at(output, &bytes);
 
@@ -36,7 +36,7 @@ static uint32_t id_of(const struct output_path *output, const uint8_t *frame, ui
 	return bytes == 2 ? get16(frame + at) : get32(frame + at);
 }
 
-// Find the other pieces of a packet among those that the burst made: adjacent, in their order.
+// Find the other fragments of a packet among those created by the burst: adjacent, in order.
 static bool claim_pieces(struct judge *judge, struct judged_burst *burst, uint32_t i,
 	const struct output_path *output, uint32_t id) {
 	const struct view *view = &burst->seen[i].view;
@@ -133,7 +133,7 @@ static enum output_kind reply_kind(const struct seen *seen) {
 	}
 }
 
-// The MTU that a "too big" message tells.
+// The MTU in a "too big" message.
 static uint32_t told_mtu(const struct judge *judge, const struct seen *seen) {
 	const struct weir_backend_path *path;
 	uint32_t mtu;
@@ -159,7 +159,7 @@ static bool judge_replied(struct judge *judge, struct judged_burst *burst, uint3
 	padded = n < FRAME_MIN ? FRAME_MIN : n;
 	memset(judge->scratch + n, 0, padded - n);
 	if (seen->segments ? seen->out_n == n : room < padded - n) {
-		padded = n; // there is no room for padding, or there may be none
+		padded = n; // there may be no room for padding
 	}
 	if (seen->out_n != padded || memcmp(judge->scratch, seen->out, padded) != 0) {
 		return wrong_bytes(judge, i, "reply", seen->out, seen->out_n, padded);

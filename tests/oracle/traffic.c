@@ -13,7 +13,7 @@ void traffic_start(struct traffic *traffic, const struct plan *plan, uint64_t se
 
 // --- who ----------------------------------------------------------------------------------------
 
-// Mostly a port of a service. second: of the second pair of VIPs.
+// Mostly a port of a service. second: a port of the second pair of VIPs.
 static uint16_t draw_port(struct random *r, uint8_t protocol, bool second) {
 	static const uint16_t ports[2][2][8] = {
 		{{80, 80, 8000, 8099, 8100, 443, 443, 25}, {53, 53, 500, 600, 601, 499, 4500, 0}},
@@ -47,7 +47,7 @@ static struct tuple draw_tuple(struct traffic *traffic, uint8_t protocol) {
 		memcpy(tuple.source, traffic->plan->vips[(vip - traffic->plan->vips) ^ 2].address,
 			16);
 	}
-	if (vip->family == 6 && chance(r, 1)) { // an IPv4-mapped one, or nearly
+	if (vip->family == 6 && chance(r, 1)) { // an IPv4-mapped address, or nearly one
 		memset(tuple.source, 0, 12);
 		put32(tuple.source + 8, 0xffffu << 8 * random_below(r, 3));
 	}
@@ -229,7 +229,7 @@ static uint32_t put_ip(struct random *r, uint8_t *ip, const struct tuple *tuple,
 				  : put_ipv6(r, ip, tuple, fragment);
 }
 
-// Lengths and the header checksum of an IP packet of `bytes`.
+// Set lengths and header checksum of an IP packet of `bytes`.
 static void finish_ip(uint8_t *ip, uint32_t bytes) {
 	if (ip[0] >> 4 == 4) {
 		put16(ip + 2, bytes);
@@ -357,7 +357,7 @@ static uint32_t error_frame(struct traffic *traffic, uint8_t *frame) {
 	inner = put_ip(r, icmp + 8, &quoted, &whole);
 	bytes = put_l4(r, icmp + 8 + inner, &quoted, draw_payload(r));
 	finish_ip(icmp + 8, inner + bytes);
-	if (chance(r, 60)) { // as much as must be quoted, or about
+	if (chance(r, 60)) { // about as much as must be quoted
 		bytes = 8 + random_below(r, 30) - (chance(r, 10) ? 5 : 0);
 	}
 	bytes += 8 + inner;
@@ -395,8 +395,8 @@ static struct sent_datagram *pick_datagram(struct traffic *traffic) {
 	return sent;
 }
 
-// The Next Header of a fragment: the same in all of a datagram, as senders do, or any in the later
-// ones, as RFC 8200 permits.
+// The Next Header of a fragment: the same in all fragments of a datagram, as sent by hosts, or any
+// value in later ones, as RFC 8200 permits.
 static uint8_t next_header(struct random *r, const struct sent_datagram *sent, uint32_t from) {
 	static const uint8_t any[] = {6, 17, 58, 59, 60, 43, 0, 44, 51, 50, 255};
 
@@ -406,7 +406,7 @@ static uint8_t next_header(struct random *r, const struct sent_datagram *sent, u
 	return sent->chained > 0 ? sent->chain[0] : sent->tuple.protocol;
 }
 
-// The beginning of the data of a first fragment. Returns its length.
+// The start of the data of a first fragment. Returns its length.
 static uint32_t put_first_data(struct random *r, uint8_t *to, const struct sent_datagram *sent) {
 	uint32_t at = 0;
 
@@ -429,7 +429,7 @@ static uint32_t fragment_frame(struct traffic *traffic, uint8_t *frame) {
 	uint8_t *ip;
 
 	sent->next = (uint16_t)to;
-	if (from > 0 && chance(r, 10)) { // out of order, again, or an overlap
+	if (from > 0 && chance(r, 10)) { // out of order, repeated, or overlapping
 		from = random_below(r, sent->units);
 		to = from + 1 + random_below(r, sent->piece);
 	}
@@ -522,7 +522,7 @@ static void mutate(struct random *r, uint8_t *frame, uint32_t *n) {
 	}
 }
 
-// Make lengths or checksums right again, as a frame whose other fields are wrong has them.
+// Correct lengths or checksums, so that only other fields are wrong.
 static void mend(struct random *r, uint8_t *frame, uint32_t n) {
 	uint32_t at = after_tags(frame, n, 3), header;
 	uint8_t *ip = frame + at;

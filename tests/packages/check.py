@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an administrator does with the packages, on Debian machines of their own.
+"""The work of an administrator with the packages, on separate Debian machines.
 
 usage: check.py newcomer|upgrade --base ROOT --folder FOLDER --packages FOLDER
            [--same FOLDER] [--other FOLDER]
 
-newcomer  the commands of README.md, on a bare root: to a balancer that balances
+newcomer  the commands of README.md, on a minimal system, up to a working balancer
 upgrade   to a version with the same layout of the segment (--same), back, to one with another layout
           (--other), and back, while a client makes requests; removal
 
 Each machine is a container in which systemd runs the units as they are. The client and the servers
-are namespaces beside it. The last line is "<n> passed, <n> failed".
+are in separate namespaces. The last line is "<n> passed, <n> failed".
 """
 import argparse
 import glob
@@ -54,7 +54,7 @@ def three_commands():
 
 
 class Requests(threading.Thread):
-    """A client that makes a request after the other, and counts those that fail."""
+    """A client that makes one request after the other, and counts failures."""
 
     def __init__(self, client, address):
         super().__init__(daemon=True)
@@ -71,7 +71,7 @@ class Requests(threading.Thread):
                 self.good += 1
 
     def expect_more(self, text, failures=0):
-        """A hundred more good requests, and no more than these failures in all."""
+        """A hundred more successful requests, and at most this total number of failures."""
         goal = self.good + 100
         wait_for(f"requests {text}", lambda: self.good >= goal, WAIT_S)
         if len(self.bad) > failures:
@@ -83,7 +83,7 @@ class Requests(threading.Thread):
 
 
 def request(client, address, timeout=5):
-    """None, or why a request failed."""
+    """None, or the reason why a request failed."""
     with client.inside():
         done = subprocess.run(["curl", "-sS", "-m", str(timeout), "-o", "/dev/null", "-f", f"http://{address}/"],
                               text=True, check=False, capture_output=True)
@@ -132,7 +132,7 @@ class Lab:
         return machine
 
     def start_backends(self):
-        """Decapsulation on each, by its unit."""
+        """Start decapsulation on each server, with its unit."""
         for machine in self.backends:
             machine.copy(*packages(self.args.packages, "weir-agent"))
             machine.in_chroot("apt-get -q update && apt-get -q -y install ./weir-agent_*.deb")
@@ -177,7 +177,7 @@ def expect(what, found, wanted):
 
 
 def expect_sandboxed(machine, unit):
-    """It runs, as the unit says, and systemd knows that it is ready."""
+    """The unit is running, and has notified systemd that it is ready."""
     expect(f"{unit}: state", machine.property(unit, "ActiveState"), "active")
     expect(f"{unit}: NoNewPrivileges", machine.property(unit, "NoNewPrivileges"), "yes")
     with open(f"/proc/{machine.leader}/root/proc/{machine.pid(unit)}/status",
@@ -191,14 +191,15 @@ def health_of(lab):
 
 
 def serves(lab):
-    """All backends are healthy, and a request comes through."""
+    """All backends are healthy, and a request succeeds."""
     return set(health_of(lab)) == {"healthy"} and request(lab.client, lab.vip) is None
 
 
 # --- newcomer -----------------------------------------------------------------------------------
 
 def install_changes_nothing(lab, apt="apt-get -q -y "):
-    """Installed: programs run, the configuration is valid, nothing is started or enabled."""
+    """After installation programs run, the configuration is valid, and nothing is started or
+    enabled."""
     machine = lab.balancer
     said = machine.in_chroot("apt-get -q update && " + three_commands()[0].replace("apt ", apt))
     if "nothing was started" not in said:
@@ -256,7 +257,7 @@ def look_at_the_page(lab):
 
 
 def metrics_and_a_page_beside_it(lab):
-    """The command that the README names, in the sandbox of its unit."""
+    """The command of the README, in the sandbox of its unit."""
     command, = re.findall(r"^systemctl enable --now weir-metrics", readme(), re.M)
     lab.balancer.run(command)
     expect_sandboxed(lab.balancer, "weir-metrics")
@@ -296,7 +297,7 @@ def drop_in(machine, unit, sample, name):
 
 
 def checks_via_the_data_path_need_no_drop_in(lab):
-    """They find a missing VIP, which others do not see."""
+    """These checks detect a missing VIP, other checks do not."""
     lab.balancer.net.sysctl(net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__eth1__rp_filter=0)
     lab.configure(health_check={"type": "http", "path": "/healthz", "via": "data-path"})
     lab.balancer.run("systemctl restart weir-control")
@@ -309,7 +310,8 @@ def checks_via_the_data_path_need_no_drop_in(lab):
 
 
 def agent_runs_in_its_sandbox(lab):
-    """With the meter, which a helper process loads by bpf() under the filter of system calls."""
+    """With the meter, which a helper process loads with bpf() in spite of the system call
+    filter."""
     machine = lab.backends[0]
     machine.run("umask 027; weir-agent key generate > /etc/weir/agent.keys; "
                 "chgrp weir /etc/weir/agent.keys; echo OPTIONS=--port 80 > /etc/weir/agent.env; "
@@ -322,7 +324,7 @@ def agent_runs_in_its_sandbox(lab):
 
 
 def agents_let_flows_leave_by_their_drop_in(lab):
-    """A server that is stopped, with a full accept queue: who waits for it is moved to the other."""
+    """A stopped server with a full accept queue: waiting connections are moved to the other one."""
     keys = lab.backends[0].run("cat /etc/weir/agent.keys")
     for machine in (lab.balancer, *lab.backends):
         with open(machine.root + "/etc/weir/agent.keys", "w", encoding="ascii") as file:
@@ -377,7 +379,8 @@ def set_up_balancer(lab):
 
 
 def install(lab, folder):
-    """By dpkg, since there is no network; the answer to a question about a changed file is the default."""
+    """Install with dpkg, because there is no network; prompts about changed files get the default
+    answer."""
     before = {unit: lab.balancer.pid(unit) for unit in UNITS}
     path, = packages(folder, "weir")
     lab.balancer.copy(path)
@@ -403,7 +406,7 @@ def changes_version(lab, folder, text):
 
 
 def changes_layout(lab, folder, text):
-    """Control goes on until the dataplane is restarted, and is then replaced by itself."""
+    """Control continues until the dataplane is restarted, and is then replaced automatically."""
     said, restarted = install(lab, folder)
     if restarted or "does not serve the weir-dataplane that runs" not in said:
         raise AssertionError(f"weir-control was restarted: {said}")
@@ -414,7 +417,7 @@ def changes_layout(lab, folder, text):
     wait_for("another weir-control", lambda: lab.balancer.pid("weir-control") not in (0, before), WAIT_S)
     wait_for("the new ones serve", lambda: serves(lab), WAIT_S)
     wait_for("requests are answered", lambda: request(lab.client, lab.vip) is None, WAIT_S)
-    lab.requests.bad.clear()  # those of about a second, in which no dataplane ran
+    lab.requests.bad.clear()  # failures of about a second without a dataplane
     lab.requests.expect_more(text + ", restarted")
 
 
@@ -430,7 +433,7 @@ def upgrade_and_downgrade_other_layout(lab):
 
 
 def refused_configuration_keeps_control_running(lab):
-    """An upgrade to a version that does not take the configuration; here, since it was damaged."""
+    """An upgrade to a version that refuses the configuration; here because it was damaged."""
     lab.balancer.run("cp /etc/weir/weir.json good.json; echo '{' > /etc/weir/weir.json")
     before = lab.balancer.pid("weir-control")
     path, = packages(lab.args.packages, "weir")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Debian machines for the tests of the packages: systemd boots in a container (systemd-nspawn), on an
-overlay of a bare root and in a network namespace of its own.
+"""Debian machines for the tests of the packages: systemd boots in a container (systemd-nspawn), on
+an overlay of a bare root and in a separate network namespace.
 
-The root stays as it is: what a machine changes goes into its overlay, and away with it.
+The root is not changed: the changes of a machine are in its overlay, and removed with it.
 """
 import contextlib
 import os
@@ -40,7 +40,8 @@ class Machine:
             shutil.copy(path, self.root + "/root")
 
     def in_chroot(self, command):
-        """Before boot(): with the network of this machine, for apt. Returns what it says."""
+        """Run a command before boot(), with the network of this machine, for apt. Returns its
+        output."""
         script = (f"mount -t proc proc {self.root}/proc && mount --rbind /dev {self.root}/dev && "
                   f"exec env -i {' '.join(ENVIRONMENT)} chroot {self.root} /bin/bash -c "
                   f"'cd /root && exec \"$@\"' test \"$@\"")
@@ -61,7 +62,8 @@ class Machine:
         wait_for(f"{self.name}: boot", self.is_up, BOOT_S, interval=0.2)
 
     def find_leader(self):
-        """Its pid here. Children of systemd-nspawn that only prepare the container have other names."""
+        """Its pid in this namespace. Children of systemd-nspawn that only prepare the container
+        have other names."""
         with open(f"/proc/{self.nspawn.pid}/task/{self.nspawn.pid}/children",
                   encoding="ascii") as file:
             for pid in file.read().split():
@@ -77,7 +79,7 @@ class Machine:
         return state.strip() in ("running", "degraded")
 
     def run(self, command, status=0):
-        """In the container, by bash. status: of the exit; None = any."""
+        """Run a bash command in the container. status: expected exit status; None = any."""
         return self.finish(["nsenter", "-t", str(self.leader), "-m", "-u", "-i", "-n", "-p", "-r",
                             "-w", "/usr/bin/env", "-i", *ENVIRONMENT, "/bin/bash", "-c",
                             "cd /root; " + command], command, status)
@@ -136,7 +138,7 @@ class Network:
         net.ip("link", "set", interface, "up")
         for address in addresses:
             net.ip("address", "add", address, "dev", interface, *(["nodad"] if ":" in address else []))
-        # No checksum is left for a NIC to fill in; one receive queue, of which AF_XDP takes all.
+        # No checksum is left to the NIC; one receive queue, from which AF_XDP receives all packets.
         for place, device in ((self.switch, port), (net, interface)):
             place.run("ethtool", "-K", device, "tx", "off", "txvlan", "off")
         net.run("ethtool", "-L", interface, "rx", "1", check=False)

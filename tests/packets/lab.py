@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run weir-pcap on packets made by scapy, and read back what it says and what it would send."""
+"""Run weir-pcap on packets made by scapy, and read its verdicts and the packets that it would
+send."""
 import copy
 import glob
 import json
@@ -16,7 +17,7 @@ conf.verb = 0
 logging.getLogger("scapy").setLevel(logging.ERROR)
 
 CLIENT_MAC = "02:00:00:00:0c:01"
-PORT_MAC = "02:00:00:00:00:01"  # of the first port, offline
+PORT_MAC = "02:00:00:00:00:01"  # MAC address of the first port, offline
 VIP4 = "198.51.100.10"
 VIP6 = "2001:db8:100::10"
 CLIENT4 = "203.0.113.7"
@@ -34,7 +35,7 @@ BASE = {
 
 
 class Failure(Exception):
-    """An expectation that did not hold."""
+    """A failed expectation."""
 
 
 def expect(condition, text):
@@ -77,12 +78,12 @@ def config(*services, port=None, ports=None, **more):
     return made
 
 
-# What scapy puts in front of them; it would copy the packet to do so.
+# The Ethernet header that scapy would put before them, which would copy the packet.
 ETHER = {kind: bytes(Ether(src=CLIENT_MAC, dst=PORT_MAC) / kind())[:14] for kind in (IP, IPv6)}
 
 
 def frame(packet):
-    """Bytes of a packet as a client sends it."""
+    """Bytes of a packet as sent by a client."""
     if isinstance(packet, bytes):
         return packet
     if type(packet) in ETHER:
@@ -173,7 +174,7 @@ class Verdict:
         self.received = received
         self.sent = None
         self.sent_length = None
-        self.sent_fragments = []  # the further ones of a packet that was fragmented
+        self.sent_fragments = []  # the other fragments of a packet
 
     def __repr__(self):
         return (
@@ -182,7 +183,7 @@ class Verdict:
 
 
 class Run:
-    """What a run of weir-pcap said."""
+    """The output of a run of weir-pcap."""
 
     def __init__(self, verdicts, totals, error):
         self.verdicts = verdicts
@@ -245,7 +246,7 @@ class Lab:
         )
 
     def run_file(self, made, path, options=(), code=0):
-        """Run on a capture file that is there already."""
+        """Run on an existing capture file."""
         out = self.path("out.pcap")
         done = self.execute(self.write_config(made), path, out, "--json", *options)
         stderr = done.stderr.decode(errors="replace")
@@ -278,7 +279,7 @@ class Lab:
 
 
 def check_totals(run):
-    """packets = forwarded + replied + kernel + dropped, and each as often as it was said."""
+    """packets = forwarded + replied + kernel + dropped, and each has the reported number."""
     totals = run.totals
     expect_equal(
         totals["packets"],
@@ -301,7 +302,7 @@ def check_totals(run):
 
 
 def check_sent(run, records):
-    """OUT.pcap holds the forwarded and replied packets in turn, with the same timestamps."""
+    """OUT.pcap contains the forwarded and replied packets in order, with the same timestamps."""
     sent = [verdict for verdict in run if verdict.action in ("forwarded", "replied")]
     records = iter(records)
     for verdict in sent:

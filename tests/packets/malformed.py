@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets that no honest sender sends: truncated, overlong, contradictory, at every layer.
+"""Invalid packets: truncated, overlong, contradictory, at every layer.
 
 One table of (name, frame, verdict). The verdict is a drop reason, or kernel, forwarded, replied.
-All frames go through one run, so that they also meet each other's state. Frames are made with
-scapy, then broken by hand, because scapy likes to make things right.
+All frames are in one run, so that they also affect each other's state. Frames are made with scapy,
+then damaged by hand, because scapy corrects fields.
 """
 import struct
 
@@ -75,12 +75,12 @@ SEEDS = [
 
 
 def put(data, at, value, size=1):
-    """data with an unsigned big-endian number written over it."""
+    """data, overwritten with an unsigned big-endian number."""
     return data[:at] + value.to_bytes(size, "big") + data[at + size :]
 
 
 def fix4(data):
-    """The frame with a right IPv4 header checksum, whatever else is wrong."""
+    """The frame with a correct IPv4 header checksum, even if other fields are wrong."""
     head = 14 + max((data[14] & 15) * 4, 20)
     data = put(data, 24, 0, 2)
     words = data[14:head] + b"\0" * ((head - 14) % 2)

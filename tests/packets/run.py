@@ -44,7 +44,7 @@ MODULES = [
 
 
 def collect(names):
-    """(name, function) of every scenario that was asked for, in the order of the files."""
+    """(name, function) of every requested scenario, in the order of the files."""
     found = []
     for module in MODULES:
         for name, function in vars(module).items():
@@ -61,7 +61,7 @@ def run_one(program, few_drivers, name, function):
         counts = function(place)
     except lab.Failure as failure:
         return f"FAILED {name}: {failure}", 0, 1
-    except Exception:  # whatever goes wrong is a failure of this scenario, not of the run
+    except Exception:  # any error is a failure of this scenario, not of the run
         return f"FAILED {name}:\n{traceback.format_exc()}", 0, 1
     finally:
         place.close()
@@ -71,7 +71,7 @@ def run_one(program, few_drivers, name, function):
 
 
 def end_with_parent():
-    """The kernel kills this process when the one that made it ends."""
+    """The kernel kills this process when its parent ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -88,7 +88,7 @@ def main():
     if not scenarios:
         print("no such scenario")
         failed = 1
-    # Most of the time goes into making packets, here; so a process for each CPU.
+    # Creating packets takes most of the time, so there is a process for each CPU.
     with concurrent.futures.ProcessPoolExecutor(initializer=end_with_parent) as pool:
         running = [pool.submit(run_one, program, few_drivers, *scenario) for scenario in scenarios]
         for result in running:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-pcap as a program: capture files of all kinds, broken ones too, output, exit status."""
+"""weir-pcap as a program: capture files of all kinds, also invalid ones, output, exit status."""
 import json
 import os
 import random
@@ -150,7 +150,7 @@ def test_cut_packets_are_judged_by_what_is_there(lab):
 
 
 def test_cut_echo_requests_get_replies(lab):
-    """Missing data is taken to be right, like everything else that no header check covers."""
+    """Missing data is assumed to be correct, like all data that is not covered by header checks."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
         (IP(src=CLIENT4, dst=VIP4, options=[IPOption(b"\x01" * 8)]) / ICMP(), 50),
@@ -319,7 +319,8 @@ def test_no_root_is_needed(lab):
     write_pcap(lab.path("in.pcap"), big_records(10))
     made = lab.write_config(config())
     os.chmod(lab.directory.name, 0o777)
-    program = shutil.copy(lab.program, lab.path("weir-pcap"))  # the tree may be where nobody gets
+    # The source tree may be inaccessible for user nobody
+    program = shutil.copy(lab.program, lab.path("weir-pcap"))
     done = subprocess.run(
         [program, made, lab.path("in.pcap"), lab.path("user.pcap")],
         user=65534,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Forged packets: what they take from the flow table, and what clients notice of them."""
+"""Forged packets: their effect on the flow table, and on clients."""
 from scapy.all import IP, IPv6, TCP, UDP
 
 from lab import VIP4, VIP6, config, expect, expect_equal, frames_from, service
@@ -47,11 +47,12 @@ def test_single_datagrams_leave_room_for_tcp(lab):
     come = flows(200) + flows(200, "A") + data(200)
     run = lab.run(made, forged + come, step_ns=10_000)
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    come[0] = (SECOND + 100 * MS, come[0])  # those that may be handshakes have had their second
+    # Possible handshakes are no longer protected after a second
+    come[0] = (SECOND + 100 * MS, come[0])
     run = lab.run(made, forged + come, step_ns=10_000)
     expect(tracked(run, 3000, 200) > 120, f"{tracked(run, 3000, 200)} of 200 SYNs were tracked")
     expect_together(run, (3000, 200), (3200, 200), (3400, 200))
-    # Half-open flows end after seconds, and then all is as before.
+    # Half-open flows end after seconds, and then the state is as before.
     run = lab.run(made, forged + [(6 * SECOND, flows(1)[0])] + flows(200, first=1), step_ns=10_000)
     expect_equal(tracked(run, 3001, 200), 200, "SYNs tracked after the flood")
 
@@ -76,7 +77,7 @@ def test_handshakes_without_data_end_after_seconds(lab):
     expect_equal([verdict.why for verdict in run], ["new"] + ["flow"] * 3, "why of a real one")
     run = lab.run(made, syn + ack + [(11 * SECOND, get[0])])
     expect_equal([verdict.why for verdict in run], ["new", "flow", "new"], "why without data")
-    for second in (get, ack + ack):  # a request, or what answers the server's greeting
+    for second in (get, ack + ack):  # a request, or an answer to the server's greeting
         run = lab.run(made, syn + second + [(800 * SECOND, get[0])])
         expect_equal(run[len(run) - 1].why, "flow", "why of an idle connection")
 
@@ -90,7 +91,7 @@ def test_forged_handshakes_leave_room_for_clients(lab):
 
 
 def test_full_table_evicts_idle_connections_first(lab):
-    """1,024 connections, half of which are in use; then others come, real and forged."""
+    """1,024 connections, half of which are in use; then others start, real and forged."""
     count = 1100  # some find no place
     opened = [
         packet
@@ -134,7 +135,7 @@ def test_handshakes_survive_the_beginning_of_a_flood(lab):
         packets[5100] = (900 * MS, packets[5100])
         run = lab.run(made, packets, step_ns=1000)
         expect_together(run, (0, 100), (5100, 100), (5200, 100))
-        # A second later they give way as others do.
+        # A second later they may be evicted like others.
         late = flows(100) + flood + [(SECOND + 100 * MS, flows(1, first=20000)[0])] + flood
         run = lab.run(made, late + flows(100, "A"), step_ns=1000)
         known = sum(1 for n in range(10101, 10201) if run[n].why == "flow")
@@ -174,7 +175,7 @@ def test_rst_and_port_reuse_begin_a_new_flow(lab):
 
 def test_half_closed_connection_that_waits_stays(lab):
     packets = flows(40) + flows(40, "A") + data(40) + flows(40, "FA")
-    for wait in (50, 40, 59):  # each ACK of the download counts
+    for wait in (50, 40, 59):  # each ACK of the download refreshes the flow
         packets += [(wait * SECOND, flows(1, "A")[0])] + flows(39, "A", 1)
     packets += [(62 * SECOND, flows(1, "A")[0])]
     run = lab.run(config(round_robin()), packets)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What is sent to a backend: headers outside, nothing changed inside."""
+"""Packets sent to a backend: outer headers, and an unchanged inner packet."""
 import ipaddress
 import random
 from collections import Counter
@@ -213,21 +213,22 @@ def test_source_prefix_gives_each_flow_an_address(lab):
         sources = [outer_source(verdict) for verdict in verdicts]
         expect_equal(sources[: len(flows)], sources[len(flows) :], "sources of a flow's packets")
         expect(min(size, 300) <= len(set(sources)) <= prefix.num_addresses, f"{text}: spread")
-    # The outer family is the backend's: IPv6 has the flow label for that.
+    # The outer family is that of the backend: IPv6 has the flow label for that.
     made = config(service(backends=[BACKEND6]), port={"source_ipv4": "192.0.2.64/28"})
     for verdict in lab.run(made, flows[::20]):
         check_forwarded(verdict, BACKEND6)
 
 
-# Of the Receive Side Scaling specification, as most drivers set it.
+# The key of the Receive Side Scaling specification, as set by most drivers.
 TOEPLITZ_KEY = int(
     "6d5a56da255b0ec24167253d43a38fb0d0ca2bcbae7b30b477cb2da38030f20c6a42b73bbeac01fa", 16
 )
 
 
 def receive_queues(addresses, key):
-    """How many of the packets each of a backend's 8 receive queues gets. A NIC sees no ports in
-    IP in IP: it hashes the two outer addresses. addresses: of each packet, counted."""
+    """The number of packets for each of a backend's 8 receive queues. With IP in IP a NIC cannot
+    read ports: it hashes the two outer addresses. addresses: number of packets per pair of
+    addresses."""
     window = [key >> (320 - 32 - i) & 0xFFFFFFFF for i in range(64)]
     queues = [0] * 8
     for pair, packets in addresses.items():
@@ -246,7 +247,7 @@ def is_even(queues):
 
 
 def test_source_prefix_fills_a_backends_receive_queues(lab):
-    """The hash is linear: of 16 addresses, three keys in four make all 8 values of its low bits,
+    """The hash is linear: of 16 addresses, three of four keys give all 8 values of its low bits,
     the others 4 or fewer. Linux gives most NICs a random key."""
     flows = frames_from(tcp4(), [(CLIENT4, 1000 + i) for i in range(2000)])
     keys = [random.Random(seed).getrandbits(320) for seed in range(200)]

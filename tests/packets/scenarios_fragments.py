@@ -74,7 +74,7 @@ def start_of(pieces):
 
 
 def check_fragmented(verdict, backend, mtu):
-    """All pieces fit, and together they are the packet that was received."""
+    """All fragments fit, and together they form the received packet."""
     expect_equal(verdict.action, "forwarded", f"{verdict}")
     received = ip_packet(verdict.received)
     frames = [verdict.sent, *verdict.sent_fragments]
@@ -120,7 +120,7 @@ def test_packets_without_df_are_fragmented(lab):
 
 
 def test_a_datagram_of_an_ethernet_frame_gets_through(lab):
-    """1,472 bytes of data, the most that a client sends unfragmented over Ethernet."""
+    """1,472 bytes of data, the maximum that a client sends unfragmented over Ethernet."""
     run = lab.run(config(), [udp4(pattern(1472))])
     check_fragmented(run[0], BACKEND4, 1500)
     expect_equal(run[0].fragments, 2, "fragments")
@@ -174,7 +174,7 @@ def check_dropped(verdict, reason):
 
 
 def test_fragments_follow_the_flow_of_their_datagram(lab):
-    """A datagram in fragments of each of 40 flows, with any policy, in both families."""
+    """A fragmented datagram of each of 40 flows, with any policy, in both families."""
     for policy in ("maglev", "round-robin", "random"):
         made = config(service(backends=MANY, policy={"name": policy}))
         packets, flows = [], []
@@ -232,7 +232,8 @@ def test_fragments_without_their_first_are_dropped(lab):
 
 
 def test_datagrams_are_told_apart(lab):
-    """By identification, addresses and, in IPv4, protocol: what differs has no first one."""
+    """Fragments match by identification, addresses and, in IPv4, protocol: with any difference they
+    have no first fragment."""
     first, second = pieces4(2000, 7)[:2]
     for key, value in (("id", 8), ("src", "203.0.113.8"), ("proto", 6)):
         other = second.copy()
@@ -250,7 +251,7 @@ OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
 
 def test_ipv6_fragments_that_begin_with_another_header(lab):
     """The fragment header names the first header of the fragmentable part, which only the first
-    fragment has; the protocol comes behind it."""
+    fragment has; the protocol is after it."""
     made = config(service(backends=MANY, policy={"name": "round-robin"}))
     tcp = TCP(sport=9, dport=80, flags="A")
     chains = [
@@ -276,7 +277,7 @@ def test_ipv6_fragments_that_begin_with_another_header(lab):
 
 
 def test_the_next_header_of_later_ipv6_fragments_does_not_count(lab):
-    """Only that of the first one does (RFC 8200, 4.5)."""
+    """Only the next header of the first fragment counts (RFC 8200, 4.5)."""
     first, *others = pieces6(9000)
     for piece, nh in zip(others, (6, 58, 59, 60, 0, 44, 50, 255)):
         piece[IPv6ExtHdrFragment].nh = nh
@@ -290,7 +291,7 @@ def test_the_next_header_of_later_ipv6_fragments_does_not_count(lab):
 
 
 def test_a_first_ipv6_fragment_has_its_whole_chain(lab):
-    """RFC 7112: else the protocol and the ports could be in any of them."""
+    """RFC 7112: otherwise the protocol and the ports could be in any fragment."""
     head = IPv6(src=CLIENT6, dst=VIP6) / IPv6ExtHdrFragment(id=7, m=1, nh=60)
     long = bytes(IPv6ExtHdrDestOpt(nh=17, options=[PadN(optdata=b"\0" * 60)]))
     later = raw6(64, pattern(64), False, 7, 60)
@@ -331,18 +332,18 @@ def test_overlapping_fragments_spoil_their_datagram(lab):
         for before, wrong in (
             ([], raw(32, pattern(64))),  # into the first
             ([], raw(0, datagram(80))),  # a longer first one
-            ([middle], raw(120, pattern(32))),  # over the end of the second
+            ([middle], raw(120, pattern(32))),  # beyond the end of the second
             ([middle], raw(56, pattern(80))),  # around it
         ):
             run = lab.run(config(), [raw(0, datagram()), *before, wrong, last])
             actions = ["forwarded"] * (1 + len(before)) + ["dropped"] * 2
             expect_equal([v.action for v in run], actions, "overlap")
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
-        # Behind the end, or with another end.
+        # Beyond the end, or with another end.
         for wrong in (raw(136, pattern(8)), raw(72, b"end", False), raw(200, b"end", False)):
             run = lab.run(config(), [raw(0, datagram()), last, wrong, middle])
             expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops behind the end")
-        # Beyond what any datagram has.
+        # Beyond the maximum size of a datagram.
         run = lab.run(config(), [raw(0, datagram()), raw(65528, pattern(16), False), last])
         expect_equal(run.totals["drops"], {"fragment_overlap": 1}, "drops beyond 65,535")
 
@@ -353,7 +354,7 @@ def test_copies_are_dropped_alone(lab):
         run = lab.run(config(), [packets[0], packets[1], packets[1], packets[0], packets[2]])
         expect_equal(run.totals["drops"], {"fragment_overlap": 2}, "drops")
         check_forwarded(run[4], BACKEND4)
-        # Complete: its identification may come again.
+        # The datagram is complete: its identification may be reused.
         run = lab.run(config(), packets * 3)
         expect_equal(run.totals["forwarded"], 9, "forwarded")
 
@@ -397,7 +398,8 @@ def test_many_holes_are_too_many(lab):
 
 
 def test_the_table_is_bounded(lab):
-    """More datagrams than entries: the oldest ones lose, and the newest one always gets through."""
+    """More datagrams than entries: the oldest ones are dropped, and the newest one is always
+    forwarded."""
     made = config(fragments={"entries": 16})
     firsts = [frame(raw4(0, datagram(), number=n)) for n in range(1, 1001)]
     run = lab.run(made, firsts + [raw4(64, b"end", False, number=1000)], step_ns=1000)
@@ -428,7 +430,7 @@ def test_long_fragments_are_fragmented_again_or_answered(lab):
 
 
 def outer_pieces(verdict):
-    """(header of the outer packet without what differs, data) of each fragment."""
+    """(header of the outer packet without varying fields, data) of each fragment."""
     for data in (verdict.sent, *verdict.sent_fragments):
         _, _, _, kind, outer = strip_l2(data)
         if kind == 0x0800:

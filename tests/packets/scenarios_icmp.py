@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ICMP: what the balancer replies to, what it passes on to backends, what it drops."""
+"""ICMP: packets that the balancer answers, passes to backends, or drops."""
 from scapy.all import (
     Dot1AD,
     Dot1Q,
@@ -132,7 +132,7 @@ def test_echo_floods_are_limited(lab):
 
 
 def test_each_kind_of_reply_has_a_limit_of_its_own(lab):
-    """1,000 pings at once: the packets that are too big get their answers all the same."""
+    """1,000 pings at once: the packets that are too big are answered nevertheless."""
     big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
     packets = echoes(1000) + [frame(big)] * 100
     run = lab.run(config(icmp={"echo_per_second": 10}), packets, step_ns=1000)
@@ -185,7 +185,7 @@ def test_the_told_mtu_fits(lab):
 
 
 def quote4(l4, **more):
-    """The head of a packet from the VIP to the client, as an ICMP error quotes it."""
+    """The start of a packet from the VIP to the client, as quoted by an ICMP error."""
     return IPerror(bytes(IP(src=VIP4, dst=CLIENT4, **more) / l4)[:28])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What becomes of flows whose backend is down, or takes no new flows."""
+"""Flows whose backend is down, or takes no new flows."""
 from scapy.all import (
     Dot1AD,
     Dot1Q,
@@ -119,8 +119,8 @@ def test_port_used_again_leaves_a_down_backend(lab):
         expect_equal(run[3].backend, run[2].backend, f"{option}: backend of the ACK")
 
 
-# What comes before, by the state that it makes; and what a SYN does then, by what the flow's backend
-# takes: docs/reference/packet-formats.md.
+# The preceding packets, by the state that they cause; and the effect of a SYN then, by the flows
+# that the backend accepts: docs/reference/packet-formats.md.
 STATES = {
     "syn-seen, by a SYN": ("S", {"open": "flow", "drain": "replaced", "down": "replaced"}),
     "syn-seen, by another packet": ("P", {"open": "new", "drain": "new", "down": "new"}),
@@ -136,7 +136,7 @@ FLAGS = {"S": "S", "C": "S", "A": "A", "P": "PA", "F": "FA", "R": "R"}
 
 
 def check_syn(lab, family, state, backend_state):
-    """C of STATES: a SYN that is answered by a challenge, because the backend drains."""
+    """C of STATES: a SYN answered by a challenge, because the backend drains."""
     before, wanted = STATES[state][0], STATES[state][1][backend_state]
     packets = [tcp(FLAGS[flags], family=family) for flags in before + "S"]
     old = first_backend(lab, of(), packets[0])
@@ -165,13 +165,13 @@ def test_syn_of_each_state_and_backend(lab):
     for state, (before, by_backend) in STATES.items():
         for backend_state in by_backend:
             if backend_state == "open" and "C" in before:
-                continue  # a challenge is of a backend that drains
+                continue  # a challenge needs a draining backend
             for family in (4, 6):
                 check_syn(lab, family, state, backend_state)
 
 
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
-    """Neither one nor many do, whatever the client answers."""
+    """Neither one forged SYN nor many move the flow, whatever the client answers."""
     old = first_backend(lab, of(), tcp("S"))
     run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
                   ["--drain", f"web/{old}@3"])
@@ -196,7 +196,7 @@ def test_no_challenge_where_the_other_backend_rejects(lab):
         expect(old != other, f"both flows are of {old}")
         run = lab.run(made, flows + flows[:1], ["--drain", f"web/{old}@5"])
         expect_equal((run[4].why, run[4].backend), (wanted, old), f"{when}: {run[4]}")
-        # The other one has room again: half-open flows do not count.
+        # The other backend has room again: half-open flows do not count.
         run = lab.run(
             made, flows[:3] + [tcp("R", 1026), flows[0]], ["--drain", f"web/{old}@5"]
         )
@@ -207,7 +207,7 @@ OTHER_VIPS = {4: "198.51.100.11", 6: "2001:db8:100::11"}
 
 
 def test_packets_from_a_vip_get_no_reply(lab):
-    """They are forged. A SYN is left to the backend, and no flow ends."""
+    """They are forged. A SYN goes to the backend, and no flow ends."""
     binds = [
         {"address": address, "protocol": "tcp", "port": 80}
         for address in (VIP4, VIP6, *OTHER_VIPS.values())
@@ -244,7 +244,7 @@ def test_flow_stays_where_nobody_else_is(lab):
 
 
 def test_flow_stays_in_panic(lab):
-    """Checks may be wrong: with all of them failing, all backends are used as before."""
+    """Checks may be wrong: if all of them fail, all backends are used as before."""
     made = of(policy={"name": "round-robin"})
     options = [word for n in range(4) for word in ("--down", f"web/b{n}@41")]
     packets = [udp(n) for n in range(20)] + [tcp("S", n) for n in range(1, 21)]
@@ -287,7 +287,7 @@ def test_rehash_moves_established_flows(lab):
 
 
 def test_rehash_goes_where_other_instances_send_the_flow(lab):
-    """The same backend that the flow's next packet gets from an instance that does not know it."""
+    """The same backend that an instance without the flow chooses for its next packet."""
     made = of(on_backend_down="rehash", policy={"name": "round-robin"})
     packets = [tcp("S", n) for n in range(1, 101)] + [tcp("A", n) for n in range(1, 101)] * 2
     run = lab.run(made, packets, ["--down", "web/b2@201"])
@@ -332,7 +332,7 @@ def segments(family, port):
 
 
 def run_reset_of(lab, packet, option="--down", made=None):
-    """A flow begins; its backend goes down; the packet comes. Returns the packet's verdict."""
+    """A flow starts; its backend goes down; the packet arrives. Returns the packet's verdict."""
     made = made or of(on_backend_down="reset")
     syn = packet.copy()
     syn[TCP].flags = "S"
@@ -405,7 +405,7 @@ def test_no_reset_answers_a_wrong_checksum(lab):
 
 
 def test_resets_are_limited(lab):
-    """10,000 a second; what exceeds them is dropped, and its flow gets one later."""
+    """10,000 RSTs per second; packets beyond are dropped, and their flows get an RST later."""
     made = of(on_backend_down="reset")
     count = 15000
     sources = [(CLIENT4, 1024 + n) for n in range(count)]

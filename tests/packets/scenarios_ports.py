@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports: whose frames they take, and what comes back from them."""
+"""Ports: the frames that they accept, and their replies."""
 from scapy.all import (
     ARP,
     Dot1Q,
@@ -38,7 +38,7 @@ BACKEND4 = "10.0.0.11"
 
 
 def to_a_vip():
-    """One packet of each kind that a VIP takes."""
+    """One packet of each kind that a VIP accepts."""
     return [
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=1025, dport=80, flags="S"),
         IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(sport=1026, dport=80, flags="A") / Raw(b"x" * 1460),
@@ -58,7 +58,7 @@ def framed(packets, destination, **more):
 
 
 def test_frames_to_other_hosts_are_dropped(lab):
-    """Alone, so that each meets the parser of its own kind, and within bursts of others."""
+    """Alone, so that each is parsed by the fast path of its kind, and within bursts of others."""
     packets = framed(to_a_vip(), NEIGHBOUR_MAC, tagged=True)
     packets += framed(
         [IP(src=CLIENT4, dst="192.0.2.9") / UDP(sport=1, dport=2), ARP(pdst="192.0.2.9")],
@@ -67,7 +67,7 @@ def test_frames_to_other_hosts_are_dropped(lab):
     run = lab.run(config(), packets, options=["--mac", PORT_MAC])
     for verdict in run:
         expect_equal((verdict.action, verdict.reason), ("dropped", "other_mac"), f"{verdict}")
-    # One bit is enough, in any of the six bytes.
+    # One different bit is enough, in any of the six bytes.
     for byte in range(6):
         mac = bytearray(bytes.fromhex(PORT_MAC.replace(":", "")))
         mac[byte] ^= 0x40
@@ -127,7 +127,7 @@ def test_captures_from_elsewhere_are_taken(lab):
     check_forwarded(run[0], BACKEND4)
 
 
-# --- ports that no bind names -----------------------------------------------------------------
+# --- ports without a bind -----------------------------------------------------------------
 
 
 def closed(answer):
@@ -184,7 +184,7 @@ def rejection(verdict):
 def test_closed_tcp_ports_get_a_reset(lab):
     """RFC 9293, 3.10.7.1."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
-    cases = [  # flags, payload, and what the RST has
+    cases = [  # flags, payload, and the expected fields of the RST
         ("S", b"", "RA", 0, 1001),
         ("S", b"early data", "RA", 0, 1011),
         ("SEC", b"", "RA", 0, 1001),
@@ -286,7 +286,7 @@ def test_a_vip_is_no_client(lab):
 
 
 def test_short_replies_are_padded(lab):
-    """Not every NIC pads a frame to the 60 bytes that Ethernet asks for."""
+    """Not every NIC pads a frame to the 60 bytes required by Ethernet."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     packets = [
         eth / IP(src=CLIENT4, dst=VIP4) / ICMP(id=1, seq=1),
@@ -302,7 +302,8 @@ def test_short_replies_are_padded(lab):
 
 
 def test_the_vlan_of_arrival_is_not_compared(lab):
-    """A trunk brings clients of several VLANs; the port's own is that of what goes to backends."""
+    """A trunk carries clients of several VLANs; the port's own VLAN is used for packets to
+    backends."""
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     for vlan in (None, 20):
         made = config(port={"vlan": vlan})

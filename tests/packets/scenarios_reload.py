@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reload does to the flows of backends that leave the configuration, and to new ones."""
+"""The effect of a reload on flows of removed backends, and on new flows."""
 import json
 
 from scapy.all import IP, IPv6, TCP, UDP
@@ -34,7 +34,8 @@ def reload(lab, name, made):
 
 
 def run_without(lab, kinds, at, family=4, **more):
-    """Packets of these kinds of a flow; its backend has left the configuration at packet `at`."""
+    """Packets of these kinds of a flow; its backend is removed from the configuration at packet
+    `at`."""
     packets = [packet(kind, family=family) for kind in kinds]
     every = ("b0", "b1", "b2", "b3")
     old = lab.run(of(every, **more), packets[:1])[0].backend
@@ -115,7 +116,8 @@ def test_changes_of_a_configuration_that_comes_later(lab):
 
 
 def of_binds(**binds):
-    """Service blue has b0, green has b1; binds: of each, UDP ports; no service without one."""
+    """Service blue has b0, green has b1; binds: UDP ports of each; a service without binds is
+    omitted."""
     names = {"blue": "b0", "green": "b1"}
     return config(*(service(name=name, backends=backends((names[name],)), closed_ports="reject",
                             binds=[{"address": VIP4, "protocol": "udp", "port": port} for port in ports])
@@ -240,7 +242,7 @@ def test_udp_flow_of_a_vip_that_is_gone_is_the_kernels(lab):
 
 
 def test_udp_flow_stays_when_its_bind_does(lab):
-    """Whatever else of the services changes."""
+    """With any other change of the services."""
     blue = service("blue", binds=[bind()], backends=FOUR[:2])
     after = [service("blue", binds=[bind(), bind(port=55)], backends=FOUR[:2], table_size=61),
              service("green", binds=[bind(port=56)], backends=FOUR[2:])]
@@ -250,7 +252,7 @@ def test_udp_flow_stays_when_its_bind_does(lab):
 
 
 def test_tcp_connection_stays_when_its_bind_leaves(lab):
-    """S6: only its backend's state decides, here that of a service that is gone."""
+    """S6: only the state of its backend counts, here that of a removed service."""
     other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
     taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
     packets = [packet(kind) for kind in ("S", "A", "PA", "PA", "PA")]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a publication costs the worker that adopts it: the longest of its turns behind it, beside
-// the same turns without one. A turn is a burst of 64 SYNs, each of a new flow, and what comes
-// behind it. Everything is repeated from the same start, and of each turn the least time is taken,
-// so that interrupts, which hit other turns each time, do not count.
+// The cost of a publication for the worker that adopts it: the longest of its turns after the
+// publication, compared with the same turns without one. A turn is a burst of 64 SYNs, each of a
+// new flow, with the work after it. Everything is repeated from the same start, and the minimum
+// time of each turn is used, so that interrupts, which affect different turns each time, do not
+// count.
 //
 // usage: adopt_cost [REPEATS]
 #include <netinet/in.h>
@@ -41,7 +42,7 @@ struct bench {
 	struct weir_pipeline *pipeline;
 	uint64_t now_ns;
 	uint32_t flow; // of the next SYN
-	uint64_t serial; // so that each publication differs from the one before
+	uint64_t serial; // so that each publication differs from the previous one
 };
 
 static uint64_t clock_ns(void) {
@@ -192,7 +193,7 @@ static uint64_t turn(struct bench *bench) {
 	return end - start;
 }
 
-// The longest of the turns behind a change, each the least of all repeats. 0 on failure.
+// The longest of the turns after a change, each with the minimum of all repeats. 0 on failure.
 static uint64_t longest_turn(
 	struct bench *bench, enum change change, enum weir_policy policy, unsigned int repeats) {
 	uint64_t least[TURNS], longest = 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""tests/perf/compare: its statistics, its messages, and that one build is as fast as itself."""
+"""tests/perf/compare: its statistics, its messages, and the result that a build is as fast as
+itself."""
 import importlib.machinery
 import importlib.util
 import json
@@ -70,14 +71,14 @@ class Program(unittest.TestCase):
         cases = json.loads(done.stdout)["cases"]
         self.assertEqual([c["name"] for c in cases], ["established", "one-flow", "new"])
         for case in cases:
-            # Other programs run at the same time: no more than the order of magnitude.
+            # Other programs run at the same time: check only the order of magnitude.
             self.assertGreater(case["ratio"], 0.4)
             self.assertLess(case["ratio"], 2.5)
             self.assertEqual(len(case["figures_a"]), 3)
 
     def test_what_is_slower_shows(self):
-        """One packet at a time shares nothing of what a burst shares."""
-        for _ in range(4):  # on a loud machine the interval of one comparison may reach below 1.1
+        """With one packet at a time, the costs shared by a burst are not shared."""
+        for _ in range(4):  # on a busy machine the interval of one comparison may reach below 1.1
             done = run("--cases", "established", "--rounds", "5", "--runs", "1", "--extra", SMALL,
                        "--b-options", "--burst 1", "--fail-above", "1.1", "--json", BENCH, BENCH)
             if done.returncode == 1:

@@ -2,18 +2,17 @@
 //
 // Health checks of many backends: a process with simulated servers on addresses of 127/8, and the
 // health module of weir-control that checks each of them every second. Prints CPU and memory of the
-// checking process, and how late checks began. Fails if none passed; with --strict also if one
-// failed or began more than 100 ms late, which needs CPUs that nothing else uses.
+// checking process, and the delay of checks. Fails if none passed; with --strict also if one failed
+// or started more than 100 ms late, which needs otherwise idle CPUs.
 //
 // usage: check_load BACKENDS SECONDS tcp|http|agent-check HANGING [--strict]
 //        check_load BACKENDS SECONDS tcp|http direct|data-path WEIR-AGENT
 //
 // HANGING servers, the first ones, accept and never answer.
 //
-// The second form, for root, compares the ways of a check: there is one server, in a network
-// namespace of its own behind a veth, where WEIR-AGENT decapsulates. Each backend has a VIP of its
-// own, so that the connections of two do not meet in the one server as those of two servers never
-// do.
+// The second form, for root, compares the paths of a check: there is one server, in a separate
+// network namespace behind a veth, where WEIR-AGENT decapsulates. Each backend has a separate VIP,
+// so that the connections of two backends do not collide in the one server.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -65,10 +64,10 @@ static void serve_one(int fd, bool http, uint32_t hanging) {
 
 	getsockname(fd, (struct sockaddr *)&own, &bytes);
 	if (ntohl(own.sin_addr.s_addr) - 0x7f010000u < hanging) {
-		return; // for ever: the other side ends it
+		return; // forever: the other side ends it
 	}
 	if (http && recv(fd, request, sizeof(request), MSG_DONTWAIT) < 0) {
-		return; // it closed, or epoll was too early
+		return; // it was closed, or epoll returned too early
 	}
 	if (write(fd, http ? answer : line, http ? sizeof(answer) - 1 : sizeof(line) - 1) < 0) {
 		return;
@@ -140,7 +139,7 @@ static void decapsulate(const char *agent) {
 	}
 }
 
-// This process goes into a namespace of its own, and its child into another.
+// This process enters a separate namespace, and its child another one.
 static pid_t start_far_server(bool http, const char *agent) {
 	char go = 0;
 	int pipes[2];
@@ -210,7 +209,7 @@ static double cpu_seconds(void) {
 	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-// Each second, as each check: its last start.
+// Each second, for each check: its last start.
 static void on_sample(uv_timer_t *timer) {
 	struct load *load = timer->data;
 

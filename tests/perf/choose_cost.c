@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a new flow costs in the policies: choose + started + ended, per policy and number of
-// candidates; without a limit of active flows, with one that nobody reaches, and with one that
-// everybody has reached (spill). Live flows lie between the start and the end of a flow, so that
-// loads differ. Medians of many runs over memory that the runs before have warmed.
+// The cost of a new flow in the policies: choose + started + ended, per policy and number of
+// candidates; without a limit of active flows, with one that no backend reaches, and with one that
+// all have reached (spill). Other flows are active between the start and the end of a flow, so that
+// loads differ. Medians of many runs on memory in the cache from the previous runs.
 //
 // usage: choose_cost [--json | --once]
 // --once: a short run of everything, to see that it works.
@@ -129,7 +129,8 @@ static void bench_fini(struct bench *bench) {
 	free(bench->backends);
 }
 
-// Weights 100, 200, 300 in blocks (ascending, as the rounds want them), service times 10 to 20 ms.
+// Weights 100, 200, 300 in blocks (ascending, as required for the rounds), service times 10 to 20
+// ms.
 static void fill_table(struct bench *bench, enum weir_policy policy, uint32_t n) {
 	uint8_t needs = weir_policy_needs(policy);
 	uint64_t seed = n;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What stealing costs control beside its plans (steal_cost.c): a look at the counters of the
-// workers' buckets, a look at the half-open flows of a service's backends, and the plan of a round
-// between backends. Medians of CPU time. Counters are written before each look, from all over the
+// The cost of stealing for control, without its plans (steal_cost.c): reading the counters of the
+// workers' buckets, reading the half-open flows of a service's backends, and the plan of a round
+// between backends. Medians of CPU time. Counters are written before each reading, spread over the
 // memory, so that none is in the cache.
 //
 // usage: flow_steal_cost [--once]
@@ -40,12 +40,12 @@ static const struct cost_case {
 
 struct bench {
 	const struct cost_case *what;
-	struct weir_segment segment; // as much of it as is looked at
+	struct weir_segment segment; // the part of it that is read
 	struct weir_bucket_look look;
 	struct steal_service service;
 	struct weir_flow_scan scan;
 	uint64_t now_ms;
-	uint64_t seen; // what the last run has found
+	uint64_t seen; // the result of the last run
 };
 
 // --- what is timed ------------------------------------------------------------------------
@@ -88,7 +88,8 @@ static void write_counters(struct bench *bench) {
 	}
 }
 
-// As after a look: few queues are full, all others have room. A list of flows at the few.
+// As after an evaluation: few queues are full, all others have room. A list of flows at the full
+// ones.
 static void begin_round(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->what->backends; i++) {
 		struct steal_member *member = &bench->service.members[i];
@@ -186,7 +187,7 @@ static uint64_t cpu_ns(void) {
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns whether each run has found something.
+// Returns whether each run had a result.
 static bool run(const struct cost_case *what, uint32_t runs) {
 	struct bench *bench = calloc(1, sizeof(*bench));
 	void (*timed)(struct bench *) = what->backends == 0  ? look_at_buckets

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a tick of stealing costs control: of the plan alone (policy/steal_plan.h), for requests at
-// backends, and of all that decides about the buckets of workers (control/daemon/load). Medians of
-// many ticks. In an even case nothing moves; in an uneven one the first worker gets its tasks, or
-// their load, back before every tick.
+// The cost of a tick of stealing for control: of the plan alone (policy/steal_plan.h), for requests
+// at backends, and of all code for the buckets of workers (control/daemon/load). Medians of many
+// ticks. In an even case nothing moves; in an uneven one the first worker gets its tasks, or their
+// load, back before every tick.
 //
 // usage: steal_cost [--once | CASE TICKS]
-// --once: a short run of everything, to see that it works. CASE: only this one, so many ticks; for
-// instructions: valgrind --tool=callgrind --collect-atstart=no --toggle-collect=tick
+// --once: a short run of everything, to see that it works. CASE: only this case, with this number
+// of ticks; for instructions: valgrind --tool=callgrind --collect-atstart=no --toggle-collect=tick
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ __attribute__((noinline)) static void tick(struct bench *bench) {
 
 // --- what happens between ticks -----------------------------------------------------------
 
-// Nobody gives anything up, so that the next tick finds the same.
+// No victim gives a task away, so that the next tick has the same input.
 static void refuse_requests(struct bench *bench) {
 	for (uint32_t i = 0; i < bench->request_count; i++) {
 		weir_steal_plan_answer(bench->plan, bench->requests[i].task, bench->requests[i].id,
@@ -156,7 +156,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// Returns whether the case did what it is for: ask if it is uneven, and not otherwise.
+// Returns whether the case worked as intended: requests if it is uneven, and none otherwise.
 static bool run(const struct cost_case *what, uint32_t ticks) {
 	struct bench *bench = calloc(1, sizeof(*bench));
 	uint64_t *took = calloc(ticks, sizeof(*took));

@@ -7,7 +7,7 @@
 
 struct entry {
 	uint32_t weight;
-	uint64_t turn; // edf: the one that is due next, from 1
+	uint64_t turn; // edf: number of the backend that is due next, from 1
 	uint64_t since; // edf: choices made when it was queued
 	int64_t gained; // smooth
 };
@@ -15,8 +15,9 @@ struct entry {
 struct weir_schedule {
 	enum weir_schedule_kind kind;
 	uint32_t n;
-	uint32_t at; // where the scan goes on
-	uint64_t step; // classic: turns had by it; interleaved: the round; edf: choices
+	uint32_t at; // position at which the scan continues
+	// classic: turns of the present backend so far; interleaved: the round; edf: choices
+	uint64_t step;
 	uint64_t total; // of the weights
 	uint32_t largest;
 	struct entry entries[];

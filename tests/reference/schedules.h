@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reference schedules of weighted round robin: what the literature and other programs do. Policies
+// Reference schedules of weighted round robin: as in the literature and in other programs. Policies
 // do not use them (weighted-round-robin is a static stride schedule, stride.h); recorded sequences
 // are replayed through them.
 //
 //   classic      all of a backend's turns in a row
-//   interleaved  rounds 1 .. largest weight; each serves everybody of at least that weight
-//   smooth       nginx: everybody gains its weight, the richest is chosen and pays the total
+//   interleaved  rounds 1 .. largest weight; each serves all backends of at least that weight
+//   smooth       nginx: every backend gains its weight; the one with the highest sum is chosen and
+//                pays the total
 //   edf          earliest deadline first: a backend's k-th turn is due at k / weight; of those due
-//                at once, the one that has waited longest
+//                at the same time, the one that has waited longest
 //
 // Threads: a schedule belongs to one thread. create allocates, next does not.
 // Cost: next is O(n).
@@ -29,8 +30,8 @@ enum weir_schedule_kind {
 
 struct weir_schedule;
 
-// Weights are copied and divided by what they have in common; one of 0 is never chosen.
-// Returns NULL when out of memory, when every weight is 0, or when kind is out of range.
+// Weights are copied and divided by their common divisor; a weight of 0 is never chosen. Returns
+// NULL when out of memory, when every weight is 0, or when kind is out of range.
 struct weir_schedule *weir_schedule_create(
 	enum weir_schedule_kind kind, const uint32_t *weights, uint32_t n);
 void weir_schedule_free(struct weir_schedule *schedule); // NULL is legal

@@ -32,7 +32,7 @@ void weir_subset_rendezvous(uint32_t client, uint32_t salt, uint32_t n, uint32_t
 	}
 }
 
-// Length that [a, a + a_length) and [b, b + b_length) share.
+// Length of the intersection of [a, a + a_length) and [b, b + b_length).
 static uint64_t overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_length) {
 	uint64_t first = a > b ? a : b;
 	uint64_t end = a + a_length < b + b_length ? a + a_length : b + b_length;
@@ -40,7 +40,8 @@ static uint64_t overlap(uint64_t a, uint64_t a_length, uint64_t b, uint64_t b_le
 	return end > first ? end - first : 0;
 }
 
-// The circle is clients * n long: a backend is `clients` of it, the step between two clients n.
+// The circle is clients * n long: a backend covers `clients` of it, and the step between two
+// clients is n.
 uint32_t weir_subset_aperture(
 	uint32_t client, uint32_t clients, uint32_t n, uint32_t size, uint64_t *ret_cover) {
 	uint64_t circle = (uint64_t)clients * n;

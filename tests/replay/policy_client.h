@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One worker with one client of one service: what a replayer needs to choose by policy.h.
+// One worker with one client of one service: everything that a replayer needs to choose with
+// policy.h.
 //
 // Threads: one. Running out of memory ends the program.
 #pragma once
@@ -23,10 +24,10 @@ void policy_client_free(struct policy_client *with);
 void policy_client_add(struct policy_client *with, uint32_t id, uint32_t weight);
 void policy_client_clear(struct policy_client *with); // no candidate any more
 
-// Publish the candidates and adopt them: strides and rounds are worked out first.
+// Publish the candidates and adopt them: strides and rounds are computed first.
 void policy_client_adopt(struct policy_client *with, bool reported, uint64_t now_ns);
 
-// The same, and the client forgets where it stood.
+// The same, and the client's position is reset.
 void policy_client_restart(struct policy_client *with, uint64_t now_ns);
 
 // Id, or REPLAY_NONE.

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Plans of steals that were never recorded: random_stealing.py REPLAY_VECTORS DASK_STEALING_JSON
+"""Random plans of steals, without recorded traces: random_stealing.py REPLAY_VECTORS
+DASK_STEALING_JSON
 
-A planner as plain as it can be, written down from the rules of dask.distributed, decides about
-random workers and tasks. replay-vectors must find that the planner of policy/ decides alike: the
-same requests, in the same order. Where one of them is changed it must fail.
+A simple planner, written from the rules of dask.distributed, makes plans for random workers and
+tasks. replay-vectors must find that the planner of policy/ makes the same requests, in the same
+order. If a request is changed, it must fail.
 
-Times are multiples of 1/64 s, and data of what is carried in that time, so that sums are exact.
+Times are multiples of 1/64 s, and data sizes of the amount transferred in that time, so that sums
+are exact.
 """
 import json
 import math
@@ -17,7 +19,7 @@ import sys
 import tempfile
 
 SEED, CASES = 7, 600
-LEAST = 3000  # requests that all of them must come to
+LEAST = 3000  # number of requests that all cases together must reach
 WORKERS, TASKS = 8, 64  # most of a case
 BYTES = 1_562_500  # carried in 1/64 s
 BANDWIDTH, LATENCY = 100e6, 0.1
@@ -102,7 +104,7 @@ def request(number, task, thief, mean):
 
 
 def balance(workers, tasks):
-    """What is asked for, and who still has too much then."""
+    """Returns the requests, and the workers that are still overloaded afterwards."""
     mean, asked = mean_of(workers), []
     thieves, saturated = classify(workers)
     for worker in workers:
@@ -158,7 +160,7 @@ def describe(number, task):
 def balance_case(chance, number):
     workers = some_workers(chance)
     crowded = chance.randint(1, len(workers))
-    most_data = chance.choice((0, 4))  # without, the planner has the thieves in a heap
+    most_data = chance.choice((0, 4))  # without it, the planner has the thieves in a heap
     tasks = [some_task(chance, workers, crowded, most_data)
              for _ in range(chance.randint(2, TASKS))]
     for task in tasks:

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // replay-vectors: recorded traces, choice by choice, through the product's code and, where Weir
-// departs from the recorded program on purpose, through a model of that program.
+// intentionally differs from the recorded program, through a model of that program.
 //
 // To add a format: a file replay_<format>.c with a recogniser and a replayer, and a line in
 // REPLAY_FORMATS. A format is recognised by the keys of its data; nothing may depend on the name of
-// a file or of a case unless the data leaves something out that its name tells.
+// a file or of a case unless the data lacks something that only its name contains.
 //
-// Rules for a replayer: one replay_begin and replay_end for each case, whatever is in it; a key
-// that it does not know is a failure, and so is a case that checks nothing.
+// Rules for a replayer: one replay_begin and replay_end for each case, with any contents; an
+// unknown key is a failure, and so is a case that checks nothing.
 //
 // Threads: one.
 #pragma once
@@ -33,16 +33,16 @@
 	X(reports) \
 	X(subsetting)
 
-#define REPLAY_NONE (-1) // a choice of nobody; null in the files
+#define REPLAY_NONE (-1) // no choice; null in the files
 
 struct replay {
 	const char *file;
 	bool verbose;
 	unsigned long passed; // cases
 	unsigned long failed;
-	char name[200]; // of the case in hand
+	char name[200]; // of the current case
 	bool case_failed;
-	unsigned long checks; // of the case in hand
+	unsigned long checks; // of the current case
 };
 
 #define X(name) \
@@ -51,19 +51,19 @@ struct replay {
 REPLAY_FORMATS(X)
 #undef X
 
-// A case begins and ends. Failures in between are told once: the first one.
+// Start and end of a case. Only the first failure in between is reported.
 void replay_begin(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void replay_end(struct replay *replay);
 
-// Each element of a list of the file is a case; it is called as the list, with its number.
+// Each element of a list of the file is a case; it has the name of the list, with its number.
 void replay_each(struct replay *replay, const json_t *root, const char *list,
 	void (*one)(struct replay *replay, const json_t *vector));
 
-// A file whose top holds keys that the format does not know is one failed case.
+// A file with unknown keys at its top level is one failed case.
 void replay_root(struct replay *replay, const json_t *root, const char *keys);
 
-// The case failed for a reason that is no comparison.
+// The case failed for a reason other than a comparison.
 void replay_fail(struct replay *replay, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -76,9 +76,9 @@ bool replay_check_text(
 bool replay_check_real(struct replay *replay, const char *what, long index, double expected,
 	double got, double tolerance);
 
-// Reading. A value of the wrong type fails the case; one that is absent gives the default.
-// `keys` is what an object may hold beside comments (name, description, note ...), separated by
-// spaces; returns false, and fails the case, when there is another one.
+// Reading. A value of the wrong type fails the case; one that is absent gives the default. `keys`
+// are the permitted keys of an object in addition to comments (name, description, note ...),
+// separated by spaces; returns false, and fails the case, if there is another one.
 bool replay_known_keys(struct replay *replay, const json_t *object, const char *keys);
 bool replay_is_comment(const char *key);
 bool replay_has(const json_t *object, const char *key);
@@ -90,19 +90,19 @@ const char *replay_text(
 // NULL when absent or not an array.
 const json_t *replay_list(struct replay *replay, const json_t *object, const char *key);
 
-// A list of choices' element: REPLAY_NONE for null, below REPLAY_NONE and a failure when it is no
-// key.
+// An element of a list of choices: REPLAY_NONE for null; below REPLAY_NONE, and a failure, if it is
+// no key.
 long replay_key(struct replay *replay, const json_t *value);
 
 // The largest element of a list of keys, or -1.
 long replay_largest(const json_t *list);
 
-// List of numbers >= 0 into a new array of *ret_count; NULL when absent, empty or wrong.
-// Caller frees.
+// List of numbers >= 0 into a new array of *ret_count; NULL if absent, empty or invalid. The caller
+// frees it.
 double *replay_reals(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 
-// value * unit as whole nanoseconds, at least 0 and at most what a signed number holds.
+// value * unit as whole nanoseconds, at least 0 and at most the maximum of a signed number.
 uint64_t replay_ns(double value, double unit);
 
 // calloc or exit.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capability from load reports: the formula, and the states of a backend over time in the order of
-// gRPC. Ours adds the penalty before it refuses a report of no utilization, and smooths; where a
+// gRPC. Weir adds the penalty before it refuses a report of no utilization, and smooths; if a
 // report has utilization and nothing is smoothed, both agree, and both are checked.
 #include <math.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static double utilization_of(struct replay *replay, const json_t *report) {
 		replay_real(replay, report, "cpu_utilization", 0));
 }
 
-// A result of "ignored" is no new weight.
+// A result of "ignored" means no new weight.
 static void check_weight(struct states *states, long index, const json_t *result, double got) {
 	const char *text = json_string_value(result);
 
@@ -128,7 +128,7 @@ static void replay_states(struct replay *replay, const json_t *root, const json_
 	}
 }
 
-// One list of steps, or several: each is a backend of its own.
+// One list of steps, or several: each is for a separate backend.
 static void replay_state_machine(struct replay *replay, const json_t *root) {
 	const json_t *list = json_object_get(root, "state_machine");
 	const json_t *one;

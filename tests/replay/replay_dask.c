@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Work stealing of dask.distributed: bins of tasks, who is idle and who has too much, what is asked
-// for, what follows from the answers, estimates of durations, and 40 tasks until they are done.
+// Work stealing of dask.distributed: bins of tasks, idle and overloaded workers, requests,
+// consequences of answers, estimates of durations, and 40 tasks until they are done.
 //
-// Left out by rule: `cost_multiplier` and `log2` on the way to a level; `messages` of the recorded
+// Omitted: `cost_multiplier` and `log2` in the computation of a level; `messages` of the recorded
 // scheduler; kinds of tasks that are never moved are `fixed` here.
 #include <math.h>
 #include <stdlib.h>
@@ -170,7 +170,7 @@ static void check_by_name(struct dask *dask, const char *what, const json_t *obj
 	}
 }
 
-// Tasks that cost nothing to move: count and duration for each worker.
+// Tasks without cost of moving: count and duration for each worker.
 static void put_equal_tasks(struct dask *dask, const json_t *per_worker) {
 	const json_t *pair;
 	size_t worker;
@@ -206,7 +206,7 @@ static void replay_classification(struct replay *replay, const json_t *vector) {
 		weir_steal_plan_worker(dask.plan, worker,
 			(uint32_t)json_integer_value(json_array_get(threads, worker)), false, 0);
 	}
-	weir_steal_plan_balance(dask.plan, 0, &request, 0); // looks, and asks for nothing
+	weir_steal_plan_balance(dask.plan, 0, &request, 0); // evaluates, and makes no request
 	check_list(&dask, "occupancy", replay_list(replay, vector, "occupancy"),
 		weir_steal_plan_occupancy);
 	check_names(&dask, "idle", json_object_get(vector, "idle"), weir_steal_plan_is_idle);
@@ -244,7 +244,7 @@ static void put_task(struct dask *dask, const json_t *value) {
 		what.allowed = &dask->task[task].allowed;
 	}
 	what.loose = json_is_true(json_object_get(value, "loose"));
-	// A level that duration and data do not tell: a kind of task that never moves.
+	// A level that does not depend on duration and data: a kind of task that never moves.
 	what.fixed = json_is_null(json_object_get(value, "level"));
 	if (!what.fixed) {
 		replay_check(dask->replay, "level of task", task,
@@ -347,7 +347,7 @@ static const char *name_of(enum weir_steal_outcome outcome) {
 	return names[outcome];
 }
 
-// Six tasks of one second at worker 0 of three: two are asked for.
+// Six tasks of one second at worker 0 of three: two are requested.
 static uint32_t begin_protocol(
 	struct replay *replay, struct dask *dask, struct weir_steal_request *requests) {
 	json_t *threads = json_pack("[i,i,i]", 1, 1, 1);
@@ -383,7 +383,7 @@ static void replay_answer(struct replay *replay, const json_t *vector) {
 	replay_check_text(
 		replay, "log", -1, replay_text(replay, vector, "log", ""), name_of(outcome));
 	replay_check(replay, "in flight", -1, 1, weir_steal_plan_in_flight(dask.plan));
-	// Who is to be scheduled anew is at nobody here, and still at the victim there.
+	// A task to be rescheduled is at no worker here, and still at the victim in dask.
 	owner = weir_steal_plan_owner(dask.plan, requests[0].task);
 	replay_check(replay, "owner", -1, number_in(replay, vector, "processing_on_after"),
 		owner == WEIR_STEAL_NO_WORKER ? 0 : owner);
@@ -418,7 +418,7 @@ static void replay_event(struct replay *replay, const json_t *vector) {
 			weir_steal_plan_in_flight(dask.plan));
 		check_by_name(&dask, "in flight after",
 			json_object_get(vector, "in_flight_occupancy_after"));
-	} else { // aborted, or gone: a gone task is an answer too late here
+	} else { // aborted, or gone: here a gone task is treated as a late answer
 		weir_steal_plan_remove(dask.plan, requests[0].task);
 		outcome = weir_steal_plan_answer(
 			dask.plan, requests[0].task, requests[0].id, WEIR_STEAL_GIVEN_UP, true, 0);

@@ -119,7 +119,7 @@ static void replay_table(struct replay *replay, const json_t *vector) {
 
 // --- sinkhole -----------------------------------------------------------------------------------
 
-// A flow at a healthy backend, until it ends.
+// A flow at a healthy backend, with the time of its end.
 struct flow {
 	uint64_t end_ns;
 	uint16_t id;
@@ -164,10 +164,10 @@ static uint32_t end_flows(
 	return left;
 }
 
-// How the errors of the bad backend come to count.
+// How errors of the bad backend are counted.
 enum lingering {
-	LINGER_EXACTLY, // as an active flow that ends when it is forgotten
-	LINGER_IN_SLOTS, // as the product counts errors: forgotten up to an eighth early
+	LINGER_EXACTLY, // as an active flow that ends when the error expires
+	LINGER_IN_SLOTS, // as the product counts errors: they expire up to an eighth early
 };
 
 static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, uint16_t id,
@@ -181,7 +181,8 @@ static void answer(struct policy_client *with, struct flow *flows, uint32_t *n, 
 	}
 }
 
-// Plays it; checks the picks unless replay is NULL. Returns how many went to the bad backend.
+// Runs it; checks the choices unless replay is NULL. Returns the number of flows at the bad
+// backend.
 static uint32_t play(struct replay *replay, const struct sinkhole *sinkhole, const json_t *picks,
 	enum lingering lingering, double linger_s) {
 	struct policy_client *with = create(sinkhole->backends);
@@ -220,7 +221,7 @@ static uint32_t play(struct replay *replay, const struct sinkhole *sinkhole, con
 	return bad;
 }
 
-// Without lingering, an error is forgotten at once: to the policy, a flow that is done.
+// Without lingering, an error expires at once: for the policy, a flow that has ended.
 static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");
 	bool lingers = !json_is_null(json_object_get(vector, "linger_s"));
@@ -241,8 +242,8 @@ static void replay_sinkhole(struct replay *replay, const json_t *vector) {
 	}
 }
 
-// With errors counted as the product does, the bad backend gets as much as if they lingered as long
-// as recorded or an eighth less; two flows more or less for where the ticks fall.
+// With errors counted like the product, the bad backend gets as many flows as with lingering for
+// the recorded time or an eighth less, plus or minus two flows because of ticks.
 static void replay_sinkhole_in_slots(struct replay *replay, const json_t *vector) {
 	const json_t *picks = replay_list(replay, vector, "picks");
 	double linger_s = json_number_value(json_object_get(vector, "linger_s"));

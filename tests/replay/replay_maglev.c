@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev tables: the product's against those of other implementations.
+// Maglev tables: those of the product compared with other implementations.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +70,8 @@ static void build(struct replay *replay, struct table *table) {
 	count(replay, table);
 }
 
-// Version 1 of katran gives a backend its weight in slots once, up front: the weights then hold of
-// the first slots only. Ours follows version 2.
+// Version 1 of katran first gives a backend as many slots as its weight, so weights apply only to
+// the first slots. Weir follows version 2.
 static void build_once_weighted(struct replay *replay, struct table *table) {
 	uint32_t *cursors = replay_alloc(table->n * sizeof(cursors[0]));
 	uint32_t filled = 0;
@@ -120,8 +120,8 @@ static void check_entries(struct replay *replay, const char *what, const struct 
 
 // --- katran -------------------------------------------------------------------------------------
 
-// Over the table as 32-bit little-endian words. The offset basis is the one of the recorder, which
-// its tables that are there in full tell.
+// Hash of the table as 32-bit little-endian words. The offset basis is that of the recorder,
+// derived from its complete tables.
 static uint64_t fnv1a(const struct table *table) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -280,7 +280,7 @@ static void replay_example(struct replay *replay, const json_t *vector) {
 // --- shares and churn
 // -----------------------------------------------------------------------------
 
-// Identities 1 .. n, which the recorder hashed as the product does.
+// Identities 1 .. n, hashed by the recorder like in the product.
 static void permute(struct table *table, uint32_t weight) {
 	for (uint32_t i = 0; i < table->n; i++) {
 		struct weir_maglev_backend *backend = &table->backends[i];
@@ -306,7 +306,7 @@ static uint16_t *copy_entries(const struct table *table) {
 	return copy;
 }
 
-// As many digits as were recorded: half a unit of the last one.
+// The recorded number of digits: half a unit of the last one.
 static void check_percent(
 	struct replay *replay, const json_t *vector, const char *key, double got, double half) {
 	double expected = replay_real(replay, vector, key, NAN);

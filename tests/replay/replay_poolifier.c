@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traces of poolifier through the policies that choose as it does: round robin but for its first
-// choice, and least used when ties go to the lowest key. docs/reference/policies.md lists where
-// Weir departs.
+// Traces of poolifier replayed through the policies with the same choices: round robin except for
+// its first choice, and least used if ties go to the lowest key. docs/reference/policies.md lists
+// the differences of Weir.
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static void add_candidates(struct policy_client *with, const json_t *vector, lon
 
 // --- round robin --------------------------------------------------------------------------------
 
-// Ours begins where the worker's rank says; poolifier at its second worker. So begin at the first
-// one of the trace.
+// Weir starts at a position given by the worker's rank; poolifier at its second worker. So start at
+// the first one of the trace.
 static void begin_at(struct policy_client *with, const json_t *list) {
 	const json_t *first = json_array_get(list, 0);
 
@@ -97,7 +97,7 @@ static void replay_round_robin(
 
 // --- least loaded -------------------------------------------------------------------------------
 
-// A client that has just begun looks at the first candidate first: ties go to the lowest key.
+// A new client checks the first candidate first: ties go to the lowest key.
 static long choose_lowest(struct policy_client *with) {
 	policy_client_restart(with, 0);
 	return policy_client_choose(with, 0);
@@ -109,7 +109,7 @@ static void begin_flow(struct policy_client *with, long chosen) {
 	}
 }
 
-// A task that waits at its worker counts as one that runs: to us, a flow from its first packet.
+// A task that waits at its worker counts as running: for Weir, a flow from its first packet on.
 static void replay_events(struct replay *replay, struct policy_client *with, const json_t *vector) {
 	const json_t *event;
 	size_t i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What backends say of themselves: agent-check lines as HAProxy 2.6 took them, and ORCA's headers.
+// Reports of backends: agent-check lines as handled by HAProxy 2.6, and ORCA's headers.
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static uint8_t word_of(const char *name) {
 	return name[0] == '\0' ? (uint8_t)WEIR_HEALTH_WORD_NONE : UINT8_MAX;
 }
 
-// --- agent check: what HAProxy did ---
+// --- agent check: the results of HAProxy ---
 
 struct said {
 	struct weir_agent_check agent;
@@ -48,7 +48,7 @@ struct said {
 static void check_haproxy(struct replay *replay, const json_t *vector, const struct said *said) {
 	const json_t *seen = json_object_get(vector, "haproxy_2_6");
 	const char *status = "no check";
-	// It did not know the word weight: yet.
+	// That version did not have the word weight: yet.
 	bool knows_weight = strstr(replay_text(replay, vector, "line", ""), "weight:") == NULL;
 	char limit[32] = "";
 
@@ -70,9 +70,10 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 		replay, "its maxconn", -1, replay_text(replay, seen, "maxconn", "?"), limit);
 }
 
-// --- agent check: what the line says ---
+// --- agent check: the contents of the line ---
 
-// The last of each class, as it is in the report's why unless another word decided.
+// The last word of each class, which is in the report's why unless another word determined the
+// result.
 static void check_words(struct replay *replay, const json_t *parsed, const struct said *said) {
 	const char *health = replay_text(replay, parsed, "health", "");
 	const char *word = replay_text(replay, parsed, "health_word", "");
@@ -103,7 +104,7 @@ static void check_values(struct replay *replay, const json_t *parsed, const stru
 	}
 }
 
-// The text has to end in what is expected: in front of it there is the word that it is about.
+// The text must end with the expected one; before it is the word that it is about.
 static void check_end(
 	struct replay *replay, const char *what, const char *expected, const char *got) {
 	size_t all = strlen(got), end = strlen(expected);

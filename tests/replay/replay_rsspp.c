@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS++: buckets of packets moved between cores. Its solver is not the product's: the plan of
-// steals, with the same threshold, must leave the cores as even as it does, to one bucket of those
-// that it moved, and touch nothing where it touches nothing.
+// RSS++: buckets of packets moved between cores. Its solver differs from that of the product: the
+// plan of steals, with the same threshold, must make the cores as even, within one bucket of those
+// that it moved, and move nothing if RSS++ moves nothing.
 #include <math.h>
 
 #include "replay.h"
@@ -50,7 +50,7 @@ static void put_buckets(struct cores *cores, const json_t *lists) {
 	}
 }
 
-// Every request is granted at once. Returns how many there were until there is nothing to ask for.
+// Every request is granted at once. Returns the number of requests until there are no more.
 static uint32_t move_all(struct replay *replay, struct cores *cores) {
 	struct weir_steal_request requests[BUCKETS];
 	uint32_t moves = 0, n = 1;

@@ -77,7 +77,7 @@ static void replay_reference(struct replay *replay, enum weir_schedule_kind kind
 
 // --- static stride ------------------------------------------------------------------------------
 
-// Weights of 0 are unknown. Returns how many are known; no client when none is.
+// Weights of 0 are unknown. Returns the number of known ones; without any, there is no client.
 static uint32_t create_stride(
 	const double *weights, uint32_t n, bool reported, struct policy_client **ret_with) {
 	uint32_t *whole = replay_alloc(n * sizeof(whole[0]));
@@ -96,8 +96,8 @@ static uint32_t create_stride(
 	return known;
 }
 
-// Ours has no fallback: with equal strides the schedule is round robin. grpc takes round robin when
-// there is nothing to tell backends apart; grpc-go also when fewer than two are known.
+// Weir has no fallback: with equal strides the schedule is round robin. grpc uses round robin if
+// backends have no different weights; grpc-go also if fewer than two are known.
 static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t known, bool go) {
 	bool equal = true;
 
@@ -107,7 +107,7 @@ static bool is_fallback(const struct policy_client *with, uint32_t n, uint32_t k
 	return n < 2 || known == 0 || (go && (known < 2 || equal));
 }
 
-// grpc-go rounds a very small weight to 0, which is never chosen; ours is at least 1.
+// grpc-go rounds a very small weight to 0, which is never chosen; that of Weir is at least 1.
 static void check_scaled(
 	struct replay *replay, const struct policy_client *with, const json_t *scaled, bool go) {
 	const json_t *value;
@@ -274,7 +274,7 @@ static void replay_long_run(struct replay *replay, const json_t *vector) {
 
 // --- weights that are execution times ---------------------------------------------------------
 
-// One cost for all, or one for each.
+// One cost for all candidates, or one for each.
 static double *read_costs(struct replay *replay, const json_t *vector, uint32_t n) {
 	const json_t *value = json_object_get(vector, "cost_ms");
 	uint32_t count = n;
@@ -296,7 +296,7 @@ static double *read_costs(struct replay *replay, const json_t *vector, uint32_t 
 	return costs;
 }
 
-// Weights are whole milliseconds there, costs nanoseconds. A weight of 0 is no candidate.
+// In the trace weights are whole milliseconds, costs nanoseconds. A weight of 0 is no candidate.
 static void replay_by_policy(struct replay *replay, enum weir_policy policy, bool documented,
 	const double *weights, const double *costs, uint32_t n, const json_t *list) {
 	struct policy_client *with = policy_client_create(policy, n);

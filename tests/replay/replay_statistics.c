@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving statistics, sample by sample, in whole nanoseconds, against those of poolifier in float32.
+// Moving statistics, sample by sample, in whole nanoseconds, compared with those of poolifier in
+// float32.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@ bool replay_statistics_recognise(const json_t *root) {
 	return has_samples(json_array_get(json_object_get(root, "cases"), 0));
 }
 
-// poolifier keeps either the average or the median; we have both.
+// poolifier keeps either the average or the median; Weir has both.
 static void check_value(struct replay *replay, const char *what, long index, const json_t *expected,
 	uint64_t got_ns) {
 	const json_t *value = json_object_get(expected, what);

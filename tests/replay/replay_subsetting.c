@@ -18,7 +18,8 @@ static bool read_seed(struct replay *replay, const json_t *object, uint64_t *ret
 		replay_fail(replay, "\"seed\" is no whole number");
 		return false;
 	}
-	*ret_seed = (uint64_t)json_integer_value(value); // above 2^63 - 1 it is written negative
+	// Values above 2^63 - 1 are written as negative numbers
+	*ret_seed = (uint64_t)json_integer_value(value);
 	return true;
 }
 
@@ -125,7 +126,7 @@ static void check_subsets(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// The lengths of all clients' subsets, ascending, each once.
+// The different lengths of all clients' subsets, ascending.
 static void check_lengths(struct replay *replay, struct subsetter *subsetter, uint32_t clients,
 	const json_t *expected) {
 	uint8_t *seen = replay_alloc(subsetter->n + 1);
@@ -199,7 +200,7 @@ void replay_subsetting_cases(struct replay *replay, const char *section, const j
 
 static const struct {
 	const char *key;
-	subsetting_check *check; // of each element of a list
+	subsetting_check *check; // for each element of a list
 	void (*replay)(struct replay *replay, const json_t *section); // or of the whole
 } sections[] = {
 	{"splitmix64_check", check_generator, NULL},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of a file of subsetting traces. Each takes the value of its key and replays its cases.
+// The parts of a file of subsetting traces. Each function gets the value of its key and replays its
+// cases.
 #pragma once
 
 #include "replay.h"

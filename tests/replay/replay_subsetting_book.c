@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Deterministic subsetting as the SRE book prints it: from shuffles that are given, and from those
-// of CPython's generator. What a round leaves over nobody gets: the slices are those of "exact".
+// Deterministic subsetting as in the SRE book: from given shuffles, and from those of CPython's
+// generator. Backends left over in a round are unused: the slices are those of "exact".
 #include "replay_subsetting.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ static struct weir_subset_slice slice_of(uint32_t client, uint32_t n, uint32_t s
 	return weir_subset_slice(WEIR_SUBSET_MODE_EXACT, client, n, size);
 }
 
-// The client's subset: points into list[n], which holds the shuffle of its round then.
+// The client's subset: points into list[n], which then contains the shuffle of its round.
 static const uint32_t *cpython_subset(uint32_t *list, uint32_t client, uint32_t n, uint32_t size) {
 	struct weir_subset_slice slice = slice_of(client, n, size);
 	struct cpython_random random;
@@ -96,7 +96,7 @@ void replay_subsetting_cpython(struct replay *replay, const json_t *section) {
 	}
 }
 
-// Numbers of a list, with 0 .. below - 1 only. NULL, and the case failed, otherwise.
+// The numbers of a list, all in 0 .. below - 1. Otherwise NULL, and the case has failed.
 static uint32_t *read_numbers(struct replay *replay, const json_t *list, uint32_t below) {
 	uint32_t *numbers = replay_alloc(json_array_size(list) * sizeof(numbers[0]));
 	const json_t *value;

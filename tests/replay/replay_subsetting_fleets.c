@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fleets: subsets of rocksteadier, how even each algorithm is and what growing and shrinking costs;
-// the apertures of clients, in exact fractions.
+// Fleets: subsets of rocksteadier, the evenness of each algorithm and the cost of growing and
+// shrinking; the apertures of clients, as exact fractions.
 #include "replay_subsetting.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void check_example(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// An algorithm by the key that its figures stand under, with or without its source in parentheses.
+// Find an algorithm by the key of its figures, with or without its source in parentheses.
 struct algorithm {
 	struct weir_subset_params params;
 	bool rendezvous;
@@ -92,7 +92,7 @@ static void check_balance(struct replay *replay, const json_t *given, const void
 	subsetter_free(subsetter);
 }
 
-// Share of the members that leave the subsets when the list grows or shrinks at its end.
+// The share of members that leave the subsets when the list grows or shrinks at its end.
 static double churn(
 	const struct algorithm *algorithm, uint32_t from, uint32_t to, uint32_t clients) {
 	struct subsetter *before =
@@ -243,7 +243,7 @@ static void check_slice(
 	}
 }
 
-// Of the first clients: a trace of a large fleet leaves the others out.
+// The first clients: a trace of a large fleet omits the others.
 static void check_sizes(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint32_t listed = (uint32_t)json_array_size(expected);
 	uint32_t *sizes;
@@ -261,7 +261,7 @@ static void check_sizes(struct replay *replay, struct aperture *aperture, const 
 	free(sizes);
 }
 
-// The sums of all clients' parts: every value that occurs once, in the order of the backends.
+// The sums of all clients' parts: each different value once, in the order of the backends.
 static void check_total(struct replay *replay, struct aperture *aperture, const json_t *expected) {
 	uint64_t *total = replay_alloc(aperture->backends * sizeof(total[0]));
 	size_t distinct = 0;

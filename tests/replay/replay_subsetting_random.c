@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: figures that must come out exactly, and the bands and means of many salts.
+// Random subsetting: figures that must be equal, and the bands and means of many salts.
 #include "replay_subsetting.h"
 
 #include <math.h>
@@ -10,12 +10,13 @@
 
 #include "subsetter.h"
 
-// The figures of many salts are about a fleet of this size, unless the exact ones say otherwise.
+// The figures of many salts are about a fleet of this size, unless the exact ones give another
+// size.
 #define FLEET 300u
-// A band holds 99 of 100 salts: that more than 5 of 100 are outside has a chance of 1 in 2,000.
+// A band holds 99 of 100 salts: more than 5 of 100 are outside with a probability of 1 in 2,000.
 #define BAND_SALTS 100u
 #define BAND_OUTSIDE 5u
-// Means over fewer salts than were recorded: inside 5 standard errors.
+// Means over fewer salts than recorded: within 5 standard errors.
 #define MEAN_SALTS 1000u
 #define STANDARD_ERRORS 5.0
 
@@ -102,7 +103,7 @@ static void replay_bands(struct replay *replay, struct shape shape, const json_t
 	}
 }
 
-// Least and most clients for MEAN_SALTS salts.
+// Minimum and maximum of clients for MEAN_SALTS salts.
 struct sample {
 	double least[MEAN_SALTS];
 	double most[MEAN_SALTS];

@@ -18,13 +18,13 @@ struct subsetter {
 	struct weir_subset_params params;
 	bool rendezvous; // instead of params.algorithm
 	uint32_t n;
-	uint32_t *subset; // [n], of the client that was chosen for last
+	uint32_t *subset; // [n], subset of the last client
 	uint32_t *counts; // [n]
 	uint32_t *scratch;
 	struct weir_rendezvous_score *scores;
 };
 
-// Takes algorithm, size and salt of params.
+// Uses algorithm, size and salt of params.
 struct subsetter *subsetter_create(
 	const struct weir_subset_params *params, bool rendezvous, uint32_t n);
 void subsetter_free(struct subsetter *subsetter);
@@ -38,7 +38,7 @@ void subsetter_count(struct subsetter *subsetter, uint32_t clients);
 uint32_t subsetter_least(const struct subsetter *subsetter); // of counts; 0 without backends
 uint32_t subsetter_most(const struct subsetter *subsetter);
 
-// Reading. A number above SUBSETTER_MAX fails the case, and the case must then be left.
+// Reading. A number above SUBSETTER_MAX fails the case, which must then be ended.
 bool subsetter_read_count(
 	struct replay *replay, const json_t *object, const char *key, uint32_t *ret_count);
 bool subsetter_read_salt(struct replay *replay, const json_t *object, uint32_t *ret_salt);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Show that replay-vectors can fail: test_failures.py REPLAY_VECTORS VECTORS_DIR
 
-Of each recorded value one is changed at a time: replay-vectors must fail the file. What cannot be
-read or is not known must be a failure with a reason, never a silent skip.
+Recorded values are changed one at a time: replay-vectors must fail the file. Unreadable or unknown
+data must be a failure with a reason, never silently skipped.
 """
 import copy
 import json
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-# What was observed, by the key that holds it: a change of it must be noticed. The rest is input,
-# where a change may make no difference, or comment.
+# Keys of observed values: a change of these must be detected. The others are input, where a change
+# may make no difference, or comments.
 OBSERVED = {
     "poolifier_": "keys key before after aggregate average median minimum maximum n",
     "schedules": "classic_wrr interleaved_wrr smooth_wrr edf scaled sequence_from_seq0 probes "
@@ -33,8 +33,8 @@ OBSERVED = {
               "other_entries_that_changed other_changed_percent entries "
               "entries_changed_percent no_backends all_zero_weight",
 }
-INPUT_PARENTS = ("inputs", "messages")  # their members are not observed, whatever they are called
-PLACES = 4  # values changed of each kind
+INPUT_PARENTS = ("inputs", "messages")  # their members are not observed, for any name
+PLACES = 4  # number of values changed of each kind
 
 
 def leaves(value, path=()):
@@ -49,7 +49,7 @@ def leaves(value, path=()):
 
 
 def observed_key(path, keys):
-    """The key of the path that says that it is observed, or None."""
+    """The key of the path that marks it as observed, or None."""
     names = [step for step in path if isinstance(step, str)]
     if any(name in INPUT_PARENTS for name in names):
         return None
@@ -58,7 +58,7 @@ def observed_key(path, keys):
     if names == ["cases", "median"]:
         return None  # whether the case has one
     if names[:1] == ["b_reuse"] and names[1:] != ["b_reuse"]:
-        return None  # the list is called as what is observed in it
+        return None  # the list has the name of its observed values
     return next((name for name in reversed(names) if name in keys), None)
 
 
@@ -84,7 +84,7 @@ def changed(root, path):
 
 
 def places(root, keys):
-    """Some paths of each kind of observed value."""
+    """Some paths for each kind of observed value."""
     kinds = {}
     for path in leaves(root):
         key = observed_key(path, keys)
@@ -173,7 +173,7 @@ def check_unreadable(report, program, directory):
 
 
 def check_good(report, program, source):
-    """A good file stays good next to a bad one, and the sum says both."""
+    """A valid file still passes together with a failing one, and the total shows both."""
     code, out = replay(program, [source, "/nonexistent"])
     last = out.splitlines()[-1]
     report.check(code == 1 and last.endswith(" passed, 1 failed"), f"{source.name}: {last}")

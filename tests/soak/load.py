@@ -45,7 +45,7 @@ class Load:
         self.lab.programs["wrk"].stop()
 
     def start_wrk(self):
-        """New connections all the time, as many as it gets."""
+        """New connections all the time, as many as possible."""
         self.lab.program("wrk", self.lab.client, "wrk", "-t1", f"-c{CONNECTIONS}", "-d30s",
                          "--timeout", "5s", "-H", "Connection: close", f"http://{VIP4}/")
 
@@ -85,12 +85,12 @@ class Load:
         load.stop()
 
     def flood(self):
-        """A second of SYNs from nowhere."""
+        """A second of forged SYNs."""
         flood = os.path.join(self.lab.build, "tests", "e2e", "flood")
         with self.lab.net.inside():
             sh(flood, "lb0", self.lab.mac(self.lab.lb, "lb0"), VIP4, "80", "syn", "1")
 
-    # --- who looks, and who changes -------------------------------------------------------
+    # --- monitoring and changes -------------------------------------------------------
 
     def get(self, path):
         with self.lab.lb.inside():
@@ -126,7 +126,7 @@ class Load:
                       f"{done.stderr.strip()}")
 
     def reload(self):
-        """A weight, and every other time a backend that goes and comes back."""
+        """Change a weight, and every other time drain a backend and bring it back."""
         self.reloads += 1
         for service in self.lab.services[1:]:
             backends = service["backends"]

@@ -1,19 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hours of ordinary work: every process of Weir must stay as it is.
+"""Hours of ordinary work: no process of Weir may grow.
 
 usage: run.py [--build DIR] [--minutes N] [--out DIR] [--command FILE]
 
-The lab of the end-to-end scenarios with real traffic (wrk, curl, downloads, floods of SYNs), weir-agents on the
-backends, stealing between backends on, metrics scraped, the page polled, the commands of commands.txt one after
-the other, and reloads, weights and drains meanwhile. Each 10 s memory, descriptors, threads and CPU time of each
-process of Weir, and the dataplane's counters, go to OUT/processes.csv and OUT/counters.csv; at the end memory and
-descriptors are drawn to OUT/*.svg.
+The lab of the end-to-end scenarios with real traffic (wrk, curl, downloads, floods of SYNs),
+weir-agents on the backends, stealing between backends on, metrics scraped, the page polled, the
+commands of commands.txt one after the other, and reloads, weights and drains meanwhile. Every 10 s
+memory, descriptors, threads and CPU time of each process of Weir, and the dataplane's counters, are
+written to OUT/processes.csv and OUT/counters.csv; at the end memory and descriptors are drawn to
+OUT/*.svg.
 
 Fails when a process ended, a request failed, a command did not exit as it should, or over the second half of the
-run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and 512 KiB, descriptors and threads
-by more than 2, by the line through the samples. Root only; 60 minutes unless told. The last line is
-"1 passed, 0 failed" or the other way round.
+run memory (RSS), descriptors or threads of a process grew: memory by more than 2 % and 512 KiB,
+descriptors and threads by more than 2, by linear regression. Root only; 60 minutes by default. The
+last line is "1 passed, 0 failed" or "0 passed, 1 failed".
 """
 import argparse
 import os

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What each process of Weir uses, in time: tables, plots, and whether it grows."""
+"""The resources of each process of Weir over time: tables, plots, and growth."""
 import csv
 import os
 import re
 
-MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # growth over half a run that is none
+MEMORY_SHARE, MEMORY_KIB, COUNT = 0.02, 512, 2  # growth over half a run that is accepted
 WATCHED = ("rss_kib", "pss_kib", "descriptors", "threads")
 # Not the PSS: it depends on which other processes use the same libraries.
 JUDGED = ("rss_kib", "descriptors", "threads")
@@ -67,7 +67,7 @@ class Samples:
         return found
 
     def growth(self):
-        """Problems: what grew over the second half."""
+        """Problems: values that grew over the second half."""
         problems = []
         for column in JUDGED:
             for program, points in self.series(column).items():
@@ -90,7 +90,7 @@ class Samples:
 
 
 def plot(title, series):
-    """Each program as a line, relative to the greatest value of all; its legend has the last value."""
+    """Each program as a line, relative to the largest value; the legend has the last value."""
     end = max(points[-1][0] for points in series.values()) or 1
     most = max(y for points in series.values() for _, y in points) or 1
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '

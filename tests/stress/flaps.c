@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flaps: backends of many services become healthy and refusing at random, as many times a second as
-// control can publish, or as asked, while workers follow and choose backends for new flows. What is
-// published and the memory that it takes must stay the same in size: the heap at the end is no
-// larger than after the first second. No worker chooses a backend whose row it knows to be closed,
-// though the selection is built later, in steps; in the end it names those that are open.
-// Prints what one change costs, from the call to the last store, and a step of building.
+// Flaps: backends of many services become healthy and refusing at random, at the maximum rate at
+// which control can publish, or the given rate, while workers adopt the changes and choose backends
+// for new flows. The size of published tables and their memory must not grow: the heap at the end
+// is no larger than after the first second. No worker chooses a backend that is closed in its
+// adopted row, although the selection is built later, in steps; in the end the selection has the
+// open ones. Prints the cost of one change, from the call to the last store, and of a step of
+// building.
 //
-// With KILLS (S3), control is a process that is killed so many times, at random moments: between a
-// row and the selection that is to follow it, and within a table that it builds. The next one
-// carries on.
+// With KILLS (S3), control is a process that is killed this many times, at random moments: between
+// publishing a row and its selection, and while it builds a table. The next one continues.
 //
-// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]]
-// Exit 0: the memory is flat, and all workers followed to the end.
+// usage: flaps [BACKENDS [SERVICES [SECONDS [CHANGES_PER_SECOND [POLICY [WORKERS [KILLS]]]]]]] Exit
+// 0: the memory is constant, and all workers have adopted everything.
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -43,10 +43,10 @@ struct worker {
 	uint32_t index, services, backends;
 	bool stop;
 	uint64_t turns, rows, flows, wrong;
-	struct weir_backend_row *row; // [backends] heads of those that it has adopted
+	struct weir_backend_row *row; // [backends] headers of the adopted rows
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [services]
-	uint64_t *generation; // [services] of the selection that the client has adopted
+	uint64_t *generation; // [services] reference of the selection that the client has adopted
 	pthread_t thread;
 };
 
@@ -57,7 +57,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
-// Of this thread: what others of a busy machine take is left out.
+// CPU time of this thread, without that of others on a busy machine.
 static uint64_t cpu_ns(void) {
 	struct timespec now;
 
@@ -158,7 +158,7 @@ static void *work(void *context) {
 		weir_reader_quiescent(&reader);
 		self->turns++;
 		if (self->index > 0) {
-			nanosleep(&pause, NULL); // one that polls is enough for a small machine
+			nanosleep(&pause, NULL); // one polling worker is enough for a small machine
 		}
 	}
 	weir_reader_offline(&reader);
@@ -217,15 +217,15 @@ static struct weir_config *configure(const struct options *options) {
 // --- flaps --------------------------------------------------------------------------------
 
 struct result {
-	uint32_t *us10; // of each change, tenths of a microsecond
+	uint32_t *us10; // cost of each change, tenths of a microsecond
 	uint64_t changes, failed;
 	uint64_t flap_ns, build_ns, steps;
-	uint64_t step_cpu_ns, step_most_ns; // CPU of steps, in all and of the longest one
+	uint64_t step_cpu_ns, step_most_ns; // CPU time of steps: total, and of the longest one
 	uint64_t used_first, used_most, used_last, backed_first, backed_last;
 };
 
-// One in a hundred backends is refusing at a time: with many more, panic mode would use them all
-// and there would be nothing to publish.
+// One in a hundred backends is refusing at a time: with many more, panic mode would use all of them
+// and nothing would be published.
 struct refusing {
 	uint16_t *id; // ring
 	uint32_t room, first, count;
@@ -258,7 +258,7 @@ static void flap(struct weir_tables *tables, const struct options *options,
 	result->changes++;
 }
 
-// One step of the selections that follow.
+// One step of building the selections.
 static void build(struct weir_tables *tables, struct result *result) {
 	uint64_t start = now_ns(), start_cpu = cpu_ns(), took;
 	int r = weir_tables_build(tables);
@@ -285,7 +285,7 @@ static void run(struct weir_tables *tables, const struct options *options, struc
 		struct weir_writer_usage usage;
 		uint64_t now = now_ns();
 
-		// As control does: at most half of the time.
+		// Like control: at most half of the time.
 		if (weir_tables_is_stale(tables) &&
 			(options->rate > 0 || result->build_ns < result->flap_ns) &&
 			2 * result->build_ns < now - begin) {
@@ -333,8 +333,8 @@ static int compare(const void *left, const void *right) {
 
 static bool report(const struct options *options, struct result *result) {
 	uint64_t n = result->changes < SAMPLES_MAX ? result->changes : SAMPLES_MAX;
-	// What waits for a worker that the machine does not run is bounded by 16 MiB (writer.c),
-	// and taken for good; what is in use does not grow.
+	// Blobs that wait for a worker without CPU time are bounded by 16 MiB (writer.c), and this
+	// memory is kept; blobs in use do not grow.
 	bool flat = result->backed_last <=
 			    result->backed_first + result->backed_first / 4 + (24u << 20) &&
 		    result->used_last <= result->used_first + result->used_first / 4 + (1u << 20);
@@ -410,7 +410,7 @@ static int open_tables(const struct weir_segment *segment, const struct weir_con
 	return r;
 }
 
-// A control process: it is killed long before it has done. It says when it has begun.
+// A control process: it is killed long before it is done. It reports when it has started.
 static void control_process(const struct weir_segment *segment, const struct weir_config *config,
 	const struct options *options, int begun) {
 	struct options endless = *options;
@@ -454,7 +454,7 @@ static bool kill_once(const struct weir_segment *segment, const struct weir_conf
 	return true;
 }
 
-// Whether the selection of some service names a backend whose row is closed.
+// Whether the selection of any service has a backend whose row is closed.
 static bool names_closed(const struct weir_segment *segment, const struct options *options) {
 	for (uint32_t service = 0; service < options->services; service++) {
 		struct weir_blob_extent extent;
@@ -509,7 +509,7 @@ static bool start_workers(
 	return true;
 }
 
-// Returns whether they have adopted all rows, and chosen no closed backend.
+// Returns whether the workers have adopted all rows, and chosen no closed backend.
 static bool stop_workers(struct worker *worker, const struct options *options) {
 	bool ok = true;
 

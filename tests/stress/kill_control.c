@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stress of S3 (control may die at any instruction), at the level of the segment.
+// Stress of S3 (control may die at any instruction), for the segment.
 //
-// 1. A child opens the writer and publishes without end; it is killed at a random moment, again
-//    and again, while reader processes check every word of every table. After each kill a new
-//    writer must open cleanly, find all tables whole and no memory lost.
+// 1. A child opens the writer and publishes endlessly; it is killed at a random moment, repeatedly,
+//    while reader processes check every word of every table. After each kill a new writer must open
+//    cleanly, find all tables complete and no memory lost.
 // 2. A child is stepped instruction by instruction through publications. Memory is shared, so after
-//    each instruction it holds what a kill at that instruction would leave. After every store to
-//    what is not in the heap: all tables and rows must be whole, and a writer that opens a copy of
-//    the memory must find nothing amiss and publish on it.
+//    each instruction it has the state that a kill at that instruction would leave. After every
+//    store outside of the heap, all tables and rows must be complete, and a writer that opens a
+//    copy of the memory must find no error and be able to publish.
 //
-// usage: kill_control [KILLS]. Exit 0: all whole.
+// usage: kill_control [KILLS]. Exit 0: everything is complete.
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -87,13 +87,13 @@ static bool publish_one(struct weir_writer *writer, uint64_t *seed) {
 		break;
 	}
 	if (blob == NULL && (r >> 8 & 7) != 2) {
-		sched_yield(); // no memory: readers still hold it
+		sched_yield(); // no memory: readers still use it
 		return true;
 	}
 	return weir_writer_publish(writer, root, blob) == 0;
 }
 
-// Open what the former one left, and go on until killed.
+// Open the memory left by the previous one, and continue until killed.
 static void control(const struct weir_segment *own, uint64_t seed) {
 	struct weir_segment *segment = NULL;
 	struct weir_writer *writer = NULL;
@@ -128,7 +128,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst: take over what is published, maybe sleep with it in hand, check every word.
+// One burst: adopt published tables, maybe sleep while using them, check every word.
 static bool check_all(struct checked *checked, bool sleepy) {
 	const struct timespec pause = {.tv_nsec = 2000000};
 	struct weir_reader *reader = &checked->reader;
@@ -154,7 +154,7 @@ static void work(struct weir_segment *segment, uint32_t worker) {
 		_exit(1);
 	}
 	weir_reader_online(&checked.reader);
-	// Ended by a signal; the loops are counted where the parent sees them.
+	// Ended by a signal; the loops are counted in memory shared with the parent.
 	for (uint64_t loop = 0;; loop++) {
 		if (!check_all(&checked, loop % 8 == 0)) {
 			fprintf(stderr, "worker %u: not whole, or refused\n", worker);
@@ -184,7 +184,7 @@ static uint64_t live_bytes(const struct weir_writer *writer, uint32_t *ret_blobs
 	return lines * 64;
 }
 
-// Whatever the former one was about to do: this one's row and table are what a worker then has.
+// Whatever the previous one was doing: workers then have this one's row and table.
 static bool publish_on(struct weir_writer *writer, struct weir_segment *segment) {
 	struct weir_backend_row row = pattern_row(0, 0x7fffffff), copy;
 	struct weir_selection *selection = pattern_selection(writer, 0, 2, 7, ROWS_MAX);
@@ -209,8 +209,8 @@ static bool publish_on(struct weir_writer *writer, struct weir_segment *segment)
 	return ok;
 }
 
-// Open as a new control process would: everything whole, nothing dropped, nothing lost. `segment`
-// is the dataplane's side; no worker 0 runs on it, except with `busy`.
+// Open like a new control process: everything is complete, nothing is dropped or lost. `segment` is
+// the dataplane's mapping; no worker 0 runs on it, except with `busy`.
 static bool check_open(struct weir_segment *segment, struct weir_segment *control, bool busy) {
 	struct weir_writer *writer = NULL;
 	struct checked checked = {.torn = false};
@@ -224,7 +224,7 @@ static bool check_open(struct weir_segment *segment, struct weir_segment *contro
 		fprintf(stderr, "cannot open\n");
 		return false;
 	}
-	control->counted_backends = ROWS_MAX; // the reader is of control's side here
+	control->counted_backends = ROWS_MAX; // the reader uses control's mapping here
 	weir_reader_settle(&checked.reader);
 	ok = check_all(&checked, false);
 	if (weir_writer_synchronize(writer, SYNCHRONIZE_MS) != 0) {
@@ -248,7 +248,7 @@ static bool check_open(struct weir_segment *segment, struct weir_segment *contro
 
 // --- 1: random moments --------------------------------------------------------------------
 
-// Let a child publish for a while and kill it. Adds how much it published.
+// Let a child publish for a while and kill it. Adds the number of its publications.
 static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *publications) {
 	uint64_t before = weir_counter_read(&segment->notes->publications);
 	uint64_t end = now_ms() + START_MS;
@@ -263,7 +263,7 @@ static bool kill_once(struct weir_segment *segment, uint64_t *seed, uint64_t *pu
 	if (pid < 0) {
 		return false;
 	}
-	// Some die while they still open, most while they publish.
+	// Some die while opening, most while publishing.
 	while (pattern_random(seed) % 8 != 0 &&
 		weir_counter_read(&segment->notes->publications) == before && now_ms() < end) {
 		sched_yield();
@@ -306,8 +306,8 @@ static bool kill_at_random_moments(uint64_t kills) {
 		}
 	}
 	for (uint64_t i = 0; ok && i < kills; i++) {
-		// Each second time the next control process meets what the killed one left; we
-		// would wait for a grace period first.
+		// Every second time the next control process gets the state left by the killed one;
+		// this test would wait for a grace period first.
 		ok = kill_once(segment, &seed, &publications) &&
 		     (i % 2 == 0 || check_open(segment, control_side, true));
 		for (uint32_t w = 0; w < READERS; w++) {
@@ -340,7 +340,7 @@ static int copy_memory(const uint8_t *memory, uint64_t bytes) {
 	return fd;
 }
 
-// The memory as it is now, in a segment of its own.
+// A copy of the present memory, in a separate segment.
 static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
 	int tables_fd = copy_memory(segment->tables, segment->tables_bytes);
 	struct weir_segment *control = NULL;
@@ -348,7 +348,7 @@ static bool check_copy(const struct weir_segment *segment, int statistics_fd) {
 	bool ok = tables_fd >= 0 && weir_segment_attach(dup(statistics_fd), tables_fd, &control,
 					    why, sizeof(why)) == 0;
 
-	// Readers of the copy are of control's side: nobody else has it.
+	// Readers of the copy use control's mapping, because no dataplane has it.
 	ok = ok && check_open(control, control, false);
 	weir_segment_free(control);
 	return ok;
@@ -400,8 +400,8 @@ static void stepped_control(const struct weir_segment *own) {
 	_exit(0);
 }
 
-// Whether anything changed but the heap and the identities, which are written before anything leads
-// there.
+// Whether anything changed except the heap and the identities, which are written before they are
+// referenced.
 static bool tables_changed(const struct weir_segment *segment, uint8_t *before) {
 	const struct {
 		const void *start;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Moves: three workers with real rings, distributors and flow tables, and packets of many flows on
-// two ports, which different workers receive. Buckets are asked for as fast as they move. Every
-// packet must be processed, in the order of its flow, by a worker whose table has the flow with the
-// backend of the beginning; afterwards each table counts what it owns. Some turns of some workers
-// take long: those of a victim, a thief or a distributor, as it happens. So M1 to M3 are looked at
-// for every packet, and M4 in the end (moves.h).
+// two ports, which different workers receive. Buckets are requested as fast as they move. Every
+// packet must be processed, in the order of its flow, by a worker whose table has the flow with its
+// first backend; afterwards the counts of each table match its flows. Some turns of some workers
+// take long: those of a victim, a thief or a distributor, at random. So M1 to M3 are checked for
+// every packet, and M4 at the end (moves.h).
 //
 // With "rss" each port has a queue for each worker (moves_ports.h), and the main thread of the
-// dataplane has the tables of their devices follow the buckets (queue_tables.h).
+// dataplane adapts the tables of their devices to the buckets (queue_tables.h).
 //
 // usage: moves [MOVES [FLOWS [rss]]]
-// Exit 0: all of it held.
+// Exit 0: all checks passed.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static struct test {
 	struct weir_flow_parcel *parcel[WORKERS];
 	struct ports *ports;
 	struct worker worker[WORKERS];
-	struct flow *flow; // [flows] of the port with the number's remainder
+	struct flow *flow; // [flows] of the port given by the remainder of the number
 	uint32_t flows;
 	bool stop;
 } test;
@@ -113,7 +113,7 @@ static void process(struct worker *self, struct rte_mbuf **pkts, uint16_t n, uin
 	ports_give_back(test.ports, port, self->index, pkts, n);
 }
 
-// distributor: the queue's that the packets came from, NULL: a ring's.
+// distributor: that of the queue from which the packets came, NULL: from a ring.
 static void hold_or_process(struct worker *self, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t port) {
 	uint16_t refused, stay;
@@ -258,7 +258,7 @@ static void *work(void *context) {
 			shift_buckets(self);
 		}
 		if (stress_random(&self->random) % 512 == 0) {
-			nanosleep(&longer_turn, NULL); // than a device has time to store packets
+			nanosleep(&longer_turn, NULL); // time in which a device stores packets
 		}
 		if (stress_random(&self->random) % 64 == 0) {
 			nanosleep(&long_turn, NULL);
@@ -273,7 +273,7 @@ static uint32_t owner_of(uint32_t bucket) {
 	return __atomic_load_n(&test.moves->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Ask worker v for a bucket of its own, mostly one with many packets, or, seldom, for anything.
+// Request a bucket of its own from worker v, mostly one with many packets, or, rarely, any number.
 static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	struct worker *victim = &test.worker[v];
 	struct weir_message message = {.kind = WEIR_MESSAGE_STEAL, .sequence = sequence};
@@ -305,7 +305,7 @@ static void ask(uint32_t v, uint64_t sequence, uint64_t *random) {
 	}
 }
 
-// Ask until so many moves were confirmed. Returns false when that takes too long.
+// Send requests until this many moves were confirmed. Returns false if that takes too long.
 static bool force(uint32_t moves, uint64_t answers[WEIR_BUCKET_ANSWER_COUNT]) {
 	uint64_t start = clock_ns(), random = SEED, sequence = 0;
 
@@ -469,8 +469,8 @@ static bool is_at_rest(void) {
 	return true;
 }
 
-// No port receives any more: let moves end and rings run empty. Returns false when a move does not
-// end.
+// No port receives any more: wait until moves end and rings are empty. Returns false when a move
+// does not end.
 static bool settle(void) {
 	uint64_t start = clock_ns();
 
@@ -520,7 +520,7 @@ static uint64_t check(void) {
 	printf("%" PRIu64 " packets sent, %" PRIu64 " processed, %" PRIu64 " of them held, %" PRIu64
 	       " in %" PRIu64 " changes of tables\n",
 		sent, processed, held, shift_held, ports_shifts(test.ports));
-	// A test without packets on hold would show little.
+	// A test without held packets would show little.
 	return faults + (sent != processed) + (held == 0) +
 	       (ports_have_tables(test.ports) &&
 		       (shift_held == 0 || ports_shifts(test.ports) == 0));

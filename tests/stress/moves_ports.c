@@ -143,7 +143,7 @@ static void *run_wire(void *context) {
 	return NULL;
 }
 
-// A shift that has begun ends.
+// A started shift ends.
 static bool is_shifting(const struct ports *ports) {
 	enum weir_shift_state state = weir_shift_state(ports->distribution.moves);
 
@@ -160,7 +160,7 @@ static void *run_main(void *context) {
 	return NULL;
 }
 
-// As the dataplane sets it up (spreading.c, distribution.c).
+// Set up as in the dataplane (spreading.c, distribution.c).
 static bool make_tables(struct ports *ports, struct weir_moves *moves) {
 	static const struct weir_log log = {.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
 	static struct weir_config_port names[PORTS];
@@ -310,7 +310,7 @@ void ports_free(struct ports *ports) {
 
 // --- afterwards -----------------------------------------------------------------------------
 
-// rte_ring_empty reads what a worker writes as if nobody did.
+// rte_ring_empty reads memory written by a worker without synchronization.
 static bool is_empty(const struct rte_ring *ring) {
 	return __atomic_load_n(&ring->prod.tail, __ATOMIC_ACQUIRE) ==
 	       __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);

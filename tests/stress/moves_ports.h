@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ports of the stress of moves: packets of many flows, a few of which have most. A port has one
-// queue, whose worker makes its packets; or one for each worker: then a thread makes the packets
-// and puts each into the queue to which the table of the port's device leads, and another one, the
-// main thread of the dataplane, has the tables follow the buckets. Programs that link it wrap the
-// calls of DPDK that read and set a table (MOVES_WRAPS, meson.build); a device has its port's
+// Ports of the stress of moves: packets of many flows, a few of which have most packets. A port has
+// one queue, whose worker creates its packets; or one for each worker: then a thread creates the
+// packets and puts each into the queue given by the table of the port's device, and another one,
+// the main thread of the dataplane, adapts the tables to the buckets. Programs that link it wrap
+// the calls of DPDK that read and set a table (MOVES_WRAPS, meson.build); a device has its port's
 // number.
 //
-// Threads: ports_receive by the worker of the queue, ports_give_back by the worker that it names;
-// the rest by the test.
+// Threads: ports_receive by the worker of the queue, ports_give_back by the worker given to it; the
+// others by the test.
 #pragma once
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ struct flow {
 	uint64_t hash;
 	uint32_t bucket;
 	uint32_t sent; // by its port
-	uint32_t seen; // by the worker that has its bucket: the number of the last packet
+	uint32_t seen; // number of the last packet, written by the owner of its bucket
 };
 
 struct packet {
@@ -40,14 +40,15 @@ struct packet {
 };
 
 struct port {
-	struct rte_ring *back[WORKERS]; // packets that a worker has processed
+	struct rte_ring *back[WORKERS]; // number of packets processed by a worker
 	struct packet packet[PACKETS];
 	struct packet *free[PACKETS];
 	uint32_t free_count;
 	uint64_t sent, random;
 	// With several queues:
 	struct rte_ring *queue[WORKERS];
-	pthread_mutex_t lock; // no packet is between the table and its queue while it changes
+	// Held so that no packet is between the table and its queue during a change
+	pthread_mutex_t lock;
 	uint16_t table[ENTRIES]; // relaxed
 	pthread_t thread;
 };
@@ -59,7 +60,7 @@ struct ports {
 	uint32_t distributors; // one for each queue
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
 	struct port port[PORTS];
-	bool quiet; // nothing is received any more; relaxed
+	bool quiet; // no packet is received any more; relaxed
 	bool stop; // relaxed
 	// With several queues:
 	struct weir_spreading spreading;
@@ -79,7 +80,7 @@ static inline uint32_t ports_queue_of(uint32_t distributor) {
 	return distributor < PORTS ? 0 : (distributor - PORTS) % (WORKERS - 1) + 1;
 }
 
-// The worker that has a bucket at first: with several queues, that of all of an entry.
+// The first owner of a bucket; with several queues, that of all buckets of an entry.
 static inline uint32_t ports_first_worker(uint32_t queues, uint32_t bucket) {
 	return weir_distributor_first_worker(queues > 1 ? bucket % (ENTRIES / 2) : bucket, WORKERS);
 }
@@ -89,17 +90,18 @@ uint64_t stress_random(uint64_t *state);
 // queues: 1 or WORKERS. flow: [flows]; a flow's port is the remainder of its number. Returns NULL
 // if there is too little memory.
 struct ports *ports_make(struct flow *flow, uint32_t flows, uint32_t queues);
-bool ports_start(struct ports *ports, struct weir_moves *moves); // the threads, if there are any
+// Starts the threads, if there are any
+bool ports_start(struct ports *ports, struct weir_moves *moves);
 void ports_free(struct ports *ports);
 
-// What the queue has: at most BURST packets, which carry their bucket.
+// Receive from the queue: at most BURST packets, which contain their bucket.
 uint16_t ports_receive(struct ports *ports, uint8_t port, uint32_t queue, struct rte_mbuf **pkts);
 void ports_give_back(
 	struct ports *ports, uint8_t port, uint32_t worker, struct rte_mbuf **pkts, uint16_t n);
 
 // Receive nothing any more.
 void ports_be_quiet(struct ports *ports);
-// Change no table any more. When no bucket moves any more.
+// Stop changing tables. Call when no bucket moves any more.
 void ports_stop_main(struct ports *ports);
 bool ports_are_empty(const struct ports *ports); // when they are quiet
 uint64_t ports_sent(const struct ports *ports); // likewise

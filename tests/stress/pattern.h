@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pattern: tables whose every word follows from their generation, and rows whose every word follows
-// from a number in them, so that a reader can tell a whole table or row from a torn one, and its
-// own from one that took its memory. For the tests of this folder.
+// Pattern: tables in which every word depends on their generation, and rows in which every word
+// depends on a number in them, so that a reader can distinguish a complete table or row from a torn
+// one, and its own from one that reused the memory. For the tests of this folder.
 //
-// A selection names backends below the number of rows that its writer says; slots[0] to the last
-// and backends[] are all checked. Ports 1000..1007 of the one VIP go to services that follow from
-// each other, in an order that changes with every table.
+// A selection has backends below the number of rows given by its writer; all slots[] and backends[]
+// are checked. Ports 1000..1007 of the only VIP map to services in an order that changes with every
+// table.
 #pragma once
 
 #include <netinet/in.h>
@@ -109,9 +109,9 @@ static inline struct weir_service_table *pattern_services(
 	return table;
 }
 
-// --- check: false and a line on stderr when a table is not whole -----------------------------
+// --- check: false and a line on stderr if a table is not complete -----------------------------
 
-// All zeroes is whole, too: nothing was published, or it was withdrawn.
+// All zeroes is complete, too: nothing was published, or it was withdrawn.
 static inline bool pattern_check_row(uint16_t backend, const struct weir_backend_row *row) {
 	struct weir_backend_row whole = {0};
 
@@ -125,7 +125,7 @@ static inline bool pattern_check_row(uint16_t backend, const struct weir_backend
 	return false;
 }
 
-// rows: how many rows the selection was made for, 0 = do not know.
+// rows: number of rows for which the selection was made, 0 = unknown.
 static inline bool pattern_check_selection(const struct weir_selection_view *view, uint32_t rows) {
 	for (uint32_t i = 0; i < view->table.count; i++) {
 		uint64_t word = pattern_word(view->generation, i);
@@ -170,7 +170,7 @@ static inline bool pattern_check_services(const struct weir_services_view *view)
 	return true;
 }
 
-// Backends that the selection names and whose rows are not there: it was adopted too early.
+// The number of backends of the selection whose rows do not exist: it was adopted too early.
 static inline bool pattern_check_order(
 	const struct weir_selection_view *selection, const struct weir_backend_row *rows) {
 	for (uint32_t i = 0; i < selection->table.count; i++) {

@@ -3,13 +3,13 @@
 // Stress of S2 (a worker sees either the old table or the new, whole) and S5 (no table is freed
 // while any worker can still read it).
 //
-// One reader thread per worker checks every word of every table and of every row, again and again,
-// while a writer replaces them in a heap that is small enough for memory to be used again at once.
-// Now and then a reader falls asleep with all tables in hand, or goes offline. Backends come and go
-// in the order of layout.h: no reader may see a selection without the backends that it names. One
-// more thread copies one row as fast as it can, while it is flipped: no copy may be torn.
+// One reader thread per worker checks every word of every table and of every row, repeatedly, while
+// a writer replaces them in a heap so small that memory is reused at once. Sometimes a reader
+// sleeps while it uses all tables, or goes offline. Backends are added and removed in the order of
+// layout.h: no reader may see a selection without its backends. Another thread copies one row as
+// fast as possible, while its version is switched: no copy may be torn.
 //
-// usage: republish [PUBLICATIONS of each kind]. Exit 0: all whole.
+// usage: republish [PUBLICATIONS of each kind]. Exit 0: everything is complete.
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 #define SYNCHRONIZE_MS 20000
 
 struct shared {
-	struct weir_segment *segment; // what readers and writer use
+	struct weir_segment *segment; // shared by readers and writer
 	bool stop;
 	bool failed;
 };
@@ -36,7 +36,7 @@ struct reader_thread {
 	struct shared *shared;
 	uint32_t worker;
 	uint64_t loops;
-	uint64_t adopted; // changes of any table that this reader saw
+	uint64_t adopted; // number of table changes that this reader adopted
 	uint64_t adopted_rows;
 	struct weir_backend_row rows[ROWS_MAX];
 	bool torn;
@@ -58,7 +58,7 @@ static bool adopt_row(void *context, uint16_t backend, const struct weir_backend
 	return true;
 }
 
-// One burst of a worker: take over a few changes, check every word of all tables.
+// One burst of a worker: adopt a few changes, check every word of all tables.
 static bool check_tables(struct weir_reader *reader, struct reader_thread *self) {
 	const struct weir_services_view *services = weir_reader_services(reader);
 	uint64_t before = services->generation;
@@ -68,7 +68,7 @@ static bool check_tables(struct weir_reader *reader, struct reader_thread *self)
 	}
 	weir_reader_update(reader);
 	if (self->loops % 512 == self->worker) {
-		nap(); // with all tables in hand
+		nap(); // while using all tables
 	}
 	before -= services->generation;
 	for (uint16_t service = 0; service < SERVICES; service++) {
@@ -153,7 +153,7 @@ struct work {
 	uint32_t rows; // backends that are there
 };
 
-// Publish, or wait for readers to let go of memory and try again.
+// Publish, or wait until readers release memory and try again.
 static bool publish(struct work *w, struct weir_root root, uint32_t rows) {
 	for (;;) {
 		void *blob = NULL;
@@ -192,7 +192,7 @@ static void publish_row(struct work *w, uint16_t backend) {
 	weir_writer_publish_row(w->writer, backend, &row);
 }
 
-// To another number of backends. Fewer: nothing may name those that go, for a grace period.
+// Change the number of backends. Before removing some, no table may have them for a grace period.
 static bool resize(struct work *w, uint32_t rows) {
 	const struct weir_backend_row none = {0};
 	uint32_t before = w->rows;
@@ -225,12 +225,12 @@ static bool turn(struct work *w) {
 	for (unsigned int i = 0; i < 16; i++) {
 		publish_row(w, (uint16_t)(i % 2 == 0 ? 0 : pattern_random(&w->seed) % w->rows));
 	}
-	// Sometimes more than the log holds.
+	// Sometimes more changes than the log has entries.
 	for (unsigned int i = 0; r % 1024 == 7 && i < 2 * WEIR_UPDATES; i++) {
 		publish_row(w, (uint16_t)(i % w->rows));
 	}
 	if (r % 16 == 1) {
-		nap(); // readers come to all tables, on a busy machine too
+		nap(); // readers reach all tables, on a busy machine too
 	}
 	w->services++;
 	return publish_selections(w, w->rows) &&
@@ -346,7 +346,7 @@ int main(int argc, char **argv) {
 		return 1;
 	}
 	ok = resize(&work, ROWS_MAX) && run(&shared, &work, publications);
-	// Nobody reads any more: all but what is published must come back.
+	// No reader is left: all memory except published tables must be freed.
 	ok = ok && weir_writer_synchronize(work.writer, SYNCHRONIZE_MS) == 0;
 	weir_writer_usage(work.writer, &usage);
 	if (usage.used_bytes != live_bytes(work.writer)) {

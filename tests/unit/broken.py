@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the broken files that a table describes: NAME.json, and NAME.expected with the messages.
+"""Writes the invalid files described by a table: NAME.json, and NAME.expected with the messages.
 
 usage: broken.py TABLE FOLDER STAMP
 
@@ -11,11 +11,11 @@ The tables are config/broken.txt and tools/sim/broken.txt. A line of a table is 
     PLACE | TEXT       a line of the document
     12:34: ...         a message of the reader, to the letter
 
-Each line of the first document may have the name of a place. A case gives other lines for these
-places, one or several, and none with an empty TEXT; they are indented as the line that was there.
-An empty place is indented as the line below it. Lines of the place "whole" are the whole document,
-as they are. In a TEXT, <e9> is a byte in hexadecimal, <300*x> repeats x, and the document ends at
-<end>, without a newline.
+Each line of the first document may have the name of a place. A case replaces the lines of these
+places by one or several others, or removes them with an empty TEXT; new lines are indented like the
+replaced one. An empty place is indented like the line below it. Lines of the place "whole" replace
+the whole document, unchanged. In a TEXT, <e9> is a byte in hexadecimal, <300*x> repeats x, and the
+document ends at <end>, without a newline.
 """
 import pathlib
 import re
@@ -51,7 +51,7 @@ def indentation(text):
 
 
 def changed(document, rows):
-    """The lines of the document with those of a case in their places."""
+    """The lines of the document, with the replacements of a case."""
     places = {}
     for place, text in rows:
         places.setdefault(place, []).append(text)
@@ -69,7 +69,7 @@ def changed(document, rows):
 def text_of(lines):
     text = "".join(line + "\n" for line in lines if line)
     text = REPEAT.sub(lambda m: m[2] * int(m[1]), text).split("<end>")[0]
-    parts = BYTE.split(text)  # every other one is a byte
+    parts = BYTE.split(text)  # every second element is a byte
     return b"".join(bytes.fromhex(part) if i % 2 else part.encode()
                     for i, part in enumerate(parts))
 

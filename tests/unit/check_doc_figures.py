@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits and times that documents and help texts tell are those of the source.
+"""Limits and times in documents and help texts agree with the source.
 
 usage: check_doc_figures.py SOURCE_ROOT
 
-A row of FIGURES is a sentence of a document, in which {} is a figure, and where the source has it: a
-file, the name of a constant, and what one of its units is in those of the sentence.
+A row of FIGURES has a sentence of a document, in which {} is a figure, and its place in the source:
+a file, the name of a constant, and the value of its unit in that of the sentence.
 """
 import re
 import sys
@@ -250,7 +250,7 @@ def constant(source, name):
 
 
 def told(document, sentence):
-    """The figures, wherever the document has the sentence."""
+    """The figures at each occurrence of the sentence in the document."""
     pattern = re.escape(sentence).replace(r"\{\}", r"([\d,]*\d(?:\.\d+)?|[a-z]+)").replace(r"\ ", r"\s+")
     for figure in re.findall(pattern, document):
         yield WORDS.get(figure) or (float(figure.replace(",", "")) if figure[0].isdigit() else None)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Man pages: man and mandoc have nothing to say about them, and nothing is lost on the way.
+"""Man pages: man and mandoc report no problem, and no text is missing.
 
 usage: check_man_pages.py SOURCE_ROOT PAGE... -- PROGRAM...
 
-Each program has a page, and the page, as man shows it, has every word of its --help, and of the help
-of its commands where they have one. weir.json.5 has every key, and every word of
+Each program has a page. As shown by man, the page has every word of its --help, and of the help of
+its commands if they have one. weir.json.5 has every key, and every word of
 docs/reference/configuration.md.
 """
 import os
@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-ALLOWED = ("STYLE:",)  # of mandoc: lines of the source that are longer than 80 characters
+ALLOWED = ("STYLE:",)  # of mandoc: lines of the source longer than 80 characters
 
 
 def run(*command, **environment):
@@ -23,7 +23,7 @@ def run(*command, **environment):
 
 
 def rendered(page, problems):
-    """The words that man shows. Without breaks in words."""
+    """The words that man shows, without hyphenation."""
     text, errors = run("man", "--warnings", "--local-file", "-Tutf8", page, MANWIDTH="400",
                        MANROFFOPT="-c", MAN_KEEP_FORMATTING="")
     if errors:
@@ -31,17 +31,17 @@ def rendered(page, problems):
     lint, errors = run("mandoc", "-Tlint", page)
     problems += [line for line in (lint + errors).splitlines()
                  if not any(word in line for word in ALLOWED)]
-    # bold by overstriking, or by escape sequences (groff 1.23)
+    # bold text is overstruck, or marked by escape sequences (groff 1.23)
     return words(re.sub(r".\x08|\x1b\[[0-9;]*m", "", text))
 
 
 def words(text):
-    """Words of a text, without their case and what stands around them."""
+    """Words of a text, in lower case and without punctuation."""
     return {word for word in re.split(r"[\s\u2022(),;:.\"'\u2019\u2018|\[\]`*#]+", text.lower()) if word}
 
 
 def helps(program):
-    """The help, and those of its commands that have one of their own."""
+    """The help of a program, and of its commands if they have one."""
     text = run(program, "--help")[0]
     yield text
     listed = re.search(r"^Commands:\n(.*?)\n\n", text, re.M | re.S)
@@ -49,14 +49,14 @@ def helps(program):
         return
     for row in listed[1].splitlines():
         name = re.match(r"  ((?:[a-z-]+ )*[a-z-]+)(?= |$)", row)[1].split("  ")[0]
-        # weirctl's about has sentences, its list of commands too
+        # the description of weirctl contains sentences, and so does its list of commands
         yield run(program, *name.split(), "--help")[0]
 
 
 def check_program(page, program, problems):
     shown = rendered(page, problems)
     for text in helps(program):
-        # headings and marks that the page has in another form
+        # headings and marks that have another form in the page
         text = re.sub(r"^(Usage|Options|Commands|Examples?|Exit status):", "", text, flags=re.M)
         lacks = words(text) - shown
         if lacks:

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What can be said of the Debian packages without building them.
+"""Checks of the Debian packages that need no build.
 
 usage: check_packaging.py SOURCE_ROOT BUILD_ROOT WEIRCTL PROGRAM...
 
-Every file that meson installs is in one package, and what packages list is installed. Units and what
-goes into them name the programs where meson installs them. debian/tests runs each program, and takes no
-file for a configuration that is none. The version is that of debian/changelog. systemd finds no fault
-with the units, and rates their exposure below the limits of docs/guide/packages.md. Users, groups and
-directories are made. needrestart restarts what it should. What a build needs is in scripts/packages.
-The packaged configuration is valid.
+Every file that meson installs is in one package, and all files listed by packages are installed.
+Units and their drop-ins use the paths at which meson installs the programs. debian/tests runs each
+program, and uses only existing configurations. The version is that of debian/changelog. systemd
+finds no fault with the units, and rates their exposure below the limits of docs/guide/packages.md.
+Users, groups and directories are created. needrestart restarts the right services. Everything that
+a build needs is in scripts/packages. The packaged configuration is valid.
 """
 import fnmatch
 import glob
@@ -21,15 +21,16 @@ import subprocess
 import sys
 import tempfile
 
-# What the exposure of each unit must not exceed (systemd-analyze security).
+# The maximum exposure of each unit (systemd-analyze security).
 EXPOSURE = {"weir-dataplane.service": 4.4, "weir-control.service": 2.8, "weir-agent.service": 2.6,
             "weir-decap.service": 2.6, "weir-metrics.service": 2.6}
 # Installed by debian/rules, not by meson.
 BY_RULES = {"etc/weir/weir.json", "etc/needrestart/conf.d/weir.conf",
             "etc/needrestart/conf.d/weir-agent.conf"}
-# Where debian/rules has meson install units.
+# The directory of units that debian/rules passes to meson.
 UNITS = "lib/systemd/system/"
-# Names of scripts/packages for what debian/control names otherwise, and what every build has.
+# Names in scripts/packages of packages with another name in debian/control, and packages that every
+# build has.
 BUILD_DEPENDS_ELSEWHERE = {"debhelper-compat", "dh-sequence-installsysusers"}
 DIRECTORIES = {"run/weir": ("root", "weir", 0o750), "run/weir/control": ("weir", "weir", 0o750),
                "run/dpdk": ("root", "root", 0o700)}
@@ -133,7 +134,7 @@ def check_build_depends(root):
 
 
 def check_units(root, folder, programs):
-    """As verified on a machine that has the programs."""
+    """Units, verified as on a machine where the programs are installed."""
     at = {os.path.basename(program): os.path.abspath(program) for program in programs}
     units = sorted(glob.glob(root + "/config/systemd/*.service"))
     for unit in units:
@@ -157,7 +158,7 @@ def check_units(root, folder, programs):
 
 
 def check_accounts(root, folder):
-    """sysusers.d and tmpfiles.d, in a root of their own; as root, who can give files away."""
+    """sysusers.d and tmpfiles.d, in a separate root directory; needs root, to change owners."""
     etc = folder + "/root/etc"
     os.makedirs(etc)
     for name, text in (("passwd", "root:x:0:0::/root:/bin/sh\n"), ("group", "root:x:0:\n")):
@@ -185,7 +186,7 @@ def check_accounts(root, folder):
             yield f"systemd-tmpfiles: /{path}: {found}, {said}"
 
 
-# As needrestart reads its conf.d; the commands that this asks end with a status of our choice.
+# Read conf.d like needrestart; the commands that it runs exit with a status chosen here.
 NEEDRESTART = """BEGIN { *CORE::GLOBAL::system = sub { $ENV{STATUS} } }
 our %nrconf = (override_rc => {});
 foreach my $fn (@ARGV) { eval do { local(@ARGV, $/) = $fn; <>}; die $@ if $@ }

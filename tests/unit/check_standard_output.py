@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Commands whose output goes to a full disk, or to a descriptor that is closed, fail and say why.
+"""Commands that write to a full disk, or to a closed descriptor, fail with an error message.
 
 usage: check_standard_output.py PROGRAM...
 """

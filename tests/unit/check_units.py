@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The systemd units keep trying: none gives up after some failed starts. They stop in order.
+"""The systemd units are restarted without limit after failed starts. They stop in order.
 
 usage: check_units.py SOURCE_ROOT
 
-systemd allows five starts in ten seconds unless told otherwise. With a RestartSec of 200 ms these
-are used up within a second, and the unit stays failed until somebody starts it by hand.
+By default systemd allows five starts in ten seconds. With a RestartSec of 200 ms these are used up
+within a second, and the unit stays failed until an operator starts it.
 
-At shutdown the agent drains its backend: until it has ended, the decapsulator must go on, so it
-starts before it.
+At shutdown the agent drains its backend: the decapsulator must run until the drain has ended, so it
+starts before the agent.
 
-weir-control may be restarted at any time, by an upgrade, too: that must not start a dataplane that
-somebody has stopped. The dataplane wants weir-control, without which it has no tables.
+weir-control may be restarted at any time, also by an upgrade: this must not start a dataplane that
+an operator has stopped. The dataplane wants weir-control, without which it has no tables.
 
-To signal a process that has changed its user takes CAP_KILL, which no unit has: what a reload runs may
-do so only outside of the sandbox (+).
+Signalling a process that has changed its user needs CAP_KILL, which no unit has: the command of a
+reload must run outside of the sandbox (+).
 """
 import configparser
 import glob

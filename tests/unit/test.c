@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// main of every program of unit tests; test.h says what it does.
+// The main function of every unit test program; test.h describes it.
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 static struct test *tests; // of all files
 
-// Of the file that runs.
+// Group of the running file.
 static const struct test *groups[GROUPS];
 static unsigned int n_groups, n_set_up;
 
@@ -90,7 +90,7 @@ static int tear_down_groups(void **state) {
 	return result;
 }
 
-// Its arguments go to where TEST_ARGUMENT wants them.
+// Stores its arguments in the variables of TEST_ARGUMENT.
 static bool take_arguments(struct test *const *list, size_t n, const char *file, char **words) {
 	for (size_t i = 0; i < n; i++) {
 		if (list[i]->kind != TEST_WORD || !is_of(list[i], file)) {
@@ -109,7 +109,7 @@ static bool take_arguments(struct test *const *list, size_t n, const char *file,
 	return true;
 }
 
-// The tests of the file, with their fixtures, to cases. Fills groups.
+// Write the tests of the file, with their fixtures, to cases. Fills groups.
 static size_t choose(
 	struct test *const *list, size_t n, const char *file, struct CMUnitTest *cases) {
 	const struct test *each = NULL;

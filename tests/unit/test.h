@@ -3,14 +3,14 @@
 // Tests that register themselves, run by cmocka. A file of tests has
 //
 //	TEST(name) { ... }
-//	TEST(name, setup, teardown) { ... }	with a setup and teardown of its own
+//	TEST(name, setup, teardown) { ... }	with a separate setup and teardown
 //	TEST_EACH(setup, teardown);		for each TEST(name) of the file
 //	TEST_GROUP(setup, teardown);		once for the file; several nest
 //	TEST_ARGUMENT(name);			a word of the command line, static const char *name
 //
-// of which a teardown may be left out. In a test, state is what the setup left in its *state.
+// A teardown may be omitted. In a test, state is the *state of its setup.
 //
-// A program may have many files. It runs the tests of one, in the order of its lines:
+// A program may have many files. It runs the tests of one file, in the order of lines:
 //
 //	PROGRAM FILE [ARGUMENT...]	FILE as in test_FILE.c; left out when the program has one
 // file 	PROGRAM --list			each file and test
@@ -18,7 +18,7 @@
 // With TEST_FILTER in the environment, only those tests that match this pattern.
 #pragma once
 
-// What cmocka.h needs before it.
+// Headers required before cmocka.h.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ struct test {
 // JSON({"name": "%s"}) is the string. Blanks between words of JSON become one.
 #define JSON(...) #__VA_ARGS__
 
-// From constructors; test stays the program's.
+// Called by constructors; test remains owned by the program.
 void test_add(struct test *test);
 
 #define TEST_ADD(id, ...) \

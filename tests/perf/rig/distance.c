@@ -17,7 +17,7 @@
 #define LOST_S 0.000005 // a round trip longer than that was interrupted
 
 struct table {
-	uint64_t ball __attribute__((aligned(128))); // odd: in the other's court
+	uint64_t ball __attribute__((aligned(128))); // odd: written by the other side
 	bool stop __attribute__((aligned(128)));
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How far apart two CPUs are: the round trip of one cache line between them. On a virtual machine
-// this changes under one's feet, when the host moves a virtual CPU to a core with another L3 cache,
-// and with it changes what any two processes that share memory can exchange.
+// The distance of two CPUs: the round trip of one cache line between them. On a virtual machine
+// this changes at run time, when the host moves a virtual CPU to a core with another L3 cache, and
+// so does the data rate of two processes that share memory.
 // Called by generator.c between trials.
 //
 // Threads: the caller, on its own CPU, and one on the other CPU for the length of the call. It
-// shares that CPU with whoever polls there, so do not call it while a trial runs.
+// shares that CPU with any polling process there, so do not call it while a trial runs.
 #pragma once
 
 // ret_ns: median round trip. Takes a few milliseconds.

@@ -41,17 +41,17 @@ struct run {
 	struct rig_result *result;
 	uint64_t start;
 	uint64_t end;
-	uint64_t before; // when the loop last turned
+	uint64_t before; // time of the loop's last turn
 	uint64_t away_ticks;
 	uint64_t away_max_ticks;
 	double packets_per_tick;
 	uint64_t late_packets;
 	uint64_t window_ticks;
 	uint64_t slice_ticks;
-	uint64_t heard; // when packets last came back, or none were under way
+	uint64_t heard; // time when packets last came back, or none were in flight
 	uint64_t silence_ticks;
 	uint64_t long_away_ticks;
-	struct slice slice[RIG_SLICES + 1]; // the last one: what is beyond the end
+	struct slice slice[RIG_SLICES + 1]; // the last one: everything beyond the end
 };
 
 int rig_engine_create(const struct rig_engine_params *params, struct rig_engine **ret) {
@@ -176,7 +176,7 @@ static int send_burst(struct run *run, uint32_t n) {
 	slice->offered += n;
 	if (sent < n) {
 		rte_pktmbuf_free_bulk(pkts + sent, n - sent);
-		// Flat out, nothing is due: what does not fit is only tried again.
+		// At full speed nothing is due: packets that do not fit are only retried.
 		if (run->packets_per_tick > 0) {
 			run->result->refused += n - sent;
 			slice->refused += n - sent;
@@ -273,7 +273,7 @@ static uint16_t receive_burst(struct run *run) {
 	return n;
 }
 
-// What is left of former trials, so that it does not count in this one.
+// Drop packets of previous trials, so that they do not count in this one.
 static void drain(struct rig_engine *engine) {
 	struct rte_mbuf *pkts[RIG_BURST_MAX];
 	uint64_t deadline = rte_rdtsc() + rte_get_tsc_hz() / 1000;
@@ -338,7 +338,7 @@ static int loop(struct run *run, uint64_t gap_ticks) {
 		}
 	}
 	if (run->packets_per_tick > 0 && limit == 0) {
-		// What was still due when the time was over.
+		// Packets that were still due at the end of the time.
 		result->skipped =
 			(uint64_t)((double)(run->end - run->start) * run->packets_per_tick) -
 			result->offered;

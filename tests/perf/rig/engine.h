@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One trial: send packets at a rate, receive what comes back, count and time it. Open loop: what
-// the device does not take at its time is lost, as it would be on a wire.
-// Driven by generator.c. Knows nothing of how rates are chosen.
+// One trial: sends packets at a rate, receives the returned ones, counts and times them. Open loop:
+// a packet that the device does not accept at its time is lost, as on a wire. Driven by
+// generator.c, which chooses the rates.
 //
-// Threads: one, which must have its CPU to itself: gaps in its attention are measured and reported.
+// Threads: one, which must have its own CPU: gaps in its execution are measured and reported.
 #pragma once
 
 #include <stdbool.h>
@@ -20,46 +20,47 @@
 struct rte_mempool;
 
 struct rig_trial_params {
-	double rate_pps; // 0: as fast as the device takes packets
+	double rate_pps; // 0: as fast as the device accepts packets
 	double seconds;
 	uint64_t packets; // at most; 0: no limit
 	uint32_t burst; // at most this many packets are given to the device at once
 	uint32_t trial;
 	enum rig_kind kind;
 	bool in_order; // every flow once, in turn; else flows at random
-	bool verify; // checksums; and remember each flow's backend, with which others compare
+	// Verify checksums; and store each flow's backend, for comparison with later packets
+	bool verify;
 };
 
 struct rig_result {
 	double seconds; // sending
 	uint64_t offered; // packets that were due
-	uint64_t sent; // of these, taken by the device
-	uint64_t refused; // of these, not taken: its ring was full
+	uint64_t sent; // of these, accepted by the device
+	uint64_t refused; // of these, refused: its ring was full
 	uint64_t skipped; // not even offered: the generator was late
 	uint64_t received;
 	uint64_t received_in_time; // before the last packet was sent
 	uint64_t stragglers; // of former trials
-	uint64_t unexpected; // not ours, or not what should come back
+	uint64_t unexpected; // not from this trial, or unexpected
 	uint64_t broken; // checksum or address wrong (verify)
-	uint64_t moved; // came back from another backend than before
-	uint64_t polls; // of the receive queue, while sending
+	uint64_t moved; // returned from another backend than before
+	uint64_t polls; // maximum length of the receive queue, while sending
 	uint64_t polls_with; // of these, with packets
-	// A slice is disturbed when the generator was away for 0.1 ms, or nothing came back for 0.2
-	// ms though packets were under way; and the one after it. What a busy machine does to a
-	// trial is mostly in these.
+	// A slice is disturbed if the generator did not run for 0.1 ms, or nothing came back for
+	// 0.2 ms although packets were in flight; so is the one after it. Most effects of a busy
+	// machine are in these slices.
 	uint64_t disturbed_slices; // of RIG_SLICES
 	uint64_t quiet_offered; // in the others
 	uint64_t quiet_refused;
-	uint64_t away_ns; // gaps of more than 50 us in the generator's attention, in all
+	uint64_t away_ns; // total of gaps of more than 50 us in the generator's execution
 	uint64_t away_max_ns;
-	uint64_t window[RIG_WINDOWS]; // received in each twentieth of the time
+	uint64_t window[RIG_WINDOWS]; // packets received in each twentieth of the time
 	uint64_t burst_sizes[RIG_BURST_MAX + 1]; // of polls
 };
 
 struct rig_engine_params {
 	uint16_t send_port; // DPDK's port ids; both may be the same
 	uint16_t receive_port;
-	struct rte_mempool *pool; // for sending alone: its buffers keep what is written into them
+	struct rte_mempool *pool; // for sending only: its buffers keep their contents
 	bool encapsulated; // what comes back
 };
 
@@ -69,11 +70,11 @@ struct rig_engine;
 int rig_engine_create(const struct rig_engine_params *params, struct rig_engine **ret);
 void rig_engine_free(struct rig_engine *engine); // NULL is allowed
 
-// What to send from now on. Returns 0, -EINVAL, -ENOMEM.
+// Set the packets to send from now on. Returns 0, -EINVAL, -ENOMEM.
 int rig_engine_set_traffic(struct rig_engine *engine, const struct rig_traffic_params *params);
 
-// Returns 0, or -ENOMEM when there were no buffers to send from.
+// Returns 0, or -ENOMEM if there were no buffers for sending.
 int rig_engine_run(
 	struct rig_engine *engine, const struct rig_trial_params *params, struct rig_result *ret);
-// Of the last trial, in ticks of the TSC.
+// Latencies of the last trial, in ticks of the TSC.
 const struct rig_latency *rig_engine_latency(const struct rig_engine *engine);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// rig-generator: sends flows to a dataplane in another process over shared memory, and receives
-// what comes back. It obeys one line at a time on standard input and answers each with one line of
-// JSON on standard output; tests/perf/rig/run speaks to it.
+// rig-generator: sends flows to a dataplane in another process over shared memory, and receives the
+// returned packets. It executes one line at a time from standard input and answers each with one
+// line of JSON on standard output; tests/perf/rig/run controls it.
 //
 // usage: rig-generator EAL-ARGUMENT... -- SEND-PORT RECEIVE-PORT (ipip|plain)
 //

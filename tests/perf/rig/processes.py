@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes of the rig, and how much of their CPUs others took."""
+"""Processes of the rig, and the CPU time taken from them by others."""
 import contextlib
 import ctypes
 import os
@@ -13,11 +13,11 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class RigError(Exception):
-    """The rig cannot run. The message is for its user."""
+    """The rig cannot run. The message is shown to the user."""
 
 
 class Process:
-    """A program with a log file, in a session of its own; it ends when we do."""
+    """A program with a log file, in its own session; it ends with this process."""
 
     def __init__(self, name, command, folder, talk=False, priority=0):
         self.name, self.log = name, os.path.join(folder, f"{name}.log")
@@ -36,7 +36,7 @@ class Process:
     def set_priority(self, priority):
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, priority)
-        # Where each session is a scheduling group of its own, its niceness is what counts.
+        # If each session is a separate scheduling group, the niceness of the group counts.
         with contextlib.suppress(OSError):
             with open(f"/proc/{self.process.pid}/autogroup", "w", encoding="ascii") as file:
                 file.write(str(priority))
@@ -62,7 +62,7 @@ class Process:
             time.sleep(0.02)
 
     def ask(self, line, seconds):
-        """Send a line, return the line that answers it."""
+        """Send a line, return the answer."""
         self.process.stdin.write(line.encode() + b"\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
@@ -85,7 +85,7 @@ class Process:
     # --- scheduling -----------------------------------------------------------------------
 
     def busiest_thread(self):
-        """Path of the thread that used most CPU time so far: the one that polls."""
+        """Path of the thread with the most CPU time so far: the polling one."""
         return max((f"/proc/{self.process.pid}/task/{tid}"
                     for tid in os.listdir(f"/proc/{self.process.pid}/task")), key=ran_ns)
 

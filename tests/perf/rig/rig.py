@@ -5,8 +5,8 @@
              sends flows to the VIP  ------------------>   picks a backend,
              receives IPv4 in IPv4   <------------------   encapsulates
 
-Instead of the dataplane, testpmd (macswap) can be there: what the rig itself costs. Or the
-generator sends on real ports, to a dataplane on another machine.
+testpmd (macswap) can replace the dataplane, to measure the cost of the rig itself. Or the generator
+sends on real ports, to a dataplane on another machine.
 """
 import contextlib
 import glob
@@ -25,9 +25,9 @@ from search import Trial
 GATEWAY_MAC = "02:00:00:00:00:01"
 FCS = 4
 ENCAPSULATION = 20
-NOISE = 0.01  # share of a trial's time; more makes it noisy
-NEAR_NS = 200  # round trip of a cache line between two CPUs; more: they share no L3 cache
-STATE_TRIES = 20  # more of a trial, until the CPUs are where they should be
+NOISE = 0.01  # share of a trial's time; above this it is noisy
+NEAR_NS = 200  # round trip of a cache line between two CPUs; above this they share no L3 cache
+STATE_TRIES = 20  # more attempts of a trial, until the CPUs are placed well
 QUIET_SHARE_MIN = 0.2
 FLOWS_MIN = 65536
 
@@ -67,7 +67,7 @@ class Rig:
 
     def make(self):
         self.dir = tempfile.mkdtemp(prefix="weir-rig-")
-        os.chmod(self.dir, 0o755)  # control reads its configuration as nobody
+        os.chmod(self.dir, 0o755)  # control reads its configuration as user nobody
         self.run_dir = os.path.join(self.dir, "run")
         os.mkdir(self.run_dir)
         starts = [self.start_dataplane, self.start_generator]
@@ -84,15 +84,15 @@ class Rig:
             self.wait_for_table()
 
     def close(self):
-        # The one that receives goes first: memif frees its memory when its peer leaves, and a
-        # process that still polls it then would not survive.
+        # The receiving process ends first: memif frees its memory when its peer exits, and a
+        # process that still polls it then would crash.
         for name in ("control", "dataplane", "generator"):
             if name in self.processes:
                 self.processes[name].stop()
         self.processes = {}
         if self.dir and not self.options.keep:
             shutil.rmtree(self.dir, ignore_errors=True)
-            # What DPDK leaves when it is killed.
+            # Files left by DPDK when it is killed.
             for left in glob.glob(f"/run/dpdk/*{self.name}-*"):
                 shutil.rmtree(left, ignore_errors=True)
         self.dir = None
@@ -103,7 +103,8 @@ class Rig:
     # --- devices --------------------------------------------------------------------------
 
     def device_of(self, who):
-        """Name and devargs of the port of "dataplane" or "generator"; must the other be first?"""
+        """Name and devargs of the port of "dataplane" or "generator"; and whether the other one
+        must start first."""
         options, path = self.options, os.path.join(self.dir, "link.sock")
         if options.device == "vhost":
             if who == "dataplane":
@@ -155,7 +156,8 @@ class Rig:
             self.start_testpmd()
             return
         self.write_config()
-        # Both hand the dataplane's memory to the other process, a file descriptor for each part.
+        # Both pass the dataplane's memory to the other process, with a file descriptor for each
+        # part.
         lends = self.options.zero_copy or self.options.device == "vhost"
         extra = "--single-file-segments" if lends else ""
         process = self.start("dataplane", binary(self.options.build, "weir-dataplane"),
@@ -185,7 +187,7 @@ class Rig:
 
     @staticmethod
     def group():
-        """Started by root, control runs as nobody."""
+        """Started by root, control runs as user nobody."""
         return ["--group", "nogroup"] if os.geteuid() == 0 else []
 
     @staticmethod
@@ -260,7 +262,7 @@ class Rig:
             "table published")
 
     def counters(self):
-        """Counters of the worker, and its and the generator's scheduling."""
+        """Counters of the worker, and scheduling data of worker and generator."""
         result = {}
         if self.options.dut == "weir":
             result = {key: value for key, value in self.api("worker.show")[0].items()
@@ -273,7 +275,7 @@ class Rig:
     # --- trials ---------------------------------------------------------------------------
 
     def traffic(self, size):
-        """What trials send from now on; size in bytes with FCS. Opens all flows."""
+        """Set the packets of trials from now on; size in bytes with FCS. Opens all flows."""
         options = self.options
         self.ask(f"traffic protocol={options.protocol} frame={size - FCS} "
                  f"flows={options.flows} vip={options.vip} port={options.vip_port} "
@@ -281,8 +283,8 @@ class Rig:
         return self.open_flows()
 
     def open_flows(self):
-        """Each flow once: SYN, then data, so that all are established. Again when too many are
-        lost, which on a busy machine is the machine's fault. Returns how many still were."""
+        """Send a SYN, then data of each flow, so that all are established. Repeated if too many are
+        lost, which may be caused by a busy machine. Returns the number still lost."""
         flows = self.options.flows
         for rate in (1000000, 500000, 200000, 200000, 200000):
             for kind in ("syn", "data"):
@@ -298,7 +300,7 @@ class Rig:
         return left
 
     def trial(self, rate, seconds, **more):
-        """Run one trial; rate 0 is flat out. Returns what is known about it."""
+        """Run one trial; rate 0 = full speed. Returns its results."""
         result = self.try_once(rate, seconds, **more)
         for _ in range(STATE_TRIES):
             if self.options.state in (None, result["state"]) or "packets" in more:
@@ -326,7 +328,7 @@ class Rig:
         return result
 
     def distance(self):
-        """Round trip of a cache line between the two CPUs, ns; None when they were too busy."""
+        """Round trip of a cache line between the two CPUs, ns; None if they were too busy."""
         if self.options.dut == "elsewhere":
             return None
         return self.ask(f"distance cpu={self.options.cpus[1]}", 10)["distance_ns"]
@@ -335,7 +337,7 @@ class Rig:
         """A function for search.maximum."""
         def run(rate):
             result = self.trial(rate, seconds)
-            # Hardly a quiet moment: nothing is known.
+            # Almost no undisturbed time: no result.
             quiet = self.options.quiet and result["quiet_share"] > QUIET_SHARE_MIN
             return Trial(result["offered_pps"], result["quiet_loss" if quiet else "loss"],
                          result["noisy"], result)
@@ -343,7 +345,7 @@ class Rig:
 
 
 def state_of(distances):
-    """Where the host had put our CPUs, before and after a trial."""
+    """The placement of the CPUs by the host, before and after a trial."""
     states = {"near" if ns <= NEAR_NS else "far" for ns in distances if ns is not None}
     if len(states) > 1:
         return "moved"
@@ -351,13 +353,13 @@ def state_of(distances):
 
 
 def judge(result, delta, took):
-    """Add to a trial's result what follows from it and from the counters' differences."""
+    """Add to a trial's result the values derived from it and from the counters' differences."""
     offered, seconds = result["offered"], result["seconds"]
     result["offered_pps"] = offered / seconds
     result["received_pps"] = result["received_in_time"] / seconds
     result["lost"] = offered - result["received"]
     result["loss"] = max(0.0, result["lost"] / offered) if offered else 0.0
-    # Refused while nothing disturbed the two, and what was lost behind the ring at any time.
+    # Packets refused while nothing disturbed the two, and packets lost after the ring at any time.
     refused = result["quiet_refused"] / max(1, result["quiet_offered"])
     behind = max(0, result["sent"] - result["received"]) / max(1, offered)
     result["quiet_loss"] = refused + behind
@@ -368,7 +370,8 @@ def judge(result, delta, took):
     result["noise"] = noise
     result["dataplane_ran"] = delta.get("dataplane_ran_ns", 0) / took / 1e9
     result["noisy"] = any(share > NOISE for share in noise.values())
-    # Late by itself, not because others had its CPU: then the rate is more than it can make.
+    # The generator is late by itself, not because others used its CPU: then the rate exceeds its
+    # maximum.
     result["generator_late"] = result["skipped"] / max(1, offered + result["skipped"])
     if "busy_cycles" in delta:
         cycles = delta["busy_cycles"] + delta["idle_cycles"]

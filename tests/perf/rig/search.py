@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The highest rate that a device carries, after RFC 2544: halving, with a limit for loss.
+"""The highest rate that a device carries, after RFC 2544: bisection, with a limit for loss.
 
-A trial on a machine with other work to do can fail for reasons that are not the device's. Such a
-trial says so itself (`noisy`), and is repeated; what counts is the best of the tries.
+A trial on a busy machine can fail for reasons unrelated to the device. Such a trial is marked
+`noisy`, and repeated; the best attempt counts.
 """
 
 TRIALS_MAX = 40
 GROWTH = 1.4  # of the rate, while nothing is lost
-FOLLOWS = 0.97  # of the rate asked for: less, and the generator is at its limit
+FOLLOWS = 0.97  # share of the requested rate: below this the generator is at its limit
 
 
 class Trial:
-    """What the search needs to know of a trial: share lost (0 to 1), rate carried, noisy."""
+    """The data of a trial for the search: share lost (0 to 1), rate carried, noisy."""
 
     def __init__(self, rate, loss, noisy=False, details=None):
         self.rate, self.loss, self.noisy, self.details = rate, loss, noisy, details
 
 
 def best_of(trial, rate, limit, retries):
-    """Run trial(rate), again while it is noisy and loses too much; return the best."""
+    """Run trial(rate), repeat it while it is noisy and loses too much; return the best."""
     best = trial(rate)
     for _ in range(retries):
         if best.loss <= limit or not best.noisy:
@@ -32,9 +32,9 @@ def best_of(trial, rate, limit, retries):
 def maximum(trial, high, limit, resolution=0.02, retries=2):
     """The best trial whose loss is at most limit, or None; and all trials in order.
 
-    trial(rate) -> Trial. Begins at high (packets per second), goes up while nothing is lost and
-    the generator can follow, then halves until the interval is smaller than resolution, as a
-    share of its upper end.
+    trial(rate) -> Trial. Starts at high (packets per second), increases while nothing is lost and
+    the generator keeps up, then bisects until the interval is smaller than resolution, as a share
+    of its upper end.
     """
     best, trials = None, []
 

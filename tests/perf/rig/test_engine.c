@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Engine and distance, over a ring that gives every packet back, and over devices that lose them.
+// Engine and distance, with a ring that returns every packet, and with devices that lose packets.
 #include "engine.h"
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static int teardown(void **state) {
 	while (rte_ring_dequeue(lab->ring, &m) == 0) {
 		rte_pktmbuf_free(m);
 	}
-	// No buffer is lost, whatever a trial did.
+	// No buffer is lost by any trial.
 	assert_int_equal(rte_mempool_in_use_count(lab->pool), 0);
 	rte_eth_dev_stop(lab->port);
 	rte_eth_dev_close(lab->port);
@@ -123,7 +123,7 @@ TEST(each_flow_in_turn_comes_back, setup, teardown) {
 	assert_int_equal(result.received, result.sent);
 	assert_int_equal(result.unexpected + result.broken + result.moved + result.stragglers, 0);
 	assert_int_equal(rig_engine_latency(lab->engine)->count, result.received);
-	// At 20,000 a second they take a fortieth of a second at least.
+	// At 20,000 per second they take at least a fortieth of a second.
 	assert_true(result.seconds > 0.02);
 }
 
@@ -134,7 +134,7 @@ TEST(rate_is_kept, setup, teardown) {
 	struct rig_result result;
 
 	assert_int_equal(rig_engine_run(lab->engine, &params, &result), 0);
-	// What a busy machine made it skip is told.
+	// Packets skipped because of a busy machine are reported.
 	assert_in_range(result.offered + result.skipped, 4999, 5000);
 	assert_int_equal(result.received, result.sent);
 }
@@ -153,7 +153,7 @@ TEST(flat_out_is_not_paced, setup, teardown) {
 	assert_int_equal(result.quiet_refused, 0);
 }
 
-// What the device does not take is lost, and told.
+// Packets that the device refuses are lost, and reported.
 TEST(full_ring_refuses, setup, teardown) {
 	struct rig_trial_params params = in_turn;
 	struct lab *lab = *state;
@@ -172,7 +172,7 @@ TEST(full_ring_refuses, setup, teardown) {
 	assert_int_equal(result.sent, RING - 1);
 	assert_int_equal(result.refused, FLOWS - RING + 1);
 	assert_int_equal(result.received, 0);
-	// Nothing came back, so that was no quiet time.
+	// Nothing came back, so there was no undisturbed time.
 	assert_true(result.disturbed_slices > 0);
 	rig_engine_free(engine);
 	while (rte_ring_dequeue(nobody, &m) == 0) {
@@ -215,7 +215,7 @@ TEST(distance_of_two_cpus) {
 		skip();
 	}
 	r = rig_distance(other, &ns);
-	// Busy CPUs are an answer, too.
+	// -EAGAIN, for busy CPUs, is also valid.
 	assert_true((r == 0 && ns > 1 && ns < 5000) || (r == -EAGAIN && ns == -1));
 	assert_true(rig_distance(CPU_SETSIZE - 1, &ns) < 0);
 }

@@ -40,7 +40,8 @@ TEST(one_slow_packet_in_a_thousand_is_the_last_quantile) {
 	assert_int_equal(latency.max, 1000000);
 }
 
-// Alone in the histogram a value comes back as itself; beside a larger one, as its slot's end.
+// A single value in the histogram is returned exactly; with a larger one present, as the end of its
+// slot.
 TEST(error_is_below_two_percent) {
 	static struct rig_latency latency;
 
@@ -59,7 +60,7 @@ TEST(error_is_below_two_percent) {
 	}
 }
 
-TEST(slots_do_not_run_backwards) {
+TEST(slots_are_ascending) {
 	uint32_t before = 0;
 
 	for (uint64_t value = 0; value < 100000; value++) {

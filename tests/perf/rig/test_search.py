@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The rig's search and arithmetic, on devices whose answer is known."""
+"""The rig's search and arithmetic, with devices of known capacity."""
 import sys
 import unittest
 
@@ -10,7 +10,7 @@ from search import Trial
 
 
 def device(capacity, ceiling=float("inf")):
-    """Loses what is beyond its capacity; the generator makes at most `ceiling`."""
+    """Loses packets beyond its capacity; the generator makes at most `ceiling`."""
     def trial(rate):
         offered = min(rate, ceiling)
         return Trial(offered, max(0.0, 1 - capacity / offered))

@@ -33,7 +33,7 @@ static void write_one(const struct rig_traffic *traffic, uint32_t flow, uint8_t 
 	rig_traffic_write(traffic, flow, RIG_DATA, STAMP, frame);
 }
 
-// What a balancer does: 20 bytes in front of the IP header, to 10.0.0.11.
+// Encapsulate like a balancer: 20 bytes before the IP header, to 10.0.0.11.
 static void encapsulate(const uint8_t *frame, uint16_t bytes, uint8_t *ret) {
 	uint8_t *ip = ret + IP_AT;
 	uint32_t sum = 0;
@@ -57,7 +57,7 @@ static void encapsulate(const uint8_t *frame, uint16_t bytes, uint8_t *ret) {
 	memcpy(ip + OUTER, frame + IP_AT, bytes - IP_AT);
 }
 
-TEST(wrong_parameters_are_refused) {
+TEST(invalid_parameters_are_refused) {
 	struct rig_traffic_params params = tcp;
 	struct rig_traffic traffic;
 
@@ -137,7 +137,7 @@ TEST(syn_and_data_differ_in_their_flags) {
 	assert_true(rig_traffic_intact(&traffic, false, frame, &seen));
 }
 
-TEST(encapsulated_packet_tells_flow_stamp_and_backend) {
+TEST(encapsulated_packet_contains_flow_stamp_and_backend) {
 	uint8_t frame[RIG_FRAME_MAX], back[RIG_FRAME_MAX + OUTER];
 	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
 	struct rig_seen seen;
@@ -158,7 +158,7 @@ TEST(encapsulated_packet_tells_flow_stamp_and_backend) {
 	}
 }
 
-TEST(t3_other_packets_are_not_ours) {
+TEST(t3_other_packets_are_rejected) {
 	struct rig_traffic traffic = make(IPPROTO_TCP, RIG_FRAME_MIN);
 	uint8_t frame[RIG_FRAME_MAX], back[RIG_FRAME_MAX + OUTER];
 	struct rig_seen seen;

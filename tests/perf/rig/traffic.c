@@ -67,7 +67,7 @@ static uint32_t fold(uint32_t sum) {
 	return ((sum >> 16) + sum) & 0xffff;
 }
 
-// The checksum that fits a sum. UDP has no checksum of 0; in TCP and IPv4 the two are equal.
+// The checksum for a sum. UDP has no checksum of 0; in TCP and IPv4 the two are equal.
 static uint32_t checksum(uint32_t sum) {
 	uint32_t result = ~fold(sum) & 0xffff;
 
@@ -76,7 +76,7 @@ static uint32_t checksum(uint32_t sum) {
 
 // --- flows --------------------------------------------------------------------------------
 
-// A bijection of 32 bits, so that no two flows meet.
+// A bijection of 32 bits, so that all flows differ.
 static uint32_t scatter(uint32_t x) {
 	x ^= x >> 16;
 	x *= 0x7feb352du;
@@ -103,7 +103,7 @@ static void write_ip(const struct rig_traffic_params *params, uint8_t *ip) {
 	put32(ip + 16, params->vip);
 }
 
-// Offsets, and the header as far as it is the same in each packet.
+// Set the offsets, and the constant part of the header.
 static uint32_t write_l4(struct rig_traffic *traffic) {
 	const struct rig_traffic_params *params = &traffic->params;
 	uint8_t *l4 = traffic->frame + L4_AT;
@@ -149,7 +149,7 @@ int rig_traffic_init(const struct rig_traffic_params *params, struct rig_traffic
 }
 
 void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial) {
-	// The sum was taken with trial 0.
+	// The sum was computed with trial 0.
 	traffic->l4_sum -= words_of(traffic->trial);
 	traffic->l4_sum += words_of(trial);
 	traffic->trial = trial;

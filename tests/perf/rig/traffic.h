@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The rig's packets: many flows towards one VIP, each packet with its own time stamp and the number
-// of its flow, which come back inside the encapsulated packet.
-// Used by engine.c for each packet. Knows neither ports nor rates.
+// The rig's packets: many flows to one VIP, each packet with its timestamp and the number of its
+// flow, which return inside the encapsulated packet. Used by engine.c for each packet. Independent
+// of ports and rates.
 //
 // Threads: none; a struct rig_traffic is read-only after rig_traffic_init.
 // Guarantees: T1 no two flows share a source address and port. T2 every packet has correct IPv4,
@@ -33,8 +33,8 @@ struct rig_traffic_params {
 
 struct rig_traffic {
 	struct rig_traffic_params params;
-	uint32_t trial; // in each packet; of another trial: a straggler
-	uint32_t ip_sum; // of all that is the same in each packet
+	uint32_t trial; // in each packet; a packet of another trial is late
+	uint32_t ip_sum; // sum of the constant part of packets
 	uint32_t l4_sum;
 	uint16_t stamp_at; // offsets in the frame
 	uint16_t trial_at;
@@ -43,7 +43,7 @@ struct rig_traffic {
 	uint8_t frame[RIG_FRAME_MAX];
 };
 
-// What a received frame says of itself.
+// The data in a received frame.
 struct rig_seen {
 	uint64_t stamp;
 	uint32_t flow;
@@ -63,16 +63,16 @@ void rig_traffic_set_trial(struct rig_traffic *traffic, uint32_t trial);
 // Source of a flow, host order: an address of 198.18.0.0/15 (RFC 2544) and a port from 1024.
 void rig_traffic_source(uint32_t flow, uint32_t *ret_address, uint16_t *ret_port);
 
-// The whole frame, once per buffer; then rig_traffic_write fills in what differs.
+// Write the whole frame, once per buffer; then rig_traffic_write fills in the varying fields.
 void rig_traffic_fill(const struct rig_traffic *traffic, uint8_t *frame);
 void rig_traffic_write(const struct rig_traffic *traffic, uint32_t flow, enum rig_kind kind,
 	uint64_t stamp, uint8_t *frame);
 
-// encapsulated: IPv4 in IPv4 is expected, else the frame as it was sent.
+// encapsulated: IPv4 in IPv4 is expected, otherwise the frame as sent.
 enum rig_verdict rig_traffic_read(const struct rig_traffic *traffic, bool encapsulated,
 	const uint8_t *frame, uint32_t bytes, struct rig_seen *ret);
 
-// Are all checksums of a frame that rig_traffic_read accepted correct, and the flow's addresses
-// its own? Slow.
+// Whether all checksums of a frame accepted by rig_traffic_read are correct, and its addresses are
+// those of the flow. Slow.
 bool rig_traffic_intact(const struct rig_traffic *traffic, bool encapsulated, const uint8_t *frame,
 	const struct rig_seen *seen);

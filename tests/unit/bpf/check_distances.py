@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""XDP programs, as the verifier of Linux 6.1 sees them, which is that of Debian 12.
+"""XDP programs must pass the verifier of Linux 6.1, the kernel of Debian 12.
 
 usage: check_distances.py OBJECT...
 
-It does not know that a word whose bytes were swapped (be16) has 16 bits, and refuses to add what is not
-bounded to a pointer into the packet. Newer kernels, on which the other tests may run, know. So here
-no such word is added to a 64-bit register, as pointers are, before a mask has bounded it.
+That verifier does not track that a byte-swapped word (be16) has 16 bits, and refuses to add an
+unbounded value to a packet pointer. Newer kernels, on which the other tests may run, do track it.
+So this test checks that no such word is added to a 64-bit register, such as a pointer, before it is
+masked.
 """
 import re
 import subprocess
@@ -22,7 +23,7 @@ SET = re.compile(r"[rw](\d+) = ")
 
 
 def look(path):
-    """What is wrong in one object, in the order of its instructions."""
+    """The errors in one object, in the order of its instructions."""
     text = subprocess.run(["llvm-objdump", "-d", "--no-show-raw-insn", path], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
     unbounded, swaps = set(), 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Builds frames for the tests of BPF programs, layer by layer. Each put_ function appends one
-// header; finish_ functions fill in what depends on what follows.
+// header; finish_ functions fill in the fields that depend on later headers.
 #pragma once
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@
 
 struct frame {
 	uint32_t length;
-	uint8_t pad[2]; // IP headers come to lie at multiples of 4, as their types ask for
+	uint8_t pad[2]; // IP headers are at multiples of 4, as their types require
 	uint8_t byte[FRAME_BYTES];
 };
 
@@ -101,7 +101,7 @@ static inline void finish_ipv6(struct frame *frame, struct ipv6hdr *ip) {
 	ip->payload_len = htons((uint16_t)(frame->byte + frame->length - (uint8_t *)(ip + 1)));
 }
 
-// Ports and nothing else of a TCP or UDP header, padded to 20 bytes.
+// The ports of a TCP or UDP header, padded to 20 bytes.
 static inline void put_ports(struct frame *frame, uint16_t source, uint16_t destination) {
 	put_u16(frame, source);
 	put_u16(frame, destination);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// decap.bpf.c: for a table of frames, what does the kernel's own run of the program make of them,
-// byte by byte, and under which result does it count them? Needs CAP_BPF and CAP_NET_ADMIN.
+// decap.bpf.c: runs the program in the kernel on a table of frames, and checks each resulting frame
+// byte by byte and the counted result. Needs CAP_BPF and CAP_NET_ADMIN.
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,9 +28,9 @@
 #define CLIENT6 "2001:db8:c::2"
 
 enum { NOT_ECT = 0, ECT1 = 1, ECT0 = 2, CE = 3 };
-#define PASSED (-1) // the program must not touch the frame, nor count it
+#define PASSED (-1) // the program must neither change nor count the frame
 
-// A case names only what matters to it.
+// A case sets only the fields that matter for it.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct decap_case {
@@ -41,15 +41,15 @@ struct decap_case {
 	uint32_t outer_options, inner_options;
 	uint8_t outer_ecn, inner_ecn, expect_ecn;
 	bool marked; // counted as congestion_marked, too
-	const char *source, *destination; // outer; NULL = the balancer, this host
+	const char *source, *destination; // outer addresses; NULL = the balancer, this host
 	uint16_t fragment; // outer IPv4 frag_off
-	int offset; // overwrite this byte of the outer header (after its checksum was made) ...
+	int offset; // overwrite this byte of the outer header (after its checksum was computed) ...
 	uint8_t value; // ... with this
 	int inner_offset; // or of the inner one; -1 stands for byte 0
 	uint8_t inner_value;
 	int protocol; // outer; 0 = the right one
 	uint32_t padding; // bytes after the packet
-	uint32_t cut; // leave this much of the outer packet; 0 = all of it
+	uint32_t cut; // truncate the outer packet to this length; 0 = not truncated
 };
 
 static const struct decap_case cases[] = {
@@ -228,7 +228,8 @@ static void put_inner(struct frame *frame, const struct decap_case *test, uint8_
 
 		put_ports(frame, 4711, 80);
 		ip->priority = 0xb;
-		ip->flow_lbl[0] = (uint8_t)(0x85 | ecn << 4); // rest of EF, start of the label
+		// Rest of DSCP EF, start of the flow label
+		ip->flow_lbl[0] = (uint8_t)(0x85 | ecn << 4);
 		ip->hop_limit = 17;
 		finish_ipv6(frame, ip);
 	}
@@ -276,7 +277,7 @@ static void build(struct frame *frame, const struct decap_case *test) {
 	}
 }
 
-// What the kernel should get to see.
+// The packet that the kernel should receive.
 static void build_expected(struct frame *frame, const struct decap_case *test) {
 	if (test->result == PASSED) {
 		build(frame, test);
@@ -297,7 +298,7 @@ static int run(const struct lab *lab, const struct frame *in, struct frame *out)
 	return r ? r : (int)opts.retval;
 }
 
-// Which results were counted, as bits; checks that each was counted once.
+// Returns the counted results as bits; checks that each was counted once.
 static uint32_t counted(const struct lab *lab, uint64_t *before) {
 	uint32_t bits = 0;
 

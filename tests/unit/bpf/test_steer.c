@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// steer.bpf.c: for a table of frames, does the kernel's own run of the program redirect or pass?
-// Needs CAP_BPF and CAP_NET_RAW. A set-up AF_XDP socket stands for the dataplane's queue 0.
+// steer.bpf.c: runs the program in the kernel on a table of frames, and checks whether it redirects
+// or passes them. Needs CAP_BPF and CAP_NET_RAW. An AF_XDP socket takes the place of the
+// dataplane's queue 0.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -36,24 +37,24 @@
 #define DEST IPPROTO_DSTOPTS
 #define ICMP6 IPPROTO_ICMPV6
 
-// A case names only what matters to it.
+// A case sets only the fields that matter for it.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 struct steer_case {
 	const char *name;
 	int expect; // XDP_REDIRECT or XDP_PASS
-	const char *destination; // its family is that of the packet; NULL: no IP at all
+	const char *destination; // determines the family of the packet; NULL: no IP header
 	uint8_t protocol;
 	uint16_t port; // or the ICMP type
 	int tags;
-	uint16_t tag_type; // of the outermost tag; 0 = as usual
+	uint16_t tag_type; // Ethernet type of the outermost tag; 0 = the default
 	uint32_t option_bytes;
 	uint16_t fragment; // IPv4 frag_off, or IPv6 offset and flag of FRAG headers
 	uint8_t extension[10]; // IPv6, in order, until 255
 	uint8_t extensions;
-	uint32_t cut; // leave this much of the IP packet; 0 = all of it
-	int version; // to write into the header; 0 = the right one
-	int ihl; // to write into the header; 0 = the right one
+	uint32_t cut; // truncate the IP packet to this length; 0 = not truncated
+	int version; // written into the header; 0 = the correct value
+	int ihl; // written into the header; 0 = the correct value
 };
 
 #define EXTENSIONS(...) .extension = {__VA_ARGS__}, .extensions = sizeof((uint8_t[]){__VA_ARGS__})
@@ -198,7 +199,7 @@ static void allow(struct lab *lab, const char *address, uint8_t protocol, uint16
 	allow_value(lab, address, protocol, port, 0, 1);
 }
 
-// The kernel takes a socket into an XSKMAP once it has a ring; it needs no interface for that.
+// The kernel accepts a socket for an XSKMAP if it has a ring; no interface is needed.
 static void open_socket(struct lab *lab) {
 	struct xdp_umem_reg umem = {.len = 64 * 4096, .chunk_size = 4096};
 	int slots = 64, queue = 0;
@@ -322,7 +323,7 @@ static int run(const struct lab *lab, struct frame *frame) {
 
 TEST_EACH(setup, teardown);
 
-TEST(steer_sends_vip_traffic_alone_to_the_dataplane) {
+TEST(steer_redirects_only_vip_traffic) {
 	unsigned int failed = 0;
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -340,7 +341,7 @@ TEST(steer_sends_vip_traffic_alone_to_the_dataplane) {
 	assert_int_equal(failed, 0);
 }
 
-TEST(steer_without_a_socket_leaves_packets_to_the_kernel) {
+TEST(steer_without_a_socket_passes_packets_to_the_kernel) {
 	struct lab *lab = *state;
 	struct frame frame;
 	int queue = 0;
@@ -451,7 +452,8 @@ TEST(steer_needs_the_flags_to_find_an_open_connection) {
 	assert_int_equal(run(lab, &frame), XDP_PASS);
 }
 
-// A program of the host took the address and port over: its connections are the kernel's.
+// A program of the host uses the address and port of a removed bind: the kernel keeps its
+// connections.
 TEST(steer_leaves_the_kernel_its_own_connections) {
 	struct lab *lab = *state;
 	struct sockaddr_in address = {
@@ -478,8 +480,8 @@ TEST(steer_leaves_the_kernel_its_own_connections) {
 	close(listener);
 }
 
-// What net_af_xdp and the handover look for by name.
-TEST(steer_maps_have_the_names_that_others_look_for) {
+// The names that net_af_xdp and the handover use to find the maps.
+TEST(steer_maps_have_the_names_used_by_other_code) {
 	struct lab *lab = *state;
 	struct bpf_object *object = lab->steer->obj;
 	struct bpf_map *xsks = bpf_object__find_map_by_name(object, WEIR_STEER_XSKS_MAP);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // steer.bpf.c against the dataplane's parser: for the same IPv6 frames, with all kinds of extension
-// header chains, the program redirects to the dataplane what the parser takes for a VIP's traffic,
-// and nothing else. Needs CAP_BPF and CAP_NET_RAW.
+// header chains, the program redirects exactly those to the dataplane that the parser accepts as
+// traffic of a VIP. Needs CAP_BPF and CAP_NET_RAW.
 #include <errno.h>
 #include <linux/if_xdp.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ enum header {
 	DEST,
 	AUTH,
 	ATOMIC,
-	FIRST, // fragment header of a first fragment ...
+	FIRST, // fragment header of a first fragment
 	LATER, // ... and of another one
 	LAST,
 	HEADERS
@@ -53,13 +53,14 @@ static const uint16_t part_of[HEADERS] = {
 
 struct chain {
 	enum header header[HEADERS_MAX];
-	uint8_t units[HEADERS_MAX]; // of 8 bytes, more than the shortest
+	uint8_t units[HEADERS_MAX]; // in units of 8 bytes, beyond the minimum
 	unsigned int count;
-	unsigned int overlong; // this header, from 1, claims more than the packet has; 0 = none
+	// Number of the header, from 1, whose length exceeds the packet; 0 = none
+	unsigned int overlong;
 	uint8_t protocol; // behind the chain
 	uint16_t port; // destination, or the ICMP type
-	uint16_t lost; // bytes by which the IP packet is cut
-	bool padded; // to the length it had
+	uint16_t lost; // number of bytes cut from the end of the IP packet
+	bool padded; // padded to the original length
 	bool to_host;
 	uint8_t tags;
 };
@@ -171,8 +172,8 @@ static bool is_served(uint8_t protocol, uint16_t port) {
 	return (protocol == 6 && port == TCP_PORT) || (protocol == 17 && port == UDP_PORT);
 }
 
-// A packet that the parser finds invalid is the dataplane's to drop if it is to a VIP; where its
-// ports can be read, only if a service has its port.
+// An invalid packet to a VIP must reach the dataplane, which drops it; if its ports can be read,
+// only if a service has the port.
 static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame *f) {
 	switch ((enum weir_drop_reason)d->verdict.reason) {
 	case WEIR_DROP_TCP_TRUNCATED:
@@ -188,7 +189,7 @@ static bool suspect_is_ours(const struct weir_descriptor *d, const struct frame 
 	}
 }
 
-// Does the dataplane take this packet as the traffic of a VIP?
+// Whether the dataplane treats this packet as traffic of a VIP.
 static bool parser_takes(struct lab *lab, const struct frame *f) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, 128);
 	struct weir_descriptor d;
@@ -221,7 +222,7 @@ static bool steer_takes(const struct lab *lab, struct frame *f) {
 	return opts.retval == XDP_REDIRECT;
 }
 
-// Returns whether both say the same of a frame.
+// Returns whether program and parser agree about a frame.
 static bool agree(struct lab *lab, const struct chain *chain) {
 	struct frame f;
 	bool parser, steer;
@@ -250,7 +251,7 @@ static void allow(const struct lab *lab, uint8_t protocol, uint16_t port) {
 		0);
 }
 
-// The kernel takes a socket into an XSKMAP once it has a ring; it needs no interface for that.
+// The kernel accepts a socket for an XSKMAP if it has a ring; no interface is needed.
 static void open_socket(struct lab *lab) {
 	struct xdp_umem_reg umem = {.len = UMEM_BYTES, .chunk_size = 4096};
 	int slots = 64, queue = 0;
@@ -318,7 +319,7 @@ static void check(struct lab *lab, unsigned int failed) {
 	assert_true(lab->kinds[WEIR_PACKET_OTHER] > 0);
 }
 
-// All chains of up to four headers, with all that may follow.
+// All chains of up to four headers, with every possible payload.
 TEST(steer_and_parser_agree_on_all_short_chains) {
 	unsigned int failed = 0;
 
@@ -341,7 +342,7 @@ TEST(steer_and_parser_agree_on_all_short_chains) {
 	check(*state, failed);
 }
 
-// Long ones, with headers of any length, cut anywhere, with and without padding.
+// Long chains, with headers of any length, truncated anywhere, with and without padding.
 TEST(steer_and_parser_agree_on_random_chains) {
 	unsigned int failed = 0;
 	uint64_t random = 7;

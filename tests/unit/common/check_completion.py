@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bash completion of all programs but weirctl, run by bash, against their --help.
+"""The bash completion of all programs except weirctl, compared with their --help.
 
 usage: check_completion.py COMPLETION SCENARIOS PROGRAM...
 
 Every option and command of a help must be offered, and nothing else; so must the words that a help
-gives for an option, which are looked up here by trying: a program refuses every other word.
+gives for an option. These are determined by trial: a program refuses every other word.
 """
 import os
 import re
@@ -14,14 +14,14 @@ import subprocess
 import sys
 import tempfile
 
-# What the help calls one of few words, and no more than that: at least these must be found.
+# Options whose help says only "one of" a few words: at least these must be found.
 WORDS = {"--log-level", "--mode", "--format", "--case", "--order", "--policy", "--headers",
          "--publish", "--family", "--protocol"}
 
 
 class Completion:
-    """One bash. Programs are functions there, which give a help that was asked for once: to start a
-    program that links DPDK takes longer than all else here."""
+    """One bash, in which programs are functions that print a cached help: starting a program that
+    links DPDK takes longer than everything else here."""
 
     def __init__(self, path, programs, folder):
         functions = []
@@ -54,7 +54,7 @@ def help_of(folder, program, *words):
 
 
 def refused(program, words, option):
-    """The words that a program names when it refuses the value of an option."""
+    """The words in a program's error message about an invalid value of an option."""
     done = subprocess.run([program, *words, option, "+"], text=True, capture_output=True, timeout=60,
                           check=False)
     named = re.search(r"is not known; use (.*)", done.stderr)
@@ -62,7 +62,7 @@ def refused(program, words, option):
 
 
 def check(complete, program, words, text, problems):
-    """Options, and their words, behind these words of a command line."""
+    """Offered options and words after these words of a command line."""
     name = os.path.basename(program)
     where = " ".join([name, *words])
     options = set(re.findall(r"^  (?:    |-\w, )(--[a-z-]+)", text, re.M))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory that runs out. Programs that depend on `starved` are linked with --wrap=malloc, calloc,
-// realloc; what shared libraries allocate is their own affair.
+// realloc; allocations of shared libraries are not affected.
 //
 // Threads: one.
 #pragma once

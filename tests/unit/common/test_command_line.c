@@ -144,7 +144,7 @@ TEST(line_help_and_version_need_nothing_else) {
 	}
 }
 
-TEST(line_mistakes_are_named_with_a_remedy) {
+TEST(line_mistakes_are_reported_with_a_remedy) {
 	static const struct {
 		char *words[5];
 		const char *why;
@@ -235,11 +235,11 @@ TEST(line_without_words_is_empty) {
 
 	assert_int_equal(weir_command_line_parse(&none, 0, nothing, NULL, &line, why, 8), 0);
 	assert_int_equal(line.operands, 0);
-	// argc that is too high
+	// argc is too high
 	assert_int_equal(weir_command_line_parse(&none, 5, nothing, NULL, &line, why, 8), 0);
 }
 
-TEST(line_why_is_cut_to_its_room) {
+TEST(line_why_is_truncated_to_its_buffer) {
 	char *words[] = {"program", "--frobnicate", NULL};
 	struct weir_command_line line;
 	struct options options;
@@ -252,7 +252,7 @@ TEST(line_why_is_cut_to_its_room) {
 	assert_int_equal(why[8], 'x');
 }
 
-// Words from which lines are put together at random: halves of options, values, garbage.
+// Words for random command lines: halves of options, values, garbage.
 #define LONG_PIECE "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static const char *const pieces[] = {"--", "-", "=", "config", "count", "name", "json", "add", "j",
@@ -281,7 +281,7 @@ static void check_why(const char *why) {
 	}
 }
 
-TEST(line_random_words_are_taken_or_refused_with_a_line) {
+TEST(line_random_words_are_accepted_or_refused_with_a_line) {
 	char word[WORDS_MAX][128], *words[WORDS_MAX + 1], *copy[WORDS_MAX + 1];
 	uint32_t random = 1, taken = 0;
 

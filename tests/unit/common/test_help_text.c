@@ -55,7 +55,7 @@ static const struct weir_option rows[] = {
 
 static const struct weir_option_list list = {.row = rows, .count = sizeof(rows) / sizeof(rows[0])};
 
-TEST(help_lines_up_and_wraps) {
+TEST(help_aligns_and_wraps_lines) {
 	static const struct weir_help help = {
 		.usage = "weir-test run FILE [OPTION]...\nweir-test list",
 		.about = "Test what a very long description of a program looks like, when it does "
@@ -125,7 +125,7 @@ TEST(help_without_options_has_the_standard_ones) {
 		"\nExample: weir-test\n");
 }
 
-TEST(help_is_cut_to_its_room) {
+TEST(help_is_truncated_to_its_buffer) {
 	static const struct weir_help help = {
 		.usage = "weir-test", .about = "Test.", .examples = "weir-test"};
 	char whole[WEIR_HELP_BYTES], text[WEIR_HELP_BYTES];

@@ -14,7 +14,7 @@ struct lab {
 	FILE *file;
 	struct weir_log log;
 	char text[65536];
-	char filtered[64]; // the line that the filter saw last
+	char filtered[64]; // the last line passed to the filter
 };
 
 static int setup(void **state) {
@@ -143,7 +143,7 @@ TEST(log_does_not_wait_for_its_reader) {
 
 	assert_int_equal(pipe(fds), 0);
 	log.fd = fds[1];
-	while (lost == 0) { // blocks for ever if a line waits for room
+	while (lost == 0) { // blocks forever if a line waits for room
 		weir_log_write(&log, WEIR_LOG_INFO, "line %u", count++);
 		assert_true(count < 100000);
 	}

@@ -57,7 +57,7 @@ static unsigned int lines(struct lab *lab) {
 
 TEST_EACH(setup, teardown);
 
-TEST(log_repeats_are_held_back_and_counted) {
+TEST(log_repeats_are_suppressed_and_counted) {
 	struct lab *lab = *state;
 
 	for (int i = 0; i < 100; i++) {
@@ -77,7 +77,7 @@ TEST(log_repeats_are_held_back_and_counted) {
 	assert_int_equal(lines(lab), WEIR_LOG_BURST + 3);
 }
 
-TEST(log_limit_says_what_it_held_back_when_it_ends) {
+TEST(log_limit_reports_suppressed_lines_when_it_ends) {
 	struct lab *lab = *state;
 
 	for (int i = 0; i < WEIR_LOG_BURST + 2; i++) {

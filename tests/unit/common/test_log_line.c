@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a record looks like as JSON and to the journal, and that nothing in it can forge another.
+// The format of a record as JSON and in the journal; its text cannot forge another record.
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
@@ -40,7 +40,7 @@ static const struct row {
 	{"\xf4\x90\x80\x80\xff\xfe", "??????"},
 };
 
-TEST(clean_replaces_what_forges_or_confuses) {
+TEST(clean_replaces_characters_that_forge_or_confuse) {
 	char text[64];
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -114,10 +114,10 @@ TEST(any_bytes_make_one_object_of_bounded_size) {
 
 // --- the journal --------------------------------------------------------------------------
 
-struct journal { // a socket in the place of journald's
+struct journal { // a socket instead of journald's
 	char dir[32], path[64];
 	int fd;
-	int stream; // in the place of a stderr that systemd has connected
+	int stream; // instead of a stderr connected by systemd
 	struct weir_log log;
 	unsigned int lost;
 	char text[WEIR_LOG_DATAGRAM_BYTES + 1];
@@ -200,7 +200,7 @@ TEST(journal_gets_fields_and_no_forged_ones, setup, teardown) {
 	assert_int_equal(stream_bytes(journal), 0);
 }
 
-// The longest message and fields arrive whole, as far as they go.
+// The longest message and fields arrive complete up to their limit.
 TEST(journal_takes_the_longest_record, setup, teardown) {
 	struct journal *journal = *state;
 	char text[5000];

@@ -186,7 +186,7 @@ TEST(option_number_with_hundreds_of_digits_is_out_of_range) {
 	}
 }
 
-TEST(option_words_are_a_list_for_people) {
+TEST(option_words_are_listed_in_readable_form) {
 	char text[32];
 
 	assert_string_equal(weir_option_words(colours, text, sizeof(text)), "red, green or blue");

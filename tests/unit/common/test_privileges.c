@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What drops privileges runs in a child: there is no way back.
+// Privileges are dropped in a child process, because this cannot be undone.
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -15,7 +15,7 @@
 #include "privileges.h"
 #include "test.h"
 
-// The number of the first wrong thing, 0 when all is well.
+// Returns the number of the first failed check, 0 if all succeed.
 static int after_drop(const struct weir_run_as *run_as) {
 	cap_flag_value_t value;
 	gid_t groups[4];
@@ -65,7 +65,7 @@ static int in_child(const struct weir_run_as *run_as) {
 	return WEXITSTATUS(status);
 }
 
-TEST(privileges_are_dropped_for_good) {
+TEST(privileges_are_dropped_irrevocably) {
 	struct weir_run_as run_as;
 	char why[256];
 
@@ -124,7 +124,7 @@ TEST(privileges_unknown_names_are_refused) {
 		weir_privileges_resolve(NULL, "no-such-group", NULL, &run_as, why, sizeof(why)),
 		-ENOENT);
 	assert_string_equal(why, "--group no-such-group: no such group");
-	// Beyond what an account can have: not that of the lower 32 bits, which is root.
+	// An id above 32 bits must not be truncated: its lower 32 bits are those of root.
 	assert_int_equal(
 		weir_privileges_resolve("4294967296", NULL, NULL, &run_as, why, sizeof(why)),
 		-ENOENT);

@@ -86,7 +86,7 @@ static void expect_log(const struct lab *lab, const char *text) {
 
 TEST_EACH(setup, teardown);
 
-TEST(group_may_look_and_not_write_whatever_the_umask) {
+TEST(group_may_read_but_not_write_with_any_umask) {
 	struct lab *lab = *state;
 	struct stat st;
 
@@ -106,7 +106,7 @@ TEST(group_may_look_and_not_write_whatever_the_umask) {
 	expect_log(lab, NULL);
 }
 
-TEST(parents_are_made_for_all_to_pass) {
+TEST(parents_are_created_accessible_to_all) {
 	struct lab *lab = *state;
 	char deep[100];
 
@@ -119,7 +119,7 @@ TEST(parents_are_made_for_all_to_pass) {
 	assert_int_equal(rmdir(deep), 0);
 }
 
-TEST(one_that_others_can_write_is_mended_and_logged) {
+TEST(directory_writable_by_others_is_repaired_and_logged) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -130,14 +130,14 @@ TEST(one_that_others_can_write_is_mended_and_logged) {
 	assert_int_equal(chmod(lab->path, 0707), 0);
 	assert_int_equal(make(lab, NONE), 0);
 	expect(lab->path, geteuid(), 0705);
-	// Our own in it, too.
+	// Our own subdirectory in it, too.
 	assert_int_equal(mkdir(lab->control, 0700), 0);
 	assert_int_equal(chmod(lab->control, 0777), 0);
 	assert_int_equal(make_control(lab, NONE), 0);
 	expect(lab->control, geteuid(), 0750);
 }
 
-TEST(one_that_only_we_can_write_stays_as_it_is) {
+TEST(directory_writable_only_by_us_is_unchanged) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -150,7 +150,7 @@ TEST(one_that_only_we_can_write_stays_as_it_is) {
 }
 
 // --run-dir /tmp must not change the mode of /tmp.
-TEST(shared_one_is_refused_and_left_alone) {
+TEST(shared_directory_is_refused_and_unchanged) {
 	struct lab *lab = *state;
 
 	assert_int_equal(mkdir(lab->path, 0700), 0);
@@ -160,7 +160,7 @@ TEST(shared_one_is_refused_and_left_alone) {
 	expect(lab->path, geteuid(), 01777);
 }
 
-TEST(something_else_of_that_name_is_refused) {
+TEST(file_of_that_name_is_refused) {
 	struct lab *lab = *state;
 	int fd = open(lab->path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
 
@@ -182,11 +182,11 @@ TEST(something_else_of_that_name_is_refused) {
 		-ENOENT);
 }
 
-TEST(somebody_elses_is_refused_with_what_to_do) {
+TEST(directory_of_another_user_is_refused_with_a_remedy) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
-		skip(); // there is no other user
+		skip(); // no other user exists
 	}
 	assert_int_equal(mkdir(lab->path, 0700), 0);
 	assert_int_equal(chown(lab->path, STRANGER, (gid_t)-1), 0);
@@ -195,7 +195,7 @@ TEST(somebody_elses_is_refused_with_what_to_do) {
 	assert_non_null(strstr(lab->why, "chown root"));
 	expect(lab->path, STRANGER, 0700);
 	assert_int_equal(make(lab, CONTROL), -EPERM);
-	// The user of weir-control may have started first, without root's powers.
+	// The user of weir-control may have started first, without root privileges.
 	assert_int_equal(chown(lab->path, CONTROL, (gid_t)-1), 0);
 	assert_int_equal(make(lab, CONTROL), 0);
 }
@@ -210,7 +210,7 @@ TEST(controls_directory_is_for_its_user) {
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	expect(lab->control, CONTROL, 0750);
 	assert_int_equal(make_control(lab, CONTROL), 0);
-	// Planted while others could write: nothing in it can be trusted.
+	// Created while others could write: its contents cannot be trusted.
 	assert_int_equal(chown(lab->control, STRANGER, (gid_t)-1), 0);
 	assert_int_equal(make_control(lab, CONTROL), -EPERM);
 	assert_non_null(strstr(lab->why, "belongs to user 4242 instead of 4243"));
@@ -221,7 +221,7 @@ TEST(controls_directory_is_for_its_user) {
 	expect(lab->control, CONTROL, 0750);
 }
 
-// What a process without root's powers meets; the number of the first wrong thing, or 0.
+// Checks as a process without root privileges; returns the number of the first failed check, or 0.
 static int as_control(struct lab *lab) {
 	if (setgid(CONTROL) < 0 || setuid(CONTROL) < 0) {
 		return 1;
@@ -259,7 +259,7 @@ static int without_a_directory(struct lab *lab) {
 												: 3;
 }
 
-TEST(without_roots_powers_it_says_what_to_do) {
+TEST(without_root_privileges_it_names_the_remedy) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -271,7 +271,7 @@ TEST(without_roots_powers_it_says_what_to_do) {
 	assert_int_equal(rmdir(lab->control), 0);
 	assert_int_equal(chmod(lab->path, 0755), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 0);
-	// As the dataplane makes it, it is there.
+	// It exists as the dataplane creates it.
 	assert_int_equal(make_control(lab, CONTROL), 0);
 	assert_int_equal(in_child(lab, without_a_directory), 3);
 }

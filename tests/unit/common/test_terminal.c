@@ -24,7 +24,7 @@ TEST(terminal_text_escapes) {
 	}
 }
 
-TEST(terminal_text_is_cut) {
+TEST(terminal_text_is_truncated) {
 	char buffer[64];
 
 	assert_string_equal(weir_terminal_text("1234567", buffer, 8), "1234567");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A key of the parser's table that the document lacks: the schema is not made, and the message
+"""If the document lacks a key of the parser's table, the schema is not generated, and the message
 names the key. check_extra_key.py MAKE_SCHEMA BASE PRINT_EXTRA_KEYS CONFIGURATION_MD"""
 import subprocess
 import sys

@@ -4,9 +4,9 @@
 
 usage: check_schema.py PRINT_KEYS SCHEMA CONFIG_FOLDER CONFIGURATION_MD
 
-The schema is made of the parser's table and the meanings of the documentation (config/make_schema.py);
-here: that the other columns of the documentation are those of the parser, that the samples are valid,
-and that the schema refuses broken ones.
+The schema is generated from the parser's table and the meanings in the documentation
+(config/make_schema.py). This test checks that the other columns of the documentation agree with the
+parser, that the samples are valid, and that the schema refuses invalid ones.
 """
 import copy
 import glob
@@ -59,8 +59,8 @@ def type_text(row):
 
 
 def documented_rows(schema, parser, name):
-    """What the documentation must say: type, range and default as in the schema, the rest as in
-    the parser's table."""
+    """Required contents of the documentation: type, range and default as in the schema, the rest as
+    in the parser's table."""
     part = schema if name == "root" else schema["$defs"].get(name, {"properties": {}})
     for key, row in parser[name].items():
         prop = part["properties"].get(key)
@@ -110,9 +110,9 @@ def check_samples(schema, folder):
         sample = json.load(open(file, encoding="utf-8"))
         for error in validator.iter_errors(sample):
             check(False, f"{file}: {error.json_path}: {error.message}")
-        # It would be as public as the default, without a warning.
+        # It would be as public as the default seed, without a warning.
         check("hash_seed" not in sample.get("instance", {}), f"{file}: a sample sets the seed")
-        # The schema must also be able to say no.
+        # The schema must also refuse invalid documents.
         for mutate in (lambda c: c.update(bananas=1), lambda c: c["ports"][0].pop("device"),
                        lambda c: c["ports"][0].update(mtu=100),
                        lambda c: c["services"][0]["binds"][0].update(protocol="sctp"),

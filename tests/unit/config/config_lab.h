@@ -18,7 +18,7 @@
 	"{\"name\": \"web\"," extra "\"binds\": [" binds "], \"backends\": [" backends "]}"
 #define CONFIG(root, services) "{" root PORTS ", \"services\": [" services "]}"
 
-// Parse a text that must be good.
+// Parse a text that must be valid.
 static inline struct weir_config *parse_good(const char *text) {
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;

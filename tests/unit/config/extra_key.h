@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A copy of the configuration's table with one key more, instance.spare_ms. It is what a new key
-// takes: one row. The parser, its messages, the difference, what a reload keeps, and the checks of
-// the schema and the documentation must see it.
+// A copy of the configuration's table with one additional key, instance.spare_ms. A new key needs
+// one row: the parser, its messages, the difference, the values that a reload keeps, and the checks
+// of the schema and the documentation must handle it.
 #pragma once
 
 #include "config_keys.h"
 
 struct extra_config {
 	struct weir_config config;
-	uint32_t spare_ms; // 1..9, default 3; the dataplane reads it
+	uint32_t spare_ms; // 1..9, default 3; read by the dataplane
 };
 
 struct extra_keys {

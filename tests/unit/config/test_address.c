@@ -40,7 +40,7 @@ TEST(address_parse_pads_ipv4_with_zeros) {
 	assert_memory_equal(address.bytes, expected, sizeof(expected));
 }
 
-TEST(address_parse_refuses_and_leaves_output) {
+TEST(address_parse_refuses_and_leaves_output_unchanged) {
 	static const char *const bad[] = {"", " ", "192.0.2", "192.0.2.256", "192.0.2.1/24",
 		"192.0.2.01", " 192.0.2.1", "192.0.2.1 ", "0x7f.0.0.1", "2001:db8::1%eth0",
 		"2001:db8:::1", "[2001:db8::1]", "12345::", "localhost"};
@@ -52,7 +52,7 @@ TEST(address_parse_refuses_and_leaves_output) {
 	}
 }
 
-TEST(address_format_without_address_or_room) {
+TEST(address_format_without_address_or_space) {
 	const struct weir_address none = {0};
 	struct weir_address address;
 	char buffer[8];

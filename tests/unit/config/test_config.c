@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments: the folder of sample configurations, the folder of broken ones (made of broken.txt).
+// Arguments: the folder of sample configurations, the folder of invalid ones (generated from
+// broken.txt).
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +47,7 @@ TEST(minimal_configuration_and_defaults) {
 	weir_config_free(config);
 }
 
-// A part of an object keeps the defaults of the rest.
+// Keys omitted from an object have their defaults.
 TEST(partial_objects_keep_defaults) {
 	struct weir_config *config = parse_good(
 		CONFIG("\"flow_table\": {\"timeout_ms\": {\"udp\": 200}},"
@@ -71,7 +72,7 @@ static int ends_with(const char *text, const char *end) {
 	return a >= b && strcmp(text + a - b, end) == 0;
 }
 
-TEST(samples_are_good) {
+TEST(samples_are_valid) {
 	DIR *folder = opendir(samples_folder);
 	struct dirent *entry;
 	int samples = 0;
@@ -91,7 +92,7 @@ TEST(samples_are_good) {
 				errors.error[0].reason);
 		}
 		assert_true(config->port_count > 0 && config->service_count > 0);
-		// A seed that is shipped is as public as the default.
+		// A seed in a shipped sample is as public as the default.
 		for (uint32_t i = 0; i < errors.warning_count; i++) {
 			assert_string_equal(errors.warning[i].path, "instance.hash_seed");
 		}
@@ -163,7 +164,7 @@ TEST(broken_configurations_are_refused_with_reason) {
 	assert_true(files >= 170);
 }
 
-TEST(read_names_the_reason_of_the_system) {
+TEST(read_reports_the_system_error) {
 	struct weir_config *config = (void *)&config;
 	struct weir_config_errors errors;
 
@@ -218,7 +219,7 @@ TEST(read_of_an_endless_file_ends) {
 	weir_config_errors_fini(&errors);
 }
 
-// The scale to design for: 1,000 services, 10,000 backends.
+// The design scale: 1,000 services, 10,000 backends.
 TEST(a_thousand_services) {
 	size_t room = 4 << 20, used = 0;
 	char *text = malloc(room);
@@ -255,7 +256,7 @@ TEST(check_names) {
 	assert_string_equal(weir_config_check_name((enum weir_config_check)9), "unknown");
 }
 
-TEST(free_of_nothing) {
+TEST(free_of_null) {
 	struct weir_config_errors errors = {0};
 
 	weir_config_free(NULL);

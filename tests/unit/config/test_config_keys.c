@@ -22,8 +22,8 @@ static void check_key(const struct weir_json_key *key) {
 	}
 }
 
-// What the dataplane reads it reads when it starts; a key that has a field has a reader. The unit
-// is in the name of the key, or of the object around it.
+// The dataplane reads its keys when it starts; a key with a field has a reader. The unit is in the
+// name of the key, or of the enclosing object.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
 	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
@@ -44,7 +44,7 @@ static void check_use(const struct weir_json_key *key, const char *parent) {
 	}
 }
 
-// What a difference needs. weir_config_keep_running copies elements as they are.
+// Requirements of a difference. weir_config_keep_running copies elements unchanged.
 static void check_list(const struct weir_json_key *key) {
 	assert_true(key->object->bytes > 0);
 	assert_non_null(key->object->identify);
@@ -81,7 +81,7 @@ TEST(every_key_has_a_sane_row) {
 	check_object(&weir_config_keys, "");
 }
 
-// What the configuration allows must fit into the segment.
+// The limits of the configuration must fit into the segment.
 TEST(limits_are_those_of_the_segment) {
 	assert_int_equal(WEIR_CONFIG_PORTS_MAX, WEIR_PORTS_MAX);
 	assert_int_equal(WEIR_CONFIG_SERVICES_MAX, WEIR_SERVICES_MAX);

@@ -6,7 +6,7 @@
 #include "config_lab.h"
 #include "starved.h"
 
-// Returns how many allocations it took; every smaller number must give -ENOMEM and no result.
+// Returns the number of allocations; every smaller number must give -ENOMEM and no result.
 static long starve(const char *text, int expected) {
 	for (long n = 0;; n++) {
 		struct weir_config *config = (void *)&config;

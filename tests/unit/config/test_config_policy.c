@@ -67,7 +67,7 @@ TEST(settings_are_read) {
 	weir_config_free(config);
 }
 
-// Configured weights have a meaning for all, or do no harm.
+// Every policy uses configured weights, or ignores them.
 TEST(configured_weights_go_with_every_policy) {
 	weir_config_free(parse_good(POLICY("\"name\": \"random\", \"weights\": \"configured\"")));
 }
@@ -98,7 +98,7 @@ TEST(limit_of_active_flows_depends_on_the_workload) {
 	}
 }
 
-TEST(misfit_names_the_key) {
+TEST(setting_of_another_policy_is_named) {
 	static const struct {
 		const char *text;
 		const char *misfit[WEIR_POLICY_COUNT];

@@ -67,7 +67,7 @@ TEST(bind_port_becomes_a_range) {
 	weir_config_free(config);
 }
 
-TEST(binds_overlap_only_by_width) {
+TEST(binds_overlap_only_with_different_widths) {
 	static const struct {
 		const char *text;
 		bool good;
@@ -104,7 +104,7 @@ TEST(binds_overlap_only_by_width) {
 	}
 }
 
-// The message is at the bind that comes later in the file, whatever the order of the ranges.
+// The message is at the bind that is later in the file, for any order of the ranges.
 TEST(overlap_is_reported_at_the_later_bind) {
 	expect_one_error(BINDS(RANGE(15, 24) ", " RANGE(10, 19)), "services[0].binds[1]",
 		"services[0].binds[0]");
@@ -128,8 +128,8 @@ TEST(health_check_default_is_named_in_the_message) {
 					"500},")));
 }
 
-// The VIP of a check via the data path, and its port: the first TCP bind; "port" goes before.
-TEST(health_check_via_data_path_is_about_the_first_tcp_bind) {
+// The VIP of a check via the data path, and its port: the first TCP bind; "port" takes precedence.
+TEST(health_check_via_data_path_uses_the_first_tcp_bind) {
 	static const char udp[] = JSON({"address": "198.51.100.9", "protocol": "udp", "port": 53});
 	static const struct {
 		const char *check, *more;
@@ -167,7 +167,7 @@ TEST(health_check_needs_a_port) {
 		"services[0].health_check", "add \"port\"");
 }
 
-TEST(agent_is_there_when_its_object_is) {
+TEST(agent_is_enabled_by_its_object) {
 	struct weir_config *none = parse_good(ONE(""));
 	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"health_check\": {\"type\": "
 						  "\"agent\", \"fall\": 4},"));
@@ -185,7 +185,7 @@ TEST(agent_is_there_when_its_object_is) {
 	weir_config_free(some);
 }
 
-TEST(outliers_are_ejected_when_the_object_is_there) {
+TEST(outlier_ejection_is_enabled_by_its_object) {
 	struct weir_config *none = parse_good(ONE(""));
 	struct weir_config *some = parse_good(ONE("\"outlier_ejection\": {},"));
 	struct weir_config *off = parse_good(ONE("\"outlier_ejection\": {\"enabled\": false},"));
@@ -206,7 +206,7 @@ TEST(outliers_are_ejected_when_the_object_is_there) {
 	weir_config_free(off);
 }
 
-TEST(flows_are_stolen_when_the_object_is_there) {
+TEST(flow_stealing_is_enabled_by_its_object) {
 	struct weir_config *none = parse_good(ONE("\"agent\": {},"));
 	struct weir_config *some = parse_good(ONE("\"agent\": {}, \"steal\": {},"));
 	struct weir_config *off = parse_good(ONE("\"steal\": {\"enabled\": false},"));
@@ -222,7 +222,7 @@ TEST(flows_are_stolen_when_the_object_is_there) {
 	weir_config_free(off);
 }
 
-TEST(same_backend_name_in_two_services_is_fine) {
+TEST(same_backend_name_in_two_services_is_valid) {
 	struct weir_config *config = parse_good(
 		CONFIG("", SERVICE("", BIND, BACKEND) ", {\"name\": \"api\", \"binds\": [" RANGE(
 				   81, 82) "], \"backends\": [" BACKEND "]}"));
@@ -231,7 +231,7 @@ TEST(same_backend_name_in_two_services_is_fine) {
 	weir_config_free(config);
 }
 
-TEST(three_of_one_name_give_two_errors) {
+TEST(three_backends_of_one_name_give_two_errors) {
 	static const char text[] = CONFIG("", SERVICE("", BIND, BACKEND ", " BACKEND ", " BACKEND));
 	struct weir_config *config;
 	struct weir_config_errors errors;

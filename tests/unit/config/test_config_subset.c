@@ -52,8 +52,8 @@ TEST(every_name) {
 	}
 }
 
-// How subsetting is switched off for a while.
-TEST(none_leaves_the_other_keys_alone) {
+// Subsetting can be switched off temporarily.
+TEST(none_keeps_the_other_keys) {
 	struct weir_config_subset subset =
 		parse(SUBSET("\"algorithm\": \"none\", \"size\": 20, \"mode\": \"exact\""));
 
@@ -61,7 +61,7 @@ TEST(none_leaves_the_other_keys_alone) {
 	parse(SUBSET("\"algorithm\": \"none\""));
 }
 
-TEST(what_does_not_belong_together) {
+TEST(incompatible_settings_are_errors) {
 	expect_one_error(
 		SUBSET("\"algorithm\": \"random\""), "services[0].subset", "needs \"size\"");
 	expect_one_error(SUBSET("\"size\": 20"), "services[0].subset", "\"algorithm\" is missing");

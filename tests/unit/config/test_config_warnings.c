@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is allowed and hardly meant: read, and warned of.
+// Settings that are allowed but probably unintended: accepted with a warning.
 #include <time.h>
 
 #include "config_lab.h"
@@ -10,7 +10,7 @@
 #define UDP_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"udp\", \"port\": 80}"
 #define OTHER_BIND "{\"address\": \"198.51.100.11\", \"protocol\": \"tcp\", \"port\": 80}"
 
-// SERVICE of config_lab.h with a last key that says that no check is wanted.
+// SERVICE of config_lab.h with a last key that disables health checks.
 #define UNCHECKED(extra, binds, backends) \
 	"{\"name\": \"web\"," extra "\"binds\": [" binds "], \"backends\": [" backends \
 	"], " NO_CHECK "}"
@@ -22,7 +22,7 @@
 
 struct expected {
 	const char *text;
-	const char *warnings; // "line:column: path: reason" each
+	const char *warnings; // each is "line:column: path: reason"
 };
 
 #define PUBLIC_SEED \
@@ -63,7 +63,7 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, SERVICE("\"agent\": {},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"agent_check\": {\"port\": 9777},", BIND, BACKEND)), ""},
 	{CONFIG(SEED, SERVICE("\"outlier_ejection\": {},", BIND, BACKEND)), ""},
-	// The default seed, by itself and written out.
+	// The default seed, omitted and written out.
 	{CONFIG("", UNCHECKED("", BIND, BACKEND)), "1:1: " PUBLIC_SEED},
 	{"{\n\"instance\": {\"name\": \"lb\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
@@ -71,7 +71,7 @@ static const struct expected cases[] = {
 	{"{\n\"instance\": {\"hash_seed\":\n  \"0x5765697253656564\"}, " PORTS
 	 ", \"services\": [" UNCHECKED("", BIND, BACKEND) "]}",
 		"3:3: " PUBLIC_SEED},
-	// All weights 0; one above 0 is enough.
+	// All weights 0; one above 0 is valid.
 	{CONFIG(SEED "\n", UNCHECKED("\n", BIND,
 				   NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 					   "b", "10.0.0.2", ", \"weight\": 0"))),
@@ -80,7 +80,7 @@ static const struct expected cases[] = {
 			      NAMED("a", "10.0.0.1", ", \"weight\": 0") ", " NAMED(
 				      "b", "10.0.0.2", ", \"weight\": 1"))),
 		""},
-	// The same address twice in one service, however it is written; in two services it is fine.
+	// The same address twice in one service, in any notation; in two services it is valid.
 	{CONFIG(SEED, UNCHECKED("", BIND,
 			      "\n" NAMED("a", "2001:db8::1", "") ",\n" NAMED("b", "2001:db8::2",
 				      "") ",\n" NAMED("c", "2001:DB8:0::1", ""))),
@@ -90,7 +90,7 @@ static const struct expected cases[] = {
 	{CONFIG(SEED, UNCHECKED("", BIND, BACKEND) ", {\"name\": \"other\", \"binds\": [" OTHER_BIND
 						   "], \"backends\": [" BACKEND "], " NO_CHECK "}"),
 		""},
-	// Outer sources that backends have, which drop what seems to come from themselves.
+	// Outer sources equal to backend addresses: a backend drops packets from its own address.
 	{SOURCE("10.0.0.0/24", "10.0.0.1"),
 		"1:115: ports[0].source_ipv4: 10.0.0.1 is the address of a backend: " OWN_ADDRESS},
 	{SOURCE("10.0.0.1", "10.0.0.1"),
@@ -108,7 +108,7 @@ static const struct expected cases[] = {
 			      BIND, BACKEND)),
 		""},
 	{CONFIG(SEED, SERVICE("\"health_check\": {\"type\": \"tcp\"},", BIND, BACKEND)), ""},
-	// Connections expire from the flow table before they may be moved.
+	// Connections expire in the flow table before they may be moved.
 	{CONFIG(FORGETS_AFTER("5000"), UNCHECKED(STEALS_AFTER("5000"), BIND, TWO_BACKENDS)),
 		"2:36: services[0].steal.after_ms: 5000 " NEVER_MOVED("5000")},
 	{CONFIG(SEED, UNCHECKED(STEALS_AFTER("60000"), BIND, TWO_BACKENDS)), // the default of 5 s
@@ -154,7 +154,7 @@ static const struct expected cases[] = {
 		"sum of the weights\n"},
 };
 
-TEST(warnings_name_place_reason_and_remedy) {
+TEST(warnings_have_place_reason_and_remedy) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = NULL;
 		struct weir_config_errors errors;
@@ -179,7 +179,7 @@ TEST(warnings_name_place_reason_and_remedy) {
 	}
 }
 
-// What is to be corrected first hides them.
+// Errors, which must be corrected first, suppress warnings.
 TEST(a_file_with_errors_has_no_warnings) {
 	static const char text[] = CONFIG("\"x\": 1,", UNCHECKED("", BIND, BACKEND));
 	struct weir_config *config = NULL;
@@ -191,7 +191,7 @@ TEST(a_file_with_errors_has_no_warnings) {
 	weir_config_errors_fini(&errors);
 }
 
-// A file whose backends all have one address; free it.
+// A file whose backends all have the same address; free it.
 static char *with_backends_of_one_address(int backends, const char *address, const char *seed) {
 	size_t room = (size_t)backends * 64 + 1000, used;
 	char *text = malloc(room);
@@ -224,8 +224,8 @@ TEST(too_many_warnings_are_counted) {
 	free(text);
 }
 
-// Reading blocks the event loop of weir-control: it must not take seconds, whatever is in the file.
-TEST(largest_file_is_read_fast_whatever_is_wrong_with_it) {
+// Reading blocks the event loop of weir-control: it must not take seconds, for any file.
+TEST(largest_file_is_read_fast_with_any_errors) {
 	static const struct {
 		const char *address;
 		int result;
@@ -243,7 +243,7 @@ TEST(largest_file_is_read_fast_whatever_is_wrong_with_it) {
 
 		assert_int_equal(
 			weir_config_parse(text, strlen(text), &config, &errors), files[i].result);
-		// 0.2 s of CPU time, and 14 s when the place of every backend is looked up.
+		// Takes 0.2 s of CPU time; 14 s if the position of every backend is searched.
 		assert_true(clock() - begin < 5 * CLOCKS_PER_SEC);
 		assert_string_equal(
 			config != NULL ? errors.warning[999].reason : errors.error[999].reason,

@@ -2,7 +2,7 @@
 #include "config_lab.h"
 #include "json_reader.h"
 
-TEST(printable_hides_control_bytes_and_cuts) {
+TEST(printable_hides_control_bytes_and_truncates) {
 	char buffer[12];
 
 	assert_string_equal(weir_printable("a\x1b[1m\n\xc3\xa9", buffer, 12), "a?[1m???");
@@ -11,7 +11,7 @@ TEST(printable_hides_control_bytes_and_cuts) {
 	assert_string_equal(weir_printable("", buffer, 12), "");
 }
 
-TEST(errors_come_in_the_order_of_the_file) {
+TEST(errors_are_in_the_order_of_the_file) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 
@@ -42,7 +42,7 @@ TEST(too_many_errors_are_counted) {
 	weir_config_errors_fini(&errors);
 }
 
-TEST(path_names_the_place) {
+TEST(path_names_the_location) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 	const struct weir_json_place root = {.node = 0};
@@ -60,7 +60,7 @@ TEST(path_names_the_place) {
 	weir_config_errors_fini(&errors);
 }
 
-TEST(long_paths_and_reasons_are_cut) {
+TEST(long_paths_and_reasons_are_truncated) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_reader reader = {.errors = &errors};
 	struct weir_json_place chain[50];
@@ -79,7 +79,7 @@ TEST(long_paths_and_reasons_are_cut) {
 	weir_config_errors_fini(&errors);
 }
 
-TEST(formatted_error_shows_only_what_it_has) {
+TEST(formatted_error_contains_only_what_is_known) {
 	static const struct {
 		struct weir_config_error error;
 		const char *text;

@@ -57,7 +57,7 @@ TEST(position_of_keys) {
 	weir_json_index_fini(&index);
 }
 
-TEST(position_find_of_what_is_not_there) {
+TEST(position_find_of_a_missing_path) {
 	static const char *const paths[] = {"b", "a.x", "a[0]", "list[3]", "list[0].y",
 		"list[1][1][0]", "list.x", "object[2]", "[0]", ".", "..", "list[", "list[x]",
 		"list[-1]", "list[99999999999999999999]", "]", "object.c.d.e"};
@@ -72,7 +72,7 @@ TEST(position_find_of_what_is_not_there) {
 	weir_json_index_fini(&index);
 }
 
-// The two trees must agree value by value: the reader walks them side by side.
+// The two trees must agree value by value, because the reader visits both in parallel.
 static uint32_t walk(const struct weir_json_index *index, uint32_t node, json_t *json) {
 	uint32_t child = weir_json_first(index, node);
 	const char *key;
@@ -137,8 +137,8 @@ TEST(position_deep_and_wide) {
 	weir_json_index_fini(&index);
 }
 
-// The text was accepted by a parser; if it ever was not, the scanner must not run away.
-TEST(position_refuses_what_is_not_json) {
+// The text was accepted by a parser; the scanner must end even for other text.
+TEST(position_refuses_invalid_json) {
 	static const char *const bad[] = {"", "  ", "{", "[", "[1", "{\"a\"", "{\"a\":", "{\"a\":1",
 		"{a:1}", "{1}", "\"abc", "\"abc\\", "[\"", "]", "}", ",", ":", "{\"a\" 1}"};
 	struct weir_json_index index = {.count = 99};

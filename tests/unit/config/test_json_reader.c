@@ -77,7 +77,7 @@ static const struct weir_json_object object = {.name = "everything",
 	.line_offset = offsetof(struct everything, line),
 	.check = check_everything};
 
-// Read a text into *into; errors are the caller's.
+// Read a text into *into; errors are owned by the caller.
 static void read_text(
 	const char *text, struct everything *into, struct weir_config_errors *errors) {
 	struct weir_json_index index;
@@ -140,7 +140,7 @@ TEST(reader_defaults_and_presence) {
 	weir_config_errors_fini(&errors);
 }
 
-TEST(reader_says_what_is_wrong) {
+TEST(reader_reports_errors) {
 	static const struct {
 		const char *member, *path, *reason;
 		int column;
@@ -207,7 +207,7 @@ TEST(reader_missing_key_and_wrong_type) {
 	weir_config_errors_fini(&errors);
 }
 
-// A key may be written with escapes; positions must not get out of step.
+// A key may be written with escapes; positions must stay in step.
 TEST(reader_resolves_escaped_keys) {
 	struct weir_config_errors errors;
 	struct everything all;

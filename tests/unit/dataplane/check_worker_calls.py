@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A worker never locks, allocates or logs (S1): what its turn of the loop can call.
+"""A worker never locks, allocates or logs (S1): checks the functions that a turn of its loop can
+call.
 
 usage: check_worker_calls.py WEIR_DATAPLANE
 
 Follows every call and jump of the disassembled program from weir_worker_turn and from the functions
-of the policies, which are called by pointer. The functions of other libraries that it comes to must
-be those below. Drivers and mempools are called by pointer, too, and are not followed.
+of the policies, which are called by pointer. Only the functions of other libraries listed below are
+allowed. Drivers and mempools are called by pointer, too, and are not followed.
 """
 import bisect
 import re
@@ -17,8 +18,8 @@ ROOT = "weir_worker_turn"
 POLICIES = re.compile(r"weir_\w+_ops$")
 ALLOWED = {
     "memcpy", "memmove", "memset", "memcmp", "bcmp",
-    "clock_gettime",  # once a millisecond; no system call where the clock source is the TSC
-    # DPDK: packets, and callbacks that nobody registers.
+    "clock_gettime",  # once a millisecond; no system call if the clock source is the TSC
+    # DPDK: packets, and callbacks that are never registered.
     "rte_pktmbuf_free_bulk", "__rte_pktmbuf_linearize", "__rte_pktmbuf_read",
     "rte_eth_call_rx_callbacks",
     "rte_eth_call_tx_callbacks",
@@ -34,7 +35,7 @@ def output(*command):
 class Program:
     def __init__(self, path):
         self.name = {}  # by address
-        self.targets = {}  # of a function's calls and jumps: addresses
+        self.targets = {}  # addresses of a function's calls and jumps
         here = None
         for line in output("objdump", "-d", "--no-show-raw-insn", path).splitlines():
             if head := re.match(r"([0-9a-f]+) <(.+)>:$", line):
@@ -62,11 +63,11 @@ class Program:
         return found & set(self.name)
 
     def function(self, address):
-        """The beginning of the function that holds an address."""
+        """The start of the function that contains an address."""
         return self.starts[bisect.bisect(self.starts, address) - 1]
 
     def reached(self):
-        """{beginning of a function: that of the one which calls it, or None}"""
+        """{start of a function: start of its caller, or None}"""
         todo = [a for a, name in self.name.items() if name == ROOT] + sorted(self.policies)
         caller = dict.fromkeys(todo)
         while todo:
@@ -84,7 +85,7 @@ def main():
     program = Program(sys.argv[1])
     caller = program.reached()
     names = {program.name[a] for a in caller}
-    # So few, or no library at all, and the check would have lost the thread.
+    # Fewer, or no library function at all, would mean that the check no longer works.
     for wanted in (ROOT, "weir_pipeline_process", "weir_flow_insert", "weir_icmp_too_big",
                    "weir_path_send", "rte_pktmbuf_free_bulk@plt"):
         if wanted not in names:

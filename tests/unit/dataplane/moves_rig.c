@@ -52,7 +52,8 @@ static struct lab *make_segment(void) {
 	assert_int_equal(weir_writer_open(lab->control, &lab->writer), 0);
 	assert_int_equal(weir_writer_reserve(lab->writer, LAB_SERVICES, LAB_BACKENDS), 0);
 	lab_publish_default(lab);
-	// A flow without its entry would go to another backend: Maglev does not know this choice.
+	// Without its entry the flow would go to another backend, because this choice is not that
+	// of Maglev.
 	lab_publish_policy(lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	return lab;
 }
@@ -86,7 +87,7 @@ static void make_pipelines(struct rig *rig) {
 
 	flows->flows = 16 * FLOWS;
 	for (unsigned int i = 0; i < WEIR_FLOW_STATE_COUNT; i++) {
-		flows->timeout_ms[i] = 900000; // a loud machine ends no flow
+		flows->timeout_ms[i] = 900000; // flows do not expire on a busy machine
 	}
 	assert_int_equal(weir_flow_memory_create(flows->flows, flows->ipv6_percent, true,
 				 SOCKET_ID_ANY, &rig->memory),
@@ -164,7 +165,7 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing) {
 	__atomic_store_n(&rig->lab->control->news->stealing, stealing, __ATOMIC_RELAXED);
 }
 
-// How packets of the ports come to the workers.
+// The way in which packets of the ports reach the workers.
 static void spread_ports(struct rig *rig) {
 	rig->spreading.workers = WORKERS;
 	rig->spreading.ports = LAB_PORTS;
@@ -305,8 +306,8 @@ void moves_rig_unmake(struct rig *rig) {
 
 // --- the network --------------------------------------------------------------------------
 
-// What the device of a port does with a packet: it computes the hash, and looks up the queue. One
-// in four comes without its hash.
+// Do the work of a port's device for a packet: compute the hash and look up the queue. One in four
+// packets has no hash.
 static void receive_by_rss(struct rig *rig, uint32_t port, uint32_t flow, const struct frame *f) {
 	struct weir_message message = lab_question((uint16_t)flow);
 	struct weir_flow_key key = {.family = 4,
@@ -499,7 +500,7 @@ uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_buc
 
 // --- what must hold -------------------------------------------------------------------------
 
-// Every worker's gauges agree with each other, and all together with the flows that there are.
+// Every worker's gauges agree with each other, and together with the existing flows.
 void moves_rig_check_gauges(const struct rig *rig) {
 	const struct weir_segment *segment = rig->lab->segment;
 	uint64_t expected[4] = {0}, flows = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves rig: three workers, three ports with one transmit queue each, but for the outgoing one
-// where the test wants more, real pipelines on a bucketed segment, and the network on both sides:
+// Moves rig: three workers, three ports with one transmit queue each, or more on the outgoing one
+// if the test needs them, real pipelines on a bucketed segment, and the network on both sides:
 // packets of many flows that carry a number, whose order and backends are checked when they arrive.
 #pragma once
 
@@ -53,7 +53,7 @@ struct rig {
 	uint64_t sent, received;
 	uint64_t random, sequence;
 	uint64_t answers[WEIR_BUCKET_ANSWER_COUNT];
-	// Where the devices of the ports that get packets spread them.
+	// The way in which the devices of receiving ports distribute packets.
 	bool rss;
 	struct weir_rss_key key;
 	struct weir_spreading spreading;
@@ -69,16 +69,16 @@ struct rig {
 uint64_t moves_rig_next_random(struct rig *rig);
 uint64_t moves_rig_clock_ns(void);
 
-// number: part of the names of devices; each is used once. Workers run in threads.
+// number: part of the device names; each number is used once. Workers run in threads.
 struct rig *moves_rig_make(unsigned int number);
-// Workers do not run: the test turns them.
+// Workers do not run as threads: the test executes their turns.
 struct rig *moves_rig_make_still(unsigned int number);
 struct rig *moves_rig_make_queues(unsigned int number, uint16_t queues); // of port OUT
-// Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run.
+// Ports 0 and 1 are models of NICs with a queue for each worker. Workers do not run as threads.
 struct rig *moves_rig_make_rss(unsigned int number);
 void moves_rig_start(struct rig *rig); // the workers, in threads
 // The main thread of a dataplane, which changes the tables of the devices as soon as buckets have
-// moved. To be stopped before the workers.
+// moved. Stop it before the workers.
 void moves_rig_start_main(struct rig *rig);
 void moves_rig_stop_main(struct rig *rig);
 void moves_rig_stop(struct rig *rig); // the workers
@@ -89,7 +89,7 @@ void moves_rig_set_stealing(struct rig *rig, enum weir_stealing stealing);
 void moves_rig_send_packet(struct rig *rig, uint32_t flow);
 // What has arrived, checked.
 void moves_rig_receive_all(struct rig *rig);
-// The same of one queue of port OUT, at most n packets.
+// The same for one queue of port OUT, at most n packets.
 void moves_rig_receive(struct rig *rig, uint16_t queue, uint32_t n);
 // A few packets more, mostly of hot flows.
 void moves_rig_pump(struct rig *rig);
@@ -98,21 +98,22 @@ void moves_rig_settle(struct rig *rig);
 // Two packets of each flow.
 void moves_rig_begin_flows(struct rig *rig);
 
-// Control: ask a worker for a bucket, and wait for the answer.
+// As control: request a bucket from a worker, and wait for the answer.
 void moves_rig_ask(
 	struct rig *rig, uint32_t victim, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
 bool moves_rig_answered(struct rig *rig, uint32_t victim, enum weir_bucket_answer *ret);
 enum weir_bucket_answer moves_rig_answer_of(struct rig *rig, uint32_t victim);
 
-// Workers that do not run: so many turns of each.
+// For workers without threads: run this many turns of each.
 void moves_rig_turn_all(struct rig *rig, unsigned int turns);
-// The same. Begin a flow of port 0, from this one on, whose bucket is VICTIM's. Returns its number.
+// For workers without threads. Start a flow of port 0, from this number on, whose bucket belongs to
+// VICTIM. Returns its number.
 uint32_t moves_rig_begin_from(struct rig *rig, uint32_t first, uint32_t *ret_bucket);
 
-// When nothing is under way. Every worker's gauges agree with each other, and all together with the
-// flows that there are.
+// Check, when no packet is in flight, that every worker's gauges agree with each other, and
+// together with the existing flows.
 void moves_rig_check_gauges(const struct rig *rig);
-// No packet was dropped or counted twice, no flow began a second time.
+// No packet was dropped or counted twice, no flow started a second time.
 void moves_rig_check_packets(const struct rig *rig);
-// Segment, pipelines and distributors agree on who has each bucket.
+// Segment, pipelines and distributors agree on the owner of each bucket.
 void moves_rig_check_owners(const struct rig *rig);

@@ -33,8 +33,8 @@ static int lcore_has_net_raw(void *context) {
 	return has(CAP_NET_RAW);
 }
 
-// Run in a child: it cannot take back what it gives up. DPDK must be started in it, because threads
-// do not survive a fork.
+// Run in a child process, because dropped capabilities cannot be regained. DPDK must be started in
+// it, because threads do not survive a fork.
 static void run_child(int (*body)(void)) {
 	int status;
 	pid_t pid;
@@ -57,7 +57,7 @@ static int child_keeps_net_admin(void) {
 	if (device_lab_eal(NULL) < 0) {
 		return 1;
 	}
-	// The check of all threads, the interrupt thread among them, is the function's own.
+	// The function itself checks all threads, including the interrupt thread.
 	if (weir_capabilities_drop_everywhere(true) < 0) {
 		return 2;
 	}
@@ -80,7 +80,7 @@ static int child_keeps_nothing(void) {
 	if (weir_capabilities_drop_everywhere(false) < 0) {
 		return 2;
 	}
-	// And nothing can be had back.
+	// And no capability can be regained.
 	if (weir_capabilities_drop_everywhere(true) < 0) {
 		return 3;
 	}
@@ -96,7 +96,7 @@ static void *wait_for_the_end(void *context) {
 	return read(pipe_ends[0], &byte, 1) == 0 && !has(CAP_NET_RAW) ? pipe_ends : NULL;
 }
 
-// As DPDK's telemetry does: it has no queue for work, and sleeps in a system call.
+// Like DPDK's telemetry thread, which has no work queue and sleeps in a system call.
 static int child_interrupts_a_thread(void) {
 	pthread_t thread;
 	void *result;
@@ -119,15 +119,15 @@ static int child_freezes(void) {
 	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : 2;
 }
 
-TEST(all_threads_keep_net_admin_alone) {
+TEST(all_threads_keep_only_net_admin) {
 	run_child(child_keeps_net_admin);
 }
 
-TEST(nothing_is_kept_and_nothing_comes_back) {
+TEST(no_capability_is_kept_or_regained) {
 	run_child(child_keeps_nothing);
 }
 
-TEST(a_thread_that_sleeps_gives_up_its_own) {
+TEST(a_sleeping_thread_drops_its_own) {
 	run_child(child_interrupts_a_thread);
 }
 

@@ -27,7 +27,7 @@ TEST(cycles_become_nanoseconds) {
 		weir_clock_ns(&clock, 5000 + HZ / 1000) - weir_clock_ns(&clock, 5000), 1000000);
 }
 
-TEST(correction_is_due_once_a_period) {
+TEST(correction_is_due_once_per_period) {
 	struct weir_clock clock;
 
 	weir_clock_init(&clock, 0, HZ);
@@ -35,20 +35,20 @@ TEST(correction_is_due_once_a_period) {
 	assert_true(weir_clock_due(&clock, HZ / 1000));
 	weir_clock_correct(&clock, HZ / 1000);
 	assert_false(weir_clock_due(&clock, HZ / 1000));
-	// A counter that starts over makes a correction due, not a leap.
+	// A counter that restarts makes a correction due, without a jump of the time.
 	assert_true(weir_clock_due(&clock, 0));
 }
 
-TEST(correction_follows_the_kernel_and_never_goes_back) {
+TEST(correction_follows_the_kernel_and_never_decreases) {
 	struct weir_clock clock;
 	uint64_t told, before;
 
-	// The counter runs ahead: a whole period passes in no time.
+	// The counter runs ahead: a whole period passes at once.
 	weir_clock_init(&clock, 0, HZ);
 	told = weir_clock_ns(&clock, HZ / 1000 - 1);
 	weir_clock_correct(&clock, HZ / 1000);
 	assert_true(weir_clock_ns(&clock, HZ / 1000) >= told);
-	// The counter stood still, as in a suspended machine: the kernel's time counts.
+	// The counter stopped, as in a suspended machine: the kernel's time is used.
 	weir_clock_init(&clock, 0, HZ);
 	before = monotonic_ns();
 	while (monotonic_ns() < before + 3000000) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Dataplane: everything together, three workers on one CPU, devices whose far end the test holds.
+// Dataplane: all parts together, three workers on one CPU, with devices whose other end is in the
+// test.
 #include "dataplane.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ struct world {
 	struct weir_plan plan;
 	struct weir_log log;
 	struct weir_dataplane *dataplane;
-	struct lab lab; // to publish the default tables with
+	struct lab lab; // publishes the default tables
 };
 
 static double now_s(void) {
@@ -53,7 +54,7 @@ static struct weir_config *parse(const char *text) {
 	return config;
 }
 
-// The lab's three ports: backends of TCP are behind port 2, those of UDP behind port 0.
+// The lab's three ports: TCP backends are reached through port 2, UDP backends through port 0.
 static void configure(struct world *w, unsigned int number) {
 	char name[4][32], text[1024], why[512];
 	struct ring_device *rings[4] = {&w->other, &w->wan, &w->lan, &w->kernel};
@@ -138,7 +139,7 @@ static void feed_numbered(struct world *w, uint16_t flow, uint32_t number) {
 
 	frame_build(&spec, &f);
 	frame_put32(f.bytes + f.l4 + 4, number);
-	// A kernel may move a flow to another queue: it stays on its worker all the same.
+	// A kernel may move a flow to another queue: it stays on its worker nevertheless.
 	assert_true(ring_device_feed(&w->wan, (uint16_t)(number / 4 % 2), f.bytes, f.n));
 }
 
@@ -166,7 +167,7 @@ TEST(flows_stay_on_their_worker_and_in_order) {
 		for (uint16_t flow = 0; flow < FLOWS; flow++) {
 			feed_numbered(w, flow, round);
 		}
-		// A ring to a worker has room for several rounds, not for all.
+		// A ring to a worker has room for several rounds, but not for all.
 		if (round % 4 == 3 || round == ROUNDS - 1) {
 			wait_until_on(&w->lan, (round + 1) * FLOWS);
 		}
@@ -185,7 +186,7 @@ TEST(flows_stay_on_their_worker_and_in_order) {
 		next[flow]++;
 	}
 	assert_null(ring_device_take(&w->lan, 0));
-	// A flow that two workers had seen would be new twice.
+	// A flow processed by two workers would be counted as new twice.
 	assert_int_equal(SUM(w, flow_new), FLOWS);
 	assert_int_equal(SUM(w, forwarded), FLOWS * ROUNDS);
 	assert_int_equal(SUM(w, tx_packets), FLOWS * ROUNDS);
@@ -197,7 +198,7 @@ TEST(flows_stay_on_their_worker_and_in_order) {
 	unmake(w);
 }
 
-TEST(the_kernel_is_reached_and_heard_from_any_worker) {
+TEST(the_kernel_exchanges_packets_with_any_worker) {
 	struct world *w = make(2);
 	struct rte_mbuf *m;
 	struct frame f;
@@ -243,7 +244,7 @@ TEST(ports_are_described_to_control) {
 	unmake(w);
 }
 
-TEST(a_device_that_is_missing_ends_it_cleanly) {
+TEST(a_missing_device_ends_it_cleanly) {
 	struct weir_dataplane *dataplane = NULL;
 	struct weir_log log = {.level = WEIR_LOG_ERROR};
 	struct ring_device ring;

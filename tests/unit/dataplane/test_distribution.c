@@ -28,7 +28,7 @@ static struct weir_segment *segment_of(enum weir_bucketing bucketing) {
 
 TEST_GROUP(device_lab_eal);
 
-TEST(flows_are_in_buckets_or_there_is_a_reason) {
+TEST(flows_are_in_buckets_or_a_reason_is_given) {
 	const struct weir_distributed_port all[2] = {{.distributed = true}, {.distributed = true}};
 	const struct weir_distributed_port one[2] = {{.distributed = true}, {.distributed = false}};
 
@@ -50,7 +50,7 @@ static struct weir_distributed_port spread_port(uint32_t owner, uint16_t queues,
 		.socket = SOCKET_ID_ANY};
 }
 
-TEST(devices_spread_flows_in_buckets_or_there_is_a_reason) {
+TEST(devices_spread_flows_in_buckets_or_a_reason_is_given) {
 	struct weir_distributed_port ports[3] = {
 		{.distributed = true}, spread_port(1, 2, 128), spread_port(2, 2, 512)};
 
@@ -67,7 +67,7 @@ TEST(devices_spread_flows_in_buckets_or_there_is_a_reason) {
 }
 
 // The buckets of an entry of any table have one worker, which receives the queue of that entry.
-TEST(buckets_come_to_the_worker_that_has_them) {
+TEST(buckets_reach_the_worker_that_owns_them) {
 	const struct weir_distributed_port ports[3] = {
 		spread_port(0, 3, 128), spread_port(2, 3, 2048), spread_port(1, 2, 512)};
 	uint32_t foreign = 0;

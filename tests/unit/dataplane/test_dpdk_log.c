@@ -35,7 +35,7 @@ static int close_lab(void **state) {
 	return 0;
 }
 
-// All that was written since the last call.
+// Everything written since the last call.
 static const char *written(struct lab *lab) {
 	ssize_t n;
 

@@ -98,8 +98,8 @@ TEST(a_cpu_that_does_not_exist_is_refused) {
 	assert_non_null(strstr(lab->why, "workers.cores[1]: CPU 1023"));
 }
 
-// As with isolcpus, where systemd and all that it starts have the other CPUs only.
-TEST(a_cpu_that_nothing_is_started_on_is_one_for_workers) {
+// As with isolcpus, where systemd and its children may use only the other CPUs.
+TEST(an_isolated_cpu_can_be_used_for_workers) {
 	struct lab *lab = *state;
 	uint16_t isolated = first_cpu() + 1;
 	char beginning[32], end[32];
@@ -141,7 +141,7 @@ TEST(memory_is_as_chosen) {
 	assert_null(find(lab, "--no-huge"));
 }
 
-TEST(pci_is_scanned_only_for_ports_that_are_there) {
+TEST(pci_is_scanned_only_for_configured_ports) {
 	struct lab *lab = *state;
 
 	lab->plan.devices = 2;
@@ -169,7 +169,7 @@ TEST(the_prefix_is_that_of_instance_and_run_directory) {
 	assert_string_not_equal(find(lab, "--file-prefix="), first);
 }
 
-TEST(extra_words_come_last_and_may_be_quoted) {
+TEST(extra_words_are_last_and_may_be_quoted) {
 	struct lab *lab = *state;
 	int n;
 
@@ -186,8 +186,8 @@ TEST(extra_words_come_last_and_may_be_quoted) {
 	assert_non_null(strstr(lab->why, "--eal"));
 }
 
-// In a process of its own, which DPDK wants to itself.
-TEST(dpdk_starts_with_them_and_leaves_nothing_behind) {
+// In a separate process, because DPDK can be started once per process.
+TEST(dpdk_starts_with_them_and_leaves_no_files) {
 	struct lab *lab = *state;
 	char directory[256];
 	int status;
@@ -213,7 +213,7 @@ TEST(dpdk_starts_with_them_and_leaves_nothing_behind) {
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-TEST(a_wrong_extra_argument_is_an_error_not_the_end) {
+TEST(an_invalid_extra_argument_is_an_error_and_does_not_exit) {
 	struct lab *lab = *state;
 	int status;
 	pid_t pid;

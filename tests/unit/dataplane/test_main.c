@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Main: the real process, with AF_XDP on a veth and a tap, in a network namespace of the test's
-// own. The test plays control at the hand-over socket.
+// Main: the real process, with AF_XDP on a veth and a tap, in a separate network namespace. The
+// test acts as control at the hand-over socket.
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -84,8 +84,8 @@ static int close_lab(void **state) {
 
 // --- the process --------------------------------------------------------------------------
 
-// Under AddressSanitizer leaks end the process with an error. What the AF_XDP driver and its
-// libraries leave behind is not ours to free.
+// Under AddressSanitizer leaks end the process with an error. Memory left by the AF_XDP driver and
+// its libraries is ignored.
 static void forgive_the_driver(struct lab *lab) {
 	char path[64], options[128];
 	FILE *file;
@@ -124,7 +124,7 @@ static pid_t spawn(struct lab *lab, const char *run_dir) {
 	pid_t pid;
 	int log;
 
-	unlink(lab->log); // what it says of an earlier one
+	unlink(lab->log); // its message about an earlier program
 	log = open(lab->log, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_true(log >= 0);
 	pid = spawn_with_log(lab, run_dir, log);
@@ -217,7 +217,7 @@ static void stop(struct lab *lab, pid_t pid, int sig) {
 TEST_GROUP(open_namespace);
 TEST_EACH(open_lab, close_lab);
 
-TEST(control_is_given_segment_and_vip_map) {
+TEST(control_receives_segment_and_vip_map) {
 	struct lab *lab = *state;
 	struct weir_handover handover;
 	struct weir_segment *segment;
@@ -258,14 +258,14 @@ TEST(control_is_given_segment_and_vip_map) {
 	}
 	check_log(lab, "weir-control attached (pid");
 	stop(lab, pid, SIGTERM);
-	// Its end shows on the connection.
+	// Its end is visible on the connection.
 	assert_int_equal(read(connection, &byte, 1), 0);
 	close(connection);
 	close(handover.vip_map_fd[0]);
 	weir_segment_free(segment);
 }
 
-TEST(a_second_one_is_refused_and_the_first_goes_on) {
+TEST(a_second_process_is_refused_and_the_first_continues) {
 	struct lab *lab = *state;
 	struct lab second = *lab;
 	pid_t pid, other;
@@ -286,7 +286,7 @@ TEST(a_second_one_is_refused_and_the_first_goes_on) {
 	stop(lab, pid, SIGINT);
 }
 
-TEST(killed_it_starts_again_at_once) {
+TEST(after_a_kill_it_starts_again_at_once) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -306,7 +306,7 @@ TEST(killed_it_starts_again_at_once) {
 	stop(lab, pid, SIGTERM);
 }
 
-TEST(sighup_is_no_reason_to_end) {
+TEST(sighup_does_not_end_it) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
 	pid_t pid;
@@ -322,8 +322,7 @@ TEST(sighup_is_no_reason_to_end) {
 	stop(lab, pid, SIGTERM);
 }
 
-// What each thread may still do, and that it runs no system calls that need more.
-// A log that nobody reads any more: the reader was killed, or read enough.
+// A log without a reader: it was killed, or has read enough.
 TEST(closed_log_does_not_end_it) {
 	struct lab *lab = *state;
 	double deadline = now_s() + DEADLINE_S;
@@ -347,7 +346,7 @@ TEST(closed_log_does_not_end_it) {
 	assert_int_equal(exit_status(lab, pid), 0);
 }
 
-TEST(all_threads_have_given_up_their_capabilities) {
+TEST(all_threads_have_dropped_their_capabilities) {
 	struct lab *lab = *state;
 	char command[256];
 	pid_t pid;
@@ -362,7 +361,7 @@ TEST(all_threads_have_given_up_their_capabilities) {
 	stop(lab, pid, SIGTERM);
 }
 
-TEST(a_bad_configuration_is_told_line_by_line) {
+TEST(an_invalid_configuration_is_reported_line_by_line) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -397,7 +396,7 @@ TEST(warnings_of_the_configuration_are_logged) {
 	stop(lab, pid, SIGTERM);
 }
 
-TEST(what_cannot_run_says_why_and_leaves_nothing) {
+TEST(failed_starts_give_a_reason_and_leave_no_files) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -424,7 +423,7 @@ TEST(what_cannot_run_says_why_and_leaves_nothing) {
 	check_nothing_left(lab);
 }
 
-// A wrong value of an option is a usage error, for which nothing is opened.
+// An invalid value of an option is a usage error; no file or device is opened.
 TEST(unknown_group_is_a_usage_error) {
 	struct lab *lab = *state;
 

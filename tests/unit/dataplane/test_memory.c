@@ -15,7 +15,7 @@ static struct weir_plan plan_of(uint64_t flow_mib, uint64_t buffer_mib) {
 		.total_bytes = (flow_mib + buffer_mib) * MIB};
 }
 
-TEST(huge_pages_are_taken_when_enough_are_free) {
+TEST(huge_pages_are_used_when_enough_are_free) {
 	struct weir_plan plan = plan_of(40, 20);
 	struct weir_memory_facts facts = {
 		.page_bytes = 2 * MIB, .huge_free_bytes = 76 * MIB, .available_bytes = 0};
@@ -28,7 +28,7 @@ TEST(huge_pages_are_taken_when_enough_are_free) {
 	assert_string_equal(why, "");
 }
 
-TEST(ordinary_pages_come_with_a_warning_that_says_what_to_do) {
+TEST(ordinary_pages_give_a_warning_with_a_remedy) {
 	struct weir_plan plan = plan_of(40, 20);
 	struct weir_memory_facts facts = {
 		.page_bytes = 2 * MIB, .huge_free_bytes = 74 * MIB, .available_bytes = 60 * MIB};
@@ -58,7 +58,7 @@ TEST(too_little_memory_names_need_and_key) {
 	assert_non_null(strstr(why, "workers.cores"));
 }
 
-TEST(facts_are_those_of_this_machine) {
+TEST(values_are_those_of_this_machine) {
 	struct weir_memory_facts facts = {0};
 
 	assert_int_equal(weir_memory_facts(&facts), 0);

@@ -78,7 +78,7 @@ static struct rte_mbuf *packet(uint32_t bucket) {
 	return m;
 }
 
-// What the worker of a distributor does with a packet that is not its own.
+// The work of a distributor's worker for a packet of another worker.
 static struct rte_mbuf *put(struct moves_lab *lab, uint32_t port, uint32_t bucket) {
 	struct weir_distributor *distributor = lab->distributor[port];
 	uint32_t target = weir_distributor_worker(distributor, bucket);
@@ -109,7 +109,7 @@ static void switch_all(struct moves_lab *lab) {
 	}
 }
 
-// Everything that two workers do without packets.
+// Everything that two workers do in turns without packets.
 static void move(struct moves_lab *lab, struct weir_mover *victim, struct weir_mover *thief) {
 	uint32_t bucket;
 
@@ -160,7 +160,7 @@ TEST(a_move_goes_through_its_states) {
 	unmake(&lab);
 }
 
-TEST(the_victim_takes_all_that_was_put_before_the_switch) {
+TEST(the_victim_processes_all_packets_from_before_the_switch) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *m;
 
@@ -186,7 +186,7 @@ TEST(the_victim_takes_all_that_was_put_before_the_switch) {
 	unmake(&lab);
 }
 
-TEST(the_thief_holds_the_bucket_and_nothing_else) {
+TEST(the_thief_holds_only_packets_of_the_bucket) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *pkts[4], *out[4];
 	uint32_t bucket;
@@ -205,7 +205,7 @@ TEST(the_thief_holds_the_bucket_and_nothing_else) {
 	assert_ptr_equal(out[1], pkts[3]);
 	out[0] = packet(BUCKET);
 	assert_int_equal(weir_mover_hold(lab.thief, out, 1, 1, &refused), 0);
-	assert_int_equal(held(lab.thief, out, 4, &port), 0); // its part is not here
+	assert_int_equal(held(lab.thief, out, 4, &port), 0); // its part has not arrived
 	assert_int_equal(weir_mover_give(lab.victim), WEIR_GIVING_RELEASE);
 	weir_mover_released(lab.victim);
 	weir_mover_adopted(lab.thief);
@@ -271,7 +271,7 @@ static void take_held(struct moves_lab *lab, uint16_t n) {
 	rte_pktmbuf_free_bulk(pkts, n);
 }
 
-TEST(a_burst_more_is_due_in_each_turn_than_has_come) {
+TEST(each_turn_processes_a_burst_more_than_has_arrived) {
 	struct moves_lab lab = make();
 	uint32_t bucket;
 
@@ -286,7 +286,7 @@ TEST(a_burst_more_is_due_in_each_turn_than_has_come) {
 	take_held(&lab, WEIR_BURST);
 	hold_n(&lab, 10);
 	assert_int_equal(due(lab.thief), WEIR_BURST + 10);
-	// Nothing was processed, for want of room: that is not made up for at once.
+	// Nothing was processed for lack of room: this is not caught up at once.
 	assert_int_equal(due(lab.thief), WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
 	take_held(&lab, WEIR_BURST);
@@ -334,7 +334,7 @@ TEST(every_refusal_has_its_reason) {
 	unmake(&lab);
 }
 
-TEST(a_bucket_goes_round_and_comes_home) {
+TEST(a_bucket_moves_around_and_returns) {
 	struct moves_lab lab = make();
 
 	for (unsigned int i = 0; i < 12; i++) {
@@ -350,7 +350,7 @@ TEST(a_bucket_goes_round_and_comes_home) {
 	unmake(&lab);
 }
 
-// The dataplane ends in the middle of a move: what is on hold is freed.
+// The dataplane ends in the middle of a move: held packets are freed.
 TEST(an_end_in_the_middle_leaks_nothing) {
 	struct moves_lab lab = make();
 	struct rte_mbuf *m = packet(BUCKET);
@@ -391,12 +391,12 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	// Not before a millisecond has passed.
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// A bucket that has more than half of the packets stays: the next busiest one goes.
+	// A bucket with more than half of the packets stays: the next busiest one moves.
 	weir_distributor_mark(pkts[7], BUCKET);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
 	assert_int_equal(bucket, second);
-	// Alone in the burst: none goes.
+	// If it is alone in the burst, none moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, 3 * WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	// No ring is short enough.
@@ -408,7 +408,7 @@ TEST(a_crowded_ring_gives_its_busiest_bucket_to_the_shortest) {
 	unmake(&lab);
 }
 
-TEST(a_search_in_vain_is_not_repeated_at_once) {
+TEST(an_unsuccessful_search_is_not_repeated_at_once) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor = lab.distributor[0];
 	struct rte_mbuf *pkts[8];
@@ -417,12 +417,12 @@ TEST(a_search_in_vain_is_not_repeated_at_once) {
 	for (unsigned int i = 0; i < 8; i++) {
 		pkts[i] = packet(i < 4 ? BUCKET : BUCKET + WORKERS);
 	}
-	// Four packets of one bucket: none goes.
+	// Four packets of one bucket: none moves.
 	weir_moves_press(lab.moves, distributor, V, pkts, 4, WEIR_URGENT_NS);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS - 1);
 	assert_false(weir_mover_pressed(lab.victim, &bucket, &thief));
-	// One packet: nothing is looked for.
+	// One packet: no search.
 	weir_moves_press(lab.moves, distributor, V, pkts, 1, 2 * WEIR_URGENT_NS);
 	weir_moves_press(lab.moves, distributor, V, pkts, 8, 2 * WEIR_URGENT_NS);
 	assert_true(weir_mover_pressed(lab.victim, &bucket, &thief));
@@ -430,7 +430,7 @@ TEST(a_search_in_vain_is_not_repeated_at_once) {
 	unmake(&lab);
 }
 
-TEST(wrong_parameters_are_refused) {
+TEST(invalid_parameters_are_refused_for_moves) {
 	struct moves_lab lab = make();
 	struct weir_distributor *distributor[WEIR_PORTS_MAX + 1] = {
 		lab.distributor[0], lab.distributor[1]};
@@ -449,7 +449,7 @@ TEST(wrong_parameters_are_refused) {
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
 	params.distributors = WEIR_PORTS_MAX + 1;
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
-	params.distributors = PORTS + 1; // the third port is spread by its device
+	params.distributors = PORTS + 1; // the device of the third port distributes its packets
 	assert_int_equal(weir_moves_create(&params, &moves), -EINVAL);
 	params.distributors = PORTS;
 	lab.distributor[1]->worker[7] = 0;
@@ -461,7 +461,7 @@ TEST(wrong_parameters_are_refused) {
 
 // --- shifts ---------------------------------------------------------------------------------
 
-// Buckets with the low bits of BUCKET, all of which V has, are to come from its own queue.
+// Buckets with the low bits of BUCKET, all owned by V, are to be received from V's own queue.
 static void ask_for_shift(struct moves_lab *lab) {
 	weir_shift_request(
 		lab->moves, WORKERS - 1, BUCKET, lab->distributor[1], &lab->distributor[0], 1);
@@ -495,7 +495,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	lab.distributor[0]->put[V] = 3;
 	weir_shift_drain(lab.moves);
 	assert_null(weir_mover_shift(lab.victim));
-	weir_distributor_received(lab.distributor[0], 0); // of a poll before the request
+	weir_distributor_received(lab.distributor[0], 0); // from a poll before the request
 	poll(lab.distributor[0], 5);
 	assert_null(weir_mover_shift(lab.victim));
 	lab.distributor[0]->put[V] = 4;
@@ -519,7 +519,7 @@ TEST(a_shift_holds_until_other_queues_are_empty) {
 	unmake(&lab);
 }
 
-// A worker that has too much to do never finds its queue empty.
+// An overloaded worker never finds its queue empty.
 TEST(a_queue_that_is_never_empty_ends_a_shift) {
 	struct moves_lab lab = make();
 	uint32_t polls = 0;
@@ -535,7 +535,7 @@ TEST(a_queue_that_is_never_empty_ends_a_shift) {
 	unmake(&lab);
 }
 
-TEST(a_shift_is_refused_unless_one_worker_has_and_keeps_all_buckets) {
+TEST(a_shift_is_refused_unless_one_worker_owns_and_keeps_all_buckets) {
 	struct moves_lab lab = make();
 
 	assert_int_equal(ask(lab.victim, BUCKET + WORKERS, A), WEIR_BUCKET_CONFIRMED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A bucket that moves between workers that send by two queues of a device, turn by turn: its
-// packets must not overtake those that the device still has. The test is the device, and the clock.
+// A bucket moves between workers that send on two queues of a device, turn by turn: its packets
+// must not overtake those still in the device. The test simulates the device and the clock.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -66,8 +66,8 @@ static bool has_moved(const struct rig *rig, const struct moving *moving, uint32
 	return weir_segment_bucket_owner(rig->lab->segment, moving->bucket) == thief;
 }
 
-// Packet 2 of a flow, from this one on, waits in the device when its bucket moves, and packet 3
-// comes.
+// Packet 2 of a flow (the first suitable one from this number) waits in the device when its bucket
+// moves, and packet 3 arrives.
 static struct moving begin_from(struct rig *rig, uint32_t first, uint32_t thief) {
 	struct moving moving = {.queue = rig->transmit->path[OUT][VICTIM].queue};
 
@@ -96,7 +96,7 @@ static void check_waits(struct rig *rig, const struct moving *moving, uint32_t t
 	assert_true(has_moved(rig, moving, VICTIM));
 }
 
-// The device sends what it has; the move goes on a moment later.
+// The device sends its packets; the move continues a moment later.
 static void check_goes_on(struct rig *rig, const struct moving *moving, uint32_t thief) {
 	moves_rig_receive_all(rig);
 	assert_int_equal(rig->received, rig->sent - 1);
@@ -133,9 +133,9 @@ TEST(a_flow_does_not_overtake_itself_behind_a_transmit_ring) {
 	check_order(102, 2, OF_FIRST);
 }
 
-// A packet of another bucket, which the device gets behind the last one of the bucket that moves,
-// is not waited for.
-TEST(newer_packets_are_not_waited_for) {
+// The move does not wait for a packet of another bucket that the device gets after the last one of
+// the moving bucket.
+TEST(a_move_does_not_wait_for_newer_packets) {
 	struct rig *rig = make(103, 3, tell);
 	uint32_t bucket, other = moves_rig_begin_from(rig, 0, &bucket);
 	struct moving moving = begin_from(rig, other + IN_PORTS, OF_OWNER);
@@ -155,8 +155,8 @@ TEST(newer_packets_are_not_waited_for) {
 	moves_rig_unmake(rig);
 }
 
-// The thief sends behind the victim's packets.
-TEST(a_queue_that_both_use_is_not_waited_for) {
+// The thief sends after the victim's packets.
+TEST(a_move_does_not_wait_for_a_queue_used_by_both) {
 	struct rig *rig = make(104, 2, tell);
 	struct moving moving = begin(rig, OF_OWNER);
 
@@ -183,14 +183,14 @@ static void check_bounded(unsigned int number, uint16_t queues, int (*driver)(vo
 	moves_rig_unmake(rig);
 }
 
-TEST(a_driver_that_does_not_tell_is_waited_for_a_millisecond) {
+TEST(a_move_waits_a_millisecond_for_a_driver_without_status) {
 	check_bounded(105, 3, NULL);
 	check_bounded(106, 3, tell_of_none);
 	check_bounded(107, 2, NULL);
 	check_bounded(108, 2, tell_of_none);
 }
 
-// The clock stands still, and the device tells nothing; but packets of the bucket would be lost.
+// The clock is stopped, and the device reports no status; but packets of the bucket would be lost.
 TEST(a_thief_that_holds_many_packets_gets_the_bucket_at_once) {
 	struct rig *rig = make(109, 3, tell_of_none);
 	struct moving moving = begin(rig, OF_FIRST);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moves that distributors ask for because rings fill: real rings, distributors and movers, under
-// loads that take all that two workers can do, or more. Time is simulated.
+// Moves requested by distributors because rings fill: real rings, distributors and movers, under
+// loads of the capacity of two workers or more. Time is simulated.
 #include "moves.h"
 
 #include <stdio.h>
@@ -20,17 +20,17 @@
 #define STEP_NS 10000ull
 #define SECOND_STEPS (1000000000ull / STEP_NS)
 #define CAPACITY 30 // packets of a worker in a step
-#define MOVE_COST (3 * CAPACITY) // packets' time that a release or an adoption takes
+#define MOVE_COST (3 * CAPACITY) // duration of a release or an adoption, in packets
 #define TURN_COST 1 // packets' time of a turn
 #define DRAWS 1024u
 
 struct sim {
 	struct weir_distributor *distributor;
 	struct weir_moves *moves;
-	struct rte_mbuf packet[WEIR_BUCKETS]; // one for all of a bucket
-	uint16_t bucket_of[DRAWS]; // of a packet that is drawn
+	struct rte_mbuf packet[WEIR_BUCKETS]; // one flow for all packets of a bucket
+	uint16_t bucket_of[DRAWS]; // number of packets drawn
 	double per_step; // packets
-	uint64_t burst_steps; // so long packets come, then as long none; 0 = always
+	uint64_t burst_steps; // duration with packets, then the same without; 0 = always
 	bool presses;
 	uint64_t now, random;
 	double due;
@@ -77,8 +77,8 @@ static void end(struct sim *sim) {
 	free(sim);
 }
 
-// Packets of buckets: `hot` of DRAWS in one bucket of worker 1, the others in `cold` buckets of
-// each of the workers, alike.
+// Packets of buckets: `hot` of DRAWS in one bucket of worker 1, the others evenly in `cold` buckets
+// of each worker.
 static void load(struct sim *sim, uint32_t hot, uint32_t cold) {
 	for (uint32_t i = 0; i < DRAWS; i++) {
 		uint32_t other = i % (2 * cold);
@@ -221,16 +221,16 @@ static double lost(const struct sim *sim) {
 
 TEST_GROUP(device_lab_eal);
 
-// Whatever the load: a bucket may go to and fro, some hundred times in a second, and have the time
-// of both workers by that. What the moves cost is bounded by their number, and never much more than
-// what they save.
+// For any load: a bucket may move back and forth some hundred times per second, and so use the time
+// of both workers. The cost of moves is bounded by their number, and never much higher than the
+// savings.
 TEST(moves_of_full_rings_pay) {
 	static const struct {
 		const char *name;
 		uint32_t hot, cold;
-		double load; // of the time of both workers
+		double load; // share of the time of both workers
 		uint64_t burst_steps;
-		double more, less; // of all packets: lost by moves at most, and saved at least
+		double more, less; // share of all packets: maximum lost by moves, and minimum saved
 	} cases[] = {
 		{"a bucket of a third", 341, 30, 0.97, 0, 0, 0.1},
 		{"a bucket of a third, overload", 341, 30, 1.2, 0, 0, 0.05},

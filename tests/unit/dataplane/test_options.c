@@ -58,7 +58,7 @@ TEST(every_option_is_taken) {
 	assert_int_equal(options.log_level, WEIR_LOG_DEBUG);
 }
 
-TEST(environment_stands_for_steer_object) {
+TEST(environment_replaces_steer_object) {
 	struct weir_dataplane_options options;
 	char why[256];
 
@@ -90,7 +90,7 @@ TEST(help_and_version_need_no_config) {
 	}
 }
 
-TEST(mistakes_are_named) {
+TEST(mistakes_are_reported) {
 	struct weir_dataplane_options options = {.config = "before"};
 	char run_dir[256];
 	char why[256];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines of all workers: which share a flow memory, and which parts each of them owns.
+// Pipelines of all workers: which of them share flow memory, and which parts each of them owns.
 #include "pipelines.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ static int create(const struct weir_config *config, const struct weir_segment *s
 
 TEST_GROUP(lab_eal);
 
-TEST(workers_own_the_parts_that_the_distributor_gives_them) {
+TEST(workers_own_the_parts_given_by_the_distributor) {
 	struct weir_config config = config_of(3, 4096);
 	struct weir_segment *segment = segment_of(3);
 	struct weir_distributor *distributor;
@@ -89,7 +89,7 @@ TEST(workers_own_the_parts_that_the_distributor_gives_them) {
 	weir_segment_free(segment);
 }
 
-TEST(workers_without_buckets_have_tables_of_their_own) {
+TEST(workers_without_buckets_have_separate_tables) {
 	struct weir_config config = config_of(2, 4096);
 	struct weir_segment *segment = segment_of(2);
 	struct weir_pipelines pipelines;
@@ -120,8 +120,8 @@ TEST(sharing_needs_workers_and_a_memory_for_all) {
 		weir_pipelines_flow_bytes(&most, true) > weir_pipelines_flow_bytes(&most, false));
 }
 
-// Nothing is left of what was made before it failed, and the message names the key to lower.
-TEST(too_little_memory_is_told) {
+// Everything created before the failure is freed, and the message names the key to lower.
+TEST(too_little_memory_is_reported) {
 	struct weir_config config = config_of(2, 1u << 26);
 	struct weir_segment *segment = segment_of(2);
 	struct weir_pipelines pipelines;

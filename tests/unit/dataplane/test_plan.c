@@ -12,7 +12,7 @@
 #include "pipeline_setup.h"
 #include "test.h"
 
-// A configuration with these ports, and as many workers.
+// A configuration with these ports and this many workers.
 static struct weir_config *parse(const char *ports, unsigned int workers) {
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;
@@ -76,7 +76,7 @@ TEST(memory_grows_with_what_is_configured) {
 				 1, "none", &jumbo, why),
 		0);
 	assert_int_equal(one.flow_bytes, weir_flow_table_bytes(1048576, 25));
-	// As many tables, or one that is shared, which has parcels in addition.
+	// The tables of all workers, or one shared table, which also has parcels.
 	assert_in_range(four.flow_bytes, 4 * one.flow_bytes, 4 * one.flow_bytes * 105 / 100);
 	assert_true(four.buffer_bytes > one.buffer_bytes);
 	assert_true(one.total_bytes > one.flow_bytes + one.buffer_bytes);
@@ -118,7 +118,7 @@ TEST(af_xdp_gets_all_queues_and_the_steer_program) {
 	SHELL("ip link del pl0");
 }
 
-TEST(what_cannot_be_is_refused_with_its_key) {
+TEST(impossible_plans_are_refused_with_their_key) {
 	struct weir_plan plan = {.devices = 77};
 	char why[512];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Queue tables, and what rss.c finds out of a device, without a device: the calls of DPDK are the
-// test's. The whole way of a shift is in test_worker_moves.c.
+// Queue tables, and the information that rss.c gets from a device, without a device: the test
+// replaces the calls of DPDK. test_worker_moves.c covers a complete shift.
 #include "queue_tables.h"
 #include "test.h"
 
@@ -24,7 +24,7 @@ static struct {
 	uint16_t entries; // of its table now
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];
 	unsigned int updates;
-	bool grows; // its table gets the size that it is set with
+	bool grows; // its table has the size that was last set
 	bool lies; // and changes nothing
 	bool no_key; // it is not told
 } device;
@@ -73,7 +73,7 @@ int __wrap_rte_eth_dev_rss_hash_conf_get(uint16_t id, struct rte_eth_rss_conf *c
 
 // --- what is found --------------------------------------------------------------------------
 
-// mlx5 with as many queues as a power of two has an entry for each, until its table is set.
+// mlx5 with a power of two of queues has one entry per queue until its table is set.
 TEST(small_tables_of_mlx5_grow) {
 	static const struct {
 		const char *driver;
@@ -109,7 +109,7 @@ TEST(small_tables_of_mlx5_grow) {
 	}
 }
 
-TEST(a_key_that_is_not_told_is_none) {
+TEST(a_key_that_is_not_reported_is_none) {
 	const struct rte_eth_dev_info info = {.reta_size = 512, .hash_key_size = 52};
 	struct weir_rss rss;
 
@@ -207,14 +207,14 @@ static void unmake(struct tables *lab) {
 	free(lab);
 }
 
-// All buckets of the entry are this worker's, for long.
+// All buckets of the entry have belonged to this worker for long.
 static void give(struct tables *lab, uint32_t entry, uint8_t worker) {
 	for (uint32_t b = entry; b < WEIR_BUCKETS; b += ENTRIES) {
 		lab->distribution.moves->owner[b] = worker;
 	}
 }
 
-// What the main thread and workers without packets do in a second.
+// Do the work of the main thread, and of workers without packets, for a second.
 static void run(struct tables *lab, uint64_t from_ns) {
 	for (uint64_t now_ns = from_ns; now_ns < from_ns + SECOND; now_ns += SECOND / 100) {
 		weir_queue_tables_turn(lab->tables, now_ns);
@@ -257,7 +257,7 @@ TEST(sixty_four_workers_have_a_queue_each) {
 	unmake(lab);
 }
 
-// A device that restarts when its table changes keeps it, and the log says so.
+// If a device would restart on a change of its table, the table is kept, and this is logged.
 TEST(a_device_that_would_restart_keeps_its_table) {
 	struct tables *lab = make(2, true);
 
@@ -270,9 +270,9 @@ TEST(a_device_that_would_restart_keeps_its_table) {
 	unmake(lab);
 }
 
-// Entries changed externally or by a reset are restored within a minute or so, and the log says
-// it once.
-TEST(tables_that_others_change_are_set_again) {
+// Entries changed externally or by a reset are restored within about a minute, which is logged
+// once.
+TEST(tables_changed_by_others_are_restored) {
 	struct tables *lab = make(2, false);
 	uint64_t now_ns = START;
 
@@ -285,7 +285,7 @@ TEST(tables_that_others_change_are_set_again) {
 	}
 	assert_int_equal(lab->lines, 1);
 	assert_non_null(strstr(lab->last_line, "wan: 64 of 128 entries"));
-	for (uint32_t i = 0; i < 65; i++) { // until it was read once more
+	for (uint32_t i = 0; i < 65; i++) { // until it was read again
 		run(lab, now_ns += SECOND);
 	}
 	assert_int_equal(device.updates, 64);
@@ -293,7 +293,7 @@ TEST(tables_that_others_change_are_set_again) {
 		assert_int_equal(device.queue[e], e % 2);
 	}
 	assert_int_equal(lab->lines, 1);
-	// A device that changes nothing: it is told of once more.
+	// A device that ignores changes: this is reported again.
 	device.lies = true;
 	device.queue[1] = 0;
 	for (uint32_t i = 0; i < 300; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Spreading, and what device.c and rss.c find out of devices, on a model of a NIC.
+// Spreading, and the information that device.c and rss.c get from devices, on a model of a NIC.
 #include "spreading.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static struct nic_model *add(struct nics *nics, uint16_t entries) {
 	snprintf(name, sizeof(name), "spread%u", made++);
 	ring_device_make(name, QUEUES, &nics->ring[i]);
 	device_lab_plan(nics->ring[i].name, QUEUES, &nics->plan[i]);
-	nics->plan[i].device[0].devargs.pci = true; // as RSS is trusted of these only
+	nics->plan[i].device[0].devargs.pci = true; // because RSS is used for these devices only
 	for (uint32_t b = 0; b < WEIR_RSS_KEY_ROOM; b++) {
 		nics->plan[i].device[0].rss_key[b] = (uint8_t)(b * 37 + 11);
 	}
@@ -64,7 +64,7 @@ static void forget(struct nics *nics) {
 
 TEST_GROUP(device_lab_eal);
 
-TEST(devices_lead_buckets_to_the_workers_that_have_them) {
+TEST(devices_direct_buckets_to_the_workers_that_own_them) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;
 
@@ -104,7 +104,7 @@ TEST(large_tables_are_set_as_a_whole) {
 	forget(&nics);
 }
 
-// What each fault of the first NIC leads to.
+// The effect of each fault of the first NIC.
 static enum weir_bucketing bucketing_with(void (*spoil)(struct nics *nics)) {
 	struct nics nics = {0};
 	struct weir_spreading spreading;
@@ -155,7 +155,7 @@ static void spread_in_software(struct nics *nics) {
 	nics->plan[0].device[0].devargs.pci = false;
 }
 
-TEST(flows_are_in_buckets_or_there_is_a_reason) {
+TEST(flows_are_in_buckets_or_a_reason_is_given) {
 	assert_int_equal(bucketing_with(tell_no_hash), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(hash_no_ports), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(have_no_table), WEIR_BUCKETING_RSS_TABLE);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TEST(a_worker_that_stands_still_is_noticed_once_and_so_is_its_return) {
+TEST(a_stalled_worker_and_its_recovery_are_reported_once) {
 	struct weir_port_info port = {.name = "wan"};
 	struct weir_segment_params params = {.workers = 2,
 		.ports = 1,

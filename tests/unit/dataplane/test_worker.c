@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker: turn by turn on devices whose far end the test holds; then the loop in a thread.
+// Worker: turn by turn on devices whose other end is in the test; then the loop in a thread.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ TEST(packets_leave_on_the_port_of_their_backend) {
 	worker_lab_free(w);
 }
 
-TEST(what_is_the_kernels_goes_there_untouched) {
+TEST(packets_of_the_kernel_are_passed_unchanged) {
 	struct worker_lab *w = worker_lab_make(2, WEIR_IDLE_POLL);
 	struct frame_spec spec = worker_lab_for_kernel();
 	struct rte_mbuf *m;
@@ -64,7 +64,7 @@ TEST(what_is_the_kernels_goes_there_untouched) {
 	worker_lab_free(w);
 }
 
-TEST(without_a_way_to_the_kernel_it_is_dropped_and_counted) {
+TEST(without_an_exception_path_they_are_dropped_and_counted) {
 	struct worker_lab *w = worker_lab_make(3, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct frame_spec spec = worker_lab_for_kernel();
@@ -75,7 +75,7 @@ TEST(without_a_way_to_the_kernel_it_is_dropped_and_counted) {
 	weir_worker_turn(w->worker);
 	assert_int_equal(counters->drops[WEIR_DROP_NO_EXCEPTION_PORT], 1);
 	assert_int_equal(counters->to_kernel, 0);
-	// A packet socket's port: the kernel has it already.
+	// With a packet socket the kernel already has the packet.
 	w->port[LAB_IN_PORT].kernel_has_copy = true;
 	worker_lab_feed(w, LAB_IN_PORT, &spec);
 	weir_worker_turn(w->worker);
@@ -84,7 +84,7 @@ TEST(without_a_way_to_the_kernel_it_is_dropped_and_counted) {
 	worker_lab_free(w);
 }
 
-TEST(what_the_kernel_sends_goes_out_unchanged) {
+TEST(packets_from_the_kernel_are_sent_unchanged) {
 	struct worker_lab *w = worker_lab_make(4, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK); // even to a VIP
 	struct rte_mbuf *m;
@@ -132,7 +132,7 @@ TEST(full_queues_are_counted_under_their_names) {
 }
 
 // A broken control process may write any MTU into a backend's row.
-TEST(a_frame_longer_than_the_device_takes_is_not_sent) {
+TEST(a_frame_longer_than_the_mtu_of_the_device_is_not_sent) {
 	struct worker_lab *w = worker_lab_make(6, WEIR_IDLE_POLL);
 	struct frame_spec spec = lab_tcp(1, ACK);
 
@@ -149,7 +149,7 @@ TEST(a_frame_longer_than_the_device_takes_is_not_sent) {
 	worker_lab_free(w);
 }
 
-TEST(the_distributor_keeps_what_is_ours_and_hands_over_the_rest) {
+TEST(the_distributor_keeps_its_own_packets_and_hands_over_the_rest) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	uint32_t handed = 0;
@@ -215,8 +215,9 @@ TEST(handed_packets_are_processed) {
 	worker_lab_free(w);
 }
 
-// An ICMP error about an unknown flow goes to the next worker; here it has come round.
-TEST(offered_packets_go_round) {
+// An ICMP error about an unknown flow goes to the next worker; here it has been offered to all of
+// them.
+TEST(offered_packets_visit_all_workers) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -253,7 +254,7 @@ TEST(offered_packets_go_round) {
 	assert_int_equal(weir_worker_turn(w->worker), 1);
 	assert_int_equal(counters->handed_over, 1);
 	assert_int_equal(counters->forwarded, 1);
-	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // nobody takes what is offered
+	for (uint32_t i = 0; i < WEIR_PEER_RING + 10; i++) { // no worker takes the offered packets
 		worker_lab_feed(w, LAB_IN_PORT, &error);
 		weir_worker_turn(w->worker);
 	}
@@ -264,7 +265,7 @@ TEST(offered_packets_go_round) {
 	worker_lab_free(w);
 }
 
-TEST(one_question_a_turn_is_answered) {
+TEST(one_request_per_turn_is_answered) {
 	struct worker_lab *w = worker_lab_make(10, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
@@ -294,7 +295,7 @@ TEST(one_question_a_turn_is_answered) {
 }
 
 // Its flows are not in buckets.
-TEST(a_bucket_is_refused_where_there_are_none) {
+TEST(a_bucket_request_is_refused_without_buckets) {
 	struct worker_lab *w = worker_lab_make(15, WEIR_IDLE_POLL);
 	const struct weir_worker_box *theirs = &w->lab->control->worker_boxes[SELF];
 	struct weir_control_box *ours = &w->lab->control->control_boxes[SELF];
@@ -310,14 +311,14 @@ TEST(a_bucket_is_refused_where_there_are_none) {
 
 // --- worker, services and backends agree ---------------------------------------------------
 
-// One frame through the worker, and all sums.
+// Process one frame in the worker, and check all sums.
 static void turn_with(struct worker_lab *w, const struct frame *f) {
 	assert_true(ring_device_feed(&w->ring[LAB_IN_PORT], 0, f->bytes, f->n));
 	weir_worker_turn(w->worker);
 	lab_check_counters(w->lab);
 }
 
-// A frame of this spec must end for this reason.
+// A frame of this spec must be dropped for this reason.
 static void turn_for(
 	struct worker_lab *w, const struct frame_spec *spec, enum weir_drop_reason reason) {
 	uint64_t before = lab_counters(w->lab)->drops[reason];
@@ -362,7 +363,8 @@ static void drop_by_rows_and_selections(struct worker_lab *w) {
 	params.settings.when_exhausted = WEIR_EXHAUSTED_REJECT;
 	lab_publish_policy(lab, &params, (uint16_t[]){0}, 1);
 	weir_pipeline_settle(lab->pipeline);
-	for (unsigned int i = 0; i < 8; i++) { // more than one, also where half-open ones are free
+	// More than one unit, also if half-open flows do not count
+	for (unsigned int i = 0; i < 8; i++) {
 		syn.tcp_flags = i % 2 == 0 ? 2 : ACK;
 		worker_lab_feed(w, LAB_IN_PORT, &syn);
 		weir_worker_turn(w->worker);
@@ -422,10 +424,11 @@ static void drop_replies(struct worker_lab *w) {
 	turn_for(w, &echo, WEIR_DROP_ICMP_RATE);
 }
 
-// Whatever becomes of a packet: the worker's forwarded is the sum of its services' packets, and of
-// its backends'.
+// For every outcome of packets, the worker's forwarded is the sum of the packets of its services,
+// and of its backends.
 TEST(counters_agree_under_every_drop_reason) {
-	// Elsewhere: devices, rings between workers, closed ports, fragments, headroom.
+	// Covered by other tests: devices, rings between workers, closed ports, fragments,
+	// headroom.
 	static const bool elsewhere[WEIR_DROP_REASON_COUNT] = {[WEIR_DROP_FRAME_TOO_LONG] = true,
 		[WEIR_DROP_HANDOFF_FULL] = true,
 		[WEIR_DROP_CLOSED_PORT] = true,
@@ -492,9 +495,9 @@ static void *run(void *context) {
 	return NULL;
 }
 
-// A table that was replaced is freed while the loop turns (S5), the heartbeat goes on, and in idle
-// mode yield the CPU is left to others.
-TEST(the_loop_reports_beats_and_yields) {
+// A replaced table is freed while the loop runs (S5), the heartbeat advances, and in idle mode
+// yield the CPU is left to other processes.
+TEST(the_loop_reports_heartbeats_and_yields) {
 	struct worker_lab *w = worker_lab_make(12, WEIR_IDLE_YIELD);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
 	struct runner runner = {.worker = w->worker};
@@ -516,7 +519,7 @@ TEST(the_loop_reports_beats_and_yields) {
 	assert_true(runner.cpu_s < (seconds(CLOCK_MONOTONIC) - start) * 0.7);
 	assert_true(counters->idle_cycles > 0);
 	assert_int_equal(counters->busy_cycles, 0);
-	// Offline now: nobody waits for a worker that has ended.
+	// The worker is offline now: no grace period waits for it.
 	lab_publish_services(w->lab);
 	assert_int_equal(weir_writer_synchronize(w->lab->writer, 5000), 0);
 	worker_lab_free(w);

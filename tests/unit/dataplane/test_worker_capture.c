@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture by a worker: a record for each packet, whatever becomes of it, and nothing else changed.
+// Capture by a worker: a record for each packet, whatever its outcome, and no other effect.
 #include <stdlib.h>
 #include <string.h>
 
@@ -150,7 +150,7 @@ TEST(every_action_has_its_record) {
 
 // --- nothing else changes -----------------------------------------------------------------------
 
-// What a device sent: bytes of all packets, one after the other.
+// The packets that a device sent: the bytes of all, concatenated.
 static uint32_t sent_bytes(struct worker_lab *w, uint8_t *to, uint32_t room) {
 	uint32_t used = 0;
 
@@ -175,7 +175,7 @@ struct run { // all edges through a worker
 	uint8_t sent[1u << 20];
 };
 
-// With an order each packet has a record with the verdict that the edge is to get.
+// During a capture each packet has a record with the expected verdict of the edge.
 static void run_edges(struct worker_lab *w, uint64_t number, struct run *ret) {
 	w->lab->pipeline->outer_id = 1;
 	for (unsigned int i = 0; i < edge_count; i++) {
@@ -205,7 +205,7 @@ static void run_edges(struct worker_lab *w, uint64_t number, struct run *ret) {
 }
 
 // The same bytes leave, and all counters are the same.
-TEST(packets_and_counters_are_as_without_a_capture) {
+TEST(packets_and_counters_do_not_depend_on_a_capture) {
 	static struct run without, with;
 	struct weir_capture_terms terms = any();
 	struct worker_lab *w = make(3);
@@ -221,7 +221,7 @@ TEST(packets_and_counters_are_as_without_a_capture) {
 
 // --- drops outside of the pipeline --------------------------------------------------------------
 
-TEST(what_cannot_be_delivered_is_a_drop) {
+TEST(undeliverable_packets_are_drops) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct frame_spec tcp = lab_tcp(3, ACK), kernel = worker_lab_for_kernel();
 	struct worker_lab *w = make(5);
@@ -264,7 +264,7 @@ TEST(what_cannot_be_delivered_is_a_drop) {
 	worker_lab_free(w);
 }
 
-TEST(what_the_kernel_sends_in_vain_is_recorded) {
+TEST(undeliverable_packets_of_the_kernel_are_recorded) {
 	struct worker_lab *w = make(6);
 	struct weir_capture_terms terms = any();
 	struct frame_spec tcp = lab_tcp(1, ACK);
@@ -274,7 +274,7 @@ TEST(what_the_kernel_sends_in_vain_is_recorded) {
 	worker_lab_add_source(w, WEIR_SOURCE_KERNEL, EXCEPTION);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
-	none(w, number); // was sent: no packet of ours
+	none(w, number); // was sent: a packet of the kernel
 	worker_lab_fill(w, LAB_IN_PORT);
 	worker_lab_feed(w, EXCEPTION, &tcp);
 	weir_worker_turn(w->worker);
@@ -292,7 +292,8 @@ TEST(what_the_kernel_sends_in_vain_is_recorded) {
 	worker_lab_free(w);
 }
 
-// Ours once, the others' packets not here, unless the ring to them is full.
+// This worker's packets are recorded once; those of others are not recorded here, unless the ring
+// to them is full.
 TEST(handed_over_packets_are_left_to_the_other_worker) {
 	struct worker_lab *w = worker_lab_make(7, WEIR_IDLE_POLL);
 	const struct weir_worker_counters *counters = lab_counters(w->lab);
@@ -323,7 +324,7 @@ TEST(handed_over_packets_are_left_to_the_other_worker) {
 }
 
 // An ICMP error about an unknown flow goes to the next worker, which records it.
-TEST(an_offer_is_recorded_only_if_it_is_asked_for) {
+TEST(an_offer_is_recorded_only_if_requested) {
 	static const struct frame_spec quoted = {.family = 4,
 		.protocol = 6,
 		.source = frame_vip4,
@@ -358,7 +359,7 @@ TEST(an_offer_is_recorded_only_if_it_is_asked_for) {
 
 // --- filters and limits -------------------------------------------------------------------------
 
-TEST(filters_choose_by_owner_and_by_flow) {
+TEST(filters_select_by_owner_and_by_flow) {
 	const struct frame_spec dns = {.family = 4, .protocol = 17, .destination_port = 53};
 	struct frame_spec tcp = lab_tcp(5, ACK);
 	struct worker_lab *w = make(9);
@@ -384,7 +385,7 @@ TEST(filters_choose_by_owner_and_by_flow) {
 	worker_lab_free(w);
 }
 
-// Clients choose how far in their ports are. Options are written behind an IPv6 header.
+// Clients determine the offset of their ports. Options are written after an IPv6 header.
 TEST(long_headers_hide_no_flow_from_a_filter) {
 	uint8_t options[248] = {6}; // TCP follows
 	struct frame_spec tcp = lab_tcp(5, SYN);
@@ -443,7 +444,7 @@ TEST(a_rate_limits_records_and_a_full_ring_loses_them) {
 	worker_lab_free(w);
 }
 
-// Control died, or its client sleeps: the order is ignored. So is one that makes no sense.
+// Control died, or its client sleeps: the order is ignored. So is an invalid one.
 TEST(an_order_ends_with_its_deadline) {
 	struct worker_lab *w = make(11);
 	const struct frame_spec tcp = lab_tcp(5, ACK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pauses of a worker: what they cost, and what ends them. The queue is a pipe: to a worker, an
-// AF_XDP socket is a descriptor that can be read when there are packets.
+// Pauses of a worker: their cost and their end. The queue is a pipe: for a worker, an AF_XDP socket
+// is a descriptor that is readable when it has packets.
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ static int setup(void **state) {
 	assert_non_null(lab->worker);
 	weir_idle_init(&lab->worker->idle, WEIR_IDLE_POLL);
 	assert_int_equal(pipe(lab->queue), 0);
-	lab->device.id = RTE_MAX_ETHPORTS - 1; // none of DPDK's: it has no interrupts
+	lab->device.id = RTE_MAX_ETHPORTS - 1; // no port of DPDK, because it has no interrupts
 	lab->device.xdp_sockets = 1;
 	lab->device.xdp_socket[0] = lab->queue[0];
 	*state = lab;
@@ -72,7 +72,7 @@ static uint64_t pauses(struct pauses_lab *lab) {
 
 TEST_EACH(setup, teardown);
 
-TEST(each_mode_pauses_longer_than_the_one_before) {
+TEST(each_mode_pauses_longer_than_the_previous_one) {
 	struct pauses_lab *lab = *state;
 	uint64_t poll, yield, sleep;
 
@@ -104,7 +104,7 @@ TEST(a_packet_ends_a_sleep) {
 	assert_false(lab->worker->idle.armed);
 }
 
-TEST(what_wakes_nobody_is_looked_at_as_often_as_before) {
+TEST(queues_without_wakeup_are_polled_as_often_as_before) {
 	struct pauses_lab *lab = *state;
 	struct weir_source ring = {
 		.kind = WEIR_SOURCE_HANDED, .ring = (struct rte_ring *)(uintptr_t)64};
@@ -118,7 +118,7 @@ TEST(what_wakes_nobody_is_looked_at_as_often_as_before) {
 	assert_false(weir_worker_is_woken(lab->worker));
 }
 
-TEST(one_socket_may_be_that_of_several_queues) {
+TEST(one_socket_may_serve_several_queues) {
 	struct pauses_lab *lab = *state;
 
 	begin(lab, WEIR_IDLE_SLEEP);

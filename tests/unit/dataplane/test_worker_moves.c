@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Buckets that move between real workers: under load, in threads; then turn by turn. The test is
-// control.
+// Buckets that move between real workers: under load, in threads; then turn by turn. The test acts
+// as control.
 #include "worker.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 // --- control ------------------------------------------------------------------------------
 
-// The bucket of a flow, mostly one with many packets, that this worker has.
+// The bucket of a flow, mostly one with many packets, that belongs to this worker.
 static uint32_t bucket_of(struct rig *rig, uint32_t worker) {
 	const struct weir_segment *segment = rig->lab->control;
 	uint32_t bucket = (uint32_t)moves_rig_next_random(rig) % WEIR_BUCKETS;
@@ -51,7 +51,7 @@ static void ask_for_any(struct rig *rig, uint32_t victim) {
 		moves_rig_next_random(rig) % 16 == 0 ? 1 : moves_rig_clock_ns() + 60 * DEADLINE_NS);
 }
 
-// So many moves under load, from and to all workers, several at a time.
+// Do this many moves under load, from and to all workers, several at a time.
 static void force(struct rig *rig, uint32_t moves) {
 	uint64_t start = moves_rig_clock_ns();
 
@@ -140,8 +140,8 @@ TEST(a_thousand_moves_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// The driver of the outgoing port, which has two transmit queues: the test takes packets from one
-// after the other, each time all that are there.
+// The driver of the outgoing port, which has two transmit queues: the test takes all packets from
+// one, then from the other.
 static int tell(void *queue, uint16_t offset) {
 	const struct rte_ring *ring = queue;
 	uint32_t waiting = ring->prod.tail - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE);
@@ -149,8 +149,8 @@ static int tell(void *queue, uint16_t offset) {
 	return DESCRIPTORS - 1 - offset < waiting ? RTE_ETH_TX_DESC_FULL : RTE_ETH_TX_DESC_DONE;
 }
 
-// Workers 0 and 2 have a queue each, worker 1 a ring to worker 2. Clocks go slowly: a move waits
-// 1 ms of theirs for the device, which the test may take longer for.
+// Workers 0 and 2 have a queue each, worker 1 a ring to worker 2. The workers' clocks are slow: a
+// move waits 1 ms of their time for the device, and the test may take longer.
 TEST(moves_between_queues_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_queues(9, 2);
 
@@ -165,8 +165,8 @@ TEST(moves_between_queues_lose_and_reorder_nothing) {
 	check_moves(rig, RTE_MIN(moves_of_a_test(), MOVES_BETWEEN_QUEUES));
 }
 
-// Devices spread the flows. At first each packet comes to the worker that has its bucket.
-TEST(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing) {
+// Devices spread the flows. At first each packet is received by the worker that owns its bucket.
+TEST(a_thousand_moves_with_device_spreading_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_rss(6);
 
 	moves_rig_start(rig);
@@ -178,7 +178,7 @@ TEST(a_thousand_moves_where_devices_spread_lose_and_reorder_nothing) {
 	check_a_thousand_moves(rig);
 }
 
-// Packets that come to another worker than the one that has their bucket, of all that are sent.
+// The share of sent packets that are received by another worker than the owner of their bucket.
 static uint64_t count_handed(struct rig *rig) {
 	uint64_t handed = 0;
 
@@ -188,8 +188,8 @@ static uint64_t count_handed(struct rig *rig) {
 	return handed;
 }
 
-// Until the tables lead all packets of port 0, whose entries have one bucket each, to the workers
-// that have their buckets.
+// Wait until the tables direct all packets of port 0, whose entries have one bucket each, to the
+// owners of their buckets.
 static void wait_for_tables(struct rig *rig) {
 	uint64_t start = moves_rig_clock_ns(), before;
 
@@ -207,7 +207,7 @@ static void wait_for_tables(struct rig *rig) {
 	} while (count_handed(rig) != before);
 }
 
-// The devices change their tables after the moves, each at another speed.
+// The devices change their tables after the moves, at different speeds.
 static void check_moves_with_tables(struct rig *rig, uint64_t shifts, uint64_t refusals) {
 	moves_rig_start_main(rig);
 	force(rig, moves_of_a_test());
@@ -233,8 +233,8 @@ TEST(tables_that_follow_lose_and_reorder_nothing) {
 	check_moves_with_tables(rig, moves_of_a_test() / 10, 0);
 }
 
-// Device 0 refuses, device 1 says that it does.
-TEST(tables_that_are_refused_lose_and_reorder_nothing) {
+// Device 0 refuses a change; device 1 reports an error but changes its table.
+TEST(refused_table_changes_lose_and_reorder_nothing) {
 	struct rig *rig = moves_rig_make_rss(8);
 
 	rig->nic[0].update_result = -EIO;
@@ -291,7 +291,7 @@ TEST(workers_end_in_the_middle_of_moves) {
 
 // --- turn by turn -----------------------------------------------------------------------------
 
-// The device of the outgoing port takes no more packets.
+// The device of the outgoing port accepts no more packets.
 static void fill_out(struct rig *rig) {
 	struct rte_mbuf *m;
 
@@ -310,8 +310,8 @@ static void empty_out(struct rig *rig) {
 	}
 }
 
-// Turn the other workers for longer than a device would be waited for, beside worker 2, which has
-// the transmit queue and does not get on.
+// Run turns of the other workers for longer than a move waits for a device. Worker 2, which has the
+// transmit queue, does not run.
 static void pause_sender(struct rig *rig) {
 	uint64_t end = moves_rig_clock_ns() + LONG_NS;
 
@@ -321,9 +321,9 @@ static void pause_sender(struct rig *rig) {
 	}
 }
 
-// Packet 2 waits in the victim's transmit ring, because the device is full, and the bucket goes to
-// the worker that has the device: packet 3 must not be sent before. However long that worker does
-// not get on, its device is not stuck.
+// Packet 2 waits in the victim's transmit ring, because the device is full, and the bucket moves to
+// the worker that has the device: packet 3 must not be sent before it. Even if that worker does not
+// run for long, its device is not considered stuck.
 TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(20);
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
@@ -346,7 +346,7 @@ TEST(a_flow_does_not_overtake_itself_in_transmit_rings) {
 	moves_rig_unmake(rig);
 }
 
-// Turn until the victim has settled so many moves.
+// Run turns until the victim has completed this many moves.
 static void turn_until_given(struct rig *rig, uint64_t moves) {
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint64_t start = moves_rig_clock_ns();
@@ -357,8 +357,8 @@ static void turn_until_given(struct rig *rig, uint64_t moves) {
 	}
 }
 
-// Packets of two buckets wait for a device that is stuck; one bucket has moved nevertheless.
-// Returns the other one.
+// Packets of two buckets wait for a stuck device; one bucket has moved nevertheless. Returns the
+// other one.
 static uint32_t move_past_a_stuck_device(struct rig *rig) {
 	uint32_t bucket, other, first = moves_rig_begin_from(rig, 0, &bucket), second = first;
 
@@ -376,7 +376,7 @@ static uint32_t move_past_a_stuck_device(struct rig *rig) {
 	return other;
 }
 
-TEST(a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other) {
+TEST(a_stuck_device_delays_one_bucket_for_a_while_and_no_other) {
 	struct rig *rig = moves_rig_make_still(3);
 	uint32_t bucket = move_past_a_stuck_device(rig);
 
@@ -386,7 +386,7 @@ TEST(a_stuck_device_holds_up_one_bucket_for_a_while_and_no_other) {
 	moves_rig_unmake(rig);
 }
 
-// A device that was given up sends one packet, and moves wait for it again.
+// A device that was considered stuck sends one packet, and moves wait for it again.
 TEST(a_device_that_sends_again_is_waited_for_again) {
 	struct rig *rig = moves_rig_make_still(50);
 	uint32_t bucket = move_past_a_stuck_device(rig);
@@ -401,7 +401,8 @@ TEST(a_device_that_sends_again_is_waited_for_again) {
 
 // --- packets on hold ----------------------------------------------------------------------------
 
-// The bucket of a flow goes to worker 0, which receives the flow: as many packets as it can hold.
+// The bucket of a flow moves to worker 0, which receives as many packets of the flow as it can
+// hold.
 static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 
@@ -417,8 +418,8 @@ static void hold_many(struct rig *rig, uint32_t flow, uint32_t bucket) {
 	assert_int_equal(counters[0].held_packets, WEIR_HOLD_PACKETS);
 }
 
-// Worker 2 sends a third of what worker 0 could put into its transmit ring. More packets of the
-// bucket come while the others wait.
+// Worker 2 sends a third of the packets that worker 0 could put into its transmit ring. More
+// packets of the bucket arrive while the others wait.
 TEST(held_packets_wait_for_transmit_rings) {
 	struct rig *rig = moves_rig_make_still(70);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
@@ -448,7 +449,7 @@ TEST(held_packets_wait_for_transmit_rings) {
 	moves_rig_unmake(rig);
 }
 
-TEST(held_packets_wait_for_no_stuck_device) {
+TEST(held_packets_do_not_wait_for_a_stuck_device) {
 	struct rig *rig = moves_rig_make_still(5);
 	const struct weir_worker_counters *thief = &rig->lab->segment->worker_counters[0];
 	uint32_t bucket = 0, flow = moves_rig_begin_from(rig, 0, &bucket);
@@ -462,7 +463,7 @@ TEST(held_packets_wait_for_no_stuck_device) {
 	moves_rig_unmake(rig);
 }
 
-// Worker 1 does not get on: the distributor asks it to give a bucket to worker 2, without control.
+// Worker 1 does not run: the distributor requests it to give a bucket to worker 2, without control.
 TEST(a_filling_ring_is_relieved_at_once) {
 	struct rig *rig = moves_rig_make_still(4);
 	struct rte_ring *ring = rig->distribution.distributor[0]->ring[1];

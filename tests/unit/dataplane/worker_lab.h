@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker lab: a worker on devices whose far end the test holds, with the pipeline of
+// Worker lab: a worker on devices whose other end is in the test, with the pipeline of
 // pipeline_lab.h.
 #pragma once
 
@@ -31,8 +31,8 @@ struct worker_lab {
 	struct weir_worker *worker;
 };
 
-// Ports 0 to 2, of which packets come in on LAB_IN_PORT; that one has an exception device. number:
-// of the lab, for the names of its devices.
+// Ports 0 to 2. Packets are received on LAB_IN_PORT, which has an exception device. number: of the
+// lab, for the names of its devices.
 struct worker_lab *worker_lab_make(unsigned int number, enum weir_config_idle idle);
 void worker_lab_free(struct worker_lab *w); // checks the sums, too
 // Every packet is counted once, and every drop has a name.
@@ -42,6 +42,6 @@ void worker_lab_feed(struct worker_lab *w, uint8_t device, const struct frame_sp
 uint32_t worker_lab_on_wire(struct worker_lab *w, uint8_t device);
 // What no service owns.
 struct frame_spec worker_lab_for_kernel(void);
-// Fill a device's transmit queue; and take what was sent on all of them.
+// Fill a device's transmit queue; and take the sent packets from all devices.
 void worker_lab_fill(struct worker_lab *w, uint8_t device);
 void worker_lab_drain(struct worker_lab *w);

@@ -112,7 +112,7 @@ static inline void world_publish(struct world *w, enum weir_policy policy, const
 		free(rounds);
 	}
 	if ((needs & WEIR_NEEDS_SLOTS) != 0 && n > 0) {
-		w->table.slot_count = n * 7; // by turns: the order is of no matter here
+		w->table.slot_count = n * 7; // in turn; the order does not matter here
 		w->slots = malloc(w->table.slot_count * sizeof(w->slots[0]));
 		assert_non_null(w->slots);
 		for (uint32_t i = 0; i < w->table.slot_count; i++) {
@@ -128,7 +128,7 @@ static inline struct weir_chosen world_choose_hash(struct world *w, uint64_t has
 	return weir_policy_choose(&w->worker, w->client, &w->table, hash, w->now_ns);
 }
 
-// The chosen id; the choice must be the policy's own.
+// The chosen id; the choice must come from the policy itself.
 static inline uint16_t world_choose(struct world *w) {
 	struct weir_chosen chosen = world_choose_hash(w, 0);
 
@@ -152,7 +152,7 @@ static inline uint16_t world_flow(struct world *w) {
 	return id;
 }
 
-// The next choices are these.
+// Check the next choices.
 static inline void world_expect(struct world *w, const uint16_t *ids, size_t n) {
 	for (size_t i = 0; i < n; i++) {
 		uint16_t id = world_choose(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the tests of subsetting measure: how many clients each backend has, and how many of the
-// clients' members a change replaces.
+// Measurements for the tests of subsetting: the number of clients of each backend, and the number
+// of members that a change replaces.
 #pragma once
 
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static inline int fleet_holds(const struct fleet *fleet, uint32_t client, uint32
 	return 0;
 }
 
-// Members of `before` that are not in `after` any more, over the clients of both.
+// The number of members of `before` that are no longer in `after`, over the clients of both.
 static inline uint64_t fleet_left(const struct fleet *before, const struct fleet *after) {
 	static uint8_t held[FLEET_BACKENDS_MAX];
 	uint32_t clients = before->clients < after->clients ? before->clients : after->clients;
@@ -120,7 +120,7 @@ static inline uint64_t fleet_left(const struct fleet *before, const struct fleet
 	return left;
 }
 
-// Clients per backend, as weir_subset_count says.
+// Clients per backend, by weir_subset_count.
 static inline struct spread count_spread(
 	const struct weir_subset_params *params, uint32_t clients, uint32_t n) {
 	uint32_t *counts = numbers_alloc(n);

@@ -23,7 +23,7 @@ static struct loop loop_of(double a, double b, double c, double d) {
 		.now_ns = 100 * SECOND};
 }
 
-// What a backend's share of half of all capacity takes of its own.
+// The utilization of a backend by its share of a load of half of all capacity.
 static double used(const struct loop *loop, uint32_t i) {
 	double weights = 0, capacity = 0;
 
@@ -66,7 +66,7 @@ TEST(speeds_are_found) {
 	assert_true(spread(&loop) > 7.9);
 	for (uint32_t i = 0; i < 120; i++) {
 		step(&loop, false);
-		// The slowest one is never relieved much more than it should be.
+		// The load of the slowest one never drops far below its fair load.
 		least = fmin(least, used(&loop, 0));
 	}
 	assert_true(spread(&loop) < 1.02);
@@ -83,14 +83,14 @@ TEST(change_is_bounded) {
 			before[k] = loop.correction[k];
 		}
 		step(&loop, false);
-		for (uint32_t k = 0; k < N; k++) { // the gain, and again as much to stay centred
+		for (uint32_t k = 0; k < N; k++) { // the gain, and the same again for centring
 			assert_true(fabs(loop.correction[k] - before[k]) <= 0.2 + 1e-9);
 			assert_true(fabs(loop.correction[k]) <= 2 * log(10) + 1e-9);
 		}
 	}
 }
 
-// Reports that stop are not acted on for ever; at last the configured weights are back.
+// When reports stop, their effect ends; finally the configured weights apply again.
 TEST(silence) {
 	struct loop loop = loop_of(0.5, 1, 1, 2);
 	double before;
@@ -134,7 +134,7 @@ TEST(errors_and_flows_in_progress_are_load) {
 
 // A single backend cannot be compared, and idle ones are equal. One with extreme reports does not
 // prevent finding the speeds of the others.
-TEST(liar_does_not_stop_the_others) {
+TEST(extreme_reports_of_one_do_not_affect_the_others) {
 	struct loop loop = loop_of(0.5, 1, 2, 1);
 
 	for (int second = 0; second < 300; second++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capability: what the recorded vectors do not show. Those are replayed by replay-vectors.
+// Capability: cases that the recorded vectors, which replay-vectors replays, do not cover.
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,7 +34,7 @@ static void check(double expected, double got) {
 	}
 }
 
-// Where Weir departs from gRPC: it would keep its last good weight for three minutes.
+// Weir differs from gRPC here, which would keep the last good weight for three minutes.
 TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -65,7 +65,7 @@ TEST(unusable_report_changes_nothing) {
 	check(400, weir_capability_read(&capability, &settings, 110 * S));
 }
 
-TEST(blackout_begins_again_after_expiry) {
+TEST(blackout_restarts_after_expiry) {
 	const struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
 
@@ -77,7 +77,8 @@ TEST(blackout_begins_again_after_expiry) {
 	check(400, weir_capability_read(&capability, &settings, 210 * S));
 }
 
-// It was not read while it was expired; gRPC reads once a second and would not notice otherwise.
+// The weight was not read while it was expired; gRPC reads it once a second, and detects the expiry
+// only by that.
 TEST(expiry_is_noticed_by_the_next_report) {
 	struct weir_capability_settings settings = plain();
 	struct weir_capability ours = {0}, theirs = {0};
@@ -91,7 +92,7 @@ TEST(expiry_is_noticed_by_the_next_report) {
 	check(200, weir_capability_read(&theirs, &settings, 501 * S));
 }
 
-TEST(ready_backend_begins_anew) {
+TEST(ready_backend_starts_again) {
 	const struct weir_capability_settings settings = plain();
 	struct weir_capability capability = {0};
 
@@ -113,8 +114,8 @@ TEST(no_blackout_uses_the_first_report) {
 	check(200, weir_capability_read(&capability, &settings, 5 * S));
 }
 
-// After one time constant the averages have gone 1 - 1/e of the way; rates, not weights, are
-// averaged.
+// After one time constant the averages have changed by 1 - 1/e of the difference; rates, not
+// weights, are averaged.
 TEST(smoothing_averages_rates_and_utilization) {
 	const struct weir_capability_settings settings = weir_capability_defaults();
 	struct weir_capability capability = {0};
@@ -131,14 +132,14 @@ TEST(smoothing_averages_rates_and_utilization) {
 	}
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		weir_capability_read(&capability, &settings, 10 * S));
-	// At the same time, a report adds nothing; long after, only the new one counts.
+	// A report at the same time has no effect; long after, only the new one counts.
 	add(&capability, &settings, 1, 0, 1, 10 * S);
 	check((100 + 100 * share) / (0.5 + 0.4 * share),
 		weir_capability_read(&capability, &settings, 10 * S));
 	check(50, add(&capability, &settings, 50, 0, 1, 1000 * S));
 }
 
-TEST(utilization_is_the_first_that_there_is) {
+TEST(utilization_is_the_first_available_one) {
 	const double named[] = {0.2, 0.7, NAN, -1};
 	const double none[] = {0, NAN};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Closed backends: those that take no new flow any more, though the table, which is older, still
-// names them. For every policy.
+// Closed backends, for every policy: they take no new flows, although the older table still
+// contains them.
 #include "policy_lab.h"
 
 static struct world *create(enum weir_policy policy, uint32_t n, uint32_t limit) {
@@ -21,7 +21,7 @@ static void set_open(struct world *w, uint16_t id) {
 	weir_policy_set_limit(&w->worker, w->client, id, UINT32_MAX);
 }
 
-// Whether it is closed before or after the table is adopted, until it is open again.
+// Closed before or after the table is adopted, until it is open again.
 TEST(closed_backend_takes_no_flow) {
 	uint64_t seed = 5;
 
@@ -49,7 +49,7 @@ TEST(closed_backend_takes_no_flow) {
 		}
 		assert_true(w->backends[5].active > 0);
 		assert_true(w->backends[6].active > 0);
-		// Nor does it get all of them: what it missed is past.
+		// When it is open again, it does not get all flows to make up for the missed ones.
 		assert_true(w->backends[7].active > before || policy == WEIR_POLICY_LEAST_LOADED);
 		assert_int_equal(w->client->closed, 0);
 		assert_int_equal(w->worker.closed, 0);
@@ -58,7 +58,7 @@ TEST(closed_backend_takes_no_flow) {
 	}
 }
 
-// It is not at its limit: others that are at theirs come first.
+// It is not at its limit: open backends at their limits are preferred.
 TEST(flow_is_not_spilled_to_a_closed_backend) {
 	uint64_t seed = 6;
 
@@ -94,7 +94,7 @@ TEST(none_is_chosen_when_all_are_closed) {
 }
 
 // Control builds another table before more than half of the candidates are closed.
-TEST(open_one_is_found_among_thousands) {
+TEST(open_backend_is_found_among_thousands) {
 	uint64_t seed = 7;
 
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
@@ -118,7 +118,8 @@ TEST(open_one_is_found_among_thousands) {
 	}
 }
 
-// A rack fails, and all others are at their limits: no flow is lost in a block that is all closed.
+// A rack fails, and all others are at their limits: a block with only closed backends rejects no
+// flow.
 TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	uint64_t seed = 8;
 
@@ -139,9 +140,8 @@ TEST(flow_is_spilled_past_blocks_of_closed_backends) {
 	}
 }
 
-// The block of candidates behind those that are closed has only one that is open. It does not get
-// all new flows until the next table. (Not maglev: the slots of this lab are in the order of
-// candidates.)
+// The block of candidates after the closed ones has a single open one, which must not get all new
+// flows until the next table. (Not maglev: the slots of this lab are in the order of candidates.)
 TEST(flows_spread_past_blocks_of_closed_backends) {
 	uint64_t seed = 9;
 
@@ -182,7 +182,7 @@ TEST(none_of_many_is_chosen_when_all_are_closed) {
 	}
 }
 
-// A closed backend has no limit of its own; one that is open again has that of its row.
+// A closed backend has no limit of its own; one that is open again has the limit of its row.
 TEST(limits_are_those_of_open_backends) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 4, 0);
 
@@ -203,8 +203,9 @@ TEST(limits_are_those_of_open_backends) {
 	world_free(w);
 }
 
-// With costs that run far ahead of the clock, the one that comes back begins where the others are.
-TEST(fair_share_forgets_what_a_closed_backend_missed) {
+// With predicted ends far ahead of the clock, the returning backend starts at the level of the
+// others.
+TEST(fair_share_ignores_flows_missed_while_closed) {
 	struct world *w = create(WEIR_POLICY_FAIR_SHARE, 10, 0);
 
 	for (uint16_t id = 0; id < 10; id++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ejection: which backends are ejected, for how long, and which are not.
+// Ejection: which backends are ejected, which are not, and for how long.
 #include <stdio.h>
 #include <string.h>
 
@@ -49,8 +49,8 @@ static void look(struct world *w) {
 	weir_ejection_look(&w->settings, &w->service, w->backends, w->count, w->now_ms);
 }
 
-// The backends that one interval is to eject, as bits, with the reason of the lowest; each has
-// these connections in it, spread over the looks.
+// The backends that one interval should eject, as bits, with the reason of the lowest one; each has
+// these connections in it, spread over the evaluations.
 static uint64_t interval(struct world *w, const struct weir_ejection_count counts[],
 	enum weir_ejection_reason *ret) {
 	uint64_t bits = 0;
@@ -131,7 +131,7 @@ TEST(intervals_eject) {
 	}
 }
 
-// Few flows: failures in a row count however long it takes, until one is established.
+// Few flows: failures in a row count over any time, until a connection is established.
 TEST(shorter_interval_counts_from_now_on) {
 	static const struct weir_ejection_count counts[] = {{5, 95}, {100, 0}};
 	enum weir_ejection_reason reason;
@@ -143,7 +143,7 @@ TEST(shorter_interval_counts_from_now_on) {
 	assert_int_equal(reason, WEIR_EJECTION_FAILURE_PERCENT);
 }
 
-TEST(runs_go_on_over_intervals) {
+TEST(runs_of_failures_continue_over_intervals) {
 	struct world w = begin(3);
 
 	for (uint32_t turn = 0; turn < 4 * 20; turn++) {
@@ -170,7 +170,7 @@ TEST(runs_go_on_over_intervals) {
 }
 
 // Forged SYNs hit all backends alike: no share of them ejects one. 10^7 connections.
-TEST(floods_eject_nobody) {
+TEST(floods_eject_no_backend) {
 	struct weir_prng random = {.state = 7};
 
 	for (uint32_t forged = 0; forged <= 1000; forged += 50) { // per mille
@@ -194,7 +194,7 @@ TEST(floods_eject_nobody) {
 	}
 }
 
-TEST(ejections_grow_and_shrink) {
+TEST(durations_of_ejections_grow_and_shrink) {
 	struct world w = begin(4);
 	const struct weir_ejection_count good[4] = {{9, 0}, {9, 0}, {9, 0}, {9, 0}};
 	struct weir_ejection_backend *b = &w.backends[0];
@@ -213,20 +213,20 @@ TEST(ejections_grow_and_shrink) {
 		assert_false(weir_ejection_is(b));
 		assert_false(weir_ejection_over(b, w.now_ms));
 	}
-	look(&w); // ends the interval that had begun
+	look(&w); // ends the interval in progress
 	for (uint32_t n = 9; n > 0; n--) { // one each
 		assert_int_equal(b->times, n);
 		assert_int_equal(interval(&w, good, &reason), 0);
 	}
 	assert_int_equal(weir_ejection_begin(&w.settings, b, w.now_ms), 30 * SECOND);
-	// The longest is never shorter than the first one.
+	// The maximum duration is never shorter than the first one.
 	w.settings.base_ms = 900 * SECOND;
 	assert_int_equal(weir_ejection_begin(&w.settings, &w.backends[1], 0), 900 * SECOND);
 	assert_int_equal(weir_ejection_begin(&w.settings, &w.backends[1], 0), 900 * SECOND);
 }
 
-// What fails while a backend is ejected, or when it takes no new flows, is not counted.
-TEST(only_candidates_are_judged) {
+// Failures while a backend is ejected, or takes no new flows, are not counted.
+TEST(only_candidates_are_evaluated) {
 	struct world w = begin(4);
 
 	weir_ejection_begin(&w.settings, &w.backends[0], w.now_ms);
@@ -249,7 +249,7 @@ TEST(only_candidates_are_judged) {
 	feed(&w, 2, 10, 0);
 	look(&w);
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_CONSECUTIVE);
-	// Counters that begin anew, as with a restart of the dataplane.
+	// Counters that restart from 0, as after a restart of the dataplane.
 	w.backends[0].count = (struct weir_ejection_count){0, 3};
 	look(&w);
 	assert_int_equal(w.backends[0].reason, WEIR_EJECTION_NONE);

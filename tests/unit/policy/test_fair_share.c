@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fair share: shares by cost, ties, newcomers, time that wraps, a plain second implementation to
-// compare with, and more candidates than places.
+// Fair share: shares by cost, ties, new backends, time that wraps, comparison with a simple
+// implementation, and more candidates than places.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "policy_private.h"
 
 #define FS WEIR_POLICY_FAIR_SHARE
-#define UNIT UINT64_C(1024) // of the keys, in ns
+#define UNIT UINT64_C(1024) // range of the keys, in ns
 
 TEST(shares_follow_cost) {
 	struct world *w = world_create(3);
@@ -34,7 +34,8 @@ TEST(idle_backends_take_turns) {
 		w->costs[i] = (i + 1) * MS;
 	}
 	world_publish(w, FS, NULL, NULL, 4);
-	// All have long ended when the next flow comes: max(now, V) is now, whatever they cost.
+	// All flows have long ended when the next one starts: max(now, V) is now, whatever their
+	// costs.
 	for (uint32_t i = 0; i < 40; i++) {
 		w->now_ns += SECOND;
 		assert_int_equal(world_flow(w), i % 4);
@@ -42,8 +43,8 @@ TEST(idle_backends_take_turns) {
 	world_free(w);
 }
 
-// Errors that are meant for another policy are no cost of centuries.
-TEST(what_is_no_cost_is_unknown) {
+// A signal of errors, for another policy, must not be read as a cost of centuries.
+TEST(signals_of_other_kinds_are_unknown_costs) {
 	struct world *w = world_create(2);
 
 	w->costs[0] = weir_signal_of_errors(3);
@@ -67,7 +68,7 @@ TEST(unknown_costs_take_turns) {
 	world_free(w);
 }
 
-// Backends that were at their limit come back in the order of their predicted ends.
+// Backends that were at their limit return in the order of their predicted ends.
 TEST(backends_below_their_limit_again_are_compared) {
 	struct world *w = world_create(4);
 
@@ -90,7 +91,7 @@ TEST(backends_below_their_limit_again_are_compared) {
 	world_free(w);
 }
 
-TEST(flow_that_is_not_entered_is_not_charged) {
+TEST(flow_that_is_not_inserted_is_not_charged) {
 	struct world *w = world_create(2);
 
 	w->costs[0] = 10 * MS;
@@ -127,7 +128,7 @@ TEST(hours_of_silence_are_harmless) {
 	world_free(w);
 }
 
-// Backends that serve many long flows at a time: V runs hours ahead of the clock, and on.
+// Backends that serve many long flows at a time: V runs hours ahead of the clock, and further.
 TEST(ends_far_ahead_of_the_clock) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
@@ -148,9 +149,9 @@ TEST(ends_far_ahead_of_the_clock) {
 	world_free(w);
 }
 
-// A single cost may be as long as the keys reach: a backend that got such a flow is not taken for
-// one that ends soon.
-TEST(ends_beyond_the_keys_are_late) {
+// A single cost may be as large as the range of the keys: a backend with such a flow must not look
+// like one that ends soon.
+TEST(ends_beyond_the_keys_are_treated_as_late) {
 	struct world *w = world_create(2);
 	uint32_t counts[2] = {0};
 
@@ -165,7 +166,7 @@ TEST(ends_beyond_the_keys_are_late) {
 	world_free(w);
 }
 
-TEST(newcomer_is_not_flooded) {
+TEST(new_backend_is_not_flooded) {
 	struct world *w = world_create(4);
 	uint32_t counts[4] = {0};
 
@@ -186,7 +187,7 @@ TEST(newcomer_is_not_flooded) {
 	world_free(w);
 }
 
-TEST(one_backend_is_chosen_always) {
+TEST(single_backend_is_always_chosen) {
 	struct world *w = world_create(1);
 
 	w->costs[0] = HOUR;
@@ -267,7 +268,8 @@ static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	world_publish(w, FS, m->candidates, NULL, m->count);
 }
 
-// Times are whole units, so that ties are the same in both. scale: of costs and of pauses.
+// Times are whole units, so that ties are the same in both implementations. scale: of costs and of
+// pauses.
 static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	struct model *m = calloc(1, sizeof(*m));
 	struct world *w = world_create(MODEL_MAX);
@@ -298,15 +300,15 @@ static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	free(m);
 }
 
-TEST(equals_a_plain_implementation) {
+TEST(equals_a_simple_implementation) {
 	uint64_t seed = 11;
 
 	compare(1, 0, &seed);
 	compare(100, 1, &seed);
-	compare(1000, 100, &seed); // about as much work as time
+	compare(1000, 100, &seed); // about as much work as time passes
 	compare(1, 1000, &seed); // idle
-	compare(20000000, 1, &seed); // minutes a flow: keys are based anew again and again
-	compare(1000, 500000000, &seed); // as often, by the clock
+	compare(20000000, 1, &seed); // minutes per flow: keys are rebased repeatedly
+	compare(1000, 500000000, &seed); // as often, because of the clock
 }
 
 TEST(every_one_of_many_has_its_share) {
@@ -340,7 +342,7 @@ static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
 	return count;
 }
 
-// Each candidate stays in the window for 128 choices: none may use them all to catch up.
+// Each candidate stays in the window for 128 choices: it must not use them all to catch up.
 TEST(returning_one_of_many_is_not_flooded) {
 	enum { N = 300 };
 	struct world *w = world_create(N);
@@ -362,7 +364,8 @@ TEST(returning_one_of_many_is_not_flooded) {
 	world_publish(w, FS, NULL, NULL, N);
 	assert_in_range(flows_of_7(w, N, 10), 8, 13);
 	assert_in_range(flows_of_7(w, N, 100), 99, 101);
-	// The same for one that comes when many are again where few were.
+	// The same for a backend that comes back when the number of candidates grows from few to
+	// many again.
 	world_publish(w, FS, few, NULL, 100);
 	assert_int_equal(flows_of_7(w, N, 1000), 0);
 	world_publish(w, FS, NULL, NULL, N);
@@ -370,7 +373,7 @@ TEST(returning_one_of_many_is_not_flooded) {
 	world_free(w);
 }
 
-// 150 flows a second, at random to one of so many workers; shares in percent.
+// 150 flows per second, each at a random one of this many workers; shares in percent.
 static void shares_of_workers(uint32_t workers, double shares[4]) {
 	struct world *w[16];
 	uint32_t counts[4] = {0};
@@ -401,7 +404,7 @@ static void shares_of_workers(uint32_t workers, double shares[4]) {
 	}
 }
 
-// Without what the others do, 16 workers would each see idle backends and take turns.
+// Without accounting for the others, each of 16 workers would see idle backends and take turns.
 TEST(shares_do_not_depend_on_the_number_of_workers) {
 	double alone[4], shares[4];
 

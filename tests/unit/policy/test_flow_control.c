@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow control: what happens to a new flow when all have reached their limit, for every policy.
+// Flow control: the result for a new flow when all backends have reached their limit, for every
+// policy.
 #include "policy_lab.h"
 
 static struct world *create(enum weir_policy policy, uint32_t n, enum weir_when_exhausted when) {
@@ -41,7 +42,7 @@ TEST(limit_holds_until_all_have_reached_it) {
 	}
 }
 
-TEST(one_that_is_below_again_is_found) {
+TEST(backend_below_its_limit_again_is_found) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 128, WEIR_EXHAUSTED_REJECT);
 
@@ -114,8 +115,8 @@ TEST(own_limits_hold) {
 	}
 }
 
-// With a limit of all, too, the smaller one counts; and a limit that is raised or gone is noticed,
-// although all had reached theirs before.
+// With a common limit as well, the smaller one counts; and raising or removing a limit has an
+// effect, although all backends had reached theirs before.
 TEST(own_limit_that_rises_ends_exhaustion) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 40, WEIR_EXHAUSTED_REJECT);
@@ -139,7 +140,7 @@ TEST(own_limit_that_rises_ends_exhaustion) {
 	}
 }
 
-// An end below a limit of its own is noticed by the policies that charge a flow once.
+// Policies that charge a flow once also handle the end of a flow below a backend's own limit.
 TEST(own_limit_is_free_again_after_an_end) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(3);
@@ -157,7 +158,7 @@ TEST(own_limit_is_free_again_after_an_end) {
 	}
 }
 
-TEST(spills_when_all_take_nothing) {
+TEST(spills_when_no_backend_takes_flows) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(3);
 
@@ -173,7 +174,7 @@ TEST(spills_when_all_take_nothing) {
 	}
 }
 
-// Flows that are spilled and not entered are no load: the search must take turns all the same.
+// Flows that are spilled but not inserted are no load: the search must take turns nevertheless.
 TEST(equals_take_turns) {
 	struct world *w = create(WEIR_POLICY_ROUND_ROBIN, 10, WEIR_EXHAUSTED_SPILL);
 
@@ -192,8 +193,8 @@ TEST(equals_take_turns) {
 	world_free(w);
 }
 
-// With more candidates than a choice looks at, the next choice looks at others.
-TEST(one_below_among_thousands_is_found) {
+// With more candidates than one choice searches, the next choice searches others.
+TEST(backend_below_its_limit_among_thousands_is_found) {
 	static const struct {
 		uint32_t n, tries;
 	} cases[] = {{129, 1}, {1000, 1}, {4096, 1}, {5000, 2}, {20000, 5}};
@@ -218,7 +219,7 @@ TEST(one_below_among_thousands_is_found) {
 }
 
 // Flows end on a few backends at a time, in any order: no flow is rejected while there is room, and
-// there is room for as many as have ended.
+// there is room for as many flows as have ended.
 TEST(none_is_rejected_while_one_of_many_has_room) {
 	uint64_t seed = 5;
 
@@ -252,8 +253,8 @@ TEST(none_is_rejected_while_one_of_many_has_room) {
 	}
 }
 
-// A backend that has left the table has room, too.
-TEST(who_has_left_is_not_remembered) {
+// A backend that was removed from the table has room, too, but must not be chosen.
+TEST(removed_backend_is_not_remembered) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 1000, WEIR_EXHAUSTED_REJECT);
 
@@ -290,8 +291,8 @@ TEST(higher_limit_takes_effect_with_the_table) {
 	}
 }
 
-// A backend that is not of the table (drained) ends its flows too.
-TEST(others_do_not_lift_the_limit) {
+// Flows also end at a backend that is not in the table (drained).
+TEST(backends_outside_the_table_do_not_lift_the_limit) {
 	struct world *w = world_create(5);
 
 	w->table.settings.max_active_flows = 1;
@@ -304,8 +305,8 @@ TEST(others_do_not_lift_the_limit) {
 	world_free(w);
 }
 
-// Flows that come from another worker bring a backend to its limit, whether a policy counts them
-// itself or not; half-open ones do not; when they go to another worker, there is room again.
+// Flows taken from another worker bring a backend to its limit, whether or not a policy counts them
+// itself; half-open ones do not; after they are given to another worker, there is room again.
 TEST(flows_of_other_workers_count) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = create((enum weir_policy)policy, 3, WEIR_EXHAUSTED_REJECT);

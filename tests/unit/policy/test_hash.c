@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hashes: fixed values (instances of other machines must agree), distribution, and what must and
-// must not collide.
+// Hashes: fixed values (instances on other machines must agree), distribution, and collisions.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +63,8 @@ static uint64_t hash_name(uint32_t n, uint64_t seed) {
 	return weir_hash_bytes(name, (size_t)bytes, seed);
 }
 
-// Chi square over 1,024 bins of 64 expected: mean 1023, deviation 45. Six deviations either way.
+// Chi square over 1,024 bins of 64 expected: mean 1023, standard deviation 45. The bounds are six
+// deviations on both sides.
 static void check_even(uint64_t (*hash)(uint32_t, uint64_t), unsigned int shift) {
 	static uint32_t bins[BINS];
 	double chi = 0;
@@ -134,7 +134,7 @@ TEST(flow_hash_depends_on_every_input) {
 
 // A factor of 0 would cancel the other half of the address: impossible without knowing the seed.
 TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
-	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // goes into the destination's factor
+	const uint64_t rest = 3 | 4u << 16 | 6ull << 32; // is used in the destination's factor
 	const uint64_t low[] = {0xd1342543de82ef95ull, 0x589965cc75374cc3ull ^ rest};
 
 	for (unsigned int i = 0; i < 2; i++) {
@@ -147,9 +147,9 @@ TEST(ipv6_hash_has_no_address_that_cancels_the_rest) {
 	}
 }
 
-// The source's port lies over byte 8 of the destination: moved there, it must not give the same
-// hash.
-TEST(ipv6_hash_tells_ports_from_addresses) {
+// The source port is combined with byte 8 of the destination: the same bits there must not give the
+// same hash.
+TEST(ipv6_hash_distinguishes_ports_from_addresses) {
 	const uint8_t source[16] = {1};
 	uint8_t destination[16] = {2};
 	uint64_t base = weir_hash_ipv6(source, destination, 3, 4, 6, 7);
@@ -161,7 +161,7 @@ TEST(ipv6_hash_tells_ports_from_addresses) {
 	}
 }
 
-// 64 bits: not one collision among 2^16 close names is to be expected (chance 1e-10).
+// With 64 bits no collision is expected among 2^16 similar names (probability 1e-10).
 static int compare(const void *a, const void *b) {
 	uint64_t x, y;
 
@@ -182,9 +182,9 @@ TEST(names_do_not_collide) {
 	}
 }
 
-// Names that differ only in trailing NULs or in length must differ; the buffer's place must not
+// Names that differ only in trailing NULs or in length must differ; the buffer's alignment must not
 // matter.
-TEST(bytes_hash_knows_length_and_ignores_alignment) {
+TEST(bytes_hash_depends_on_length_and_not_on_alignment) {
 	uint8_t buffer[64 + 8] = {0};
 
 	for (size_t bytes = 0; bytes < 40; bytes++) {

@@ -24,7 +24,7 @@ static void assert_facts(struct weir_health_facts facts, unsigned int verdict, u
 	assert_int_equal(facts.word, word);
 }
 
-// By hand, in words: not the table that is tested.
+// Written by hand, not copied from the tested table.
 static enum weir_health_state expected(unsigned int verdict, unsigned int word) {
 	if (verdict == WEIR_HEALTH_VERDICT_FAILING || word == WEIR_HEALTH_WORD_DOWN) {
 		return WEIR_HEALTH_REFUSING;
@@ -47,7 +47,7 @@ TEST(every_pair_has_its_state) {
 			assert_int_equal(weir_health_state_of(facts_of(v, w)), expected(v, w));
 		}
 	}
-	// As garbage from elsewhere might be.
+	// Values out of range, as from corrupt memory.
 	assert_int_equal(weir_health_state_of(facts_of(VERDICTS, 255)), WEIR_HEALTH_STARTING);
 }
 
@@ -88,7 +88,7 @@ TEST(every_word_in_every_pair) {
 	}
 }
 
-TEST(lame_duck_ends_by_ready_or_by_refusing_and_rising) {
+TEST(lame_duck_ends_by_ready_or_by_refusing_and_recovering) {
 	struct weir_health_facts facts =
 		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_LAME_DUCK);
 
@@ -104,7 +104,7 @@ TEST(lame_duck_ends_by_ready_or_by_refusing_and_rising) {
 	assert_int_equal(
 		weir_health_state_of(weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING)),
 		WEIR_HEALTH_HEALTHY);
-	// It goes on saying so: it never takes flows in between.
+	// It repeats its word, so it takes no flows in between.
 	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_REFUSING);
 	assert_int_equal(
@@ -132,7 +132,7 @@ static void assert_documented(const char *line) {
 }
 
 // "| passing | healthy | starting | ... |": a verdict, and the state for each word.
-TEST(tables_of_the_document_are_these) {
+TEST(tables_of_the_document_equal_the_code) {
 	char line[256], part[64];
 
 	for (unsigned int v = 0; v < VERDICTS; v++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Interleaved weighted round robin: rounds, recorded schedules, changes of weights, and rounds
-// that make no sense.
+// Interleaved weighted round robin: rounds, recorded schedules, changes of weights, and invalid
+// rounds.
 #include "policy_lab.h"
 
 #define IWRR WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN
@@ -73,7 +73,7 @@ TEST(recorded_documented_rounds) {
 	world_free(w);
 }
 
-TEST(order_of_candidates_is_of_no_matter) {
+TEST(order_of_candidates_does_not_matter) {
 	struct world *w = create(
 		(const uint32_t[]){300, 100, 200}, (const uint64_t[]){100, 100, 100}, 3, false);
 
@@ -81,14 +81,14 @@ TEST(order_of_candidates_is_of_no_matter) {
 	world_free(w);
 }
 
-TEST(one_backend_is_chosen_always) {
+TEST(single_backend_is_always_chosen) {
 	struct world *w = create((const uint32_t[]){3}, (const uint64_t[]){2}, 1, false);
 
 	WORLD_EXPECT(w, 0, 0, 0, 0, 0);
 	world_free(w);
 }
 
-TEST(same_weights_go_on) {
+TEST(same_weights_continue_the_schedule) {
 	static const uint32_t weights[] = {100, 200, 300};
 	static const uint16_t expected[] = {0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2};
 	struct world *w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
@@ -100,7 +100,7 @@ TEST(same_weights_go_on) {
 	world_free(w);
 }
 
-TEST(other_weights_go_on_in_the_nearest_round) {
+TEST(other_weights_continue_in_the_nearest_round) {
 	struct world *w = create(
 		(const uint32_t[]){100, 200, 300}, (const uint64_t[]){100, 100, 100}, 3, false);
 
@@ -108,7 +108,7 @@ TEST(other_weights_go_on_in_the_nearest_round) {
 	// The round of 200 is over, the round of 400 follows.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 400}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
-	// Half of the round of 400 is over: 200 are left of that of 500.
+	// Half of the round of 400 is over: of the round of 500, 200 are left.
 	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 200, 500}, 3);
 	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1);
 	// The round of 200 becomes that of 240, with a quota of 140.
@@ -117,7 +117,7 @@ TEST(other_weights_go_on_in_the_nearest_round) {
 	world_free(w);
 }
 
-// A schedule of 130 flows, and another weight every 30.
+// A schedule of 130 flows, and a change of weights every 30.
 TEST(shares_survive_frequent_changes_of_weights) {
 	struct world *w = create(
 		(const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10}, 3, false);
@@ -136,7 +136,7 @@ TEST(shares_survive_frequent_changes_of_weights) {
 	world_free(w);
 }
 
-TEST(backend_leaves_in_its_turn) {
+TEST(removed_backend_ends_its_turn) {
 	static const uint32_t weights[] = {100, 100, 100};
 	struct world *w = world_create(4);
 
@@ -211,8 +211,8 @@ TEST(ten_thousand_have_their_share) {
 }
 
 // A turn is two flows until service times are known, and all have as many turns: only the first
-// round is one for all.
-TEST(cold_start_goes_round) {
+// round includes all candidates.
+TEST(cold_start_gives_all_a_turn) {
 	struct world *w =
 		create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3, false);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the example of the SRE book, the sinkhole, the limit, a plain second
-// implementation to compare with, and more candidates than places.
+// Least loaded: the example of the SRE book, the sinkhole, the limit, comparison with a simple
+// implementation, and more candidates than places.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -56,7 +56,7 @@ static void run_sinkhole(uint8_t needs, uint64_t begin_ns, uint16_t *picks, uint
 TEST(errors_keep_a_refusing_backend_from_all_flows) {
 	uint16_t picks[30];
 
-	// Whatever the time at which ticks began.
+	// For any start time of the ticks.
 	for (uint64_t begin = 0; begin < 300 * MS; begin += 17 * MS) {
 		run_sinkhole(WEIR_NEEDS_ERRORS, begin, picks, 30);
 		for (uint32_t i = 0; i < 30; i++) {
@@ -65,12 +65,12 @@ TEST(errors_keep_a_refusing_backend_from_all_flows) {
 	}
 }
 
-// Errors within connections are nothing that a worker sees: they look like short flows. What the
-// backend reports of them counts as active flows, also when it changes under way.
+// Workers cannot see errors within connections, which look like short flows. Errors reported by the
+// backend count as active flows, also after a change of the report.
 TEST(reported_errors_count_as_active) {
 	struct world *w = world_create(200);
 
-	for (uint32_t n = 3; n <= 200; n += 197) { // also those that a window slides over
+	for (uint32_t n = 3; n <= 200; n += 197) { // also backends that enter the sliding window
 		uint32_t failing = 0;
 
 		world_publish(w, LL, NULL, NULL, n);
@@ -92,7 +92,7 @@ TEST(reported_errors_count_as_active) {
 }
 
 // With a window of 30 s a slot lasts nearly 4.
-TEST(reports_are_looked_at_however_long_the_window_is) {
+TEST(reports_are_read_for_any_length_of_the_window) {
 	struct world *w = world_create(2);
 
 	w->table.settings.error_window_ms = 30000;
@@ -103,13 +103,13 @@ TEST(reports_are_looked_at_however_long_the_window_is) {
 	for (uint32_t i = 0; i < 10; i++) {
 		assert_int_equal(world_choose(w), 1);
 	}
-	w->costs[0] = 20 * MS; // a cost: meant for another policy
+	w->costs[0] = 20 * MS; // a signal of cost, for another policy
 	w->now_ns += SECOND / 4;
 	assert_int_equal(world_choose(w) + world_choose(w), 1);
 	world_free(w);
 }
 
-TEST(without_errors_it_is_a_sinkhole) {
+TEST(without_errors_a_failing_backend_gets_most_flows) {
 	static const uint16_t expected[] = {0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0,
 		0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0};
 	uint16_t picks[30];
@@ -137,7 +137,7 @@ TEST(limit_of_two_rejects_the_seventh) {
 	world_free(w);
 }
 
-TEST(flow_that_is_not_entered_is_no_load) {
+TEST(flow_that_is_not_inserted_is_no_load) {
 	struct world *w = world_create(3);
 
 	world_publish(w, LL, NULL, NULL, 3);
@@ -148,8 +148,8 @@ TEST(flow_that_is_not_entered_is_no_load) {
 	world_free(w);
 }
 
-// Errors expire without any choice: after hours the backend is as good as others.
-TEST(errors_expire_in_silence) {
+// Errors expire without any choice: after hours the backend is equal to the others.
+TEST(errors_expire_without_traffic) {
 	static const uint64_t pauses[] = {1000 * MS, 1001 * MS, 10 * SECOND, 100 * HOUR};
 	struct world *w = world_create(2);
 
@@ -212,7 +212,7 @@ static uint32_t model_choose(struct model *m, uint64_t now_ns) {
 	return chosen;
 }
 
-// Publish some of the backends, in order. The cursor follows its backend.
+// Publish some of the backends, in order. The cursor stays at its backend.
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
 	uint32_t keep = (uint32_t)(fixture_random(seed) % 4);
@@ -264,7 +264,7 @@ static void step(struct world *w, struct model *m, uint64_t *seed) {
 	}
 }
 
-TEST(equals_a_plain_implementation) {
+TEST(equals_a_simple_implementation) {
 	struct model *m = calloc(1, sizeof(*m));
 	uint64_t seed = 7;
 
@@ -304,7 +304,7 @@ TEST(every_one_of_many_has_a_turn) {
 	world_free(w);
 }
 
-TEST(loaded_ones_of_many_are_avoided) {
+TEST(loaded_backends_among_many_are_avoided) {
 	struct world *w = world_create(1000);
 
 	for (uint32_t i = 0; i < 1000; i += 3) {
@@ -317,8 +317,8 @@ TEST(loaded_ones_of_many_are_avoided) {
 	world_free(w);
 }
 
-// Tables are published often: the window must not begin anew each time.
-TEST(window_goes_on_from_table_to_table) {
+// Tables are published often: the window must not restart each time.
+TEST(window_continues_from_table_to_table) {
 	struct world *w = world_create(1000);
 	uint32_t counts[1000] = {0};
 
@@ -334,8 +334,8 @@ TEST(window_goes_on_from_table_to_table) {
 	world_free(w);
 }
 
-// The backend at the cursor has left: the one after it is next, not the first of all.
-TEST(window_goes_on_without_its_first) {
+// The backend at the cursor was removed: the one after it is next, not the first of all.
+TEST(window_continues_without_its_first_backend) {
 	struct world *w = world_create(1000);
 	uint16_t ids[999];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: recorded tables of other implementations, shares, disruption, and a plain second
-// implementation of the accumulator method to compare with.
+// Maglev: recorded tables of other implementations, shares, disruption, and comparison with a
+// simple implementation of the accumulator method.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +88,8 @@ static uint32_t integer(const json_t *object, const char *key) {
 	return (uint32_t)json_integer_value(value);
 }
 
-// Over the table as 32-bit little-endian words. The offset basis is that of the file, derived from
-// the tables that it contains in full.
+// Hash of the table as 32-bit little-endian words. The offset basis is that of the vectors file,
+// derived from the tables that it contains completely.
 static uint64_t fnv1a(const uint16_t *table, uint32_t slots) {
 	uint64_t hash = 0x14650fb0739d0383ull;
 
@@ -165,8 +165,8 @@ TEST(recorded_tables_of_katran_v2_are_reproduced) {
 	assert_int_equal(replayed, 8);
 }
 
-// Version 1 gives each backend its weight in slots once, up front: 15:10:6 for weights 10:5:1.
-// Ours must not do that.
+// Version 1 first gives each backend as many slots as its weight: 15:10:6 for weights 10:5:1. This
+// implementation must not do that.
 TEST(shares_of_katran_v1_are_not_ours) {
 	struct lab *f = *state;
 	const json_t *vector = json_array_get(json_object_get(f->vectors, "katran"), 8);
@@ -305,7 +305,7 @@ TEST(recorded_churn_of_weight_changes_is_reproduced) {
 
 // --- disruption against the ideal -----------------------------------------------------------
 
-// Weights differ too. What must move are the removed backend's slots; a few more do.
+// Weights differ too. The removed backend's slots must move; a few more do.
 TEST(removal_of_one_moves_little_more_than_its_share) {
 	struct lab *f = *state;
 	const uint32_t sizes[] = {2, 3, 10, 50, 100, 650};
@@ -389,7 +389,8 @@ TEST(any_ratio_of_weights_is_honoured_within_one_percent) {
 	}
 }
 
-// --- the schedule against the plain method --------------------------------------------------
+// --- the schedule compared with the simple method
+// --------------------------------------------------
 
 static void build_plainly(const struct lab *f, uint32_t n, uint16_t *table, uint32_t slots) {
 	uint64_t *gained = calloc(n, sizeof(*gained));
@@ -422,7 +423,7 @@ static void build_plainly(const struct lab *f, uint32_t n, uint16_t *table, uint
 	free(gained);
 }
 
-TEST(schedule_gives_the_table_of_the_plain_method) {
+TEST(schedule_gives_the_table_of_the_simple_method) {
 	const uint32_t primes[] = {2, 3, 7, 31, 101, 251, 1009, 4093};
 	struct lab *f = *state;
 	uint64_t seed = 7;
@@ -431,7 +432,7 @@ TEST(schedule_gives_the_table_of_the_plain_method) {
 		uint32_t slots = primes[next_random(&seed) % 8];
 		uint32_t most = slots < 200 ? slots : 200;
 		uint32_t n = 1 + (uint32_t)(next_random(&seed) % most);
-		// From all alike to one that outweighs all others.
+		// From equal weights to one that outweighs all others.
 		unsigned int bits = (unsigned int)(next_random(&seed) % 12);
 
 		permute(f, n, slots, 1);
@@ -447,8 +448,8 @@ TEST(schedule_gives_the_table_of_the_plain_method) {
 }
 
 // Few and many backends, and tables whose last slots are few, many, or as many as there may be:
-// they are filled in other ways.
-TEST(large_tables_are_those_of_the_plain_method) {
+// they are filled by different methods.
+TEST(large_tables_equal_those_of_the_simple_method) {
 	const struct {
 		uint32_t n, slots, weights; // weights 1 .. this
 	} cases[] = {
@@ -456,7 +457,7 @@ TEST(large_tables_are_those_of_the_plain_method) {
 		{2, 65537, 3},
 		{100, 65537, 1},
 		{100, 65537, 100},
-		{100, 65537, 4}, // about half of the heaviest
+		{100, 65537, 4}, // about half of the largest weight
 		{999, 65537, 2},
 		{1000, 65537, 2},
 		{3000, 65537, 50},
@@ -493,7 +494,7 @@ TEST(large_tables_are_those_of_the_plain_method) {
 }
 
 // A backend that has nearly all of the weight takes nearly all turns, in a row.
-TEST(one_heavy_backend_gets_the_slots_of_the_plain_method) {
+TEST(one_heavy_backend_gets_the_slots_of_the_simple_method) {
 	struct lab *f = *state;
 
 	permute(f, 100, 65537, 1);
@@ -522,9 +523,9 @@ static double build_ms(struct lab *f, uint32_t n, uint32_t slots) {
 	return best;
 }
 
-// The limit is loose, for sanitizers and slow machines; the plain method would need minutes for
+// The limit is loose, for sanitizers and slow machines; the simple method would need minutes for
 // the last case.
-TEST(large_table_is_built_in_milliseconds_whatever_the_weights) {
+TEST(large_table_is_built_in_milliseconds_with_any_weights) {
 	struct lab *f = *state;
 	double equal, random, skewed;
 	uint64_t seed = 3;
@@ -559,7 +560,7 @@ TEST(permutation_is_in_range) {
 	}
 }
 
-TEST(primes_are_told_from_other_numbers) {
+TEST(primes_are_distinguished_from_other_numbers) {
 	const uint32_t primes[] = {2, 3, 5, 7, 251, 4093, 65521, 65537, 16777213, 4294967291u};
 	const uint32_t others[] = {0, 1, 4, 9, 25, 65535, 65536, 4294967295u, 4294836225u};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Maglev: the choice by slots, the limit, adoption without a look at the candidates, and slots
-// that make no sense.
+// Maglev: the choice by slots, the limit, adoption without reading the candidates, and invalid
+// slots.
 #include <sys/mman.h>
 
 #include "policy_lab.h"
@@ -16,7 +16,7 @@ static uint64_t hash_of(const struct world *w, uint32_t slot) {
 	return hash;
 }
 
-TEST(slot_names_the_backend) {
+TEST(slot_gives_the_backend) {
 	struct world *w = world_create(20);
 
 	world_publish(w, MAGLEV, (const uint16_t[]){7, 3, 19}, NULL, 3);
@@ -52,7 +52,7 @@ TEST(workers_agree) {
 	world_free(w[1]);
 }
 
-TEST(full_backend_gives_way_to_the_following_slots) {
+TEST(full_backend_is_replaced_by_those_of_the_following_slots) {
 	struct world *w = world_create(3);
 
 	w->table.settings.max_active_flows = 1;
@@ -64,13 +64,13 @@ TEST(full_backend_gives_way_to_the_following_slots) {
 	assert_int_equal(world_choose_hash(w, hash_of(w, 20)).id, 2);
 	world_end(w, 0, WEIR_OUTCOME_COMPLETED);
 	assert_int_equal(world_choose_hash(w, hash_of(w, 0)).id, 0);
-	// Around the end of the table.
+	// The search wraps at the end of the table.
 	world_start(w, 2);
 	assert_int_equal(world_choose_hash(w, hash_of(w, 20)).id, 0);
 	world_free(w);
 }
 
-// The only one below the limit has no slot within reach: it is found all the same.
+// The only one below the limit has no slot within reach: it is found nevertheless.
 TEST(last_one_below_the_limit_is_found) {
 	struct world *w = world_create(100);
 
@@ -86,7 +86,7 @@ TEST(last_one_below_the_limit_is_found) {
 	world_free(w);
 }
 
-// Without a cursor to find again, adopting a table must not depend on how long it is.
+// The policy has no cursor, so the cost of adopting a table must not depend on its length.
 TEST(adoption_reads_no_candidate) {
 	struct world *w = world_create(4);
 	struct weir_policy_table table;

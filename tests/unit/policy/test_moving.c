@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Moving statistics: against a plain second implementation, at the edges, and as costs.
+// Moving statistics: compared with a simple implementation, at the edges, and as costs.
 #include <stdlib.h>
 
 #include "moving.h"
@@ -30,7 +30,7 @@ static int compare(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// The last `window` of n samples, from scratch.
+// Compute the statistics of the last `window` of n samples from scratch.
 static void check_plainly(const struct weir_moving *moving, const uint64_t *samples, uint32_t n,
 	uint32_t window, bool median) {
 	struct weir_moving_stats stats = read(moving);
@@ -77,7 +77,7 @@ TEST(window_slides_over_the_samples) {
 	}
 }
 
-// Many at once are the same as one by one.
+// Adding many samples at once gives the same as one by one.
 TEST(runs_of_equal_samples) {
 	const uint32_t windows[] = {1, 2, 7, 386};
 

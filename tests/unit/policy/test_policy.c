@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Properties of every policy: names, one backend and none, collected inputs, live change of the
-// policy, and hostile tables.
+// Properties of every policy: names, one backend and none, collected inputs, changes of the policy
+// at run time, and hostile tables.
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -52,7 +52,7 @@ TEST(one_backend_and_none) {
 	}
 }
 
-TEST(ten_thousand_backends_all_take_part) {
+TEST(ten_thousand_backends_all_get_flows) {
 	uint32_t *counts = calloc(10000, sizeof(counts[0]));
 	uint64_t seed = 1;
 
@@ -61,7 +61,7 @@ TEST(ten_thousand_backends_all_take_part) {
 		struct world *w = world_create(10000);
 		uint32_t met = 0;
 
-		// With a cost of the whole weight, turns are of one flow.
+		// With a cost equal to the weight, a turn is one flow.
 		for (uint32_t i = 0; i < 10000; i++) {
 			w->costs[i] = 100 * MS;
 			counts[i] = 0;
@@ -80,8 +80,8 @@ TEST(ten_thousand_backends_all_take_part) {
 	free(counts);
 }
 
-// A table is adopted in the middle of a burst: whatever its length, only the candidates around the
-// cursor are read. All others lie on pages that may not be read.
+// A table is adopted in the middle of a burst: for any length, only the candidates around the
+// cursor are read. All others are on unreadable pages.
 TEST(adoption_reads_candidates_around_the_cursor_only) {
 	const uint32_t n = 60000, page = 4096 / sizeof(struct weir_candidate);
 	const size_t bytes = (size_t)n * sizeof(struct weir_candidate);
@@ -98,20 +98,21 @@ TEST(adoption_reads_candidates_around_the_cursor_only) {
 		for (unsigned int i = 0; i < 3000; i++) {
 			world_start(w, world_choose_hash(w, i).id);
 		}
-		// The candidate at the cursor has left: the longest search.
+		// The candidate at the cursor was removed: the longest search.
 		memcpy(candidates, w->candidates, bytes);
 		for (uint32_t i = 0; i < n; i++) {
 			candidates[i].id = (uint16_t)(candidates[i].id == w->client->cursor_id
 							      ? n - 1
 							      : candidates[i].id);
 		}
-		// A policy with a window has come less far than the choices were many.
+		// The cursor of a policy with a window has advanced by less than the number of
+		// choices.
 		cursor = w->client->window_count > 0 ? weir_window_cursor_index(w->client)
 						     : w->client->cursor;
 		first = cursor > 2 * WEIR_POLICY_WINDOW ? cursor - 2 * WEIR_POLICY_WINDOW : 0;
 		first = first / page * page;
 		end = (cursor + 2 * WEIR_POLICY_WINDOW + page) / page * page;
-		last = (n - 2 * WEIR_POLICY_WINDOW) / page * page; // in front of the first one
+		last = (n - 2 * WEIR_POLICY_WINDOW) / page * page; // before the first one
 		assert_int_equal(mprotect(candidates, first * sizeof(candidates[0]), PROT_NONE), 0);
 		assert_int_equal(
 			mprotect(candidates + end, (last - end) * sizeof(candidates[0]), PROT_NONE),
@@ -125,7 +126,7 @@ TEST(adoption_reads_candidates_around_the_cursor_only) {
 	}
 }
 
-TEST(more_flows_end_than_began) {
+TEST(more_flows_end_than_started) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(2);
 
@@ -182,7 +183,7 @@ TEST(errors_are_collected_only_when_needed) {
 	}
 }
 
-// A policy that needs neither costs nor errors must not read control's signals: they are in
+// A policy that needs neither costs nor errors must not read control's signals: which are in
 // unreadable memory.
 TEST(costs_are_read_only_when_needed) {
 	void *nowhere = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -206,7 +207,8 @@ TEST(costs_are_read_only_when_needed) {
 	munmap(nowhere, 4096);
 }
 
-// --- live change of the policy ----------------------------------------------------------------
+// --- change of the policy at run time
+// ----------------------------------------------------------------
 
 TEST(policies_change_under_flows) {
 	struct world *w = world_create(30);
@@ -243,7 +245,7 @@ TEST(policies_change_under_flows) {
 	world_free(w);
 }
 
-TEST(least_loaded_knows_flows_that_others_began) {
+TEST(least_loaded_counts_flows_started_under_other_policies) {
 	struct world *w = world_create(3);
 
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, (const uint16_t[]){0, 1}, NULL, 2);
@@ -257,7 +259,7 @@ TEST(least_loaded_knows_flows_that_others_began) {
 	world_free(w);
 }
 
-TEST(predicted_ends_outlive_another_policy) {
+TEST(predicted_ends_survive_another_policy) {
 	struct world *w = world_create(2);
 
 	w->costs[0] = SECOND;
@@ -275,7 +277,7 @@ TEST(predicted_ends_outlive_another_policy) {
 	world_free(w);
 }
 
-TEST(schedule_starts_anew_with_its_policy) {
+TEST(schedule_restarts_with_its_policy) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w = world_create(3);
 
@@ -333,7 +335,7 @@ static void scramble(struct world *w, uint64_t *seed) {
 	fill_garbage(w->costs, w->worker.backend_count * sizeof(w->costs[0]), seed);
 }
 
-// Those that draw at random draw again.
+// Policies with random choices draw again.
 TEST(garbage_ids_are_not_drawn) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_RANDOM, WEIR_POLICY_POWER_OF_TWO};
 
@@ -350,8 +352,8 @@ TEST(garbage_ids_are_not_drawn) {
 	}
 }
 
-// Written over before and after it is adopted, settings included. The worker's own counts are right
-// all the time; AddressSanitizer watches the ends of all arrays.
+// The table with its settings is overwritten before and after adoption. The worker's own counts are
+// correct all the time; AddressSanitizer checks the ends of all arrays.
 TEST(hostile_tables_do_no_harm) {
 	static const uint32_t sizes[] = {1, 2, 5, 127, 128, 129, 300};
 	uint64_t seed = 4;

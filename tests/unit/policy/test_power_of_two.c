@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Power of two choices: the less loaded of two different ones, errors, the limit.
+// Power of two choices: the less loaded of two different candidates, errors, the limit.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -16,7 +16,8 @@ TEST(the_most_loaded_is_never_chosen) {
 			world_start(w, (uint16_t)i);
 		}
 	}
-	// Of two different ones: 0 wins 8 of 20 pairs, 1 6, 2 4, 3 2, and 4 none.
+	// With two different candidates, 0 wins 8 of 20 pairs, 1 wins 6, 2 wins 4, 3 wins 2, and 4
+	// none.
 	for (uint32_t i = 0; i < 20000; i++) {
 		counts[world_choose(w)]++;
 	}
@@ -72,7 +73,7 @@ TEST(errors_count_as_load_for_a_while) {
 	world_free(w);
 }
 
-TEST(one_backend_is_chosen_always) {
+TEST(single_backend_is_always_chosen) {
 	struct world *w = world_create(1);
 
 	world_publish(w, P2C, NULL, NULL, 1);
@@ -82,7 +83,7 @@ TEST(one_backend_is_chosen_always) {
 	world_free(w);
 }
 
-TEST(full_ones_are_not_chosen) {
+TEST(full_backends_are_not_chosen) {
 	struct world *w = world_create(50);
 
 	w->table.settings.max_active_flows = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prequal: what the pool does with fresh and old reports, limits, and backends that leave. The rule
-// itself is replayed from tests/vectors/prequal.json.
+// Prequal: the pool with fresh and old reports, limits, and removed backends. The rule itself is
+// replayed from tests/vectors/prequal.json.
 #include "backend_signal.h"
 #include "policy_lab.h"
 
@@ -42,7 +42,7 @@ TEST(signals_are_read_as_written) {
 	assert_int_equal(weir_signal_probe_latency(word), WEIR_SIGNAL_LATENCY_MAX);
 }
 
-TEST(slow_backends_are_left_alone) {
+TEST(slow_backends_are_avoided) {
 	struct world *w = begin(40);
 	uint32_t slow = 0;
 
@@ -55,12 +55,12 @@ TEST(slow_backends_are_left_alone) {
 		world_end(w, id, WEIR_OUTCOME_COMPLETED);
 		slow += id >= 20;
 	}
-	assert_true(slow < 4000 / 8); // half of them would be their share
+	assert_true(slow < 4000 / 8); // an equal share would be half of the flows
 	world_free(w);
 }
 
 // Of equal latency, those with many requests in progress are hot.
-TEST(busy_backends_are_left_alone) {
+TEST(busy_backends_are_avoided) {
 	struct world *w = begin(40);
 	uint32_t busy = 0;
 
@@ -77,7 +77,7 @@ TEST(busy_backends_are_left_alone) {
 	world_free(w);
 }
 
-// What this worker has begun since the report counts as well: not all go to the best one.
+// Flows started by this worker since the report count as well: not all go to the best backend.
 TEST(flows_since_the_report_count) {
 	struct world *w = begin(8);
 	uint32_t most = 0;
@@ -96,7 +96,7 @@ TEST(flows_since_the_report_count) {
 	world_free(w);
 }
 
-// Reports older than a second are nothing: any backend at random, also the one that was slow.
+// Reports older than a second are ignored: random backends are chosen, also the slow one.
 TEST(old_reports_are_not_used) {
 	struct world *w = begin(10);
 
@@ -112,7 +112,7 @@ TEST(old_reports_are_not_used) {
 	world_free(w);
 }
 
-TEST(words_of_others_are_no_probes) {
+TEST(signals_of_other_kinds_are_no_probes) {
 	struct world *w = begin(2);
 
 	w->costs[0] = 5 * MS;
@@ -121,7 +121,7 @@ TEST(words_of_others_are_no_probes) {
 	world_free(w);
 }
 
-TEST(limits_and_leavers) {
+TEST(limits_and_removed_backends) {
 	static const uint16_t rest[] = {1, 2, 3, 4, 5, 6, 7};
 	struct world *w = begin(8);
 
@@ -138,7 +138,7 @@ TEST(limits_and_leavers) {
 	world_free(w);
 }
 
-// A burst has one time for all its packets: reports written meanwhile are newer than it.
+// A burst has one time for all its packets: reports written during the burst are newer.
 TEST(reports_newer_than_the_burst_are_used) {
 	struct world *w = begin(10);
 	uint64_t burst_ns = w->now_ns;

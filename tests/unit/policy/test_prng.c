@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Portable random numbers: the published first numbers of SplitMix64, bounds, shuffles.
+// Portable random numbers: the published first numbers of SplitMix64, ranges, shuffles.
 #include "prng.h"
 #include "test.h"
 

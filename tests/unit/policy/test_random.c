@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random: all alike, each worker its own sequence, the limit.
+// Random: equal shares, a different sequence for each worker, the limit.
 #include "policy_lab.h"
 
 #define RANDOM WEIR_POLICY_RANDOM
 
-TEST(all_are_alike) {
+TEST(all_have_equal_shares) {
 	struct world *w = world_create(100);
 	uint32_t counts[100] = {0};
 	double chi_squared = 0;
@@ -32,7 +32,7 @@ TEST(workers_have_different_sequences) {
 		w[rank]->worker.ranks = 2;
 		world_publish(w[rank], RANDOM, NULL, NULL, 100);
 	}
-	// Not the same one, neither at once nor one step later or earlier.
+	// The sequences differ, also when shifted by one step.
 	for (uint32_t i = 0; i < 10000; i++) {
 		uint16_t first = world_choose(w[0]);
 		uint16_t second = world_choose(w[1]);
@@ -47,12 +47,12 @@ TEST(workers_have_different_sequences) {
 	world_free(w[1]);
 }
 
-TEST(full_ones_are_not_chosen) {
+TEST(full_backends_are_not_chosen) {
 	struct world *w = world_create(50);
 
 	w->table.settings.max_active_flows = 1;
 	world_publish(w, RANDOM, NULL, NULL, 50);
-	// The last ones are found although draws miss them.
+	// The last backends with room are found although the draws miss them.
 	for (uint32_t i = 0; i < 50; i++) {
 		assert_int_equal(w->backends[world_flow(w)].active, 1);
 	}
@@ -60,8 +60,8 @@ TEST(full_ones_are_not_chosen) {
 	world_free(w);
 }
 
-// That many are full does not send flows to the least loaded of the others.
-TEST(the_others_are_alike_still) {
+// If many backends are full, flows still go to random ones of the others, not to the least loaded.
+TEST(the_others_keep_equal_shares) {
 	struct world *w = world_create(50);
 	uint32_t counts[50] = {0};
 

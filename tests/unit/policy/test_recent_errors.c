@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors: how long they count, however time passes, and that counts do not overflow.
+// Recent errors: how long they count, for any progress of time; counts do not overflow.
 #include "policy_lab.h"
 #include "recent_errors.h"
 
@@ -48,7 +48,7 @@ TEST(errors_expire_one_by_one) {
 	world_free(w);
 }
 
-TEST(ticks_catch_up_after_any_silence) {
+TEST(ticks_catch_up_after_any_pause) {
 	static const uint64_t pauses[] = {
 		100 * MS, 700 * MS, 800 * MS, 900 * MS, SECOND, HOUR, 100000 * HOUR};
 	struct world *w = create(800);
@@ -84,7 +84,7 @@ TEST(another_window_keeps_counts) {
 	weir_errors_adopt(w->client, 50 * MS);
 	assert_int_equal(errors_at(w, 7 * SECOND), 1);
 	assert_int_equal(errors_at(w, 8050 * MS), 0);
-	// The same window again: ticks go on as they were.
+	// The same window again: ticks continue unchanged.
 	weir_errors_add(w->client, &w->backends[0]);
 	for (uint64_t now = 8050 * MS; now < 17 * SECOND; now += 10 * MS) {
 		weir_errors_adopt(w->client, now);
@@ -93,7 +93,7 @@ TEST(another_window_keeps_counts) {
 	world_free(w);
 }
 
-TEST(counts_are_gone_when_they_are_no_longer_needed) {
+TEST(counts_are_removed_when_no_longer_needed) {
 	struct world *w = create(800);
 
 	weir_errors_add(w->client, &w->backends[0]);
@@ -109,7 +109,7 @@ TEST(counts_are_gone_when_they_are_no_longer_needed) {
 	world_free(w);
 }
 
-TEST(window_of_nothing_does_not_hang) {
+TEST(window_of_0_does_not_hang) {
 	struct world *w = create(0);
 
 	weir_errors_add(w->client, &w->backends[0]);

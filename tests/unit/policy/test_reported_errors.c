@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reported errors: what they count as while reports come, between them, and after the last one.
+// Reported errors: their effect while reports arrive, between them, and after the last one.
 #include "reported_errors.h"
 #include "test.h"
 
@@ -26,10 +26,10 @@ TEST(steady_errors_count_for_a_window) {
 
 		assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 49, 50);
 		assert_in_range(weir_reported_errors_active(&errors, 4, SECOND, now), 12, 13);
-		// A quarter of the requests, each for a second.
+		// A quarter of the requests fail, and each error counts for a second.
 		assert_in_range(
 			weir_reported_errors_cost_ns(&errors, SECOND, now), 245 * MS, 250 * MS);
-		// Until the next report is overdue.
+		// They count until the next report is overdue.
 		now += intervals_ms[i] * MS * 3 / 2;
 		assert_in_range(weir_reported_errors_active(&errors, 1, SECOND, now), 49, 50);
 		assert_in_range(
@@ -41,7 +41,7 @@ TEST(steady_errors_count_for_a_window) {
 	}
 }
 
-TEST(good_reports_take_errors_away) {
+TEST(good_reports_remove_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 100, 500, 100, 100);
 
@@ -53,7 +53,7 @@ TEST(good_reports_take_errors_away) {
 	assert_true(weir_reported_errors_cost_ns(&errors, SECOND, now) < MS);
 }
 
-// One error is seen by every worker; no error by none.
+// One error counts for every worker; without an error none counts.
 TEST(few_errors) {
 	struct weir_reported_errors errors = {0};
 	uint64_t now = report(&errors, SECOND, 20, 500, 100, 0);

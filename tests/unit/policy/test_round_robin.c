@@ -13,7 +13,7 @@ TEST(choices_are_cyclic) {
 	world_free(w);
 }
 
-TEST(one_backend_is_chosen_always) {
+TEST(single_backend_is_always_chosen) {
 	struct world *w = world_create(1);
 
 	world_publish(w, RR, NULL, NULL, 1);
@@ -45,7 +45,7 @@ TEST(four_servers_are_exact_to_one_flow) {
 	world_free(w);
 }
 
-TEST(full_backend_is_passed_over) {
+TEST(full_backend_is_skipped) {
 	struct world *w = world_create(3);
 
 	w->table.settings.max_active_flows = 2;
@@ -66,7 +66,7 @@ TEST(cursor_follows_its_backend) {
 	// Added before the cursor: 3 is still the next one.
 	world_publish(w, RR, (const uint16_t[]){5, 1, 6, 2, 3, 4}, NULL, 6);
 	WORLD_EXPECT(w, 3, 4, 5, 1, 6);
-	// 2 would be next and has left: the one after it is.
+	// 2 would be next and was removed: the one after it is next.
 	world_publish(w, RR, (const uint16_t[]){5, 1, 6, 3, 4}, NULL, 5);
 	WORLD_EXPECT(w, 3, 4);
 	// The cursor was behind the last one.
@@ -82,7 +82,7 @@ TEST(cursor_follows_its_backend) {
 	world_free(w);
 }
 
-TEST(garbage_ids_are_passed_over) {
+TEST(garbage_ids_are_skipped) {
 	struct world *w = world_create(4);
 
 	world_publish(w, RR, (const uint16_t[]){9, 1, 65535, 3}, NULL, 4);
@@ -92,7 +92,8 @@ TEST(garbage_ids_are_passed_over) {
 	world_free(w);
 }
 
-// Most counted less least counted, when `flows` flows are dealt out to `ranks` workers in turn.
+// The difference between the largest and the smallest count when `flows` flows are distributed to
+// `ranks` workers in turn.
 static uint32_t spread(uint32_t backends, uint32_t ranks, uint32_t flows, uint16_t *first) {
 	uint32_t *counts = calloc(backends, sizeof(counts[0]));
 	uint32_t min = UINT32_MAX;
@@ -135,8 +136,8 @@ TEST(sum_over_workers_is_as_even_as_one) {
 	}
 }
 
-// The first tables of a service often have one backend, then more: health checks take their time.
-TEST(workers_spread_again_when_candidates_come) {
+// The first tables of a service often have one backend, then more: health checks take some time.
+TEST(workers_spread_again_when_candidates_are_added) {
 	uint32_t sum = 0;
 
 	for (uint32_t rank = 0; rank < 4; rank++) {

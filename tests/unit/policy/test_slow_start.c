@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow start: the factor, and what each policy makes of it.
+// Slow start: the factor, and its effect in each policy.
 #include "backend_signal.h"
 #include "policy_lab.h"
 #include "slow_start.h"
@@ -29,7 +29,7 @@ TEST(factor_grows_within_the_window) {
 	assert_true(weir_slow_start_factor(&settings, 0) == 1); // less than a second: no ramp
 }
 
-TEST(where_all_are_new_none_is) {
+TEST(if_all_are_new_none_is_slowed_down) {
 	double same[3] = {0.1, 0.1, 0.1}, mixed[4] = {0.5, 0.25, 0.5, 0.05};
 	struct weir_policy_share share;
 
@@ -77,7 +77,7 @@ static void report(struct world *w, const struct load *load, uint64_t *reported_
 	}
 }
 
-// Share of the new one, over that of the others.
+// Share of the new backend, divided by the mean of the others.
 static double run(const struct load *load) {
 	uint32_t capacity = (uint32_t)(load->service_ns / load->interval_ns) + 2;
 	struct ending *endings = calloc(capacity, sizeof(endings[0]));
@@ -139,7 +139,7 @@ TEST(share_follows_the_factor) {
 	}
 }
 
-TEST(whole_share_when_it_is_over) {
+TEST(whole_share_after_the_window) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct load load = {(enum weir_policy)policy, 1, 10 * MS, MS, 30000};
 		double share = run(&load);
@@ -148,7 +148,7 @@ TEST(whole_share_when_it_is_over) {
 	}
 }
 
-TEST(limit_is_a_part_of_it) {
+TEST(limit_is_reduced_by_the_factor) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct world *w = world_create(2);
 		struct weir_policy_share share = {.part = WEIR_POLICY_PART_ONE / 10, .turns = 1024};
@@ -166,7 +166,7 @@ TEST(limit_is_a_part_of_it) {
 		assert_int_equal(w->backends[0].active, 20);
 		assert_int_equal(w->backends[1].active, 1);
 		assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN_REJECTED);
-		// The next step lets it take more, without an end of any flow.
+		// The next step lets it take more flows, although none has ended.
 		share.part = WEIR_POLICY_PART_ONE / 5 + 1;
 		weir_policy_set_share(&w->worker, w->client, 1, share);
 		for (uint32_t i = 0; i < 3; i++) {
@@ -178,7 +178,7 @@ TEST(limit_is_a_part_of_it) {
 }
 
 // A subset may have no other backend.
-TEST(alone_or_among_equals_all_is_served) {
+TEST(alone_or_among_equals_all_flows_are_taken) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		for (uint32_t n = 1; n <= 3; n++) {
 			struct world *w = world_create(n);

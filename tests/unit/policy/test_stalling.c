@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stalling: backends that accept no connections, among others, in floods, and with little traffic.
+// Stalling: backends that accept no connections, among healthy ones, in floods, and with little
+// traffic.
 #include <string.h>
 
 #include "prng.h"
@@ -14,9 +15,9 @@
 
 struct of_backend { // what happens at it
 	double per_second; // flows of clients
-	double forged; // and forged ones without a client, for each of these
-	uint32_t takes; // looks until a client is let in; TIMEOUT = never
-	uint32_t began[TIMEOUT], left[TIMEOUT]; // by look: flows of clients, and those that are not
+	double forged; // number of forged SYNs for each client's flow
+	uint32_t takes; // looks until a client is accepted; TIMEOUT = never
+	uint32_t began[TIMEOUT], left[TIMEOUT]; // by look: flows of clients, and forged ones
 };
 
 struct world {
@@ -40,12 +41,12 @@ static struct world begin(uint32_t count, double per_second) {
 	return w;
 }
 
-// How many of a rate begin in this look: by chance, the mean is exact.
+// The number of flows of a rate that start in this look: random, with the exact mean.
 static uint32_t arrivals(struct world *w, double per_second) {
 	double mean = per_second / SECOND;
 	uint32_t n = 0;
 
-	for (int chances = 0; chances < 8; chances++) { // at most 8 times the whole mean
+	for (int chances = 0; chances < 8; chances++) { // at most 8 times the mean
 		double one = mean / 8;
 		uint32_t whole = (uint32_t)one;
 		double r = (double)(weir_prng_next(&w->random) >> 11) / (double)(1ull << 53);
@@ -76,7 +77,7 @@ static uint32_t look(struct world *w) {
 	return weir_stalling_look(&w->settings, w->backends, w->count, w->order, LOOK_MS);
 }
 
-// For so many looks. Returns the number of times that a backend stalled in one.
+// Run this many looks. Returns the number of cases of a stalling backend in a look.
 static uint64_t looks(struct world *w, uint32_t count) {
 	uint64_t sum = 0;
 
@@ -86,7 +87,7 @@ static uint64_t looks(struct world *w, uint32_t count) {
 	return sum;
 }
 
-// Looks until so many stall, and no more, or UINT32_MAX.
+// The number of looks until exactly this many stall, or UINT32_MAX.
 static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
 	for (uint32_t i = 1; i <= most; i++) {
 		if (look(w) == stalling) {
@@ -96,7 +97,7 @@ static uint32_t until(struct world *w, uint32_t stalling, uint32_t most) {
 	return UINT32_MAX;
 }
 
-TEST(a_backend_that_lets_nobody_in_stalls) {
+TEST(a_backend_that_accepts_nothing_stalls) {
 	static const double rates[] = {20, 100, 1000, 100000};
 
 	for (size_t r = 0; r < sizeof(rates) / sizeof(rates[0]); r++) {
@@ -107,15 +108,15 @@ TEST(a_backend_that_lets_nobody_in_stalls) {
 		assert_in_range(until(&w, 1, 5 * SECOND), 3, rates[r] < 100 ? 15 : 7);
 		assert_true(w.backends[2].stalls);
 		assert_int_equal(
-			looks(&w, 20 * SECOND), 20 * SECOND); // and does until it has recovered
+			looks(&w, 20 * SECOND), 20 * SECOND); // and stalls until it has recovered
 		w.of[2].takes = 1;
 		assert_in_range(until(&w, 0, 5 * SECOND), 1, 3);
 		assert_int_equal(looks(&w, 20 * SECOND), 0);
 	}
 }
 
-// Those that are there already were let in: the pile grows from nothing.
-TEST(a_pile_that_grows_is_found_in_time) {
+// Existing flows were accepted: the number of half-open flows grows from 0.
+TEST(a_growing_backlog_is_detected_in_time) {
 	for (uint64_t seed = 1; seed <= 40; seed++) {
 		struct world w = begin(4, 100);
 
@@ -143,15 +144,15 @@ static void burst(struct world *w) {
 	assert_true(w->backends[1].stalls);
 }
 
-// Nothing is known of former flows.
-TEST(a_burst_is_enough) {
+// No earlier flows are known.
+TEST(a_burst_is_sufficient) {
 	struct world w = begin(4, 0);
 
 	burst(&w);
 }
 
-// When most of a pile have gone to others, the rest are to go, too.
-TEST(the_last_few_are_not_left_behind) {
+// When most of the waiting flows have moved to others, the rest must move, too.
+TEST(the_last_few_flows_are_moved_too) {
 	struct world w = begin(4, 0);
 
 	burst(&w);
@@ -164,9 +165,9 @@ TEST(the_last_few_are_not_left_behind) {
 	assert_int_equal(weir_stalling_look(&w.settings, w.backends, w.count, w.order, LOOK_MS), 0);
 }
 
-// Its round trips are longer than those of the others, but it lets its clients in again: that there
-// are always a few does not keep it stalling.
-TEST(one_far_away_recovers_as_fast) {
+// Its round trips are longer than those of the others, but it accepts its clients again: a few
+// half-open flows at any time do not keep it stalling.
+TEST(a_distant_backend_recovers_as_fast) {
 	for (uint32_t rate = 5; rate <= 60; rate += 5) {
 		for (uint32_t takes = 1; takes <= 2; takes++) {
 			struct world w = begin(4, rate);
@@ -184,9 +185,9 @@ TEST(one_far_away_recovers_as_fast) {
 	}
 }
 
-// All flows leave it as soon as they may, and none is accepted: there are always a few, which must
+// All flows leave it as soon as permitted, and none is accepted: there are always a few, which must
 // be moved, too.
-TEST(one_that_is_relieved_stalls_on) {
+TEST(a_relieved_backend_keeps_stalling) {
 	for (uint32_t rate = 25; rate <= 400; rate *= 2) {
 		struct world w = begin(4, rate);
 
@@ -198,8 +199,8 @@ TEST(one_that_is_relieved_stalls_on) {
 	}
 }
 
-// New flows go elsewhere, as with a policy by loads: those that are there wait on.
-TEST(one_that_gets_no_more_flows_stalls) {
+// New flows go to other backends, as with a policy by loads: the existing ones still wait.
+TEST(a_backend_without_new_flows_stalls) {
 	struct world w = begin(4, 200);
 
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
@@ -210,7 +211,7 @@ TEST(one_that_gets_no_more_flows_stalls) {
 	assert_in_range(until(&w, 0, 10 * SECOND), 30, TIMEOUT); // when they expire
 }
 
-TEST(where_most_stall_the_others_are_the_measure) {
+TEST(if_most_stall_the_others_are_the_reference) {
 	struct world w = begin(8, 100);
 
 	looks(&w, 10 * SECOND);
@@ -226,7 +227,7 @@ TEST(where_most_stall_the_others_are_the_measure) {
 	assert_false(w.backends[6].stalls || w.backends[7].stalls); // none is better
 }
 
-// The next two take the flows that the first one lets wait.
+// The next two take the flows that wait at the first one.
 static void relieve_first(struct world *w) {
 	w->of[0].takes = 7;
 	for (uint32_t i = 1; i < 3; i++) {
@@ -235,9 +236,10 @@ static void relieve_first(struct world *w) {
 	}
 }
 
-// A few SYNs are forged, as always. Two backends take the flows of a stalling one: these are
-// accepted soon, but may still be half-open. The other backends must not look worse for that.
-TEST(who_takes_from_others_makes_nobody_stall) {
+// A few SYNs are forged, as always. Two backends take the flows of a stalling one: these flows are
+// accepted soon, but may still be half-open. The other backends must not look worse because of
+// them.
+TEST(backends_that_take_flows_make_no_other_stall) {
 	static const double forged[] = {0.05, 0.1, 0.3};
 
 	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
@@ -260,7 +262,7 @@ TEST(who_takes_from_others_makes_nobody_stall) {
 }
 
 // A backend that takes flows of another also stalls, or one that takes none does not.
-TEST(a_second_one_stalls_beside_the_first) {
+TEST(a_second_backend_stalls_beside_the_first) {
 	for (uint32_t second = 1; second < 4; second += 2) {
 		struct world w = begin(4, 100);
 
@@ -276,7 +278,7 @@ TEST(a_second_one_stalls_beside_the_first) {
 	}
 }
 
-TEST(a_flood_stalls_nobody) {
+TEST(a_flood_makes_no_backend_stall) {
 	static const double forged[] = {0.5, 3, 30, 1000};
 
 	for (size_t f = 0; f < sizeof(forged) / sizeof(forged[0]); f++) {
@@ -301,7 +303,7 @@ TEST(a_flood_stalls_nobody) {
 	}
 }
 
-TEST(a_stalling_backend_is_seen_in_a_flood) {
+TEST(a_stalling_backend_is_detected_in_a_flood) {
 	struct world w = begin(10, 100);
 
 	for (uint32_t i = 0; i < w.count; i++) {
@@ -313,7 +315,7 @@ TEST(a_stalling_backend_is_seen_in_a_flood) {
 	assert_true(w.backends[7].stalls);
 }
 
-// Looks at which each backend has had so many more flows, that have ended as soon as they began.
+// Run looks in which each backend gets this many more flows, which end immediately.
 static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended) {
 	uint64_t sum = 0;
 
@@ -326,8 +328,8 @@ static uint64_t looks_with_ended(struct world *w, uint32_t count, uint32_t ended
 	return sum;
 }
 
-// SYN and RST, so many times as often as clients begin flows: all wait for less on average.
-TEST(flows_that_end_at_once_hide_a_pile) {
+// SYN and RST this many times as often as clients start flows: the average wait becomes shorter.
+TEST(flows_that_end_at_once_hide_a_backlog) {
 	static const struct {
 		uint32_t times;
 		bool hides;
@@ -344,7 +346,7 @@ TEST(flows_that_end_at_once_hide_a_pile) {
 	}
 }
 
-TEST(who_has_little_to_do_does_not_stall) {
+TEST(an_idle_backend_does_not_stall) {
 	struct world w = begin(10, 100);
 
 	for (uint32_t i = 0; i < w.count; i++) {
@@ -352,14 +354,15 @@ TEST(who_has_little_to_do_does_not_stall) {
 		w.of[i].takes = i < 2 ? TIMEOUT : 1;
 	}
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
-	w = begin(2, 0); // others have nothing to do: there is no measure
+	w = begin(2, 0); // others are idle: there is no reference
 	w.of[0].per_second = 100;
 	w.of[0].takes = TIMEOUT;
 	assert_int_equal(looks(&w, 60 * SECOND), 0);
 }
 
-// Its round trips take longer than those of the others, but less than a flow is left alone for.
-TEST(one_far_away_does_not_stall) {
+// Its round trips take longer than those of the others, but less than the time before a flow may be
+// moved.
+TEST(a_distant_backend_does_not_stall) {
 	struct world w = begin(10, 1000);
 
 	for (uint32_t i = 0; i < w.count; i++) {
@@ -371,12 +374,12 @@ TEST(one_far_away_does_not_stall) {
 	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
 }
 
-TEST(counters_that_begin_anew_begin_all) {
+TEST(restarted_counters_restart_the_detection) {
 	struct world w = begin(4, 100);
 
 	w.of[1].takes = TIMEOUT;
 	assert_int_not_equal(until(&w, 1, 5 * SECOND), UINT32_MAX);
-	for (uint32_t i = 0; i < w.count; i++) { // weir-dataplane was started again
+	for (uint32_t i = 0; i < w.count; i++) { // weir-dataplane was restarted
 		w.backends[i].new_flows = 0;
 		memset(w.of[i].began, 0, sizeof(w.of[i].began));
 		w.of[i].takes = 1;
@@ -384,14 +387,14 @@ TEST(counters_that_begin_anew_begin_all) {
 	assert_int_equal(looks(&w, 20 * SECOND), 0);
 }
 
-// Its id is another's now: the count and the flows begin from nothing.
+// Its id was reused: counts and flows start from 0.
 static void begin_anew(struct world *w, uint32_t backend) {
 	memset(w->of[backend].began, 0, sizeof(w->of[backend].began));
 	memset(w->of[backend].left, 0, sizeof(w->of[backend].left));
 	w->backends[backend].new_flows = 0;
 }
 
-TEST(a_count_that_went_back_begins_anew) {
+TEST(a_decreased_count_restarts_the_detection) {
 	struct world w = begin(4, 1000);
 
 	assert_int_equal(looks(&w, 20 * SECOND), 0);

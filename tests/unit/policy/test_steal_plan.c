@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan of steals: what the recorded traces of dask do not have: restrictions, brakes, requests
-// without an answer, and long runs against a plain model.
+// Plan of steals: cases that the recorded traces of dask do not cover: restrictions, limits,
+// requests without an answer, and long runs compared with a simple model.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ TEST(restricted_task_never_leaves_its_set) {
 	for (uint32_t i = 0; i < n; i++) {
 		assert_int_equal(requests[i].thief, 2);
 	}
-	what.loose = true; // the others only while 2 does not steal
+	what.loose = true; // the others only if 2 does not steal
 	put(plan, 20, 20, 1, &what);
 	weir_steal_plan_worker(plan, 2, 1, false, 0);
 	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
@@ -62,8 +62,8 @@ TEST(restricted_task_never_leaves_its_set) {
 	weir_steal_plan_free(plan);
 }
 
-// The load of a worker that does not run does not count in the mean of the others.
-TEST(who_does_not_run_is_no_part_of_the_mean) {
+// The load of a worker that does not run is not included in the mean of the others.
+TEST(stopped_worker_is_not_included_in_the_mean) {
 	struct weir_steal_params params = weir_steal_params_dask();
 
 	params.idle_ratio = 1;
@@ -85,7 +85,7 @@ TEST(who_does_not_run_is_no_part_of_the_mean) {
 	}
 }
 
-TEST(fixed_begun_and_dear_tasks_stay) {
+TEST(fixed_running_and_expensive_tasks_stay) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_plan *plan = begin(&params, 2);
 	struct weir_steal_task fixed = one_second, dear = one_second;
@@ -107,7 +107,7 @@ TEST(fixed_begun_and_dear_tasks_stay) {
 	weir_steal_plan_free(plan);
 }
 
-TEST(levels_of_what_cannot_be) {
+TEST(levels_of_invalid_numbers) {
 	assert_int_equal(weir_steal_level(1, -1, 0.1), 0);
 	assert_int_equal(weir_steal_level(NAN, 1, 0.1), WEIR_STEAL_NO_LEVEL);
 	assert_int_equal(weir_steal_level(1, NAN, 0.1), WEIR_STEAL_NO_LEVEL);
@@ -116,7 +116,7 @@ TEST(levels_of_what_cannot_be) {
 	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
 }
 
-// Of ten workers three may steal at once: a fourth begins when one of them has its answer.
+// Of ten workers three may steal at once: a fourth starts when one of them has its answer.
 TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
@@ -171,7 +171,7 @@ TEST(refused_thief_waits_twice_as_long_each_time) {
 	weir_steal_plan_free(plan);
 }
 
-TEST(silence_means_no) {
+TEST(missing_answer_is_a_refusal) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS], again[TASKS];
 	struct weir_steal_plan *plan;
@@ -192,7 +192,7 @@ TEST(silence_means_no) {
 	for (uint32_t i = 0; i < 3; i++) {
 		assert_true(weir_steal_plan_correction(plan, i) == 0);
 	}
-	// Too late, and to another request than the last one.
+	// An answer that is too late, and belongs to another request than the last one.
 	assert_int_equal(weir_steal_plan_answer(plan, requests[0].task, requests[0].id,
 				 WEIR_STEAL_GIVEN_UP, true, 10),
 		WEIR_STEAL_LATE);
@@ -217,7 +217,7 @@ TEST(silence_means_no) {
 	weir_steal_plan_free(plan);
 }
 
-TEST(moved_task_rests) {
+TEST(moved_task_stays_for_a_while) {
 	struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request requests[TASKS];
 	struct weir_steal_plan *plan;
@@ -231,7 +231,7 @@ TEST(moved_task_rests) {
 		weir_steal_plan_answer(
 			plan, requests[i].task, requests[i].id, WEIR_STEAL_GIVEN_UP, true, 0);
 	}
-	for (uint32_t i = 0; i < 8; i++) { // the other way round: all that is left is at 1
+	for (uint32_t i = 0; i < 8; i++) { // the reverse: all remaining tasks are at 1
 		if (weir_steal_plan_owner(plan, i) == 0) {
 			weir_steal_plan_remove(plan, i);
 		}
@@ -360,7 +360,7 @@ static void check_sums(const struct model *model) {
 	}
 }
 
-// Two plans live through the same: one finds thieves by its heap, the other by looking at all.
+// Two plans get the same input: one finds thieves by its heap, the other by a scan of all.
 TEST(long_run_equals_a_model) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_prng random[2] = {{1}, {1}};
@@ -410,8 +410,8 @@ static double seconds(void) {
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-// Bins are O(1): a task of a hundred thousand costs what one of a thousand does. Caches make a
-// difference; a list that is searched would make one of a hundred.
+// Bins are O(1): a task among a hundred thousand costs as much as one among a thousand, except for
+// cache effects; searching a list would cost a hundred times as much.
 TEST(insert_and_remove_do_not_depend_on_the_number) {
 	const uint32_t counts[] = {1000, 100000};
 	const struct weir_steal_params params = weir_steal_params_dask();
@@ -441,8 +441,8 @@ TEST(insert_and_remove_do_not_depend_on_the_number) {
 	assert_true(each[1] < each[0] * 30);
 }
 
-// The time of a plan of so many requests for a restricted task each, to thieves of which half are
-// allowed.
+// The time of a plan of this many requests, each for a restricted task for which half of the
+// thieves are allowed.
 static double time_of_plan(uint32_t requests) {
 	const struct weir_steal_params params = weir_steal_params_dask();
 	struct weir_steal_request asked[TASKS];
@@ -467,9 +467,9 @@ static double time_of_plan(uint32_t requests) {
 	return since;
 }
 
-// A plan evaluates all workers once, not for each request: while control plans, it does not process
-// reports.
-TEST(plan_looks_at_all_workers_once) {
+// A plan evaluates all workers once, not for each request: control processes no reports while it
+// plans.
+TEST(plan_evaluates_all_workers_once) {
 	double one, many;
 
 	(void)time_of_plan(1); // the memory is new

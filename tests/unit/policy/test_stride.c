@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Strides: what grpc-core's static stride scheduler makes of the same weights.
+// Strides: compared with grpc-core's static stride scheduler for the same weights.
 #include "stride.h"
 #include "test.h"
 

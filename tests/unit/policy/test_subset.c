@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What every subsetting algorithm promises (U1 to U3), and the clients' numbers and names.
+// The guarantees of every subsetting algorithm (U1 to U3), and the numbers and names of clients.
 #include <errno.h>
 #include <stdio.h>
 
@@ -80,7 +80,7 @@ TEST(subset_largest_numbers) {
 	}
 }
 
-// U1: neither memory of earlier calls nor the number of clients comes in; the salt does.
+// U1: the result depends on the salt, but not on earlier calls or the number of clients.
 TEST(subset_u1_is_pure) {
 	uint32_t first[40];
 	uint32_t second[40];
@@ -126,8 +126,9 @@ TEST(subset_u2_is_filled_while_there_are_more) {
 	}
 }
 
-// U3: one backend after another goes and comes back, on top of some that are gone anyway.
-TEST(subset_u3_restarts_replace_only_what_they_must) {
+// U3: one backend after another becomes unusable and usable again, while some others are unusable
+// all the time.
+TEST(subset_u3_restarts_replace_only_the_minimum) {
 	static struct fleet before;
 	static struct fleet during;
 	static struct fleet after;
@@ -179,7 +180,7 @@ TEST(subset_count_adds_up_the_subsets) {
 		uint32_t counts[30];
 
 		for (uint32_t i = 0; i < 30; i++) {
-			counts[i] = expected[i] = i; // what is there already stays
+			counts[i] = expected[i] = i; // existing counts are kept
 		}
 		fleet_choose(&fleet, choose, &params, 25, usable, 30);
 		for (uint32_t c = 0; c < 25; c++) {
@@ -216,7 +217,7 @@ TEST(subset_client_index_has_no_gaps) {
 	}
 }
 
-// Members of a group that must agree on flows hold the same subset, in the same order.
+// Members of a group that must agree on flows have the same subset, in the same order.
 TEST(subset_group_members_agree) {
 	struct weir_subset_place one = {5, 0, 4, 1, 2};
 	struct weir_subset_place other = {5, 3, 4, 0, 2};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Deterministic subsetting: slices, how even it is, and what failures do.
+// Deterministic subsetting: slices, evenness, and the effect of failures.
 #include "prng.h"
 #include "subset_lab.h"
 
@@ -52,7 +52,7 @@ TEST(deterministic_u4_any_two_backends_differ_by_one) {
 				size, spread.min, spread.max);
 		}
 	}
-	assert_in_range(uneven, 500, 1000); // most sizes do not divide
+	assert_in_range(uneven, 500, 1000); // most sizes do not divide the number of backends
 }
 
 TEST(deterministic_exact_differs_by_two_at_most) {
@@ -71,7 +71,7 @@ TEST(deterministic_exact_differs_by_two_at_most) {
 
 // The clients of a round divide its shuffle into slices; no backend is left out, or the left-out
 // ones rotate.
-TEST(deterministic_slices_join) {
+TEST(deterministic_slices_are_adjacent) {
 	for (uint32_t n = 2; n <= 64; n++) {
 		for (uint32_t size = 1; size < n; size++) {
 			uint32_t slices = n / size;
@@ -113,7 +113,7 @@ TEST(deterministic_failure_is_filled_by_the_next_of_the_shuffle) {
 	assert_memory_equal(subset, over_the_end, sizeof(over_the_end));
 }
 
-TEST(deterministic_exact_takes_those_left_out_last) {
+TEST(deterministic_exact_uses_left_out_backends_last) {
 	// 10 backends of 4: round 0 leaves 0 and 1 out, round 1 leaves 2 and 3 out.
 	struct weir_subset_params params = deterministic(WEIR_SUBSET_MODE_EXACT, 4, 0, 0);
 	uint8_t usable[10] = {1, 1, 0, 0, 0, 0, 0, 1, 1, 1};
@@ -130,8 +130,9 @@ TEST(deterministic_exact_takes_those_left_out_last) {
 	}
 }
 
-// All backends of one subset fail. Each round has its own shuffle, so their clients come to many
-// others; with one shuffle for all, the ten after them would get ten clients more each.
+// All backends of one subset fail. Each round has its own shuffle, so their clients are spread over
+// many others; with one shuffle for all, each of the ten following backends would get ten more
+// clients.
 TEST(deterministic_loss_of_a_whole_subset_is_spread) {
 	static struct fleet before;
 	static struct fleet after;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Random subsetting: the figures of the literature, and how it spreads over 100 salts.
+// Random subsetting: the figures of the literature, and the distribution over 100 salts.
 #include "subset_lab.h"
 
 #define FLEET 300u // clients and backends
@@ -36,7 +36,8 @@ TEST(random_300_by_300_is_57_to_109_and_15_to_45) {
 	assert_int_equal(of_30.total, FLEET * 30);
 }
 
-// 99 % of salts are inside each band; of 100 salts, more than 5 outside have a chance of 1:2000.
+// 99 % of salts are inside each band; more than 5 of 100 salts are outside with a probability of
+// 1:2000.
 TEST(random_stays_inside_the_bands) {
 	static const struct {
 		uint32_t size, min_from, min_to, max_from, max_to;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rocksteadier subsetting: the order of an example, how even it is, and that growth moves only
-// what it must.
+// Rocksteadier subsetting: the order of an example, evenness, and minimal changes on growth.
 #include "subset_lab.h"
 
 static struct weir_subset_params rocksteadier(uint32_t size, uint32_t client) {
@@ -16,7 +15,7 @@ static struct spread spread_with(uint32_t clients, uint32_t backends, uint32_t s
 }
 
 // The next client of a lot begins where this one's first lap ended.
-TEST(rocksteadier_clients_of_a_lot_follow_each_other) {
+TEST(rocksteadier_clients_of_a_lot_continue_each_other) {
 	static const uint32_t first[] = {4, 46, 29, 10, 51, 38, 3, 49, 27, 13};
 	static const uint32_t second[] = {3, 49, 27, 13, 52, 35, 1, 40, 21, 15};
 	struct weir_subset_params params = rocksteadier(10, 0);
@@ -29,7 +28,7 @@ TEST(rocksteadier_clients_of_a_lot_follow_each_other) {
 	assert_memory_equal(subset, second, sizeof(second));
 }
 
-TEST(rocksteadier_is_exact_when_lots_divide) {
+TEST(rocksteadier_is_exact_if_lots_divide) {
 	struct spread spread = spread_with(300, 300, 10);
 
 	assert_int_equal(spread.min, 10);
@@ -50,8 +49,8 @@ TEST(rocksteadier_is_almost_even_otherwise) {
 	assert_int_equal(spread.max, 8);
 }
 
-// Backends are added one by one, from 90 to 131: over whole lots and new ones.
-TEST(rocksteadier_growth_moves_only_what_the_new_one_gets) {
+// Backends are added one by one, from 90 to 131: through full lots and new ones.
+TEST(rocksteadier_growth_moves_only_members_of_the_new_one) {
 	static struct fleet before;
 	static struct fleet after;
 	struct weir_subset_params params = rocksteadier(20, 0);
@@ -70,8 +69,8 @@ TEST(rocksteadier_growth_moves_only_what_the_new_one_gets) {
 	}
 }
 
-// Taking the last one away and leaving it in the list as unusable is the same.
-TEST(rocksteadier_unusable_is_as_good_as_absent) {
+// Removing the last backend is the same as keeping it in the list as unusable.
+TEST(rocksteadier_unusable_equals_absent) {
 	uint8_t usable[57];
 	uint32_t without[57];
 	uint32_t with[57];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The subsetting algorithms side by side: how many clients each backend has, and how many members
-// of subsets a change replaces, against the least that any algorithm must. Prints the tables of
-// docs/design/policy-measurements.md; figures of the literature stand in brackets.
+// Comparison of the subsetting algorithms: the number of clients of each backend, and the number of
+// subset members that a change replaces, compared with the minimum for any algorithm. Prints the
+// tables of docs/design/policy-measurements.md; figures of the literature are in brackets.
 #include <stdio.h>
 
 #include "prng.h"
@@ -42,7 +42,7 @@ static uint32_t choose_rendezvous(const struct weir_subset_params *params, uint3
 	return chosen;
 }
 
-// An aperture has no order of preference: the usable backends stand around the circle alone.
+// An aperture has no order of preference: only the usable backends are on the circle.
 static uint32_t choose_aperture(const struct weir_subset_params *params, uint32_t clients,
 	const uint8_t *usable, uint32_t n, uint32_t *ret_subset) {
 	static uint64_t cover[FLEET_BACKENDS_MAX];
@@ -103,7 +103,7 @@ static void print_row(const char *event, double bound, const struct row *row, co
 	printf("  %s\n", known);
 }
 
-// Members replaced when the list or the fleet changes size, in percent of all members before.
+// Members replaced when the list or the fleet changes its size, in percent of all previous members.
 static struct row resize(uint32_t backends, uint32_t new_backends, uint32_t new_clients) {
 	static struct fleet before;
 	static struct fleet after;
@@ -118,7 +118,7 @@ static struct row resize(uint32_t backends, uint32_t new_backends, uint32_t new_
 	return row;
 }
 
-// The same for a backend that is put into the middle of the list: those after it get new indexes.
+// The same for a backend inserted into the middle of the list: those after it get new indexes.
 static struct row insert_in_the_middle(void) {
 	static struct fleet before;
 	static struct fleet after;
@@ -150,8 +150,8 @@ static void assert_near(double value, double expected, double tolerance) {
 	}
 }
 
-// What the literature and the guarantees say of all rows: rocksteadier and rendezvous near the
-// bound, deterministic far from it.
+// Checks of all rows, from the literature and the guarantees: rocksteadier and rendezvous are near
+// the bound, deterministic is far from it.
 static void resize_row(
 	const char *event, double bound, uint32_t from, uint32_t to, const char *known) {
 	struct row row = resize(from, to, CLIENTS);
@@ -199,12 +199,13 @@ TEST(table_growing_and_shrinking) {
 	assert_near(row.percent[DETERMINISTIC], 76.3, 0.05);
 }
 
-// Every backend goes and comes back, one after the other.
+// Every backend becomes unusable and usable again, one after the other.
 struct roll {
-	struct row lost; // members replaced by one loss, in percent of all, on average
-	struct row rolled; // members replaced by the whole restart, down and up
-	uint32_t most[CONTENDERS]; // clients of any backend at any time
-	uint32_t fewest[CONTENDERS]; // usable members of any client at any time
+	// Members replaced by the loss of one backend, in percent of all, on average
+	struct row lost;
+	struct row rolled; // members replaced by the whole rolling restart
+	uint32_t most[CONTENDERS]; // maximum number of clients of a backend at any time
+	uint32_t fewest[CONTENDERS]; // minimum number of usable members of a client at any time
 };
 
 static void roll_one(struct roll *roll, enum contender c) {
@@ -340,13 +341,13 @@ TEST(table_largest_difference) {
 	}
 }
 
-// The differences of rocksteadier in fleets as one would build them: sizes up to a third.
+// The differences of rocksteadier in realistic fleets: subset sizes up to a third.
 static void practical_row(const char *name, uint32_t client_step, uint32_t backend_step,
 	uint32_t allowed, double few_percent) {
 	struct weir_subset_params params = contenders[ROCKSTEADIER].params;
 	uint32_t largest = 0;
 	uint32_t fleets = 0;
-	uint32_t few = 0; // with a difference of 3 or less
+	uint32_t few = 0; // fleets with a difference of 3 or less
 
 	for (uint32_t n = 30; n <= 300; n += backend_step) {
 		for (uint32_t clients = 30; clients <= 300; clients += client_step) {
@@ -372,14 +373,14 @@ TEST(table_rocksteadier_in_practice) {
 	practical_row("any numbers", 17, 13, 10, 50);
 }
 
-// Least and most clients of random subsetting by size, means over the salts. One shuffle serves
-// every size: a larger subset only goes on in the same list.
+// Minimum and maximum of clients with random subsetting by size, means over the salts. One shuffle
+// serves every size, because a larger subset is a longer part of the same list.
 struct by_size {
 	double least[301];
 	double most[301];
 };
 
-// Where least and most are with 99 of 100 salts, of 60,000 that were tried elsewhere.
+// Bands of minimum and maximum for 99 of 100 salts, from a separate run of 60,000 salts.
 static const struct {
 	uint32_t size, least_from, least_to, most_from, most_to;
 } bands[] = {{30, 11, 19, 42, 54}, {90, 59, 73, 107, 124}, {225, 193, 208, 241, 256}};

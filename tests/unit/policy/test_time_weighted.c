@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Time-weighted round robin: recorded schedules, costs that are not known, changes of the table.
+// Time-weighted round robin: recorded schedules, unknown costs, changes of the table.
 #include "policy_lab.h"
 
 #define TW WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN
@@ -34,8 +34,8 @@ TEST(recorded_schedules) {
 	world_free(w);
 }
 
-// By a guess of its cost, one backend would get the first hundred flows in a row.
-TEST(cold_start_goes_round) {
+// With a guessed cost, one backend would get the first hundred flows in a row.
+TEST(cold_start_gives_all_a_turn) {
 	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3);
 
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1);
@@ -46,8 +46,9 @@ TEST(cold_start_goes_round) {
 	world_free(w);
 }
 
-// The flow ends later than its turn, or is dropped before it begins: the turn is used up alike.
-TEST(a_burst_is_charged_as_it_is_chosen) {
+// If the flow ends later than its turn, or is dropped before it starts, the turn is used up
+// equally.
+TEST(a_burst_is_charged_when_it_is_chosen) {
 	struct world *w = create((const uint32_t[]){100, 100}, (const uint64_t[]){40, 40}, 2);
 
 	WORLD_EXPECT(w, 0, 0, 0);
@@ -58,7 +59,7 @@ TEST(a_burst_is_charged_as_it_is_chosen) {
 	world_free(w);
 }
 
-TEST(one_backend_is_chosen_always) {
+TEST(single_backend_is_always_chosen) {
 	struct world *w = create((const uint32_t[]){1}, (const uint64_t[]){500}, 1);
 
 	for (uint32_t i = 0; i < 10; i++) {
@@ -68,7 +69,7 @@ TEST(one_backend_is_chosen_always) {
 	world_free(w);
 }
 
-TEST(turn_goes_on_in_the_next_table) {
+TEST(turn_continues_in_the_next_table) {
 	struct world *w = world_create(5);
 
 	for (uint32_t i = 0; i < 5; i++) {
@@ -78,7 +79,7 @@ TEST(turn_goes_on_in_the_next_table) {
 	WORLD_EXPECT(w, 1, 1, 2);
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 3}, NULL, 4);
 	WORLD_EXPECT(w, 2, 3);
-	// Its turn is half used up when it leaves: the next one has a turn of its own.
+	// Its turn is half used up when it is removed: the next backend gets a full turn.
 	world_publish(w, TW, (const uint16_t[]){0, 1, 2, 4}, NULL, 4);
 	WORLD_EXPECT(w, 4, 4, 0, 0);
 	world_free(w);
@@ -105,7 +106,7 @@ TEST(hostile_costs_and_weights) {
 		create((const uint32_t[]){0, UINT32_MAX, 0, 1}, (const uint64_t[]){1, 1, 1, 1}, 4);
 
 	for (uint32_t i = 0; i < 4; i++) {
-		w->costs[i] = UINT64_MAX >> 2; // the largest that is a cost
+		w->costs[i] = UINT64_MAX >> 2; // the largest valid cost
 	}
 	WORLD_EXPECT(w, 1, 1);
 	for (uint32_t i = 0; i < 100000; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weighted round robin: recorded static stride schedules, exactness, workers, and tables with
-// which the schedule cannot be kept.
+// Weighted round robin: recorded static stride schedules, exactness, workers, and tables for which
+// the schedule is not possible.
 #include "policy_lab.h"
 
 #define WRR WEIR_POLICY_WEIGHTED_ROUND_ROBIN
@@ -80,7 +80,7 @@ TEST(exact_over_a_period) {
 	world_free(w);
 }
 
-// The greatest distance of a count from the ideal, with the flows distributed to workers in turn.
+// The largest difference of a count from the ideal, with the flows distributed to workers in turn.
 // spread: the workers have different phases.
 static double distance(uint32_t n, uint32_t ranks, uint32_t flows, bool spread) {
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
@@ -130,7 +130,7 @@ TEST(sum_over_workers_is_as_even_as_one) {
 	assert_true(in_step > 2.5 * one);
 }
 
-TEST(workers_do_not_march_in_step) {
+TEST(workers_are_not_in_lockstep) {
 	struct world *w[4];
 	uint32_t same = 0;
 	uint32_t weights[20];
@@ -148,13 +148,13 @@ TEST(workers_do_not_march_in_step) {
 			same += world_choose(w[rank]) == first;
 		}
 	}
-	assert_true(same < 3 * 1000 / 10); // 1 in 20 if they were independent
+	assert_true(same < 3 * 1000 / 10); // 1 in 20 if the workers were independent
 	for (uint32_t rank = 0; rank < 4; rank++) {
 		world_free(w[rank]);
 	}
 }
 
-TEST(schedule_goes_on_in_the_next_table) {
+TEST(schedule_continues_in_the_next_table) {
 	static const uint32_t weights[] = {5, 1, 1};
 	static const uint16_t expected[] = {0, 2, 0, 0, 1, 0, 0, 0, 2, 0, 0, 1};
 	struct world *w = create(weights, 3, 0, 1);
@@ -163,13 +163,14 @@ TEST(schedule_goes_on_in_the_next_table) {
 		world_publish(w, WRR, NULL, weights, 3);
 		assert_int_equal(world_choose(w), expected[i]);
 	}
-	// New weights: no start at the first candidate, which every change would favour.
+	// New weights do not restart the schedule at the first candidate, which would get more with
+	// every change.
 	world_publish(w, WRR, NULL, (const uint32_t[]){1, 1, 1}, 3);
 	assert_int_not_equal(w->client->generation, 0);
 	world_free(w);
 }
 
-TEST(full_backend_is_passed_over) {
+TEST(full_backend_is_skipped) {
 	struct world *w = world_create(3);
 	uint32_t counts[3] = {0};
 
@@ -183,7 +184,7 @@ TEST(full_backend_is_passed_over) {
 	world_free(w);
 }
 
-// A generation has far more candidates than a choice may look at, and nearly none has a turn.
+// A generation has far more candidates than a choice may visit, and almost none has a turn.
 TEST(one_heavy_among_many_light) {
 	uint32_t n = 1000;
 	uint32_t *weights = calloc(n, sizeof(weights[0]));
@@ -198,7 +199,7 @@ TEST(one_heavy_among_many_light) {
 	w = create(weights, n, 0, 1);
 	count(w, 600000, counts);
 	assert_in_range(counts[700], 585000, 599000); // 98.5 % by weight: 591,000
-	// The last choice has left: it must not be repeated.
+	// The last choice was removed: it must not be repeated.
 	for (uint32_t i = 0; i < 10 || w->client->last_id != 700; i++) {
 		world_choose(w);
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window: the scan against a plain second implementation, and how it slides. Built a second
-// time with the portable scan.
+// The window: the scan compared with a simple implementation, and sliding. Built a second time with
+// the portable scan.
 #include "window.h"
 
 #include "policy_lab.h"
@@ -33,8 +33,8 @@ static uint32_t plain_least(
 	return place;
 }
 
-// Keys of few different values have many ties; those of many have none.
-TEST(scan_equals_a_plain_one) {
+// Keys with few different values have many ties; keys with many values have none.
+TEST(scan_equals_a_simple_one) {
 	struct world *w = world_create(WEIR_POLICY_WINDOW);
 	struct weir_policy_client *client = w->client;
 	uint64_t seed = 1;
@@ -70,7 +70,7 @@ static void load(struct world *w, uint32_t count, uint32_t cursor) {
 
 	assert_non_null(ids);
 	for (uint32_t i = 0; i < count; i++) {
-		ids[i] = (uint16_t)(count - 1 - i); // not the same as the index
+		ids[i] = (uint16_t)(count - 1 - i); // different from the index
 	}
 	world_publish(w, WEIR_POLICY_ROUND_ROBIN, ids, NULL, count);
 	free(ids);
@@ -122,7 +122,7 @@ TEST(window_slides_over_many) {
 	}
 }
 
-TEST(refresh_touches_its_place_only) {
+TEST(refresh_changes_only_its_place) {
 	struct world *w = world_create(300);
 	uint16_t outside;
 
@@ -130,7 +130,7 @@ TEST(refresh_touches_its_place_only) {
 	w->backends[299].active = 7;
 	weir_window_refresh(&w->worker, w->client, &ops, 299);
 	assert_int_equal(w->client->key[0], 7);
-	// Leaves the window: its place is another one's.
+	// The backend leaves the window: its place is used by another one.
 	weir_window_take(&w->worker, w->client, &w->table, &ops, 0);
 	outside = 299;
 	assert_int_equal(w->backends[outside].place, 0);

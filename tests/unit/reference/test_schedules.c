@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reference schedules: shares over a whole period, what tells them apart, and their edges.
+// Reference schedules: shares over a whole period, their differences, and edge cases.
 #include <stdlib.h>
 
 #include "schedules.h"
@@ -22,7 +22,7 @@ static void check(enum weir_schedule_kind kind, const uint32_t *weights, uint32_
 	weir_schedule_free(schedule);
 }
 
-TEST(each_orders_turns_in_its_own_way) {
+TEST(each_orders_turns_in_a_different_way) {
 	const uint32_t weights[] = {5, 1, 1};
 
 	check(WEIR_SCHEDULE_CLASSIC, weights, 3, (const uint32_t[]){0, 0, 0, 0, 0, 1, 2, 0}, 8);
@@ -53,7 +53,7 @@ TEST(turns_of_a_period_follow_the_weights) {
 	}
 }
 
-// Nobody is ever more than one turn behind or ahead: what smooth and edf are for.
+// No backend is ever more than one turn behind or ahead: the purpose of smooth and edf.
 TEST(smooth_and_edf_stay_close_to_the_ideal) {
 	const uint32_t weights[] = {50, 30, 13, 7};
 	const enum weir_schedule_kind kinds[] = {WEIR_SCHEDULE_SMOOTH, WEIR_SCHEDULE_EDF};
@@ -89,7 +89,7 @@ TEST(largest_weights_do_not_overflow) {
 	}
 }
 
-TEST(nothing_to_choose_from_is_refused) {
+TEST(empty_choices_are_refused) {
 	const uint32_t none[] = {0, 0};
 	const uint32_t one[] = {7};
 

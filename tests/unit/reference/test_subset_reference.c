@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Subsetting of others, for comparison: rendezvous and deterministic aperture.
+// Subsetting algorithms of other projects, for comparison: rendezvous and deterministic aperture.
 #include "prng.h"
 #include "subset_lab.h"
 #include "subset_reference.h"
@@ -53,7 +53,7 @@ TEST(aperture_of_the_documented_example) {
 	}
 }
 
-TEST(aperture_covers_every_backend_the_same) {
+TEST(aperture_covers_every_backend_equally) {
 	struct weir_prng prng = {8};
 
 	for (int i = 0; i < 500; i++) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hold the list of facts in segment/fingerprint.c against the declarations of the layout, and see
+"""Compare the list of facts in segment/fingerprint.c with the declarations of the layout, and check
 that a changed layout has another fingerprint.
 
 usage: check_fingerprint.py SOURCE_ROOT COMPILER...
@@ -14,11 +14,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")  # every structure is in the segment
+# All structures of this header are in the segment
+LAYOUT = ("layout.h", "capture_layout.h", "mailbox.h")
 ENUMERATIONS = ("layout.h", "capture_layout.h", "mailbox.h", "drop_reasons.h", "flow_state.h",
                 "packet_facts.h")
 POLICY_ENUMERATIONS = ("weir_policy", "weir_when_exhausted")
-# Compared before the fingerprint is.
+# Compared before the fingerprint.
 NOT_FACTS = {"WEIR_SEGMENT_MAGIC", "WEIR_SEGMENT_ABI", "WEIR_ABI_PORT_COUNTERS",
              "WEIR_ABI_BUCKETS", "WEIR_ABI_FLOW_LIST", "WEIR_ABI_CAPTURE",
              "WEIR_ABI_PASSES_OVER"}
@@ -26,7 +27,7 @@ MAIN = """#include <stdio.h>
 #include "fingerprint.h"
 int main(void) { printf("%llx\\n", (unsigned long long)weir_layout_fingerprint()); return 0; }
 """
-# Declarations that change, and how: (file, pattern, replacement).
+# Declarations to change, and how: (file, pattern, replacement).
 CHANGES = [
     ("segment/counters.h", r"(\tX\(packets, .*?\n)(\tX\(bytes, .*?\n)", r"\2\1"),
     ("segment/counters.h", r"X\(open_flows, ", "X(open_ones, "),
@@ -43,7 +44,7 @@ CHANGES = [
 
 
 class Layout:
-    """Structures and enumerations, as the preprocessor leaves them."""
+    """Structures and enumerations, as output by the preprocessor."""
 
     def __init__(self, root, compiler):
         self.root, self.compiler = Path(root), compiler
@@ -62,7 +63,7 @@ class Layout:
                               check=True).stdout
 
     def _texts(self, program):
-        """What each of the project's headers declares."""
+        """The declarations of each of the project's headers."""
         texts, name = {}, ""
         for line in self.preprocess(program).splitlines():
             marker = re.match(r'# \d+ "(.*?)"', line)
@@ -87,7 +88,7 @@ class Layout:
                 self.struct_file[name] = file
 
     def in_segment(self):
-        """The structures in the segment, with those that others contain."""
+        """The structures in the segment, with the nested ones."""
         names = {n for n, file in self.struct_file.items() if file in LAYOUT}
         while True:
             inner = {t for n in names for _, t in self.structs[n] if t in self.structs}
@@ -106,7 +107,8 @@ def closing(text, start):
 
 
 def fields(body, prefix=""):
-    """(name, structure that it is of or None) of each field; those of unnamed ones directly."""
+    """(name, structure of its type or None) of each field; fields of unnamed structures
+    directly."""
     result, at = [], 0
     while True:
         match = re.compile(r"\s*([^;{}]*?)([;{])").match(body, at)
@@ -181,7 +183,7 @@ def copy_layout(root, folder):
 
 
 def compile_layout(folder, compiler, main, *sources):
-    """The program, or None when that is none."""
+    """The compiled program, or None if it does not compile."""
     (folder / "main.c").write_text(main)
     command = [*compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_Static_assert(...)=", "-w",
                f"-I{folder}/segment", f"-I{folder}/policy", f"-I{folder}", folder / "main.c",
@@ -192,8 +194,8 @@ def compile_layout(folder, compiler, main, *sources):
 
 
 def fingerprint(root, compiler, change=None):
-    """The fingerprint of the layout with a change (file, function of its text), or None when that
-    is no program."""
+    """The fingerprint of the layout with a change (file, function of its text), or None if it does
+    not compile."""
     with tempfile.TemporaryDirectory(prefix="weir-fingerprint-") as folder:
         folder = Path(folder)
         copy_layout(root, folder)
@@ -212,7 +214,7 @@ def fingerprint(root, compiler, change=None):
 
 
 def struct_changes(layout):
-    """A field more in each structure, and two neighbours swapped."""
+    """Changes: an additional field in each structure, and two adjacent fields swapped."""
     for struct in layout.in_segment():
         if not layout.structs[struct]:
             continue

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hold the former layouts that segment/fingerprint.c lets control serve against the layout of today:
-each of their facts must still be one, but for reserved space. And see that a next version of the
-layout, which adds a field, would serve the one of today, and nothing else.
+"""Compare the previous layouts that control may serve (segment/fingerprint.c) with the present
+layout: each of their facts must still hold, except for reserved space. Also check that a next
+version of the layout, which adds a field, would serve the present one, and no other.
 
 usage: check_formers.py [--record] SOURCE_ROOT COMPILER...
 
---record writes the facts of today's layout to tests/unit/segment/layouts/ABI.txt: do it before the
-layout changes, and enter ABI and fingerprint, which it prints, in `formers`.
+--record writes the facts of the present layout to tests/unit/segment/layouts/ABI.txt. Run it before
+the layout changes, and add the ABI and fingerprint that it prints to `formers`.
 """
 
 import re
@@ -37,7 +37,7 @@ int main(int argc, char **argv) {
 	}
 }
 """
-# What a next version may do: give a meaning to reserved space.
+# A next version may use reserved space.
 NEXT = [
     ("segment/layout.h", r"(struct weir_notes \{.*?)uint64_t reserved\[2\];",
      r"\1uint64_t added;\n\tuint64_t reserved[1];"),
@@ -83,7 +83,7 @@ def may_differ(name):
 
 
 def lost(former, today):
-    """What a program of today would read or write elsewhere than one of the former layout."""
+    """The facts that differ between a program of today and one of the previous layout."""
     return [f"{name} was {value:x}, is {today.get(name, 0):x}" if name in today else f"{name} is gone"
             for name, value in former.items()
             if not may_differ(name) and today.get(name) != value]
@@ -122,7 +122,7 @@ def change(folder, edits):
 
 
 def check_next(root, compiler, today):
-    """A next version serves today's layout, if it says so, and refuses the rest."""
+    """A next version serves today's layout if listed, and refuses others."""
     entry = (f"formers[] = {{{{{today.abi}, sizeof(struct weir_segment_header), "
              f"UINT64_C(0x{today.fingerprint:x})}}, {{0, 0, 0}}}}")
     edits = NEXT + [("segment/layout.h", r"WEIR_SEGMENT_ABI \d+", f"WEIR_SEGMENT_ABI {today.abi + 1}"),

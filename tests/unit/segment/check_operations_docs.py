@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of drop reasons and counters in docs/guide/troubleshooting.md say what segment/drop_reasons.h and
-segment/counters.h say, in their order. check_operations_docs.py SOURCE_ROOT"""
+"""The tables of drop reasons and counters in docs/guide/troubleshooting.md agree with
+segment/drop_reasons.h and segment/counters.h, in the same order. check_operations_docs.py
+SOURCE_ROOT"""
 import re
 import sys
 

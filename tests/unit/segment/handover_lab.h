@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handover lab: a server on a real socket in a directory of its own, and forked control processes.
+// Handover lab: a server on a real socket in a separate directory, and forked control processes.
 #pragma once
 
 #include "segment_lab.h"
@@ -98,7 +98,7 @@ static inline uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Serve until somebody in particular is attached (0 = nobody).
+// Serve until this process is attached (0 = none).
 static inline void serve_until(struct lab *f, pid_t wanted) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int attached;
@@ -133,7 +133,7 @@ static inline int wait_exit(pid_t pid) {
 	return WEXITSTATUS(status);
 }
 
-// Serve while a child runs; its exit code.
+// Serve while a child runs; returns its exit code.
 static inline int serve_while(struct lab *f, pid_t pid) {
 	uint64_t end = now_ms() + DEADLINE_MS;
 	int status;
@@ -147,7 +147,7 @@ static inline int serve_while(struct lab *f, pid_t pid) {
 	return WEXITSTATUS(status);
 }
 
-// A control process: attach, publish a selection, say so by control_pid, stay until killed.
+// A control process: attach, publish a selection, set control_pid, and stay until killed.
 static inline pid_t start_control(struct lab *f) {
 	pid_t pid = fork();
 

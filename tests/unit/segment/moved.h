@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The mappings of a segment at another place: tests and fuzz targets move them between unmapped
-// memory, so that an access before or behind them is a crash.
+// Moves the mappings of a segment: tests and fuzz targets place them between unmapped memory, so
+// that an access before or after them crashes.
 #pragma once
 
 #include "segment.h"
 
-// Lead all pointers of a segment into its mappings, which were moved to these places.
+// Adjust all pointers of a segment after its mappings were moved to these addresses.
 static inline void segment_moved(
 	struct weir_segment *segment, uint8_t *statistics, uint8_t *tables) {
 #define MOVE(memory, pointer) \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a segment, a writer on control's side of it, and one worker's reader. For the tests of
-// what is published and read.
+// Fixture: a segment, a writer with control's mapping of it, and one worker's reader. For the tests
+// of publishing and reading.
 #pragma once
 
 #include "segment_lab.h"

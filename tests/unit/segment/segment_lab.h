@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a small segment as the dataplane has it, the same as control has it, and tables to
-// publish. For the tests of this folder.
+// Fixture: a small segment with the dataplane's and control's mappings, and tables to publish. For
+// the tests of this folder.
 #pragma once
 
 #include <string.h>
@@ -46,7 +46,7 @@ static inline struct weir_segment *fixture_segment(uint64_t heap_bytes) {
 	return segment;
 }
 
-// The same memory as control has it: it reads statistics and writes tables.
+// Control's mapping of the same memory: statistics read-only, tables writable.
 static inline struct weir_segment *fixture_control(const struct weir_segment *segment) {
 	struct weir_segment *control = NULL;
 
@@ -62,7 +62,7 @@ static inline struct weir_root fixture_selection_root(uint16_t service) {
 	return (struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = service};
 }
 
-// A row that tells n as its MTU.
+// A row with n as its MTU.
 static inline struct weir_backend_row fixture_row(uint16_t n) {
 	return (struct weir_backend_row){.flags = WEIR_BACKEND_PRESENT, .mtu = n};
 }

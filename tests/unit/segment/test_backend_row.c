@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Backend rows against headers written out by hand.
+// Backend rows compared with headers written by hand.
 #include <string.h>
 
 #include "backend_row.h"
@@ -105,8 +105,8 @@ TEST(flags_follow_the_path) {
 	assert_int_equal(row.flags, WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
 }
 
-// With the worker's fields added to checksum_base the header's sum comes out as 0xffff (RFC 791).
-TEST(checksum_base_completes_to_a_right_checksum) {
+// With the worker's fields added to checksum_base the header's sum is 0xffff (RFC 791).
+TEST(checksum_base_completes_to_a_correct_checksum) {
 	struct weir_backend_path path = path4;
 
 	for (uint32_t round = 0; round < 4096; round++) {

@@ -11,7 +11,7 @@
 #include "service_table.h"
 
 struct lab {
-	struct weir_segment *segment; // of the dataplane, which checks
+	struct weir_segment *segment; // the dataplane's mapping, which checks
 	struct weir_segment *control; // the same memory
 	struct weir_writer *writer;
 	struct weir_service_table *services;
@@ -62,7 +62,7 @@ static bool selection_passes(const struct lab *f) {
 		f->segment, 2, f->segment->roots->selection[2], 0, &extent, &view);
 }
 
-// Write a wrong value into a field, see that the table is refused, write the right one back.
+// Write a wrong value into a field, check that the table is refused, and restore the value.
 #define REFUSED(passes, field, wrong) \
 	do { \
 		__typeof__(field) right = (field); \
@@ -95,7 +95,7 @@ TEST(broken_blob_headers_are_refused) {
 	REFUSED(selection_passes, f->selection->blob.kind, WEIR_BLOB_SERVICES);
 }
 
-// Only the lower half of a generation is in the reference; the upper half is whatever it is.
+// Only the lower half of a generation is in the reference; the upper half may have any value.
 TEST(generations_beyond_32_bits_are_accepted) {
 	struct weir_blob_extent extent;
 	struct weir_services_view view;
@@ -107,7 +107,7 @@ TEST(generations_beyond_32_bits_are_accepted) {
 	assert_true(view.generation > UINT32_MAX);
 }
 
-TEST(references_out_of_the_heap_are_refused) {
+TEST(references_outside_the_heap_are_refused) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
 	uint64_t heap = f->segment->heap_off / 64;
@@ -124,7 +124,7 @@ TEST(references_out_of_the_heap_are_refused) {
 	REFUSED(services_pass, roots->services, roots->selection[2]);
 }
 
-// A blob may end exactly at the heap's end, and not 64 bytes later.
+// A blob may end exactly at the heap's end, but not 64 bytes later.
 TEST(blob_at_the_end_of_the_heap) {
 	struct lab *f = *state;
 	struct weir_writer_usage usage;
@@ -229,7 +229,7 @@ TEST(broken_subsets_are_refused) {
 	REFUSED(second_subset_passes, second->slots_off, s->blob.lines * 64);
 	REFUSED(second_subset_passes, second->rounds, 1);
 	REFUSED(second_subset_passes, second->rounds_off, 4);
-	// The others' descriptions do not matter to the first one.
+	// The descriptions of the other subsets do not matter for the first one.
 	second->slots_off = UINT32_MAX;
 	assert_true(selection_passes(f));
 	s->subsets = 0;

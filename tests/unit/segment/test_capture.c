@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Capture: orders as a worker reads them, and rings round and round; both from a hostile other
-// side.
+// Capture: orders read by a worker, and rings that wrap several times; both also with a hostile
+// other side.
 #include <errno.h>
 #include <pthread.h>
 
@@ -46,7 +46,7 @@ static struct weir_capture_record record(uint64_t number, uint16_t saved) {
 
 // --- orders -------------------------------------------------------------------------------
 
-TEST(an_order_is_read_whole_and_ends) {
+TEST(an_order_is_read_completely_and_ends) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
 	uint64_t first, second;
@@ -74,7 +74,7 @@ TEST(an_order_is_read_whole_and_ends) {
 }
 
 // A control process that dies between two stores, and the next one.
-TEST(a_half_written_order_is_none) {
+TEST(a_half_written_order_is_ignored) {
 	struct own own = make();
 	struct weir_capture_terms terms = any(), got;
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
@@ -157,7 +157,7 @@ static void check(const struct weir_capture_packet *packet, uint32_t i) {
 	assert_memory_equal(packet->data, data, packet->record.saved);
 }
 
-TEST(records_come_whole_round_and_round) {
+TEST(records_are_complete_after_many_wraps) {
 	struct own own = make();
 	struct weir_capture_terms terms = any();
 	uint64_t number = weir_capture_order(own.control, &terms, NOW);
@@ -198,7 +198,7 @@ TEST(a_full_ring_loses_the_new_record) {
 	unmake(&own);
 }
 
-TEST(a_new_order_passes_over_former_records) {
+TEST(a_new_order_skips_former_records) {
 	struct own own = make();
 	struct weir_capture_terms terms = any();
 	uint64_t former = weir_capture_order(own.control, &terms, NOW), number, lost, limited;
@@ -212,7 +212,7 @@ TEST(a_new_order_passes_over_former_records) {
 	assert_int_equal(limited, 9);
 	assert_true(put(&own, former, 1));
 	number = weir_capture_order(own.control, &terms, NOW);
-	assert_true(put(&own, former, 2)); // the worker has not seen the new one yet
+	assert_true(put(&own, former, 2)); // the worker has not read the new one yet
 	assert_true(put(&own, number, 3));
 	weir_capture_missed(own.control, 1, number, &lost, &limited);
 	assert_int_equal(lost + limited, 0);
@@ -222,7 +222,7 @@ TEST(a_new_order_passes_over_former_records) {
 	unmake(&own);
 }
 
-// Control says anything of how far it has read: the worker stays inside the ring.
+// For any read position from control, the worker stays inside the ring.
 TEST(a_position_out_of_range_is_a_full_ring) {
 	static const uint64_t heads[] = {1, 64, WEIR_CAPTURE_RING_BYTES, 1ull << 63};
 	struct own own = make();
@@ -235,8 +235,8 @@ TEST(a_position_out_of_range_is_a_full_ring) {
 	unmake(&own);
 }
 
-// Whatever a dataplane writes, control reads nothing outside of the ring, and gets on.
-TEST(a_broken_ring_is_passed_over) {
+// Whatever a dataplane writes, control reads nothing outside of the ring, and continues.
+TEST(a_broken_ring_is_skipped) {
 	struct own own = make();
 	struct weir_capture_ring *ring = &own.dataplane->capture_rings[1];
 	struct weir_ring_position *read = &own.control->capture_control->read[1];
@@ -248,7 +248,7 @@ TEST(a_broken_ring_is_passed_over) {
 
 		random = random * 6364136223846793005ull + 1442695040888963407ull;
 		assert_true(put(&own, 1, i));
-		if (i % 4 == 0) { // a byte of the record's head
+		if (i % 4 == 0) { // a byte of the record's header
 			ring->data[(tail + (random >> 32) % SPAN) % WEIR_CAPTURE_RING_BYTES] ^=
 				(uint8_t)(random >> 56) | 1;
 		} else if (i % 4 == 1) {
@@ -287,7 +287,7 @@ static void *give_orders(void *context) {
 	return NULL;
 }
 
-TEST(an_order_is_whole_or_none_while_it_changes) {
+TEST(an_order_is_complete_or_ignored_while_it_changes) {
 	struct own own = make();
 	struct weir_capture_terms got;
 	uint32_t read = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counters: names, units and help texts of the list are fit for metrics, and the list is complete.
+// Counters: names, units and help texts of the list are valid for metrics, and the list is
+// complete.
 #include "counters.h"
 
 #include <ctype.h>
@@ -47,7 +48,8 @@ static bool ends_with(const char *text, const char *end) {
 	return n >= end_n && strcmp(text + n - end_n, end) == 0;
 }
 
-// As Prometheus wants it: snake case, the base unit at the end; _total is added for counters.
+// The conventions of Prometheus: snake case, the base unit at the end; _total is added for
+// counters.
 static void check_name(const struct row *row) {
 	const char *unit = base_unit[row->unit];
 	size_t n = strlen(row->metric), unit_n = strlen(unit);
@@ -89,13 +91,13 @@ static void check_rows(const struct row *rows, size_t n) {
 	}
 }
 
-TEST(counters_are_fit_for_metrics) {
+TEST(counters_are_valid_for_metrics) {
 	check_rows(worker_rows, COUNT(worker_rows));
 	check_rows(share_rows, COUNT(share_rows));
 	check_rows(steal_rows, COUNT(steal_rows));
 }
 
-// A name is a counter wherever it occurs, or a gauge: weirctl goes by the name alone.
+// A name is either a counter or a gauge everywhere, because weirctl uses the name alone.
 TEST(counters_and_gauges_have_different_names) {
 	assert_int_equal(COUNT(counter_rows) + COUNT(gauge_rows),
 		COUNT(worker_rows) + COUNT(share_rows) + COUNT(steal_rows));
@@ -107,11 +109,11 @@ TEST(counters_and_gauges_have_different_names) {
 }
 
 TEST(counters_in_the_segment_are_those_of_the_list) {
-	// And the heartbeat and the drops between those of ABI 5 and the later ones.
+	// The heartbeat and the drops are between the counters of ABI 5 and later ones.
 	assert_int_equal(offsetof(struct weir_worker_counters, reserved),
 		(COUNT(worker_rows) + 1 + WEIR_DROP_REASON_SLOTS) * 8);
 	assert_int_equal(offsetof(struct weir_steal_counters, answers), COUNT(steal_rows) * 8);
-	// And what is counted for control alone.
+	// And the counters for control only.
 	assert_int_equal(offsetof(struct weir_share_counters, established), COUNT(share_rows) * 8);
 	assert_int_equal(
 		offsetof(struct weir_share_counters, half_open), COUNT(share_rows) * 8 + 8);

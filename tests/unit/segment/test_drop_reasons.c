@@ -5,7 +5,7 @@
 #include "drop_reasons.h"
 #include "test.h"
 
-TEST(every_reason_has_a_name_and_a_text_of_its_own) {
+TEST(every_reason_has_a_name_and_a_separate_text) {
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		const char *name = weir_drop_reason_name((enum weir_drop_reason)i);
 
@@ -32,7 +32,7 @@ TEST(names_belong_to_their_reasons) {
 		weir_drop_reason_text(WEIR_DROP_NO_BACKEND), "the service has no usable backend");
 }
 
-TEST(unknown_reasons_are_said_to_be_unknown) {
+TEST(unknown_reasons_are_reported_as_unknown) {
 	assert_string_equal(
 		weir_drop_reason_name((enum weir_drop_reason)WEIR_DROP_REASON_COUNT), "unknown");
 	assert_string_equal(weir_drop_reason_name((enum weir_drop_reason) - 1), "unknown");

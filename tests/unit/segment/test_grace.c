@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Grace periods, rule by rule, on one thread: who is waited for, and what is a report. Their
-// orders of memory are those of tests/litmus/grace.py.
+// Grace periods, rule by rule, on one thread: which workers they wait for, and which words are
+// reports. tests/litmus/grace.py checks the memory order.
 #include "segment_lab.h"
 
 #include <stdlib.h>
@@ -52,7 +52,7 @@ TEST(offline_workers_do_not_count) {
 	assert_true(weir_grace_passed(&f->grace, token));
 }
 
-TEST(every_worker_that_is_online_is_waited_for) {
+TEST(every_online_worker_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
 
@@ -92,8 +92,8 @@ TEST(report_covers_tokens_up_to_its_own) {
 	assert_false(weir_grace_passed(&f->grace, second));
 }
 
-// It looked for tables before the token was there: what it found may just have been unlinked.
-TEST(worker_that_came_in_before_the_token_is_waited_for) {
+// The worker read tables before the token existed: these may just have been unlinked.
+TEST(worker_online_before_the_token_is_waited_for) {
 	struct lab *f = *state;
 	uint64_t token;
 
@@ -106,8 +106,8 @@ TEST(worker_that_came_in_before_the_token_is_waited_for) {
 	assert_true(weir_grace_passed(&f->grace, token));
 }
 
-// It came in after the token: what was unlinked before is nowhere to be found.
-TEST(worker_that_came_in_after_the_token_is_not_waited_for) {
+// The worker went online after the token: it cannot find objects unlinked before.
+TEST(worker_online_after_the_token_is_not_waited_for) {
 	struct lab *f = *state;
 	uint64_t token = weir_grace_start(&f->grace);
 
@@ -116,8 +116,8 @@ TEST(worker_that_came_in_after_the_token_is_not_waited_for) {
 	assert_false(weir_grace_passed(&f->grace, weir_grace_start(&f->grace)));
 }
 
-// Before the first token there is no word of a worker that is online but odd ones.
-TEST(word_of_a_worker_that_is_online_is_never_0) {
+// Even before the first token, the word of an online worker is odd.
+TEST(word_of_an_online_worker_is_never_0) {
 	const uint64_t tokens[] = {0, 1, 2, UINT64_MAX, UINT64_MAX - 1, 1ull << 63};
 	struct lab *f = *state;
 
@@ -152,9 +152,9 @@ TEST(tokens_wrap) {
 	assert_true(marks[7] < marks[0]);
 }
 
-// What a control process without manners left: any token, and so any words that workers took from
-// it. None of them is a report to the next one; a real report is, and a worker that is offline is.
-TEST(what_a_predecessor_left_is_no_report) {
+// A misbehaving control process may leave any token, and so any words that workers took from it.
+// None of them counts as a report for the next one; a real report does, and an offline worker does.
+TEST(words_of_a_predecessor_are_no_report) {
 	static const uint64_t near[] = {0, 1, 2, 3, UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2,
 		1ull << 48, (1ull << 48) + 1, 3ull << 48, 1ull << 63};
 	const size_t n = sizeof(near) / sizeof(near[0]);
@@ -169,7 +169,7 @@ TEST(what_a_predecessor_left_is_no_report) {
 		for (uint32_t worker = 0; worker < FIXTURE_WORKERS; worker++) {
 			uint64_t word = base + near[fixture_random(&seed) % n];
 
-			// A worker that is online has an odd one.
+			// The word of an online worker is odd.
 			f->segment->quiescence[worker].token = word | 1;
 		}
 		f->grace = weir_grace_open(f->control);
@@ -190,8 +190,8 @@ TEST(what_a_predecessor_left_is_no_report) {
 	}
 }
 
-// As many workers as there can be, their words one behind the other in the way of new tokens.
-TEST(opening_ends_whatever_words_there_are) {
+// The maximum number of workers, with their words at successive candidates for new tokens.
+TEST(opening_ends_with_any_words) {
 	const uint64_t apart = 1ull << 48;
 	static struct weir_quiescence words[WEIR_WORKERS_MAX];
 	struct lab *f = *state;
@@ -214,8 +214,9 @@ TEST(opening_ends_whatever_words_there_are) {
 	}
 }
 
-// A worker that stores what it likes is waited for, or it is its own loss; never a loop.
-TEST(garbage_in_words_later_on_only_counts_between_the_tokens) {
+// A worker that stores any value may be waited for, or may harm only itself; there is never an
+// endless loop.
+TEST(garbage_in_words_counts_only_between_the_tokens) {
 	struct lab *f = *state;
 	uint64_t token, newest;
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handover between the two processes: descriptors, takeover, and answers that are broken or
-// missing.
+// Handover between the two processes: descriptors, takeover, and invalid or missing answers.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -13,7 +12,7 @@
 
 #define CROWD 200 // connections
 
-TEST(control_gets_the_segment_and_its_end_is_noticed) {
+TEST(control_gets_the_segment_and_its_end_is_detected) {
 	struct lab *f = *state;
 	int fds[2];
 	pid_t pid;
@@ -44,7 +43,7 @@ TEST(killed_control_is_followed_by_another) {
 	serve_until(f, 0);
 }
 
-TEST(second_control_is_told_who_is_attached) {
+TEST(second_control_gets_the_pid_of_the_attached_one) {
 	struct lab *f = *state;
 	pid_t first = start_control(f), second;
 	char expected[80];
@@ -86,7 +85,7 @@ struct caller {
 	char why[200];
 };
 
-// The caller's side in this process: the server is served by a child that shares its socket.
+// The client is in this process; a child that shares the socket is the server.
 static void call(struct lab *f, struct caller *caller) {
 	pid_t pid = fork();
 
@@ -100,7 +99,7 @@ static void call(struct lab *f, struct caller *caller) {
 	caller->error = weir_handover_connect(
 		f->dir, &caller->handover, &caller->connection, caller->why, sizeof(caller->why));
 	if (caller->error == 0) {
-		// The server's end ends: we must see it.
+		// The server closes its end: the client must detect it.
 		struct pollfd poll_fd = {.fd = caller->connection, .events = POLLIN};
 		char byte;
 
@@ -157,7 +156,7 @@ TEST(sixteen_steered_ports_fit_in_one_message) {
 	close(caller.connection);
 }
 
-TEST(crowd_at_the_door_does_not_hold_the_server) {
+TEST(many_connections_do_not_block_the_server) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fds[CROWD];
@@ -165,7 +164,8 @@ TEST(crowd_at_the_door_does_not_hold_the_server) {
 	snprintf(address.sun_path, sizeof(address.sun_path), "%s", f->path);
 	for (unsigned int i = 0; i < CROWD; i++) {
 		fds[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		// A longer queue than one call serves; it may be shorter (net.core.somaxconn).
+		// More connections than one call serves; the queue may be shorter
+		// (net.core.somaxconn).
 		if (connect(fds[i], (struct sockaddr *)&address, sizeof(address)) != 0) {
 			assert_int_equal(errno, EAGAIN);
 		}
@@ -173,7 +173,7 @@ TEST(crowd_at_the_door_does_not_hold_the_server) {
 	for (unsigned int i = 0; i < 4; i++) {
 		assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
 	}
-	// What the attached one sends does not matter.
+	// Data from the attached process does not matter.
 	assert_int_equal(send(fds[0], "hello", 5, MSG_NOSIGNAL), 5);
 	assert_int_equal(weir_handover_serve(f->server, &f->offer), getpid());
 	for (unsigned int i = 0; i < CROWD; i++) {
@@ -182,7 +182,7 @@ TEST(crowd_at_the_door_does_not_hold_the_server) {
 	serve_until(f, 0);
 }
 
-TEST(who_left_before_he_was_served_is_no_trouble) {
+TEST(peer_that_left_before_it_was_served_is_ignored) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
@@ -196,7 +196,8 @@ TEST(who_left_before_he_was_served_is_no_trouble) {
 	serve_until(f, 0);
 }
 
-// --- what a control process may meet ------------------------------------------------------------
+// --- errors that a control process may get
+// ------------------------------------------------------------
 
 static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	struct weir_handover handover = {.statistics_fd = -7, .tables_fd = -7};
@@ -210,7 +211,7 @@ static int connect_to(struct lab *f, char *why, size_t why_bytes) {
 	return r;
 }
 
-TEST(no_dataplane_is_said_so) {
+TEST(missing_dataplane_is_reported) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char why[200] = "";
@@ -228,8 +229,8 @@ TEST(no_dataplane_is_said_so) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-// As many descriptors as there are free places, and one more, are not enough for all that come.
-TEST(lack_of_descriptors_is_said_so) {
+// With any smaller number of free descriptors, not all received ones fit.
+TEST(lack_of_descriptors_is_reported) {
 	struct lab *f = *state;
 	struct rlimit before, limit;
 
@@ -249,7 +250,7 @@ TEST(lack_of_descriptors_is_said_so) {
 	}
 }
 
-TEST(silent_dataplane_is_given_up) {
+TEST(silent_dataplane_times_out) {
 	struct lab *f = *state;
 	char why[200] = "";
 	uint64_t start = now_ms();
@@ -259,7 +260,7 @@ TEST(silent_dataplane_is_given_up) {
 	assert_non_null(strstr(why, "does not reply"));
 }
 
-// A server that is none of ours: sends `bytes` of an answer with n descriptors, or just hangs up.
+// A foreign server: sends `bytes` of an answer with n descriptors, or just closes the connection.
 static void answer_like(
 	struct lab *f, const void *answer, size_t bytes, unsigned int n, int expected) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -308,7 +309,7 @@ static void answer_like(
 	assert_int_equal(unlink(f->path), 0);
 }
 
-TEST(broken_answers_are_refused_and_leak_nothing) {
+TEST(invalid_answers_are_refused_and_leak_nothing) {
 	struct lab *f = *state;
 	struct { // as in handover.c
 		uint64_t magic, fingerprint;
@@ -348,7 +349,7 @@ TEST(broken_answers_are_refused_and_leak_nothing) {
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.error = EBUSY;
-	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors all the same
+	answer_like(f, &bad, sizeof(bad), 3, -EBUSY); // with descriptors nevertheless
 	bad.error = EPERM;
 	answer_like(f, &bad, sizeof(bad), 3, -EPERM);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who may attach: the socket's owner and mode, peers of other users, and what others left there.
+// Access to the handover: the socket's owner and mode, peers of other users, and files left by
+// others.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -23,7 +24,7 @@ static void expect_socket(const struct lab *f, uid_t uid, gid_t gid, mode_t mode
 	assert_int_equal(st.st_gid, gid);
 }
 
-TEST(socket_is_for_controls_user_and_root) {
+TEST(socket_is_for_the_user_of_control_and_root) {
 	struct lab *f = *state;
 
 	if (getuid() != 0) {
@@ -32,17 +33,18 @@ TEST(socket_is_for_controls_user_and_root) {
 	}
 	expect_socket(f, 0, 0, 0660);
 	stop_server(f);
-	// Whatever the group: its members have no business here.
+	// For any group: its members have no access.
 	assert_int_equal(listen_for(f, CONTROL, MEMBER), 0);
 	expect_socket(f, CONTROL, 0, 0660);
 }
 
-// Become somebody, with a group besides.
+// Change to this user, with an additional group.
 static bool become(uid_t uid, gid_t group) {
 	return setgroups(1, &group) == 0 && setgid(uid) == 0 && setuid(uid) == 0;
 }
 
-// In a child of that user: what weir_handover_connect returns, and a word of why. 0 = as expected.
+// In a child of that user: checks the result of weir_handover_connect and a word of why. 0 = as
+// expected.
 static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *word) {
 	pid_t pid = fork();
 
@@ -70,14 +72,14 @@ static pid_t start_attempt(struct lab *f, uid_t uid, int expected, const char *w
 	return pid;
 }
 
-// Listen anew, for this control user; others find the way into the directory.
+// Listen again, for this control user; others may enter the directory.
 static void listen_anew(struct lab *f, uid_t control_user) {
 	assert_int_equal(chmod(f->dir, 0755), 0);
 	stop_server(f);
 	assert_int_equal(listen_for(f, control_user, MEMBER), 0);
 }
 
-// The same, and everybody may connect.
+// The same, and every user may connect.
 static void listen_anew_to_all(struct lab *f, uid_t control_user) {
 	listen_anew(f, control_user);
 	assert_int_equal(chmod(f->path, 0666), 0);
@@ -118,11 +120,11 @@ TEST(peer_of_another_user_gets_no_descriptor) {
 	weir_handover_take_refusals(f->server, &refusals);
 	assert_int_equal(refusals.count, 0);
 	assert_int_equal(refusals.total, 1);
-	// Nobody but root, where no user is named.
+	// Only root, if no user is given.
 	listen_anew_to_all(f, (uid_t)-1);
 	assert_int_equal(serve_while(f, start_attempt(f, CONTROL, -EPERM, "4243")), 0);
 	assert_int_equal(serve_while(f, start_attempt(f, 0, 0, NULL)), 0);
-	// Neither is he told of the one that is attached.
+	// Nor does it get the pid of the attached process.
 	serve_until(f, 0);
 	pid = start_control(f);
 	serve_until(f, pid);
@@ -130,7 +132,7 @@ TEST(peer_of_another_user_gets_no_descriptor) {
 	stop(pid);
 }
 
-// Connect as fast as it goes, until killed.
+// Connect as fast as possible, until killed.
 static pid_t start_flood(struct lab *f, uid_t uid) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	pid_t pid = fork();
@@ -149,7 +151,7 @@ static pid_t start_flood(struct lab *f, uid_t uid) {
 	return pid;
 }
 
-TEST(flood_of_refused_peers_keeps_nobody_out) {
+TEST(flood_of_refused_peers_does_not_exclude_others) {
 	struct weir_handover_refusals refusals;
 	struct lab *f = *state;
 	uint64_t end;
@@ -183,7 +185,7 @@ TEST(flood_of_refused_peers_keeps_nobody_out) {
 	stop(flood);
 }
 
-// A file that others can open can be locked by them; the directory can be opened.
+// A file that others can open can be locked by them; they can open the directory.
 TEST(lock_cannot_be_taken_by_others) {
 	struct lab *f = *state;
 	char path[128];
@@ -201,7 +203,7 @@ TEST(lock_cannot_be_taken_by_others) {
 	close(fd);
 }
 
-// Control connects as soon as the socket appears: it must not find one that is not its own yet.
+// Control connects as soon as the socket appears: the socket must already belong to its user.
 TEST(socket_never_refuses_its_user) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -236,7 +238,7 @@ TEST(socket_never_refuses_its_user) {
 	stop(pid);
 }
 
-// What a dataplane leaves that died before its socket had its name.
+// Files of a dataplane that died before its socket had its final name.
 TEST(unnamed_socket_is_replaced) {
 	struct lab *f = *state;
 	char early[128];
@@ -248,7 +250,7 @@ TEST(unnamed_socket_is_replaced) {
 	assert_int_equal(access(early, F_OK), -1);
 }
 
-TEST(squatters_socket_is_replaced) {
+TEST(foreign_socket_is_replaced) {
 	struct lab *f = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd;
@@ -265,7 +267,7 @@ TEST(squatters_socket_is_replaced) {
 	assert_int_equal(listen_for(f, (uid_t)-1, (gid_t)-1), 0);
 	expect_socket(f, 0, 0, 0660);
 	close(fd);
-	// One that is ours and listens is another dataplane.
+	// A socket of the same user that listens belongs to another dataplane.
 	stop_server(f);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -275,7 +277,7 @@ TEST(squatters_socket_is_replaced) {
 	assert_int_equal(unlink(f->path), 0);
 }
 
-TEST(live_socket_is_left_alone_and_a_stale_one_replaced) {
+TEST(live_socket_is_kept_and_a_stale_one_replaced) {
 	struct lab *f = *state;
 	const struct weir_handover_params params = {
 		.run_dir = f->dir, .control_user = (uid_t)-1, .group = (gid_t)-1};
@@ -285,7 +287,7 @@ TEST(live_socket_is_left_alone_and_a_stale_one_replaced) {
 
 	assert_int_equal(weir_handover_listen(&params, &second), -EADDRINUSE);
 	assert_null(second);
-	serve_until(f, 0); // the probe came and went
+	serve_until(f, 0); // the probe has connected and closed
 	weir_handover_server_free(f->server);
 	f->server = NULL;
 	// What a killed dataplane leaves.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Heap: which memory it uses first, and that it leaves none poisoned.
+// Heap: low addresses are used first, and no memory is left poisoned.
 #include "heap.h"
 
 #include "poison.h"
@@ -21,7 +21,7 @@ static struct weir_blob_extent take(struct weir_heap *heap, uint64_t bytes) {
 	return extent;
 }
 
-TEST(low_addresses_are_used_again) {
+TEST(low_addresses_are_reused) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_heap heap = heap_of(segment);
 	struct weir_blob_extent first = take(&heap, 128), second = take(&heap, 4096);
@@ -36,8 +36,8 @@ TEST(low_addresses_are_used_again) {
 	weir_segment_free(segment);
 }
 
-// What is mapped at the same place later is not the heap's.
-TEST(whatever_was_given_back_ends_unpoisoned) {
+// Memory mapped later at the same address does not belong to the heap.
+TEST(freed_memory_is_unpoisoned_at_the_end) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_heap heap = heap_of(segment);
 	struct weir_blob_extent first = take(&heap, 128), second = take(&heap, 4096);

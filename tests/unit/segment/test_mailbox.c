@@ -9,7 +9,7 @@
 
 #define MESSAGES 200000u
 
-// In the segment the two lie in different memories.
+// In the segment the two are in different memory areas.
 struct lab {
 	struct weir_mailbox_ring ring; // the producer's
 	struct weir_ring_position position; // the consumer's
@@ -44,7 +44,7 @@ static struct weir_message numbered(uint64_t n) {
 
 TEST_EACH(setup, teardown);
 
-TEST(messages_come_out_in_order_and_whole) {
+TEST(messages_arrive_in_order_and_complete) {
 	struct lab *f = *state;
 	struct weir_message message;
 
@@ -64,7 +64,7 @@ TEST(messages_come_out_in_order_and_whole) {
 	assert_false(receive(f, &message));
 }
 
-TEST(empty_ring_leaves_the_output_alone) {
+TEST(empty_ring_leaves_the_output_unchanged) {
 	struct weir_message message = numbered(9), before = message;
 
 	assert_false(receive(*state, &message));
@@ -104,7 +104,7 @@ TEST(indexes_may_wrap) {
 	assert_false(receive(f, &message));
 }
 
-// The other process may write anything into its half.
+// The other process may write any value into its half.
 TEST(impossible_distance_counts_as_empty_and_resets) {
 	struct lab *f = *state;
 	struct weir_message message;
@@ -138,7 +138,7 @@ static void *produce(void *arg) {
 	return NULL;
 }
 
-TEST(two_threads_pass_every_message_whole) {
+TEST(two_threads_pass_every_message_completely) {
 	struct lab *f = *state;
 	pthread_t producer;
 
@@ -154,7 +154,8 @@ TEST(two_threads_pass_every_message_whole) {
 	pthread_join(producer, NULL);
 }
 
-// A full ring, a position that is ahead and a tail that has jumped: the producer stores nothing.
+// With a full ring, a position ahead of the tail or a tail that has jumped, the producer stores
+// nothing.
 TEST(refused_message_is_stored_nowhere) {
 	const uint64_t distances[] = {WEIR_MAILBOX_MESSAGES, WEIR_MAILBOX_MESSAGES + 1, UINT64_MAX,
 		UINT64_MAX - WEIR_MAILBOX_MESSAGES, 1ull << 63};

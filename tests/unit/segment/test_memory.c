@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A machine whose memory is full: what is to be in use has memory first, or is not in use. Else the
-// next look at it would end the process, with huge pages at least.
+// A machine without free memory: everything in use has memory allocated first, or is not used.
+// Otherwise the next access would kill the process, at least with huge pages.
 #include "writer_lab.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-static unsigned int granted; // calls of fallocate that find memory
+static unsigned int granted; // number of calls of fallocate that succeed
 static bool full; // the others find none
 
 int __real_fallocate64(int fd, int mode, off_t offset, off_t bytes);
@@ -52,7 +52,7 @@ static int setup_many(void **state) {
 
 TEST_EACH(setup_many, teardown);
 
-// What control looks at, and what the dataplane takes for its workers later, is there.
+// The memory that control reads, and that the dataplane later allocates for its workers, exists.
 TEST(ids_in_use_have_memory_for_their_counters) {
 	struct lab *f = *state;
 	uint64_t before;
@@ -69,7 +69,8 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 		assert_int_equal(
 			weir_segment_backend_counters(f->control, worker, 4999)->new_flows, 0);
 	}
-	assert_int_equal(weir_writer_reserve(f->writer, 4, 5000), 0); // there is nothing to take
+	// There is nothing to allocate
+	assert_int_equal(weir_writer_reserve(f->writer, 4, 5000), 0);
 	full = false;
 	before = taken(f->control->statistics_fd);
 	assert_int_equal(weir_segment_follow(f->segment), 0);
@@ -77,8 +78,8 @@ TEST(ids_in_use_have_memory_for_their_counters) {
 	assert_int_equal(taken(f->control->statistics_fd), before);
 }
 
-// Whatever it is that finds no memory: nothing comes in use, and all does once there is some.
-TEST(without_memory_no_id_comes_in_use) {
+// Whichever allocation fails: nothing is used, and everything is used once there is memory.
+TEST(without_memory_no_id_is_used) {
 	struct lab *f = *state;
 	int r = -ENOMEM;
 	unsigned int calls;
@@ -100,8 +101,8 @@ TEST(without_memory_no_id_comes_in_use) {
 	assert_int_equal(f->segment->notes->service_ids, 8);
 }
 
-// The heap has room, the machine has not.
-TEST(blob_without_memory_is_no_full_heap) {
+// The heap has room, but the machine has no memory.
+TEST(blob_without_memory_is_not_reported_as_full_heap) {
 	struct lab *f = *state;
 	struct weir_blob *blob;
 

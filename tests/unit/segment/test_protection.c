@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who can write what: statistics are the dataplane's alone, tables are control's alone. Each try is
-// made by a child that has what the other process has after the handover.
+// Write access: only the dataplane can write statistics, only control can write tables. Each
+// attempt is made by a child with the descriptors and mappings of the other process after the
+// handover.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -40,10 +41,10 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// What a try returns: 0 = it worked, else the errno that it got.
+// Result of an attempt: 0 = it succeeded, else its errno.
 typedef int try_function(const struct lab *f);
 
-// The signal that ended the child that tried, negative; or what the try returned.
+// The signal that killed the child, negative; or the result of the attempt.
 static int outcome(const struct lab *f, try_function *try_it) {
 	const struct rlimit no_core = {0, 0};
 	int status = 0;
@@ -85,12 +86,12 @@ static int map_to_write(const struct lab *f) {
 	return map_to(f->control->statistics_fd, PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
-// A mapping for reading only, made writable later.
+// A read-only mapping, made writable later.
 static int map_to_read_then_write(const struct lab *f) {
 	void *map = mmap(NULL, PAGE_BYTES, PROT_READ, MAP_SHARED, f->control->statistics_fd, 0);
 
 	if (map == MAP_FAILED) {
-		return 0; // not what is to be seen here
+		return 0; // not tested here
 	}
 	return mprotect(map, PAGE_BYTES, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
 }
@@ -132,7 +133,7 @@ static int add_a_seal(const struct lab *f) {
 	return fcntl(f->control->statistics_fd, F_ADD_SEALS, F_SEAL_WRITE) == 0 ? 0 : errno;
 }
 
-// As root, by the name that the kernel gives to descriptors.
+// As root, through the name of the descriptor in /proc.
 static int open_again(const struct lab *f) {
 	char path[64];
 	int fd, r;
@@ -213,7 +214,7 @@ static int store_heap(const struct lab *f) {
 	return 0;
 }
 
-TEST(store_of_the_dataplane_to_tables_ends_it) {
+TEST(store_of_the_dataplane_to_tables_kills_it) {
 	try_function *const tries[] = {store_row, store_news, store_root, store_heap};
 	struct lab *f = *state;
 
@@ -225,13 +226,14 @@ TEST(store_of_the_dataplane_to_tables_ends_it) {
 	assert_int_equal(f->segment->roots->services, 0);
 }
 
-// --- what control may do with tables --------------------------------------------------------
+// --- permitted operations of control on tables
+// --------------------------------------------------------
 
 static int shrink_tables(const struct lab *f) {
 	return ftruncate(f->control->tables_fd, PAGE_BYTES) == 0 ? 0 : errno;
 }
 
-// A page that would not be there any more is what ends a process that only reads.
+// A removed page would kill a process that only reads.
 static int punch_and_read(const struct lab *f) {
 	volatile const uint8_t *tables = f->segment->tables;
 	uint64_t bytes = f->control->tables_bytes;
@@ -248,7 +250,7 @@ static int punch_and_read(const struct lab *f) {
 	return 0;
 }
 
-TEST(tables_may_lose_pages_but_do_not_end_who_reads_them) {
+TEST(removed_pages_of_tables_do_not_kill_readers) {
 	struct lab *f = *state;
 
 	f->control->news->updates = 77;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reader: adoption of what is published, and refusal of what is broken: the last good table stays
-// in use. The log itself: test_updates.c.
+// Reader: adoption of published tables, and refusal of invalid ones: the last good table stays in
+// use. The log itself: test_updates.c.
 #include "reader_lab.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void publish(struct lab *f, uint16_t service, struct weir_selection *sele
 		weir_writer_publish(f->writer, fixture_selection_root(service), selection), 0);
 }
 
-// A selection of n backends that leads out of bounds.
+// A selection of n backends that refers out of bounds.
 static struct weir_selection *broken_selection(struct lab *f, uint16_t service, uint32_t n) {
 	struct weir_selection *selection = fixture_selection(f->writer, service, n, 251);
 
@@ -61,7 +61,7 @@ static const struct weir_refusals *refusals(const struct lab *f) {
 	return &f->control->refusals[WORKER];
 }
 
-// Whether the worker ends a grace period that begins now.
+// Whether the worker ends a grace period that starts now.
 static bool reports(struct lab *f) {
 	uint64_t mark = weir_writer_mark(f->writer);
 
@@ -72,7 +72,7 @@ static bool reports(struct lab *f) {
 	return weir_writer_passed(f->writer, mark);
 }
 
-// Whether all that was replaced is freed when the worker reports.
+// Whether all replaced blobs are freed when the worker reports.
 static bool frees(struct lab *f) {
 	return weir_writer_reclaim(f->writer) > 0 && reports(f) &&
 	       weir_writer_reclaim(f->writer) == 0;
@@ -80,7 +80,7 @@ static bool frees(struct lab *f) {
 
 TEST_EACH(setup, teardown);
 
-TEST(reader_of_no_worker_is_refused) {
+TEST(reader_without_a_worker_is_refused) {
 	struct lab *f = *state;
 	struct weir_reader reader;
 
@@ -135,7 +135,7 @@ TEST(published_tables_are_adopted_and_withdrawn) {
 		0);
 }
 
-// The view is what was checked: what the blob's header says later does not matter.
+// The view keeps the checked values: later changes of the blob's header do not matter.
 TEST(header_is_read_once) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_selection(f->writer, 0, 10, 251);
@@ -152,7 +152,7 @@ TEST(header_is_read_once) {
 	assert_int_equal(refusals(f)->selections, 0);
 }
 
-// Each worker has the subset with its number, modulo how many there are.
+// Each worker has the subset with its number, modulo the number of subsets.
 TEST(worker_adopts_its_own_subset) {
 	struct lab *f = *state;
 
@@ -173,7 +173,7 @@ TEST(worker_adopts_its_own_subset) {
 
 				assert_true(id == 19 || id % subsets == worker % subsets);
 			}
-			// 20 backends, and the last one in those that it was not dealt to as well.
+			// 20 backends; the last one is in all subsets.
 			assert_true(view->table.count >= 20 / subsets &&
 				    view->table.count <= 20 / subsets + 2);
 			weir_reader_fini(&reader);
@@ -183,8 +183,8 @@ TEST(worker_adopts_its_own_subset) {
 
 // --- refusals -------------------------------------------------------------------------------
 
-// What is wrong with one worker's subset is nothing to the others.
-TEST(broken_subset_is_refused_by_its_worker_alone) {
+// An error in one worker's subset does not affect the others.
+TEST(invalid_subset_is_refused_by_its_worker_only) {
 	struct lab *f = *state;
 	struct weir_selection *selection = fixture_subsets(f->writer, 0, 9, 3, 251);
 	struct weir_selection_subset *others = (void *)(selection + 1);
@@ -222,7 +222,7 @@ TEST(refused_selection_leaves_the_last_good_one_in_use) {
 	assert_int_equal(refusals(f)->refused, 1);
 	assert_int_equal(refusals(f)->change, weir_update(WEIR_UPDATE_SELECTION, 0));
 	assert_int_equal(refusals(f)->ref, f->control->roots->selection[0]);
-	// The former one must not be freed: no report before the refused one is replaced.
+	// The previous one must not be freed: no report before the refused one is replaced.
 	assert_false(reports(f));
 	assert_int_equal(weir_writer_synchronize(f->writer, 20), -ETIMEDOUT);
 	publish(f, 0, fixture_selection(f->writer, 0, 5, 251));
@@ -259,8 +259,8 @@ TEST(refused_service_table_leaves_the_last_good_one_in_use) {
 	assert_true(reports(f));
 }
 
-// The table before is published again, as it was.
-TEST(former_table_is_restored) {
+// The previous table is published again, unchanged.
+TEST(previous_table_is_restored) {
 	const struct weir_root root = fixture_selection_root(3);
 	struct lab *f = *state;
 	struct weir_writer_usage usage;
@@ -275,8 +275,8 @@ TEST(former_table_is_restored) {
 	publish(f, 3, broken_selection(f, 3, 4));
 	bad = f->control->roots->selection[3];
 	weir_reader_update(&f->reader);
-	// Grace periods that begin meanwhile do not free it. Worker 2 has reported this one, and
-	// uses what worker 1 refuses.
+	// Grace periods that start meanwhile do not free it. Worker 2 has reported this one, and
+	// uses the table that worker 1 refuses.
 	weir_grace_online(f->segment, 2);
 	assert_int_equal(weir_writer_reclaim(f->writer), 1);
 	weir_grace_report(f->segment, 2, weir_grace_token(f->segment));
@@ -297,7 +297,7 @@ TEST(former_table_is_restored) {
 	assert_true(reports(f));
 	assert_int_equal(weir_writer_reclaim(f->writer), 0);
 	assert_int_equal(weir_writer_restore(f->writer, root, good), -ENOENT);
-	// It is freed in its turn like any other.
+	// It is freed later like any other.
 	publish(f, 3, NULL);
 	assert_true(frees(f));
 	weir_writer_usage(f->writer, &usage);
@@ -305,8 +305,8 @@ TEST(former_table_is_restored) {
 	assert_int_equal(usage.retired_bytes, 0);
 }
 
-// Nothing was published before: there is nothing to go back to.
-TEST(first_table_that_is_refused_cannot_be_restored) {
+// Nothing was published before: there is no table to restore.
+TEST(refused_first_table_cannot_be_restored) {
 	struct lab *f = *state;
 
 	publish(f, 3, broken_selection(f, 3, 4));
@@ -322,7 +322,7 @@ TEST(first_table_that_is_refused_cannot_be_restored) {
 	assert_true(reports(f));
 }
 
-// With several refused, one of those that still are is shown when another one is replaced.
+// With several refused tables, one of the remaining ones is shown when another one is replaced.
 TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	struct lab *f = *state;
 
@@ -353,8 +353,8 @@ TEST(each_refused_table_is_shown_until_it_is_replaced) {
 	assert_int_equal(refusals(f)->refused, 0);
 }
 
-// A row is a copy: the refusal of one keeps nothing alive, and stops no report.
-TEST(refused_row_leaves_the_copy_before) {
+// A row is a copy: refusing one needs no memory to be kept, and delays no report.
+TEST(refused_row_keeps_the_previous_copy) {
 	const struct weir_backend_row good = fixture_row(7), bad = fixture_row(REFUSED_MTU);
 	struct lab *f = *state;
 
@@ -370,8 +370,8 @@ TEST(refused_row_leaves_the_copy_before) {
 	assert_true(reports(f));
 }
 
-// A worker that was offline kept nothing alive: it has no last good table.
-TEST(reader_that_comes_back_starts_from_nothing) {
+// No memory was kept for an offline worker: it has no last good table.
+TEST(reader_that_returns_starts_without_tables) {
 	struct lab *f = *state;
 
 	publish(f, 0, fixture_selection(f->writer, 0, 7, 251));

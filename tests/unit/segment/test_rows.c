@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rows of backends: two copies and a version that says which one is in use. What concurrent copies
-// and kills at any store do to them is in tests/stress.
+// Rows of backends: two copies and a version that says which one is in use. tests/stress covers
+// concurrent copies, and kills at any store.
 #include "segment_lab.h"
 
 #include <pthread.h>
@@ -45,7 +45,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Every byte behind the flags follows from n.
+// Every byte after the flags is derived from n.
 static struct weir_backend_row filled(uint32_t n) {
 	struct weir_backend_row row;
 
@@ -69,8 +69,8 @@ static struct weir_backend_row current(const struct lab *f) {
 
 TEST_EACH(setup, teardown);
 
-// Version n is in copy n % 2; the one before is untouched in the other.
-TEST(version_tells_the_copy_in_use) {
+// Version n is in copy n % 2; the previous one is unchanged in the other.
+TEST(version_selects_the_copy_in_use) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[BACKEND];
 	uint64_t updates = f->segment->news->updates;
@@ -108,13 +108,13 @@ TEST(same_row_is_not_published_again) {
 		((uint8_t *)&row)[i] ^= 0x80;
 		assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 	}
-	// The copy that is not in use is the one before, and does not count.
+	// The copy that is not in use is the previous one, and is ignored.
 	((uint8_t *)&row)[sizeof(row) - 1] ^= 0x80;
 	assert_true(weir_writer_publish_row(f->writer, BACKEND, &row));
 }
 
-// A control process that ended while it wrote: the copy that is not in use, up to any byte.
-TEST(half_a_row_is_nothing) {
+// A control process ended while it wrote: the unused copy is written up to any byte.
+TEST(partial_row_has_no_effect) {
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[BACKEND];
 	struct weir_backend_row row = filled(1), next = filled(2), found;
@@ -126,7 +126,7 @@ TEST(half_a_row_is_nothing) {
 		assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
 		found = current(f);
 		assert_memory_equal(&found, &row, sizeof(row));
-		// The next one writes over it, even what is there already.
+		// The next process overwrites it, even with the same contents.
 		assert_true(weir_writer_publish_row(f->writer, BACKEND, &next));
 		found = current(f);
 		assert_memory_equal(&found, &next, sizeof(next));
@@ -153,7 +153,7 @@ static void *copy(void *arg) {
 static struct lab *interrupted;
 static uint32_t interruptions;
 
-// A copy has come to its second page, which is protected: publish two rows, and let it go on.
+// A copy has reached its second page, which is protected: publish two rows, and let it continue.
 static void publish_two(int signal, siginfo_t *info, void *context) {
 	struct lab *f = interrupted;
 	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
@@ -173,8 +173,8 @@ static void publish_two(int signal, siginfo_t *info, void *context) {
 	}
 }
 
-// One half of it from before, one half from after: that is noticed, however long it took.
-TEST(copy_that_is_overtaken_twice_is_noticed) {
+// One half is old, one half new: this is detected, however long the copy took.
+TEST(copy_overtaken_twice_is_detected) {
 	struct lab *f = *state;
 	const struct weir_row_pair *pair = &f->segment->rows[STRADDLER];
 	uint8_t *page = (uint8_t *)&f->segment->rows[STRADDLER + 1];
@@ -200,7 +200,7 @@ TEST(copy_that_is_overtaken_twice_is_noticed) {
 	assert_true(is_whole(&copied));
 }
 
-// Flipped as fast as it can be: no copy is of two rows.
+// With versions switched as fast as possible, no copy mixes two rows.
 TEST(copies_are_never_torn) {
 	struct lab *f = *state;
 	struct weir_backend_row row = filled(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Segment: created, sealed, attached by another mapping. Broken ones: test_segment_broken.c.
+// Segment: created, sealed, attached by another mapping. Invalid ones: test_segment_broken.c.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct weir_segment *attach(const struct weir_segment *segment) {
 	return other;
 }
 
-TEST(attached_segment_is_the_created_one) {
+TEST(attached_segment_equals_the_created_one) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	struct weir_segment *other = attach(segment);
 
@@ -82,8 +82,8 @@ TEST(attached_segment_is_the_created_one) {
 	weir_segment_free(NULL);
 }
 
-// Owners and counters of buckets, as workers write them and control reads them.
-TEST(buckets_are_those_of_the_workers) {
+// Owners and counters of buckets, written by workers and read by control.
+TEST(buckets_have_the_values_of_the_workers) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL, *control;
 
@@ -104,7 +104,7 @@ TEST(buckets_are_those_of_the_workers) {
 	weir_segment_free(segment);
 }
 
-TEST(workers_steal_when_control_says_so_and_flows_are_in_buckets) {
+TEST(workers_steal_if_control_enables_it_and_flows_are_in_buckets) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL, *control;
 
@@ -117,7 +117,7 @@ TEST(workers_steal_when_control_says_so_and_flows_are_in_buckets) {
 		assert_int_equal(weir_segment_stealing(segment), bucketing == WEIR_BUCKETING_YES);
 		control->news->stealing = WEIR_STEALING_OFF;
 		assert_false(weir_segment_stealing(segment));
-		control->news->stealing = 99; // from a process that is not to be trusted
+		control->news->stealing = 99; // from an untrusted process
 		assert_false(weir_segment_stealing(segment));
 		weir_segment_free(control);
 		weir_segment_free(segment);
@@ -125,13 +125,13 @@ TEST(workers_steal_when_control_says_so_and_flows_are_in_buckets) {
 }
 
 // A dataplane of ABI 5, which is still served, has neither ports' counters nor buckets.
-TEST(former_layout_is_attached_without_what_came_later) {
+TEST(former_layout_is_attached_without_later_additions) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES), *control;
 
 	segment->header->abi = 5;
 	segment->header->header_bytes = weir_layout_header_bytes(5);
 	segment->header->fingerprint = UINT64_C(0xf4dd74c464735def);
-	segment->header->bucketing = WEIR_BUCKETING_YES; // behind its header: whatever it is
+	segment->header->bucketing = WEIR_BUCKETING_YES; // after its header: any value
 	control = attach(segment);
 	assert_int_equal(control->bucketing, WEIR_BUCKETING_UNKNOWN);
 	assert_null(control->port_counters);
@@ -161,8 +161,8 @@ TEST(new_segment_is_empty_with_workers_offline) {
 	weir_segment_free(segment);
 }
 
-// Each structure that one process writes has its lines for itself.
-TEST(regions_begin_on_lines_of_their_own) {
+// Each structure written by one process has separate cache lines.
+TEST(regions_start_on_separate_lines) {
 	struct weir_segment *segment = fixture_segment(FIXTURE_HEAP_BYTES);
 	const void *const starts[] = {segment->quiescence, segment->refusals,
 		segment->worker_counters, segment->worker_boxes, segment->port_counters,
@@ -175,7 +175,7 @@ TEST(regions_begin_on_lines_of_their_own) {
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
 		assert_int_equal((uintptr_t)starts[i] % 64, 0);
 	}
-	// What workers look at in every turn, and what control writes with every publication.
+	// The data that workers read in every turn, and that control writes with every publication.
 	assert_true((uint8_t *)segment->notes - (uint8_t *)segment->news >= 64);
 	assert_true((uint8_t *)segment->updates - (uint8_t *)segment->notes >= 64);
 	weir_segment_free(segment);
@@ -210,8 +210,8 @@ TEST(memory_is_sealed_private_and_sparse) {
 		assert_int_equal(ftruncate(fds[i], (off_t)bytes[i] + 4096), -1);
 		assert_int_equal(fcntl(fds[i], F_GETFD), FD_CLOEXEC);
 	}
-	// Of statistics all is there, so that no store of a worker can fail; of tables what workers
-	// read before anything is published.
+	// All of statistics is allocated, so that no store of a worker can fail; of tables, the
+	// part that workers read before any publication.
 	assert_true(backed_bytes(fds[0]) >= segment->statistics_bytes);
 	assert_in_range(backed_bytes(fds[1]), segment->header->identity_services_off, 1u << 20);
 	weir_segment_free(segment);
@@ -265,7 +265,7 @@ TEST(parameters_out_of_range_are_refused) {
 	}
 }
 
-TEST(names_without_end_are_cut) {
+TEST(unterminated_names_are_truncated) {
 	struct weir_segment_params p = params();
 	struct weir_port_info ports[2];
 	struct weir_segment *segment = NULL;
@@ -299,7 +299,7 @@ static uint64_t taken_bytes(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// Either there are pages and everything works on them, or there are none and that is said.
+// Either huge pages exist and everything works with them, or there are none and this is reported.
 TEST(huge_pages_work_or_are_refused) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
@@ -318,14 +318,14 @@ TEST(huge_pages_work_or_are_refused) {
 	assert_int_equal(segment->heap_off % (2u << 20), 0);
 	assert_int_equal(segment->statistics_bytes % (2u << 20), 0);
 	assert_int_equal(segment->tables_bytes % (2u << 20), 0);
-	// Nobody finds a page missing later: control would end.
+	// No page is missing later, which would kill control.
 	assert_int_equal(taken_bytes(segment->statistics_fd), segment->statistics_bytes);
 	assert_int_equal(taken_bytes(segment->tables_fd), segment->heap_off);
 	weir_segment_free(attach(segment));
 	weir_segment_free(segment);
 }
 
-TEST(more_huge_pages_than_there_are_is_no_memory) {
+TEST(too_few_huge_pages_is_out_of_memory) {
 	struct weir_segment_params p = params();
 	struct weir_segment *segment = NULL;
 
@@ -338,7 +338,7 @@ TEST(more_huge_pages_than_there_are_is_no_memory) {
 	assert_int_equal(weir_segment_create(&p, &segment), -ENOMEM);
 }
 
-TEST(refused_descriptor_stays_the_callers) {
+TEST(refused_descriptor_still_belongs_to_the_caller) {
 	struct weir_segment *good = fixture_segment(FIXTURE_HEAP_BYTES);
 	int fd = memfd_create("not a segment", MFD_CLOEXEC);
 	struct weir_segment *segment = NULL;
@@ -374,8 +374,8 @@ static uint64_t memory_of(int fd) {
 	return (uint64_t)st.st_blocks * 512;
 }
 
-// The dataplane maps what control has written, and takes no memory for what it has only noted.
-TEST(noted_heap_without_memory_is_not_taken) {
+// The dataplane maps memory written by control, and allocates none for memory that is only noted.
+TEST(noted_heap_without_memory_is_not_mapped) {
 	const uint64_t written = 3 * 4096 + 64, heap = 64u << 20;
 	struct weir_segment *segment = fixture_segment(heap);
 	struct weir_segment *control = fixture_control(segment);

@@ -45,7 +45,7 @@ static int try_attach(const struct weir_segment *segment, char *why, size_t why_
 		assert_int_equal(try_attach(segment, reason, sizeof(reason)), 0); \
 	} while (0)
 
-TEST(other_magic_and_other_abi_are_said_clearly) {
+TEST(other_magic_and_other_abi_are_reported_clearly) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	char why[300];
 
@@ -105,7 +105,7 @@ TEST(contradictory_counts_are_refused) {
 	weir_segment_free(segment);
 }
 
-// Wrong places in the memory of `bytes` for one of n offsets. heap: which of them is the heap's.
+// Wrong values for one of n offsets, in a memory area of `bytes`. heap: index of the heap's offset.
 static void offsets_out_of_place(const struct weir_segment *segment, uint64_t *const *offsets,
 	unsigned int n, unsigned int heap, uint64_t bytes) {
 	for (unsigned int i = 0; i < n; i++) {
@@ -127,7 +127,7 @@ static void offsets_out_of_place(const struct weir_segment *segment, uint64_t *c
 	}
 }
 
-TEST(offsets_out_of_place_are_refused) {
+TEST(invalid_offsets_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment_header *h = segment->header;
 	uint64_t *const statistics[] = {&h->quiescence_off, &h->refusals_off,
@@ -151,7 +151,7 @@ TEST(offsets_out_of_place_are_refused) {
 	weir_segment_free(segment);
 }
 
-TEST(names_without_end_are_refused) {
+TEST(unterminated_names_are_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_port_info *port = &segment->header->port[1];
 	char why[300];
@@ -220,7 +220,7 @@ TEST(truncated_segments_are_refused) {
 	weir_segment_free(segment);
 }
 
-// Memory that could be taken away under us, whatever it holds.
+// Memory that could be removed during use, with any contents.
 TEST(unsealed_memory_is_refused) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *other = NULL;

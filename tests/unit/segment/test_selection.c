@@ -37,7 +37,7 @@ TEST(shares_follow_weights_and_ids_come_out, setup, teardown) {
 	assert_int_equal(view->table.candidates[0].weight, 100);
 	assert_int_equal(view->table.candidates[1].id, 7);
 	for (uint32_t slot = 0; slot < 4093; slot++) {
-		// The middle of what the slot covers.
+		// The middle of the hashes that the slot covers.
 		uint64_t hash = (((uint64_t)slot << 32) + (1ull << 31)) / 4093 << 32;
 
 		assert_int_equal(weir_selection_slot(hash, 4093), slot);
@@ -131,8 +131,8 @@ TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 	assert_int_equal(weir_selection_choose(view, (1ull << 63) / 251 * 3), WEIR_BACKEND_NONE);
 }
 
-// Policies that choose otherwise have a small table for packets without a flow, the same on all
-// instances whatever the weights; and what they need themselves.
+// Other policies have a small table for packets without a flow, equal on all instances for any
+// weights; and their own data.
 TEST(other_policies_get_what_they_need, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
@@ -186,7 +186,7 @@ TEST(other_policies_get_what_they_need, setup, teardown) {
 	}
 }
 
-// All 32 bits of a weight count, and more members than are compared right away.
+// All 32 bits of a weight are used, with more members than are compared directly.
 TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, 4093);
@@ -214,7 +214,7 @@ TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
 	}
 }
 
-// The table of a subset is the one that its members alone would have.
+// The table of a subset equals that of a selection with only its members.
 TEST(subset_is_as_a_selection_of_its_members, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
@@ -275,7 +275,7 @@ TEST(subset_is_as_a_selection_of_its_members, setup, teardown) {
 	}
 }
 
-// What a worker's own table would not have shows which subsets were copied.
+// A value that a new table would not have shows which subsets were copied.
 static void expect_copied(struct lab *f, struct weir_policy_table *published, uint16_t *slots[],
 	const struct weir_selection_params *params, const struct weir_selection_member *members,
 	uint32_t n, uint32_t rebuilt) {
@@ -311,7 +311,7 @@ static void expect_copied(struct lab *f, struct weir_policy_table *published, ui
 	}
 }
 
-// A subset that stays is copied, bit by bit; one that changed is built.
+// An unchanged subset is copied, bit by bit; a changed one is built.
 TEST(subsets_that_stay_are_copied, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
@@ -320,7 +320,7 @@ TEST(subsets_that_stay_are_copied, setup, teardown) {
 
 	for (size_t p = 0; p < sizeof(policies) / sizeof(policies[0]); p++) {
 		struct weir_selection_params params = weir_selection_defaults(0, policies[p], 251);
-		// Strides are always worked out anew.
+		// Strides are always recomputed.
 		uint32_t always = policies[p] == WEIR_POLICY_WEIGHTED_ROUND_ROBIN ? all : 0;
 		struct weir_policy_table published[FIXTURE_WORKERS];
 		struct weir_candidate *candidates[FIXTURE_WORKERS];
@@ -355,7 +355,7 @@ TEST(subsets_that_stay_are_copied, setup, teardown) {
 			memcpy(rounds[worker], table->rounds,
 				table->round_count * sizeof(*rounds[0]));
 			slots[worker] = calloc(table->slot_count, sizeof(*slots[0]));
-			// No table is like this: all slots but the last lead to one backend.
+			// No built table is like this: all slots but the last have one backend.
 			slots[worker][table->slot_count - 1] = 1;
 			table->candidates = candidates[worker];
 			table->rounds = rounds[worker];
@@ -382,7 +382,7 @@ TEST(subsets_that_stay_are_copied, setup, teardown) {
 	}
 }
 
-// A worker whose subset has nobody chooses nobody; the others are not touched by it.
+// A worker with an empty subset chooses no backend; the others are not affected.
 TEST(one_subset_may_be_empty, setup, teardown) {
 	struct weir_selection_params params = weir_selection_defaults(0, WEIR_POLICY_MAGLEV, 251);
 	const struct weir_selection_member member = {1, 7, 1, 2};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Service table: built, published, adopted, looked up; compared with a plain search over binds.
+// Service table: built, published, adopted, looked up; compared with a simple search over binds.
 #include "reader_lab.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ TEST(exact_binds_are_found_and_nothing_else) {
 	assert_false(weir_service_is_vip(view, (const uint8_t[16]){198, 51, 100, 12}, 4));
 }
 
-TEST(exact_wins_over_range_and_narrow_over_wide) {
+TEST(exact_takes_precedence_over_range_and_narrow_over_wide) {
 	const struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 0, 65535, 0),
 		bind4(10, IPPROTO_TCP, 1000, 1999, 1),
@@ -217,7 +217,7 @@ static uint32_t random_binds(uint64_t *seed, struct weir_service_bind *binds, ui
 	return n;
 }
 
-TEST(lookup_agrees_with_a_plain_search) {
+TEST(lookup_agrees_with_a_simple_search) {
 	struct weir_service_bind binds[200];
 	struct lab *f = *state;
 	uint64_t seed = 5;
@@ -314,7 +314,7 @@ TEST(closed_ports_are_those_of_the_address) {
 	assert_int_equal(weir_service_table_build(f->writer, binds, 4, 3, &table), -EINVAL);
 }
 
-// 1,000 services of four binds each: all found, at most half full.
+// 1,000 services of four binds each: all are found, at most half full.
 TEST(thousand_services_fit) {
 	static struct weir_service_bind binds[4000];
 	struct weir_service_table *table = NULL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A broken or malicious control process: any bytes in the memory of tables, before readers look at
-// it and while they do. Random bytes come from fixed seeds. The mappings are moved between two
-// unmapped pages, so that a read before or behind them is a crash. And a random header, which the
-// next control process refuses or works with.
+// A broken or malicious control process: any bytes in the memory of tables, before and while
+// readers access it. Random bytes come from fixed seeds. The mappings are moved between two
+// unmapped pages, so that a read before or after them crashes. Also a random header, which the next
+// control process refuses or uses consistently.
 #include "segment_lab.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 #define HEAP_BYTES (256u << 10)
 #define SCRIBBLE_MS 2000
 
-// Move a mapping between two guards. Returns its new place.
+// Move a mapping between two guard pages. Returns its new address.
 static uint8_t *guard_memory(uint8_t *old, uint64_t bytes) {
 	uint8_t *area = mmap(NULL, bytes + 2 * GUARD_BYTES, PROT_NONE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -128,7 +128,8 @@ static void use_selection(struct worker *worker, uint16_t service, uint64_t *see
 	}
 }
 
-// Some turns of a worker: all that it does with its tables. A turn is bounded whatever it finds.
+// Some turns of a worker: everything that it does with its tables. A turn is bounded for any
+// contents.
 static void use(struct worker *worker, uint64_t *seed) {
 	for (unsigned int turn = 0; turn < 4; turn++) {
 		unsigned int rows = worker->rows;
@@ -185,7 +186,7 @@ static void publish_all(struct weir_writer *writer, uint64_t *seed) {
 		writer, fixture_root(WEIR_BLOB_SERVICES), random_services(writer, seed));
 }
 
-// A next control process opens what it finds, and works on.
+// The next control process opens the tables as they are, and continues.
 static void open_and_publish(struct weir_segment *control, uint64_t *seed) {
 	struct weir_writer *writer = NULL;
 	struct weir_writer_usage usage;
@@ -245,7 +246,7 @@ TEST(random_header_is_refused_or_consistent) {
 	weir_segment_free(segment);
 }
 
-// All of the tables memory but the heap.
+// All of the tables memory except the heap.
 static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 	uint64_t *words = (uint64_t *)(void *)control->tables;
 	uint64_t *roots = (uint64_t *)(void *)control->roots;
@@ -259,7 +260,7 @@ static void scribble_fixed(struct weir_segment *control, uint64_t *seed) {
 			   (control->heap_off / 64 + fixture_random(seed) % (HEAP_BYTES / 64 + 8));
 	}
 	for (unsigned int i = 0; i < WEIR_UPDATES; i++) {
-		// Kinds and ids that are, and that are not.
+		// Valid and invalid kinds and ids.
 		control->updates->update[i] = (uint32_t)(fixture_random(seed) & 0x301ff);
 	}
 	if (*seed & 1) {
@@ -334,8 +335,8 @@ static void spoil(struct weir_segment *control, weir_ref ref, uint64_t *seed) {
 	}
 }
 
-// Tables that are right but for a few words: these get past the first checks.
-TEST(nearly_right_tables_are_survived) {
+// Tables that are valid except for a few words: these pass the first checks.
+TEST(nearly_valid_tables_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct weir_segment *control = fixture_control(segment);
 	uint64_t total = 0, refused = 0, adopted = 0;
@@ -378,7 +379,8 @@ TEST(nearly_right_tables_are_survived) {
 	unguard_and_free(segment);
 }
 
-// --- a process that writes while we read ------------------------------------------------------
+// --- a process that writes while readers read
+// ------------------------------------------------------
 
 struct scribbler {
 	struct weir_segment *control;
@@ -386,7 +388,7 @@ struct scribbler {
 	bool stop;
 };
 
-// Change a word of a table and put it back; in between, have workers look at it.
+// Change a word of a table and put it back; meanwhile, let workers read it.
 static void scribble_table(struct weir_segment *control, uint64_t r) {
 	struct weir_roots *roots = control->roots;
 	weir_ref *ref = r % 2 == 0 ? &roots->services : &roots->selection[0];
@@ -407,7 +409,7 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	for (volatile unsigned int pause = 0; pause < 500; pause++) {
 		// time to see it
 	}
-	// A new reference each time, so that the reader adopts again and again.
+	// A new reference each time, so that the reader adopts repeatedly.
 	__atomic_fetch_add((uint32_t *)(void *)blob, 1, __ATOMIC_RELAXED);
 	__atomic_fetch_add(ref, 1ull << 32, __ATOMIC_RELEASE);
 	__atomic_store_n(
@@ -418,7 +420,7 @@ static void scribble_table(struct weir_segment *control, uint64_t r) {
 	}
 }
 
-// What no writer does: counts that jump, rows in half, memory that is gone.
+// States that no valid writer produces: counts that jump, half-written rows, removed memory.
 static void scribble_rest(struct weir_segment *control, uint64_t r) {
 	uint64_t *pair = (uint64_t *)(void *)&control->rows[(r >> 8) % FIXTURE_BACKENDS];
 	uint64_t page = (r >> 16) % (control->tables_bytes / 4096) * 4096;
@@ -454,7 +456,7 @@ static void *scribble(void *arg) {
 		}
 		scribble_table(s->control, r);
 		for (volatile unsigned int pause = 0; pause < 3000; pause++) {
-			// time to take it over
+			// time to adopt it
 		}
 		if (i % 1024 == 900) {
 			scribble_rest(s->control, fixture_random(&seed));
@@ -470,7 +472,7 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-TEST(tables_that_change_while_they_are_read_are_survived) {
+TEST(tables_that_change_during_reads_are_survived) {
 	struct weir_segment *segment = fixture_segment(HEAP_BYTES);
 	struct scribbler scribbler = {.control = fixture_control(segment)};
 	struct weir_writer *writer = NULL;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The update log: followed in order and in bounded turns; when it is overrun, when an entry is
-// overwritten while it is read, and when a control process ended between a store and its entry,
-// the reader looks through everything. Whoever sees a selection also sees the rows that it names,
-// and whoever sees a service also sees its selection.
+// The update log: processed in order and in bounded turns. When it is overrun, when an entry is
+// overwritten while it is read, and when a control process ended between a store and its entry, the
+// reader does a full scan. A reader that sees a selection also sees its rows, and one that sees a
+// service also sees its selection.
 #include "reader_lab.h"
 
 #include <netinet/in.h>
@@ -77,8 +77,8 @@ static void publish_services(struct lab *f, uint16_t n) {
 		weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), table), 0);
 }
 
-// S2 over tables: nothing that the worker has taken over leads to what it has not, nor to closed
-// backends alone.
+// S2 for several tables: no adopted table refers to one that is not adopted, or to closed backends
+// only.
 static void check_order(const struct lab *f) {
 	const uint8_t vip[16] = {198, 51, 100, 10};
 
@@ -107,7 +107,7 @@ static void check_order(const struct lab *f) {
 	}
 }
 
-// Turn after turn until nothing is left, each of them bounded, none with tables out of order.
+// Run turns until nothing is left; each is bounded, and none leaves tables out of order.
 static unsigned int follow(struct lab *f) {
 	unsigned int turns = 0;
 
@@ -133,7 +133,7 @@ static void check_rows(const struct lab *f) {
 
 TEST_EACH(setup, teardown);
 
-TEST(turn_takes_over_a_bounded_number_of_changes) {
+TEST(turn_adopts_a_bounded_number_of_changes) {
 	struct lab *f = *state;
 
 	for (uint16_t i = 0; i < 10 * WEIR_READER_STEPS; i++) {
@@ -148,7 +148,7 @@ TEST(turn_takes_over_a_bounded_number_of_changes) {
 	check_rows(f);
 }
 
-TEST(report_waits_until_what_came_before_is_taken_over) {
+TEST(report_waits_until_earlier_changes_are_adopted) {
 	struct lab *f = *state;
 	unsigned int turns = 0;
 	uint64_t mark;
@@ -168,9 +168,9 @@ TEST(report_waits_until_what_came_before_is_taken_over) {
 	assert_true(turns >= 200 / WEIR_READER_STEPS);
 }
 
-// A new token and almost a turn of changes in every turn, on top of a backlog: each grace period
-// ends all the same.
-TEST(tokens_that_come_faster_than_reports_all_pass) {
+// A new token and almost a turn of changes in every turn, with a backlog: each grace period ends
+// nevertheless.
+TEST(tokens_faster_than_reports_are_all_reported) {
 	struct lab *f = *state;
 	uint64_t marks[40];
 
@@ -217,7 +217,7 @@ TEST(count_of_entries_wraps) {
 	assert_true(f->control->news->updates < 10);
 }
 
-TEST(overrun_log_makes_the_reader_look_at_everything) {
+TEST(overrun_log_causes_a_full_scan) {
 	const uint32_t entries[] = {WEIR_UPDATES - 1, WEIR_UPDATES, WEIR_UPDATES + 1,
 		2 * WEIR_UPDATES, 3 * WEIR_UPDATES + 17};
 	struct lab *f = *state;
@@ -242,8 +242,8 @@ TEST(overrun_log_makes_the_reader_look_at_everything) {
 }
 
 // Control overwrites the oldest entry before it counts the new one: with as many changes as the log
-// holds, the oldest may already be another.
-TEST(entry_that_is_being_overwritten_is_not_trusted) {
+// has entries, the oldest entry may already be replaced.
+TEST(entry_that_is_being_overwritten_is_not_used) {
 	struct lab *f = *state;
 	uint64_t first = f->segment->news->updates;
 
@@ -259,7 +259,7 @@ TEST(entry_that_is_being_overwritten_is_not_trusted) {
 }
 
 // A control process that ended between a store and its entry in the log.
-TEST(next_writer_has_everything_looked_at) {
+TEST(next_writer_causes_a_full_scan) {
 	const struct weir_backend_row row = fixture_row(55);
 	struct lab *f = *state;
 	struct weir_row_pair *pair = &f->control->rows[123];
@@ -284,8 +284,8 @@ TEST(next_writer_has_everything_looked_at) {
 	check_rows(f);
 }
 
-// Workers count per backend: a row waits for the memory of its counters, and with it all that was
-// published behind it.
+// Workers count per backend: a row waits for the memory of its counters, and everything published
+// after it waits, too.
 TEST(row_waits_for_the_memory_of_its_counters) {
 	struct lab *f = *state;
 
@@ -296,7 +296,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	publish_selection(f, 0, 100, 1);
 	for (unsigned int i = 0; i < 10; i++) {
 		weir_reader_update(&f->reader);
-		weir_reader_settle(&f->reader); // does not wait for it either
+		weir_reader_settle(&f->reader); // does not wait for this row either
 		check_order(f);
 	}
 	assert_int_equal(f->rows[99].mtu, 1);
@@ -307,7 +307,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 	follow(f);
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.count, 1);
 	check_rows(f);
-	// The same in the look through everything.
+	// The same in a full scan.
 	weir_reader_offline(&f->reader);
 	memset(f->rows, 0, sizeof(f->rows));
 	f->segment->counted_backends = 100;
@@ -323,7 +323,7 @@ TEST(row_waits_for_the_memory_of_its_counters) {
 
 // --- order over tables ----------------------------------------------------------------------
 
-// The root is newer than the entry that leads to it: rows of the newer selection come later.
+// The root is newer than its entry in the log: rows of the newer selection have later entries.
 TEST(selection_waits_for_the_rows_of_a_newer_one) {
 	struct lab *f = *state;
 
@@ -352,8 +352,8 @@ TEST(service_waits_for_its_selection) {
 	assert_int_equal(weir_reader_selection(&f->reader, 1)->table.count, 100);
 }
 
-// A hundred backends take the place of others. While the reader looks through everything, too.
-TEST(backends_close_behind_the_selection_that_replaces_them) {
+// A hundred backends replace others; in later rounds also during a full scan.
+TEST(backends_close_after_the_selection_that_replaces_them) {
 	struct lab *f = *state;
 	uint64_t mark;
 
@@ -380,8 +380,8 @@ TEST(backends_close_behind_the_selection_that_replaces_them) {
 	assert_int_equal(weir_reader_selection(&f->reader, 0)->table.candidates[0].id, 100);
 }
 
-// The same while the reader looks through everything: what is published meanwhile, too.
-TEST(look_through_everything_keeps_the_order) {
+// The same during a full scan, also for tables published meanwhile.
+TEST(full_scan_keeps_the_order) {
 	struct lab *f = *state;
 	uint16_t next = 0;
 
@@ -404,7 +404,7 @@ TEST(look_through_everything_keeps_the_order) {
 }
 
 // Random publications and withdrawals in the order of layout.h, turns in between at random.
-TEST(random_publications_are_taken_over_in_order) {
+TEST(random_publications_are_adopted_in_order) {
 	struct lab *f = *state;
 	uint64_t seed = 3;
 
@@ -412,10 +412,10 @@ TEST(random_publications_are_taken_over_in_order) {
 		uint16_t first = (uint16_t)(fixture_random(&seed) % 200);
 		uint32_t n = 1 + (uint32_t)(fixture_random(&seed) % 60);
 		uint16_t service = (uint16_t)(fixture_random(&seed) % FIXTURE_SERVICES);
-		bool lazy = round % 16 != 0; // else all that is due is taken over first
+		bool lazy = round % 16 != 0; // otherwise all due changes are adopted first
 
 		if (!lazy) {
-			// Ids whose rows go away: nobody selects them, for a grace period.
+			// Before rows of ids are removed, no selection has them for a grace period.
 			weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES), NULL);
 			for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 				weir_writer_publish(f->writer, fixture_selection_root(i), NULL);

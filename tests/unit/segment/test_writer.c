@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: allocation, publication, reclamation. Opening over what another writer left:
-// test_writer_open.c.
+// Writer: allocation, publication, reclamation. Opening after another writer: test_writer_open.c.
 #include "writer_lab.h"
 
 #include <errno.h>
@@ -102,7 +101,7 @@ TEST(wrong_publication_is_refused_and_the_blob_discarded) {
 		-EINVAL);
 	assert_int_equal(usage(f).used_bytes, used);
 	assert_int_equal(f->segment->roots->selection[0], ref);
-	// What is published already belongs to nobody who could publish it again.
+	// A published blob no longer belongs to the caller, who cannot publish it again.
 	assert_int_equal(weir_writer_publish(f->writer, fixture_selection_root(0),
 				 (void *)weir_writer_current(f->writer, fixture_selection_root(0))),
 		-EINVAL);
@@ -135,8 +134,8 @@ TEST(replaced_blob_waits_for_every_worker) {
 	assert_int_equal(weir_writer_synchronize(f->writer, 0), 0);
 }
 
-// What is retired while a grace period runs is not covered by it.
-TEST(grace_period_under_way_does_not_cover_what_comes_later) {
+// A blob retired during a grace period is not covered by it.
+TEST(grace_period_in_progress_does_not_cover_later_blobs) {
 	struct lab *f = *state;
 
 	online(f, 0);
@@ -181,7 +180,7 @@ TEST(memory_is_reused_and_neighbours_join) {
 		assert_non_null(blob[i]);
 	}
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64));
-	// Order of return: alone, behind, in front, between two.
+	// Order of freeing: alone, after, before, between two free extents.
 	weir_writer_discard(f->writer, blob[2]);
 	weir_writer_discard(f->writer, blob[3]);
 	weir_writer_discard(f->writer, blob[5]);
@@ -199,8 +198,8 @@ TEST(memory_is_reused_and_neighbours_join) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-// A full heap gives back what is retired without being asked to.
-TEST(allocation_reclaims_when_it_must) {
+// A full heap reclaims retired blobs without a call.
+TEST(allocation_reclaims_if_needed) {
 	struct lab *f = *state;
 	uint64_t half = f->segment->heap_bytes / 2;
 
@@ -215,7 +214,7 @@ TEST(allocation_reclaims_when_it_must) {
 	assert_int_equal(weir_writer_publish(f->writer, fixture_root(WEIR_BLOB_SERVICES),
 				 weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half)),
 		0);
-	// There will be room, and there never will.
+	// Both results: there will be room later, or never.
 	errno = 0;
 	assert_null(weir_writer_alloc(f->writer, WEIR_BLOB_SERVICES, half));
 	assert_int_equal(errno, EBUSY);
@@ -233,8 +232,8 @@ TEST(allocation_reclaims_when_it_must) {
 	offline(f, 0);
 }
 
-// What is published while a worker hangs may not fill the whole heap.
-TEST(retired_memory_is_bounded_while_a_worker_hangs) {
+// Publications while a worker is stalled must not fill the whole heap.
+TEST(retired_memory_is_bounded_while_a_worker_is_stalled) {
 	const struct weir_root root = fixture_root(WEIR_BLOB_SERVICES);
 	struct weir_segment *segment = fixture_segment(1u << 30);
 	struct weir_segment *control = fixture_control(segment);
@@ -255,7 +254,7 @@ TEST(retired_memory_is_bounded_while_a_worker_hangs) {
 	assert_in_range(u.retired_bytes, 16 * bytes, 17 * bytes);
 	assert_true(u.backed_bytes < 20 * bytes);
 	assert_int_equal(u.waiting_for, 1);
-	// It goes on when the worker does.
+	// Publishing continues when the worker does.
 	weir_grace_report(segment, 1, weir_grace_token(segment));
 	blob = weir_writer_alloc(writer, WEIR_BLOB_SERVICES, bytes);
 	assert_non_null(blob);
@@ -290,7 +289,7 @@ TEST(first_worker_that_is_waited_for_is_named) {
 	assert_int_equal(usage(f).waiting_for, WEIR_WORKERS_MAX);
 }
 
-TEST(memory_is_taken_as_it_is_used) {
+TEST(memory_is_allocated_as_it_is_used) {
 	struct lab *f = *state;
 	uint64_t before = usage(f).backed_bytes;
 	void *blob;
@@ -325,7 +324,7 @@ TEST(reserved_ids_have_memory) {
 		backends = steps[step][1] > backends ? steps[step][1] : backends;
 		assert_int_equal(f->segment->notes->service_ids, services);
 		assert_int_equal(f->segment->notes->backend_ids, backends);
-		// Each array begins on a page of its own.
+		// Each array starts on a separate page.
 		assert_int_equal(usage(f).backed_bytes - before,
 			pages(services * sizeof(struct weir_identity_service)) +
 				pages(services * sizeof(struct weir_share_counters)) +
@@ -338,15 +337,15 @@ TEST(reserved_ids_have_memory) {
 	assert_int_equal(weir_writer_reserve(f->writer, 0, FIXTURE_BACKENDS + 1), -EINVAL);
 	assert_int_equal(weir_writer_reserve(f->writer, UINT32_MAX, UINT32_MAX), -EINVAL);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
-	// They never shrink, over writers either.
+	// They never shrink, also with the next writer.
 	reopen(f);
 	assert_int_equal(weir_writer_reserve(f->writer, 1, 1), 0);
 	assert_int_equal(f->segment->notes->service_ids, FIXTURE_SERVICES);
 	assert_int_equal(f->segment->notes->backend_ids, FIXTURE_BACKENDS);
 }
 
-// Random work, checked against the sum of what is known to be in use.
-TEST(random_work_leaks_nothing) {
+// Random operations, checked against the sum of all blobs in use.
+TEST(random_operations_leak_nothing) {
 	struct lab *f = *state;
 	void *held[40] = {NULL};
 	uint64_t held_bytes[40] = {0};
@@ -357,7 +356,7 @@ TEST(random_work_leaks_nothing) {
 		uint64_t bytes = 64 + fixture_random(&seed) % 40000;
 
 		if (held[i] != NULL) {
-			// Its owner's pattern must be there untouched.
+			// Its owner's pattern must be unchanged.
 			const uint8_t *p = (const uint8_t *)held[i] + sizeof(struct weir_blob);
 
 			assert_int_equal(p[0], i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writer: opening over what another writer left, as after a SIGKILL.
+// Writer: opening after another writer, as after a SIGKILL.
 #include "writer_lab.h"
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 TEST_EACH(setup, teardown);
 
-TEST(next_writer_keeps_what_is_published) {
+TEST(next_writer_keeps_published_tables) {
 	const struct weir_root roots[] = {fixture_root(WEIR_BLOB_SERVICES),
 		fixture_selection_root(0), fixture_selection_root(5)};
 	const struct weir_backend_row row = fixture_row(9);
@@ -37,13 +37,13 @@ TEST(next_writer_keeps_what_is_published) {
 	assert_int_equal(usage(f).used_bytes, used);
 	assert_int_equal(usage(f).blobs, 3);
 	assert_int_equal(usage(f).dropped_roots, 0);
-	// What is there already is not published again.
+	// Existing rows are not published again.
 	assert_false(weir_writer_publish_row(f->writer, 19, &row));
 	assert_int_equal(f->segment->notes->backend_ids, 20);
 }
 
-// S3 and S5 together: what the dead writer had just replaced may still be read.
-TEST(next_writer_waits_before_it_reuses_what_was_retired) {
+// S3 and S5 together: blobs that the dead writer had just replaced may still be read.
+TEST(next_writer_waits_before_it_reuses_retired_memory) {
 	struct lab *f = *state;
 	const struct weir_selection *old;
 	struct weir_selection *fresh;
@@ -66,9 +66,9 @@ TEST(next_writer_waits_before_it_reuses_what_was_retired) {
 	offline(f, 0);
 }
 
-// A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not take
-// the next blob in its place for it.
-TEST(generations_go_on_over_writers) {
+// A withdrawn blob leaves no trace in the roots; a reader that kept its reference must not confuse
+// it with the next blob at the same place.
+TEST(generations_continue_over_writers) {
 	struct lab *f = *state;
 	weir_ref ref;
 
@@ -84,7 +84,7 @@ TEST(generations_go_on_over_writers) {
 }
 
 // Half of a generation is in the reference, the whole one in the blob; nothing wraps.
-TEST(generations_go_on_past_32_bits) {
+TEST(generations_continue_past_32_bits) {
 	struct lab *f = *state;
 	struct weir_reader reader;
 	weir_ref first;
@@ -110,8 +110,8 @@ TEST(generations_go_on_past_32_bits) {
 		weir_reader_quiescent(&reader);
 	}
 	assert_int_equal(reader.refusals.selections, 0);
-	// At half a generation of 1 again, another blob in the same place as the first one: it is
-	// neither taken for that one, nor are generations given out again.
+	// When the lower half is 1 again, another blob is at the same place as the first one: it is
+	// not confused with that one, and generations are not reused.
 	f->control->notes->generation = (1ull << 32) + (first >> 32) - 1;
 	publish_selection(f, 0, 4);
 	reopen(f);
@@ -121,8 +121,8 @@ TEST(generations_go_on_past_32_bits) {
 	weir_reader_fini(&reader);
 }
 
-// A note that somebody has spoilt must not make generations repeat.
-TEST(generations_go_on_from_what_is_published) {
+// A corrupt note must not cause generations to be reused.
+TEST(generations_continue_from_the_published_ones) {
 	struct lab *f = *state;
 	const struct weir_selection *selection;
 	uint64_t last;
@@ -138,8 +138,8 @@ TEST(generations_go_on_from_what_is_published) {
 	assert_true(selection->blob.generation > last);
 }
 
-// They stay as they are: workers refuse them, and go on with the table before.
-TEST(broken_roots_are_counted_and_left) {
+// They stay unchanged: workers refuse them, and keep the previous table.
+TEST(broken_roots_are_counted_and_kept) {
 	struct lab *f = *state;
 	struct weir_roots *roots = f->control->roots;
 	struct weir_writer_usage u;
@@ -148,7 +148,7 @@ TEST(broken_roots_are_counted_and_left) {
 	publish_selection(f, 0, 4);
 	publish_selection(f, 3, 4);
 	good = roots->selection[0];
-	broken[0] = roots->selection[1] = good; // twice, and of another service
+	broken[0] = roots->selection[1] = good; // used twice, and of another service
 	broken[1] = roots->selection[2] = (1ull << 32) | 0xffffffff; // outside
 	broken[2] = roots->services = good; // another kind
 	roots->selection[4] = roots->selection[3] + (1ull << 32); // another generation
@@ -174,7 +174,7 @@ TEST(broken_roots_are_counted_and_left) {
 	assert_int_equal(usage(f).dropped_roots, 0);
 }
 
-// Two whole blobs of which one lies inside the other: only one can be kept.
+// Two valid blobs, one inside the other: only one can be kept.
 TEST(overlapping_blobs_are_not_both_kept) {
 	struct lab *f = *state;
 	struct weir_selection *outer = fixture_selection(f->writer, 0, 4, 4093);
@@ -197,8 +197,8 @@ TEST(overlapping_blobs_are_not_both_kept) {
 	assert_null(weir_writer_current(f->writer, fixture_selection_root(1)));
 }
 
-// Whatever an earlier process wrote there, it must not lead outside the heap.
-TEST(nonsense_in_the_notes_is_survived) {
+// Any values written there by an earlier process must not lead outside the heap.
+TEST(invalid_notes_are_survived) {
 	struct lab *f = *state;
 	const uint64_t nonsense[] = {
 		0, 1, 63, 65, f->segment->heap_bytes + 64, UINT64_MAX, UINT64_MAX - 63, 1ull << 63};
@@ -226,7 +226,7 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	struct lab *f = *state;
 	void *spacer[FIXTURE_SERVICES];
 
-	// Gaps between all blobs, so that the queue holds the most that it can.
+	// Gaps between all blobs, so that the queue has its maximum length.
 	for (uint16_t i = 0; i < FIXTURE_SERVICES; i++) {
 		publish_selection(f, i, 4);
 		spacer[i] = weir_writer_alloc(f->writer, WEIR_BLOB_SELECTION, 64);
@@ -244,7 +244,7 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
-TEST(pid_is_there_while_open) {
+TEST(pid_is_set_while_open) {
 	struct lab *f = *state;
 
 	assert_int_equal(f->segment->notes->control_pid, getpid());

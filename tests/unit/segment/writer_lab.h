@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fixture: a segment, a writer on control's side of it, and workers without readers. For the tests
-// of the writer.
+// Fixture: a segment, a writer with control's mapping of it, and workers without readers. For the
+// tests of the writer.
 #pragma once
 
 #include "segment_lab.h"
@@ -44,14 +44,14 @@ static inline struct weir_writer_usage usage(const struct lab *f) {
 	return u;
 }
 
-// End this writer without a word and open another, as after a SIGKILL.
+// End this writer without clean-up and open another, as after a SIGKILL.
 static inline void reopen(struct lab *f) {
 	weir_writer_free(f->writer);
 	f->writer = NULL;
 	assert_int_equal(weir_writer_open(f->control, &f->writer), 0);
 }
 
-// A worker without a reader: it reports whatever token there is.
+// A worker without a reader: it reports any token.
 static inline void online(struct lab *f, uint32_t worker) {
 	weir_grace_online(f->segment, worker);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent run for real: its words, its drains, and what it refuses to do."""
+"""The real weir-agent run: its words, its drains, and its refusals."""
 import contextlib
 import json
 import os
@@ -30,7 +30,8 @@ def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
     times = []
     for _ in range(6):
         told = deaf.receive(2)
-        times.append(told["clock_ms"] / 1000)  # the agent's: this process may be late
+        # The time of the agent, because this process may be late
+        times.append(told["clock_ms"] / 1000)
         assert told["unasked"] and told["serial"] == 2
     gaps = [b - a for a, b in zip(times, times[1:])]
     for gap, expected in zip(gaps, (0.05, 0.1, 0.2, 0.4, 0.5)):
@@ -117,7 +118,7 @@ def agent_stops_when_all_is_served(lab):
 
 
 def forged_syn(port):
-    """A segment from an address that nobody has, with its pseudo header's checksum."""
+    """A segment from an unused address, with the checksum of its pseudo-header."""
     source, target = socket.inet_aton("10.9.0.77"), socket.inet_aton(BACKEND)
     segment = struct.pack("!HHIIBBHHH", port, PORT, port, 0, 5 << 4, 2, 1024, 0, 0)
     words = struct.unpack("!16H", source + target + struct.pack("!HH", 6, len(segment)) + segment)
@@ -169,7 +170,7 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     assert lab.balancer().ask()["word"] == "ready"
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
-    assert agent.process.wait(5) == 0  # in order: the next one begins anew
+    assert agent.process.wait(5) == 0  # drained: the next one starts again
     agent = lab.start_agent()
     assert lab.status()["word"] == "ready"
     agent.kill()
@@ -211,7 +212,7 @@ def fill(folder):
 
 
 def agent_that_was_stopped_begins_anew(lab):
-    """Though it had no time to drain: docker stop kills after ten seconds."""
+    """Although it had no time to drain: docker stop kills after ten seconds."""
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener, lab.connect(), listener.accept()[0]:
         agent.signal(signal.SIGTERM)
@@ -299,7 +300,7 @@ def agent_says_what_is_wrong(lab):
         assert expected in program.tail(), program.tail()
     lonely = lab.start("lonely", lab.backend, "prlimit", "--nproc=1", lab.agent_binary, "run",
                        "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
-    assert lonely.process.wait(10) == 1, lonely.tail()  # it may not fork any more
+    assert lonely.process.wait(10) == 1, lonely.tail()  # it cannot fork any more
     assert "cannot start: " in lonely.tail(), lonely.tail()
     first = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,

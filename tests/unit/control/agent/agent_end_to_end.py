@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent run for real: who is answered, and what it measures of servers and clients."""
+"""The real weir-agent run: the probes that it answers, and its measurements of servers and
+clients."""
 import contextlib
 import glob
 import http.server
@@ -50,7 +51,8 @@ def agent_answers_who_has_the_key_and_counts_the_others(lab):
 
 
 def agent_answers_no_probe_to_another_one(lab):
-    """Else the answer could be passed off as that one's, and its numbers would hide those to come."""
+    """Otherwise the answer could be replayed as that of the other process, and its numbers would
+    hide later ones."""
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(to=BACKEND6)
     for each, elsewhere in ((balancer, (VIP, UDP_PORT)), (balancer, (BACKEND, UDP_PORT + 1)),
@@ -67,7 +69,7 @@ def agent_answers_no_probe_to_another_one(lab):
 
 
 def agent_keeps_nothing_of_recorded_probes(lab):
-    """Those of a weir-control that has ended, or to a process of the agent that has"""
+    """Probes of a weir-control that has ended, or for a process of the agent that has"""
     agent = lab.start_agent()
     dead = [lab.balancer() for _ in range(70)]
     for each in dead:
@@ -77,7 +79,7 @@ def agent_keeps_nothing_of_recorded_probes(lab):
     assert lab.status()["balancers"] == []
     balancer = lab.balancer()
     balancer.ask(), balancer.ask()
-    # Nor is the balancer's own next number used up by one that was recorded before a restart.
+    # Nor does a probe recorded before a restart use up the balancer's own next number.
     balancer.sequence, process, balancer.agent = 1000, balancer.agent, 77
     balancer.send(balancer.probe())
     assert balancer.receive() is not None
@@ -285,7 +287,7 @@ def agent_measures_nginx(lab):
         with open(os.path.join(lab.dir, "access.log"), encoding="ascii") as file:
             requests = len(file.readlines())
         counted = last["service_count"] - first["service_count"]
-        # wrk looks first whether the server is there, and cuts off 8 connections at its end.
+        # wrk first checks whether the server is reachable, and aborts 8 connections at its end.
         assert seen <= requests <= counted <= requests + 9, (seen, requests, counted)
         if path:
             pids = [nginx.pid, *sh("ps", "-o", "pid=", "--ppid", nginx.pid).split()]

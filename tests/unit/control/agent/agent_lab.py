@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A lab for weir-agent run: balancers that probe it, servers and clients whose numbers it tells.
+"""A lab for weir-agent run: balancers that probe it, servers and clients that it measures.
 
     client, balancers  c0 ===== veth ===== eth0  backend: weir-agent run, servers
                  10.9.0.1                  10.9.0.2, 2001:db8:9::2; 198.51.100.10 on lo
@@ -43,7 +43,7 @@ def seal(data, secret):
 
 
 class Balancer:
-    """Probes the agent as weir-control does."""
+    """Probes the agent like weir-control."""
 
     def __init__(self, namespace, to=BACKEND, wants=0, key=1):
         family = socket.AF_INET6 if ":" in to else socket.AF_INET
@@ -56,7 +56,7 @@ class Balancer:
         self.challenge = self.challenge_before = b""
 
     def probe(self, recipient=None):
-        """recipient: (address, port), if it is not the one that it is sent to."""
+        """recipient: (address, port) in the probe, if it differs from the destination."""
         self.sequence += 1
         self.challenge_before, self.challenge = self.challenge, os.urandom(16)
         to = (recipient or self.to)[0]
@@ -132,7 +132,7 @@ class Lab:
         with open(self.keys, "w", encoding="ascii") as file:
             file.writelines(f"{id} {KEYS[id].hex()}\n" for id in ids)
         os.chmod(self.keys, 0o640)
-        os.chown(self.keys, 0, 65534)  # readable for the agent, which runs as nobody
+        os.chown(self.keys, 0, 65534)  # readable for the agent, which runs as user nobody
 
     def start(self, name, namespace, *command):
         log = os.path.join(self.dir, f"{len(self.programs)}-{name}.log")
@@ -157,7 +157,7 @@ class Lab:
         return self.balancers[-1]
 
     def metered_balancer(self):
-        """One that wants everything, when the meter is there."""
+        """A balancer that requests everything, once the meter is loaded."""
         balancer = self.balancer(wants=ALL)
         wait_for("the meter", lambda: "active_requests" in balancer.ask()["given"])
         return balancer

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent decap for real: TCP transfers through a tunnel that ends in the agent.
+"""The real weir-agent decap: TCP transfers through a tunnel that ends in the agent.
 
     client  tun0 --- this script wraps each packet --- c0 ===== veth ===== eth0  backend
             packets to the VIPs                        10.9.0.1        10.9.0.2  weir-agent decap
                                                        2001:db8:9::1    ...::2   VIPs on lo, server
 
-The backend answers the client's tun0 address directly, past the tunnel.
+The backend answers the client's tun0 address directly, not through the tunnel.
 """
 import contextlib
 import fcntl
@@ -48,7 +48,7 @@ def serve():
 
 
 class Tunnel(threading.Thread):
-    """Wraps what is routed to tun0 and sends it to the backend, as a balancer would."""
+    """Encapsulates packets routed to tun0 and sends them to the backend, like a balancer."""
 
     def __init__(self, namespace):
         super().__init__(daemon=True)
@@ -183,7 +183,7 @@ def decap_skb_carries_tcp_in_all_four_mixes(lab):
 
 
 def decap_ends_with_the_agent(lab):
-    """SIGTERM and SIGKILL alike: nothing stays on the interface."""
+    """After SIGTERM and SIGKILL nothing stays on the interface."""
     lab.tunnel.outer = 4
     for number in (15, 9):
         agent = lab.start_agent()
@@ -284,7 +284,7 @@ def decap_of_one_interface_runs_once(lab):
 
 
 def agent_says_what_is_wrong(lab):
-    """Exit status and one line, for each thing that can be."""
+    """Exit status and one line, for each possible error."""
     for status, expected, *words in (
             (3, "no decap program on eth0", "stats", "eth0"),
             (3, "no decap program on eth0", "decap", "eth0", "--detach"),

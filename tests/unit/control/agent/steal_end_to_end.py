@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-agent run --allow-steal: what it answers when a balancer wants a flow, with real sockets of
-this kernel and clients whose packets are written by hand, so that they can leave a handshake half
-done. Everything that goes to such a client is captured.
+"""weir-agent run --allow-steal: its answers to steal requests, with real sockets of this kernel and
+clients whose packets are written by hand, so that they can leave a handshake half-open. Everything
+sent to such a client is captured.
 
     balancer, clients  c0 ===== veth ===== eth0  backend: weir-agent run, servers
 """
@@ -42,7 +42,7 @@ def checksum(data):
 
 
 class Wire:
-    """Sends segments of clients that nobody is, and sees what is sent to them."""
+    """Sends segments of simulated clients, and captures packets sent to them."""
 
     def __init__(self, lab):
         self.macs = lab.macs
@@ -100,7 +100,7 @@ class Wire:
 
 
 class Thief(base.Balancer):
-    """Asks for flows as weir-control does."""
+    """Sends steal requests like weir-control."""
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -109,7 +109,7 @@ class Thief(base.Balancer):
         self.clock_ms, self.heard_at = answer["clock_ms"], time.monotonic()
 
     def request(self, port, over=None):
-        """over: fields that are not as they should be."""
+        """over: fields with other values than the correct ones."""
         self.id += 1
         fields = {"balancer": self.number, "id": self.id, "agent": self.agent, "timeout_ms": 3000,
                   "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,
@@ -124,7 +124,7 @@ class Thief(base.Balancer):
         return seal((head + body).ljust(224, b"\0"), KEYS[self.key])
 
     def take(self, timeout=3.0):
-        """The result of the next answer, and its id and client port. None: silence."""
+        """The result of the next answer, with its id and client port. None: no answer."""
         if not select.select([self.socket], [], [], timeout)[0]:
             return None
         data, sender = self.socket.recvfrom(2048)
@@ -136,7 +136,7 @@ class Thief(base.Balancer):
         return RESULTS[result], number, port
 
     def steal(self, port, over=None):
-        """The result. A request that comes too often is refused: ask again."""
+        """Returns the result. Repeats a request refused because of the rate limit."""
         self.send(self.request(port, over))
         answer = self.take()
         assert answer is not None, "no answer"
@@ -144,7 +144,7 @@ class Thief(base.Balancer):
         return answer[0]
 
     def steal_settled(self, port, over=None):
-        """Ask until the SYN+ACK was sent long enough ago."""
+        """Repeat the request until the SYN+ACK was sent long enough ago."""
         return wait_for("settled", lambda: self.last_but_unsettled(port, over), interval=0.05)
 
     def last_but_unsettled(self, port, over):
@@ -181,7 +181,7 @@ class Lab(base.Lab):
         return contextlib.closing(listener)
 
     def half_open(self, *ports):
-        """How many of these client ports have a handshake that has not ended."""
+        """The number of these client ports with an unfinished handshake."""
         peers = [line.split()[3] for line in self.backend.run(
             "ss", "-Htn", "state", "syn-recv").splitlines()]
         return sum(any(peer.endswith(f":{port}") for peer in peers) for port in ports)
@@ -220,12 +220,13 @@ def steal_of_what_is_not_here_is_granted_once_per_request(lab):
     with lab.listen(), lab.wire() as wire:
         assert thief.steal(2000) == "nothing-here"
         wire.handshake(2000)
-        assert thief.steal(2000, {"id": 1}) == "nothing-here"  # what was answered, not what is
+        # The previous answer, not the present state
+        assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert thief.steal(2000, {"id": 1}) == "nothing-here"
         assert lab.half_open(2000) == 1
         lab.expect_refused(thief, thief.request(2001, {"id": 1}), "flow")
         lab.expect_refused(thief, thief.request(2000, {"id": 1, "vip": BACKEND}), "flow")
-        # Another balancer has numbers of its own.
+        # Another balancer has its own numbers.
         assert lab.thief(key=7).steal(2001, {"id": 1}) == "nothing-here"
         steals = lab.status()["steals"]
         assert steals == {"allowed": True, "nothing-here": 4}, steals
@@ -238,37 +239,38 @@ def steal_removes_a_handshake_without_a_reset(lab):
         begin = time.monotonic()
         wire.handshake(2000)
         wire.handshake(2001)
-        first = thief.steal(2000)  # its ACK may be under way
+        first = thief.steal(2000)  # its ACK may be in flight
         assert first == "unsettled" or time.monotonic() - begin > 0.5, first
         if first == "unsettled":
             assert thief.steal_settled(2000) == "removed"
         removed = thief.id
         assert lab.half_open(2000, 2001) == 1  # the other one stays
         assert thief.steal(2000) == "nothing-here"
-        # The socket still listens, and the same client may begin again.
+        # The socket still listens, and the same client may start again.
         number = wire.handshake(2000, seq=5000)
-        # The request that comes once more does nothing to what has begun since.
+        # A repeated request has no effect on a connection started since.
         assert thief.steal(2000, {"id": removed}) == "removed"
         wire.send(2000, ACK, seq=5001, ack=number + 1)
         with listener.accept()[0] as connection:
             assert connection.getpeername() == (CLIENT, 2000)
             assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
-            wire.send(2000, RST, seq=5001)  # no trace of it for the scenarios that follow
+            wire.send(2000, RST, seq=5001)  # no trace of it for later scenarios
             wait_for("its end", lambda: connection.getsockopt(
                 socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET)
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
 
 
 def steal_and_the_ack_have_one_winner(lab):
-    """Both come at the same time: what was let go is not served here. But an ACK that comes between
-    the look and the removal makes a connection with what came along, and its client is told."""
+    """Request and ACK arrive at the same time: a released handshake is not served here. But an ACK
+    between the lookup and the removal makes a connection, with its data, and its client gets an
+    RST."""
     thief = lab.start_thief()
     removed, running, served = set(), set(), set()
     with lab.listen() as listener, lab.wire() as wire:
         for first in range(4000, 4060, 20):
             ports = range(first, first + 20)
             numbers = {port: wire.handshake(port) for port in ports}
-            time.sleep(0.6)  # the SYN+ACK has settled
+            time.sleep(0.6)  # the SYN+ACK is old enough
             for port in ports:
                 question = thief.request(port)
                 for step in random.sample(("ask", "ack"), 2):
@@ -304,14 +306,15 @@ def steal_removes_a_handshake_of_ipv6(lab):
         wire.handshake(2000, to=BACKEND6)
         assert thief.steal_settled(2000, flow) == "removed"
         assert lab.half_open(2000) == 0
-        # One that serves both families has those of IPv4, too.
+        # A listener for both families has the IPv4 ones, too.
         wire.handshake(2001)
         assert thief.steal_settled(2001) == "removed"
         assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
 
 
 def steal_of_a_connection_is_refused(lab):
-    """Waiting to be accepted, accepted, closed by the server: the application has it, or may."""
+    """Waiting to be accepted, accepted, closed by the server: the application has the connection,
+    or may have it."""
     thief = lab.start_thief()
     flow = {"client": base.BALANCER}
     with lab.listen() as listener, lab.connect_from(3000) as client:
@@ -336,7 +339,7 @@ def steal_of_a_connection_that_began_with_data_is_refused(lab):
         with listener.accept()[0] as connection:
             assert connection.recv(8) == b"question"
             assert lab.half_open(2100) == 1
-            deadline = time.monotonic() + 0.7  # longer than an ACK is waited for
+            deadline = time.monotonic() + 0.7  # longer than the wait for an ACK
             while time.monotonic() < deadline:
                 assert thief.steal(2100) == "running"
                 time.sleep(0.05)
@@ -345,7 +348,7 @@ def steal_of_a_connection_that_began_with_data_is_refused(lab):
 
 
 def steal_from_a_full_accept_queue_is_granted(lab):
-    """The SYN is dropped: nothing of it is there."""
+    """The SYN is dropped: no state of it exists."""
     lab.backend.sysctl(net__ipv4__tcp_syncookies=0)
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire, contextlib.ExitStack() as clients:
@@ -356,12 +359,12 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         wait_for("the drop", lambda: lab.overflows() > dropped)
         assert thief.steal(2000) == "nothing-here"
         assert thief.steal(3001, {"client": base.BALANCER}) == "running"
-        # Connections of former clients may still be ending.
+        # Connections of earlier clients may still be ending.
         assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
 def steal_where_nobody_listens_is_refused(lab):
-    """The server may be in another network namespace, where this agent sees nothing of it."""
+    """The server may be in another network namespace, where this agent cannot see it."""
     thief = lab.start_thief()
     assert thief.steal(2000) == "no-listener"
     with lab.listen(address=BACKEND):
@@ -386,7 +389,7 @@ def steal_requests_that_are_late_or_to_others_do_nothing(lab):
         damaged[100] ^= 1
         lab.expect_refused(thief, bytes(damaged), "mac")
         lab.expect_refused(thief, thief.request(2000)[:-1], "length")
-        time.sleep(0.2)  # until its deadline is over
+        time.sleep(0.2)  # until its deadline has passed
         thief.send(recorded)  # by a sender without the key
         assert thief.take()[0] == "late"
         assert lab.half_open(2000) == 1
@@ -449,7 +452,7 @@ def steal_helpers_have_one_capability(lab):
 
 
 def steal_goes_on_without_its_helper(lab):
-    """What is not there can still be told, and the rest is refused."""
+    """A missing handshake can still be reported, and the rest is refused."""
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
         wire.handshake(2000)
@@ -465,18 +468,18 @@ def steal_goes_on_without_its_helper(lab):
 
 
 def steal_by_a_helper_that_sleeps_is_late(lab):
-    """It was stopped, and goes on when nobody waits any more: it must not act then."""
+    """It was stopped, and continues when no balancer waits any more: it must not act then."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
     with lab.listen(), lab.wire() as wire:
         for port in range(2300, 2320):
             wire.handshake(port)
-            time.sleep(0.6)  # the SYN+ACK has settled, unless it was sent again since
+            time.sleep(0.6)  # the SYN+ACK is old enough, unless it was retransmitted since
             os.kill(helper, signal.SIGSTOP)
             request = thief.request(port, {"timeout_ms": 1000})
             thief.send(request)
-            thief.send(request)  # it is being looked at: one answer to both
+            thief.send(request)  # it is being processed: one answer to both
             if thief.take(1.2) is None:
                 break
             os.kill(helper, signal.SIGCONT)
@@ -488,7 +491,7 @@ def steal_by_a_helper_that_sleeps_is_late(lab):
 
 
 def steal_by_a_helper_that_hangs_is_logged(lab):
-    """Requests wait for it until there is no place for more: then the log says why."""
+    """Requests wait for it until there is no room for more: then the log has the reason."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
               if 1 << 12 in capabilities(pid)[0]][0]
@@ -523,8 +526,8 @@ def steal_needs_ports_and_the_capability(lab):
 # --- SYN cookies --------------------------------------------------------------------------------
 
 def steal_is_refused_while_cookies_may_be_out(lab):
-    """Two that are half open fill a queue of one; what comes then is answered with cookies. The
-    last scenario: from then on they may be out in this network namespace, for two minutes.
+    """Two half-open connections fill a queue of one; later SYNs are answered with cookies. The last
+    scenario, because from then on cookies may be in use in this network namespace for two minutes.
     """
     thief = lab.start_thief()
     with lab.listen(backlog=1), lab.wire() as wire:
@@ -534,7 +537,7 @@ def steal_is_refused_while_cookies_may_be_out(lab):
         assert lab.half_open(*range(2200, 2210)) < 10
         assert thief.steal(2209) == "cookies"
         assert thief.steal_settled(2200) == "cookies"
-        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # nor are those that are out taken
+        lab.backend.sysctl(net__ipv4__tcp_syncookies=0)  # nor are connections with cookies taken
         assert thief.steal_settled(2200) == "removed"
         lab.backend.sysctl(net__ipv4__tcp_syncookies=2)
         assert thief.steal(2250) == "cookies"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Balancers and the drain: which balancers are known, which have acknowledged, and when a lame duck
-// may stop.
+// Balancers and the drain: the known balancers, their acknowledgements, and when a lame duck may
+// stop.
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,9 +56,9 @@ TEST(balancers_take_a_number_once, setup, teardown) {
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
 	assert_null(take(balancers, 1, 5, 0, 1001));
-	assert_null(take(balancers, 1, 4, 0, 1002)); // overtaken: the newer one counts
+	assert_null(take(balancers, 1, 4, 0, 1002)); // reordered: the newer one counts
 	assert_non_null(take(balancers, 1, 6, 0, 1003));
-	weir_balancers_expire(balancers, 9000); // expired, but its window is not
+	weir_balancers_expire(balancers, 9000); // it has expired, but not its replay window
 	assert_null(take(balancers, 1, 6, 0, 9001));
 }
 
@@ -76,7 +76,7 @@ TEST(balancers_hear_the_word_of_this_process_only, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
-		.agent = AGENT + 1, // a former process, which was at serial 9
+		.agent = AGENT + 1, // an earlier process, which was at serial 9
 		.heard = 9,
 		.interval_ms = 1000};
 	enum weir_agent_refusal refusal;
@@ -88,7 +88,7 @@ TEST(balancers_hear_the_word_of_this_process_only, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 0);
 }
 
-// They may be recorded ones of balancers that have ended: more of them than there is room for, with
+// These may be recorded probes of balancers that have ended: more than the table has room for, with
 // any sequence number.
 TEST(probes_to_a_former_process_are_answered_and_forgotten, setup, teardown) {
 	struct weir_balancers *balancers = *state;
@@ -157,7 +157,7 @@ TEST(drain_waits_for_balancers_and_connections) {
 	assert_int_equal(weir_drain_step(&drain, 2800, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-TEST(drain_is_not_quiet_when_one_more_comes) {
+TEST(drain_is_not_idle_when_a_connection_arrives) {
 	struct weir_drain drain = {0};
 
 	weir_drain_begin(&drain, 1000, 5000);
@@ -168,8 +168,8 @@ TEST(drain_is_not_quiet_when_one_more_comes) {
 	assert_int_equal(weir_drain_step(&drain, 1700, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
-// A handshake gets the time that it takes, a flood of SYNs no more.
-TEST(half_open_connections_hold_a_drain_for_a_moment) {
+// The drain waits for a handshake for its usual time, and no longer for a flood of SYNs.
+TEST(half_open_connections_delay_a_drain_briefly) {
 	struct weir_drain drain = {0};
 
 	weir_drain_begin(&drain, 1000, 60000);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// CPU usage, from files as kernels have them, and from the machine's own.
+// CPU usage, from files as in kernels, and from those of the machine.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ struct lab {
 	struct weir_cpu_source source;
 };
 
-// Write a file of the lab, and the folders that it is in.
+// Write a file of the lab, and create its folders.
 static void put(const struct lab *lab, const char *name, const char *text) {
 	char path[256], command[600];
 	FILE *file;
@@ -85,7 +85,7 @@ static void expect(struct lab *lab, uint32_t cgroups, uint64_t used_us, double c
 TEST(cpu_usage_of_a_machine, setup, teardown) {
 	uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
 
-	expect(*state, 0, 163 * tick_us, 8); // without idle, waiting and stolen time
+	expect(*state, 0, 163 * tick_us, 8); // excludes idle, waiting and stolen time
 }
 
 TEST(cpu_usage_of_a_cgroup, setup, teardown) {
@@ -139,7 +139,7 @@ TEST(cpu_mhz_from_either_file, setup, teardown) {
 	assert_int_equal(weir_cpu_mhz(&lab->source), 0);
 }
 
-// The real files: what this process burns is there.
+// The real files: they include the CPU time used by this process.
 TEST(cpu_usage_of_this_machine_grows) {
 	const struct weir_cpu_source source = {.proc_root = "/proc", .sys_root = "/sys"};
 	struct weir_cpu_usage before, after;

@@ -65,7 +65,7 @@ TEST(decap_attach_prefers_native, setup, teardown) {
 	weir_decap_free(decap);
 }
 
-// With this MTU of the peer, veth has no native XDP.
+// With this MTU of the peer, veth does not support native XDP.
 TEST(decap_attach_falls_back_to_skb, setup, teardown) {
 	struct weir_decap_params params = {.interface = "d2", .mode = WEIR_AGENT_MODE_NATIVE};
 	struct weir_decap *decap = NULL;
@@ -121,7 +121,7 @@ TEST(decap_addresses_are_replaced_as_a_whole, setup, teardown) {
 		many[i] = (struct weir_address){.family = 4};
 		memcpy(many[i].bytes, &ipv4, 4);
 	}
-	// A map that holds as many as this would be full if any of the others had stayed.
+	// A map with this many entries would be full if any of the others had stayed.
 	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);
 	assert_int_equal(weir_decap_set_addresses(decap, many + 1, WEIR_DECAP_ADDRESSES_MAX), 0);
 	assert_int_equal(weir_decap_set_addresses(decap, many, WEIR_DECAP_ADDRESSES_MAX), 0);

@@ -11,7 +11,7 @@
 
 #define ROOT_BYTES 64
 
-// A tree of sysctls of our own, since those of this host are not ours to change.
+// A separate tree of sysctls, because the test must not change those of this host.
 static void set(const char *root, const char *interface, const char *key, const char *value) {
 	static const char *const folders[] = {"net", "net/ipv4", "net/ipv4/conf"};
 	char path[512];
@@ -95,7 +95,7 @@ TEST(hints_strict_reverse_path_filter, setup, teardown) {
 	assert_int_equal(hints(&host, ""), 0);
 }
 
-// sysctl takes eth0.20 in a key with dots for an interface eth0 that has a 20.
+// In a key with dots, sysctl treats eth0.20 as a key 20 of interface eth0.
 TEST(hints_name_a_vlan_as_sysctl_does, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 

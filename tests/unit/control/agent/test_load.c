@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Load, with a meter and files of the kernel that this test writes.
+// Load, with a meter and kernel files written by this test.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +101,7 @@ static uint32_t fill(struct lab *lab, uint32_t wants, uint64_t now_ms) {
 
 TEST_EACH(setup, teardown);
 
-TEST(load_gives_what_is_wanted) {
+TEST(load_contains_the_requested_fields) {
 	struct lab *lab = *state;
 
 	assert_int_equal(fill(lab, 0, 1000), WEIR_REPORT(MAX_ACTIVE));
@@ -115,7 +115,7 @@ TEST(load_gives_what_is_wanted) {
 	assert_false(weir_load_needs_tick(WEIR_REPORT(QUEUE) | WEIR_REPORT(MAX_ACTIVE)));
 }
 
-TEST(load_sums_what_happened) {
+TEST(load_sums_events) {
 	struct lab *lab = *state;
 
 	serve(lab, 0, 100); // before any balancer requested it
@@ -170,7 +170,7 @@ TEST(load_median_is_that_of_the_last_seconds) {
 	assert_in_range(lab->answer.service_median_us, 48000, 52000);
 }
 
-TEST(load_goes_on_with_another_meter) {
+TEST(load_continues_with_another_meter) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, ALL);
@@ -188,7 +188,7 @@ TEST(load_goes_on_with_another_meter) {
 	assert_int_equal(lab->answer.service_sum_us, 30000);
 }
 
-TEST(load_counts_on_when_somebody_wants_more) {
+TEST(load_continues_to_count_with_additional_fields) {
 	struct lab *lab = *state;
 
 	weir_load_set_wants(&lab->load, SUMS);
@@ -204,7 +204,7 @@ TEST(load_counts_on_when_somebody_wants_more) {
 	assert_int_equal(lab->answer.service_count, 30);
 }
 
-TEST(load_believes_the_application) {
+TEST(load_prefers_values_of_the_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION) | WEIR_REPORT(MAX_ACTIVE),
@@ -228,12 +228,12 @@ TEST(load_believes_the_application) {
 	assert_int_equal(lab->answer.busy_sum_us, 400000);
 	assert_int_equal(lab->answer.busy_count, 40); // its requests, not the connections
 	weir_load_tick(&lab->load, 5001);
-	fill(lab, ALL, 5001); // it has been silent for too long
+	fill(lab, ALL, 5001); // it has not reported for too long
 	assert_int_equal(lab->answer.max_active_flows, 500);
 	assert_int_equal(lab->answer.requests_milli_per_s, 800); // 3 connections in 3.751 s
 }
 
-TEST(load_sums_what_the_application_says) {
+TEST(load_sums_values_of_the_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT),
@@ -244,7 +244,7 @@ TEST(load_sums_what_the_application_says) {
 	weir_load_set_wants(&lab->load, ALL);
 	weir_load_tick(&lab->load, 1000);
 	weir_load_take_application(&lab->load, &report, 1000);
-	serve(lab, 0, 10); // connections, which have many requests each: not counted
+	serve(lab, 0, 10); // connections with many requests each: not counted
 	weir_load_tick(&lab->load, 1250);
 	weir_load_take_application(&lab->load, &report, 1300);
 	fill(lab, ALL, 1500);
@@ -252,8 +252,8 @@ TEST(load_sums_what_the_application_says) {
 	assert_int_equal(lab->answer.service_sum_us, 120000);
 }
 
-// Each number is possible, and their product is more than a counter holds.
-TEST(load_survives_an_application_that_boasts) {
+// Each number is valid, but their product exceeds a counter.
+TEST(load_survives_huge_values_of_an_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {
 		.given = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) |

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The meter, its helper and the view of the listening sockets, with real connections over the
-// loopback of a network namespace of this process. Needs root.
+// The meter, its helper and the data of listening sockets, with real connections over the loopback
+// interface of this process's network namespace. Needs root.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -169,7 +169,8 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 	for (int i = 0; i < 5; i++) {
 		finish(connect_to(i % 2 ? lab->listener : lab->listener6));
 	}
-	pair = connect_to(lab->listener); // the client closes first: the time runs until we do
+	// The client closes first: the time runs until the server closes
+	pair = connect_to(lab->listener);
 	close(pair.client);
 	wait_for_end(pair.server);
 	expect(lab, WEIR_METER_CLOSED, 5);
@@ -180,7 +181,7 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 		reset(pair.server);
 		close(pair.client);
 	}
-	pair = connect_to(lab->listener); // closed with a request unread: a reset, too
+	pair = connect_to(lab->listener); // closed with an unread request: also a reset
 	assert_int_equal(write(pair.client, "x", 1), 1);
 	close(pair.server);
 	close(pair.client);
@@ -275,7 +276,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 		int client = dial(lab->listener);
 		int server;
 
-		sleep_ms(10); // in the accept queue: that counts
+		sleep_ms(10); // in the accept queue: this is included
 		server = accept(lab->listener, NULL, NULL);
 		sleep_ms(i == 4 ? 210 : 10);
 		finish((struct pair){client, server});
@@ -306,7 +307,7 @@ TEST(meter_says_when_too_many_are_open, setup, teardown) {
 	expect(lab, WEIR_METER_CLOSED, 4);
 }
 
-TEST(meter_buckets_are_narrow_and_in_order) {
+TEST(meter_buckets_are_narrow_and_ordered) {
 	struct weir_meter_times before = {0}, now;
 	uint32_t last = 0;
 	double median_us;
@@ -339,7 +340,7 @@ static struct weir_meter_answer answer_of(int helper) {
 	return answer;
 }
 
-// As weir-agent does it: the helper loads, and a process without any capability reads.
+// Like weir-agent: the helper loads, and a process without any capability reads.
 static void read_as_nobody(const struct weir_meter_params *params) {
 	struct weir_run_as nobody = {.uid = 65534, .gid = 65534, .change = true};
 	struct lab lab = {.listener = listen_at(AF_INET, PORT, 10)};
@@ -363,7 +364,7 @@ static void read_as_nobody(const struct weir_meter_params *params) {
 	assert_int_equal(answer.fd, -1);
 	assert_false(answer.loaded);
 	finish(connect_to(lab.listener));
-	expect(&lab, WEIR_METER_FINISHED, 1); // unloaded: nothing counts any more
+	expect(&lab, WEIR_METER_FINISHED, 1); // unloaded: it no longer counts
 	close(helper);
 	assert_true(wait(NULL) > 0); // closing it ends it
 }
@@ -391,7 +392,7 @@ TEST(listeners_show_the_fullest_queue, setup, teardown) {
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
 	assert_int_equal(queue.sockets, 2);
 	assert_int_equal(queue.length, 0);
-	for (int i = 0; i < 4; i++) { // 3 of 7 are more than 1 of 100
+	for (int i = 0; i < 4; i++) { // 3 of 7 is a larger share than 1 of 100
 		waiting[i] = dial(i < 3 ? lab->listener6 : lab->listener);
 	}
 	assert_int_equal(weir_listeners_queue(fd, ports, 2, &queue), 0);
@@ -428,7 +429,7 @@ TEST(listeners_count_connections_that_are_not_over, setup, teardown) {
 	assert_int_equal(connections(fd), 2);
 	shutdown(pair.client, SHUT_WR);
 	wait_for_end(pair.server);
-	assert_int_equal(connections(fd), 2); // the answer may still come
+	assert_int_equal(connections(fd), 2); // the answer may still arrive
 	finish(pair);
 	assert_int_equal(connections(fd), 1);
 	finish((struct pair){waiting, accept(lab->listener6, NULL, NULL)});
@@ -437,7 +438,7 @@ TEST(listeners_count_connections_that_are_not_over, setup, teardown) {
 	close(fd);
 }
 
-// Until data comes, a listener that defers accepting leaves a connection half-open.
+// Until data arrives, a listener with deferred accept keeps a connection half-open.
 TEST(listeners_tell_half_open_connections_apart, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_connections connections;

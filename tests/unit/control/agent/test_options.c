@@ -65,7 +65,7 @@ TEST(options_of_doctor) {
 	assert_int_equal(parse("decap eth0 --vip 10.0.0.1", &options, why, sizeof(why)), -EINVAL);
 }
 
-TEST(options_take_the_interface_either_way) {
+TEST(options_accept_the_interface_in_both_forms) {
 	struct weir_agent_options options;
 	char why[256] = "";
 
@@ -77,7 +77,7 @@ TEST(options_take_the_interface_either_way) {
 	assert_true(options.json);
 }
 
-TEST(options_for_help_need_nothing_else) {
+TEST(options_for_help_need_no_others) {
 	struct weir_agent_options options;
 	char why[256] = "", help[WEIR_HELP_BYTES];
 
@@ -131,7 +131,7 @@ TEST(options_of_the_local_commands) {
 	assert_int_equal(options.key_id, 9);
 }
 
-TEST(options_that_are_wrong_are_named) {
+TEST(options_invalid_ones_are_named) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
@@ -183,7 +183,7 @@ TEST(options_that_are_wrong_are_named) {
 	}
 }
 
-TEST(options_bound_their_lists) {
+TEST(options_limit_their_lists) {
 	struct weir_agent_options options;
 	char line[4096] = "decap eth0", why[256] = "";
 

@@ -12,7 +12,7 @@
 
 #define NOBODY 65534
 
-// The first answer, and that nothing follows it.
+// Check the first answer, and that no other follows.
 static int take(int fd, struct weir_steal_helper_answer *ret) {
 	struct weir_steal_helper_answer more;
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
@@ -55,14 +55,14 @@ static int without_the_power_to_become_a_user(void) {
 		       : 2;
 }
 
-TEST(helper_tells_that_it_has_no_privileges) {
+TEST(helper_reports_missing_privileges) {
 	int status;
 	pid_t child;
 
 	if (geteuid() != 0) {
 		skip();
 	}
-	child = fork(); // it gives up its powers
+	child = fork(); // it drops its privileges
 	assert_true(child >= 0);
 	if (child == 0) {
 		_exit(without_the_power_to_become_a_user());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Which steal requests are looked at: each once, none after its deadline, not more than there is
+// Which steal requests are processed: each once, none after its deadline, not more than there is
 // memory for.
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void expect_refused(
 	assert_int_equal(lab->refusal, refusal);
 }
 
-// Take one that is new, and put a result into it.
+// Take a new request, and store a result in it.
 static void settle(struct lab *lab, const struct weir_agent_steal *steal, uint8_t result) {
 	assert_int_equal(take(lab, steal), WEIR_STEALS_NEW);
 	lab->entry->pending = false;
@@ -68,7 +68,7 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-TEST(request_is_looked_at_once) {
+TEST(request_is_processed_once) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -95,7 +95,7 @@ TEST(ids_belong_to_a_balancer) {
 	assert_int_equal(lab->entry->answer.result, WEIR_AGENT_STEAL_RUNNING);
 }
 
-TEST(known_id_of_another_flow_is_refused) {
+TEST(known_id_with_another_flow_is_refused) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -122,11 +122,11 @@ TEST(request_to_another_process_is_refused) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 	steal.agent--;
 	settle(lab, &steal, WEIR_AGENT_STEAL_REMOVED);
-	steal.agent++; // not even the answer it would get in any case
+	steal.agent++; // not even with the answer that it would get in any case
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_AGENT);
 }
 
-TEST(deadlines_have_two_ends) {
+TEST(deadlines_have_two_limits) {
 	struct lab *lab = *state;
 	struct weir_agent_steal steal = request(lab, 7, 1);
 
@@ -138,7 +138,7 @@ TEST(deadlines_have_two_ends) {
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_VALUE);
 	steal.deadline_ms = UINT64_MAX;
 	expect_refused(lab, &steal, WEIR_AGENT_REFUSAL_VALUE);
-	// None of them was remembered.
+	// None of them was stored.
 	steal.deadline_ms = lab->clock_ms + WEIR_AGENT_STEAL_AHEAD_MS;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	steal.id = 2;
@@ -146,7 +146,7 @@ TEST(deadlines_have_two_ends) {
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 }
 
-TEST(burst_is_bounded_and_then_the_rate) {
+TEST(burst_is_limited_and_then_the_rate) {
 	struct lab *lab = *state;
 	uint64_t id = 0;
 
@@ -164,8 +164,8 @@ TEST(burst_is_bounded_and_then_the_rate) {
 	}
 }
 
-// As many as may come until the first one's deadline: it is remembered that long.
-TEST(nothing_is_forgotten_before_its_deadline) {
+// The maximum number of requests until the first one's deadline: it is kept that long.
+TEST(no_request_is_dropped_before_its_deadline) {
 	struct lab *lab = *state;
 	struct weir_agent_steal first = request(lab, 7, 1);
 	uint64_t id = 1, until_ms = lab->clock_ms + WEIR_AGENT_STEAL_AHEAD_MS;
@@ -184,7 +184,7 @@ TEST(nothing_is_forgotten_before_its_deadline) {
 		}
 		assert_int_equal(take(lab, &first), WEIR_STEALS_KNOWN);
 	}
-	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the bound is not a loose one
+	assert_int_equal(taken, WEIR_STEALS_MOST - 1); // the limit is exact
 	// Then the entry may expire: the request would be late.
 	for (int i = 0; i < 4; i++, lab->clock_ms += WEIR_STEALS_EVERY_MS) {
 		struct weir_agent_steal steal = request(lab, 7, ++id);
@@ -207,7 +207,7 @@ TEST(pending_entry_is_found_by_its_number) {
 	assert_null(weir_steals_pending(&lab->steals, number + WEIR_STEALS_MOST));
 	lab->entry->pending = false;
 	assert_null(weir_steals_pending(&lab->steals, number));
-	lab->steals.last = UINT32_MAX; // the numbers begin anew, without 0
+	lab->steals.last = UINT32_MAX; // the numbers restart, without 0
 	steal.id = 2;
 	assert_int_equal(take(lab, &steal), WEIR_STEALS_NEW);
 	assert_int_equal(lab->entry->number, 1);

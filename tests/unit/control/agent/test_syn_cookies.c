@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whether a client may hold a SYN cookie, by the contents of files like those in /proc.
+// Whether a client may have a SYN cookie, by the contents of files like those in /proc.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-TEST(none_was_ever_sent) {
+TEST(no_cookie_was_ever_sent) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
@@ -86,7 +86,7 @@ TEST(none_was_ever_sent) {
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1001));
 }
 
-TEST(those_sent_now_are_good_for_two_minutes) {
+TEST(new_cookies_are_valid_for_two_minutes) {
 	struct lab *lab = *state;
 
 	weir_syn_cookies_init(&lab->cookies, lab->root, 1000);
@@ -98,8 +98,8 @@ TEST(those_sent_now_are_good_for_two_minutes) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 50000 + GOOD_MS));
 }
 
-// Those that were sent before the start may have been sent right before it.
-TEST(those_sent_before_are_good_from_the_start) {
+// Cookies from before the start may have been sent right before it.
+TEST(cookies_from_before_the_start_are_valid_from_the_start) {
 	struct lab *lab = *state;
 
 	set_sent(lab, "7");
@@ -134,7 +134,7 @@ TEST(kernel_without_the_setting_has_a_counter) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000));
 }
 
-TEST(what_cannot_be_read_may_be) {
+TEST(unreadable_files_may_mean_cookies) {
 	static const char *const broken[] = {"", "TcpExt: A B\nTcpExt: 1 2\n",
 		"TcpExt: SyncookiesSent\n", "TcpExt: A SyncookiesSent\nTcpExt: 1\n",
 		"TcpExt: SyncookiesSent\nTcpExt: x\n", "TcpExt: SyncookiesSent\nTcpExt: 1x\n",
@@ -146,7 +146,7 @@ TEST(what_cannot_be_read_may_be) {
 		write_file(lab->netstat, broken[i]);
 		assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	}
-	// It can be read again: what happened meanwhile is not known.
+	// It can be read again: cookies sent meanwhile are unknown.
 	set_sent(lab, "1");
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 10 * GOOD_MS));
 	assert_false(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
@@ -154,8 +154,8 @@ TEST(what_cannot_be_read_may_be) {
 	assert_true(weir_syn_cookies_possible(&lab->cookies, 1000 + 11 * GOOD_MS));
 }
 
-// Of this kernel: both files are there, and are understood.
-TEST(files_of_this_kernel_are_understood) {
+// On this kernel both files exist, and are parsed.
+TEST(files_of_this_kernel_are_parsed) {
 	struct weir_syn_cookies cookies;
 
 	weir_syn_cookies_init(&cookies, "/proc", 1000);

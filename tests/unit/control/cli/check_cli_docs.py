@@ -4,10 +4,12 @@
 
 usage: check_cli_docs.py WEIRCTL SOURCE_ROOT BROKEN [--write]
 
-Every block of docs/reference/cli.md, docs/reference/configuration.md and docs/guide/migrating.md that begins with "$ weirctl ..." is run against
-a control socket that replays answers/*.json, in a folder with config/ and the files of BROKEN (a
-folder); the output must be that of the document, to the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must offer every object,
-verb and option. docs/reference/control-api.md must have the keys, rights and arguments of the daemon. --write puts the output that weirctl gives now into the documents.
+Every block of docs/reference/cli.md, docs/reference/configuration.md and docs/guide/migrating.md
+that starts with "$ weirctl ..." is run against a control socket that replays answers/*.json, in a
+folder with config/ and the files of BROKEN (a folder); the output must be that of the document, to
+the letter. The headings of cli.md must be the commands of --help. The completion, run by bash, must
+offer every object, verb and option. docs/reference/control-api.md must have the keys, rights and
+arguments of the daemon. --write updates the documents with the present output of weirctl.
 """
 import glob
 import json
@@ -33,14 +35,14 @@ REQUESTS = {"trace": "capture.start"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
-# Of other load balancers, for the documents.
+# Commands of other load balancers, for the documents.
 SOURCES = {"one-service.rules": "-A -t 198.51.100.10:80 -s wrr\n"
                                 "-a -t 198.51.100.10:80 -r 10.0.0.11:80 -i -w 100\n",
            "unfinished.conf": "virtual_server 198.51.100.10 80 {\n    delay_loop 5 s\n"
                               "    lb_kind BRIDGE\n    real_server web-1 80 {\n    }\n"}
 
 
-# What is wrong on the machine of ../doctor/machine.txt, for the example of doctor.
+# Problems added to the machine of ../doctor/machine.txt, for the example of doctor.
 CHANGES = """=== sys/devices/system/cpu/cpu6/cpufreq/scaling_governor
 powersave
 === sys/class/net/ens1f0/mtu
@@ -118,7 +120,7 @@ BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
 def run(weirctl, line, server):
-    """Output of one line of the document; "(exit N)" follows when N is not 0."""
+    """Output of one line of the document; "(exit N)" follows if N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
     done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
@@ -127,7 +129,7 @@ def run(weirctl, line, server):
 
 
 def rewrite(document, weirctl, server):
-    """The document with the output that weirctl gives now."""
+    """The document with the present output of weirctl."""
     return BLOCK.sub(lambda m: f"```\n{m[1]}\n{run(weirctl, m[1], server)}```", document)
 
 
@@ -139,7 +141,7 @@ def help_commands(weirctl):
 
 
 def complete(root, words):
-    """What bash offers behind these words."""
+    """The completions of bash after these words."""
     script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
               f"COMP_WORDS=({' '.join(map(shlex.quote, words))} '')\n"
               f"COMP_CWORD={len(words)}\n_weirctl\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n")
@@ -171,7 +173,7 @@ def check_completion(weirctl, commands, server, root, problems):
 
 
 def check_option_completion(weirctl, commands, root, problems):
-    """Behind each command bash offers the options of its help, and no others."""
+    """After each command bash offers the options of its help, and no others."""
     script = f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
     helps = {}
     for command in commands:
@@ -200,7 +202,7 @@ def keys_of(value):
 
 
 def check_api_docs(answers, root, problems):
-    """docs/reference/control-api.md names every key of the answers, but for the workers' counters."""
+    """docs/reference/control-api.md has every key of the answers, except the workers' counters."""
     with open(root + "/docs/reference/control-api.md", encoding="utf-8") as file:
         named = set(re.findall(r"[a-z_]+", file.read()))
     named.update(answers["stats.show"]["result"]["workers"])
@@ -210,8 +212,8 @@ def check_api_docs(answers, root, problems):
 
 
 def check_rights(weirctl, commands, root, problems):
-    """docs/reference/control-api.md and weirctl's help tell the right that each command needs, as the daemon's
-    table has it."""
+    """docs/reference/control-api.md and weirctl's help agree with the daemon's table about the
+    right of each command."""
     with open(root + "/control/daemon/api/api_commands.c", encoding="utf-8") as file:
         rows = re.findall(r'^\t\{"([a-z.]+)", (LOOK|CHANGE),(.*?)\}\},$', file.read(), re.M | re.S)
     table = {name: "look; with path: change" if right == "LOOK" and "ARGUMENT_FILE" in arguments
@@ -232,8 +234,8 @@ def check_rights(weirctl, commands, root, problems):
 
 
 def check_arguments(root, problems):
-    """docs/reference/control-api.md has the arguments of each command, and which are optional, as the daemon's
-    table has them."""
+    """docs/reference/control-api.md has the arguments of each command, and which are optional, as
+    in the daemon's table."""
     def read(path):
         with open(f"{root}/{path}", encoding="utf-8") as file:
             return file.read()

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the command lines that documents, --help and messages show, against the real parsers.
+"""Runs the command lines in documents, --help and messages with the real parsers.
 
 usage: check_command_lines.py SOURCE_ROOT PROGRAM...
 
-PROGRAM is a path of weirctl, weir-dataplane and so on. Looked at are the code spans and blocks of
-every *.md and README, the ExecStart lines of config/systemd, the output of --help, and what
-messages in the source quote (\\"weirctl ...\\").
+PROGRAM is a path of weirctl, weir-dataplane and so on. Checks the code spans and blocks of every
+*.md and README, the ExecStart lines of config/systemd, the output of --help, and quotes in messages
+of the source (\\"weirctl ...\\").
 
-weirctl is run as it is written, with an example for each placeholder, and with no daemon to answer:
-it must exit with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may name a
-command without its arguments. The other programs are run with --help behind their arguments, which they check first.
-Every option must be in the --help of its program.
+weirctl is run as written, with an example for each placeholder, and without a daemon: it must exit
+with 3, or 0 (import with 0 or 1); a wrong word or option is 2. A code span may name a command
+without its arguments. The other programs are run with --help after their arguments, which they
+check first. Every option must be in the --help of its program.
 
-Blocks of JSON are given to config check: configurations as they are, a port or settings of a
-service put into one; and scenarios to weir-sim check.
+Blocks of JSON are passed to config check: configurations unchanged, a port or settings of a service
+inserted into one; and scenarios to weir-sim check.
 """
 import collections
 import glob
@@ -27,7 +27,8 @@ import subprocess
 import sys
 import tempfile
 
-# What a command line may leave open. FILE, CONFIG and every *.json become a good configuration.
+# Placeholders of command lines. FILE, CONFIG and every *.json are replaced by a valid
+# configuration.
 EXAMPLES = {
     "ACTION": "drop", "ADDRESS": "10.0.0.2", "BACKEND": "web-1", "CLIENT": "192.0.2.7", "CONFIG": "weir.json",
     "DESTINATION": "198.51.100.10", "DIR": "folder", "DURATION": "60s", "FILE": "weir.json", "GROUP": "weir", "HOW": "scaled", "ORDER": "packets",
@@ -42,13 +43,13 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 GENERIC = re.compile(r"\b(?:OBJECT|VERB|COMMAND)\b")
 SOURCES = ("bpf", "config", "control", "dataplane", "policy", "scripts", "segment", "tests",
            "tools")
-# Programs for developers: only their options are looked at.
+# Programs for developers: only their options are checked.
 SCRIPTS = ("scripts/demo", "tests/e2e/run.py", "tests/perf/compare", "tests/perf/rig/run",
            "tests/packages/run", "tests/portability")
-# Options of other people's programs that a code span names alone.
+# Options of other programs in code spans of their own.
 FOREIGN = {"--buildtype", "--sysroot"}
 
-# where: "docs/reference/cli.md:12". whole: all arguments are there, not just the name of the command.
+# where: "docs/reference/cli.md:12". whole: with all arguments, not just the name of the command.
 Command = collections.namedtuple("Command", "where text whole")
 
 
@@ -59,7 +60,7 @@ def line_of(text, place):
 
 
 def in_blocks(name, text):
-    """Lines of fenced and indented blocks. Where one has a prompt, the others are output."""
+    """Lines of fenced and indented blocks. If one has a prompt, the others are output."""
     for block in re.finditer(r"^```[^\n]*\n(.*?)^```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
         lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
         prompts = any(line.startswith("$ ") for line in lines)
@@ -70,7 +71,7 @@ def in_blocks(name, text):
 
 
 def json_blocks(root, path):
-    """(where, value) of every block of JSON. One without braces is the inside of an object."""
+    """(where, value) of every block of JSON. A block without braces is the inside of an object."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     for block in re.finditer(r"^```json\n(.*?)^```$", text, re.M | re.S):
@@ -104,7 +105,7 @@ def in_units(root):
 
 
 def in_messages(root):
-    """What a message quotes: "see \\"weirctl %s --help\\""."""
+    """Commands quoted by a message: "see \\"weirctl %s --help\\""."""
     literal = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
     paths = [path for folder in SOURCES if folder != "tests"
              for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True)]
@@ -155,7 +156,7 @@ def without_optional(text):
 
 
 def fill_in(text):
-    """The text with an example for each placeholder. KeyError: one that is not known."""
+    """The text with an example for each placeholder. KeyError: an unknown placeholder."""
     text = PLACEHOLDER.sub(lambda m: EXAMPLES[m[0]], text)
     return re.sub(r"(?<![\w./-])[\w./-]+\.json\b", "weir.json", text)
 
@@ -167,7 +168,7 @@ class Checker:
         self.root, self.programs = root, programs
         self.environment = dict(os.environ, WEIR_RUN_DIR=folder + "/none")
         self.folder = folder
-        # Without warnings: --strict must be content with it.
+        # Without warnings, so that --strict accepts it.
         with open(root + "/config/two-armed.json", encoding="utf-8") as file:
             config = json.load(file)
         config["instance"]["hash_seed"] = "0x8f1d2c3b4a596877"
@@ -216,10 +217,10 @@ class Checker:
             if code != 0:
                 self.problem(command, text, why)
             return
-        if words[0] in ("doctor", "status"):  # what they find, and send, depends on the machine
+        if words[0] in ("doctor", "status"):  # their findings and packets depend on the machine
             words = words + ["--help"]
         code, why = self.run("weirctl", words)
-        # What import is to read is not here, or no file of its kind.
+        # The input of import does not exist here, or is no file of its kind.
         if code not in ((0, 1) if words[:1] == ["import"] else (0, 3)):
             self.problem(command, text, why)
 
@@ -232,13 +233,13 @@ class Checker:
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
             self.problem(command, text, "there is no such scenario")
         takes_value = words and re.search(rf"{words[-1]} [A-Z']", self.helps[name])
-        if command.whole or not takes_value:  # else the span names an option without its value
+        if command.whole or not takes_value:  # otherwise the span names an option without its value
             code, why = self.run(name, words + ["--help"])
             if code != 0:
                 self.problem(command, text, why)
 
     def check_program(self, command, name, text):
-        """text: what stands behind the program's name."""
+        """text: the text after the program's name."""
         text = re.split(r" [|>;&#]| *$", text)[0]
         text = re.sub(r" *\[(?:OPTION|options)(?:\.\.\.)?\](?:\.\.\.)?", "", text)
         for form in [] if GENERIC.search(text) else without_optional(text):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl with standard descriptors that are closed, full, or a terminal, and a daemon of ours.
+"""weirctl with standard descriptors that are closed, full, or a terminal, and a simulated daemon.
 
 usage: check_standard_files.py WEIRCTL
 """
@@ -19,7 +19,7 @@ import time
 TIMEOUT = 20
 WHY = "the heap is full"
 RESULTS = {
-    # More than a buffer of stdio holds.
+    # More than a stdio buffer holds.
     "health.history": [{"time_ms": n, "service": "web", "backend": f"web-{n}", "from": "starting",
                         "to": "healthy", "source": "check", "why": "HTTP 200"}
                        for n in range(1000)],
@@ -30,7 +30,7 @@ RESULTS = {
 
 
 class Daemon:
-    """Answers each request, and keeps the lines that it got."""
+    """Answers each request, and keeps the received lines."""
 
     def __init__(self, folder):
         os.mkdir(os.path.join(folder, "control"))
@@ -62,7 +62,7 @@ class Daemon:
 
 
 def run(weirctl, daemon, *words, shell):
-    """Returns exit status and standard error; the shell has "$@" for the command."""
+    """Returns exit status and standard error; in the shell, "$@" is the command."""
     daemon.lines.clear()
     done = subprocess.run(["/bin/sh", "-c", shell, "sh", weirctl, "--run-dir", daemon.run_dir,
                            *words], stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, check=False)
@@ -95,7 +95,7 @@ def watched_state_is_told_once(weirctl, daemon):
 
 
 def terminal(weirctl, daemon):
-    """weirctl top on a terminal of its own: its pid, and the other end."""
+    """weirctl top on a separate terminal: its pid, and the other end."""
     daemon.lines.clear()
     pid, end = pty.fork()
     if pid == 0:
@@ -104,7 +104,7 @@ def terminal(weirctl, daemon):
 
 
 def read_until(end, done):
-    """What comes from a terminal until done(all of it), or until it is closed."""
+    """The output of a terminal until done(output), or until it is closed."""
     text, deadline = b"", time.monotonic() + TIMEOUT
     while not done(text) and time.monotonic() < deadline:
         if select.select([end], [], [], 0.1)[0]:

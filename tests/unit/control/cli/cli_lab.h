@@ -45,7 +45,7 @@ static inline void free_outcome(struct outcome *outcome) {
 
 #define RUN(run_dir, ...) run_weirctl(run_dir, (char *const[]){__VA_ARGS__, NULL})
 
-// On a terminal of that size, in a process of its own, which must end with 0. text: what it drew.
+// On a terminal of this size, in a separate process, which must exit with 0. text: its output.
 static inline void run_on_terminal(const char *run_dir, unsigned short rows, unsigned short columns,
 	char *const *arguments, char *text, size_t text_bytes) {
 	struct winsize size = {.ws_row = rows, .ws_col = columns};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A control socket for the tests of weirctl: a thread that listens in a directory of its own and
+// A control socket for the tests of weirctl: a thread that listens in a separate directory and
 // sends the given answers. The socket, the bytes and the waiting are real.
 #pragma once
 
@@ -17,15 +17,15 @@ enum server_mode {
 
 struct server_answer {
 	const char *command; // NULL ends the list; "*" = any command
-	const char *text; // answers in turn, one per line; the last one again and again
+	const char *text; // answers in turn, one per line; the last one is repeated
 };
 
 struct server;
 
 struct server *server_start(enum server_mode mode, const struct server_answer *answers);
 void server_stop(struct server *server); // removes the folder
-// Waits until a connection of a server that is SERVER_UNREAD was closed.
+// Waits until a connection of a SERVER_UNREAD server was closed.
 void server_wait_closed(const struct server *server);
 const char *server_folder(const struct server *server);
-// The last request line, without its end. Valid after an answer came; "" before.
+// The last request line, without its end. Valid after an answer arrived; "" before.
 const char *server_request(const struct server *server);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Show case: what a command's answer looks like as text.
+// Show case: the text output for the answer to a command.
 #pragma once
 
 #include "cli_lab.h"

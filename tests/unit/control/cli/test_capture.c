@@ -56,7 +56,7 @@ static struct outcome capture(struct lab *lab, const char *option, const char *f
 			      : RUN(server_folder(lab->server), "capture", "start", (char *)file);
 }
 
-// Returns the number of bytes. data gets a NUL behind them.
+// Returns the number of bytes. data gets a NUL after them.
 static size_t read_file(const char *name, char *data, size_t bytes) {
 	FILE *file = fopen(name, "r");
 	size_t n;
@@ -68,7 +68,7 @@ static size_t read_file(const char *name, char *data, size_t bytes) {
 	return n;
 }
 
-// The blocks of a type; all blocks are whole.
+// The blocks of a type; all blocks must be complete.
 static int count_blocks(const char *data, size_t bytes, uint32_t type) {
 	size_t at = 0;
 	int count = 0;
@@ -119,7 +119,7 @@ TEST(packets_are_written_with_their_verdicts) {
 	stop(&lab);
 }
 
-TEST(a_port_that_came_later_gets_an_interface) {
+TEST(a_port_added_later_gets_an_interface) {
 	static const struct server_answer answers[] = ANSWERS(
 		READ("\"packets\"", PACKET("new", DROP) ", " PACKET("new", DROP)), STOPPED(0, 0));
 	struct outcome outcome;
@@ -137,7 +137,7 @@ TEST(a_port_that_came_later_gets_an_interface) {
 	stop(&lab);
 }
 
-TEST(standard_output_is_the_file_alone) {
+TEST(standard_output_has_only_the_file) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -152,7 +152,7 @@ TEST(standard_output_is_the_file_alone) {
 	stop(&lab);
 }
 
-TEST(json_tells_the_numbers) {
+TEST(json_shows_the_numbers) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -189,7 +189,7 @@ TEST(existing_files_are_kept) {
 	expect_contains(outcome.err, "the file exists; --force replaces it");
 	assert_string_equal(server_request(lab.server), ""); // nothing was started
 	free_outcome(&outcome);
-	// A link is not followed, with --force either.
+	// A symbolic link is not followed, not even with --force.
 	snprintf(link, sizeof(link), "%s.link", lab.file);
 	assert_int_equal(symlink(lab.file, link), 0);
 	outcome = capture(&lab, NULL, link);
@@ -204,7 +204,7 @@ TEST(existing_files_are_kept) {
 	stop(&lab);
 }
 
-TEST(force_replaces_the_file_for_the_owner_alone) {
+TEST(force_replaces_the_file_with_owner_only_access) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"packets\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -226,7 +226,7 @@ TEST(force_replaces_the_file_for_the_owner_alone) {
 	stop(&lab);
 }
 
-TEST(files_that_cannot_be_written_are_told) {
+TEST(unwritable_files_are_reported) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 	struct outcome outcome;
 	struct lab lab;
@@ -294,7 +294,7 @@ TEST(backend_may_be_named_with_its_service) {
 	free_outcome(&outcome);
 }
 
-TEST(no_options_are_no_filter) {
+TEST(no_options_give_no_filter) {
 	static const struct server_answer answers[] = {
 		{"capture.start", "{\"ok\": false, \"code\": \"refused\", \"error\": \"no\"}"},
 		{0}};
@@ -308,7 +308,7 @@ TEST(no_options_are_no_filter) {
 	server_stop(server);
 }
 
-TEST(wrong_options_are_usage_errors) {
+TEST(invalid_options_are_usage_errors) {
 	static const struct {
 		char *option;
 		const char *why;
@@ -356,7 +356,7 @@ TEST(a_duration_ends_it) {
 	stop(&lab);
 }
 
-TEST(the_end_of_the_dataplane_is_told) {
+TEST(the_end_of_the_dataplane_is_reported) {
 	static const struct server_answer answers[] =
 		ANSWERS(READ("\"no-dataplane\"", TWO), STOPPED(0, 0));
 	struct outcome outcome;
@@ -374,7 +374,7 @@ TEST(the_end_of_the_dataplane_is_told) {
 	stop(&lab);
 }
 
-TEST(answers_that_are_none_do_no_harm) {
+TEST(invalid_answers_do_no_harm) {
 	static const char *const reads[] = {
 		"{\"ok\": true, \"result\": []}\n{\"ok\": true, \"result\": []}\n" READ(
 			"\"packets\"", ""),
@@ -398,7 +398,7 @@ TEST(answers_that_are_none_do_no_harm) {
 	}
 }
 
-// Runs in a process of its own, whose output goes to a file next to that of the capture. most: file
+// Runs in a separate process, whose output goes to a file beside that of the capture. most: file
 // size limit in bytes, to simulate a full disk; 0 = none.
 static pid_t capture_beside(struct lab *lab, const char *err, rlim_t most) {
 	char *argv[] = {"weirctl", "--timeout=500", "capture", "start", lab->file, NULL};
@@ -492,8 +492,8 @@ TEST(an_interrupt_ends_the_wait_for_a_reader) {
 	stop(&lab);
 }
 
-// Of what was read from weir-control before, whole packets are in the pipe.
-TEST(an_interrupt_ends_the_wait_for_a_reader_that_stands_still) {
+// Packets read from weir-control before are in the pipe completely.
+TEST(an_interrupt_ends_the_wait_for_a_stopped_reader) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 1));
 	const struct timespec pause = {.tv_nsec = 1000000};
 	static char data[1 << 17];
@@ -524,7 +524,7 @@ TEST(an_interrupt_ends_the_wait_for_a_reader_that_stands_still) {
 	stop(&lab);
 }
 
-TEST(the_end_of_the_daemon_leaves_a_whole_file) {
+TEST(the_end_of_the_daemon_leaves_a_complete_file) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 	static char data[1 << 24];
 	struct lab lab;
@@ -546,8 +546,8 @@ TEST(the_end_of_the_daemon_leaves_a_whole_file) {
 	assert_int_equal(rmdir(lab.folder), 0);
 }
 
-// At any byte: before the limit there are headers and packets of 200 bytes and more.
-TEST(a_file_that_takes_no_more_ends_behind_a_packet) {
+// At any byte: the limit cuts headers, and packets of 200 bytes and more.
+TEST(a_full_file_ends_after_a_complete_packet) {
 	static const struct server_answer answers[] = ANSWERS(READ("null", TWO), STOPPED(0, 0));
 
 	for (rlim_t most = 1000; most < 1500; most += 41) {

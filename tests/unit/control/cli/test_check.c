@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Arguments: a good configuration, a broken one and the folder of both.
+// Arguments: a valid configuration, an invalid one and the folder of both.
 #include <jansson.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ TEST_ARGUMENT(good_file);
 TEST_ARGUMENT(broken_file);
 TEST_ARGUMENT(expected_file);
 
-TEST(good_file_is_ok_without_daemon) {
+TEST(valid_file_is_ok_without_daemon) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)good_file);
 	char expected[600];
 
@@ -38,7 +38,7 @@ TEST(strict_makes_warnings_errors) {
 	assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
 	assert_string_equal(outcome.err, "");
 	free_outcome(&outcome);
-	// What is an error already stays one.
+	// Errors remain errors.
 	outcome = RUN("/nonexistent", "config", "check", (char *)broken_file, "--strict");
 	assert_int_equal(outcome.status, 1);
 	free_outcome(&outcome);
@@ -48,7 +48,7 @@ TEST(strict_makes_warnings_errors) {
 	free_outcome(&outcome);
 }
 
-TEST(strict_is_content_with_a_file_without_warnings) {
+TEST(strict_accepts_a_file_without_warnings) {
 	char path[] = "/tmp/weir-test-XXXXXX";
 	FILE *file = fdopen(mkstemp(path), "w");
 	struct outcome outcome;
@@ -64,7 +64,7 @@ TEST(strict_is_content_with_a_file_without_warnings) {
 	free_outcome(&outcome);
 }
 
-// The lists of a result, as path and whether it is ok.
+// The lists of a result, as path and whether it is valid.
 static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
 	struct outcome outcome =
 		RUN(NULL, "config", "check", "--json", (char *)good_file, (char *)strict);
@@ -89,7 +89,7 @@ TEST(json_form_has_warnings) {
 }
 
 // One line per error, the same errors that the parser's own test expects.
-TEST(broken_file_lists_every_error) {
+TEST(invalid_file_lists_every_error) {
 	struct outcome outcome = RUN("/nonexistent", "config", "check", (char *)broken_file);
 	FILE *expected = fopen(expected_file, "r");
 	const char *found = outcome.out;

@@ -87,7 +87,7 @@ TEST(commands_send_the_documented_requests) {
 	server_stop(server);
 }
 
-TEST(wrong_usage_exits_2_and_asks_nobody) {
+TEST(invalid_usage_exits_2_without_a_request) {
 	static const struct {
 		char *words[8];
 		const char *err;
@@ -159,7 +159,7 @@ TEST(wrong_usage_exits_2_and_asks_nobody) {
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		// The directory does not exist: commands that need the daemon exit with 3.
+		// The run directory does not exist: commands that need the daemon exit with 3.
 		struct outcome outcome = run_weirctl("/nonexistent", cases[i].words);
 
 		if (outcome.status != 2) {
@@ -249,8 +249,8 @@ TEST(refused_reload_lists_every_error) {
 
 #define WHY "\"not_published\": \"the heap is\\u001b full\""
 
-// A change that could not be published is no success; what was only shown is one.
-TEST(what_is_not_published_yet_is_told) {
+// A change that could not be published is no success; a command that only shows is one.
+TEST(unpublished_changes_are_reported) {
 	static const struct server_answer answers[] = {
 		{"backend.drain", "{\"ok\": true, \"result\": {\"service\": \"web\", \"backend\": "
 				  "\"b\", \"admin\": \"drain\", \"active_flows\": 3}, " WHY
@@ -287,7 +287,7 @@ TEST(what_is_not_published_yet_is_told) {
 	server_stop(server);
 }
 
-// Flows may be left, or be there: a script must not go on as if none were.
+// Flows may remain, or exist: a script must not continue as if there were none.
 TEST(incomplete_result_is_no_success) {
 	static const struct server_answer answers[] = {
 		{"flow.delete",

@@ -98,7 +98,7 @@ TEST(long_answers_are_received_whole) {
 	free(text);
 }
 
-TEST(answers_that_are_none_are_refused) {
+TEST(invalid_answers_are_refused) {
 	static const char *const bad[] = {"", "hello", "[]", "{}", "{\"ok\": 1}", "{\"ok\": true",
 		"{\"ok\": true} {\"ok\": true}", "{\"ok\": true, \"ok\": true}", "\x1b[2J",
 		"{\"ok\": true, \"result\": \"\xff\"}"};
@@ -148,7 +148,7 @@ TEST(full_backlog_times_out) {
 	server_stop(server);
 }
 
-TEST(answer_without_a_read_request_is_taken) {
+TEST(answer_without_reading_the_request_is_accepted) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": false, \"code\": \"busy\", \"error\": \"too many connections\"}"},
 		{0}};
@@ -170,7 +170,7 @@ TEST(answer_without_a_read_request_is_taken) {
 	server_stop(server);
 }
 
-TEST(daemon_that_ends_is_noticed) {
+TEST(exit_of_the_daemon_is_detected) {
 	struct server *server = server_start(SERVER_CLOSE, NULL);
 	json_t *answer;
 	char why[256];
@@ -180,7 +180,7 @@ TEST(daemon_that_ends_is_noticed) {
 	server_stop(server);
 }
 
-TEST(no_socket_and_dead_socket) {
+TEST(missing_socket_and_dead_socket) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char folder[] = "/tmp/weirctl-test-XXXXXX", control[64], why[256];
 	struct weir_client *client = (void *)&client;
@@ -219,7 +219,7 @@ TEST(long_run_dir_is_refused) {
 	weir_client_free(NULL);
 }
 
-TEST(odd_run_dir_is_told_printable) {
+TEST(odd_run_dir_is_printed_safely) {
 	struct weir_client *client;
 	char why[256];
 

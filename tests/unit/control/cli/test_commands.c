@@ -25,7 +25,7 @@ TEST(every_row_is_complete) {
 	}
 }
 
-TEST(find_gives_the_command_or_the_nearest) {
+TEST(find_returns_the_command_or_the_nearest) {
 	const struct weir_cli_command *command;
 	char why[256];
 
@@ -42,7 +42,7 @@ TEST(find_gives_the_command_or_the_nearest) {
 	assert_string_equal(why, "\"flow\" needs a verb; see \"weirctl flow --help\"");
 }
 
-TEST(request_takes_the_result_out) {
+TEST(request_returns_the_result) {
 	static const struct server_answer answers[] = {
 		{"*", "{\"ok\": true, \"result\": 7}\n{\"ok\": true}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);

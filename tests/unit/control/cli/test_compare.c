@@ -42,7 +42,7 @@ TEST(policies_are_lines_and_backends_columns) {
 		"maglev          41.5   58.5\n");
 }
 
-TEST(doubts_are_told) {
+TEST(doubtful_results_are_marked) {
 	const char *const parts[] = {"warning: 3 flows were lost: too many ended\n",
 		"warning: 4 flows were left out: use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
@@ -64,8 +64,8 @@ TEST(doubts_are_told) {
 	json_decref(result);
 }
 
-// Of 10,000 backends those are shown where the policies differ most.
-TEST(many_backends_are_cut_down) {
+// Of 10,000 backends those with the largest differences between policies are shown.
+TEST(many_backends_are_reduced) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(HEAD("5000", "5000", "0", "0") "}", 0, NULL);
 	struct weir_cli cli = {.options = &options};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain: its request, its waiting, its progress output, and its end.
+// weirctl backend drain: its request, waiting, progress output, and end.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -21,7 +21,7 @@ static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
 
-	// The answers of all commands are counted together: the first one is to the drain.
+	// The answers of all commands are counted together: the first one answers the drain.
 	snprintf(text, sizeof(text), "{}\n%s", shown);
 	answers[0] = (struct server_answer){"backend.drain", BEGUN};
 	answers[1] = (struct server_answer){"backend.show", text};
@@ -48,7 +48,7 @@ TEST(without_wait_it_returns_at_once) {
 }
 
 // Each case: the answers of weir-control in turn, and the result.
-TEST(wait_ends_as_the_drain_does) {
+TEST(wait_ends_with_the_drain) {
 	static const struct {
 		const char *shown;
 		int status;
@@ -106,7 +106,7 @@ TEST(end_is_the_only_output_as_json) {
 	server_stop(server);
 }
 
-TEST(progress_is_one_line_on_a_terminal_and_not_wider) {
+TEST(progress_is_one_line_within_the_width_of_a_terminal) {
 	struct server *server = start(ROW("drain", "5", STATE("draining", "900")) "\n" ROW("drain",
 		"4", STATE("draining", "400")) "\n" ROW("drain", "0", STATE("drained", "null")));
 	char *const words[] = {"backend", "drain", "web/web-1", "--wait", NULL};
@@ -119,7 +119,7 @@ TEST(progress_is_one_line_on_a_terminal_and_not_wider) {
 	server_stop(server);
 }
 
-TEST(drain_that_is_watched_goes_on_without_weirctl) {
+TEST(watched_drain_continues_without_weirctl) {
 	struct server *server = start(JSON({"ok": 1}));
 	struct outcome outcome =
 		RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");

@@ -54,7 +54,7 @@ static const struct {
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\6\0\0\x09\0\0\0\1",
 		"IPv6, later fragment of protocol 6", 6),
 	CASE(MACS "\x86\xdd" IPV6("\0\x1c", "\x2c") "\x3c\0\0\x09\0\0\0\1", "IPv6, later fragment",
-		6), // of options, and of what follows them in the first one
+		6), // bytes of options, and of the data after them in the first fragment
 	CASE(MACS "\x86\xdd" IPV6("\0\x24", "\x2c") "\x3c\0\0\1\0\0\0\1"
 						    "\6\0\1\4\0\0\0\0" TCP("\2"),
 		"TCP SYN seq 77, no data", 6),
@@ -62,7 +62,7 @@ static const struct {
 #undef CASE
 };
 
-TEST(frames_say_what_they_are) {
+TEST(frames_are_described) {
 	char text[128];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -74,8 +74,8 @@ TEST(frames_say_what_they_are) {
 	}
 }
 
-// Cut anywhere, in memory of just that size: the sanitizers see what reads beyond it.
-TEST(cut_frames_are_not_read_beyond) {
+// Truncated anywhere, in memory of exactly that size, so that sanitizers detect reads beyond it.
+TEST(truncated_frames_are_not_read_beyond) {
 	char text[128];
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import: what becomes of single lines, which errors have which line, and what is printed
-// where.
+// weirctl import: the result of single lines, the line of each error, and the destination of each
+// output.
 #include "import_lab.h"
 
 #include <sys/stat.h>
@@ -58,7 +58,7 @@ TEST(schedulers_become_policies) {
 	}
 }
 
-TEST(drained_server_makes_no_weights_differ) {
+TEST(drained_server_makes_no_weights_different) {
 	static const int drained[3][3] = {{0, 2, 2}, {2, 0, 2}, {0, 0, 0}};
 	char text[256];
 
@@ -77,7 +77,7 @@ TEST(drained_server_makes_no_weights_differ) {
 	}
 }
 
-TEST(hash_of_ports_is_what_maglev_does) {
+TEST(hash_of_ports_becomes_maglev) {
 	struct lab lab = import("-A -t 192.0.2.1:80 -s mh -b mh-fallback,mh-port\n"
 				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i\n",
 		false, NULL);
@@ -89,7 +89,7 @@ TEST(hash_of_ports_is_what_maglev_does) {
 
 // --- rules of ipvsadm ---------------------------------------------------------------------
 
-TEST(options_of_ipvsadm_come_in_all_their_forms) {
+TEST(options_of_ipvsadm_are_accepted_in_all_forms) {
 	static const char *const forms[] = {
 		"-A -t 192.0.2.1:80 -s rr\n-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -w 5\n",
 		"ipvsadm -A -t192.0.2.1:80 -srr\nipvsadm -a -t192.0.2.1:80 -r10.0.0.1 -i -w5 # x\n",
@@ -134,13 +134,13 @@ TEST(scripts_of_ipvsadm_are_read) {
 	assert_int_equal(json_array_size(backends), 1);
 	assert_int_equal(number_in(json_array_get(backends, 0), "weight"), 3);
 	expect_note(&lab, 2, "not a command of ipvsadm");
-	expect_note(&lab, 8, "$VIP:81"); // and nothing about its persistence and servers
+	expect_note(&lab, 8, "$VIP:81"); // and no note about its persistence and servers
 	expect_note(&lab, 10, "web-2:80");
 	assert_int_equal(json_array_size(lab.import.notes), IPVS_NOTES + 3);
 	done(&lab);
 }
 
-// A listing lacks settings: one error, with the command that prints them.
+// Listings do not contain all settings: one error, with the command that prints all.
 TEST(listing_of_ipvsadm_gets_one_error) {
 	static const char *const listings[] = {
 		"IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler "
@@ -159,8 +159,9 @@ TEST(listing_of_ipvsadm_gets_one_error) {
 	}
 }
 
-// A server without one would get that of the others, and refuse what it took.
-TEST(limit_that_some_servers_lack_is_left_out) {
+// A server without a limit would get that of the others, and refuse connections that it accepted
+// before.
+TEST(limit_missing_at_some_servers_is_omitted) {
 	static const char rules[] = "-A -t 192.0.2.1:80 -s rr\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.1:80 -i -x 9\n"
 				    "-a -t 192.0.2.1:80 -r 10.0.0.2:80 -i\n";
@@ -233,7 +234,7 @@ static const struct refusal of_ipvs[] = {
 	{"", 0, "no virtual service"},
 };
 
-TEST(errors_have_their_line_and_what_to_do) {
+TEST(errors_have_their_line_and_a_remedy) {
 	expect_refusals(of_ipvs, sizeof(of_ipvs) / sizeof(of_ipvs[0]), false);
 }
 
@@ -249,7 +250,7 @@ static void write_file(const char *path, const char *text) {
 	assert_int_equal(fclose(file), 0);
 }
 
-// Of a folder of the test's own: a file, one that it includes, and a report.
+// In a separate folder: a file, one that it includes, and a report.
 TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64], report[64],
 	     text[8192] = "";
@@ -307,7 +308,7 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 	done(&lab);
 }
 
-// Notes of one kind are one line, the most serious first; --all has each, in order.
+// Notes of one kind share a line, the most serious kind first; --all prints each note, in order.
 TEST(report_groups_notes_by_kind) {
 	char *rules, summary[8192], each[65536], *line = summary;
 	size_t bytes;
@@ -338,7 +339,7 @@ TEST(report_groups_notes_by_kind) {
 	free(rules);
 }
 
-TEST(command_without_a_file_or_with_a_wrong_one) {
+TEST(command_without_a_file_or_with_an_invalid_one) {
 	struct outcome outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"});
 
 	assert_int_equal(outcome.status, WEIR_CLI_USAGE);

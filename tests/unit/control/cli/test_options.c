@@ -53,7 +53,7 @@ TEST(run_dir_from_option_environment_default) {
 	assert_string_equal(options.run_dir, "/c=d");
 }
 
-TEST(options_stand_anywhere) {
+TEST(options_may_be_anywhere) {
 	struct weir_cli_options options;
 	char why[128];
 

@@ -6,7 +6,7 @@
 #include "pcapng.h"
 #include "test.h"
 
-// A stream whose writes end in memory; what was flushed is seen at once.
+// A stream that writes to memory; flushed data is visible at once.
 struct file {
 	FILE *stream;
 	char *data;
@@ -30,7 +30,7 @@ static void expect_bytes(const struct file *file, const char *expected, size_t b
 
 #define EXPECT(file, bytes) expect_bytes(file, bytes, sizeof(bytes) - 1)
 
-TEST(section_is_to_the_letter) {
+TEST(section_is_exact) {
 	static const char expected[] = "\x0a\x0d\x0d\x0a\x34\0\0\0" // type, length
 				       "\x4d\x3c\x2b\x1a\1\0\0\0" // byte order, version 1.0
 				       "\xff\xff\xff\xff\xff\xff\xff\xff" // section's length
@@ -45,7 +45,7 @@ TEST(section_is_to_the_letter) {
 	close_file(&file);
 }
 
-TEST(interface_is_to_the_letter) {
+TEST(interface_is_exact) {
 	static const char expected[] = "\1\0\0\0\x28\0\0\0" // type, length
 				       "\1\0\0\0\x80\0\0\0" // Ethernet, snaplen 128
 				       "\2\0\3\0wan\0" // name
@@ -59,7 +59,7 @@ TEST(interface_is_to_the_letter) {
 	close_file(&file);
 }
 
-TEST(packet_is_to_the_letter) {
+TEST(packet_is_exact) {
 	static const char expected[] =
 		"\6\0\0\0\x3c\0\0\0" // type, length
 		"\1\0\0\0" // interface
@@ -83,7 +83,7 @@ TEST(packet_is_to_the_letter) {
 	close_file(&file);
 }
 
-TEST(empty_texts_are_left_out) {
+TEST(empty_texts_are_omitted) {
 	static const char expected[] = "\x0a\x0d\x0d\x0a\x20\0\0\0\x4d\x3c\x2b\x1a\1\0\0\0"
 				       "\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\x20\0\0\0";
 	struct file file;
@@ -139,7 +139,7 @@ TEST(too_much_data_is_refused) {
 	close_file(&file);
 }
 
-TEST(a_full_disk_is_told) {
+TEST(a_full_disk_is_reported) {
 	FILE *full = fopen("/dev/full", "w");
 
 	assert_non_null(full);

@@ -37,7 +37,7 @@ TEST(values) {
 	}
 }
 
-TEST(long_lists_say_how_many_are_left_out) {
+TEST(long_lists_show_the_number_of_omitted_rows) {
 	json_t *list = json_array();
 	char buffer[32];
 
@@ -57,7 +57,7 @@ TEST(long_lists_say_how_many_are_left_out) {
 }
 
 // A daemon of another version, or a hostile one, must not crash the client.
-TEST(results_of_another_shape_are_shown_as_far_as_possible) {
+TEST(results_of_another_form_are_shown_as_far_as_possible) {
 	static const char *const odd[] = {"null", "7", "\"x\"", "{}", "[]", "[[]]", "[null]",
 		"[{}]", "{\"changes\": 5}", "{\"changes\": [1]}", "{\"dataplane\": 3}",
 		"{\"chosen_by_worker\": [1, {\"chosen\": 2}, {\"chosen\": \"a\"}]}",
@@ -90,7 +90,7 @@ TEST(results_of_another_shape_are_shown_as_far_as_possible) {
 	}
 }
 
-TEST(lists_say_when_they_are_empty) {
+TEST(empty_lists_are_reported) {
 	expect_shown(weir_show_services, NULL, "[]", "no services\n");
 	expect_shown(weir_show_backends, NULL, "[]", "no backends\n");
 	expect_shown(weir_show_workers, NULL, "[]", "no workers\n");
@@ -110,7 +110,7 @@ TEST(lists_say_when_they_are_empty) {
 }
 
 // A record shows the object that was requested, of any kind.
-TEST(audit_shows_who_and_escapes_what) {
+TEST(audit_shows_the_user_and_escapes_values) {
 	setenv("TZ", "UTC0", 1);
 	expect_shown(weir_show_audit, NULL,
 		JSON([{"uid": 0, "pid": 7, "command": "backend.drain", "object": "w/\u001b[2J",
@@ -127,7 +127,7 @@ TEST(audit_shows_who_and_escapes_what) {
 			"done\n");
 }
 
-// A number that is cut off looks like another one.
+// A truncated number looks like another one.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
 		"cannot_tell", "off", "changed", "gone", "unusable", "limit", "late", "no_worker",
@@ -165,8 +165,8 @@ TEST(flow_by_worker_is_a_line_for_each_backend) {
 		JSON({"chosen": "w-1", "chosen_by_worker": null}), "chosen  w-1\n");
 }
 
-// A service is named as that of a backend.
-TEST(history_of_nothing_tells_how_services_are_named) {
+// A service was given in the form of a backend.
+TEST(empty_history_explains_names_of_services) {
 	expect_shown(weir_show_history, "web", "[]",
 		"no health changes of web since the start of weir-control; of a service: weirctl "
 		"health history web/\n");
@@ -300,7 +300,7 @@ TEST(changes_of_a_reload) {
 				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n5 changes in -\n");
 }
 
-// They go to stderr: what is on stdout are changes.
+// They are written to stderr: stdout has only changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};
 	json_t *result = json_loads(JSON({"file": "/a.json", "default_file": "/b.json", "changes": [],
@@ -325,14 +325,14 @@ TEST(warnings_of_a_reload) {
 	json_decref(result);
 }
 
-TEST(weight_back_to_configured) {
+TEST(weight_restored_to_configured) {
 	expect_shown(weir_show_weight, NULL,
 		JSON({"service": "s", "backend": "b", "weight": null, "effective_weight": 9}),
 			"s/b: weight configured, effective 9\n");
 }
 
 // The longest name of a backend, in a field of a field.
-TEST(values_of_long_names_line_up) {
+TEST(values_of_long_names_are_aligned) {
 	const char name[] = "a23456789-123456789-123456789-123456789-123456789-123456789-123";
 	json_t *object = json_pack("{s:i, s:{s:i}}", "a", 1, "chosen_by_worker", name, 2);
 	char *text = NULL, *second;
@@ -348,7 +348,7 @@ TEST(values_of_long_names_line_up) {
 	json_decref(object);
 }
 
-TEST(lines_say_that_they_go_on) {
+TEST(continued_lines_are_marked) {
 	static const struct {
 		const char *line;
 		uint32_t columns;

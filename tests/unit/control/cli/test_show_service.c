@@ -37,7 +37,7 @@ TEST(list_keeps_its_columns_and_warns) {
 			"warning: service b: x\n");
 }
 
-TEST(policy_that_was_set) {
+TEST(policy_set_by_an_operator) {
 	expect_shown(weir_show_policy, NULL,
 		JSON({"service": "web", "policy": "random", "effective_policy": "random"}),
 			"web: policy random\n");
@@ -46,7 +46,7 @@ TEST(policy_that_was_set) {
 			"web: policy maglev, from the configuration\n");
 }
 
-TEST(report_that_was_taken) {
+TEST(report_that_was_accepted) {
 	expect_shown(weir_show_report, NULL,
 		JSON({"service": "s", "backend": "b", "used": ["service_time_ms"], "not_used": []}),
 			"s/b: accepted service-time-ms\n");

@@ -59,7 +59,7 @@ TEST(one_service_in_full) {
 }
 
 // With subsets per worker, rows are distinguished by worker; too many clients are not counted.
-TEST(workers_and_nothing_counted) {
+TEST(workers_and_uncounted_clients) {
 	expect_shown(weir_show_subsets, "web",
 		SERVICE(SUBSET("0", "14", MEMBERS) ", " SUBSET("1", "15", ""),
 			", \"clients_of_a_backend\": null, \"clients_of_backends\": "
@@ -82,7 +82,7 @@ TEST(workers_and_nothing_counted) {
 
 // Without a usable backend there is no minimum and maximum, but backends without clients are
 // listed.
-TEST(nobody_is_usable) {
+TEST(no_backend_is_usable) {
 	expect_shown(weir_show_subsets, "web",
 		JSON([{"service": "web", "panic": true, "subsets": [{"client": 4,
 			"members": [{"backend": "b-1", "state": "unusable", "admin": "maintenance",
@@ -117,7 +117,7 @@ TEST(omitted_members_are_counted) {
 				"(5 more are not listed)\n");
 }
 
-// A daemon of another version, or nonsense, is no reason to crash.
+// Answers of another version, or invalid ones, must not cause a crash.
 TEST(strange_answers_are_survived) {
 	expect_shown(weir_show_subsets, "web", "[{}]", "this_instance  -\n\nno members\n");
 	expect_shown(weir_show_subsets, NULL, JSON([{}, {"subsets": 7}]), "no services\n");

@@ -45,7 +45,7 @@ TEST(rates_are_per_second) {
 	json_decref(after);
 }
 
-// What happened less than once in two seconds did happen.
+// Events with less than one in two seconds must be shown.
 TEST(rates_below_a_half_are_not_0) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(3500, 500, 9, 8, ""), 0, NULL);
@@ -78,7 +78,7 @@ static json_t *backends_look(json_int_t time_ms, int first, int count) {
 		"services", "backends", rows);
 }
 
-// Processor time for rates when the first of n backends has left and another one has come.
+// CPU time for rates when the first of n backends was removed and another one added.
 static double rates_after_a_change_s(int n) {
 	json_t *before = backends_look(1000, 0, n), *after = backends_look(3000, 1, n), *rates;
 	const json_t *rows, *last;
@@ -99,14 +99,14 @@ static double rates_after_a_change_s(int n) {
 	return took;
 }
 
-TEST(rates_do_not_take_the_square_of_the_backends) {
+TEST(rates_take_linear_time) {
 	double few = rates_after_a_change_s(2000);
 	double many = rates_after_a_change_s(16000);
 
 	assert_true(many < 32 * few); // 8 when linear, 64 when square
 }
 
-TEST(rates_of_one_name_twice_are_kept_apart) {
+TEST(rates_of_duplicate_names_are_separate) {
 #define TWICE(id, packets) \
 	"{\"service\": \"web\", \"name\": \"b\", \"id\": " #id ", \"packets\": " #packets "}"
 	json_t *before = json_loads("{\"time_ms\": 1000, \"workers\": {}, \"drops\": {}, "
@@ -129,7 +129,7 @@ TEST(rates_of_one_name_twice_are_kept_apart) {
 	json_decref(before);
 }
 
-TEST(counters_that_went_back_have_no_rate) {
+TEST(decreased_counters_have_no_rate) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(2000, 3, 1, 7, ""), 0, NULL);
 	json_t *rates = weir_stats_rates(before, after);
@@ -156,7 +156,7 @@ static const struct server_answer growing[] = {
 								       SERVICE("web", 95, 1)) "}"},
 	{0}};
 
-TEST(watch_prints_each_look) {
+TEST(watch_prints_each_sample) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	struct outcome outcome = RUN(server_folder(server), "stats", "show", "--watch",
 		"--interval", "0.1", "--count", "2");
@@ -187,7 +187,7 @@ TEST(watch_as_json) {
 	server_stop(server);
 }
 
-TEST(watch_ends_when_the_daemon_does) {
+TEST(watch_ends_with_the_daemon) {
 	struct server *server = server_start(SERVER_CLOSE, NULL);
 	struct outcome outcome =
 		RUN(server_folder(server), "stats", "show", "--watch", "--interval", "0.1");
@@ -198,7 +198,7 @@ TEST(watch_ends_when_the_daemon_does) {
 	server_stop(server);
 }
 
-// On a terminal each look is drawn over the last one and cut to the window.
+// On a terminal each sample is drawn over the previous one and truncated to the window.
 TEST(watch_redraws_on_a_terminal) {
 	struct server *server = server_start(SERVER_ANSWER, growing);
 	char *const words[] = {"stats", "show", "--watch", "--interval=0.1", "--count=2", NULL};
@@ -237,7 +237,7 @@ TEST(show_prints_all_parts) {
 #define BEFORE_AGENTS "WORKERS\n\nno drops\n\nno ports\n\nno services\n\nno backends\n"
 #define BEHIND_AGENTS "\nSEGMENT\nheap_bytes  4096\n"
 
-TEST(agents_are_shown_when_there_are_any) {
+TEST(agents_are_shown_if_there_are_any) {
 	expect_shown(weir_stats_show, NULL, WITH_AGENTS(""), BEFORE_AGENTS BEHIND_AGENTS);
 	expect_shown(weir_stats_show, NULL,
 		WITH_AGENTS("\"agents\": {\"configured\": 0, \"probes\": 7},"),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subset preview: the figures of the literature, options, mistakes.
+// subset preview: the figures of the literature, options, errors.
 #include <errno.h>
 #include <jansson.h>
 
@@ -94,7 +94,7 @@ TEST(preview_as_json) {
 	free_outcome(&outcome);
 }
 
-TEST(preview_tells_mistakes) {
+TEST(preview_reports_errors) {
 	static const struct {
 		char *const words[12];
 		const char *why;

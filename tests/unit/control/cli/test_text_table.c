@@ -24,7 +24,7 @@ static void expect_table(const char *const rows[][3], size_t count, const char *
 	weir_text_table_free(table);
 }
 
-TEST(columns_line_up_without_trailing_spaces) {
+TEST(columns_are_aligned_without_trailing_spaces) {
 	static const char *const rows[][3] = {
 		{"a", "1", ""}, {"long-name", "1234567", "leaving"}, {"", "", "x"}};
 

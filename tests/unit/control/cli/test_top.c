@@ -67,7 +67,7 @@ TEST(once_prints_everything) {
 	server_stop(server);
 }
 
-TEST(backends_are_sorted_as_asked) {
+TEST(backends_are_sorted_as_requested) {
 	static const struct {
 		const char *sort;
 		const char *order[3];
@@ -106,7 +106,7 @@ TEST(json_is_one_object) {
 	server_stop(server);
 }
 
-TEST(without_a_terminal_it_says_what_to_do) {
+TEST(without_a_terminal_it_names_the_remedy) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "top");
 
@@ -144,10 +144,10 @@ static void open_terminal(
 		login_tty(slave);
 		_exit(weir_cli_main(3, argv, folder, stdout, stderr));
 	}
-	t->slave = slave; // open, so that the settings can be looked at in the end
+	t->slave = slave; // kept open, so that the settings can be checked at the end
 }
 
-// Read until this text has come since `from`.
+// Read until this text has arrived since `from`.
 static void expect_drawn(struct terminal *t, size_t from, const char *part) {
 	while (strstr(t->text + from, part) == NULL) {
 		struct pollfd wait = {.fd = t->fd, .events = POLLIN};
@@ -170,7 +170,7 @@ static size_t type(struct terminal *t, const char *keys) {
 	return from;
 }
 
-// The last whole screen that was drawn, without what erases the rest of a line.
+// The last complete screen, without the sequences that erase the rest of a line.
 static char *last_screen(struct terminal *t) {
 	char *begin = t->text, *next, *to;
 	char *end = t->text + t->bytes;
@@ -194,7 +194,7 @@ static char *last_screen(struct terminal *t) {
 	return begin;
 }
 
-// It ends with this status, and the terminal is as it was.
+// Check that it exits with this status and restores the terminal.
 static void expect_restored(struct terminal *t, int status) {
 	struct termios now;
 	int is;
@@ -224,7 +224,7 @@ static void check_size(const char *screen, unsigned int rows, unsigned int colum
 
 static struct terminal terminal;
 
-// Of a terminal of this size, from which it then goes.
+// Run it on a terminal of this size, and end it.
 static const char *first_screen(
 	struct server *server, unsigned short rows, unsigned short columns) {
 	open_terminal(&terminal, server_folder(server), rows, columns);
@@ -257,7 +257,7 @@ TEST(backends_keep_three_lines_of_a_small_terminal) {
 	server_stop(server);
 }
 
-TEST(a_section_that_is_cut_says_so) {
+TEST(a_truncated_section_is_marked) {
 	static const struct server_answer many[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show",
 			"{\"ok\": true, \"result\": [" WORKER "," WORKER "," WORKER "," WORKER
@@ -271,8 +271,8 @@ TEST(a_section_that_is_cut_says_so) {
 	server_stop(server);
 }
 
-// "no backends" would be false, and a part of a number another number.
-TEST(what_has_no_room_is_not_told_otherwise) {
+// "no backends" would be wrong, and a truncated number would be another number.
+TEST(values_without_room_are_omitted) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	const char *screen;
 
@@ -299,7 +299,7 @@ TEST(a_new_size_is_drawn_at_once) {
 	server_stop(server);
 }
 
-TEST(an_interrupt_gives_the_terminal_back) {
+TEST(an_interrupt_restores_the_terminal) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
 	open_terminal(&terminal, server_folder(server), 24, 80);
@@ -309,7 +309,7 @@ TEST(an_interrupt_gives_the_terminal_back) {
 	server_stop(server);
 }
 
-TEST(a_daemon_that_ends_is_told_behind_the_screen) {
+TEST(the_end_of_the_daemon_is_reported_below_the_screen) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 
 	open_terminal(&terminal, server_folder(server), 24, 80);

@@ -50,7 +50,7 @@ static int setup(__attribute__((unused)) void **state) {
 
 TEST_GROUP(setup);
 
-TEST(each_stage_says_what_it_decided) {
+TEST(each_stage_shows_its_decision) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"forward\", \"choice\": \"new\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"lan\", \"flow_state\": \"syn-seen\"}",
@@ -83,7 +83,7 @@ TEST(each_stage_says_what_it_decided) {
 		"    sent         on lan\n");
 }
 
-TEST(drops_say_why_and_where_to_look) {
+TEST(drops_show_the_reason_and_a_command) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"drop\", \"choice\": \"none\", \"service\": \"web\", "
 		     "\"reason\": \"no_backend\"}",
@@ -107,7 +107,7 @@ TEST(drops_say_why_and_where_to_look) {
 		     "                 see: weirctl stats show\n");
 }
 
-TEST(other_ends_are_told) {
+TEST(other_outcomes_are_shown) {
 	expect_shown("{" RECEIVED PARSED
 		     "\"action\": \"reply\", \"choice\": \"flow\", \"service\": \"web\", "
 		     "\"backend\": \"web-2\", \"out_port\": \"wan\", \"reason\": "
@@ -126,7 +126,7 @@ TEST(other_ends_are_told) {
 		       "    sent         to the next worker\n");
 }
 
-// Of every reason; with names of ten letters.
+// For every reason, with names of ten letters.
 TEST(eighty_columns_are_enough) {
 	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
 		json_t *packet = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s}",
@@ -179,7 +179,7 @@ static const struct server_answer answers[] = {{"capture.start", START},
 	{"service.show", ROW(JSON({"name": "web", "policy": "maglev"}))},
 		{"backend.show", ROW(JSON({"name": "web-2", "address": "2001:db8::12"}))}, {0}};
 
-TEST(packets_are_shown_as_they_come) {
+TEST(packets_are_shown_as_they_arrive) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "trace", "--packets=3", FLOW);
 
@@ -194,7 +194,7 @@ TEST(packets_are_shown_as_they_come) {
 	server_stop(server);
 }
 
-TEST(json_is_an_object_a_line) {
+TEST(json_is_one_object_per_line) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "trace", "--json", FLOW);
 	const char *line = outcome.out;
@@ -237,7 +237,7 @@ TEST(the_flow_is_the_filter) {
 	server_stop(server);
 }
 
-TEST(a_flow_without_packets_is_told) {
+TEST(a_flow_without_packets_is_reported) {
 	static const struct server_answer silent[] = {{"capture.start", START},
 		{"capture.read", READ("null", "")}, {"capture.stop", STOPPED}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, silent);
@@ -249,7 +249,7 @@ TEST(a_flow_without_packets_is_told) {
 	server_stop(server);
 }
 
-TEST(the_end_of_the_dataplane_is_told) {
+TEST(the_end_of_the_dataplane_is_reported_by_trace) {
 	static const struct server_answer gone[] = {
 		{"capture.start", START}, {"capture.read", READ("\"no-dataplane\"", "")}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, gone);
@@ -262,7 +262,7 @@ TEST(the_end_of_the_dataplane_is_told) {
 	server_stop(server);
 }
 
-TEST(other_words_are_usage_errors) {
+TEST(other_arguments_are_usage_errors) {
 	struct outcome outcome =
 		RUN("/nonexistent", "trace", "tcp", "192.0.2.7", "198.51.100.10:80");
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl service waste: the chart, for few backends, many, none, and in narrow places.
+// weirctl service waste: the chart, for few backends, many, none, and on narrow terminals.
 #include "waste.h"
 
 #include "show_lab.h"
@@ -49,7 +49,7 @@ static double idle(uint32_t i) {
 	return 0;
 }
 
-TEST(used_and_wasted_make_the_width) {
+TEST(used_and_wasted_fill_the_width) {
 	char *text = chart(result_of(4, quarters), 46, false);
 
 	assert_string_equal(text,
@@ -64,7 +64,7 @@ TEST(used_and_wasted_make_the_width) {
 	free(text);
 }
 
-TEST(many_backends_are_cut_down) {
+TEST(many_backends_are_reduced) {
 	char *text = chart(result_of(10000, tiny), 80, false), *line = text;
 	int lines = 0;
 
@@ -91,7 +91,7 @@ TEST(colours_and_narrow_terminals) {
 	free(text);
 }
 
-TEST(no_reports_are_told) {
+TEST(missing_reports_are_shown) {
 	json_t *result = json_pack("{s:s, s:[{s:s, s:n}]}", "service", "web", "backends", "backend",
 		"b", "utilization");
 	char *text = chart(result, 80, false);
@@ -117,7 +117,7 @@ TEST(no_reports_are_told) {
 	", \"backends\": [{\"backend\": \"b\", \"utilization\": null}]}}"
 
 // The first answer contains the time until all reports; the second answer is shown.
-TEST(agents_that_are_asked_first_are_waited_for) {
+TEST(agents_that_need_a_request_are_waited_for) {
 	static const struct server_answer soon[] = {
 		{"service.waste", NONE(100) "\n{\"ok\": true, \"result\": {\"service\": \"web\", "
 					    "\"again_ms\": null, \"mean\": 0.5, \"most\": 0.5, "

@@ -4,9 +4,9 @@
 
 usage: check_journal.py WEIR_CONTROL WEIRCTL
 
-systemd-journald runs in namespaces of this test's own, with an empty /run; systemd-cat connects
-weir-control to it, as systemd does. Then journalctl must find what was done by its fields, and what
-a client has written into a name must not become a field or a record.
+systemd-journald runs in separate namespaces, with an empty /run; systemd-cat connects weir-control
+to it, like systemd. Then journalctl must find records by their fields, and text that a client has
+written into a name must not become a field or a record.
 """
 import json
 import os
@@ -18,7 +18,7 @@ import time
 DEADLINE_S = 60
 SKIPPED = 77
 JOURNALD = ("/usr/lib/systemd/systemd-journald", "/lib/systemd/systemd-journald")
-# systemd-cat leaves out JOURNAL_STREAM before systemd 254.
+# systemd-cat does not set JOURNAL_STREAM before systemd 254.
 CAT = ("systemd-cat", "sh", "-c",
        'JOURNAL_STREAM=$(stat -L -c %d:%i /proc/self/fd/2) exec "$@"', "sh")
 HOSTILE = "x\nMESSAGE=forged\nWEIR_OUTCOME=done\n\x1b[2J\u2028\u202e"

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The probes of the programs are those of docs/guide/operations.md, "Probes", with as many arguments, and
-each has a script that knows what numbers mean.
+"""The probes of the programs are those of docs/guide/operations.md, "Probes", with the same number
+of arguments, and a script decodes the numbers of each.
 
 check_probes.py SOURCE_ROOT DATAPLANE CONTROL"""
 import re
@@ -34,7 +34,7 @@ assert sum(map(len, documented.values())) >= 5, "the table was not understood"
 bad = 0
 for program, path in programs.items():
     found = probes_of(path)
-    # Both processes link segment/: what is documented for the other one is there, unused.
+    # Both processes link segment/: they also contain the probes of the other one, unused.
     others = set().union(*documented.values())
     for probe in documented.get(program, set()) - found:
         print(f"{program} has no probe {probe[0]} with {probe[1]} arguments")

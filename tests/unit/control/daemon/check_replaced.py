@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-control and dataplanes of other versions, as an upgrade brings them together.
+"""weir-control with dataplanes of other versions, as during an upgrade.
 
 usage: check_replaced.py WEIR_CONTROL CONFIG
 
-There is no dataplane of another version to run, so the test answers on its socket as one would
+There is no dataplane of another version to run, so the test answers on its socket like one
 (segment/handover.c): with another layout, then with weir-control's own and EBUSY.
 """
 import os
@@ -50,7 +50,7 @@ class Control:
         self.process = None
 
     def check(self):
-        """(exit status, what it says) of --check-dataplane."""
+        """(exit status, output) of --check-dataplane."""
         done = subprocess.run(self.command + ["--check-dataplane"], text=True, check=False,
                               capture_output=True, timeout=DEADLINE_S)
         return done.returncode, done.stdout + done.stderr
@@ -82,7 +82,7 @@ def check_versions(control):
 
 
 def check_replaced(control, program):
-    """It keeps trying, until its file has been replaced."""
+    """It retries until its file has been replaced."""
     control.start()
     control.wait_for("run the same version of both")
     shutil.copy(program, control.program + ".new")

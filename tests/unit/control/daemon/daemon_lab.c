@@ -178,7 +178,7 @@ void lab_start(struct lab *lab) {
 		lab_spawn(lab, NULL);
 	}
 	LAB_UNTIL(listens(lab));
-	// Once it replies its loop runs, and signals are handled.
+	// After its reply the loop runs, and signals are handled.
 	assert_string_equal(lab_code(lab, JSON({"command": "version"})), "ok");
 }
 
@@ -253,7 +253,7 @@ json_t *lab_read_answer(int fd) {
 			room *= 2;
 			line = realloc(line, room);
 		}
-		// Look first: what comes after the newline is the next answer's.
+		// Peek first: bytes after the newline belong to the next answer.
 		n = recv(fd, line + bytes, room - bytes, MSG_PEEK);
 		if (n < 0 && errno != ECONNRESET) {
 			free(line);

@@ -21,7 +21,7 @@ struct flow {
 	uint16_t backend;
 };
 
-// A request for a bucket that has not been carried out.
+// A request for a bucket that has not been executed.
 struct steal {
 	struct weir_message message;
 	uint64_t due_ns; // 0 = none
@@ -30,7 +30,7 @@ struct steal {
 struct worker {
 	struct weir_reader reader;
 	struct steal steal;
-	uint8_t *row_flags; // [max_backends] of the rows that it has taken over
+	uint8_t *row_flags; // [max_backends] headers of the adopted rows
 };
 
 struct lab_dataplane {
@@ -38,7 +38,7 @@ struct lab_dataplane {
 	struct weir_handover_server *server;
 	struct worker worker[WEIR_WORKERS_MAX];
 	pthread_t thread;
-	pthread_mutex_t lock; // of all below; the thread holds it for each turn
+	pthread_mutex_t lock; // protects everything below; the thread holds it during each turn
 	bool stop;
 	bool hang;
 	struct flow flow[LAB_FLOWS_MAX]; // worker 0's
@@ -48,7 +48,7 @@ struct lab_dataplane {
 	uint64_t probes, misses;
 	uint32_t load[WEIR_BUCKETS]; // thousandths of a worker's time
 	enum lab_steals steals;
-	uint32_t requests[WEIR_WORKERS_MAX]; // for buckets of each worker, so far
+	uint32_t requests[WEIR_WORKERS_MAX]; // number of requests for buckets of each worker
 };
 
 struct choice {
@@ -64,7 +64,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-// What a worker does for a new flow.
+// Process a new flow like a worker.
 static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_t protocol,
 	uint16_t port, uint64_t hash) {
 	struct choice choice = {WEIR_SERVICE_NONE, WEIR_BACKEND_NONE, 0};
@@ -208,7 +208,7 @@ static void carry_out_steal(struct lab_dataplane *dataplane, uint32_t worker) {
 	weir_counter_add(&segment->steal_counters[thief].buckets_taken, 1);
 }
 
-// Packets and cycles of a turn of a thousand cycles.
+// Count packets and cycles of a turn of a thousand cycles.
 static void receive_load(struct lab_dataplane *dataplane, uint32_t worker) {
 	struct weir_segment *segment = dataplane->segment;
 	uint64_t busy = 0;
@@ -309,7 +309,7 @@ static struct lab_dataplane *start(const struct lab *lab, uint32_t workers, uint
 		.hash_seed = 42,
 		.bucketing = bucketing,
 		.port_info = &port};
-	// Some of the tests run control as nobody.
+	// Some of the tests run control as user nobody.
 	const struct passwd *nobody = getpwnam("nobody");
 	const struct weir_handover_params where = {.run_dir = lab->run_dir,
 		.control_user = nobody != NULL ? nobody->pw_uid : (uid_t)-1,
@@ -446,7 +446,7 @@ static struct choice choose_flow(struct lab_dataplane *dataplane, const uint8_t 
 	return choose(&dataplane->worker[0], destination, IPPROTO_TCP, port, *ret_hash);
 }
 
-// What the API tells is published a moment later.
+// Values shown by the API are published a moment later.
 static bool has_backends(
 	struct lab_dataplane *dataplane, const uint8_t destination[16], uint16_t port) {
 	uint64_t hash;

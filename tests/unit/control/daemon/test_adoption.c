@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// S3 and S4 with the real process: control is killed, the dataplane dies, and who is left goes on.
+// S3 and S4 with the real process: control is killed, the dataplane dies, and the other process
+// continues.
 #include "daemon_lab.h"
 
 #include <signal.h>
@@ -71,8 +72,8 @@ static weir_ref selection_of(struct lab_dataplane *dataplane, uint16_t service) 
 TEST_GROUP(lab_own_network);
 TEST_EACH(setup, teardown);
 
-// A killed and restarted control publishes nothing that is there already, and forgets nothing.
-TEST(s3_restarted_control_adopts_what_is_published) {
+// A killed and restarted control republishes nothing, and loses nothing.
+TEST(s3_restarted_control_adopts_published_tables) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	const struct weir_segment *segment;
@@ -107,8 +108,8 @@ TEST(s3_restarted_control_adopts_what_is_published) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Checks that never come to a verdict within this test: STARTING is what a new backend would be.
-TEST(s3_adopted_health_stays_until_checks_say_otherwise) {
+// Checks that never come to a verdict within this test: a new backend would be STARTING.
+TEST(s3_adopted_health_stays_until_checks_change_it) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -133,8 +134,8 @@ static void wait_random(unsigned int *seed, unsigned int most_us) {
 	nanosleep(&pause, NULL);
 }
 
-// Changes go on while control is killed at any moment: before it listens, while it attaches, in
-// the middle of publications. A worker looks up a new flow in every turn: none finds no backend.
+// Changes go on while control is killed at any moment: before it listens, while it attaches, in the
+// middle of publications. A worker looks up a new flow in every turn: each finds a backend.
 TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -147,7 +148,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 300);
 	lab_dataplane_probe(dataplane, "198.51.100.10", 80);
 	for (int i = 0; i < 40; i++) {
-		// SIGHUPs find it at work; which configuration it reads does not matter.
+		// SIGHUPs arrive while it works; which configuration it reads does not matter.
 		lab_write_config(lab, i % 2 == 0 ? SERVICE("web", "198.51.100.10", "", TWO)
 						 : ONE_SERVICE
 					      ", " SERVICE("more", "198.51.100.11", "", THREE));
@@ -164,7 +165,7 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_start(lab);
 	LAB_UNTIL(lab_attached(lab));
 	assert_int_equal(lab_dataplane_misses(dataplane), 0);
-	// Every flow's backend is still the same one: its id means the same name.
+	// Every flow still has the same backend: its id has the same name.
 	for (int b = 1; b <= 3; b++) {
 		char name[8];
 
@@ -177,8 +178,8 @@ TEST(s3_control_killed_at_random_moments_never_leaves_a_gap) {
 	lab_dataplane_stop(dataplane);
 }
 
-// S4: control notices the new epoch and publishes everything again, states included.
-TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
+// S4: control detects the new epoch and publishes everything again, including states.
+TEST(s4_dataplane_restart_is_detected_and_everything_republished) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	char epoch[2][32] = {"", ""};
@@ -202,14 +203,14 @@ TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
 				json_object_get(json_object_get(version, "dataplane"), "epoch")));
 		json_decref(version);
 		assert_string_not_equal(epoch[0], epoch[1]);
-		// New flows work at once, and none goes to who is drained.
+		// New flows work at once, and none goes to a drained backend.
 		lab_dataplane_flows(dataplane, "198.51.100.10", 80, 100);
 		assert_int_equal(
 			lab_dataplane_flows_of(dataplane, (uint16_t)number_of(lab, "b-1", "id")),
 			0);
 		lab_dataplane_stop(dataplane);
 		LAB_UNTIL(!lab_attached(lab));
-		// What is known is still told, and changes are taken.
+		// Known state is still shown, and changes are accepted.
 		assert_true(text_is(lab, "b-1", "admin", "drain"));
 		assert_int_equal(number_of(lab, "b-2", "effective_weight"), 7);
 	}
@@ -223,7 +224,7 @@ TEST(s4_dataplane_restart_is_noticed_and_everything_published_again) {
 	lab_dataplane_stop(dataplane);
 }
 
-TEST(s4_reload_while_the_dataplane_is_away_reaches_the_next_one) {
+TEST(s4_reload_without_a_dataplane_reaches_the_next_one) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 
@@ -252,8 +253,8 @@ static bool starts_slowly(const struct lab *lab, const char *backend) {
 	return does;
 }
 
-// The request is the first thing that it sees after a pause that is longer than the window.
-TEST(slow_start_begins_after_a_pause_not_before) {
+// The request is the first event after a pause longer than the window.
+TEST(slow_start_starts_after_a_pause_not_before) {
 	static const char ready[] = "{\"command\": \"backend.ready\", \"backend\": \"b-1\"}\n";
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
 	struct lab *lab = *state;
@@ -265,7 +266,7 @@ TEST(slow_start_begins_after_a_pause_not_before) {
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
 	json_decref(lab_result(lab, JSON({"command": "backend.drain", "backend": "b-1"})));
-	nanosleep(&pause, NULL); // the others have their whole share
+	nanosleep(&pause, NULL); // the others have their full share
 	fd = lab_connect(lab);
 	kill(lab->control, SIGSTOP);
 	lab_send(fd, ready, sizeof(ready) - 1);
@@ -280,7 +281,7 @@ TEST(slow_start_begins_after_a_pause_not_before) {
 	lab_dataplane_stop(dataplane);
 }
 
-TEST(s3_backend_that_came_while_control_was_down_starts_slowly) {
+TEST(s3_backend_added_while_control_was_down_starts_slowly) {
 	struct timespec pause = {.tv_sec = 1, .tv_nsec = 700000000};
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
@@ -289,7 +290,7 @@ TEST(s3_backend_that_came_while_control_was_down_starts_slowly) {
 	lab_start(lab);
 	dataplane = lab_dataplane_start(lab, 1);
 	LAB_UNTIL(lab_attached(lab));
-	nanosleep(&pause, NULL); // these two have their whole share
+	nanosleep(&pause, NULL); // these two have their full share
 	lab_kill(lab);
 	lab_write_config(lab, SERVICE("web", "198.51.100.10", SLOW_START(60000), THREE));
 	lab_start(lab);

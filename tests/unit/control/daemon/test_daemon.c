@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-control as a process: start, configuration, signals, the end.
+// weir-control as a process: start, configuration, signals, end.
 #include "daemon_lab.h"
 
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static json_int_t weight_of_web_1(const struct lab *lab) {
 TEST_GROUP(lab_own_network);
 TEST_EACH(setup, teardown);
 
-TEST(bad_configuration_is_refused_with_every_error) {
+TEST(invalid_configuration_is_refused_with_every_error) {
 	struct lab *lab = *state;
 
 	lab_write(lab->config, "{\"ports\": [],\n \"colour\": 1,\n \"services\": [{}]}\n");
@@ -79,7 +79,7 @@ TEST(missing_configuration_is_refused) {
 	assert_true(lab_log_has(lab, "No such file"));
 }
 
-TEST(wrong_usage_is_refused) {
+TEST(invalid_usage_is_refused) {
 	struct lab *lab = *state;
 
 	lab_spawn(lab, "--colour", NULL);
@@ -90,7 +90,7 @@ TEST(wrong_usage_is_refused) {
 	assert_true(lab_log_has(lab, "no such user"));
 }
 
-TEST(second_one_is_refused_with_the_first_ones_pid) {
+TEST(second_process_is_refused_with_the_pid_of_the_first) {
 	struct lab *lab = *state;
 	struct lab second = *lab;
 	char expected[64];
@@ -106,7 +106,7 @@ TEST(second_one_is_refused_with_the_first_ones_pid) {
 	assert_int_equal(lab_stop(lab), 0);
 }
 
-TEST(sigterm_ends_it_and_leaves_nothing) {
+TEST(sigterm_ends_it_and_leaves_no_files) {
 	struct lab *lab = *state;
 
 	lab_start(lab);
@@ -167,7 +167,7 @@ TEST(sighup_reads_the_configuration_again) {
 	lab_write_config(lab, WEB("50"));
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(weight_of_web_1(lab) == 50);
-	// A bad one changes nothing, and says why.
+	// An invalid one changes nothing, and the reason is logged.
 	lab_write(lab->config, JSON({"ports": []}));
 	kill(lab->control, SIGHUP);
 	LAB_UNTIL(lab_log_has(lab, "reload refused"));
@@ -191,8 +191,8 @@ TEST(configuration_may_change_before_the_first_dataplane) {
 	lab_dataplane_stop(dataplane);
 }
 
-// Started as root it goes on as somebody else, and can still do all it must.
-TEST(root_is_given_up) {
+// Started as root it continues as another user, and can still do all its work.
+TEST(root_privileges_are_dropped) {
 	struct lab *lab = *state;
 	struct lab_dataplane *dataplane;
 	char path[160], status[4096];
@@ -229,7 +229,7 @@ TEST(root_is_given_up) {
 		lab_dataplane_stop(dataplane);
 		LAB_UNTIL(!lab_attached(lab));
 	}
-	// A file that only root can read: said clearly, and nothing changes.
+	// A file that only root can read: clearly reported, and nothing changes.
 	assert_int_equal(chmod(lab->config, 0600), 0);
 	assert_string_equal(lab_code(lab, JSON({"command": "config.reload"})), "refused");
 	assert_true(lab_log_has(lab, "user nobody cannot read"));
@@ -237,7 +237,7 @@ TEST(root_is_given_up) {
 	assert_false(exists(lab->run_dir, "control/control.sock"));
 }
 
-TEST(run_dir_that_is_closed_to_us_is_said_at_once) {
+TEST(inaccessible_run_dir_is_reported_at_once) {
 	struct lab *lab = *state;
 
 	if (geteuid() != 0) {
@@ -251,7 +251,7 @@ TEST(run_dir_that_is_closed_to_us_is_said_at_once) {
 
 // --- systemd ------------------------------------------------------------------------------
 
-// Wait for a notification that has this text.
+// Wait for a notification with this text.
 static bool notified(int fd, const char *text) {
 	char message[1024];
 	ssize_t n;
@@ -265,7 +265,7 @@ static bool notified(int fd, const char *text) {
 	return false;
 }
 
-TEST(systemd_is_told) {
+TEST(systemd_is_notified) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -286,9 +286,9 @@ TEST(systemd_is_told) {
 	close(fd);
 }
 
-// --- a segment that does not fit --------------------------------------------------------------
+// --- an incompatible segment --------------------------------------------------------------
 
-TEST(segment_of_another_version_is_refused_and_the_next_one_taken) {
+TEST(segment_of_another_version_is_refused_and_the_next_one_accepted) {
 	struct weir_port_info port = {.name = "wan", .mtu = 1500};
 	struct weir_segment_params params = {.workers = 1,
 		.ports = 1,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// 1,000 services with 10 backends each, and one more with 2,000: what is asked is answered soon,
-// and what is changed is published soon. The limits are far above what was measured: they catch
-// work that grows with the square, not a slow machine.
+// 1,000 services with 10 backends each, and one more with 2,000: requests are answered soon, and
+// changes are published soon. The limits are far above the measured times: they detect quadratic
+// work, not a slow machine.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ static json_t *timed(struct own_lab *own, const char *request) {
 	return result;
 }
 
-// What an answer takes where nothing else has the CPU meanwhile.
+// The duration of an answer when nothing else uses the CPU.
 static uint64_t least_ms(struct own_lab *own, const char *request) {
 	uint64_t least = UINT64_MAX;
 
@@ -106,7 +106,7 @@ static uint64_t least_ms(struct own_lab *own, const char *request) {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(setup, teardown);
 
-TEST(everything_is_told_soon) {
+TEST(everything_is_answered_soon) {
 	static const char *const requests[] = {"{\"command\": \"service.show\"}",
 		"{\"command\": \"backend.show\"}", "{\"command\": \"stats.show\"}",
 		"{\"command\": \"health.show\"}", "{\"command\": \"metrics.show\"}",
@@ -148,9 +148,9 @@ TEST(reload_of_everything_is_done_soon) {
 	json_decref(result);
 }
 
-// Each service that stays is listed once, though all have another place in the configuration
+// Each remaining service is listed once, although all change their position in the configuration
 // before the last row is written.
-TEST(list_of_services_goes_on_over_a_reload) {
+TEST(list_of_services_continues_over_a_reload) {
 	static const char show[] = "{\"command\": \"service.show\"}\n";
 	struct own_lab *own = *state;
 	unsigned int listed[SERVICES + 1] = {0};
@@ -187,6 +187,6 @@ TEST(s3_restarted_control_adopts_it_soon) {
 	lab_start(&own->lab);
 	LAB_UNTIL(lab_attached(&own->lab));
 	print_message("%5u ms  restart and adoption\n", (unsigned int)(lab_now_ms() - began));
-	// Next hops may still trickle in: a few rows, but not 1,001 selections.
+	// Some next hops may still be resolved: a few rows, but not 1,001 selections.
 	assert_true(weir_counter_read(&notes->publications) - publications < 100);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What the tests of health checks and neighbours share: a network namespace of the test's own, an
-// event loop that runs until a condition holds, programs that end with the test.
+// Shared by the tests of health checks and neighbours: a separate network namespace, an event loop
+// that runs until a condition holds, programs that end with the test.
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 // For cmocka_run_group_tests: a new network namespace with lo up, and no signal on broken pipes.
 int watch_lab_enter(void **state);
 
-// Addresses where packets vanish: on a veth whose other end takes none.
+// Addresses at which packets vanish: on a veth whose other end drops them.
 #define WATCH_LAB_HOLE4 "10.1.0.9"
 #define WATCH_LAB_HOLE6 "2001:db8:1::9"
 void watch_lab_make_hole(void);
@@ -29,10 +29,10 @@ typedef bool (*watch_lab_condition)(void *context);
 void watch_lab_run(uv_loop_t *loop, watch_lab_condition condition, void *context,
 	unsigned int timeout_ms, const char *what);
 
-// Run the loop for a while: to see that something does not happen.
+// Run the loop for a while, to check that something does not happen.
 void watch_lab_idle(uv_loop_t *loop, unsigned int ms);
 
-// Run the loop until all handles are closed, and close it: whoever left one open fails here.
+// Run the loop until all handles are closed, and close it: a handle left open fails the test here.
 void watch_lab_close(uv_loop_t *loop);
 
 struct weir_address watch_lab_address(const char *text);

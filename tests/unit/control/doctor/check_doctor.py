@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs weirctl doctor --root on a made-up machine: nothing above "ok" where it is set up well, and
-for each row of cases.txt the findings that are written there. Cures that change files are run, and
-the finding must be gone.
+"""Runs weirctl doctor --root on a simulated machine: nothing above "ok" if it is set up correctly,
+and for each case of cases.txt the findings given there. Remedies that change files are run, and
+must remove the finding.
 
 usage: check_doctor.py WEIRCTL SOURCE_ROOT
 """
@@ -29,7 +29,7 @@ def doctor(weirctl, root):
 
 
 def read_cases(path):
-    """[(name, changes, [(level, check, subject, found, cure)])]"""
+    """[(name, changes, [(level, check, subject, found, remedy)])]"""
     with open(path, encoding="ascii") as file:
         parts = re.split(r"^--- (.*)\n", file.read(), flags=re.M)
     for name, text in zip(parts[1::2], parts[2::2]):
@@ -62,7 +62,7 @@ def put(root, path, value):
 
 
 def kernel_follows(root):
-    """What else the kernel shows after a setting was written."""
+    """Other values that the kernel changes after a setting was written."""
     def get(path):
         with open(root + path, encoding="ascii") as file:
             return file.read().strip()
@@ -84,7 +84,7 @@ def kernel_follows(root):
 
 
 def cure(root, command):
-    """Do to the tree what a command does to a machine. False: that can only be done there."""
+    """Apply the effect of a command to the tree. False: only possible on a real machine."""
     link = re.fullmatch(r"ip link set (\S+) (up|mtu (\d+))", command)
     queues = re.fullmatch(r"(?:systemctl stop weir-dataplane; )?ethtool -L (\S+) (?:combined|rx) (\d+)"
                           r"(?:; systemctl start weir-dataplane)?", command)
@@ -113,7 +113,7 @@ def cure(root, command):
 
 
 def check_case(weirctl, changes, expected):
-    """Returns (what is wrong or None, how many cures were run)."""
+    """Returns (error or None, number of executed remedies)."""
     with tempfile.TemporaryDirectory(prefix="weir-doctor-") as root:
         machine.make(root)
         machine.change(root, changes)
@@ -131,7 +131,7 @@ def check_case(weirctl, changes, expected):
 # --- the table of checks ------------------------------------------------------------------------
 
 def read_checks(root):
-    """{program: [(check, what it looks at, needs a kernel to ask)]}, from the headers."""
+    """{program: [(check, what it inspects, needs a running kernel)]}, from the headers."""
     checks = {}
     for program, header in HEADERS.items():
         with open(f"{root}/{header}", encoding="ascii") as file:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Made-up trees of /proc, /sys, /run and /etc for weirctl doctor --root, from machine.txt."""
+"""Simulated trees of /proc, /sys, /run and /etc for weirctl doctor --root, from machine.txt."""
 import os
 import re
 
@@ -13,7 +13,7 @@ def sections(text):
 
 
 def change(root, text):
-    """Write the files that a text describes; "=== PATH gone" removes one, or a folder."""
+    """Write the files described by a text; "=== PATH gone" removes a file or a folder."""
     for words, contents in sections(text):
         path = os.path.join(root, words[0])
         if words[1:] == ["gone"]:
@@ -40,7 +40,7 @@ def remove(path):
 
 
 def make(root):
-    """The machine that is set up well."""
+    """The correctly set up machine."""
     with open(os.path.join(HERE, "machine.txt"), encoding="ascii") as file:
         change(root, file.read())
     for folder in ("run/weir", "run/weir/control"):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Echo: answers of the kernel count, and those of a host that has not seen the request do not. In a
-// network namespace of its own, whose kernel answers or leaves that to the test.
+// Echo: answers of the kernel are accepted, those of a host that has not received the request are
+// not. In a separate network namespace, whose kernel answers or leaves that to the test.
 #include "echo.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@
 // ------------------------------------------------------------------------
 
 struct host {
-	int fd; // raw: requests come here, and answers leave
+	int fd; // raw socket: receives requests, and sends answers
 	bool too_big; // answer with that
 	size_t damaged; // a byte of the answer, or NOTHING
 	bool end; // written by the test
@@ -64,7 +64,7 @@ static void reply(const struct host *host, int fd, uint8_t *request, size_t byte
 	send_back(fd, request, bytes);
 }
 
-// As a router that quotes no more than it must.
+// Like a router that quotes only the required minimum.
 static void tell_mtu(const struct host *host, int fd, const uint8_t *request) {
 	uint8_t error[20 + 8 + 20 + 8] = {0x45};
 
@@ -159,13 +159,13 @@ static void kernel_answers(bool answers) {
 
 TEST_GROUP(watch_lab_enter);
 
-TEST(answers_of_a_kernel_count) {
+TEST(answers_of_a_kernel_are_accepted) {
 	kernel_answers(true);
 	assert_true(ask(request_to("127.0.0.2", "127.0.0.1"), LONG_MS).answered);
 	assert_true(ask(request_to("::1", "::1"), LONG_MS).answered);
 }
 
-TEST(an_answer_must_have_what_is_random_in_the_request) {
+TEST(an_answer_must_have_the_random_values_of_the_request) {
 	kernel_answers(false);
 	assert_true(ask_host((struct host){.damaged = NOTHING}, false, LONG_MS).answered);
 	for (size_t i = 0; i < WEIR_ECHO_TOKEN_BYTES; i += 5) {
@@ -187,7 +187,7 @@ TEST(an_error_must_quote_the_request) {
 }
 
 // More than fit into a socket's buffer.
-TEST(requests_of_others_push_out_no_answer) {
+TEST(requests_of_others_displace_no_answer) {
 	const struct sockaddr_in self = {
 		.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	const uint8_t request[8] = {8, 0, 0xf7, 0xff};

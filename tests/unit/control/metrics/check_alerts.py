@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Alerts and the dashboard ask for series that weir-metrics has, and each alert fires when it should.
+"""Alerts and the dashboard use only series of weir-metrics, and each alert fires in its case.
 
 usage: check_alerts.py WEIR_METRICS SOURCE_ROOT
 
-A name that does not exist is no error to Prometheus: such an alert is silent for ever. Labels are
-those of selectors; by() and on() are left to promtool, which is given alerts_test.yml.
+An unknown name is no error for Prometheus: such an alert never fires. Only labels in selectors are
+checked; promtool checks by() and on(), with alerts_test.yml.
 """
 import json
 import os
@@ -48,7 +48,7 @@ def expressions(root):
 
 
 def tested(root):
-    """Alerts that alerts_test.yml has fire, and all that there are."""
+    """The alerts that fire in alerts_test.yml, and all alerts."""
     with open(os.path.dirname(__file__) + "/alerts_test.yml", encoding="utf-8") as file:
         fire = set(re.findall(r'\{alertname="(\w+)"\}', file.read()))
     with open(root + "/config/prometheus/alerts.yml", encoding="utf-8") as file:

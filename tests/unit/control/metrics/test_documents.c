@@ -40,8 +40,8 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// Any other answer than the first one would be another number.
-TEST(many_who_ask_at_once_are_one) {
+// Any other answer than the first one would have another number.
+TEST(concurrent_requests_share_one_answer) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
@@ -69,7 +69,7 @@ TEST(many_who_ask_at_once_are_one) {
 	server_stop(server);
 }
 
-TEST(without_an_answer_it_says_so) {
+TEST(missing_answer_is_reported) {
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_CLOSE, SERVER_DEAF};
 	struct weir_log log = log_of_tests();
 
@@ -87,8 +87,8 @@ TEST(without_an_answer_it_says_so) {
 	}
 }
 
-// A scrape has ten seconds: enough for one timeout, and not for that of a sample, too.
-TEST(after_a_sample_without_an_answer_nobody_waits) {
+// A scrape has ten seconds: enough for one timeout, but not for that of a sample, too.
+TEST(after_a_sample_without_an_answer_no_request_waits) {
 	struct server *server = server_start(SERVER_HANG, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
@@ -104,7 +104,7 @@ TEST(after_a_sample_without_an_answer_nobody_waits) {
 	server_stop(server);
 }
 
-// An error is an answer: without weir-dataplane there are no workers.
+// An error is also an answer: without weir-dataplane there are no workers.
 TEST(a_sample_without_workers_is_an_answer) {
 	const struct server_answer list[] = {
 		answers[0], {"worker.show", "{\"ok\": false, \"error\": \"not attached\"}"}, {0}};
@@ -121,7 +121,7 @@ TEST(a_sample_without_workers_is_an_answer) {
 	server_stop(server);
 }
 
-TEST(what_is_sent_outlives_what_is_newer) {
+TEST(sent_document_outlives_a_newer_one) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();
 	struct weir_document *old;

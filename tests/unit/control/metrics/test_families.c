@@ -6,7 +6,7 @@
 #include "family_list.h"
 #include "test.h"
 
-// A shortened reply to metrics.show: families of missing members are left out.
+// A shortened reply to metrics.show: families of missing members are omitted.
 static const char reply[] =
 	"{\"control\": {\"version\": \"9\", \"cpu_us\": 2500000, \"published\": true},"
 	" \"dataplane\": {\"tsc_hz\": 2000},"
@@ -56,7 +56,7 @@ static void has_not(const char *text, const char *lines) {
 	}
 }
 
-TEST(families_are_what_the_reply_says) {
+TEST(families_have_the_values_of_the_reply) {
 	char *text = render(reply, false, false);
 
 	has(text, "# HELP weir_worker_receive_packets_total Packets received.\n"
@@ -80,7 +80,7 @@ TEST(families_are_what_the_reply_says) {
 	free(text);
 }
 
-TEST(families_without_a_value_are_left_out) {
+TEST(families_without_a_value_are_omitted) {
 	char *text = render(reply, false, false);
 
 	has_not(text, "weir_worker_buckets"); // null
@@ -97,8 +97,8 @@ TEST(families_without_a_value_are_left_out) {
 	free(text);
 }
 
-// A backend that leaves, and one that came while the list was sent, have the name of another.
-TEST(series_come_once) {
+// A removed backend, and one that was added while the list was sent, have the name of another one.
+TEST(series_are_not_duplicated) {
 	const char *name = "\nweir_backend_open_flows{service=\"web\",backend=\"b\"} ";
 	char *text = render(reply, false, false), *at = strstr(text, name);
 
@@ -140,8 +140,8 @@ TEST(ipvs_names_are_those_of_node_exporter) {
 	free(text);
 }
 
-// Prometheus' rules, for all families that there can be.
-TEST(names_keep_to_the_conventions) {
+// The rules of Prometheus, for all possible families.
+TEST(names_follow_the_conventions) {
 	for (size_t i = 0; i < weir_family_count; i++) {
 		const struct weir_family *family = &weir_families[i];
 		size_t bytes = strlen(family->name), unit = strlen(family->unit);

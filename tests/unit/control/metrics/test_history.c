@@ -30,7 +30,7 @@ TEST(history_sums_workers_and_keeps_gaps) {
 	json_decref(two);
 }
 
-TEST(history_forgets_the_oldest) {
+TEST(history_drops_the_oldest) {
 	struct weir_history history = {.count = 0};
 	json_t *json;
 

@@ -29,7 +29,7 @@ TEST(options_listen_at_loopback_by_default) {
 	assert_false(options.ipvs_names);
 }
 
-TEST(options_take_addresses_and_names) {
+TEST(options_accept_addresses_and_names) {
 	static const char *const words[] = {"weir-metrics", "--listen", "[2001:db8::1]:80",
 		"--host", "a.example.net", "--host=b", "--ipvs-names", NULL};
 	struct weir_metrics_options options;
@@ -44,7 +44,7 @@ TEST(options_take_addresses_and_names) {
 	assert_true(options.ipvs_names);
 }
 
-TEST(options_refuse_what_is_none) {
+TEST(options_refuse_invalid_addresses) {
 	static const char *const listens[] = {"", ":", "80", "127.0.0.1", "127.0.0.1:", ":80",
 		"localhost:80", "127.0.0.1:http", "127.0.0.1:-1", "::1:80", "[::1]", "[::1]:x",
 		"[127.0.0.1]:80", "1.2.3.4.5:6"};

@@ -35,7 +35,7 @@ TEST(other_names_are_refused) {
 	assert_false(weir_request_host_allowed("lb", NULL, 0));
 }
 
-TEST(format_is_what_comes_first) {
+TEST(format_is_the_first_accepted_one) {
 	assert_false(weir_request_wants_openmetrics(NULL));
 	assert_false(weir_request_wants_openmetrics("*/*"));
 	assert_false(weir_request_wants_openmetrics("text/plain;version=0.0.4"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// docs/reference/agent-protocol.md, which the tests of this folder hold against the code.
+// docs/reference/agent-protocol.md, which the tests of this folder compare with the code.
 #pragma once
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent-check lines beyond those of tests/vectors/load_reports.json: several lines of one agent,
-// bounds, and lines without an end. What HAProxy 2.6.12 did with each is in the comments.
+// limits, and lines without an end. The comments have the results of HAProxy 2.6.12.
 #include <errno.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ TEST(every_word_has_its_meaning) {
 	}
 }
 
-TEST(each_class_stands_until_its_own_word) {
+TEST(each_class_remains_until_its_own_word) {
 	assert_int_equal(say("drain\n"), LAME_DUCK); // DRAIN
 	assert_int_equal(say("up\n"), LAME_DUCK); // DRAIN
 	assert_int_equal(say("20%\n"), NOTHING); // DRAIN, nothing new
@@ -86,7 +86,7 @@ TEST(each_class_stands_until_its_own_word) {
 	assert_int_equal(say("ready\n"), READY); // up
 }
 
-TEST(numbers_have_bounds) {
+TEST(numbers_have_limits) {
 	static const struct {
 		const char *line;
 		uint32_t given;
@@ -133,7 +133,7 @@ TEST(numbers_have_bounds) {
 	}
 }
 
-TEST(description_goes_with_the_word_that_decides) {
+TEST(description_belongs_to_the_word_that_determines_the_result) {
 	say("down # disk full\n");
 	assert_string_equal(report.why, "down: disk full");
 	say("up #disk\tis\x07 fine\n");
@@ -151,7 +151,7 @@ TEST(description_goes_with_the_word_that_decides) {
 	assert_string_equal(report.why, "");
 }
 
-TEST(line_without_end_counts_for_nothing) {
+TEST(line_without_end_is_ignored) {
 	struct weir_report untouched;
 
 	memset(&report, 0x5a, sizeof(report));

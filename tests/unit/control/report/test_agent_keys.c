@@ -91,7 +91,7 @@ TEST(keys_are_read_in_their_order) {
 	assert_int_equal(lab->keys.count, 1);
 }
 
-TEST(broken_lines_are_named) {
+TEST(invalid_lines_are_named) {
 	static const char *const bad_ids[] = {"0 " A, "65536 " A, "99999999999999999999 " A, "x " A,
 		"-1 " A, "+1 " A, "1", "1" A, A};
 	static const char *const bad_keys[] = {"1 abc", "1 " A "0", "1 " A " x", "1 x" A,
@@ -119,7 +119,7 @@ TEST(broken_lines_are_named) {
 	assert_non_null(strstr(lab->why, ":2: contains a NUL character"));
 }
 
-TEST(number_and_size_are_bounded) {
+TEST(number_and_size_are_limited) {
 	struct keys_lab *lab = *state;
 	char text[16384], line[128];
 
@@ -178,7 +178,7 @@ TEST(owner_is_root_or_the_user) {
 			-EPERM);
 		return;
 	}
-	// A file of root is accepted for every user, a user's only for himself.
+	// A file of root is accepted for every user, a user's own file only for this user.
 	assert_int_equal(
 		weir_agent_keys_read(lab->file, 4321, &lab->keys, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(chown(lab->file, 4321, 0), 0);
@@ -189,7 +189,7 @@ TEST(owner_is_root_or_the_user) {
 	assert_non_null(strstr(lab->why, "owned by user 4321; it must be root or user 0"));
 }
 
-TEST(other_things_are_not_read) {
+TEST(other_file_types_are_not_read) {
 	struct keys_lab *lab = *state;
 
 	assert_int_equal(weir_agent_keys_read(lab->file, 0, &lab->keys, lab->why, sizeof(lab->why)),
@@ -205,7 +205,7 @@ TEST(other_things_are_not_read) {
 	assert_non_null(strstr(lab->why, ": not a regular file"));
 }
 
-TEST(generated_lines_are_read_and_differ) {
+TEST(generated_lines_can_be_read_and_differ) {
 	struct keys_lab *lab = *state;
 	char text[2 * WEIR_AGENT_KEY_LINE_BYTES], line[WEIR_AGENT_KEY_LINE_BYTES];
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agent messages: their bytes, the bounds of each field, and that nothing but what a holder of the
-// key sent is taken. The layout is that of docs/reference/agent-protocol.md.
+// Agent messages: their bytes, the bounds of each field, and only datagrams from an owner of the
+// key are accepted. The layout is that of docs/reference/agent-protocol.md.
 #include "health_state.h"
 #include "message_lab.h"
 
@@ -58,7 +58,7 @@ static enum weir_agent_refusal decode_answer(const uint8_t *bytes) {
 	return weir_agent_answer_decode(bytes, BYTES, &keys, &answer);
 }
 
-// --- what is sent is what is read ---
+// --- decoding returns the sent values ---
 
 static void expect_probe(const struct weir_agent_probe *probe) {
 	struct weir_agent_probe got;
@@ -152,7 +152,7 @@ TEST(every_field_survives_its_largest_values) {
 #undef ANSWER
 }
 
-TEST(why_ends_and_leaks_nothing) {
+TEST(why_is_terminated_and_leaks_nothing) {
 	struct weir_agent_answer answer = sample_answer, got;
 	uint8_t bytes[BYTES];
 
@@ -243,7 +243,7 @@ TEST(every_other_length_is_refused) {
 
 	for (size_t length = 0; length <= 2 * BYTES; length++) {
 		uint8_t *bytes =
-			calloc(1, length > 0 ? length : 1); // so that ASan sees what is read
+			calloc(1, length > 0 ? length : 1); // so that ASan detects invalid reads
 		uint8_t whole[BYTES];
 
 		if (length == BYTES) {
@@ -303,7 +303,7 @@ TEST(every_byte_of_the_rest_is_zero) {
 	}
 }
 
-TEST(only_known_keys_are_taken) {
+TEST(only_known_keys_are_accepted) {
 	struct weir_agent_key unknown = {.id = 2}, other = {.id = 1, .secret = {1}};
 	static const struct weir_agent_keys none = {0};
 	struct weir_agent_probe probe = {0};

@@ -68,7 +68,7 @@ TEST(every_value_in_its_unit) {
 	assert_string_equal(report.why, "caches are cold");
 }
 
-TEST(only_what_is_given) {
+TEST(only_given_values_are_reported) {
 	struct weir_agent_answer answer = after();
 	struct weir_report report;
 
@@ -106,14 +106,14 @@ TEST(times_need_an_older_answer_of_the_same_agent) {
 	last = before;
 	last.given = 0;
 	expect_no_times(&answer, &last);
-	// Sums that fall, although the agent is the same.
+	// Sums that decrease, although the agent is the same.
 	last = before;
 	last.service_count = UINT64_MAX;
 	last.busy_sum_us = UINT64_MAX;
 	expect_no_times(&answer, &last);
 }
 
-TEST(absurd_numbers_are_left_out) {
+TEST(absurd_numbers_are_omitted) {
 	struct weir_agent_answer answer = after(), last = before;
 	struct weir_report report;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA beyond tests/vectors/load_reports.json: what its fields mean, every way of being broken, and
-// that a broken value changes nothing.
+// ORCA beyond tests/vectors/load_reports.json: the meaning of fields, all kinds of invalid input,
+// and that an invalid value changes nothing.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static struct weir_report report;
 static char why[WEIR_ORCA_WHY_BYTES];
 
 static int take_bytes(const char *line, size_t bytes) {
-	char *exact = malloc(bytes > 0 ? bytes : 1); // so that ASan sees what is read behind it
+	char *exact = malloc(bytes > 0 ? bytes : 1); // so that ASan detects a read beyond it
 	int r;
 
 	assert_non_null(exact);
@@ -115,7 +115,7 @@ TEST(names_of_headers) {
 	}
 }
 
-TEST(broken_text_is_refused) {
+TEST(invalid_text_is_refused) {
 	static const char *const numbers[] = {"nan", "NaN", "-nan", "inf", "-inf", "infinity",
 		"1e999", "-1e999", "-1", "-1e-300", "0x1p3", "0x10", "1e", "1e+", ".", "1.", "-",
 		"+", "1 2", "1,5x", "1a", "--1", "1e5e5"};
@@ -157,7 +157,7 @@ TEST(same_name_in_two_maps) {
 		1);
 }
 
-TEST(numbers_of_names_and_bytes_are_bounded) {
+TEST(numbers_of_names_and_bytes_are_limited) {
 	char *line = calloc(1, 2 * WEIR_ORCA_BYTES_MOST);
 
 	assert_non_null(line);
@@ -175,7 +175,7 @@ TEST(numbers_of_names_and_bytes_are_bounded) {
 	free(line);
 }
 
-TEST(json_in_both_spellings) {
+TEST(json_in_both_forms) {
 	assert_int_equal(take(HEADER "JSON {\"cpuUtilization\": 1e-1, \"rps\": \"12\","
 				     " \"memUtilization\": null, \"requestCost\": {\"a\": 1},"
 				     " \"namedMetrics\": {\"active_requests\": \"4\"}}"),
@@ -187,7 +187,7 @@ TEST(json_in_both_spellings) {
 		"duplicate cpu_utilization");
 }
 
-TEST(broken_json_is_refused) {
+TEST(invalid_json_is_refused) {
 	static const struct {
 		const char *text, *reason;
 	} cases[] = {
@@ -283,7 +283,7 @@ static void expect_broken(const char *bytes, size_t count, const char *reason) {
 }
 #define BROKEN(literal, reason) expect_broken(literal, sizeof(literal) - 1, reason)
 
-TEST(broken_binary_is_refused) {
+TEST(invalid_binary_is_refused) {
 	static const char cut[] = "\x09" ONE "\x18\xac\x02\x42\x0f\x0a\x04"
 				  "cpus\x11" ONE;
 	const size_t ends[] = {9, 12, sizeof(cut) - 1}; // between two fields

@@ -41,7 +41,7 @@ TEST(window_is_64_numbers) {
 	assert_int_equal(take(7, 1000 - WEIR_REPLAY_WINDOW + 1), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_LATE);
 	assert_int_equal(take(7, 999), WEIR_REPLAY_SEEN);
-	// Exactly the width further: only 1000 + 63 - 63 = 1000 is known still.
+	// Exactly the width further: only 1000 + 63 - 63 = 1000 is still in the window.
 	assert_int_equal(take(7, 1000 + WEIR_REPLAY_WINDOW - 1), WEIR_REPLAY_NEW);
 	assert_int_equal(take(7, 1000), WEIR_REPLAY_SEEN);
 	assert_int_equal(take(7, 1001), WEIR_REPLAY_LATE);
@@ -73,13 +73,13 @@ TEST(each_sender_has_its_own) {
 	}
 }
 
-TEST(full_of_live_senders_takes_no_other) {
+TEST(table_of_active_senders_accepts_no_other) {
 	for (uint64_t sender = 1; sender <= WEIR_REPLAY_SENDERS; sender++) {
 		assert_int_equal(
 			weir_replay_take(&replay, sender, 10, sender, KEEP_MS), WEIR_REPLAY_NEW);
 	}
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS, KEEP_MS), WEIR_REPLAY_FULL);
-	// A replayed datagram keeps sender 1 not a moment longer.
+	// A replayed datagram does not extend the time of sender 1.
 	assert_int_equal(weir_replay_take(&replay, 1, 10, KEEP_MS, KEEP_MS), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 1000, 1, KEEP_MS + 1, KEEP_MS), WEIR_REPLAY_NEW);
 	// Sender 2 would be displaced next, and is active again.
@@ -91,15 +91,15 @@ TEST(full_of_live_senders_takes_no_other) {
 	assert_int_equal(weir_replay_take(&replay, 4, 10, KEEP_MS + 3, KEEP_MS), WEIR_REPLAY_SEEN);
 }
 
-TEST(silent_sender_keeps_its_window_while_there_is_room) {
+TEST(silent_sender_keeps_its_window_if_there_is_room) {
 	assert_int_equal(take(7, 5), WEIR_REPLAY_NEW);
 	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
 	assert_int_equal(weir_replay_take(&replay, 8, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_NEW);
 	assert_int_equal(weir_replay_take(&replay, 7, 5, 1000 * KEEP_MS, 1), WEIR_REPLAY_SEEN);
 }
 
-// Against a list of everything that was taken.
-TEST(same_as_a_list) {
+// Compared with a list of all accepted numbers.
+TEST(equals_a_simple_list) {
 	uint8_t taken[4096] = {0};
 	uint64_t highest = 0;
 	uint32_t late = 0;

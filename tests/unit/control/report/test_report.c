@@ -38,7 +38,7 @@ TEST(names_and_fields_are_those_of_the_struct) {
 	assert_true(report.weight == 7);
 }
 
-TEST(check_takes_away_what_cannot_be) {
+TEST(check_removes_invalid_values) {
 	struct weir_report report = {
 		.given = UINT32_MAX & ~WEIR_REPORT(CPUS),
 		.word = WEIR_HEALTH_WORD_COUNT,
@@ -56,13 +56,13 @@ TEST(check_takes_away_what_cannot_be) {
 		WEIR_REPORT_ALL & ~(WEIR_REPORT(CPUS) | WEIR_REPORT(SERVICE_TIME) |
 					  WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS)));
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_NONE);
-	// What is not given is 0, even if there was a number.
+	// Omitted fields are 0, even if there was a number.
 	assert_true(report.service_time_ms == 0);
 	assert_true(report.cpus == 0);
 	assert_true(report.utilization == 0.25);
 }
 
-TEST(words_are_printable_and_end) {
+TEST(words_are_printable_and_terminated) {
 	struct weir_report report = {0};
 	char text[200];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests and answers: their bytes, the bounds of each field, and that neither is taken for
+// Steal requests and answers: their bytes, the bounds of each field, and neither is accepted as
 // another datagram. The layout is that of docs/reference/agent-protocol.md.
 #include "message_lab.h"
 
@@ -48,7 +48,7 @@ static enum weir_agent_refusal decode_answer(const uint8_t *bytes) {
 	return weir_agent_steal_answer_decode(bytes, BYTES, &keys, &answer);
 }
 
-// --- what is sent is what is read ---
+// --- decoding returns the sent values ---
 
 static void expect_steal(const struct weir_agent_steal *steal) {
 	struct weir_agent_steal got;
@@ -164,7 +164,7 @@ TEST(answer_repeats_its_request) {
 	assert_true(weir_agent_steal_is_same_flow(&sample_steal, &sample_answer));
 }
 
-TEST(any_other_flow_is_noticed) {
+TEST(any_other_flow_is_detected) {
 #define OTHER(field, value) \
 	do { \
 		struct weir_agent_steal_answer other = sample_answer; \
@@ -232,7 +232,7 @@ TEST(every_other_length_is_refused) {
 	weir_agent_steal_encode(&sample_steal, &keys.key[0], asked);
 	weir_agent_steal_answer_encode(&sample_answer, &keys.key[0], answered);
 	for (size_t length = 0; length < BYTES; length++) {
-		uint8_t *exact = malloc(length + 1); // so that ASan sees what is read
+		uint8_t *exact = malloc(length + 1); // so that ASan detects invalid reads
 
 		assert_non_null(exact);
 		memcpy(exact + 1, asked, length);
@@ -248,7 +248,7 @@ TEST(every_other_length_is_refused) {
 }
 
 // Even if an owner of the key signed it as that kind.
-TEST(no_kind_is_taken_for_another) {
+TEST(no_kind_is_accepted_as_another) {
 	struct weir_agent_probe probe;
 	struct weir_agent_answer answer;
 	uint8_t bytes[BYTES];
@@ -290,7 +290,7 @@ TEST(every_byte_of_the_rest_is_zero) {
 	}
 }
 
-TEST(only_known_keys_are_taken) {
+TEST(only_known_keys_are_accepted) {
 	const struct weir_agent_key unknown = {.id = 2}, other = {.id = 1, .secret = {1}};
 	struct weir_agent_steal steal = {0};
 	uint8_t bytes[BYTES];

@@ -15,8 +15,8 @@
 // Signal handlers have no context of their own.
 static struct {
 	struct stores *stores;
-	uint8_t *now; // the range as the stores so far have made it
-	size_t from, to; // offsets between which the one under way can be
+	uint8_t *now; // the range after the stores so far
+	size_t from, to; // offsets between which the current store can be
 	struct looks *looks;
 	struct sigaction segv, trap;
 } recording;
@@ -32,7 +32,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 	(void)number;
 	if (stores == NULL || at < stores->memory || at >= stores->memory + stores->bytes) {
-		_exit(99); // another fault: as good as a crash
+		_exit(99); // another fault is treated as a crash
 	}
 	offset = (size_t)(at - stores->memory);
 	recording.from = offset > REACH ? offset - REACH : 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Every store that a piece of code makes to a range of memory, one instruction at a time, and how
-// often it looks at one. What a process leaves that is killed at any instruction is the range as it
-// was, and the first n of them.
+// Records every store of a piece of code to a range of memory, one instruction at a time, and
+// counts loads from a range. A process killed at any instruction leaves the original range with the
+// first n stores applied.
 //
-// The range is write-protected; each store faults, is let through by stepping over its instruction,
-// and is found by comparing. On x86-64 only: stores_work() tells.
+// The range is write-protected; each store faults, is permitted by single-stepping its instruction,
+// and is detected by comparing. On x86-64 only: see stores_work().
 #pragma once
 
 #include <stdbool.h>
@@ -18,26 +18,26 @@ struct store {
 	uint8_t data[68];
 };
 
-struct stores { // of one recording at a time
+struct stores { // state of the single active recording
 	uint8_t *memory; // page-aligned
-	const uint8_t *view; // the same memory, where it can be read whatever ASan thinks of it
+	const uint8_t *view; // the same memory, readable even if poisoned for ASan
 	size_t bytes;
-	uint8_t *before; // the range as it was
+	uint8_t *before; // the original contents of the range
 	struct store *store;
 	uint32_t count;
 };
 
 bool stores_work(void);
-// Record from here on all stores of this thread to [memory, memory + bytes), of which view is
-// another mapping.
+// Start recording all stores of this thread to [memory, memory + bytes), of which view is another
+// mapping.
 void stores_begin(struct stores *stores, void *memory, const void *view, size_t bytes);
-// Stop. Fails the test when the stores that were seen do not make the memory what it is.
+// Stop. Fails the test if the recorded stores do not give the present memory.
 void stores_end(struct stores *stores);
 void stores_fini(struct stores *stores);
-// The range as the first n stores left it, into `to`.
+// Copy the range after the first n stores to `to`.
 void stores_replay(const struct stores *stores, uint32_t n, uint8_t *to);
 
-// The same for loads: how many instructions of this thread have looked at a range.
+// The same for loads: the number of instructions of this thread that have read from a range.
 struct looks {
 	uint8_t *memory; // page-aligned
 	size_t bytes;

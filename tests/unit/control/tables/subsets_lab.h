@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For the tests of subsets: one service, s0, with a subset, and what a worker sees of it.
+// For the tests of subsets: one service, s0, with a subset, as read by a worker.
 #pragma once
 
 #include "tables_lab.h"
@@ -9,9 +9,9 @@
 
 // n backends with a subset of this size, of a fleet of 4 groups of 3 instances.
 struct weir_config *subset_config(uint32_t n, uint32_t size, enum weir_subset_client client);
-// What a worker's table has: bit i = the backend bi. Every slot must lead to one of them.
+// The backends in a worker's table: bit i = the backend bi. Every slot must have one of them.
 uint64_t subset_seen_by(struct lab *lab, uint32_t worker);
-// The subset that the algorithm gives to a client; down: bit i = bi cannot be used.
+// The subset of a client by the algorithm; down: bit i = bi is unusable.
 uint64_t subset_expected(
 	const struct weir_config *config, uint32_t client, uint32_t n, uint64_t down);
 void subset_set_health(struct lab *lab, uint32_t backend, enum weir_health_state health);

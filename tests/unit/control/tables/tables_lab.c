@@ -125,7 +125,7 @@ struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, u
 }
 
 void lab_settle(struct lab *lab) {
-	// A service goes in five steps at most; each needs a report and a tick.
+	// A service is removed in at most five steps; each needs a report and a tick.
 	for (int i = 0; i < 8; i++) {
 		lab_quiescent(lab);
 		weir_tables_tick(lab->tables);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A segment, a table owner and one worker's reader in one process, for the tests of
-// control/tables. The segment is there twice, as each process has it mapped. The reader is worker
-// 0; it follows the update log whenever a test looks at what it has, and reports a quiescent state
-// only when the test says so, so that each step of a withdrawal can be looked at.
+// A segment, a table owner and one worker's reader in one process, for the tests of control/tables.
+// The segment is mapped twice, as in each process. The reader is worker 0; it processes the update
+// log whenever a test reads its state, and reports a quiescent state only on request of the test,
+// so that each step of a withdrawal can be checked.
 #pragma once
 
 #include "reader.h"
@@ -14,14 +14,14 @@
 #define LAB_TABLE_SIZE 251
 
 struct lab {
-	struct weir_segment *segment; // the dataplane's: counters are written through it
-	struct weir_segment *control; // control's: tables are written through it
+	struct weir_segment *segment; // the dataplane's mapping: counters are written through it
+	struct weir_segment *control; // control's mapping: tables are written through it
 	struct weir_tables *tables;
 	struct weir_reader reader;
-	struct weir_backend_row *rows; // [max_backends] that the reader has taken over
+	struct weir_backend_row *rows; // [max_backends] rows adopted by the reader
 };
 
-struct lab_room { // zero: a default that is roomy enough
+struct lab_room { // zero: a sufficiently large default
 	uint32_t workers;
 	uint32_t max_services;
 	uint32_t max_backends;
@@ -31,22 +31,22 @@ struct lab_room { // zero: a default that is roomy enough
 
 struct weir_segment *lab_segment(const struct lab_room *room);
 struct weir_segment *lab_attach(const struct weir_segment *segment); // control's side of it
-// Worker 0 of lab->segment comes and goes.
+// Worker 0 of lab->segment goes online and offline.
 void lab_worker_start(struct lab *lab);
 void lab_worker_stop(struct lab *lab);
 void lab_open(struct lab *lab, const struct lab_room *room);
 void lab_close(struct lab *lab);
-// Forget the control process, start another one on the same segment.
+// Drop the control process, start another one on the same segment.
 void lab_restart(struct lab *lab);
 
-// The worker of the reader has taken over all that is published, and finished a burst.
+// The reader's worker adopts everything published, and finishes a burst.
 void lab_quiescent(struct lab *lab);
-// What the worker sees now.
+// The tables that the worker has now.
 const struct weir_services_view *lab_services(struct lab *lab);
 const struct weir_selection_view *lab_selection(struct lab *lab, uint16_t service);
-// What a worker that starts now sees of a service, as worker number `worker`.
+// The selection that a worker starting now has for a service, as worker number `worker`.
 struct weir_policy_table lab_table_of(const struct lab *lab, uint16_t service, uint32_t worker);
-// Tick and report in turn until nothing moves any more.
+// Tick and report in turn until nothing changes any more.
 void lab_settle(struct lab *lab);
 
 // services s0.. with one bind each (198.51.X.Y tcp 80) and backends b0.. each, weight 100.
@@ -59,11 +59,11 @@ void lab_remove_service(struct weir_config *config, uint32_t service);
 void lab_apply(struct lab *lab, const struct weir_config *config);
 uint16_t lab_id(const struct lab *lab, const char *service, const char *backend);
 struct weir_backend_state lab_state(const struct lab *lab, uint16_t id);
-// The row of a backend as a worker sees it now; all zeros when it has none.
+// The row of a backend that a worker has now; all zeros if none.
 struct weir_backend_row lab_row(struct lab *lab, uint16_t id);
-// How many slots of a service lead to a backend, as a worker sees it now.
+// The number of slots of a service with this backend, in the worker's tables.
 uint32_t lab_slots(struct lab *lab, uint16_t service, uint16_t backend);
-// What is published, and how often something ever was: equal while nothing is.
+// The published state with the number of publications: equal as long as nothing is published.
 struct lab_published {
 	weir_ref services;
 	weir_ref selection[WEIR_SERVICES_MAX];
@@ -71,7 +71,7 @@ struct lab_published {
 };
 void lab_published(const struct lab *lab, struct lab_published *ret);
 void lab_assert_published(const struct lab *lab, const struct lab_published *expected);
-// Publish. Returns how many rows and blobs were; what is remembered of ids is none.
+// Publish. Returns the number of published rows and blobs, without identities.
 uint32_t lab_publish(struct lab *lab);
 void lab_set_flows(struct lab *lab, uint32_t worker, uint16_t backend, uint64_t flows);
 struct weir_next_hop lab_hop(uint8_t last);

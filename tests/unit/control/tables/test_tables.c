@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// tables.c and show.c: opening, changing and showing; what a worker then sees.
+// tables.c and show.c: opening, changing and showing; the resulting tables of a worker.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ TEST(next_hop_fills_the_row_and_publishes_one_table) {
 	lab_config_free(config);
 }
 
-// The port's configured source address serves when the kernel names none of the right family.
+// The port's configured source address is used if the kernel has none of the right family.
 TEST(source_address_of_the_port_is_the_fallback) {
 	struct weir_config *config = lab_config(1, 1);
 	struct weir_config_port port = {
@@ -95,7 +95,7 @@ TEST(source_address_of_the_port_is_the_fallback) {
 	lab_config_free(config);
 }
 
-TEST(weight_change_is_remembered_and_publishes_one_selection) {
+TEST(weight_change_is_stored_and_publishes_one_selection) {
 	struct weir_config *config = lab_config(3, 2);
 	struct weir_backend_state found;
 	struct lab lab;
@@ -122,12 +122,12 @@ TEST(weight_change_is_remembered_and_publishes_one_selection) {
 	lab_config_free(config);
 }
 
-// One set-up per state that takes a backend out of the choice; its row stays for its old flows.
-TEST(s6_what_asks_for_no_new_flows_keeps_its_row) {
+// One case per state that excludes a backend from new flows; its row stays for its existing flows.
+TEST(s6_backends_without_new_flows_keep_their_row) {
 	static const struct {
 		int admin, health;
 		uint32_t weight;
-		uint8_t flags; // of the row, besides CLOSED
+		uint8_t flags; // expected flags of the row, in addition to CLOSED
 	} cases[] = {
 		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_HEALTHY, 100, 0},
 		{WEIR_ADMIN_DRAIN, WEIR_HEALTH_REFUSING, 100, WEIR_BACKEND_DOWN},
@@ -222,7 +222,7 @@ TEST(s4_rebind_publishes_everything_into_a_new_segment) {
 	lab_config_free(config);
 }
 
-// Ids that a lost dataplane may still have flows of are kept when the same one comes back.
+// Ids for which a lost dataplane may still have flows are kept when the same dataplane returns.
 TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config(1, 3);
 	struct lab lab;
@@ -247,8 +247,8 @@ TEST(rebind_to_the_same_dataplane_keeps_ids_reserved) {
 	lab_config_free(less);
 }
 
-// A control process that read its configuration before it found the dataplane that another one
-// had been running: the ids of the segment win, what was set since then too.
+// A control process read its configuration before it attached to a dataplane used by another
+// control process: the ids of the segment take precedence, also what was set since then.
 TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	struct weir_config *config = lab_config(2, 3), *other = lab_config(2, 3);
 	weir_ref before;
@@ -280,7 +280,7 @@ TEST(late_binding_adopts_the_ids_of_a_running_dataplane) {
 	lab_config_free(other);
 }
 
-// Nobody refers to ids of a dataplane that is gone: they are given out anew when room is short.
+// Ids of a dataplane that has exited are not referenced: they are reused if there are not enough.
 TEST(rebind_to_a_smaller_segment_renumbers) {
 	struct weir_config *config = lab_config(1, 8), *less = lab_config(1, 8);
 	struct lab_room small = {.max_backends = 4};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// adopt.c: a control process goes on where another one stopped (S3).
+// adopt.c: a control process continues where another one stopped (S3).
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -99,7 +99,7 @@ static void random_bytes(uint8_t *bytes, uint64_t n, int density) {
 	}
 }
 
-// Whatever the identities and the rows say: nothing crashes, and the configuration comes true.
+// With any contents of identities and rows nothing crashes, and the configuration is applied.
 TEST(broken_identity_is_survived) {
 	struct weir_config *config = lab_config(3, 4);
 

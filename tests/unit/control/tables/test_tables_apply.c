@@ -94,7 +94,7 @@ TEST(backends_with_a_check_start_as_starting) {
 	weir_tables_publish(lab.tables);
 	assert_int_equal(lab_slots(&lab, 0, 0), LAB_TABLE_SIZE);
 
-	// Of what is known of its health nothing is changed here.
+	// Its known health is not changed here.
 	lab_apply(&lab, next);
 	assert_int_equal(lab_state(&lab, 1).health, WEIR_HEALTH_REFUSING);
 	lab_close(&lab);
@@ -102,8 +102,8 @@ TEST(backends_with_a_check_start_as_starting) {
 	lab_config_free(next);
 }
 
-// Scale-out from 4 to 10: nobody knows yet whether the new ones serve at all.
-TEST(unproven_backends_take_nothing_while_others_are_healthy) {
+// Scale-out from 4 to 10: it is not known yet whether the new backends work.
+TEST(unproven_backends_get_no_flows_while_others_are_healthy) {
 	struct weir_config *config = lab_config(1, 10), *four = lab_config_copy(config);
 	struct weir_service_state service;
 	struct lab lab;
@@ -136,7 +136,7 @@ TEST(unproven_backends_take_nothing_while_others_are_healthy) {
 		}
 		lab_publish(&lab);
 	}
-	// Three of the proven ones fail: that is a panic, of those that ever served.
+	// Three of the proven ones fail: panic mode, among those that were ever healthy.
 	for (uint16_t id = 1; id < 4; id++) {
 		weir_tables_set_health(lab.tables, id, WEIR_HEALTH_REFUSING);
 	}
@@ -169,7 +169,7 @@ TEST(removed_backend_id_is_not_reused_while_flows_refer_to_it) {
 	assert_int_equal(lab_slots(&lab, 0, 1), 0);
 	assert_int_equal(weir_tables_backend_find(lab.tables, "s0", "b1"), -ENOENT);
 	lab_settle(&lab);
-	// S6: the flows go on where they are
+	// S6: the flows stay
 	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_PRESENT);
 	assert_true(lab_state(&lab, 1).leaving);
 	assert_int_equal(weir_tables_backend_flows(lab.tables, 1), 2);
@@ -205,7 +205,7 @@ TEST(another_address_is_another_backend) {
 	assert_int_equal(lab_row(&lab, 2).flags, WEIR_BACKEND_PRESENT);
 	lab_settle(&lab);
 
-	// And back: the flows that are still there find their machine again.
+	// After the address is changed back, remaining flows have their machine again.
 	lab_apply(&lab, config);
 	assert_int_equal(lab_id(&lab, "s0", "b0"), 0);
 	assert_true(lab_state(&lab, 2).leaving);
@@ -218,7 +218,7 @@ TEST(another_address_is_another_backend) {
 	lab_config_free(moved);
 }
 
-// The same slots go to the new machine: others are not disturbed by a change of address.
+// The new machine gets the same slots: a change of address does not affect others.
 TEST(change_of_address_moves_no_other_slot) {
 	struct weir_config *config = lab_config(1, 5), *moved = lab_config_copy(config);
 	const struct weir_selection_view *view;
@@ -244,7 +244,7 @@ TEST(change_of_address_moves_no_other_slot) {
 	lab_config_free(moved);
 }
 
-TEST(removed_service_goes_step_by_step) {
+TEST(removed_service_is_withdrawn_step_by_step) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	struct weir_config *other = lab_config(3, 1);
 	struct lab lab;
@@ -284,8 +284,8 @@ TEST(removed_service_goes_step_by_step) {
 	lab_config_free(other);
 }
 
-// At every stage of its going, a service may come back under its old ids.
-TEST(removed_service_comes_back_at_any_stage) {
+// At every stage of its removal, a service may return with its old ids.
+TEST(removed_service_returns_at_any_stage) {
 	for (int steps = 0; steps < 6; steps++) {
 		struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 		struct lab lab;
@@ -314,7 +314,7 @@ TEST(removed_service_comes_back_at_any_stage) {
 	}
 }
 
-// What a refused configuration must leave as it was.
+// The state that a refused configuration must not change.
 static void assert_unchanged(
 	struct lab *lab, const struct weir_config *config, const struct lab_published *before) {
 	lab_assert_published(lab, before);

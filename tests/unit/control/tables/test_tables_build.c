@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// build.c: blobs made from a state, and the recognition of what is published already.
+// build.c: blobs built from a state, and the recognition of already published ones.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "state.h"
 
-TEST(what_is_published_already_is_not_built_again) {
+TEST(published_blob_is_not_built_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_blob *blob = (struct weir_blob *)1;
 	struct weir_writer_usage before, after;
@@ -42,9 +42,9 @@ static uint32_t used_slots(const struct weir_policy_table *table) {
 	return used;
 }
 
-// With a subset for each worker, a change builds the tables of those whom it concerns and copies
-// the others': what was written into the published ones shows which.
-TEST(only_subsets_that_changed_are_built) {
+// With a subset for each worker, a change rebuilds only affected tables and copies the others: a
+// mark in the published ones shows which.
+TEST(only_changed_subsets_are_built) {
 	struct weir_config *config = lab_config(1, 12);
 	struct weir_subset_member members[12];
 	struct weir_policy_table table;
@@ -80,7 +80,7 @@ TEST(only_subsets_that_changed_are_built) {
 	lab_config_free(config);
 }
 
-// A published selection that differs in one value is recognised as another.
+// A published selection that differs in one value is recognised as different.
 TEST(selection_with_one_other_value_is_rebuilt) {
 	struct weir_config *config = lab_config(1, 3);
 	struct lab lab;
@@ -119,7 +119,7 @@ TEST(selection_with_one_other_value_is_rebuilt) {
 	lab_config_free(config);
 }
 
-// Rows published one by one are those that the state asks for; what changes nothing in them
+// Rows published one by one are those required by the state; a change without effect on them
 // publishes none.
 TEST(rows_are_published_one_by_one) {
 	struct weir_config *config = lab_config(3, 5);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // S3, S6: control is killed between any two stores of an apply, of a change, or of a step of a
-// withdrawal. Each prefix of its stores is given to a control process that adopts it: workers find
-// all tables sound at any time, no flow's row changes, what a worker still uses is not written over
-// (S5), and what is published in the end is what it would have been without the crash.
+// withdrawal. For each prefix of its stores, another control process adopts the memory: workers
+// find valid tables at any time, no flow's row changes, memory in use by a worker is not
+// overwritten (S5), and the tables published in the end are the same as without the crash.
 #include "tables_lab.h"
 
 #include <netinet/in.h>
@@ -21,7 +21,7 @@
 static const struct lab_room room = {
 	.max_services = SERVICES, .max_backends = BACKENDS, .heap_bytes = 256 << 10};
 
-// What is published and remembered, for comparisons. Zeroed before it is filled in.
+// The published and stored state, for comparisons. Zeroed before it is filled in.
 struct picture {
 	struct weir_backend_row row[BACKENDS];
 	struct weir_identity_backend backend[BACKENDS];
@@ -69,14 +69,14 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 
 struct crash {
 	struct stores stores;
-	const struct weir_config *config; // that the next control process has
+	const struct weir_config *config; // configuration of the next control process
 	bool flows[BACKENDS];
 	struct weir_backend_row row[BACKENDS]; // of those with flows
-	// What is published in the end when it had stored nothing, or all.
+	// The tables published in the end if it had stored nothing, or everything.
 	struct picture *before, *after;
-	bool differ; // before and after may, then each outcome is one of the two
+	bool differ; // before and after may differ; then each outcome is one of the two
 	bool is_after; // has been seen
-	void (*check)(struct lab *lab); // of the next control process; NULL = no more
+	void (*check)(struct lab *lab); // actions of the next control process; NULL = none
 };
 
 static bool take_row(void *context, uint16_t backend, const struct weir_backend_row *row) {
@@ -86,7 +86,7 @@ static bool take_row(void *context, uint16_t backend, const struct weir_backend_
 	return true;
 }
 
-// Never empty by accident: a service that is found has an open candidate, if it has any.
+// A service that has candidates has an open one.
 static void assert_some_open(
 	const struct weir_reader *reader, const struct weir_backend_row *rows) {
 	for (uint8_t i = 0; i < SERVICES; i++) {
@@ -107,7 +107,8 @@ static void assert_some_open(
 	}
 }
 
-// Whatever a worker finds that starts now is whole, and names only what is there (S2).
+// The tables that a worker starting now finds are complete, and refer only to existing objects
+// (S2).
 static void assert_sound(struct lab *lab) {
 	struct weir_backend_row rows[BACKENDS] = {0};
 	struct weir_reader reader;
@@ -134,7 +135,7 @@ static void assert_flows_stay(const struct crash *crash, struct lab *lab) {
 	for (uint16_t id = 0; id < BACKENDS; id++) {
 		struct weir_backend_row row = lab_row(lab, id);
 
-		// All but what becomes of the flows, which is of the change.
+		// All fields except the handling of flows, which belongs to the change.
 		row.flags &= WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED;
 		if (crash->flows[id]) {
 			assert_memory_equal(&row, &crash->row[id], sizeof(row));
@@ -155,8 +156,8 @@ static uint64_t sum_up(const struct lab *lab) {
 	return sum;
 }
 
-// A segment as the process that was killed after n stores has left it; its worker has what was
-// published before.
+// The segment left by a process that was killed after n stores; its worker has the tables published
+// before.
 static void open_crashed(const struct crash *crash, uint32_t n, struct lab *ret) {
 	ret->segment = lab_segment(&room);
 	ret->control = lab_attach(ret->segment);
@@ -184,7 +185,7 @@ static void compare(struct crash *crash, uint32_t n, const struct picture *outco
 	crash->is_after |= is_after;
 }
 
-// The process was killed after n stores. ret NULL: compare the outcome, else return it.
+// The process was killed after n stores. ret NULL: compare the outcome, otherwise return it.
 static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	struct picture *outcome = malloc(sizeof(*outcome));
 	struct lab lab;
@@ -194,7 +195,7 @@ static void crash_after(struct crash *crash, uint32_t n, struct picture *ret) {
 	open_crashed(crash, n, &lab);
 	assert_sound(&lab);
 	if (n % 2 == 0) {
-		assert_flows_stay(crash, &lab); // else the worker looks later
+		assert_flows_stay(crash, &lab); // otherwise the worker reads later
 	}
 	sum = sum_up(&lab);
 	assert_int_equal(weir_tables_open(lab.control, &lab.tables), 0);
@@ -228,7 +229,7 @@ static void begin(struct crash *crash, struct lab *lab) {
 		lab->control->tables_bytes);
 }
 
-// What was done since begin was done by a process that was killed.
+// The changes since begin were made by a process that was killed.
 static void end(struct crash *crash, const struct lab *lab, const struct weir_config *config) {
 	uint64_t heap = lab->segment->heap_off;
 	uint32_t checked = 0;
@@ -287,7 +288,7 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	lab_settle(&lab);
 	lab_set_flows(&lab, 1, 0, 1); // leaves
 	lab_set_flows(&lab, 1, 1, 1); // stays
-	lab_set_flows(&lab, 1, 4, 1); // gets another address: another backend
+	lab_set_flows(&lab, 1, 4, 1); // gets another address, and is so another backend
 	lab_set_flows(&lab, 1, 5, 1);
 	begin(&crash, &lab);
 	lab_apply(&lab, next);
@@ -297,7 +298,7 @@ TEST(s3_crash_at_any_store_of_an_apply) {
 	lab_config_free(next);
 }
 
-// Other backends take the place of all: until the next process comes, new flows go to the former or
+// All backends are replaced: until the next process starts, new flows go to the former or
 // to the new ones.
 TEST(s3_crash_at_any_store_leaves_an_open_backend) {
 	struct weir_config *config = lab_config(1, 3), *next = lab_config(1, 3);
@@ -330,7 +331,7 @@ static void check_reported(struct lab *lab) {
 	assert_int_equal(lab_state(lab, 1).reported_weight, 700);
 }
 
-// A reported weight is what the backend has reported, wherever the run-time weight has got to.
+// A reported weight is that of the backend, for any progress of the run-time weight.
 TEST(s3_reported_weight_survives_a_crash_at_any_store) {
 	struct weir_config *config = lab_config(1, 3);
 	struct crash crash = {.differ = true, .check = check_reported};
@@ -419,7 +420,7 @@ TEST(s3_crash_at_any_store_of_a_change) {
 	lab_config_free(config);
 }
 
-// A backend and a service go, step by step, and others come and take their ids.
+// A backend and a service are removed, step by step, and others are added and get their ids.
 TEST(s3_crash_at_any_store_of_an_add_and_a_remove) {
 	struct weir_config *config = lab_config(3, 2), *less = lab_config(2, 2),
 			   *more = lab_config(2, 4);

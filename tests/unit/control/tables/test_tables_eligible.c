@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// eligible.c: who takes new flows, and what happens when too few can.
+// eligible.c: which backends take new flows, and the result if there are too few.
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ struct member {
 #define REFUSING WEIR_HEALTH_REFUSING
 #define UNSET WEIR_WEIGHT_UNSET
 
-// The state of a service of n members, decided.
+// The decision for a service of n members.
 static struct weir_state *decided(const struct member *members, uint32_t n, uint32_t threshold,
 	struct weir_config_service *config) {
 	struct weir_state *state;
@@ -58,7 +58,7 @@ static struct weir_state *decided(const struct member *members, uint32_t n, uint
 	return state;
 }
 
-// Decide for a service of n members. Returns a bitmap of the chosen ones.
+// Decide for a service of n members. Returns a bitmap of the chosen members.
 static uint32_t decide(const struct member *members, uint32_t n, uint32_t threshold,
 	bool *ret_panic, uint32_t *ret_eligible) {
 	struct weir_config_service config;
@@ -221,7 +221,7 @@ TEST(eligible_sets) {
 	}
 }
 
-TEST(who_may_be_ejected) {
+TEST(backends_that_may_be_ejected) {
 	static const struct {
 		const char *name;
 		uint32_t threshold;
@@ -300,7 +300,7 @@ TEST(panic_threshold_table) {
 	}
 }
 
-// Scaled down, a reported weight is never 0: that would take the backend out of service.
+// A reported weight that is scaled down is never 0, which would remove the backend from service.
 TEST(a_scaled_weight_is_at_least_1) {
 	static const struct {
 		uint32_t configured, runtime, reported, weight;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What control's tables do while workers do not let go, refuse, or keep flows: the first apply
-// after a restart, refused tables, ids that leave.
+// Control's tables while workers do not report, refuse tables, or keep flows: the first apply after
+// a restart, refused tables, removed ids.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #define SMALL_HEAP (256 << 10)
 
-// Publish until all of the heap has been in use once. The next control process finds no room that
+// Publish until all of the heap has been in use once. The next control process has no memory that
 // may be written before a grace period has passed.
 static void use_up_the_heap(struct lab *lab, const struct weir_config *config) {
 	uint32_t weight = 1000;
@@ -81,9 +81,9 @@ static uint64_t now_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// A worker that never reports: refused after a while with its number, and nothing is lost. As soon
-// as it reports the same apply succeeds, with what was set meanwhile.
-TEST(first_apply_after_a_restart_gives_up_on_a_worker_that_hangs) {
+// With a worker that never reports, the apply fails after a while with the worker's number, and
+// nothing is lost. As soon as it reports, the same apply succeeds, with the changes made meanwhile.
+TEST(first_apply_after_a_restart_gives_up_on_a_stalled_worker) {
 	struct lab_room room = {.heap_bytes = SMALL_HEAP};
 	struct weir_config *config = big_config(2), *next = big_config(3);
 	struct lab_published before;
@@ -103,7 +103,7 @@ TEST(first_apply_after_a_restart_gives_up_on_a_worker_that_hangs) {
 	assert_true(weir_tables_wait(lab.tables));
 	lab_assert_published(&lab, &before);
 	assert_int_equal(weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_DRAIN), 0);
-	assert_int_equal(weir_tables_publish(lab.tables), 0); // not before it has a configuration
+	assert_int_equal(weir_tables_publish(lab.tables), 0); // only after it has a configuration
 	lab_assert_published(&lab, &before);
 	assert_true(weir_tables_wait(lab.tables));
 	lab_quiescent(&lab);
@@ -124,7 +124,7 @@ static void assert_no_refusal(struct lab *lab) {
 	assert_false(weir_tables_refused(lab->tables, &refusal));
 }
 
-// The worker reports again, so memory and ids come back.
+// The worker reports again, so memory and ids become free.
 static void assert_grace_goes_on(struct lab *lab) {
 	uint64_t mark = weir_writer_mark(weir_tables_writer(lab->tables));
 
@@ -147,7 +147,7 @@ static void publish_broken(struct lab *lab, struct weir_root root) {
 	assert_int_equal(weir_writer_publish(writer, root, selection), 0);
 }
 
-TEST(refused_table_is_replaced_by_the_one_before) {
+TEST(refused_table_is_replaced_by_the_previous_one) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
 
@@ -164,7 +164,8 @@ TEST(refused_table_is_replaced_by_the_one_before) {
 		lab_published(&lab, &before);
 		assert_no_refusal(&lab);
 		publish_broken(&lab, root);
-		assert_in_range(lab_slots(&lab, 1, 4), 80, 87); // what the worker had is in use
+		// The previous table of the worker is in use
+		assert_in_range(lab_slots(&lab, 1, 4), 80, 87);
 		assert_non_null(lab_services(&lab)->buckets);
 		assert_int_equal(lab.reader.refusals.refused, 1);
 		assert_true(weir_tables_refused(lab.tables, &refusal));
@@ -193,9 +194,9 @@ static void log_update(struct lab *lab, enum weir_update_kind kind, uint16_t id)
 	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
 }
 
-// Somebody else has written over a root, or over a table: what there was before is of no use, so
-// control builds it again.
-TEST(overwritten_table_is_built_again) {
+// A root or a table was overwritten externally: the previous one cannot be used, so control
+// rebuilds it.
+TEST(overwritten_table_is_rebuilt) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
 
@@ -235,7 +236,7 @@ TEST(overwritten_table_is_built_again) {
 	lab_config_free(config);
 }
 
-// Two workers refuse the same table: it is replaced once.
+// Two workers refuse the same table: it is restored once.
 TEST(table_that_two_workers_refuse_is_restored_once) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_tables_refusal refusal;
@@ -268,8 +269,8 @@ TEST(table_that_two_workers_refuse_is_restored_once) {
 	lab_config_free(config);
 }
 
-// The next control process tells what is refused now, and not what once was.
-TEST(refusal_of_the_past_is_not_told_again) {
+// The next control process reports present refusals, not past ones.
+TEST(past_refusal_is_not_reported_again) {
 	struct weir_config *config = lab_config(2, 3);
 	struct weir_root root = {.kind = WEIR_BLOB_SELECTION, .service = 1};
 	struct weir_tables_refusal refusal;
@@ -304,7 +305,7 @@ TEST(refusal_of_the_past_is_not_told_again) {
 // --- flows that move ----------------------------------------------------------------------
 
 // While a bucket moves between workers the sum of their gauges, read one after the other, may be 0
-// though there are flows. Ids stay until no move is under way.
+// although there are flows. Ids stay until no move is in progress.
 TEST(ids_stay_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
@@ -330,7 +331,7 @@ TEST(ids_stay_while_buckets_move) {
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables); // the row goes
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5; // of another worker than the one that is done
+	steals[0].answers[WEIR_BUCKET_CONFIRMED] = 5; // of another worker than the finished one
 	lab_settle(&lab);
 	assert_true(lab_state(&lab, 0).leaving);
 	assert_non_null(weir_tables_service_name(lab.tables, 1));
@@ -344,7 +345,7 @@ TEST(ids_stay_while_buckets_move) {
 	lab_config_free(less);
 }
 
-// A service whose backends have gone: the same for its own gauge.
+// A service whose backends were removed: the same for its own gauge.
 TEST(id_of_a_service_stays_while_buckets_move) {
 	struct lab_room room = {.bucketing = WEIR_BUCKETING_YES};
 	struct weir_config *config = lab_config(2, 0), *less = lab_config_copy(config);
@@ -370,7 +371,7 @@ TEST(id_of_a_service_stays_while_buckets_move) {
 #define MANY 10000
 #define LOOKS_AT_ONCE 8192
 
-// Lines of backends' counters that a tick looks at.
+// Cache lines of backends' counters that a tick reads.
 static uint64_t looks_of_a_tick(struct lab *lab) {
 	uint8_t *counters = (uint8_t *)lab->control->backend_counters;
 	struct looks looks;
@@ -425,9 +426,9 @@ TEST(many_leaving_backends_cost_a_bounded_tick) {
 	lab_config_free(none);
 }
 
-// What an id had counted before is subtracted. One that never had a row has counted nothing:
-// nobody looks, as the counters of thousands of new ids and all workers take seconds.
-TEST(baseline_is_what_the_id_had_counted) {
+// Previous counts of an id are subtracted. An id that never had a row has no counts: they are not
+// read, because reading the counters of thousands of new ids and all workers takes seconds.
+TEST(baseline_is_the_previous_count_of_the_id) {
 	struct weir_config *first = lab_config(1, 2), *second = lab_config(1, 2);
 	struct weir_share_counters *counters;
 	struct lab lab;
@@ -438,7 +439,7 @@ TEST(baseline_is_what_the_id_had_counted) {
 	counters->new_flows = 7;
 	lab_apply(&lab, first);
 	assert_int_equal(lab.control->backend_bases[0].new_flows, 0);
-	first->services[0].backend_count = 1; // b1 alone, under the id that it has
+	first->services[0].backend_count = 1; // b1 alone, with its present id
 	first->services[0].backends++;
 	lab_apply(&lab, first);
 	lab_settle(&lab);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a control process that was taken over left in tables does not keep the next one from its
-// work. Not nonsense (test_tables_adopt.c) but sound tables and identities that fill the segment.
+// Tables left by a compromised control process do not prevent the next one from working. Not
+// invalid ones (test_tables_adopt.c), but valid tables and identities that fill the segment.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define UNKNOWN 60 // a service that no configuration has
 
-// A sound blob that claims `bytes` of the heap from its place `at` on.
+// A valid blob of `bytes` in the heap at the offset `at`.
 static weir_ref claim_heap(
 	const struct lab *lab, const struct weir_blob *like, uint64_t at, uint64_t bytes) {
 	uint64_t offset = lab->control->heap_off + at;
@@ -43,7 +43,7 @@ static uint64_t used_bytes(const struct lab *lab) {
 	return usage.used_bytes;
 }
 
-// As the daemon does: try again once the worker has let go of what was replaced.
+// Like the daemon: retry once the worker has released the replaced tables.
 static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	char why[256] = "";
 	int r = weir_tables_apply(lab->tables, config, why, sizeof(why));
@@ -58,7 +58,7 @@ static void apply_patiently(struct lab *lab, const struct weir_config *config) {
 	}
 }
 
-// The next control process: its configuration is published as if nothing had been there.
+// The next control process: its configuration is published as in an empty segment.
 static void assert_next_works(struct lab *lab, const struct weir_config *config) {
 	bool retry;
 
@@ -92,7 +92,7 @@ static void assert_next_works(struct lab *lab, const struct weir_config *config)
 
 // --- the heap -----------------------------------------------------------------------------
 
-TEST(unknown_service_does_not_keep_the_heap) {
+TEST(unknown_service_does_not_occupy_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_selection empty = selection_of(UNKNOWN);
 	struct lab lab;
@@ -106,7 +106,7 @@ TEST(unknown_service_does_not_keep_the_heap) {
 	lab_config_free(config);
 }
 
-TEST(known_service_does_not_keep_the_heap) {
+TEST(known_service_does_not_occupy_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_selection empty = selection_of(1);
 	struct lab lab;
@@ -122,7 +122,7 @@ TEST(known_service_does_not_keep_the_heap) {
 	lab_config_free(config);
 }
 
-TEST(service_table_does_not_keep_the_heap) {
+TEST(service_table_does_not_occupy_the_heap) {
 	struct weir_config *config = lab_config(3, 4);
 	const struct weir_service_table empty = {.blob = {.kind = WEIR_BLOB_SERVICES},
 		.buckets = 2,
@@ -150,7 +150,7 @@ TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	lab_apply(&lab, config);
 	lab.control->roots->selection[UNKNOWN] = broken;
 	assert_next_works(&lab, config);
-	// And if it comes while the process runs.
+	// And if it appears while the process runs.
 	lab.control->roots->selection[UNKNOWN] = broken;
 	lab.control->updates->update[lab.control->news->updates % WEIR_UPDATES] =
 		weir_update(WEIR_UPDATE_SELECTION, UNKNOWN);
@@ -164,7 +164,7 @@ TEST(broken_table_of_an_unknown_service_is_withdrawn) {
 	lab_config_free(config);
 }
 
-// Both together: there is no room, and there would be none as long as workers refuse a table.
+// Both together: there is no free memory, and none becomes free while workers refuse a table.
 TEST(broken_table_and_full_heap_are_survived) {
 	struct weir_config *config = lab_config(3, 4);
 	struct lab lab;
@@ -234,7 +234,7 @@ TEST(given_service_ids_become_free) {
 	lab_config_free(config);
 }
 
-// Ids that flows hold: what finds one is published at once, the rest when they are free.
+// Ids in use by flows: objects that get an id are published at once, the others when ids are free.
 TEST(backends_without_ids_wait_for_flows) {
 	const struct lab_room room = {.max_backends = 6};
 	struct weir_config *config = lab_config(1, 4), *next = lab_config(1, 6);
@@ -244,7 +244,7 @@ TEST(backends_without_ids_wait_for_flows) {
 	lab_open(&lab, &room);
 	lab_apply(&lab, config);
 	lab_set_flows(&lab, 0, 0, 1);
-	lab_remove_backend(next, 0, 0); // b1 to b5: five, and b0 has its id still
+	lab_remove_backend(next, 0, 0); // b1 to b5: five, and b0 still has its id
 	lab_restart(&lab);
 	next->services[0].backends[4].address.bytes[0] = 11;
 	next->services[0].backends[0].address.bytes[0] = 11; // another machine: another id
@@ -253,7 +253,7 @@ TEST(backends_without_ids_wait_for_flows) {
 	assert_false(retry);
 	lab_settle(&lab);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 1);
-	assert_true(retry); // that of the previous b1 is free
+	assert_true(retry); // the id of the previous b1 is free
 	lab_apply(&lab, next);
 	assert_int_equal(weir_tables_waiting(lab.tables, &retry), 0);
 	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_PRESENT); // S6

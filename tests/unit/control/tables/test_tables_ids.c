@@ -26,7 +26,7 @@ static struct weir_state *new_state(void) {
 	return state;
 }
 
-// How many backends are in the list of a service, which is whole from both ends.
+// The number of backends in the list of a service, which must be consistent in both directions.
 static uint32_t count_list(const struct weir_state *state, uint16_t service) {
 	uint16_t previous = 0;
 	uint32_t n = 0;
@@ -84,7 +84,7 @@ TEST(limits_are_enospc) {
 	weir_state_free(found);
 }
 
-TEST(the_last_id_of_all_can_be_used) {
+TEST(the_last_of_all_ids_can_be_used) {
 	struct weir_state *found = new_state();
 	struct weir_address address = ipv4(1);
 
@@ -98,7 +98,7 @@ TEST(the_last_id_of_all_can_be_used) {
 	weir_state_free(found);
 }
 
-TEST(leaving_backend_frees_its_name_not_its_id) {
+TEST(removed_backend_frees_its_name_not_its_id) {
 	struct weir_state *found = new_state();
 	struct weir_address one = ipv4(1), two = ipv4(2);
 
@@ -132,7 +132,7 @@ TEST(leaving_backend_frees_its_name_not_its_id) {
 	weir_state_free(found);
 }
 
-TEST(leaving_service_takes_its_backends_along) {
+TEST(removed_service_removes_its_backends) {
 	struct weir_state *found = new_state();
 	struct weir_address address = ipv4(1);
 
@@ -174,8 +174,8 @@ TEST(clone_is_independent) {
 	weir_state_free(found);
 }
 
-// What was freed and is still to be published is in the list once, also when a clone uses it again.
-TEST(clone_knows_what_is_still_to_be_published) {
+// A freed id whose removal is not published yet is in the list once, also when a clone reuses it.
+TEST(clone_keeps_unpublished_removals) {
 	struct weir_state *found = new_state(), *clone;
 	struct weir_address address = ipv4(1);
 
@@ -194,8 +194,8 @@ TEST(clone_knows_what_is_still_to_be_published) {
 	weir_state_free(found);
 }
 
-// Random adds and deletes against a plain array of names.
-TEST(many_names_against_a_plain_list) {
+// Random additions and deletions, compared with a simple array of names.
+TEST(many_names_equal_a_simple_list) {
 	enum { NAMES = 300 };
 	struct weir_state *found = new_state();
 	int model[NAMES];
@@ -229,9 +229,9 @@ TEST(many_names_against_a_plain_list) {
 	weir_state_free(found);
 }
 
-// A quarter of all ids there are leave one service, the oldest first: each for itself, without a
-// look at all those that stay. The limit catches a change of order, not of percents.
-TEST(thousands_leave_a_service_at_once) {
+// A quarter of all ids are removed from one service, the oldest first: each one separately, without
+// visiting all remaining ones. The limit detects a change of complexity, not of percents.
+TEST(thousands_are_removed_from_a_service_at_once) {
 	const uint32_t ids = WEIR_BACKENDS_MAX, leaving = ids / 4;
 	struct weir_state *found = new_state();
 	struct timespec begin, end;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables against a plain model: random configurations, states, weights, restarts and worker
-// reports; after each step everything that is published must follow from the model.
+// Tables compared with a simple model: random configurations, states, weights, restarts and worker
+// reports; after each step everything published must agree with the model.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ struct model_service {
 	struct model_backend backend[BACKENDS];
 };
 
-struct owner { // who an id with flows belongs to
+struct owner { // owner of an id with flows
 	bool pinned;
 	int service, backend;
 	uint32_t address;
@@ -91,7 +91,7 @@ static void reset_backend(struct model_backend *backend) {
 	backend->id = -1;
 }
 
-// What a new configuration does to what was known.
+// Apply a new configuration to the model.
 static void change_configuration(struct model *model) {
 	uint32_t s = pick(model, SERVICES), b = pick(model, BACKENDS);
 	struct model_service *service = &model->service[s];
@@ -169,7 +169,7 @@ static void change_state(struct model *model, struct lab *lab) {
 	}
 }
 
-// Flows come to a backend of now, or all flows of an id end.
+// Flows start at a present backend, or all flows of an id end.
 static void change_flows(struct model *model, struct lab *lab) {
 	char service[16], name[16];
 	struct model_backend *backend = live_backend(model, service, name);
@@ -192,7 +192,7 @@ static uint32_t effective(const struct model_backend *backend) {
 	return backend->runtime != WEIR_WEIGHT_UNSET ? backend->runtime : backend->configured;
 }
 
-// The rule of who takes new flows, told once more in other words.
+// The rule for which backends take new flows, written again independently.
 static void expect_members(
 	const struct model_service *service, const bool resolved[BACKENDS], bool member[BACKENDS]) {
 	bool reachable = false;
@@ -244,7 +244,7 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
-// What the row says of the flows that the backend has.
+// The handling of the backend's flows in its row.
 static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
 	bool down =
 		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;
@@ -385,7 +385,7 @@ TEST(random_operations_agree_with_the_model) {
 			assert_true(weir_tables_publish(lab.tables) >= 0);
 			check(model, &lab);
 		}
-		// When all flows have ended, nothing of the past is left.
+		// When all flows have ended, nothing of previous configurations is left.
 		for (uint16_t id = 0; id < 512; id++) {
 			lab_set_flows(&lab, 0, id, 0);
 			lab_set_flows(&lab, 1, id, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// publish.c: order of publication and withdrawal, and what happens when memory is short.
+// publish.c: order of publication and withdrawal, and the effect of a lack of memory.
 #include "tables_lab.h"
 
 #include <errno.h>
@@ -10,9 +10,9 @@ static uint32_t kind_of(const struct lab *lab, uint64_t update) {
 	return lab->segment->updates->update[update % WEIR_UPDATES] >> 16;
 }
 
-// Workers follow the log: what it has of one publication runs from rows to the service table, and
-// whatever it names is remembered before.
-TEST(publication_runs_from_rows_to_services) {
+// Workers process the log: its entries of one publication are ordered from rows to the service
+// table, and the identities are stored before.
+TEST(publication_is_ordered_from_rows_to_services) {
 	static const uint32_t order[] = {
 		[WEIR_UPDATE_ROW] = 0, [WEIR_UPDATE_SELECTION] = 1, [WEIR_UPDATE_SERVICES] = 2};
 	struct weir_config *config = lab_config(2, 2), *more = lab_config(3, 3);
@@ -39,8 +39,8 @@ TEST(publication_runs_from_rows_to_services) {
 }
 
 // A worker that loaded the old selection may load the new rows after it: the row of a removed
-// backend goes only when every worker has let go of the old selection.
-TEST(row_goes_a_grace_period_after_the_selection) {
+// backend is removed only after every worker has released the old selection.
+TEST(row_is_removed_a_grace_period_after_the_selection) {
 	struct weir_config *config = lab_config(1, 3), *less = lab_config_copy(config);
 	struct lab lab;
 
@@ -56,7 +56,7 @@ TEST(row_goes_a_grace_period_after_the_selection) {
 	lab_quiescent(&lab);
 	weir_tables_tick(lab.tables);
 	assert_int_equal(lab_row(&lab, 0).flags, 0);
-	// The id waits for the worker to see the row gone.
+	// The id stays until the worker has adopted the removal of the row.
 	for (int i = 0; i < 3; i++) {
 		weir_tables_tick(lab.tables);
 		assert_true(lab_state(&lab, 0).leaving);
@@ -71,7 +71,7 @@ TEST(row_goes_a_grace_period_after_the_selection) {
 }
 
 // The same for a whole service: lookup, then selection, then rows, then ids.
-TEST(selection_goes_a_grace_period_after_the_service_table) {
+TEST(selection_is_removed_a_grace_period_after_the_service_table) {
 	struct weir_config *config = lab_config(2, 1), *less = lab_config_copy(config);
 	const struct weir_roots *roots;
 	struct lab lab;
@@ -102,9 +102,9 @@ TEST(selection_goes_a_grace_period_after_the_service_table) {
 	lab_config_free(less);
 }
 
-// What becomes of the flows of a backend that is not used is in its row, which is published before
-// the selection. A change that is none publishes nothing.
-TEST(row_tells_what_becomes_of_flows) {
+// The row of an unused backend, which is published before the selection, has the handling of its
+// flows. A change without effect publishes nothing.
+TEST(row_has_the_handling_of_flows) {
 	struct weir_config *config = lab_config(1, 4), *less = lab_config_copy(config);
 	const uint8_t closed = WEIR_BACKEND_CLOSED, down = closed | WEIR_BACKEND_DOWN;
 	const uint8_t states = (uint8_t)~(WEIR_BACKEND_PRESENT | WEIR_BACKEND_RESOLVED);
@@ -118,7 +118,7 @@ TEST(row_tells_what_becomes_of_flows) {
 	assert_int_equal(lab_publish(&lab), 2);
 	assert_int_equal(lab_row(&lab, 0).flags & states, down);
 	assert_int_equal(lab_slots(&lab, 0, 0), 0);
-	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE); // the same to its flows
+	weir_tables_set_admin(lab.tables, 0, WEIR_ADMIN_MAINTENANCE); // the same for its flows
 	assert_int_equal(lab_publish(&lab), 0);
 	weir_tables_set_health(lab.tables, 0, WEIR_HEALTH_HEALTHY);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -146,9 +146,9 @@ TEST(row_tells_what_becomes_of_flows) {
 	lab_config_free(less);
 }
 
-// All fail their checks: they are used as before, and nobody's flows move. Those of a removed
-// service have nowhere else to go, but are told so.
-TEST(panic_and_removed_services_are_told_apart) {
+// All fail their checks: they are used as before, and no flow moves. Flows of a removed service
+// cannot move, but are marked.
+TEST(panic_and_removed_services_are_distinguished) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
 	const uint8_t down = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN;
 	struct lab lab;
@@ -166,7 +166,7 @@ TEST(panic_and_removed_services_are_told_apart) {
 	lab_set_flows(&lab, 0, 2, 1);
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
-	lab_restart(&lab); // another control process says the same
+	lab_restart(&lab); // another control process gives the same result
 	lab_apply(&lab, less);
 	assert_int_equal(lab_row(&lab, 0).flags & down, 0);
 	assert_int_equal(lab_row(&lab, 2).flags & down, down);
@@ -176,9 +176,9 @@ TEST(panic_and_removed_services_are_told_apart) {
 	lab_config_free(less);
 }
 
-// on_backend_down is told in the rows of backends that are down, and of nobody else. A service that
-// leaves keeps it, also for the next control process.
-TEST(row_tells_what_becomes_of_tcp_flows) {
+// on_backend_down is in the rows of backends that are down, and no others. A removed service keeps
+// it, also for the next control process.
+TEST(row_has_the_handling_of_tcp_flows) {
 	static const struct {
 		enum weir_config_on_backend_down what;
 		uint8_t flags;
@@ -224,9 +224,9 @@ TEST(row_tells_what_becomes_of_tcp_flows) {
 	lab_config_free(less);
 }
 
-// A worker that hangs lets the heap fill up: publications are refused, marks are kept, and what
-// was refused is published as soon as the worker reports again.
-TEST(full_heap_keeps_the_marks_until_memory_is_back) {
+// With a stalled worker the heap fills up: publications fail, marks are kept, and the changes are
+// published as soon as the worker reports again.
+TEST(full_heap_keeps_the_marks_until_memory_is_free) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(1, 2);
 	uint32_t weight = 100, published = 100;
@@ -271,9 +271,9 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_int_equal(weir_tables_set_health(lab->tables, id, health), 0);
 }
 
-// A row needs no memory of the heap: what a worker that hangs keeps from being built does not keep
-// the others from passing over a backend that fails, of this service or of another one.
-TEST(full_heap_does_not_keep_backends_open) {
+// A row needs no heap memory: although a stalled worker prevents a selection from being built, the
+// others skip a failing backend, of this service or of another one.
+TEST(full_heap_does_not_prevent_closing_backends) {
 	struct lab_room room = {.heap_bytes = 4 << 20};
 	struct weir_config *config = lab_config(2, 4);
 	uint32_t weight = 100;
@@ -292,7 +292,7 @@ TEST(full_heap_does_not_keep_backends_open) {
 	assert_int_equal(weir_tables_publish(lab.tables), -EBUSY);
 	assert_true(is_closed(&lab, 1));
 	assert_true(is_closed(&lab, 5));
-	// Never empty by accident: of the selection's backends most stay open.
+	// Never empty by accident: most backends of the selection stay open.
 	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
 	for (uint16_t id = 4; id < 7; id++) {
 		assert_int_equal(weir_tables_set_admin(lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
@@ -358,7 +358,7 @@ TEST(several_changes_are_one_publication) {
 	weir_tables_set_weight(lab.tables, 2, 5);
 	weir_tables_set_weight(lab.tables, 5, 5);
 	assert_int_equal(lab_publish(&lab), 3); // two selections, and a row: it drains
-	// There and back again is no change at all.
+	// A change and its reversal are no change at all.
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_DRAIN);
 	weir_tables_set_admin(lab.tables, 9, WEIR_ADMIN_READY);
 	assert_int_equal(lab_publish(&lab), 0);
@@ -397,7 +397,7 @@ static uint64_t sum_of(const struct weir_subset_part *part, uint32_t n) {
 	return sum;
 }
 
-// Of each worker's subset, as it is published.
+// The parts of each worker's subset, as published.
 TEST(parts_of_one_subset) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_MAGLEV, WEIR_POLICY_FAIR_SHARE, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Selections that are built in steps after backends came or went: what a change costs, what workers
-// see meanwhile, and that in the end the table is the one of an instance that knew it all at once.
+// Selections built in steps after backends were added or removed: the cost of a change, the tables
+// of workers meanwhile, and that the final table equals that of an instance that got all changes at
+// once.
 #include "tables_lab.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static void build_all(struct lab *lab) {
 	lab_quiescent(lab);
 }
 
-// The arrays that are chosen from are the same, byte by byte.
+// The arrays for the choice are the same, byte by byte.
 static void assert_same_table(struct lab *a, struct lab *b) {
 	const struct weir_policy_table *x = &lab_selection(a, 0)->table;
 	const struct weir_policy_table *y = &lab_selection(b, 0)->table;
@@ -63,7 +64,7 @@ static bool is_closed(struct lab *lab, uint16_t id) {
 	return (lab_row(lab, id).flags & WEIR_BACKEND_CLOSED) != 0;
 }
 
-TEST(change_of_a_backend_costs_that_backend) {
+TEST(change_of_a_backend_costs_one_backend) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config;
 		struct lab lab;
@@ -86,7 +87,7 @@ TEST(change_of_a_backend_costs_that_backend) {
 			assert_int_equal(is_closed(&lab, id / 2), id % 2 == 0);
 			assert_int_equal(lab_state(&lab, id / 2).in_selection, id % 2 != 0);
 		}
-		// All are back: there is nothing to build.
+		// All are healthy again: nothing has to be built.
 		build_all(&lab);
 		assert_false(weir_tables_is_stale(lab.tables));
 		close_many(&lab, config);
@@ -116,7 +117,7 @@ TEST(steps_are_small) {
 	close_many(&lab, config);
 }
 
-TEST(table_is_the_one_that_is_built_at_once) {
+TEST(table_equals_the_one_built_at_once) {
 	uint64_t random = 1;
 
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
@@ -135,12 +136,12 @@ TEST(table_is_the_one_that_is_built_at_once) {
 			set_health(&lab, id, health);
 			set_health(&other, id, health);
 			weir_tables_publish(lab.tables);
-			if (i % 7 == 0) { // in the middle of a table that is built
+			if (i % 7 == 0) { // while a table is being built
 				assert_true(weir_tables_build(lab.tables) >= 0);
 			}
 		}
 		build_all(&lab);
-		// A new configuration is published as a whole, at once.
+		// A new configuration is published completely at once.
 		lab_apply(&other, other_config);
 		lab_quiescent(&other);
 		assert_true(lab_selection(&lab, 0)->table.count < MANY);
@@ -152,9 +153,9 @@ TEST(table_is_the_one_that_is_built_at_once) {
 	}
 }
 
-// S3: a control process that ends between the row and the selection leaves what the next one
-// builds.
-TEST(s3_next_control_process_builds_what_was_left) {
+// S3: if a control process ends between the row and the selection, the next one builds the
+// selection.
+TEST(s3_next_control_process_builds_the_rest) {
 	struct weir_config *config;
 	struct lab lab;
 
@@ -172,8 +173,8 @@ TEST(s3_next_control_process_builds_what_was_left) {
 	close_many(&lab, config);
 }
 
-// Never empty by accident: panic is decided with each change, and a table most of whose candidates
-// are closed is replaced at once.
+// Never empty by accident: panic is determined with each change, and a table with mostly closed
+// candidates is replaced at once.
 TEST(panic_and_mass_failures_do_not_wait) {
 	struct weir_config *config;
 	struct lab lab;
@@ -213,9 +214,9 @@ static uint32_t count_open(struct lab *lab) {
 	return open;
 }
 
-// Half of the backends take the place of the other half while a table of that one is built: it is
-// not published, as workers would find all of its candidates closed.
-TEST(table_of_backends_that_have_closed_is_not_published) {
+// One half of the backends replaces the other half while a table with the latter is built: it is
+// not published, because all of its candidates would be closed.
+TEST(table_of_closed_backends_is_not_published) {
 	struct weir_config *config;
 	struct lab lab;
 	int r;
@@ -244,8 +245,8 @@ TEST(table_of_backends_that_have_closed_is_not_published) {
 	close_many(&lab, config);
 }
 
-// One backend has most of the slots: workers would not find an open one near them.
-TEST(table_most_of_whose_slots_are_closed_is_replaced_at_once) {
+// One backend has most of the slots: workers would find no open backend near them.
+TEST(table_with_mostly_closed_slots_is_replaced_at_once) {
 	struct weir_config *config;
 	struct lab lab;
 
@@ -264,8 +265,8 @@ TEST(table_most_of_whose_slots_are_closed_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// Workers look at so many candidates for one flow. With weights, those may be neighbours.
-TEST(table_with_more_closed_backends_than_are_searched_is_replaced_at_once) {
+// Workers search this many candidates for one flow. With weights, these may be adjacent.
+TEST(table_with_too_many_closed_backends_is_replaced_at_once) {
 	struct lab_room room = {.max_services = 4, .max_backends = 16384, .heap_bytes = 256u << 20};
 	struct weir_config *config = lab_config(1, 3 * WEIR_POLICY_SEARCH);
 	struct lab lab;
@@ -287,8 +288,8 @@ TEST(table_with_more_closed_backends_than_are_searched_is_replaced_at_once) {
 	close_many(&lab, config);
 }
 
-// An older dataplane does not pass over what is closed.
-TEST(former_dataplane_gets_the_selection_at_once) {
+// An older dataplane does not skip closed backends.
+TEST(older_dataplane_gets_the_selection_at_once) {
 	struct weir_config *config;
 	struct lab lab;
 
@@ -301,8 +302,8 @@ TEST(former_dataplane_gets_the_selection_at_once) {
 	close_many(&lab, config);
 }
 
-// A worker that hangs lets the heap fill up. What cannot be published at once is retried with the
-// next change, and not built in steps meanwhile: each step would be in vain, without end.
+// With a stalled worker the heap fills up. A selection that cannot be published at once is retried
+// with the next change, and not built in steps meanwhile, because all steps would be wasted.
 TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 	struct lab_room room = {.max_services = 4, .max_backends = 4096, .heap_bytes = 4u << 20};
 	struct weir_config *config = lab_config(1, MANY);
@@ -332,7 +333,7 @@ TEST(selection_that_waits_for_memory_is_not_built_in_steps) {
 }
 
 // A new configuration, another weight, or a backend that is removed in the middle of a build.
-TEST(other_changes_replace_what_is_under_way) {
+TEST(other_changes_replace_a_build_in_progress) {
 	struct weir_config *config, *fewer;
 	uint64_t generation;
 	struct lab lab;

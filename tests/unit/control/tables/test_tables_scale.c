@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables at the size that they are made for. Prints what it measures; the limits are loose, they
-// catch a change of order, not of percents.
+// Tables at the design scale. Prints the measurements; the limits are loose, to detect a change of
+// complexity, not of percents.
 #include "tables_lab.h"
 
 #include <stdio.h>

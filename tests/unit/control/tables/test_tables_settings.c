@@ -81,7 +81,7 @@ TEST(settings_of_every_policy) {
 }
 
 // Only what differs is published, whatever the policy.
-TEST(nothing_new_is_not_published_again) {
+TEST(unchanged_settings_are_not_published_again) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = lab_config(1, 4), *copy;
 		uint64_t publications;
@@ -97,9 +97,9 @@ TEST(nothing_new_is_not_published_again) {
 		weir_tables_set_weight(lab.tables, 1, 300);
 		weir_tables_set_weight(lab.tables, 1, WEIR_WEIGHT_UNSET);
 		weir_tables_set_error_window(lab.tables, 0, 1000);
-		weir_tables_set_reported_weight(lab.tables, 0, 5); // not what this policy takes
+		weir_tables_set_reported_weight(lab.tables, 0, 5); // not used by this policy
 		weir_tables_publish(lab.tables);
-		// What is set and unset in between does not count.
+		// Settings that are set and unset in between have no effect.
 		assert_int_equal(lab.segment->notes->publications, publications);
 		copy->services[0].flow_control.max_active_flows = 5;
 		lab_apply(&lab, copy);
@@ -114,7 +114,7 @@ TEST(nothing_new_is_not_published_again) {
 	}
 }
 
-// A limit costs a row, and no selection.
+// A limit needs a row, but no selection.
 TEST(own_limit_is_one_row) {
 	struct weir_config *config = lab_config(1, 4);
 	struct lab lab;
@@ -138,8 +138,8 @@ TEST(own_limit_is_one_row) {
 	lab_config_free(config);
 }
 
-// What a backend says of its weight takes the place of the file's with any policy, and not that of
-// an operator's.
+// A weight reported by a backend replaces that of the file with any policy, but not one set by an
+// operator.
 TEST(own_weight_replaces_the_configured_one) {
 	struct weir_config *config = lab_config(1, 4);
 	uint32_t before;
@@ -212,7 +212,7 @@ TEST(automatic_weight_is_that_of_the_cpus_or_the_mean) {
 	lab_config_free(config);
 }
 
-// A weight set at run time counts until it is unset, or the file says something else.
+// A weight set at run time applies until it is unset, or the file changes.
 TEST(automatic_weight_is_a_configured_one) {
 	struct weir_config *config = automatic(), *copy = automatic();
 	struct lab lab;
@@ -234,7 +234,7 @@ TEST(automatic_weight_is_a_configured_one) {
 	config->services[0].backends[0].weight_auto = false; // 100, as it is then
 	lab_apply(&lab, config);
 	assert_int_equal(effective(&lab, 0), 100);
-	lab_apply(&lab, copy); // what was known before is not known any more
+	lab_apply(&lab, copy); // the previous value is not known any more
 	assert_int_equal(lab_state(&lab, 0).auto_weight, 0);
 	assert_int_equal(effective(&lab, 0), 100); // the mean, of b1
 	lab_close(&lab);
@@ -266,7 +266,7 @@ TEST(s3_automatic_weights_survive_a_restart) {
 	lab_config_free(config);
 }
 
-TEST(policy_is_changed_live) {
+TEST(policy_is_changed_at_run_time) {
 	struct weir_config *config = lab_config(2, 3);
 	struct lab lab;
 
@@ -309,7 +309,7 @@ TEST(refused_changes) {
 	lab_config_free(config);
 }
 
-// S3: what an operator set outlives the control process.
+// S3: settings of an operator survive the control process.
 TEST(s3_run_time_policy_survives_a_restart) {
 	struct weir_config *config = lab_config(2, 2);
 	struct lab lab;
@@ -357,7 +357,7 @@ TEST(s4_run_time_policy_survives_a_new_dataplane) {
 	lab_config_free(config);
 }
 
-// The bit of a key of a policy that the file has.
+// The bit of a policy key that is in the file.
 static uint32_t given(const char *name) {
 	for (uint32_t i = 0; i < weir_config_policy_keys.count; i++) {
 		if (strcmp(weir_config_policy_keys.key[i].key, name) == 0) {
@@ -368,7 +368,7 @@ static uint32_t given(const char *name) {
 	return 0;
 }
 
-TEST(configuration_drops_what_was_set) {
+TEST(configuration_drops_operator_settings) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
 
@@ -384,7 +384,7 @@ TEST(configuration_drops_what_was_set) {
 	lab_apply(&lab, copy);
 	assert_int_equal(service_of(&lab, 0).policy, WEIR_POLICY_ROUND_ROBIN);
 	assert_int_equal(service_of(&lab, 0).runtime_policy, WEIR_POLICY_UNSET);
-	// A setting that does not go with what was set at run time.
+	// A setting incompatible with the run-time settings.
 	weir_tables_set_policy(lab.tables, 0, WEIR_POLICY_WEIGHTED_ROUND_ROBIN);
 	copy->services[0].policy.name = WEIR_POLICY_ROUND_ROBIN;
 	copy->services[0].policy.given = given("window");
@@ -395,8 +395,8 @@ TEST(configuration_drops_what_was_set) {
 	lab_config_free(copy);
 }
 
-// A service that leaves and comes back is as configured.
-TEST(service_that_returns_is_as_configured) {
+// A service that is removed and added again has its configured settings.
+TEST(readded_service_has_its_configured_settings) {
 	struct weir_config *config = lab_config(2, 1), *without;
 	struct lab lab;
 
@@ -425,15 +425,15 @@ TEST(error_window_survives_a_restart) {
 	lab_restart(&lab);
 	lab_apply(&lab, config);
 	assert_int_equal(published(&lab, 0).settings.error_window_ms, 12000);
-	config->services[0].policy.error_window_ms = 200; // what the file says goes first
+	config->services[0].policy.error_window_ms = 200; // the file takes precedence
 	lab_apply(&lab, config);
 	assert_int_equal(published(&lab, 0).settings.error_window_ms, 200);
 	lab_close(&lab);
 	lab_config_free(config);
 }
 
-// Reported weights of the process before count only where the policy takes reports.
-TEST(adopted_weights_count_only_where_reports_do) {
+// Reported weights from the previous process apply only if the policy uses reports.
+TEST(adopted_weights_apply_only_with_reports) {
 	struct weir_config *config = lab_config(1, 2), *copy;
 	struct lab lab;
 
@@ -460,8 +460,8 @@ TEST(adopted_weights_count_only_where_reports_do) {
 	lab_config_free(copy);
 }
 
-// What the segment remembers of policies may be anything.
-TEST(broken_identity_of_a_policy) {
+// The policies stored in the segment may have any value.
+TEST(invalid_identity_of_a_policy) {
 	struct weir_config *config = lab_config(1, 1);
 	struct lab lab;
 
@@ -475,7 +475,7 @@ TEST(broken_identity_of_a_policy) {
 	lab_config_free(config);
 }
 
-// Of what a policy gives out, each backend's part.
+// Each backend's share by policy.
 TEST(parts_by_policy) {
 	static const struct {
 		enum weir_policy policy;
@@ -519,8 +519,8 @@ TEST(parts_by_policy) {
 	}
 }
 
-// Who chooses from a backend besides: all workers of all instances, or their part of a subset.
-TEST(fair_share_knows_how_many_share) {
+// The others that use a backend: all workers of all instances, or those with it in their subset.
+TEST(fair_share_gets_the_number_of_sharers) {
 	static const struct {
 		enum weir_policy policy;
 		uint32_t clients, members, size, sharers;

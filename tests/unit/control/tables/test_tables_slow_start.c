@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// slow_start.c: who is in slow start, since when, and what workers and users are told of it.
+// slow_start.c: backends in slow start, since when, and the values for workers and users.
 #include "tables_lab.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static void set_health(struct lab *lab, uint16_t id, enum weir_health_state heal
 	assert_true(weir_tables_publish(lab->tables) >= 0);
 }
 
-// The time is this now; returns how much was published.
+// Set the time; returns the number of publications.
 static uint32_t at(struct lab *lab, uint64_t ms) {
 	weir_tables_clock(lab->tables, START_MS + ms);
 	return lab_publish(lab);
@@ -39,7 +39,7 @@ static double part(struct lab *lab, uint16_t id) {
 	return share.part != 0 ? (double)share.part / WEIR_POLICY_PART_ONE : 1;
 }
 
-// Four that are in service since long, and a fifth that is not yet.
+// Four backends in service for long, and a fifth one that is not yet.
 static void open_with(struct lab *lab, struct weir_config *config) {
 	lab_open(lab, NULL);
 	weir_tables_clock(lab->tables, START_MS - 10 * WINDOW_MS);
@@ -50,7 +50,7 @@ static void open_with(struct lab *lab, struct weir_config *config) {
 	at(lab, 0);
 }
 
-// Of all policies: what is shown, and what workers are told.
+// For all policies: the shown values, and those for workers.
 TEST(share_grows_within_the_window) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_config *config = config_of((enum weir_policy)policy, 5);
@@ -96,8 +96,8 @@ TEST(share_grows_within_the_window) {
 	}
 }
 
-// A step costs the row of those that are in slow start; a table of slots is built anew.
-TEST(steps_cost_rows) {
+// A step needs the rows of backends in slow start; a table of slots is rebuilt.
+TEST(steps_need_rows) {
 	struct weir_config *config = config_of(WEIR_POLICY_LEAST_LOADED, 5);
 	uint32_t published = 0, steps = 0;
 	struct lab lab;
@@ -107,17 +107,17 @@ TEST(steps_cost_rows) {
 	for (uint64_t ms = 0; ms < WINDOW_MS + 2000; ms += 100) {
 		uint32_t n = at(&lab, ms);
 
-		assert_true(n <= 2); // a row; sometimes what is remembered of it
+		assert_true(n <= 2); // a row; sometimes its stored identity
 		published += n;
 		steps += n > 0;
 	}
-	assert_in_range(steps, 45, 61); // the part is the least one in the first steps
+	assert_in_range(steps, 45, 61); // the part is the minimum in the first steps
 	assert_in_range(published, steps, steps + 2);
 	lab_close(&lab);
 	lab_config_free(config);
 }
 
-TEST(all_new_ones_have_their_whole_share) {
+TEST(if_all_are_new_each_has_its_full_share) {
 	struct weir_config *config = config_of(WEIR_POLICY_FAIR_SHARE, 5);
 	struct lab lab;
 
@@ -134,14 +134,14 @@ TEST(all_new_ones_have_their_whole_share) {
 			assert_true(part(&lab, id) > 0.85);
 		}
 	}
-	// One more comes half a window later: 0.1 over 0.5.
+	// One more is added half a window later: 0.1 divided by 0.5.
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 4) - 0.2) < 0.02);
 	lab_close(&lab);
 	lab_config_free(config);
 }
 
-TEST(those_that_return_begin_anew) {
+TEST(returning_backends_start_again) {
 	struct weir_config *config = config_of(WEIR_POLICY_ROUND_ROBIN, 5), *off;
 	struct lab lab;
 
@@ -168,7 +168,7 @@ TEST(those_that_return_begin_anew) {
 	at(&lab, 30000);
 	set_health(&lab, 1, WEIR_HEALTH_HEALTHY);
 	assert_true(fabs(part(&lab, 1) - 0.1) < 0.01);
-	// Without slow start there is none left.
+	// Without slow start no backend is in it.
 	lab_apply(&lab, off);
 	for (uint16_t id = 0; id < 4; id++) {
 		assert_true(part(&lab, id) == 1);
@@ -178,8 +178,8 @@ TEST(those_that_return_begin_anew) {
 	lab_config_free(off);
 }
 
-// What is in service since long stays so, and what is in slow start goes on.
-TEST(restart_of_control_begins_nothing_anew) {
+// Backends in service for long stay so, and slow starts continue.
+TEST(restart_of_control_starts_nothing_again) {
 	struct weir_config *config = config_of(WEIR_POLICY_MAGLEV, 5);
 	struct lab_published before;
 	struct lab lab;
@@ -201,7 +201,7 @@ TEST(restart_of_control_begins_nothing_anew) {
 	assert_true(fabs(part(&lab, 4) - 0.8) < 0.05);
 	at(&lab, 31000);
 	assert_true(part(&lab, 4) == 1);
-	// Another dataplane: nothing begins either.
+	// With another dataplane nothing starts again either.
 	set_health(&lab, 4, WEIR_HEALTH_REFUSING);
 	set_health(&lab, 4, WEIR_HEALTH_HEALTHY);
 	at(&lab, 46000);

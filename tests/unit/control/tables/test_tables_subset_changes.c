@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: what changes, and what stays, when the configuration, a weight or the number of
-// workers does, or control restarts.
+// subsets.c: the effects when the configuration, a weight or the number of workers changes, or
+// control restarts.
 #include "subsets_lab.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Weight 0 in the file keeps the place of a backend that went for good, and nothing uses it.
-TEST(weight_0_keeps_the_place) {
+// Weight 0 in the file keeps the position of a permanently removed backend, which is not used.
+TEST(weight_0_keeps_the_position) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t gone;
 	struct lab lab;
@@ -30,7 +30,7 @@ TEST(weight_0_keeps_the_place) {
 	lab_config_free(config);
 }
 
-// S6: nobody's row goes, whatever subset it is in; a flow needs nothing else.
+// S6: no row is removed, for any subset; a flow needs nothing else.
 TEST(s6_rows_of_backends_outside_stay) {
 	struct weir_config *config = lab_config(1, 12),
 			   *with = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
@@ -61,7 +61,7 @@ TEST(s6_rows_of_backends_outside_stay) {
 	lab_config_free(with);
 }
 
-// Size, place and algorithm change live, and back.
+// Size, position and algorithm change at run time, and back.
 TEST(changes_of_the_configuration_take_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *larger = lab_config_copy(config), *elsewhere = lab_config_copy(config);
@@ -96,7 +96,7 @@ TEST(changes_of_the_configuration_take_effect) {
 	lab_config_free(grown);
 }
 
-// S3: a new control process finds the subset that is published, and leaves it as it is.
+// S3: a new control process finds the published subset, and does not change it.
 TEST(s3_restart_publishes_nothing_new) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	uint64_t before[LAB_WORKERS];
@@ -123,8 +123,9 @@ TEST(s3_restart_publishes_nothing_new) {
 	lab_config_free(config);
 }
 
-// Reports of backends outside are kept and change nothing; they count when their turn comes.
-TEST(reported_weights_count_inside_only) {
+// Reports of backends outside of the subset are kept without effect; they apply when the backend
+// becomes a member.
+TEST(reported_weights_apply_only_inside) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
 	struct lab lab;
@@ -159,9 +160,9 @@ TEST(reported_weights_count_inside_only) {
 	lab_config_free(config);
 }
 
-// S3: what the backends outside can do is remembered too: what stands in after a restart gets what
-// it would have got before.
-TEST(s3_stand_in_keeps_its_weight_after_a_restart) {
+// S3: weights of backends outside are stored, too: a replacement after a restart gets the same
+// weight as before it.
+TEST(s3_replacement_keeps_its_weight_after_a_restart) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint32_t lost, stand_in;
 	struct lab lab;
@@ -202,7 +203,7 @@ TEST(s3_stand_in_keeps_its_weight_after_a_restart) {
 	lab_config_free(config);
 }
 
-// S3: published weights that nobody reported say nothing of those outside.
+// S3: published weights that were not reported do not apply to backends outside.
 TEST(s3_configured_weights_are_no_reports) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
@@ -224,7 +225,7 @@ TEST(s3_configured_weights_are_no_reports) {
 }
 
 // A dataplane with another number of workers has other subsets, and as many as it needs.
-TEST(rebind_follows_the_number_of_workers) {
+TEST(rebind_adapts_to_the_number_of_workers) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_WORKER);
 	struct weir_subset_state subset;
 	struct weir_tables *tables;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// subsets.c: who uses which backends, and what happens when some cannot be used.
+// subsets.c: the backends of each client, and the effect of unusable ones.
 #include "subsets_lab.h"
 
 #include <errno.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-TEST(subset_is_that_of_the_algorithm) {
+TEST(subset_equals_that_of_the_algorithm) {
 	static const enum weir_subset_algorithm algorithms[] = {
 		WEIR_SUBSET_RANDOM, WEIR_SUBSET_DETERMINISTIC, WEIR_SUBSET_ROCKSTEADIER};
 
 	for (size_t i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
 		for (int client = 0; client < WEIR_SUBSET_CLIENT_WORKER; client++) {
-			// 12 backends, so that b10 comes behind b9 and not behind b1.
+			// 12 backends, so that b10 is after b9 and not after b1.
 			struct weir_config *config =
 				subset_config(12, 5, (enum weir_subset_client)client);
 			uint32_t index = client == WEIR_SUBSET_CLIENT_GROUP ? 2 : 2 * 3 + 1;
@@ -53,7 +53,7 @@ TEST(order_of_the_file_does_not_matter) {
 	lab_config_free(config);
 }
 
-TEST(members_that_cannot_be_used_are_replaced_and_come_back) {
+TEST(unusable_members_are_replaced_and_return) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t before, after;
 	struct lab lab;
@@ -81,7 +81,7 @@ TEST(members_that_cannot_be_used_are_replaced_and_come_back) {
 		weir_tables_publish(lab.tables);
 		after = subset_seen_by(&lab, 0);
 		assert_int_equal(after, subset_expected(config, 2, 12, 1ull << lost));
-		// One comes for the one that went, and nobody else moves (U2, U3).
+		// One backend replaces the unusable one, and no other changes (U2, U3).
 		assert_int_equal(__builtin_popcountll(after), 4);
 		assert_int_equal(__builtin_popcountll(after & before), 3);
 		subset_set_health(&lab, lost, WEIR_HEALTH_HEALTHY);
@@ -94,7 +94,7 @@ TEST(members_that_cannot_be_used_are_replaced_and_come_back) {
 	lab_config_free(config);
 }
 
-TEST(others_coming_and_going_change_nothing) {
+TEST(changes_of_other_backends_have_no_effect) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct lab lab;
 	uint64_t before;
@@ -115,8 +115,8 @@ TEST(others_coming_and_going_change_nothing) {
 	lab_config_free(config);
 }
 
-// When fewer are left than asked, all of them are used.
-TEST(never_fewer_than_asked_while_there_are_more) {
+// If fewer are left than requested, all of them are used.
+TEST(never_fewer_than_requested_while_there_are_more) {
 	struct weir_config *config = subset_config(12, 5, WEIR_SUBSET_CLIENT_GROUP);
 	uint64_t down = 0;
 	struct lab lab;
@@ -128,7 +128,7 @@ TEST(never_fewer_than_asked_while_there_are_more) {
 		int usable = 12 - __builtin_popcountll(down);
 		uint32_t lost = subset_first_of(now);
 
-		// "spread" makes some subsets larger than asked.
+		// "spread" makes some subsets larger than requested.
 		assert_true(__builtin_popcountll(now) >= (usable < 5 ? usable : 5));
 		assert_int_equal(now & down, 0);
 		down |= 1ull << lost;
@@ -139,8 +139,9 @@ TEST(never_fewer_than_asked_while_there_are_more) {
 	lab_config_free(config);
 }
 
-// Panic is decided on the whole list, and then the subset is one of those that panic uses.
-TEST(panic_is_decided_on_the_whole_list) {
+// Panic is determined for the whole list, and then the subset is taken from the backends that panic
+// uses.
+TEST(panic_is_determined_for_the_whole_list) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_service_state found;
 	uint64_t before;
@@ -150,7 +151,7 @@ TEST(panic_is_decided_on_the_whole_list) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	before = subset_seen_by(&lab, 0);
-	// All members are away, but most of the list is there: no panic.
+	// All members are unusable, but most of the list is usable: no panic.
 	for (uint32_t i = 0; i < 12; i++) {
 		if (before >> i & 1) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -161,8 +162,8 @@ TEST(panic_is_decided_on_the_whole_list) {
 	assert_int_equal(found.eligible, 8);
 	assert_int_equal(subset_seen_by(&lab, 0) & before, 0);
 	assert_int_equal(subset_seen_by(&lab, 0), subset_expected(config, 2, 12, before));
-	// 5 of 12 are below the threshold: the refusing ones are used again, for the half that is
-	// not the share of the healthy ones.
+	// 5 of 12 are below the threshold: the refusing ones are used again, for the half beyond
+	// the share of the healthy ones.
 	for (uint32_t i = 0, more = 3; i < 12 && more > 0; i++) {
 		if ((before >> i & 1) == 0) {
 			subset_set_health(&lab, i, WEIR_HEALTH_REFUSING);
@@ -177,8 +178,8 @@ TEST(panic_is_decided_on_the_whole_list) {
 	lab_config_free(config);
 }
 
-// In panic every subset has its share of the healthy backends, wherever its members are.
-TEST(panic_leaves_nobody_with_dead_ones_only) {
+// In panic every subset has its share of the healthy backends, whichever its members are.
+TEST(panic_gives_no_client_only_dead_backends) {
 	struct weir_subset_member members[12];
 	struct weir_subset_count counts[12];
 
@@ -198,7 +199,7 @@ TEST(panic_leaves_nobody_with_dead_ones_only) {
 			lab_apply(&lab, config);
 			own = subset_expected(config, client, 12, 0);
 			for (uint32_t i = 0; i < 12; i++) {
-				// Those that the first client prefers are the first to fail.
+				// The backends that the first client prefers fail first.
 				bool down = client == 0
 						    ? __builtin_popcountll(up) >= (int)healthy ||
 							      (own >> i & 1) != 0
@@ -216,7 +217,7 @@ TEST(panic_leaves_nobody_with_dead_ones_only) {
 			now = subset_seen_by(&lab, 0);
 			assert_int_equal(__builtin_popcountll(now), 4);
 			assert_true(__builtin_popcountll(now & up) >= (int)least);
-			// No more is passed over than that asks for.
+			// No more backends are skipped than necessary.
 			assert_true(__builtin_popcountll(now & up) == (int)least ||
 				    (now & ~up & ~own) == 0);
 			n = (uint32_t)weir_tables_subset_members(lab.tables, 0, 0, members);
@@ -231,7 +232,7 @@ TEST(panic_leaves_nobody_with_dead_ones_only) {
 			assert_int_equal(away, stand_ins);
 			used[client] = now;
 		}
-		// What is counted is what each of them does.
+		// The counts agree with the subset of each client.
 		assert_int_equal(weir_tables_subset_counts(lab.tables, 0, counts), 12);
 		for (uint32_t i = 0; i < 12; i++) {
 			assert_int_equal(counts[i].clients,
@@ -242,8 +243,8 @@ TEST(panic_leaves_nobody_with_dead_ones_only) {
 	}
 }
 
-// What is told of a subset follows the states while there is no dataplane to publish to.
-TEST(subset_is_decided_without_a_dataplane) {
+// The shown subset follows the states also without a dataplane.
+TEST(subset_is_computed_without_a_dataplane) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_subset_member members[12];
 	struct weir_tables *tables;
@@ -284,7 +285,7 @@ TEST(every_worker_has_its_own) {
 	for (uint16_t id = 0; id < 12; id++) {
 		assert_int_equal(lab_state(&lab, id).in_selection, (all >> id & 1) != 0);
 	}
-	// Who loses a member replaces it; the other worker's subset stays.
+	// The worker that loses a member replaces it; the other worker's subset stays.
 	lost = subset_first_of(before[0] & ~before[1]);
 	subset_set_health(&lab, lost, WEIR_HEALTH_REFUSING);
 	assert_int_equal(__builtin_popcountll(subset_seen_by(&lab, 0) & before[0]), 3);
@@ -294,7 +295,7 @@ TEST(every_worker_has_its_own) {
 	lab_config_free(config);
 }
 
-// Shares of the flows that each backend is meant to get, when every worker has its own.
+// Target shares of flows of each backend, if every worker has its own subset.
 TEST(parts_are_those_of_all_workers) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN};
@@ -306,7 +307,8 @@ TEST(parts_are_those_of_all_workers) {
 		struct lab lab;
 
 		config->services[0].policy.name = policies[p];
-		// One that weighs more must not make its worker's others weigh less than they do.
+		// A member with a higher weight must not reduce the shares of others beyond its
+		// worker.
 		config->services[0].backends[0].weight = 200;
 		lab_open(&lab, NULL);
 		lab_apply(&lab, config);
@@ -334,7 +336,7 @@ TEST(parts_are_those_of_all_workers) {
 	}
 }
 
-TEST(state_tells_who_belongs_and_who_stands_in) {
+TEST(state_shows_members_and_replacements) {
 	struct weir_config *config = subset_config(12, 4, WEIR_SUBSET_CLIENT_INSTANCE);
 	struct weir_subset_member members[12], before[12];
 	struct weir_subset_count counts[12];
@@ -387,8 +389,8 @@ TEST(state_tells_who_belongs_and_who_stands_in) {
 	lab_config_free(config);
 }
 
-// Members, those who stand in and a few spares are near; so is a member that is away.
-TEST(who_is_far_from_use) {
+// Members, replacements and a few spares are near; so is an unusable member.
+TEST(backends_that_are_far_from_use) {
 	struct weir_config *config = subset_config(40, 4, WEIR_SUBSET_CLIENT_GROUP);
 	struct weir_config *off = lab_config(1, 40);
 	uint64_t before, near = 0;
@@ -422,7 +424,8 @@ TEST(who_is_far_from_use) {
 	lab_config_free(off);
 }
 
-// Off by the algorithm, or because there are no more backends than asked: one subset of all.
+// Disabled by the algorithm, or because there are no more backends than requested: one subset of
+// all.
 TEST(off_is_one_subset_of_all) {
 	for (int how = 0; how < 2; how++) {
 		struct weir_config *config =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lab: a flow table whose reports are counted, for the tests of its files.
+// Flow lab: a flow table whose callbacks are counted, for the tests of its files.
 #pragma once
 
 #include <errno.h>
@@ -174,10 +174,10 @@ static inline struct buckets buckets_of(const struct lab *f, const struct weir_f
 		weir_flow_second_bucket(secret, family, hash)}};
 }
 
-// The fast way of a packet.
+// The fast path of a packet.
 static inline bool hit(struct lab *f, const struct weir_flow_key *key, enum weir_flow_event event,
 	uint64_t now, uint16_t *ret_backend) {
-	uint8_t ip[44] = {0}; // addresses and ports where a packet has them
+	uint8_t ip[44] = {0}; // addresses and ports, in the layout of a packet
 	uint32_t *word, backend;
 
 	memcpy(ip + (key->family == 4 ? 12 : 8), key->source, key->family == 4 ? 4 : 16);
@@ -207,7 +207,7 @@ static inline int64_t active_total(const struct lab *f) {
 	return total;
 }
 
-// Sweep in steps of a poll loop until `duration` has gone by.
+// Sweep in steps of a poll loop for `duration`.
 static inline uint64_t sweep_for(struct lab *f, uint64_t now, uint64_t duration) {
 	uint64_t end = now + duration;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts lab: two flow tables that share a memory, and hand parts of it to each other.
+// Parts lab: two flow tables that share memory, and hand over parts of it to each other.
 #pragma once
 
 #include "flow_parts.h"
@@ -9,7 +9,7 @@
 
 #define PAIR_FLOWS 40000
 
-// Two tables that share a memory. Table 0 has the even parts at first, table 1 the odd ones.
+// Two tables that share memory. Table 0 has the even parts at first, table 1 the odd ones.
 struct pair {
 	struct weir_flow_memory *memory;
 	struct weir_flow_parcel *parcel;
@@ -71,7 +71,7 @@ static inline struct lab *owner_of(const struct pair *pair, const struct weir_fl
 	return pair->lab[weir_flow_owns(pair->lab[1]->table, part)];
 }
 
-// Count what a parcel says, as the user of the tables does.
+// Update the counts from a parcel, like the user of the tables.
 static inline void count_parcel(
 	const struct weir_flow_parcel *parcel, struct lab *f, int64_t sign) {
 	for (uint32_t i = 0; i < parcel->backend_count; i++) {
@@ -110,7 +110,7 @@ static inline void move(struct pair *pair, uint32_t part, uint64_t now) {
 	settle(pair, pair->lab[second]);
 }
 
-// What the users of the tables have counted is what the tables contain.
+// The counts of the users of the tables agree with the contents of the tables.
 static inline void check_counts(const struct pair *pair) {
 	for (unsigned int i = 0; i < 2; i++) {
 		const struct weir_flow_table *table = pair->lab[i]->table;
@@ -144,7 +144,7 @@ static inline void check_counts(const struct pair *pair) {
 	}
 }
 
-// Flow n, in one of all the states that there are.
+// Insert flow n, in one of all possible states.
 static inline struct weir_flow_key flow_key(uint32_t n) {
 	return key_of(n, n % 5 == 0 ? 6 : 4, n % 7 == 0 ? 17 : 6);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow destinations: numbers are shared, given back, given out again, and run out.
+// Flow destinations: numbers are shared, released, reused, and exhausted.
 #include "flow_lab.h"
 
 #include "flow_destinations.h"
@@ -44,7 +44,7 @@ TEST(destinations_have_a_number_each) {
 	weir_flow_destinations_free(&d);
 }
 
-TEST(destinations_run_out_until_a_number_is_given_back) {
+TEST(destinations_run_out_until_a_number_is_released) {
 	struct weir_flow_destinations d = make_destinations(1);
 	uint8_t one[16], two[16];
 
@@ -62,7 +62,7 @@ TEST(destinations_run_out_until_a_number_is_given_back) {
 	weir_flow_destinations_free(&d);
 }
 
-// Chains: numbers come and go in any order, many more addresses than chains.
+// Hash chains: numbers are taken and released in any order, with many more addresses than chains.
 TEST(destinations_random_walk_agrees_with_a_model) {
 	struct weir_flow_destinations d = make_destinations(ADDRESSES);
 	uint32_t flows[3 * ADDRESSES] = {0};
@@ -109,7 +109,7 @@ static void assert_no_destinations(const struct lab *f, uint32_t flows) {
 	}
 }
 
-// A flow that finds no room holds no number, whether its address has one or not.
+// A flow that is not inserted holds no number, whether its address has one or not.
 TEST(refused_flow_holds_no_number) {
 	const uint32_t flows = 64;
 	struct lab *f = make(4 * flows, 100);
@@ -132,7 +132,7 @@ TEST(refused_flow_holds_no_number) {
 	drop(f);
 }
 
-// Flows that come and go in every way, to more addresses than there are numbers.
+// Flows that start and end in every way, to more addresses than there are numbers.
 TEST(flow_table_counts_its_destinations) {
 	struct lab *f = make(32, 100); // 8 IPv6 flows
 	uint64_t now = START;

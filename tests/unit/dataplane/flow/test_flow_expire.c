@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flows of UDP whose services change: the sweep ends those that do not belong to their backends.
+// Flows of UDP whose services change: the sweep ends those whose backend is not of the new service.
 #include "flow_expire.h"
 #include "parts_lab.h"
 
 #define TURN_NS 5000000ull
 #define WITHIN_NS 2000000000ull // weir_flow_recheck
 
-// Flows with odd source ports belong elsewhere.
+// Flows with odd source ports belong to another service.
 static bool is_even(void *context, const struct weir_flow_key *key, uint16_t backend) {
 	assert_non_null(context);
 	assert_int_equal(key->protocol, 17);
@@ -23,7 +23,7 @@ static uint64_t sweep_turns(struct lab *f, uint64_t now, uint64_t ns) {
 	return now;
 }
 
-// n flows: of both families, of TCP and UDP; those of UDP with two datagrams or one.
+// Insert n flows of both families, TCP and UDP; UDP with one datagram or two.
 static void fill(struct lab *f, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		struct weir_flow_key key = key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
@@ -50,7 +50,7 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 
 		f->table->listener.belongs = is_even;
 		fill(f, flows / 2);
-		// In the middle of a sweep, which has come by half of the flows.
+		// In the middle of a sweep, which has visited half of the flows.
 		weir_flow_sweep(f->table, now);
 		now = sweep_turns(f, now, WITHIN_NS / 4);
 		weir_flow_recheck(f->table, now);
@@ -66,7 +66,7 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 	}
 }
 
-TEST(flow_recheck_keeps_datagrams_off_the_fast_path_until_all_are_checked) {
+TEST(flow_recheck_disables_the_fast_path_of_datagrams_until_all_are_checked) {
 	struct lab *f = make(65536, 100);
 	struct weir_flow_key key = key_of(2, 4, 17);
 	uint64_t now = START;
@@ -132,7 +132,7 @@ TEST(flow_sweep_of_a_call_is_bounded) {
 	drop(f);
 }
 
-// The giver of a part may not have taken over the services that the taker has.
+// The table that gives a part may not have adopted the services of the one that takes it.
 TEST(flow_adoption_ends_the_udp_flows_of_other_services) {
 	struct pair pair = pair_make(4096);
 
@@ -161,10 +161,10 @@ static bool is_any(void *context, const struct weir_flow_key *key, uint16_t back
 	return backend < BACKENDS;
 }
 
-// A part that is on its way: the flows that have arrived were checked by the former services, and
-// no sweep comes by before the last one has arrived.
+// While a part moves, the flows that have arrived were checked against the former services, and no
+// sweep visits them before the last one has arrived.
 TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
-	for (uint32_t parts = 0; parts < 2; parts++) { // that the taker has before
+	for (uint32_t parts = 0; parts < 2; parts++) { // flows that the taking table has before
 		struct pair pair = pair_make(400000);
 		struct lab *taker = pair.lab[1];
 		uint32_t part = 2, before = 0, after = 0, strays = 0;

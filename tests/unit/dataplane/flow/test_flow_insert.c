@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow insertion: a table that fills up, floods, and keys that come again (F2, F3, F4).
+// Flow insertion: a table that fills up, floods, and keys that are reused (F2, F3, F4).
 #include "flow_lab.h"
 
-// F2: the table takes as many flows as it was made for (but for a stray few), then refuses.
+// F2: the table takes as many flows as configured (except very few), then refuses.
 static void check_full_table(uint8_t family) {
 	const uint32_t flows = 100000;
 	struct lab *f = make(family == 4 ? flows : 4 * flows, 100);
@@ -46,7 +46,7 @@ TEST(flow_f2_insert_full_table_returns_enospc) {
 	check_full_table(6);
 }
 
-// F3, F4: a flood of SYNs ten times the table's size leaves every established flow in place.
+// F3, F4: a flood of SYNs ten times the table's size evicts no established flow.
 TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 	const uint32_t flows = 20000, established = 15000;
 	struct lab *f = make(flows, 25);
@@ -81,7 +81,7 @@ TEST(flow_f3_f4_syn_flood_evicts_only_half_open) {
 #define FLOOD_STEP_NS 1333 // 750,000 packets per second
 #define HANDSHAKES 50
 
-// SYNs of flows [first, first + count), entered as the pipeline does. *now goes on to their end.
+// Insert SYNs of flows [first, first + count), like the pipeline. Advances *now to their end.
 static void flood(struct lab *f, uint8_t family, uint32_t first, uint32_t count, uint64_t *now) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct weir_flow_key key = key_of(first + i, family, 6);
@@ -104,9 +104,9 @@ static uint32_t count_found(struct lab *f, uint8_t family, uint32_t flows, uint6
 	return found;
 }
 
-// F3: a flood that begins between a SYN and its ACK leaves the flow, for a second; then it is one
-// like others. In a small table, and in one as it is by default.
-TEST(flow_f3_handshakes_outlast_the_beginning_of_a_flood) {
+// F3: a flood that starts between a SYN and its ACK does not evict the flow for a second; then it
+// may. In a small table and in one of default size.
+TEST(flow_f3_handshakes_survive_the_start_of_a_flood) {
 	static const uint32_t sizes[] = {1024, 1u << 20};
 	static const uint8_t families[] = {4, 6};
 
@@ -125,8 +125,8 @@ TEST(flow_f3_handshakes_outlast_the_beginning_of_a_flood) {
 	}
 }
 
-// A table that is crowded for longer than times in it wrap spares nothing.
-TEST(flow_f3_long_flood_spares_nothing) {
+// A table that is crowded for longer than the wrap of its timestamps protects no handshake.
+TEST(flow_f3_long_flood_protects_no_handshake) {
 	struct lab *f = make(1024, 25);
 	uint64_t now = START;
 
@@ -153,8 +153,8 @@ static bool has_free_slot6(const struct lab *f, uint32_t bucket) {
 	return words[0] == 0 || words[1] == 0;
 }
 
-// The half-open flow that has been idle longest of those in two buckets, or -1. Flows are numbered
-// as they came.
+// The half-open flow of two buckets that has been idle longest, or -1. Flows are numbered by
+// arrival.
 static int64_t oldest_in(
 	struct lab *f, uint8_t family, const uint32_t buckets[2], uint32_t came, uint64_t now) {
 	for (uint32_t i = 0; i < came; i++) {
@@ -169,14 +169,14 @@ static int64_t oldest_in(
 	return -1;
 }
 
-// The half-open flow that must make room for a new one in a full table: of its two buckets, else,
-// for IPv6 if they have a slot to spare, of those next to them. -1: none does.
+// The half-open flow that must be evicted for a new one in a full table: from its two buckets, or
+// else, for IPv6 if they have a spare slot, from the adjacent ones. -1: none.
 static int64_t victim_of(
 	struct lab *f, const struct weir_flow_key *key, uint32_t came, uint64_t now) {
 	bool ipv6 = key->family == 6;
 	const struct buckets buckets = buckets_of(f, key);
 	const uint32_t *own = buckets.bucket;
-	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have none
+	uint32_t adjacent[2] = {own[0] ^ 1, own[1] ^ 1}; // the last bucket may have no adjacent one
 	int64_t victim = oldest_in(f, key->family, own, came, now);
 
 	if (victim < 0 && ipv6 && (has_free_slot6(f, own[0]) || has_free_slot6(f, own[1]))) {
@@ -185,7 +185,7 @@ static int64_t victim_of(
 	return victim;
 }
 
-TEST(flow_f3_the_oldest_of_both_buckets_makes_room) {
+TEST(flow_f3_the_oldest_of_both_buckets_is_evicted) {
 	unsigned int evictions = 0;
 
 	for (uint8_t family = 4; family <= 6; family += 2) {
@@ -221,8 +221,8 @@ TEST(flow_f3_the_oldest_of_both_buckets_makes_room) {
 	assert_true(evictions > 200);
 }
 
-// A flood of SYNs at the half-open limit: most of them find an older one that makes room.
-TEST(flow_f4_most_syns_find_room_at_the_limit) {
+// A flood of SYNs at the half-open limit: most of them evict an older one.
+TEST(flow_f4_most_syns_evict_another_at_the_limit) {
 	const uint32_t flows = 20000;
 
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
@@ -241,14 +241,15 @@ TEST(flow_f4_most_syns_find_room_at_the_limit) {
 			refused += insert(f, &key, 1, SYN, now += 1000) < 0;
 		}
 		print_message("IPv%u: %u of %u refused\n", family, refused, 4 * flows);
-		assert_true(refused < (family == 4 ? flows : 2 * flows)); // of four times as many
+		// Of four times as many SYNs
+		assert_true(refused < (family == 4 ? flows : 2 * flows));
 		assert_int_equal(active_total(f), weir_flow_count(f->table));
 		drop(f);
 	}
 }
 
-// A client reuses its port after the flow has expired and before the sweep came by: all packets
-// must find the new flow, on the fast way too.
+// A client reuses its port after the flow has expired and before the sweep has removed it: all
+// packets must find the new flow, on the fast path too.
 TEST(flow_that_expired_does_not_hide_its_successor) {
 	unsigned int hits = 0;
 
@@ -258,14 +259,14 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		uint64_t now = START;
 		uint16_t backend = 0;
 
-		for (uint32_t i = 0; i < 700; i++) { // so that it lives anywhere in its buckets
+		for (uint32_t i = 0; i < 700; i++) { // so that it is anywhere in its buckets
 			struct weir_flow_key other = key_of(1000 + i, n % 2 ? 6 : 4, 6);
 
 			insert(f, &other, 1, DATA, now);
 		}
 		weir_flow_ref flow = insert(f, &key, 2, DATA, now);
 
-		if (flow < 0) { // the IPv6 part holds fewer
+		if (flow < 0) { // the IPv6 part has room for fewer
 			drop(f);
 			continue;
 		}
@@ -274,7 +275,7 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 		assert_true(find(f, &key, now) < 0);
 		assert_true(insert(f, &key, 3, SYN, now) >= 0);
 		assert_int_equal(weir_flow_backend(f->table, find(f, &key, now)), 3);
-		if (hit(f, &key, SYN, now, &backend)) { // else it is in its second place
+		if (hit(f, &key, SYN, now, &backend)) { // otherwise it is in its second bucket
 			assert_int_equal(backend, 3);
 			hits++;
 		}
@@ -289,9 +290,9 @@ TEST(flow_that_expired_does_not_hide_its_successor) {
 	assert_true(hits > 300);
 }
 
-// A flow ends and comes again in a lower slot: what is left of it in the higher one must not keep
-// its packets off the fast way.
-TEST(flow_that_came_again_is_hit) {
+// A flow ends and starts again in a lower slot: its remains in the higher one must not keep its
+// packets off the fast path.
+TEST(flow_that_starts_again_is_hit) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(family == 4 ? 2 : 8, 100); // one bucket
 		struct weir_flow_key first = key_of(1, family, 6), second = key_of(2, family, 6);
@@ -308,15 +309,15 @@ TEST(flow_that_came_again_is_hit) {
 	}
 }
 
-// F3: what goes first in a full table, whatever has been idle longer. Established flows are also
-// those of which the client was asked about a SYN.
+// F3: the order of eviction in a full table, independent of idle times between classes. Flows whose
+// client was challenged about a SYN count as established.
 TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	static const struct {
 		const char *name;
 		enum weir_flow_event event[2];
 		uint8_t protocol;
 	} kinds[] = {
-		// of each two the first one goes
+		// of each two the first one is evicted
 		{"SYN seen", {SYN, SYN}, 6},
 		{"closing", {DATA, FIN}, 6},
 		{"young", {SYN, ACK}, 6},
@@ -327,7 +328,7 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 
 	for (unsigned int i = 0; i < count * count * 4; i++) {
 		const unsigned int kind[2] = {i / 2 % count, i / 2 / count % count};
-		const unsigned int first = i % 2; // which of them came first
+		const unsigned int first = i % 2; // whichever of them was inserted first
 		struct lab *f = make(2, 100); // one bucket, two flows
 		struct weir_flow_key keys[3];
 		unsigned int goes = kind[0] < kind[1] ? 0 : kind[0] > kind[1] ? 1 : first;
@@ -368,8 +369,8 @@ TEST(flow_f3_full_table_evicts_idle_flows_in_order) {
 	}
 }
 
-// F3, F4: SYNs that nothing follows take no more than their share from idle flows of a full table,
-// and nothing from those in use.
+// F3, F4: SYNs without further packets evict idle flows of a full table up to the half-open share,
+// and no flows in use.
 TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	const uint32_t flows = 20000;
 
@@ -402,7 +403,8 @@ TEST(flow_f3_f4_syn_flood_on_a_full_table) {
 	}
 }
 
-// F3: RSTs that are not forged do not keep a table full for as long as established flows stay.
+// F3: flows ended by a genuine RST do not fill a table for as long as the timeout of established
+// flows.
 TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	for (uint32_t flows = 700; flows <= 800; flows += 100) { // around three quarters
 		struct lab *f = make(1000, 25);
@@ -427,8 +429,9 @@ TEST(flow_reset_flows_end_earlier_when_the_table_fills_up) {
 	}
 }
 
-// F2, F3: two packets of each of many forged flows fill a table; new flows find room all the same.
-TEST(flow_f3_young_flows_give_way) {
+// F2, F3: two packets of each of many forged flows fill a table; new flows are inserted
+// nevertheless.
+TEST(flow_f3_young_flows_are_evicted) {
 	const uint32_t flows = 20000;
 
 	for (uint8_t family = 4; family <= 6; family = (uint8_t)(family + 2)) {
@@ -452,8 +455,8 @@ TEST(flow_f3_young_flows_give_way) {
 	}
 }
 
-// F7: keys whose hashes, known to whoever knows the seed, agree in what is enough without a secret
-// to share both buckets: the high bits of their low half, and those of a product.
+// F7: keys chosen by an attacker who knows the hash seed, whose hashes agree in the bits that would
+// select both buckets without a secret: the high bits of the low half, and those of a product.
 TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	struct lab *f = make(192, 100); // 65 buckets
 	const uint32_t count = f->table->family4.bucket_count;
@@ -472,7 +475,7 @@ TEST(flow_f7_keys_chosen_by_their_hash_share_no_bucket) {
 	drop(f);
 }
 
-// F7: of IPv6, where an attacker has 128 bits, any number of keys with one and the same hash.
+// F7: for IPv6, where an attacker chooses 128 bits, any number of keys with the same hash.
 TEST(flow_f7_keys_with_the_same_hash_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct lab *f = make(4000, 100);
@@ -503,8 +506,8 @@ static uint64_t square_root(uint64_t number) {
 	return root;
 }
 
-// F7: of IPv6, keys with the same hash, and besides with the same sum of the source's halves: both
-// factors of the source are the same number, whose square cancels the destination's product.
+// F7: for IPv6, keys with the same hash and the same sum of the source's halves: both factors of
+// the source are the same number, whose square cancels the destination's product.
 TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	const struct weir_hash_keys keys = weir_hash_keys_of(SEED);
 	struct weir_flow_key key = key_of(1, 6, 6);
@@ -534,9 +537,9 @@ TEST(flow_f7_keys_with_the_same_hash_and_halves_share_no_bucket) {
 	drop(f);
 }
 
-// F7: an insertion into full buckets looks at 16 flows at most. Of a table with one free slot it
-// finds that in 18 buckets: its own two, the 8 other ones of their flows, and those of 8 flows
-// more.
+// F7: an insertion into full buckets tries to displace 16 flows at most. In a table with one free
+// slot it finds that slot in 18 buckets: its own two, the 8 other ones of their flows, and those of
+// 8 more flows.
 TEST(flow_f7_search_for_room_is_bounded) {
 	const uint32_t trials = 20000;
 	struct lab *f = make(4096, 100);
@@ -544,7 +547,7 @@ TEST(flow_f7_search_for_room_is_bounded) {
 	uint32_t n = 0, slots, found = 0, *flow_in;
 
 	slots = family->bucket_count * WEIR_FLOW_SLOTS4;
-	family->capacity = slots; // each slot may be used
+	family->capacity = slots; // every slot may be used
 	flow_in = calloc(slots, sizeof(*flow_in));
 	assert_non_null(flow_in);
 	while (family->count < slots) {
@@ -576,7 +579,8 @@ TEST(flow_f7_search_for_room_is_bounded) {
 	drop(f);
 }
 
-// The table says in time that half-open flows will be evicted, and goes on saying so for a while.
+// The table reports before half-open flows are evicted that it is crowded, and for some time
+// afterwards.
 TEST(flow_crowded_begins_before_the_limit_and_lasts) {
 	struct lab *f = make(4096, 25); // 1024 half-open
 	uint64_t now = START;

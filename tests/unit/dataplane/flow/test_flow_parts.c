@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Where flows of a shared memory live, and what a move keeps.
+// The location of flows in shared memory, and the properties that a move preserves.
 #include "parts_lab.h"
 
 // --- where flows live -----------------------------------------------------------------------
 
 TEST_GROUP(eal_start);
 
-TEST(flow_buckets_lie_in_its_part) {
+TEST(flow_buckets_are_in_its_part) {
 	for (uint64_t flows = 1024; flows <= 1000000; flows *= 31) {
 		struct pair pair = pair_make(flows);
 
@@ -37,7 +37,7 @@ TEST(flow_buckets_lie_in_its_part) {
 	}
 }
 
-// Parts differ in how many flows they get: all fit nevertheless.
+// Parts get different numbers of flows: all fit nevertheless.
 TEST(flow_parts_hold_the_configured_flows) {
 	for (uint64_t flows = 2048; flows <= 200000; flows *= 9) {
 		struct pair pair = pair_make(flows);
@@ -63,7 +63,7 @@ TEST(flow_parts_hold_the_configured_flows) {
 	}
 }
 
-// Of a key, whatever its own hash says: some parts get many more than others.
+// The part of a key, independent of its hash: some parts get many more flows than others.
 static uint64_t hash_in_part(
 	const struct weir_flow_table *table, const struct weir_flow_key *key, uint32_t n) {
 	uint32_t part = n % 3 == 0 ? n % 7 : n / 3 % WEIR_FLOW_PARTS;
@@ -108,7 +108,7 @@ TEST(flow_parts_may_be_given) {
 					 family->part_buckets,
 			part);
 		assert_int_equal(hash << WEIR_FLOW_PART_BITS,
-			hash_of(&key) << WEIR_FLOW_PART_BITS); // the rest is as it was
+			hash_of(&key) << WEIR_FLOW_PART_BITS); // the rest is unchanged
 		assert_true(ref < 0);
 		ref = weir_flow_insert(f->table, &key, hash, &start);
 		inserted += ref >= 0;
@@ -187,8 +187,8 @@ TEST(flow_move_keeps_the_service_time) {
 	pair_free(&pair);
 }
 
-// A table that had no flows to measure takes over some, with the times when they began.
-TEST(flow_move_measures_where_nothing_was_measured) {
+// A table without measured flows takes over some, with their start times.
+TEST(flow_move_measures_in_a_table_without_measured_flows) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
 	assert_false(pair.lab[1]->table->measuring);
@@ -208,7 +208,7 @@ TEST(flow_move_measures_where_nothing_was_measured) {
 	pair_free(&pair);
 }
 
-TEST(flow_move_tells_what_it_moves) {
+TEST(flow_move_reports_what_it_moves) {
 	struct pair pair = pair_make(2 * PAIR_FLOWS);
 	int64_t active[BACKENDS], open[BACKENDS], half_open[BACKENDS];
 
@@ -230,7 +230,7 @@ TEST(flow_move_tells_what_it_moves) {
 		adopt(&pair, pair.lab[1], START);
 		settle(&pair, pair.lab[0]);
 	}
-	for (unsigned int i = 0; i < BACKENDS; i++) { // all were told of, once
+	for (unsigned int i = 0; i < BACKENDS; i++) { // each was reported once
 		assert_int_equal(active[i], 0);
 		assert_int_equal(open[i], 0);
 		assert_int_equal(half_open[i], 0);
@@ -266,7 +266,7 @@ TEST(flow_move_is_bounded_per_call) {
 	pair_free(&pair);
 }
 
-// The same address has another number in each table.
+// The same address has a different number in each table.
 TEST(flow_move_renumbers_ipv6_destinations) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint32_t differing = 0, inserted = 0;
@@ -296,7 +296,7 @@ TEST(flow_move_renumbers_ipv6_destinations) {
 		differing += number != n % 200;
 	}
 	assert_true(differing > 1000);
-	// Nothing is left of them where they were, nor in the parcel.
+	// No trace of them remains in the old table or in the parcel.
 	for (uint32_t i = 0; i < 600; i++) {
 		assert_int_equal(pair.lab[0]->table->destinations.flows[i], 0);
 	}
@@ -311,7 +311,7 @@ TEST(flow_move_renumbers_ipv6_destinations) {
 	pair_free(&pair);
 }
 
-TEST(flow_move_evicts_what_has_no_destination) {
+TEST(flow_move_evicts_flows_without_a_destination) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	struct weir_flow_key established, half_open;
 	uint32_t n = 0;
@@ -355,8 +355,8 @@ TEST(flow_memory_refuses_bad_parameters) {
 	weir_flow_parcel_free(NULL);
 }
 
-// In parts, the memory of many flows is hardly larger.
-TEST(flow_memory_in_parts_is_as_announced) {
+// Dividing the memory of many flows into parts makes it hardly larger.
+TEST(flow_memory_in_parts_has_the_announced_size) {
 	uint64_t own = weir_flow_memory_bytes(4u << 20, 25, false);
 	uint64_t shared = weir_flow_memory_bytes(4u << 20, 25, true);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Limits, time and searches of tables that share a memory.
+// Limits, time and searches of tables that share memory.
 #include "flow_waiting.h"
 #include "parts_lab.h"
 
@@ -8,7 +8,7 @@
 
 TEST_GROUP(eal_start);
 
-// The flows come with the room that they take: none is lost. New ones have to wait.
+// The flows move with their space: none is lost. New ones have to wait.
 TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	struct pair pair = pair_make(2048);
 	struct weir_flow_table *full = pair.lab[1]->table;
@@ -48,7 +48,7 @@ TEST(flow_move_into_a_full_table_keeps_all_flows) {
 	pair_free(&pair);
 }
 
-TEST(flow_limits_go_with_the_part) {
+TEST(flow_limits_move_with_the_part) {
 	struct pair pair = pair_make(102400);
 	const struct weir_flow_table *a = pair.lab[0]->table, *b = pair.lab[1]->table;
 
@@ -66,7 +66,7 @@ TEST(flow_limits_go_with_the_part) {
 	for (uint32_t part = 20; part < WEIR_FLOW_PARTS; part += 2) {
 		move(&pair, part, START);
 	}
-	assert_int_equal(a->family4.capacity, 0); // nothing is left to it
+	assert_int_equal(a->family4.capacity, 0); // it has no space left
 	assert_int_equal(b->family4.capacity, 102400);
 	assert_int_equal(weir_flow_owned_count(b), WEIR_FLOW_PARTS);
 	sweep_for(pair.lab[0], START, SECOND);
@@ -77,8 +77,7 @@ TEST(flow_limits_go_with_the_part) {
 	pair_free(&pair);
 }
 
-// Half-open flows beyond the limit of the table that takes them stay. Each new one then takes the
-// place of another.
+// A table keeps half-open flows that it takes beyond its limit. Each new one then replaces another.
 TEST(flow_move_keeps_half_open_flows) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *to = pair.lab[1]->table;
@@ -108,8 +107,9 @@ TEST(flow_move_keeps_half_open_flows) {
 	pair_free(&pair);
 }
 
-// Between its two marks a table stays crowded, or stays not crowded, whatever part comes or goes.
-TEST(flow_crowded_table_stays_so_when_parts_move) {
+// Between its two thresholds a table stays crowded, or not crowded, whatever parts it takes or
+// gives.
+TEST(flow_crowded_state_is_kept_when_parts_move) {
 	struct pair pair = pair_make(20480);
 	struct weir_flow_table *table = pair.lab[0]->table;
 	uint32_t n = 0, between = table->family4.half_open_max * 13 / 16;
@@ -141,8 +141,7 @@ TEST(flow_crowded_table_stays_so_when_parts_move) {
 
 // --- time -----------------------------------------------------------------------------------
 
-// With all IPv6 flows that a memory may have, 2^31 buckets: they are due within a second, as with
-// few.
+// With the maximum of IPv6 flows, 2^31 buckets, they are swept within a second, as with few.
 TEST(flow_sweep_of_the_largest_table_is_in_time) {
 	struct weir_flow_table_params params = {.flows = 4096,
 		.ipv6_percent = 100,
@@ -170,7 +169,8 @@ TEST(flow_sweep_of_the_largest_table_is_in_time) {
 		assert_int_equal(family->owned_buckets, buckets);
 		weir_flow_sweep(f->table, START);
 		family->sweep_debt = 0;
-		for (uint32_t ms = 1; ms <= 850; ms++) { // what is due, without looking at it
+		// Counts the due buckets without visiting them
+		for (uint32_t ms = 1; ms <= 850; ms++) {
 			weir_flow_sweep(f->table, START + ms * MS);
 			due += (family->sweep_debt >> 16) + 256;
 			family->sweep_debt = 0;
@@ -210,11 +210,11 @@ TEST(flow_sweep_skips_parts_of_others) {
 	sweep_for(pair.lab[0], later, SECOND); // F6
 	assert_int_equal(weir_flow_count(pair.lab[0]->table), 0);
 	assert_int_equal(active_total(pair.lab[0]), in_part);
-	assert_true(weir_flow_count(pair.lab[1]->table) > 4000); // its own sweep has not come by
+	assert_true(weir_flow_count(pair.lab[1]->table) > 4000); // its own sweep has not visited it
 	sweep_for(pair.lab[1], later, SECOND);
 	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
 	assert_int_equal(ended(&pair) + in_part, inserted);
-	// Who adopts a part ends what has expired on the way.
+	// The table that adopts a part ends the flows that expired during the move.
 	adopt(&pair, pair.lab[1], later);
 	settle(&pair, pair.lab[0]);
 	assert_int_equal(weir_flow_count(pair.lab[1]->table), 0);
@@ -223,8 +223,8 @@ TEST(flow_sweep_skips_parts_of_others) {
 	pair_free(&pair);
 }
 
-// The clock of the worker that takes a part may be behind: a flow must not look as if it had been
-// idle for the whole range of its ticks.
+// The clock of the worker that takes a part may be behind: a flow must not appear to have been idle
+// for the whole range of its ticks.
 TEST(flow_move_from_a_clock_that_is_ahead) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 
@@ -257,7 +257,7 @@ static uint32_t waiting(const struct lab *f, uint64_t now) {
 	return count;
 }
 
-// Both tables see all of the memory: each finds its own flows.
+// Both tables can access all of the memory: each finds only its own flows.
 TEST(flow_search_skips_parts_of_others) {
 	struct pair pair = pair_make(PAIR_FLOWS);
 	uint64_t later = START + 200 * MS;
@@ -273,7 +273,7 @@ TEST(flow_search_skips_parts_of_others) {
 	}
 	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
 	assert_int_equal(waiting(pair.lab[1], later), weir_flow_count(pair.lab[1]->table));
-	release(&pair, pair.lab[0], 8); // on the way it is nobody's
+	release(&pair, pair.lab[0], 8); // during the move no table owns it
 	assert_int_equal(waiting(pair.lab[0], later), weir_flow_count(pair.lab[0]->table));
 	adopt(&pair, pair.lab[1], later);
 	settle(&pair, pair.lab[0]);

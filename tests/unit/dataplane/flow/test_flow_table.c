@@ -29,7 +29,7 @@ TEST(flow_insert_then_lookup_finds_backend_and_state) {
 	drop(f);
 }
 
-// F1: keys that differ in one field only, with one and the same hash, are kept apart.
+// F1: keys that differ in one field only and have the same hash are distinguished.
 TEST(flow_f1_full_keys_are_compared) {
 	struct lab *f = make(1024, 100);
 
@@ -72,10 +72,10 @@ struct transition {
 	enum weir_flow_event next[4];
 	unsigned int steps;
 	enum weir_flow_state expected;
-	bool new_flow; // what the last step says
+	bool new_flow; // the result of the last step
 };
 
-// Servers that speak to each other from a fixed port, NTP's for one: ports tell nothing.
+// Servers that use the same port on both sides, such as NTP: ports do not distinguish flows.
 TEST(flow_fast_lookup_finds_flows_with_the_same_ports) {
 	const uint32_t flows = 1000;
 	uint32_t first = 0;
@@ -180,7 +180,7 @@ TEST(flow_restart_reports_the_old_flow_once) {
 	drop(f);
 }
 
-// F4: neither a restart nor a removal makes the half-open flows more than their share.
+// F4: neither a restart nor a removal lets half-open flows exceed their share.
 TEST(flow_f4_restart_keeps_the_half_open_limit) {
 	struct lab *f = make(4096, 10);
 
@@ -192,7 +192,7 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 		assert_true(weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_SYN, START));
 		restart(f, flow, 3, WEIR_FLOW_EVENT_SYN, START);
 		assert_true(weir_flow_half_open_count(f->table) <= 409);
-		// Whatever the limit said, the handshake's end makes it established.
+		// The end of the handshake makes it established, whatever the limit.
 		if (i % 2 == 0) {
 			weir_flow_advance(f->table, flow, WEIR_FLOW_EVENT_DATA, START);
 			assert_int_equal(weir_flow_state(f->table, flow), WEIR_FLOW_ESTABLISHED);
@@ -202,8 +202,8 @@ TEST(flow_f4_restart_keeps_the_half_open_limit) {
 	drop(f);
 }
 
-// F5: a flow finishes once, with the time since its first packet; an RST that was forged takes it
-// back.
+// F5: a flow finishes once, with the time since its first packet; data after a forged RST revokes
+// that.
 TEST(flow_f5_finishes_once_with_its_service_time) {
 	static const struct {
 		const char *name;
@@ -250,8 +250,9 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 			fail_msg("%s: finished %llu times", table[i / 2].name,
 				(unsigned long long)total);
 		}
-		// A start is kept to 2^14 ns, the last packet of a flow that timed out to a tick.
-		if (table[i / 2].service_ms == 0) { // measured when it finished first
+		// A start time has a resolution of 2^14 ns, the last packet of a flow that timed
+		// out that of a tick.
+		if (table[i / 2].service_ms == 0) { // measured when it first finished
 			assert_int_equal(f->service_ns, 0);
 			drop(f);
 			continue;
@@ -265,9 +266,9 @@ TEST(flow_f5_finishes_once_with_its_service_time) {
 	}
 }
 
-// The time of the last packet of a UDP flow is known to a tick of its timeout: of a half-open flow
-// here 2^22 ns. A single datagram takes no time, but may seem to take as long.
-TEST(udp_service_time_is_known_to_a_tick) {
+// The time of the last packet of a UDP flow has the resolution of a tick of its timeout: here 2^22
+// ns for a half-open flow. A single datagram takes no time, but may be measured as one tick.
+TEST(udp_service_time_has_the_resolution_of_a_tick) {
 	const uint64_t tick = UINT64_C(1) << 22;
 	uint64_t most = 0;
 
@@ -293,7 +294,7 @@ TEST(udp_service_time_is_known_to_a_tick) {
 	assert_in_range(most, tick / 2, tick);
 }
 
-// A start is kept in 32 bits: a flow of a day must not be taken for one of minutes.
+// A start time has 32 bits: a flow of a day must not be measured as one of minutes.
 TEST(flow_of_a_day_is_not_measured) {
 	for (unsigned int i = 0; i < 2; i++) {
 		struct lab *f = make(64, 50);
@@ -315,7 +316,7 @@ TEST(flow_of_a_day_is_not_measured) {
 	}
 }
 
-// The client of a flow that it has reset tries again from the same port.
+// A client resets a flow and connects again from the same port.
 TEST(flow_restart_reports_a_reset_as_such) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -331,7 +332,7 @@ TEST(flow_restart_reports_a_reset_as_such) {
 	drop(f);
 }
 
-// RST and data in turn, all of them forged but for the data: one sample at most.
+// RST and data alternate, and the RSTs are forged: one sample at most.
 TEST(flow_that_resumes_is_measured_once) {
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
@@ -377,8 +378,8 @@ TEST(flow_remove_reports_the_flow_once) {
 	drop(f);
 }
 
-// F6 for tables so large that a turn cannot keep up: the caller is told not to sleep.
-TEST(flow_f6_sweep_says_when_more_is_due) {
+// F6 for tables so large that a turn cannot keep up: the caller must not sleep.
+TEST(flow_f6_sweep_reports_when_more_is_due) {
 	struct lab *f = make(3000000, 50);
 	struct weir_flow_key key = key_of(1, 4, 6);
 	uint64_t now = START;
@@ -390,14 +391,14 @@ TEST(flow_f6_sweep_says_when_more_is_due) {
 	while (weir_flow_sweep(f->table, now)) {
 		turns++;
 	}
-	// One call would have done 256 buckets of 1,250,000.
+	// One call would have swept 256 buckets of 1,250,000.
 	assert_true(turns > 1000);
 	now = sweep_for(f, now, 1100 * MS);
 	assert_int_equal(weir_flow_count(f->table), 0);
 	drop(f);
 }
 
-// F5, F6: each state ends by its own timeout, within a second (and one tick) of it.
+// F5, F6: each state ends within a second (and one tick) after its own timeout.
 TEST(flow_f6_each_state_expires_in_time) {
 	static const struct {
 		enum weir_flow_event first, then;
@@ -425,7 +426,7 @@ TEST(flow_f6_each_state_expires_in_time) {
 		uint64_t now = START;
 
 		weir_flow_advance(f->table, flow, table[i].then, now);
-		// A skip is allowed: a worker that slept does not lose the time.
+		// A skip is allowed: the clock of a worker that slept may jump.
 		now += (uint64_t)table[i].timeout_ms * MS - 1500 * MS;
 		now = sweep_for(f, now, 1500 * MS);
 		assert_true(find(f, &key, now) >= 0);
@@ -442,8 +443,8 @@ TEST(flow_f6_each_state_expires_in_time) {
 	}
 }
 
-// Times are kept modulo a wrap. Where no sweep has come by for as long as a timeout, an expired
-// flow is still not taken for one that has just had a packet.
+// Timestamps wrap. An expired flow that no sweep has visited for another timeout must still not be
+// taken for one with a recent packet.
 TEST(flow_stays_expired_for_another_timeout) {
 	static const struct {
 		enum weir_flow_event first;
@@ -533,7 +534,8 @@ TEST(flow_random_walk_agrees_with_a_model) {
 				event = WEIR_FLOW_EVENT_ACK;
 			}
 			if (event != WEIR_FLOW_EVENT_ACK && hit(f, &key, event, now, &backend)) {
-				// Only what concerns nobody else, and it must be the same flow.
+				// Only an entry that affects no other flow, and it must be the same
+				// flow.
 				assert_int_equal(backend, m->backend);
 				assert_int_equal(weir_flow_state(f->table, flow),
 					m->st == WEIR_FLOW_YOUNG ? WEIR_FLOW_ESTABLISHED : m->st);
@@ -592,7 +594,7 @@ TEST(flow_create_refuses_bad_parameters) {
 	weir_flow_table_free(NULL);
 }
 
-TEST(flow_memory_is_as_announced) {
+TEST(flow_memory_has_the_announced_size) {
 	double per_flow = (double)weir_flow_table_bytes(1000000, 25) / 1000000;
 
 	print_message("bytes per flow of capacity: %.1f\n", per_flow);

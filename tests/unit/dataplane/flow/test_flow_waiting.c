@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: who is listed, and that a search in pieces misses nobody who stays.
+// Waiting flows: which flows are listed, and that a search in parts misses no flow that stays.
 #include "flow_lab.h"
 #include "flow_waiting.h"
 
@@ -10,7 +10,7 @@
 static const struct weir_flow_waiting_search of_3 = {
 	.backend = {NOBODY, 3, NOBODY, NOBODY}, .idle_ms = 500};
 
-// Count how often each flow of key_of(0 .. n - 1, family) is in lines first to before last.
+// Count how often each flow of key_of(0 .. n - 1, family) is in the lines [first, last).
 static uint32_t list(struct lab *f, const struct weir_flow_waiting_search *search, uint64_t now,
 	uint32_t first, uint32_t last, uint32_t *times, uint32_t n) {
 	struct weir_flow_waiting found[WEIR_FLOW_WALK_LINE];
@@ -60,7 +60,7 @@ TEST(flow_waiting_is_a_syn_of_that_backend) {
 		key = key_of(6, family, 6); // its client has acknowledged
 		assert_true(insert(f, &key, 3, SYN, START) >= 0);
 		assert_false(weir_flow_advance(f->table, find(f, &key, START), ACK, START));
-		key = key_of(7, family, 6); // met in the middle of a connection
+		key = key_of(7, family, 6); // first seen in the middle of a connection
 		assert_true(weir_flow_insert(f->table, &key, hash_of(&key),
 				    &(struct weir_flow_start){.now_ns = START,
 					    .event = SYN,
@@ -73,7 +73,7 @@ TEST(flow_waiting_is_a_syn_of_that_backend) {
 	}
 }
 
-TEST(flow_waiting_is_idle_for_as_long_as_asked) {
+TEST(flow_waiting_is_idle_for_the_requested_time) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 	struct lab *f = make(1024, 50);
 	struct weir_flow_key key = key_of(0, 4, 6);
@@ -81,7 +81,8 @@ TEST(flow_waiting_is_idle_for_as_long_as_asked) {
 	uint64_t now = START;
 
 	assert_true(insert(f, &key, 3, SYN, START) >= 0);
-	// Not in the tick of its packet: a second packet in it would leave no trace.
+	// Not in the tick of its packet, because a second packet in that tick could not be
+	// detected.
 	assert_int_equal(list(f, &at_once, START, 0, lines, times, 1), 0);
 	assert_int_equal(list(f, &at_once, START + 10 * MS, 0, lines, times, 1), 1);
 	while (list_all(f, now, times, 1) == 0) {
@@ -95,7 +96,7 @@ TEST(flow_waiting_is_idle_for_as_long_as_asked) {
 	drop(f);
 }
 
-// Zero is exact: a flow is listed from the first tick after that of its packet.
+// An idle time of zero is exact: a flow is listed from the first tick after that of its packet.
 TEST(flow_waiting_at_once_is_in_the_next_tick) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 	struct lab *f = make(1024, 50);
@@ -110,8 +111,8 @@ TEST(flow_waiting_at_once_is_in_the_next_tick) {
 	drop(f);
 }
 
-// The stamp of a listed flow differs after every packet, however soon it comes.
-TEST(flow_waiting_stamp_tells_every_packet) {
+// The stamp of a listed flow changes with every packet, however soon.
+TEST(flow_waiting_stamp_changes_with_every_packet) {
 	struct weir_flow_waiting_search at_once = {.backend = {3, 3, 3, 3}};
 
 	for (uint64_t wait = 0; wait < 20 * MS; wait += 100000) {
@@ -134,9 +135,9 @@ TEST(flow_waiting_stamp_tells_every_packet) {
 	}
 }
 
-// Flows come and go between the pieces of a search. Those that are there all the time are found
+// Flows start and end between the parts of a search. Those that exist all the time are found
 // exactly once.
-TEST(flow_waiting_search_finds_who_stays_once) {
+TEST(flow_waiting_search_finds_remaining_flows_once) {
 	for (uint8_t family = 4; family <= 6; family += 2) {
 		struct lab *f = make(FLOWS * 4, 100);
 		uint32_t *times = calloc(FLOWS, sizeof(*times));

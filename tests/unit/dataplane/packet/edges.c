@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// A row says how it differs from the default packet by overriding fields of the latter's macro.
+// A row overrides the fields of the default packet's macro in which it differs.
 #ifdef __clang__
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #else
@@ -47,7 +47,7 @@ static const uint8_t mapped6[16] = {[10] = 0xff, 0xff, 192, 0, 2, 7};
 static const uint8_t translated6[16] = {[8] = 0xff, 0xff, [12] = 192, 0, 2, 7}; // RFC 2765
 static const uint8_t compatible6[16] = {[12] = 192, 0, 2, 7};
 
-// IPv4 options and IPv6 extension headers; TO is the protocol behind the chain.
+// IPv4 options and IPv6 extension headers; TO is the protocol after the chain.
 static const uint8_t nops[40] = {[0 ... 38] = 1};
 #define CHAIN(name, to, ...) static const uint8_t name[] = {__VA_ARGS__}
 CHAIN(hop_tcp, 6, 6, 0, 1, 4, 0, 0, 0, 0);
@@ -63,7 +63,7 @@ CHAIN(fragment_first, 6, 6, 0, 0, 1, 0, 0, 0, 9);
 CHAIN(fragment_later, 6, 6, 0, 0, 8, 0, 0, 0, 9);
 CHAIN(fragment_middle, 6, 6, 0, 5, 1, 0, 0, 0, 8);
 CHAIN(hop_fragment, 6, 44, 0, 1, 4, 0, 0, 0, 0, 6, 0, 0, 1, 0, 0, 0, 9);
-// The fragmentable part begins with another extension header.
+// The fragmentable part starts with another extension header.
 #define FRAGMENT(next, offset, id) (next), 0, (offset) >> 8, (offset) & 255, 0, 0, 0, (id)
 CHAIN(first_options, 6, FRAGMENT(60, 1, 31), 6, 0, 1, 4, 0, 0, 0, 0);
 CHAIN(first_auth, 6, FRAGMENT(51, 1, 32), 6, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7,
@@ -220,7 +220,7 @@ const struct edge edges[] = {
 	{"VIP, first port of the range", {TCP4, .destination_port = 8000}, FORWARD},
 	{"VIP, last port of the range", {TCP4, .destination_port = 8999}, FORWARD},
 	{"VIP, port above the range", {TCP4, .destination_port = 9000}, KERNEL},
-	// protocols that no service can have
+	// protocols not supported for services
 	{"IPv4 GRE", {.family = 4, .protocol = 47, .payload = 20}, KERNEL},
 	{"IPv4 ESP", {.family = 4, .protocol = 50, .payload = 20}, KERNEL},
 	{"IPv4 SCTP", {.family = 4, .protocol = 132, .payload = 20}, KERNEL},

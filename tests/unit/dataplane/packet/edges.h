@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Edges: the table of odd, malformed and contradictory packets with the verdict that each must
-// get from a pipeline with the default tables of pipeline_lab.h.
+// Edges: the table of unusual, malformed and contradictory packets with the expected verdict of
+// each from a pipeline with the default tables of pipeline_lab.h.
 #pragma once
 
 #include "frames.h"
 #include "verdict.h"
 
-// Offsets of bytes to change: from the IP header, from the L4 header, else from the frame.
+// Offsets of bytes to change: from the IP header, from the L4 header, or from the start of the
+// frame.
 #define EDGE_IP(n) (0x4000 + (n))
 #define EDGE_L4(n) (0x8000 + (n))
 #define EDGE_SETS 6
@@ -21,7 +22,7 @@ struct edge {
 		uint8_t value;
 	} set[EDGE_SETS];
 	const struct frame_spec *quote; // an ICMP error about this packet
-	uint16_t quote_bytes; // of it, 0 = its IP header and 8 more
+	uint16_t quote_bytes; // quoted bytes of it, 0 = its IP header and 8 more
 	int length; // cut the frame, 0 = leave
 	bool stale; // leave the IPv4 checksum as it was before the changes
 	enum weir_action action;

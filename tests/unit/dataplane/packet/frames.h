@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Frames: packets for the tests of the packet path, built field by field, and put where a read or
-// write past their end is found by ASan. Checksums are computed byte by byte here, by nothing that
-// the packet path uses.
+// Frames: packets for the tests of the packet path, built field by field, and placed so that ASan
+// detects a read or write past their end. Checksums are computed byte by byte, without code of the
+// packet path.
 #pragma once
 
 #include <stdbool.h>
@@ -38,7 +38,7 @@ struct frame_spec {
 	uint8_t first_header; // IPv6 with extension headers: type of the first one
 	uint16_t payload; // bytes of pattern after the L4 header
 	const uint8_t *body; // instead of the pattern
-	uint16_t padding; // bytes behind the IP packet
+	uint16_t padding; // bytes after the IP packet
 };
 
 struct frame {
@@ -50,7 +50,7 @@ struct frame {
 };
 
 void frame_build(const struct frame_spec *spec, struct frame *ret);
-// Write the right IPv4 header checksum, whatever the header now says.
+// Write the correct IPv4 header checksum for the present header.
 void frame_fix_ipv4(struct frame *f);
 
 void frame_put16(uint8_t *at, uint16_t value);

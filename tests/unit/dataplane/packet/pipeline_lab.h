@@ -24,8 +24,8 @@
 #define LAB_NOW 1000000000000ull
 
 struct lab {
-	struct weir_segment *segment; // the dataplane's side of it
-	struct weir_segment *control; // what control has of it, and the writer writes
+	struct weir_segment *segment; // the dataplane's mapping of the segment
+	struct weir_segment *control; // control's mapping, written by the writer
 	struct weir_writer *writer;
 	struct weir_pipeline *pipeline;
 	struct weir_backend_row rows[LAB_BACKENDS]; // change, then lab_publish_backends
@@ -35,7 +35,7 @@ struct lab {
 
 int lab_eal(void **state); // cmocka group set-up: EAL without hugepages
 
-// Defaults with which lab_open makes its pipeline; change and pass them to lab_open.
+// Default parameters of the pipeline; change and pass them to lab_open.
 struct weir_pipeline_params lab_params(void);
 struct lab *lab_open(const struct weir_pipeline_params *params); // nothing published
 struct lab *lab_make(void); // default parameters and tables
@@ -55,10 +55,10 @@ struct weir_verdict lab_process(struct lab *lab, struct rte_mbuf *m);
 struct weir_verdict lab_send(struct lab *lab, const struct frame_spec *spec);
 // A TCP packet of a client's flow n (0..65535 - 1024) to service 0 over IPv4.
 struct frame_spec lab_tcp(uint16_t n, uint8_t flags);
-// Control's question about flow n of lab_tcp.
+// Control's request about flow n of lab_tcp.
 struct weir_message lab_question(uint16_t n);
-// Let time pass in the pipeline, in steps short enough for its sweep.
+// Advance the time of the pipeline, in steps short enough for its sweep.
 void lab_wait(struct lab *lab, uint64_t ms);
-// Check the identities that pipeline.h promises of the counters.
+// Check the relations of the counters that pipeline.h guarantees.
 void lab_check_counters(const struct lab *lab);
 const struct weir_worker_counters *lab_counters(const struct lab *lab);

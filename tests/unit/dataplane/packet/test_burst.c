@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: packets that come together fare as each would alone.
+// Burst: packets of one burst get the same results as each would alone.
 #include "pipeline.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void check(
 
 TEST_GROUP(lab_eal);
 
-TEST(burst_of_one_new_flow_enters_it_once) {
+TEST(burst_of_one_new_flow_inserts_it_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[WEIR_BURST];
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -52,7 +52,7 @@ TEST(burst_of_one_new_flow_enters_it_once) {
 	lab_free(lab);
 }
 
-// A repeated SYN for a port whose old flow is closing: one restart, not one per copy.
+// Copies of a SYN for a port whose old flow is closing: one restart, not one per copy.
 TEST(burst_restarts_a_flow_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[3];
@@ -81,7 +81,7 @@ TEST(burst_restarts_a_flow_once) {
 	lab_free(lab);
 }
 
-// Whatever comes together in a burst, each packet fares as it would alone.
+// In any burst, each packet gets the same result as it would alone.
 TEST(bursts_of_all_sizes_agree_with_single_packets) {
 	static struct weir_verdict alone[512];
 	static uint8_t bytes[512][2048];
@@ -119,8 +119,8 @@ TEST(bursts_of_all_sizes_agree_with_single_packets) {
 			weir_pipeline_process(lab->pipeline, pkts, (uint16_t)n, LAB_IN_PORT,
 				lab->now_ns, verdicts);
 			for (unsigned int i = 0; i < n; i++) {
-				// Not compared: choice, as a flow may be entered after an error
-				// about it was looked at.
+				// The choice is not compared, because a flow may be inserted after
+				// an error about it was processed.
 				verdicts[i].choice = alone[at + i].choice;
 				assert_memory_equal(
 					&verdicts[i], &alone[at + i], sizeof(verdicts[i]));
@@ -156,7 +156,7 @@ TEST(empty_burst_changes_nothing) {
 // All kinds of packets of the fast path, of known flows, and one of the slow path.
 static const struct kind {
 	struct frame_spec spec;
-	uint32_t cut; // bytes taken off the end
+	uint32_t cut; // bytes removed from the end
 } kinds[] = {
 	{{.family = 4, .protocol = 6, .tcp_flags = ACK, .payload = 7}, 0},
 	{{.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 9}, 0},
@@ -175,7 +175,7 @@ static struct frame frame_of(const struct kind *kind) {
 	return f;
 }
 
-// A burst of one kind with a packet of another one at a place.
+// A burst of one kind of packets, with a packet of another kind at a position.
 static void send_burst(struct lab *lab, const struct kind *kind, const struct kind *other,
 	unsigned int place, const struct weir_verdict *expected, const struct weir_verdict *odd) {
 	uint64_t given = lab_counters(lab)->rx_bytes;
@@ -197,12 +197,13 @@ static void send_burst(struct lab *lab, const struct kind *kind, const struct ki
 	assert_int_equal(lab_counters(lab)->rx_bytes, given);
 }
 
-// The loop for bursts of one kind stops at any packet, and the next one goes on there.
-TEST(burst_of_one_kind_but_for_one_packet) {
+// The loop for bursts of one kind may stop at any packet, and the general loop continues there.
+TEST(burst_of_one_kind_except_one_packet) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdicts[KINDS];
 
-	for (unsigned int times = 0; times < 2; times++) { // the second makes a flow established
+	// The second one makes a flow established
+	for (unsigned int times = 0; times < 2; times++) {
 		for (unsigned int i = 0; i < KINDS; i++) {
 			struct frame f = frame_of(&kinds[i]);
 			struct rte_mbuf *m = frame_mbuf(f.bytes, f.n, 128);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts of flows that come from RSS hashes: all packets of a flow are of one part, whatever a
-// device tells of them, and the pipeline finds the flow there.
+// Parts of flows that come from RSS hashes: all packets of a flow belong to one part, whatever hash
+// a device provides, and the pipeline finds the flow there.
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ static struct rss_lab make(void) {
 		weir_pipeline_own_part(rss.lab->pipeline, part);
 	}
 	lab_publish_default(rss.lab);
-	// A flow that is not found goes to another backend.
+	// A flow that is not found would go to another backend.
 	lab_publish_policy(rss.lab, &selection, (uint16_t[]){0, 1, 2, 3}, 4);
 	weir_pipeline_settle(rss.lab->pipeline);
 	return rss;
@@ -55,7 +55,7 @@ static void unmake(struct rss_lab *rss) {
 	weir_flow_memory_free(rss->memory);
 }
 
-// The part that the distributor finds for a frame, whose hash the device told.
+// The part that the distributor determines for a frame with a hash from the device.
 static uint32_t distribute(
 	const struct rss_lab *rss, const struct frame *f, uint64_t hash, struct rte_mbuf **ret) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
@@ -117,7 +117,7 @@ static struct frame_spec packet(uint16_t n, uint8_t family, uint8_t protocol, ui
 	return spec;
 }
 
-// What is not a plain packet may come with no hash, or with that of its addresses.
+// Other packets than plain TCP and UDP may have no hash, or that of their addresses.
 static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec *plain) {
 	const uint64_t hashes[] = {NO_HASH, 0x12345678};
 	const uint8_t options[4] = {1, 1, 1, 1};
@@ -138,7 +138,7 @@ static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec
 		frame_build(&odd, &f);
 		assert_int_equal(part_of(rss, &f, plain->family == 4 ? hashes[i] : NO_HASH), part);
 		// An ICMP error about a packet from the backend to the client, as the client sends
-		// it: it quotes the flow's addresses and ports the other way round.
+		// it: it quotes the flow's addresses and ports in reverse.
 		odd = *plain;
 		odd.source = plain->family == 4 ? frame_vip4 : frame_vip6;
 		odd.destination = plain->family == 4 ? frame_client4 : frame_client6;
@@ -158,7 +158,7 @@ static void check_odd_packets(const struct rss_lab *rss, const struct frame_spec
 
 TEST_GROUP(lab_eal);
 
-TEST(all_packets_of_a_flow_are_of_one_part) {
+TEST(all_packets_of_a_flow_belong_to_one_part) {
 	struct rss_lab rss = make();
 	struct frame f;
 
@@ -180,8 +180,8 @@ TEST(all_packets_of_a_flow_are_of_one_part) {
 	unmake(&rss);
 }
 
-// Flows stay, in any kind of packets; a part's flows are in their first or second place there.
-TEST(flows_are_found_in_the_part_that_packets_carry) {
+// Flows are found by any kind of packet; a part's flows are in their first or second bucket there.
+TEST(flows_are_found_in_the_part_given_by_packets) {
 	struct rss_lab rss = make();
 	uint16_t backend[3000];
 
@@ -207,9 +207,9 @@ TEST(flows_are_found_in_the_part_that_packets_carry) {
 	unmake(&rss);
 }
 
-// A device whose hashes are its own secret: flows are found nevertheless, also where many of them
-// are of few parts, and lie in their second places.
-TEST(flows_are_found_whatever_hash_the_device_tells) {
+// A device with secret hashes: flows are found nevertheless, even if many of them belong to few
+// parts and are in their second buckets.
+TEST(flows_are_found_with_any_hash_of_the_device) {
 	struct rss_lab rss = make();
 	uint16_t backend[800];
 
@@ -246,7 +246,7 @@ TEST(control_finds_a_flow) {
 	unmake(&rss);
 }
 
-// Whoever floods with them, and chooses no hash, loads all workers alike.
+// A flood of such packets, which have no hash, loads all workers equally.
 TEST(packets_without_a_flow_stay_with_their_queue) {
 	const struct frame_spec specs[] = {{.family = 4, .protocol = 1, .icmp_type = 8},
 		{.family = 6, .protocol = 58, .icmp_type = 128}, {.family = 4, .protocol = 50},

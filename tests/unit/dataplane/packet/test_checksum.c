@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checksums: the short cuts against the definition (RFC 1071), word by word.
+// Checksums: the optimized functions compared with the definition (RFC 1071), word by word.
 #include "checksum.h"
 #include "test.h"
 
@@ -44,9 +44,9 @@ static void check_header(uint8_t header[20]) {
 		right);
 }
 
-// Headers with a right checksum, and with every single bit of them turned over. Some are all ones
-// but for the checksum, so that every addition carries.
-TEST(checksum_of_a_header_is_right_or_not) {
+// Headers with a correct checksum, and with every single bit inverted. Some are all ones except for
+// the checksum, so that every addition carries.
+TEST(checksum_of_a_header_is_correct_or_not) {
 	uint64_t random = 1;
 
 	for (unsigned int n = 0; n < 20000; n++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Encap: every mix of families, every DSCP and ECN value, tags, padding and segments. The result is
-// taken apart byte by byte here, and its checksums are computed anew.
+// parsed byte by byte here, and its checksums are recomputed.
 #include "encap.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static uint32_t check_outer(const uint8_t *p, const struct weir_backend_path *pa
 	return (uint32_t)(ip + 40 - p);
 }
 
-// Encapsulate a packet with no more headroom than needed, and check all of it.
+// Encapsulate a packet with only the needed headroom, and check all of it.
 static void check_encap(const struct frame_spec *spec, const struct weir_backend_path *path) {
 	struct weir_backend_row row;
 	struct weir_row_head head;
@@ -122,7 +122,7 @@ TEST(encap_all_mixes_copy_dscp_and_ecn) {
 	}
 }
 
-TEST(encap_all_sizes_have_right_lengths_and_checksums) {
+TEST(encap_all_sizes_have_correct_lengths_and_checksums) {
 	static const uint8_t families[] = {4, 6};
 
 	for (unsigned int mix = 0; mix < 4; mix++) {
@@ -140,8 +140,9 @@ TEST(encap_all_sizes_have_right_lengths_and_checksums) {
 	}
 }
 
-// Addresses decide the constant part of the checksum: try many, and those that make it 0 or ffff.
-TEST(encap_ipv4_checksum_is_right_for_all_addresses) {
+// The addresses determine the constant part of the checksum: try many, with those that make it 0 or
+// ffff.
+TEST(encap_ipv4_checksum_is_correct_for_all_addresses) {
 	struct weir_backend_path path = path_of(4, 0);
 	struct frame_spec spec = inner_of(4);
 
@@ -195,8 +196,9 @@ TEST(encap_ipv6_flow_label_is_never_zero) {
 	assert_int_equal(frame_get32(outer), 6u << 28 | 1);
 }
 
-// A malicious control process cannot write a row that leads out of the packet or the row.
-TEST(encap_row_valid_accepts_only_sound_lengths) {
+// A malicious control process cannot write a row that causes accesses outside of the packet or the
+// row.
+TEST(encap_row_valid_accepts_only_valid_lengths) {
 	unsigned int accepted = 0;
 
 	for (unsigned int family = 0; family < 256; family++) {
@@ -233,7 +235,7 @@ TEST(encap_fits_counts_the_outer_header) {
 
 // --- segments -------------------------------------------------------------------------------
 
-// A frame spread over mbufs of a pool, `piece` bytes in each but the first.
+// A frame split over mbufs of a pool, `piece` bytes in each except the first.
 static struct rte_mbuf *segments_of(
 	struct rte_mempool *pool, const struct frame *f, uint32_t first, uint32_t piece) {
 	struct rte_mbuf *m = NULL;

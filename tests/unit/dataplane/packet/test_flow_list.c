@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow list: which flows a worker lists and ends, and how much it does for one message.
+// Flow list: which flows a worker lists and ends, and how much work it does for one message.
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ static struct weir_message respond(struct lab *lab, struct weir_message message)
 	return message;
 }
 
-// All flows that the question describes; the first `most` go to ret. Returns how many.
+// List all flows that the request describes, the first `most` into ret. Returns their number.
 static uint32_t list(
 	struct lab *lab, struct weir_message message, struct weir_listed_flow *ret, uint32_t most) {
 	const struct weir_flow_pages *pages = &lab->segment->flow_pages[lab->params.worker];
@@ -95,7 +95,7 @@ TEST(flow_list_has_each_flow_once) {
 	lab_free(lab);
 }
 
-// Another client address, another family, another service and another state.
+// Flows with another client address, family, service or state.
 static void prepare_mix(struct lab *lab) {
 	struct frame_spec other = lab_tcp(1, SYN), six = lab_tcp(2, SYN), udp = lab_tcp(3, 0);
 	const struct frame_spec ack = lab_tcp(4, ACK | 0x08), fin = lab_tcp(5, FIN | ACK);
@@ -158,7 +158,7 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	prepare_mix(lab);
 	message.list.family = 6;
 	assert_int_equal(count(lab, &message), 1);
-	message.list.client_bits = 255; // as many as there are
+	message.list.client_bits = 255; // as many as exist
 	assert_int_equal(count(lab, &message), 0);
 	memcpy(message.list.client, frame_client6, 16);
 	assert_int_equal(count(lab, &message), 1);
@@ -175,13 +175,13 @@ TEST(flow_list_compares_prefixes_of_clients) {
 	lab_free(lab);
 }
 
-TEST(flow_list_leaves_out_what_has_expired) {
+TEST(flow_list_omits_expired_flows) {
 	struct lab *lab = lab_make();
 	const struct weir_message message = question();
 
 	begin(lab, 1);
 	assert_int_equal(count(lab, &message), 1);
-	lab->now_ns += 3600000000000ull; // no sweep has come by
+	lab->now_ns += 3600000000000ull; // no sweep has removed it
 	assert_int_equal(list(lab, message, NULL, 0), 0);
 	lab_free(lab);
 }
@@ -239,7 +239,7 @@ TEST(flow_delete_makes_the_next_packet_a_new_flow) {
 	lab_free(lab);
 }
 
-TEST(flow_list_survives_any_question) {
+TEST(flow_list_survives_any_request) {
 	struct lab *lab = lab_make();
 	uint64_t random = 77;
 

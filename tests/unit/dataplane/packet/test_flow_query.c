@@ -20,7 +20,7 @@ static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) 
 
 TEST_GROUP(lab_eal);
 
-TEST(flow_query_tells_flow_and_choice) {
+TEST(flow_query_reports_flow_and_choice) {
 	struct lab *lab = lab_make();
 	struct weir_message message = lab_question(1);
 	struct weir_verdict verdict;
@@ -44,7 +44,7 @@ TEST(flow_query_tells_flow_and_choice) {
 	lab_free(lab);
 }
 
-TEST(flow_query_survives_any_question) {
+TEST(flow_query_survives_any_request) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;
 
@@ -62,7 +62,7 @@ TEST(flow_query_survives_any_question) {
 	lab_free(lab);
 }
 
-TEST(flow_query_about_others_names_no_service) {
+TEST(flow_query_about_another_destination_reports_no_service) {
 	struct lab *lab = lab_make();
 	struct weir_message message = lab_question(1);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What scenarios_fragments.py of tests/packets cannot show: packets in several segments, and no
-// memory.
+// Cases that scenarios_fragments.py of tests/packets cannot cover: packets in several segments, and
+// out of memory.
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ static void build(struct frame *f, struct weir_descriptor *d, uint16_t payload) 
 		.l4_offset = 20};
 }
 
-// Append the data of a piece at where its header says. Returns the end of its data.
+// Append the data of a fragment at the offset in its header. Returns the end of its data.
 static uint32_t put_data(struct rte_mbuf *m, uint32_t l3, uint8_t *data) {
 	uint8_t copy[FRAME_MAX];
 	const uint8_t *ip = rte_pktmbuf_read(m, l3, m->pkt_len - l3, copy);
@@ -104,7 +104,7 @@ TEST(split_gathers_segments) {
 	rte_mempool_free(pool);
 }
 
-// What cannot be split stays as it is, and no buffer is lost.
+// A packet that cannot be split is unchanged, and no buffer is lost.
 TEST(split_without_room_changes_nothing) {
 	struct rte_mempool *pool = make_pool(2048);
 	struct rte_mbuf *pieces[BUFFERS], *taken[BUFFERS];
@@ -128,7 +128,7 @@ TEST(split_without_room_changes_nothing) {
 	rte_mempool_free(pool);
 }
 
-// Pieces are never longer than a buffer of the pool.
+// Fragments are never longer than a buffer of the pool.
 TEST(split_fits_the_buffers) {
 	struct rte_mempool *pool = make_pool(RTE_PKTMBUF_HEADROOM + 256);
 	struct rte_mbuf *pieces[BUFFERS], *m;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ICMP: echo replies, "too big" replies, the flow that an error is about, and the rate of replies.
-// Checksums of what comes out are computed anew.
+// Checksums of the replies are recomputed.
 #include "icmp.h"
 
 #include <errno.h>
@@ -42,12 +42,13 @@ static void check_reply(
 
 	uint32_t length = f->l3 + header_bytes + icmp_bytes;
 
-	// Padded where the buffer has room.
+	// Padded if the buffer has room.
 	assert_true(m->pkt_len == length || (length < 60 && m->pkt_len == 60));
 	assert_int_equal(m->data_len, m->pkt_len);
 	assert_memory_equal(p, frame_client_mac, 6);
 	assert_memory_equal(p + 6, frame_our_mac, 6);
-	assert_memory_equal(p + 12, f->bytes + 12, f->l3 - 12); // the tags it came with
+	// The VLAN tags of the received packet
+	assert_memory_equal(p + 12, f->bytes + 12, f->l3 - 12);
 	if (spec->family == 4) {
 		assert_int_equal(ip[0], 0x45);
 		assert_int_equal(frame_get16(ip + 2), 20 + icmp_bytes);
@@ -68,7 +69,7 @@ static void check_reply(
 		assert_int_equal(
 			frame_sum(icmp, icmp_bytes, frame_pseudo_sum6(ip, icmp_bytes, 58)), 0xffff);
 	}
-	// Code, identifier, sequence number and data come back as they were.
+	// Code, identifier, sequence number and data are returned unchanged.
 	assert_int_equal(icmp[1], f->bytes[f->l4 + 1]);
 	assert_memory_equal(icmp + 4, f->bytes + f->l4 + 4, icmp_bytes - 4);
 }
@@ -93,7 +94,7 @@ static void check_echo(const struct frame_spec *spec, uint8_t ttl) {
 
 TEST_GROUP(lab_eal);
 
-TEST(icmp_echo_reply_of_every_size_is_right) {
+TEST(icmp_echo_reply_of_every_size_is_correct) {
 	for (unsigned int payload = 0; payload < 1400; payload++) {
 		for (uint8_t family = 4; family <= 6; family += 2) {
 			struct frame_spec spec = echo_of(family, (uint16_t)payload);
@@ -163,7 +164,7 @@ TEST(icmp_echo_reply_restores_a_stripped_tag) {
 		assert_int_equal(m->pkt_len, f.n + 4);
 		p = rte_pktmbuf_mtod(m, uint8_t *);
 		assert_int_equal(frame_get32(p + 12), 0x81006123);
-		// Without its tag it is the reply to the untagged request.
+		// Without its tag it equals the reply to the untagged request.
 		memcpy(reply.bytes, p, 12);
 		memcpy(reply.bytes + 12, p + 16, m->pkt_len - 16);
 		frame_mbuf_free(m);
@@ -280,7 +281,7 @@ TEST(icmp_error_flow_is_the_clients) {
 		spec.destination = ipv4 ? frame_client4 : frame_client6;
 		spec.source_port = 443;
 		spec.destination_port = 50123;
-		// Every number of quoted bytes: too few are refused, and nothing beyond is read.
+		// Every number of quoted bytes: too few are refused, and no further byte is read.
 		for (uint32_t bytes = 0; bytes <= enough + 10; bytes++) {
 			struct weir_flow_key key = {.protocol = 99};
 			struct weir_descriptor d;
@@ -366,11 +367,11 @@ TEST(icmp_limit_allows_the_rate_and_one_seconds_burst) {
 	assert_int_equal(takes(&limit, now + SECOND / 100 - 1, 10), 0);
 	assert_int_equal(takes(&limit, now + SECOND / 100, 10), 1);
 	now += SECOND / 100;
-	for (unsigned int i = 1; i <= 1000; i++) { // ten seconds of asking every 10 ms
+	for (unsigned int i = 1; i <= 1000; i++) { // a request every 10 ms for ten seconds
 		taken += takes(&limit, now + i * SECOND / 100, 3);
 	}
 	assert_int_equal(taken, 1000);
-	now += 100 * SECOND; // idle time gives no more than one second's worth
+	now += 100 * SECOND; // idle time adds tokens for one second at most
 	assert_int_equal(takes(&limit, now, 1000), 100);
 }
 

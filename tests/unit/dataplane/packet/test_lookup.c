@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lookup: flows of UDP whose bind has come to another service, or to none.
+// Lookup: UDP flows whose bind was moved to another service, or removed.
 #include <string.h>
 
 #include "edges.h"
@@ -19,7 +19,7 @@ static struct weir_verdict send_query(struct lab *lab, uint8_t family, uint16_t 
 	return lab_send(lab, &spec);
 }
 
-// The only bind: UDP 53 of both VIPs. service: WEIR_SERVICE_NONE: there is another port's only.
+// Set the only bind: UDP 53 of both VIPs. service WEIR_SERVICE_NONE: bind another port instead.
 static void bind_to(struct lab *lab, uint16_t service, enum weir_closed_ports closed) {
 	bool none = service == WEIR_SERVICE_NONE;
 	struct weir_service_bind binds[2] = {{.family = 4,
@@ -91,7 +91,7 @@ TEST(lookup_udp_flow_ends_with_its_bind) {
 	}
 }
 
-// A flow without packets ends, too: the sweep comes by.
+// A flow without packets ends, too, by the sweep.
 TEST(lookup_idle_udp_flow_ends_with_its_bind) {
 	struct lab *lab = lab_make();
 
@@ -125,8 +125,8 @@ TEST(lookup_udp_flow_stays_when_the_services_are_published_again) {
 	lab_free(lab);
 }
 
-// S6: a connection stays with its backend, also where its packets take the slow lookup.
-TEST(lookup_tcp_flow_stays_when_its_bind_is_gone) {
+// S6: a connection stays with its backend, also if its packets take the slow lookup.
+TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	struct lab *lab = lab_make();
 	struct frame_spec spec = {.family = 4, .protocol = 6, .tcp_flags = 0x02};
 	uint16_t backend = lab_send(lab, &spec).backend;
@@ -146,7 +146,7 @@ TEST(lookup_tcp_flow_stays_when_its_bind_is_gone) {
 	lab_free(lab);
 }
 
-// An ICMP error about what the old backend sent is not for it any more.
+// An ICMP error about a packet of the old backend is no longer sent to it.
 TEST(lookup_icmp_error_follows_the_bind_of_its_flow) {
 	struct lab *lab = lab_make();
 	const struct frame_spec reply = {.family = 4,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Move flow: flows whose backend is down or takes no new flows, within a burst and while the tables
-// change. tests/packets has what a client meets.
+// change. tests/packets checks what a client observes.
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,9 +102,9 @@ TEST(move_flow_burst_of_syns_moves_once) {
 	lab_free(lab);
 }
 
-// A SYN is moved in its turn: an RST behind it ends the flow where it is then, and the next SYN
-// begins another one. The same for packets of the slow path.
-TEST(move_flow_syns_move_in_their_order) {
+// SYNs move flows in the order of packets: an RST after the SYN ends the flow at its new backend,
+// and the next SYN starts another one. The same for packets of the slow path.
+TEST(move_flow_syns_move_in_order) {
 	for (uint8_t tags = 0; tags < 2; tags++) {
 		struct lab *lab = lab_make();
 		struct frame_spec specs[3] = {lab_tcp(1, SYN), lab_tcp(1, RST), lab_tcp(1, SYN)};
@@ -130,9 +130,9 @@ TEST(move_flow_syns_move_in_their_order) {
 	}
 }
 
-// In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go
-// where its SYN went.
-TEST(move_flow_in_a_flood_goes_where_its_ack_will) {
+// In a flood of SYNs the entry of a moved flow is evicted like any other: its ACK must still go to
+// the backend of its SYN.
+TEST(move_flow_in_a_flood_goes_to_the_backend_of_its_ack) {
 	struct weir_selection_params params =
 		weir_selection_defaults(0, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
 	struct weir_pipeline_params pipeline = lab_params();
@@ -151,7 +151,7 @@ TEST(move_flow_in_a_flood_goes_where_its_ack_will) {
 			moved[count++] = n;
 		}
 	}
-	for (uint16_t n = 0; n < 1000 * 7 / 8; n++) { // crowded, but nobody is evicted yet
+	for (uint16_t n = 0; n < 1000 * 7 / 8; n++) { // crowded, but no flow is evicted yet
 		const struct frame_spec syn = lab_tcp((uint16_t)(1000 + n), SYN);
 
 		lab_send(lab, &syn);
@@ -206,7 +206,7 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
 	assert_int_equal(backend_of(lab, new)->new_flows, 1);
 	assert_int_equal(backend_of(lab, old)->errors, 0);
-	// The old one comes back: the flow stays where it is now.
+	// The old backend comes back: the flow stays at the new one.
 	lab->rows[old].flags &= (uint8_t)~DOWN;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 1, (uint16_t[]){4, 5}, 2);
@@ -216,9 +216,9 @@ TEST(move_flow_burst_of_datagrams_moves_once) {
 	lab_free(lab);
 }
 
-// By a selection older than the row of a backend that is down, a flow goes to another one with its
-// first datagram, and is half-open there, as any other.
-TEST(move_flow_first_datagram_passes_over_a_backend_that_is_down) {
+// If the selection is older than the row of a backend that is down, a flow goes to another backend
+// with its first datagram, and is half-open there like any other.
+TEST(move_flow_first_datagram_skips_a_backend_that_is_down) {
 	struct weir_selection_params params =
 		weir_selection_defaults(1, WEIR_POLICY_ROUND_ROBIN, LAB_SLOTS);
 	struct lab *lab = lab_make();
@@ -242,7 +242,8 @@ TEST(move_flow_first_datagram_passes_over_a_backend_that_is_down) {
 	lab_free(lab);
 }
 
-// Rows are published before selections: one that still names the backend leads nowhere else.
+// Rows are published before selections: a selection that still names the backend moves no flow to
+// another one.
 TEST(move_flow_older_selection_moves_nothing) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};
@@ -271,8 +272,8 @@ TEST(move_flow_older_selection_moves_nothing) {
 	lab_free(lab);
 }
 
-// A SYN that moves its flow takes the packets behind it along, and those only.
-TEST(move_flow_syn_takes_followers_along) {
+// A SYN that moves its flow also moves the packets after it, and only those.
+TEST(move_flow_syn_moves_later_packets_with_it) {
 	struct lab *lab = lab_make();
 	struct frame_spec specs[5] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, ACK),
 		lab_tcp(2, ACK), lab_tcp(1, ACK)};
@@ -300,7 +301,7 @@ TEST(move_flow_syn_takes_followers_along) {
 	lab_free(lab);
 }
 
-// Half-open flows leave a backend that takes no new ones, established ones do not.
+// Half-open flows leave a backend that takes no new flows, established ones do not.
 TEST(move_flow_closed_backend_keeps_established_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
@@ -318,7 +319,7 @@ TEST(move_flow_closed_backend_keeps_established_flows) {
 	lab_send(lab, &ack);
 	flag(lab, new, CLOSED);
 	lab_publish_selection(lab, 0, (uint16_t[]){(uint16_t)(old == 0 || new == 0 ? 3 : 0)}, 1);
-	verdict = lab_send(lab, &syn); // forged or not: the client is asked
+	verdict = lab_send(lab, &syn); // forged or not: the client is challenged
 	assert_int_equal(verdict.action, WEIR_ACTION_REPLY);
 	assert_int_equal(verdict.backend, new);
 	verdict = lab_send(lab, &ack);
@@ -327,7 +328,7 @@ TEST(move_flow_closed_backend_keeps_established_flows) {
 	lab_free(lab);
 }
 
-// A flow, young or established, whose backend has closed. Returns that.
+// Start a flow, young or established, and close its backend. Returns the backend.
 static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
 	const struct frame_spec syn = lab_tcp(n, SYN), ack = lab_tcp(n, ACK);
 	uint16_t backend = lab_send(lab, &syn).backend;
@@ -340,9 +341,9 @@ static uint16_t make_closed(struct lab *lab, uint16_t n, bool established) {
 	return backend;
 }
 
-// A client answers the challenge with an RST if the SYN was its own: the next one begins a flow
-// elsewhere.
-TEST(move_flow_port_used_again_leaves_a_closed_backend) {
+// A client answers the challenge with an RST if the SYN was its own: the next one starts a flow at
+// another backend.
+TEST(move_flow_reused_port_leaves_a_closed_backend) {
 	for (unsigned int i = 0; i < 4; i++) {
 		struct lab *lab = lab_make();
 		struct frame_spec syn = lab_tcp(1, SYN), rst = lab_tcp(1, RST);
@@ -369,7 +370,7 @@ TEST(move_flow_port_used_again_leaves_a_closed_backend) {
 	}
 }
 
-// A SYN before any answer is left to the backend, as a firewall may have dropped the challenge.
+// A SYN before any answer goes to the backend, because a firewall may have dropped the challenge.
 // After another packet of the flow a SYN is challenged again.
 TEST(move_flow_challenges_once_until_an_answer) {
 	struct lab *lab = lab_make();
@@ -425,8 +426,9 @@ TEST(move_flow_challenged_flow_ends_as_an_established_one) {
 	}
 }
 
-// A SYN that must not or cannot be answered is left to the backend, and is answered when it can be:
-// no other backend takes new flows, a wrong checksum, a frame from a group, the limit.
+// A SYN that must not or cannot be challenged goes to the backend, and is challenged once it can
+// be. Reasons: no other backend takes new flows, a wrong checksum, a multicast source, the rate
+// limit.
 TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -450,7 +452,8 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 		struct rte_mbuf *m;
 
 		frame_build(&syn, &f);
-		f.bytes[i == 0 ? f.l3 + 20 + 16 : 6] ^= 1; // the checksum, or the sender's MAC
+		// The checksum, or the sender's MAC address
+		f.bytes[i == 0 ? f.l3 + 20 + 16 : 6] ^= 1;
 		m = frame_mbuf(f.bytes, f.n, 128);
 		verdict = lab_process(lab, m);
 		check(&verdict, old, WEIR_CHOICE_FLOW);
@@ -466,8 +469,8 @@ TEST(move_flow_unanswered_syn_goes_to_its_backend) {
 	lab_free(lab);
 }
 
-// In a burst only the SYN is answered; the packets beside it go to their backend.
-TEST(move_flow_challenge_takes_no_other_packet) {
+// In a burst only the SYN is challenged; the other packets go to their backend.
+TEST(move_flow_challenge_affects_no_other_packet) {
 	struct lab *lab = lab_make();
 	uint16_t old = make_closed(lab, 1, true);
 	struct frame_spec specs[6] = {lab_tcp(1, ACK), lab_tcp(1, SYN), lab_tcp(1, SYN),
@@ -491,7 +494,7 @@ TEST(move_flow_challenge_takes_no_other_packet) {
 	lab_free(lab);
 }
 
-// The TCP flows of a backend that is down go on, and so do errors about them.
+// TCP flows of a backend that is down stay there, and errors about them go there, too.
 TEST(move_flow_down_backend_keeps_tcp_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
@@ -540,7 +543,7 @@ TEST(move_flow_rehash_moves_once) {
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
 	assert_int_equal(lab_counters(lab)->flows_half_open, 1);
-	lab_wait(lab, 6000); // the new backend has told the client
+	lab_wait(lab, 6000); // the RST came from the new backend
 	assert_int_equal(backend_of(lab, new)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->errors, 0);
 	assert_int_equal(backend_of(lab, old)->errors, 0);
@@ -548,8 +551,8 @@ TEST(move_flow_rehash_moves_once) {
 	lab_free(lab);
 }
 
-// A burst of an established flow ends it once; each packet gets an answer. A SYN in it has begun a
-// flow at another backend: the packets with it belong to that one.
+// A burst of an established flow ends it once; each packet is answered. If the burst contains a
+// SYN, which starts a flow at another backend, its packets belong to that flow.
 TEST(move_flow_reset_ends_once) {
 	for (unsigned int with_syn = 0; with_syn < 2; with_syn++) {
 		struct lab *lab = lab_make();
@@ -591,8 +594,8 @@ TEST(move_flow_reset_ends_once) {
 	}
 }
 
-// Without a token the flow stays, and gets its RST later. A reply that could not be sent was
-// counted as dropped already.
+// Without a token of the rate limit the flow stays, and gets its RST later. A reply that could not
+// be sent was counted as dropped already.
 TEST(move_flow_reset_waits_for_a_token) {
 	struct weir_pipeline_params params = lab_params();
 	const struct frame_spec last = lab_tcp(2, ACK);
@@ -640,7 +643,7 @@ TEST(move_flow_reset_waits_for_a_token) {
 	lab_free(lab);
 }
 
-// Removed with its service: there is nobody else.
+// The backend was removed with its service: there is no other.
 TEST(move_flow_removed_service_keeps_flows) {
 	struct lab *lab = lab_make();
 	const struct frame_spec specs[] = {udp(1), lab_tcp(1, SYN)};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// New flows: choice by policy, flow control, what is counted and sampled, on a real segment.
+// New flows: choice by policy, flow control, counters and samples, on a real segment.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static struct weir_verdict send_tcp(struct lab *lab, uint16_t n, uint8_t flags) 
 	return lab_send(lab, &spec);
 }
 
-// Packets of flow n in one burst, and a turn of the worker behind it.
+// Packets of flow n in one burst, then a turn of the worker.
 static void send_burst(struct lab *lab, uint16_t n, const uint8_t *flags, uint16_t count,
 	struct weir_verdict *verdicts) {
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -143,7 +143,7 @@ TEST(new_flow_s6_policy_changes_live) {
 			}
 		}
 	}
-	// Flows that began under Maglev are known to the policies that count them.
+	// Flows that started under Maglev are included in the counts of other policies.
 	params = params_of(WEIR_POLICY_LEAST_LOADED);
 	lab_publish_policy(lab, &params, (uint16_t[]){0, 1, 2, 3}, 4);
 	for (uint16_t n = 0; n < 200; n++) {
@@ -158,7 +158,7 @@ TEST(new_flow_s6_policy_changes_live) {
 	lab_free(lab);
 }
 
-TEST(new_flow_beyond_the_limit_is_rejected_under_its_reason) {
+TEST(new_flow_beyond_the_limit_is_rejected_with_its_reason) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct weir_verdict verdict;
 	struct lab *lab;
@@ -179,7 +179,7 @@ TEST(new_flow_beyond_the_limit_is_rejected_under_its_reason) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_FLOW_CONTROL], 10);
 	assert_int_equal(service_of(lab, 0)->rejected, 10);
 	assert_int_equal(service_of(lab, 0)->spilled, 0);
-	// Flows that run are not concerned, and one that ends makes room.
+	// Existing flows are not affected, and one that ends makes room.
 	assert_int_equal(send_tcp(lab, 3, ACK).action, WEIR_ACTION_FORWARD);
 	verdict = send_tcp(lab, 7, FIN_ACK);
 	assert_int_equal(send_tcp(lab, 200, SYN).backend, verdict.backend);
@@ -189,8 +189,8 @@ TEST(new_flow_beyond_the_limit_is_rejected_under_its_reason) {
 	lab_free(lab);
 }
 
-// A backend whose row says so takes no new flow while another can, with any policy; the flows that
-// it has go on.
+// A backend marked as at its limit takes no new flow while another can, with any policy; its
+// existing flows continue.
 TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -229,7 +229,8 @@ TEST(new_flow_avoids_a_backend_with_a_full_accept_queue) {
 	}
 }
 
-// Forged SYNs and datagrams bring no backend to its limit, with any policy; handshakes do.
+// Forged SYNs and datagrams bring no backend to its limit, with any policy; completed handshakes
+// do.
 TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_selection_params params = params_of((enum weir_policy)policy);
@@ -259,8 +260,8 @@ TEST(new_flow_half_open_flows_do_not_count_towards_the_limit) {
 	}
 }
 
-// While half-open flows evict each other, a SYN and its ACK go to the same backend although nothing
-// may be left of the former: by the Maglev fallback, with any policy.
+// While half-open flows evict each other, a SYN and its ACK go to the same backend although the
+// entry of the SYN may be evicted: by the Maglev fallback, with any policy.
 TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		struct weir_pipeline_params pipeline = lab_params();
@@ -275,7 +276,7 @@ TEST(new_flow_syn_and_ack_agree_in_a_flood) {
 		for (uint16_t n = 0; n < 1000; n++) {
 			send_tcp(lab, (uint16_t)(10000 + n), SYN);
 		}
-		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10); // they are not spared any more
+		lab_wait(lab, WEIR_FLOW_HANDSHAKE_MS + 10); // they are no longer protected
 		for (uint16_t n = 0; n < 100; n++) {
 			uint16_t backend = send_tcp(lab, n, SYN).backend;
 
@@ -303,7 +304,7 @@ TEST(new_flow_beyond_the_limit_spills_and_is_counted) {
 		for (uint16_t n = 0; n < 40; n++) {
 			assert_int_equal(send_tcp(lab, n, SYN).action, WEIR_ACTION_FORWARD);
 			send_tcp(lab, n, ACK);
-			if (n == 19) { // the limit evens out what the policy does not
+			if (n == 19) { // the limit balances flows that the policy does not
 				for (uint32_t id = 0; id < 4; id++) {
 					assert_int_equal(backend_of(lab, id)->open_flows, 5);
 				}
@@ -346,7 +347,7 @@ TEST(new_flow_service_times_are_sampled_only_if_needed) {
 			}
 		}
 		// A flow that its client resets while half-open has no service time, nor has one
-		// that began elsewhere; neither is an error of the backend.
+		// that started at another instance; neither is an error of the backend.
 		send_tcp(lab, 100, SYN);
 		send_tcp(lab, 100, RST);
 		send_tcp(lab, 101, ACK);
@@ -368,7 +369,7 @@ static uint64_t established(const struct lab *lab) {
 	return sum;
 }
 
-// Only where they are asked for, and only those that began with a SYN.
+// Counted only if control needs them, and only flows that started with a SYN.
 TEST(new_flow_counts_established_connections) {
 	for (unsigned int counted = 0; counted < 2; counted++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -385,7 +386,7 @@ TEST(new_flow_counts_established_connections) {
 		assert_int_equal(backend_of(lab, backend)->established, counted);
 		send_tcp(lab, 2, ACK); // began elsewhere
 		send_tcp(lab, 2, ACK);
-		send_tcp(lab, 3, SYN); // the client does not want it
+		send_tcp(lab, 3, SYN); // the client resets it
 		send_tcp(lab, 3, RST);
 		assert_int_equal(established(lab), counted);
 		assert_int_equal(service_of(lab, 0)->new_flows, 3);
@@ -402,7 +403,7 @@ static uint64_t half_open(const struct lab *lab) {
 	return sum;
 }
 
-// Only where control wants to know, whatever ends them.
+// Counted only if control needs them, whatever ends the flows.
 TEST(new_flow_shows_half_open_flows) {
 	for (unsigned int shown = 0; shown < 2; shown++) {
 		struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -426,7 +427,7 @@ TEST(new_flow_shows_half_open_flows) {
 		assert_int_equal(half_open(lab), shown * 3);
 		send_tcp(lab, 3, FIN_ACK);
 		assert_int_equal(half_open(lab), shown * 2);
-		send_tcp(lab, 6, ACK); // began elsewhere: may be forged
+		send_tcp(lab, 6, ACK); // no SYN was seen: may be forged
 		assert_int_equal(half_open(lab), shown * 3);
 		send_tcp(lab, 6, ACK);
 		assert_int_equal(half_open(lab), shown * 2);
@@ -438,7 +439,7 @@ TEST(new_flow_shows_half_open_flows) {
 	}
 }
 
-TEST(new_flow_samples_that_nobody_reads_are_lost_and_counted) {
+TEST(new_flow_samples_without_a_reader_are_lost_and_counted) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_sample_ring *ring;
 	struct lab *lab;
@@ -466,7 +467,8 @@ TEST(new_flow_samples_that_nobody_reads_are_lost_and_counted) {
 	lab_free(lab);
 }
 
-// The same for a service that is not the first: its backends' ids are not those of its candidates.
+// The same for a service that is not the first: the ids of its backends differ from the indexes of
+// its candidates.
 TEST(new_flow_policies_work_for_any_service) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_FAIR_SHARE};
@@ -498,7 +500,8 @@ TEST(new_flow_policies_work_for_any_service) {
 	}
 }
 
-// An id that another service had, which predicted its end far ahead, begins anew: with its row.
+// When an id with a predicted end far ahead is reused by another service, its state is reset with
+// its row.
 TEST(new_flow_reused_id_inherits_nothing) {
 	struct weir_selection_params first = params_of(WEIR_POLICY_FAIR_SHARE);
 	struct weir_selection_params second =
@@ -533,7 +536,7 @@ TEST(new_flow_reused_id_inherits_nothing) {
 	lab_free(lab);
 }
 
-// With DSR, a refused connection is a SYN that nothing follows: an error once it has timed out.
+// With DSR, a refused connection is a SYN without further packets: an error once it has timed out.
 TEST(new_flow_unanswered_counts_as_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab;
@@ -561,9 +564,9 @@ TEST(new_flow_unanswered_counts_as_error) {
 	lab_free(lab);
 }
 
-// A port is used again, and data comes with the SYN in one burst: all of it goes where the SYN
-// goes.
-TEST(new_flow_takes_the_rest_of_its_burst_along) {
+// A port is reused, and data arrives with the SYN in one burst: all of it goes to the backend of
+// the SYN.
+TEST(new_flow_includes_the_rest_of_its_burst) {
 	static const uint8_t flags[] = {SYN, ACK, ACK};
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
@@ -582,8 +585,8 @@ TEST(new_flow_takes_the_rest_of_its_burst_along) {
 	lab_free(lab);
 }
 
-// What follows a SYN in its burst does not overtake it: a SYN of a known flow, which may be forged,
-// and the FIN or RST behind it, find the flow as it was.
+// Packets after a SYN in its burst do not overtake it: a SYN of a known flow, which may be forged,
+// and the FIN or RST after it, are processed in order.
 TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	static const uint8_t last[] = {FIN_ACK, RST};
 
@@ -608,8 +611,8 @@ TEST(new_flow_syn_of_a_known_flow_is_not_overtaken) {
 	}
 }
 
-// A client comes again with a port whose flow has expired and was not swept yet: its old entry is
-// ended before the new one is made.
+// A client reuses a port whose flow has expired and was not swept yet: the old entry ends before
+// the new one is created.
 TEST(new_flow_replaces_its_expired_entry) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
 	struct lab *lab = make(&params);
@@ -619,7 +622,7 @@ TEST(new_flow_replaces_its_expired_entry) {
 		send_tcp(lab, n, ACK);
 		send_tcp(lab, n, FIN_ACK);
 	}
-	lab->now_ns += 12 * 1000 * MS; // beyond the timeout of what is closing, in one turn
+	lab->now_ns += 12 * 1000 * MS; // beyond the timeout of a closing flow, in one turn
 	for (uint16_t n = 0; n < 100; n++) {
 		struct frame_spec spec = lab_tcp(n, SYN);
 		struct weir_verdict verdict;
@@ -640,7 +643,7 @@ TEST(new_flow_replaces_its_expired_entry) {
 }
 
 // A connection that another instance accepted, or this one before a restart: one packet and then
-// nothing, or an RST, says nothing of its backend.
+// nothing, or an RST, is no error of its backend.
 TEST(new_flow_in_mid_flow_is_no_error) {
 	struct weir_selection_params params = params_of(WEIR_POLICY_LEAST_LOADED);
 	struct lab *lab = make(&params);
@@ -667,7 +670,7 @@ TEST(new_flow_in_mid_flow_is_no_error) {
 	lab_free(lab);
 }
 
-// With a full table all packets of a flow go to the Maglev fallback, also the first.
+// With a full table all packets of a flow, including the first, go to the Maglev fallback.
 TEST(new_flow_untracked_packets_agree) {
 	struct weir_pipeline_params pipeline = lab_params();
 	struct weir_selection_params params = params_of(WEIR_POLICY_ROUND_ROBIN);
@@ -687,7 +690,7 @@ TEST(new_flow_untracked_packets_agree) {
 		third = send_tcp(lab, n, ACK);
 		assert_int_equal(second.backend, first.backend);
 		assert_int_equal(third.backend, first.backend);
-		if (first.choice == WEIR_CHOICE_UNTRACKED) { // its end goes the same way
+		if (first.choice == WEIR_CHOICE_UNTRACKED) { // so does its end
 			assert_int_equal(send_tcp(lab, n, FIN_ACK).backend, first.backend);
 			assert_int_equal(send_tcp(lab, n, RST).backend, first.backend);
 		}

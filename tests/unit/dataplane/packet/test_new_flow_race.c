@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // New flows while control publishes: a selection that is published in the middle of a burst. The
-// hook stands where a worker looks for one, so that every such moment can be tried.
+// hook is called where a worker checks for publications, so that every such moment can be tested.
 #include "reader.h"
 
 static void before_each_look(void);
@@ -49,8 +49,8 @@ static struct rte_mbuf *packet(uint32_t flow, uint8_t flags) {
 
 TEST_GROUP(lab_eal);
 
-// Service 0 has no backend until that moment, service 1 has the first two and flows there. Whatever
-// a policy chooses for service 0 is one of its own.
+// Service 0 has no backend until that moment; service 1 has the first two backends, with flows.
+// Every backend chosen for service 0 must be its own.
 TEST(no_policy_chooses_from_a_table_that_it_has_not_adopted) {
 	for (publish_at = 1; publish_at <= LOOKS; publish_at++) {
 		struct weir_verdict verdicts[2];

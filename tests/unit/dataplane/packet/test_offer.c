@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Two workers behind a port that spreads packets by RSS: ICMP errors and fragments come to the one
+// Two workers behind a port that spreads packets by RSS: ICMP errors and fragments reach the worker
 // that does not have the flow.
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,8 @@ static void unmake(struct two *two) {
 	lab_free(two->lab);
 }
 
-// Give a packet to the worker that does not have the flow, and what it offers to the one that has.
+// Pass a packet to the worker without the flow, and the packets that this one offers to the worker
+// with the flow.
 static struct weir_verdict pass(struct two *two, const struct frame *f, bool *ret_offered) {
 	struct rte_mbuf *m = frame_mbuf(f->bytes, f->n, RTE_PKTMBUF_HEADROOM);
 	struct weir_verdict verdict;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: pushing a worker's copy of a row gives the very bytes that weir_encap_push gives from the
-// row itself, which test_encap.c takes apart; rows that must not be used are not.
+// Outer: pushing a worker's copy of a row gives the same bytes as weir_encap_push from the row
+// itself, which test_encap.c parses; unusable rows are not used.
 #include "outer.h"
 
 #include <stdlib.h>
@@ -49,8 +49,7 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 			.tcp_flags = 0x10,
 			.tos = (uint8_t)(n % 256),
 			.tags = (uint8_t)(n % 7 % 2),
-			.payload = (uint16_t)(12 +
-					      n % 1388), // else UDP is too short for the fast path
+			.payload = (uint16_t)(12 + n % 1388), // UDP long enough for the fast path
 			.padding = (uint16_t)(n % 4)};
 		struct weir_summary summary;
 		struct weir_outer outer;
@@ -86,8 +85,8 @@ TEST(outer_push_gives_the_bytes_of_encap_push) {
 	}
 }
 
-// Whatever a row says, no copy of it leads out of bounds or to a port or service that is not there;
-// one that is refused leaves the copy before as it is.
+// For any contents of a row, no copy of it refers out of bounds or to a missing port or service;
+// after a refused row the previous copy is unchanged.
 TEST(outer_of_an_unusable_row_forwards_nothing) {
 	const struct weir_backend_row gone = {0};
 	struct weir_outer outer, before;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packet capture where flows are in buckets, whose numbers come from the hash of the key or from
-// RSS: a record has the bucket that the distributor found, and the state of the flow.
+// RSS: a record has the bucket determined by the distributor, and the state of the flow.
 #include "packet_capture.h"
 
 #include <stdlib.h>
@@ -61,7 +61,8 @@ static void unmake(struct own *own) {
 	weir_flow_memory_free(own->memory);
 }
 
-// A packet through distributor and pipeline. Returns its record; ret: the distributor's bucket.
+// A packet through distributor and pipeline. Returns its record, and the distributor's bucket in
+// ret.
 static struct weir_capture_record process(
 	struct own *own, const struct frame_spec *spec, uint32_t *ret) {
 	struct weir_capture_packet packet;
@@ -76,7 +77,7 @@ static struct weir_capture_record process(
 	assert_true(weir_packet_capture_begin(own->capture, &m, 1, LAB_IN_PORT, own->lab->now_ns));
 	verdict = lab_process(own->lab, m);
 	weir_packet_capture_note(own->capture, &verdict);
-	frame_mbuf_free(m); // as when it is sent
+	frame_mbuf_free(m); // as if it was sent
 	weir_packet_capture_end(own->capture);
 	assert_true(weir_capture_take(
 		own->lab->control, own->lab->params.worker, own->number, &packet));
@@ -133,7 +134,7 @@ TEST(buckets_of_rss_are_recorded) {
 }
 
 // An echo request.
-TEST(what_has_no_flow_has_no_state) {
+TEST(packets_without_a_flow_have_no_state) {
 	const struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct own own = make(NULL);
 	struct weir_capture_record record;

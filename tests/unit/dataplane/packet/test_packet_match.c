@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packet match: keys of whole, odd and cut packets, and each filter of a capture.
+// Packet match: keys of complete, unusual and truncated packets, and each filter of a capture.
 #include "packet_match.h"
 
 #include <stdlib.h>
@@ -47,8 +47,8 @@ TEST(keys_are_those_of_the_packet) {
 	}
 }
 
-// The bytes end where they end: ASan finds a read behind them.
-TEST(whatever_is_cut_off_is_not_known) {
+// The buffer ends with the bytes, so that ASan detects a read beyond them.
+TEST(truncated_fields_are_unknown) {
 	for (unsigned int i = 0; i < edge_count; i++) {
 		struct frame f;
 
@@ -73,7 +73,7 @@ static struct weir_capture_terms any(void) {
 		.service = WEIR_SERVICE_NONE, .backend = WEIR_BACKEND_NONE};
 }
 
-TEST(each_filter_holds) {
+TEST(each_filter_is_applied) {
 	const struct frame_spec tcp = {.family = 4, .protocol = 6};
 	const struct frame_spec ping4 = {.family = 4, .protocol = 1, .icmp_type = 8};
 	const struct frame_spec ping6 = {.family = 6, .protocol = 58, .icmp_type = 128};
@@ -131,7 +131,7 @@ TEST(a_client_may_be_a_prefix) {
 	}
 }
 
-// What follows the header of a later fragment is payload, whatever ports it looks like.
+// The bytes after the header of a later fragment are payload, even if they look like ports.
 TEST(later_fragments_have_no_ports) {
 	const struct frame_spec udp = {.family = 4, .protocol = 17};
 	// Offset and flags; has ports.

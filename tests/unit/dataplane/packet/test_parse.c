@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parse: the table of odd packets (edges.c) through a whole pipeline; every packet cut at every
-// length; the two parsers against each other; flags, keys, hashes and segments.
+// Parse: the table of unusual packets (edges.c) in a whole pipeline; every packet truncated at
+// every length; the two parsers compared; flags, keys, hashes and segments.
 #include "parse.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ TEST(parse_edges_get_their_verdicts) {
 	for (unsigned int i = 0; i < WEIR_DROP_REASON_COUNT; i++) {
 		assert_int_equal(lab_counters(lab)->drops[i], drops[i]);
 	}
-	// Every reason that parsing can find has at least one row.
+	// Every drop reason of the parser has at least one row.
 	for (unsigned int i = WEIR_DROP_FRAME_TOO_SHORT; i <= WEIR_DROP_ICMP_UNMATCHED; i++) {
 		assert_true(drops[i] > 0);
 	}
@@ -106,7 +106,7 @@ TEST(parse_edges_get_their_verdicts) {
 
 // --- cut at every length --------------------------------------------------------------------
 
-// What a frame cut to n bytes must be dropped for, from the definition of the reasons.
+// The drop reason of a frame truncated to n bytes, from the definition of the reasons.
 static enum weir_drop_reason reason_of_cut(
 	const struct frame_spec *spec, const struct frame *f, uint32_t n) {
 	if (n < 14) {
@@ -161,7 +161,7 @@ static enum weir_drop_reason reason_of_short_packet(
 	}
 }
 
-// Cut the IP packet and make its length field agree: only what is inside is missing.
+// Truncate the IP packet and adapt its length field: only its contents are incomplete.
 static void cut_packet(const struct frame_spec *spec, struct frame *f, uint32_t n) {
 	uint32_t ip_bytes = n - f->l3;
 
@@ -201,7 +201,7 @@ TEST(parse_packet_cut_at_every_length_is_dropped) {
 	lab_free(lab);
 }
 
-// What is wrong above a valid IP header is none of our business when it is not for a VIP.
+// Errors after a valid IP header do not matter if the packet is not for a VIP.
 TEST(parse_short_packet_of_others_goes_to_the_kernel) {
 	struct lab *lab = lab_make();
 
@@ -307,7 +307,8 @@ TEST(parse_fast_takes_most_valid_packets) {
 		if (weir_parse_fast(m, &keys, &s) != rows[i].fast) {
 			fail_msg("row %u: fast %d", i, !rows[i].fast);
 		}
-		// Any outer header must fit in front, and all headers into the first segment.
+		// There must be headroom for any outer header, and all headers must be in the first
+		// segment.
 		m->data_off = (uint16_t)(WEIR_PARSE_HEADROOM - WEIR_ETHERNET_BYTES);
 		memcpy(rte_pktmbuf_mtod(m, uint8_t *), f.bytes, f.n);
 		assert_int_equal(weir_parse_fast(m, &keys, &s), rows[i].fast);
@@ -370,8 +371,8 @@ TEST(parse_hash_is_that_of_the_policy) {
 		    weir_hash_ipv6(key.source, key.destination, 0x409c, 0x5000, 6, SEED));
 }
 
-// Which event each of the 256 combinations of flags is; -1: none that TCP sends. Written down from
-// the definition, not from the parser's table.
+// Which event each of the 256 combinations of flags is; -1: TCP sends no such flags. Written from
+// the definition, not copied from the parser's table.
 static int event_of(unsigned int flags) {
 	unsigned int kinds = !!(flags & 1) + !!(flags & 2) + !!(flags & 4);
 	bool ack = (flags & 0x10) != 0;
@@ -439,7 +440,7 @@ TEST(parse_trusts_the_nic_about_ipv4_checksums) {
 
 // --- segments -------------------------------------------------------------------------------
 
-// A packet in three segments, cut at a and b; the first has room for `room` more bytes.
+// A packet in three segments, split at a and b; the first has room for `room` more bytes.
 static struct rte_mbuf *chain_of(
 	const struct frame *f, uint32_t a, uint32_t b, uint32_t room, struct rte_mbuf *parts[3]) {
 	parts[0] = frame_mbuf(f->bytes, a, HEADROOM);
@@ -454,7 +455,7 @@ static struct rte_mbuf *chain_of(
 	return parts[0];
 }
 
-TEST(parse_segments_cut_anywhere_parse_alike) {
+TEST(parse_segments_split_anywhere_parse_alike) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor whole, pieces;
 		struct rte_mbuf *parts[3];
@@ -480,7 +481,7 @@ TEST(parse_segments_cut_anywhere_parse_alike) {
 	}
 }
 
-// Without room to bring the headers together, they count as truncated: never read beyond.
+// Without room to make the headers contiguous, they count as truncated: no read beyond the segment.
 TEST(parse_segments_without_room_are_truncated) {
 	for (unsigned int i = 0; i < RTE_DIM(valid); i++) {
 		struct weir_descriptor d;

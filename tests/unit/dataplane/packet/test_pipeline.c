@@ -81,7 +81,8 @@ TEST(pipeline_new_flow_goes_to_the_choice_of_maglev) {
 	lab_free(lab);
 }
 
-// The packet that leaves carries the header of the chosen backend, whatever the families.
+// The packet that leaves carries the header of the chosen backend, for all combinations of
+// families.
 TEST(pipeline_forwards_to_the_chosen_backend) {
 	struct lab *lab = lab_make();
 
@@ -142,7 +143,7 @@ TEST(pipeline_s6_flows_stay_when_the_selection_changes) {
 	lab_free(lab);
 }
 
-// A draining backend is in no selection: its flows still run, also when no backend is left.
+// A draining backend is in no selection: its flows continue, also when no backend is left.
 TEST(pipeline_empty_selection_keeps_flows) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
@@ -160,7 +161,7 @@ TEST(pipeline_empty_selection_keeps_flows) {
 	lab_free(lab);
 }
 
-TEST(pipeline_packet_in_mid_flow_enters_as_half_open) {
+TEST(pipeline_packet_in_mid_flow_inserts_a_half_open_flow) {
 	struct lab *lab = lab_make();
 	uint16_t other = 0;
 	struct weir_message message = lab_question(5);
@@ -171,7 +172,7 @@ TEST(pipeline_packet_in_mid_flow_enters_as_half_open) {
 	weir_flow_query_respond(lab->pipeline, &message, lab->now_ns);
 	assert_int_equal(message.flow.found, 1);
 	assert_int_equal(message.flow.state, WEIR_FLOW_SYN_SEEN); // it may be forged
-	// From then on it is pinned like any other; the third packet makes it established.
+	// From then on the flow is pinned like any other; the third packet makes it established.
 	other = (uint16_t)((backend + 1) % 4);
 	lab_publish_selection(lab, 0, &other, 1);
 	verdict = send_tcp(lab, 5, ACK);
@@ -204,7 +205,7 @@ TEST(pipeline_forged_acks_do_not_fill_the_table) {
 	lab_free(lab);
 }
 
-TEST(pipeline_last_packets_and_syn_ack_enter_nothing) {
+TEST(pipeline_last_packets_and_syn_ack_insert_nothing) {
 	static const uint8_t flags[] = {RST, RST | ACK, FIN_ACK, SYN_ACK};
 	struct lab *lab = lab_make();
 
@@ -270,7 +271,7 @@ TEST(pipeline_reused_port_is_a_new_flow) {
 	lab_free(lab);
 }
 
-TEST(pipeline_ended_flows_are_counted_by_how) {
+TEST(pipeline_ended_flows_are_counted_by_outcome) {
 	struct lab *lab = lab_make();
 
 	for (uint16_t n = 0; n < 30; n++) {
@@ -320,7 +321,7 @@ TEST(pipeline_counts_packets_and_bytes) {
 
 // --- tables ---------------------------------------------------------------------------------
 
-TEST(pipeline_without_tables_leaves_all_to_the_kernel) {
+TEST(pipeline_without_tables_passes_all_to_the_kernel) {
 	struct weir_pipeline_params params = lab_params();
 	struct lab *lab = lab_open(&params);
 	struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
@@ -352,7 +353,7 @@ TEST(pipeline_service_without_selection_has_no_backend) {
 	lab_free(lab);
 }
 
-// S2, S5: tables may be replaced between any two bursts; what was retired is never read again.
+// S2, S5: tables may be replaced between any two bursts; retired tables are never read again.
 TEST(pipeline_follows_ten_thousand_publications) {
 	struct lab *lab = lab_make();
 
@@ -381,7 +382,7 @@ TEST(pipeline_follows_ten_thousand_publications) {
 
 // --- damage ---------------------------------------------------------------------------------
 
-// Random damage in exactly sized buffers: no read beyond them (ASan), and no packet is lost.
+// Random corruption in exactly sized buffers: no read beyond them (ASan), and no packet is lost.
 TEST(pipeline_survives_random_packets) {
 	struct lab *lab = lab_make();
 	uint64_t random = 7;
@@ -420,9 +421,9 @@ TEST(pipeline_survives_random_packets) {
 	lab_free(lab);
 }
 
-// --- counting what the caller could not deliver -----------------------------------------------
+// --- packets that the caller could not deliver -----------------------------------------------
 
-TEST(pipeline_undelivered_packets_keep_the_sum) {
+TEST(pipeline_undelivered_packets_keep_the_sums_correct) {
 	struct frame_spec echo = {.family = 4, .protocol = 1, .icmp_type = 8};
 	struct frame_spec others = lab_tcp(1, SYN);
 	struct frame_spec big = lab_tcp(1, ACK);
@@ -444,7 +445,8 @@ TEST(pipeline_undelivered_packets_keep_the_sum) {
 		m = frame_mbuf(f.bytes, f.n, 128);
 		weir_pipeline_maintain(lab->pipeline, lab->now_ns);
 		weir_pipeline_process(lab->pipeline, &m, 1, LAB_IN_PORT, lab->now_ns, &verdict);
-		// Readers see nothing of this burst yet, and sums that are right.
+		// Counters of this burst are not published yet, and the published sums are
+		// consistent.
 		assert_int_equal(lab_counters(lab)->rx_packets, i);
 		assert_int_equal(lab_counters(lab)->forwarded + lab_counters(lab)->replied +
 					 lab_counters(lab)->to_kernel + lab_counters(lab)->dropped,
@@ -464,7 +466,8 @@ TEST(pipeline_undelivered_packets_keep_the_sum) {
 	assert_int_equal(lab_counters(lab)->drops[WEIR_DROP_MTU_EXCEEDED], 10);
 	assert_int_equal(lab_counters(lab)->dropped, 25);
 	assert_int_equal(lab_counters(lab)->rx_packets, 40);
-	// Of the ten SYNs to a backend five were not sent; the ten packets too big had one, too.
+	// Five of the ten SYNs to a backend were not sent, and one of the ten replies to packets
+	// too big.
 	for (uint16_t id = 0; id < lab->segment->max_backends; id++) {
 		const struct weir_share_counters *backend =
 			weir_segment_backend_counters(lab->segment, lab->params.worker, id);
@@ -509,7 +512,7 @@ TEST(pipeline_distribution_hash_is_that_of_the_flow) {
 	lab_free(lab);
 }
 
-// fragment: flags and offset; the hash that the distributor gets.
+// fragment: flags and offset. Returns the hash for the distributor.
 static uint64_t distribute_from(
 	struct lab *lab, uint16_t source_port, uint16_t fragment, uint8_t id) {
 	const struct frame_spec spec = {.family = 4,
@@ -543,7 +546,7 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 
 	lab_send(lab, &any); // takes over the VIPs
 	flow = distribute(lab, 0, 7);
-	assert_true(distribute(lab, 4, 7) != flow); // its first one has not come
+	assert_true(distribute(lab, 4, 7) != flow); // its first fragment has not arrived
 	assert_true(distribute(lab, 0x2000, 7) == flow);
 	assert_true(distribute(lab, 4, 7) == flow);
 	assert_true(distribute(lab, 0x2004, 7) == flow);
@@ -551,8 +554,8 @@ TEST(pipeline_fragments_are_distributed_with_their_flow) {
 	lab_free(lab);
 }
 
-// A UDP packet whose data begins with destination options. part: offset and flag of its fragment
-// header; next: what a fragment header names.
+// A UDP packet whose fragmentable part starts with destination options. part: offset and flag of
+// its fragment header; next: next header in it.
 static uint64_t distribute6(struct lab *lab, uint16_t part, uint8_t next) {
 	uint8_t chain[] = {next, 0, (uint8_t)(part >> 8), (uint8_t)part, 0, 0, 0, 7, // id
 		17, 0, 1, 4, 0, 0, 0, 0};
@@ -581,14 +584,14 @@ TEST(pipeline_ipv6_fragments_of_options_are_distributed_with_their_flow) {
 
 	lab_send(lab, &any);
 	flow = distribute6(lab, 0, 60); // an atomic fragment: whole
-	assert_true(distribute6(lab, 0x101, 60) != flow); // its first one has not come
+	assert_true(distribute6(lab, 0x101, 60) != flow); // its first fragment has not arrived
 	assert_true(distribute6(lab, 1, 60) == flow);
 	assert_true(distribute6(lab, 0x101, 60) == flow);
 	assert_true(distribute6(lab, 0x201, 6) == flow); // whatever it names
 	lab_free(lab);
 }
 
-// Clients, and those behind one address all the more, use an identification again as soon as its
+// Clients, and even more several clients behind one address, reuse an identification as soon as its
 // datagram is complete.
 TEST(pipeline_fragments_of_a_reused_identification_go_with_their_own_flow) {
 	struct frame_spec any = lab_tcp(1, SYN);
@@ -627,7 +630,8 @@ static struct weir_verdict send_fragment(struct lab *lab, uint16_t fragment, uin
 	return verdict;
 }
 
-// Who knows the epoch, which is in the log, cannot aim fragments at the entry of a datagram.
+// An attacker who knows the epoch, which is in the log, cannot aim fragments at the entry of a
+// datagram.
 TEST(pipeline_fragment_table_has_a_secret) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_key key = {.family = 4, .protocol = 17};

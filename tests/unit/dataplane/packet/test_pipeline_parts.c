@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parts of the flows go from one pipeline to another, with their gauges and what policies count.
+// Parts of the flows move from one pipeline to another, with their gauges and the counts of
+// policies.
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 #define FIN_ACK 0x11
 #define FLOWS 3000
 
-// The lab's pipeline is that of worker 1; this is worker 0 beside it. Each has half of the parts.
+// The lab's pipeline is that of worker 1; this one is worker 0. Each has half of the parts.
 struct two {
 	struct lab *lab;
 	struct weir_flow_memory *memory;
@@ -76,7 +77,7 @@ static struct frame_spec packet(uint16_t n, uint8_t flags) {
 	return spec;
 }
 
-// To the worker that owns the packet's part.
+// Pass a packet to the worker that owns its part.
 static struct weir_verdict send(struct two *two, uint16_t n, uint8_t flags, uint32_t *ret_part) {
 	struct frame_spec spec = packet(n, flags);
 	struct weir_verdict verdict;
@@ -148,7 +149,7 @@ static void begin_flows(struct two *two, uint16_t *backends) {
 	}
 }
 
-// Sums are at least what they were, and less than the parcel above.
+// Sums are not below the previous ones, and at most those plus the parcel.
 static void check_on_the_way(const struct two *two, const struct sums *before) {
 	struct sums now = sum(two);
 
@@ -184,7 +185,7 @@ static void move(struct two *two, uint32_t part, const struct sums *before) {
 
 TEST_GROUP(lab_eal);
 
-TEST(parts_take_gauges_and_policy_counts_along) {
+TEST(parts_move_gauges_and_policy_counts) {
 	struct two two = two_make(WEIR_POLICY_LEAST_LOADED, 0);
 	uint16_t backends[FLOWS];
 	struct sums before, after;
@@ -222,16 +223,17 @@ TEST(parts_take_gauges_and_policy_counts_along) {
 		maintain(&two);
 	}
 	after = sum(&two);
-	assert_int_equal(after.service_active, 0); // ends are counted where the flows are
+	// Ends are counted by the worker that has the flows
+	assert_int_equal(after.service_active, 0);
 	assert_int_equal(after.service_open, 0);
 	assert_int_equal(after.policy_open, 0);
 	assert_int_equal(after.flows, 0);
 	two_free(&two);
 }
 
-// A backend at its limit of established flows has room where the flows have left, and none where
-// they have come.
-TEST(parts_take_flows_of_limits_along) {
+// A backend at its limit of established flows has room at the worker that gave the flows, and none
+// at the one that took them.
+TEST(parts_move_flows_of_limits) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 100);
 	uint32_t part;
 	uint16_t n = 0;
@@ -261,7 +263,7 @@ TEST(parts_take_flows_of_limits_along) {
 
 		move(&two, part, &before);
 	}
-	send(&two, n, SYN, &part); // worker 0 has no client of the service so far
+	send(&two, n, SYN, &part); // worker 0 has no policy client for the service yet
 	for (uint32_t id = 0; id < 4; id++) {
 		assert_true(weir_policy_below_limit(
 			&two.pipeline[1]->clients[0], &two.pipeline[1]->policy.backends[id]));
@@ -271,7 +273,7 @@ TEST(parts_take_flows_of_limits_along) {
 	two_free(&two);
 }
 
-// Who takes a part has not read the row of a backend yet that the flows have.
+// The worker that takes a part has not yet read the row of a backend of its flows.
 TEST(parts_wait_for_the_rows_of_their_backends) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint16_t backend;
@@ -307,8 +309,8 @@ TEST(parts_wait_for_the_rows_of_their_backends) {
 	two_free(&two);
 }
 
-// Rows that never come do not hold a part for ever.
-TEST(parts_wait_no_longer_than_bounded) {
+// Missing rows do not delay a part forever.
+TEST(parts_wait_for_a_bounded_time) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t calls = 0;
 
@@ -336,9 +338,9 @@ static uint8_t asked(struct two *two, uint32_t worker, uint16_t n) {
 	return message.flow.found;
 }
 
-// Control asks about a flow of a part that a worker does not own: that is not its answer to give.
-// The part that the distributor finds for a packet is the one where the table keeps the flow.
-TEST(parts_of_others_are_not_asked_about) {
+// Control sends a request about a flow of a part that a worker does not own, and the worker must
+// not report it. The distributor's part for a packet is the one in which the table keeps the flow.
+TEST(parts_of_others_are_not_reported) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t part;
 
@@ -361,7 +363,7 @@ static uint32_t part_of_frame(struct two *two, const struct frame *f) {
 	return part;
 }
 
-// What a router says about a packet of the flow's backend to its client.
+// An ICMP error of a router about a packet of the flow's backend to its client.
 static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	struct frame_spec answer = *flow, error = {.family = flow->family};
 	struct frame quoted, f;
@@ -379,7 +381,7 @@ static uint32_t part_of_error(struct two *two, const struct frame_spec *flow) {
 	return part_of_frame(two, &f);
 }
 
-// offset: in units of 8 bytes, and whether more follow, as in IPv6.
+// offset: in units of 8 bytes, with the flag that more fragments follow, as in IPv6.
 static void build_fragment(
 	const struct frame_spec *flow, uint16_t n, uint16_t offset, bool more, struct frame *ret) {
 	uint8_t header[8] = {17, 0, (uint8_t)(offset >> 5), (uint8_t)(offset << 3 | more), 0, 0,
@@ -407,8 +409,8 @@ static uint32_t part_of_fragment(
 	return part_of_frame(two, &f);
 }
 
-// Whatever is about a flow goes to the worker that owns its part.
-TEST(parts_have_errors_and_fragments_of_their_flows) {
+// Errors and fragments of a flow go to the worker that owns its part.
+TEST(parts_get_errors_and_fragments_of_their_flows) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t parts = 0, last = 0, ignored;
 
@@ -445,16 +447,16 @@ static struct frame_spec datagram(uint16_t n) {
 	return spec;
 }
 
-// A client uses an identification again while its first datagram is not complete: each first
-// fragment goes where its own flow is, and the flow where its ports say.
-TEST(first_fragments_go_by_their_own_ports) {
+// A client reuses an identification while its first datagram is not complete: each first fragment
+// goes to the worker of its own flow, which its ports determine.
+TEST(first_fragments_are_distributed_by_their_own_ports) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t different = 0, ignored;
 
 	send(&two, 0, SYN, &ignored); // takes over the VIPs
 	send(&two, 1, SYN, &ignored);
 	for (uint16_t n = 0; n < 300; n++) {
-		// Three on: of the same family.
+		// Three later: a flow of the same family.
 		struct frame_spec one = datagram(n), other = datagram((uint16_t)(n + 3));
 		struct frame f;
 		uint32_t part;
@@ -471,7 +473,7 @@ TEST(first_fragments_go_by_their_own_ports) {
 	two_free(&two);
 }
 
-// One that comes to a worker that does not own its part begins no flow there.
+// A first fragment that reaches a worker that does not own its part starts no flow there.
 TEST(first_fragments_of_others_parts_are_dropped) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint64_t drops[2] = {0}, before;
@@ -508,7 +510,7 @@ TEST(first_fragments_of_others_parts_are_dropped) {
 	two_free(&two);
 }
 
-// How many lines of a list a worker asks for, and which flows it has: seen[] counts them.
+// Returns the number of lines that a worker's list reads; counts its flows in seen[].
 static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS]) {
 	struct weir_message list = {.kind = WEIR_MESSAGE_FLOW_WAITING,
 		.waiting = {.last = UINT32_MAX, .idle_ms = 500, .backend = {0, 1, 2, 3}}};
@@ -532,9 +534,8 @@ static uint32_t list_waiting(struct two *two, unsigned int w, uint8_t seen[FLOWS
 	return questions * WEIR_WAITING_LINES >= lines ? lines : questions * WEIR_WAITING_LINES;
 }
 
-// A list passes over the parts of other workers: all together are asked for the table once, and a
-// little more.
-TEST(a_list_of_all_workers_looks_at_each_line_once) {
+// A list skips the parts of other workers: all lists together read the table about once.
+TEST(a_list_of_all_workers_reads_each_line_once) {
 	struct two two = two_make(WEIR_POLICY_ROUND_ROBIN, 0);
 	uint32_t lines = (uint32_t)(two.pipeline[0]->flows->family4.bucket_count +
 				    two.pipeline[0]->flows->family6.bucket_count);

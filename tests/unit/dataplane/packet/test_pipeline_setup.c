@@ -29,8 +29,8 @@ TEST(pipeline_setup_refuses_bad_parameters) {
 	lab_free(lab);
 }
 
-// A backend that is removed is not closed any more, of whatever service and whether it has flows or
-// not: policies would have to look for it until its id is used again.
+// A backend that is removed is not closed any more, for any service and with or without flows:
+// otherwise policies would have to search past it until its id is reused.
 TEST(pipeline_setup_removed_backend_is_not_closed) {
 	static const uint16_t backends[] = {0, 4}; // of services 0 and 1
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reset: the RST that answers each kind of segment. tests/packets compares whole packets with what
-// the RFCs say; here are the segments that the pipeline never answers, and buffers.
+// Reset: the RST that answers each kind of segment. tests/packets compares whole packets with the
+// RFCs; here are the segments that the pipeline never answers, and buffers.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ struct segment {
 	uint32_t seq, ack;
 };
 
-// A frame with the segment, described as a packet of the slow path is.
+// A frame with the segment, with a descriptor as on the slow path.
 static struct rte_mbuf *make(uint8_t family, const struct segment *segment, uint16_t headroom,
 	struct weir_descriptor *ret) {
 	struct frame_spec spec = {.family = family,
@@ -101,7 +101,7 @@ TEST(reset_numbers_follow_the_segment) {
 		struct rte_mbuf *m = make(ipv4 ? 4 : 6, &cases[i / 2].segment, 0, &d);
 		const uint8_t *tcp;
 
-		// Flags that no TCP sends are not parsed further.
+		// Segments with invalid flags are not parsed further.
 		d.key.family = ipv4 ? 4 : 6;
 		d.l3_offset = 14;
 		d.l4_offset = (uint16_t)header_bytes;
@@ -117,7 +117,7 @@ TEST(reset_numbers_follow_the_segment) {
 	}
 }
 
-// A packet that no host would believe is not answered.
+// A packet that every host would discard is not answered.
 TEST(reset_of_a_wrong_checksum_is_refused) {
 	const struct segment segment = {.flags = ACK, .payload = 7};
 
@@ -135,7 +135,7 @@ TEST(reset_of_a_wrong_checksum_is_refused) {
 	}
 }
 
-// The tag that the NIC stripped comes back; without room for it there is no reply.
+// The tag that the NIC stripped is restored; without room for it no reply is sent.
 TEST(reset_restores_a_stripped_tag) {
 	const struct segment segment = {.flags = ACK, .ack = 7};
 

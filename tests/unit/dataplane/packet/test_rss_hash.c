@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // RSS hash: the vectors that Microsoft publishes for drivers ("Verifying the RSS Hash
-// Calculation"), which the vendors of devices use.
+// Calculation"), which device vendors use.
 #include "rss_hash.h"
 #include "test.h"
 
@@ -29,7 +29,7 @@ static const struct vector {
 		0x02d1feef},
 };
 
-TEST(hash_is_that_of_devices) {
+TEST(hash_equals_that_of_devices) {
 	for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
 		const struct vector *v = &vectors[i];
 		struct weir_flow_key key = {.family = v->family == AF_INET ? 4 : 6,

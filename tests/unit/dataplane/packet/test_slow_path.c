@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Slow path: backends that are gone or unreachable, broken rows, packets that
+// Slow path: removed or unreachable backends, invalid rows, packets that
 // do not fit, ICMP, no headroom, packets in segments.
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const struct weir_share_counters *backend_of(const struct lab *lab, uint3
 
 TEST_GROUP(lab_eal);
 
-TEST(slow_path_flow_of_a_gone_backend_moves_once) {
+TEST(slow_path_flow_of_a_removed_backend_moves_once) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t old = verdict.backend, new;
@@ -54,7 +54,7 @@ TEST(slow_path_flow_of_a_gone_backend_moves_once) {
 	new = verdict.backend;
 	assert_int_equal(backend_of(lab, old)->active_flows, 0);
 	assert_int_equal(backend_of(lab, new)->active_flows, 1);
-	// Once moved it stays, also when the old backend returns.
+	// A moved flow stays, also when the old backend returns.
 	lab->rows[old].flags |= WEIR_BACKEND_PRESENT;
 	lab_publish_backends(lab);
 	lab_publish_selection(lab, 0, &old, 1);
@@ -65,7 +65,7 @@ TEST(slow_path_flow_of_a_gone_backend_moves_once) {
 	lab_free(lab);
 }
 
-// A burst of packets of a flow whose backend is gone moves it once.
+// A burst of packets of a flow whose backend was removed moves it once.
 TEST(slow_path_flow_of_a_burst_is_moved_once) {
 	struct lab *lab = lab_make();
 	uint16_t old = send_tcp(lab, 1, SYN).backend;
@@ -129,7 +129,7 @@ TEST(slow_path_flow_of_a_removed_service_goes_to_the_kernel) {
 	assert_int_equal(weir_writer_publish(
 				 lab->writer, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, NULL),
 		0);
-	verdict = send_tcp(lab, 1, ACK); // its backend is still there: the flow runs on
+	verdict = send_tcp(lab, 1, ACK); // its backend still exists: the flow continues
 	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 	memset(lab->rows, 0, sizeof(lab->rows));
 	lab_publish_backends(lab);
@@ -139,7 +139,7 @@ TEST(slow_path_flow_of_a_removed_service_goes_to_the_kernel) {
 	lab_free(lab);
 }
 
-TEST(slow_path_rows_withdrawn_are_survived) {
+TEST(slow_path_survives_withdrawn_rows) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	struct weir_backend_row rows[LAB_BACKENDS];
@@ -157,7 +157,7 @@ TEST(slow_path_rows_withdrawn_are_survived) {
 	lab_free(lab);
 }
 
-TEST(slow_path_unresolved_next_hop_is_no_neighbour) {
+TEST(slow_path_unresolved_next_hop_drops_as_no_neighbour) {
 	struct lab *lab = lab_make();
 	struct weir_verdict verdict = send_tcp(lab, 1, SYN);
 	uint16_t backend = verdict.backend;
@@ -180,9 +180,9 @@ TEST(slow_path_unresolved_next_hop_is_no_neighbour) {
 }
 
 // A malicious control process can misdirect packets, not crash a worker: every byte of the row's
-// head takes every value, with the packet in a buffer that ASan watches. A row that is refused is
-// counted, and the one before stays in use.
-TEST(slow_path_broken_rows_do_no_harm) {
+// start gets every value, with the packet in a buffer that ASan watches. A row that is refused is
+// counted, and the previous one stays in use.
+TEST(slow_path_invalid_rows_do_no_harm) {
 	struct lab *lab = lab_make();
 	const struct weir_refusals *refusals = &lab->segment->refusals[lab->params.worker];
 	unsigned int dropped = 0, forwarded = 0;
@@ -262,8 +262,9 @@ TEST(slow_path_packet_that_does_not_fit_is_answered) {
 	}
 }
 
-// A forged "fragmentation needed" says that the path of an IPv4 tunnel is narrow. IPv6 of at most
-// 1,280 bytes cannot be refused, but leaves as a whole: routers may split it, if there are such.
+// A forged "fragmentation needed" reports a small path MTU of an IPv4 tunnel. IPv6 packets of at
+// most 1,280 bytes cannot be refused, and are sent unfragmented: routers may fragment them if the
+// path MTU is really small.
 TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	struct frame_spec spec = {
 		.family = 6, .protocol = 6, .tcp_flags = ACK, .payload = 1280 - 60};
@@ -283,7 +284,7 @@ TEST(slow_path_ipv6_that_fits_the_port_is_left_to_routers) {
 	ip = rte_pktmbuf_mtod_offset(m, uint8_t *, lab->rows[0].l2_bytes);
 	assert_int_equal(m->pkt_len, lab->rows[0].header_bytes + 1280);
 	assert_int_equal(frame_get16(ip + 2), 20 + 1280);
-	assert_true(frame_get16(ip + 4) != 0); // an identification for the pieces ...
+	assert_true(frame_get16(ip + 4) != 0); // an identification for the fragments ...
 	assert_int_equal(frame_get16(ip + 6), 0); // ... which DF does not forbid
 	assert_int_equal(weir_checksum_ipv4(ip), 0xffff);
 	assert_memory_equal(ip + 20, f.bytes + f.l3, 1280);
@@ -316,8 +317,8 @@ TEST(slow_path_error_that_does_not_fit_is_not_answered) {
 	lab_free(lab);
 }
 
-// A flood of pings must not stop path MTU discovery, nor the other way round.
-TEST(slow_path_echo_and_too_big_are_limited_apart) {
+// A flood of pings must not stop path MTU discovery, nor the reverse.
+TEST(slow_path_echo_and_too_big_have_separate_limits) {
 	struct weir_pipeline_params params = lab_params();
 	struct frame_spec echo = {.family = 6, .protocol = 58, .icmp_type = 128};
 	struct frame_spec big = lab_tcp(1, ACK);
@@ -352,8 +353,8 @@ TEST(slow_path_echo_and_too_big_are_limited_apart) {
 	lab_free(lab);
 }
 
-// Neither to all hosts of the link nor in their name (RFC 1122, 3.2.2).
-TEST(slow_path_group_frames_get_no_reply) {
+// No reply to a group of hosts, or to a packet from a group address (RFC 1122, 3.2.2).
+TEST(slow_path_multicast_frames_get_no_reply) {
 	const struct frame_spec specs[] = {
 		{.family = 4, .protocol = 1, .icmp_type = 8, .tags = 1},
 		{.family = 6, .protocol = 58, .icmp_type = 128},
@@ -413,7 +414,8 @@ TEST(slow_path_missing_headroom_is_dropped) {
 
 // --- ICMP errors ----------------------------------------------------------------------------
 
-// "Fragmentation needed" must reach the backend that has the flow, wherever a new one would go.
+// "Fragmentation needed" must reach the backend of the flow, whichever backend a new flow would
+// get.
 TEST(slow_path_error_follows_its_flow) {
 	struct frame_spec spec = {.family = 4, .protocol = 1, .icmp_type = 3, .icmp_code = 4};
 	struct frame_spec quoted = {.family = 4,
@@ -444,14 +446,15 @@ TEST(slow_path_error_follows_its_flow) {
 	assert_memory_equal(rte_pktmbuf_mtod_offset(m, uint8_t *, lab->rows[backend].header_bytes),
 		f.bytes + f.l3, f.ip_bytes);
 	frame_mbuf_free(m);
-	quoted.destination_port = 1026; // a flow that the table does not know
+	quoted.destination_port = 1026; // a flow that is not in the table
 	frame_build(&quoted, &inner);
 	verdict = lab_send(lab, &spec);
 	assert_int_equal(verdict.action, WEIR_ACTION_FORWARD);
 	assert_int_equal(verdict.choice, WEIR_CHOICE_UNTRACKED);
 	assert_int_equal(verdict.backend, other);
 	assert_int_equal(lab_counters(lab)->flows, 1);
-	// Its backend gone, the error goes where the flow's next packet will go.
+	// If its backend was removed, the error goes to the backend that the flow's next packet
+	// will go to.
 	quoted.destination_port = 1025;
 	frame_build(&quoted, &inner);
 	lab->rows[backend].flags = 0;
@@ -489,8 +492,8 @@ static struct rte_mbuf *segments_of(
 	return m;
 }
 
-// However a packet is cut into segments, the same worker gets it and the same bytes leave.
-TEST(slow_path_segments_fare_like_one) {
+// For any split of a packet into segments, the same worker gets it and the same bytes are sent.
+TEST(slow_path_segments_give_the_same_result_as_one) {
 	struct rte_mempool *pool =
 		rte_pktmbuf_pool_create("slow_path", 511, 0, 0, 2176, SOCKET_ID_ANY);
 	static const uint8_t nops[8] = {1, 1, 1, 1, 1, 1, 1, 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal flow: what a worker lists, what it moves, and all that it refuses.
+// Steal flow: flows that a worker lists and moves, and all of its refusals.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static struct weir_message list_question(uint16_t backend) {
 				backend, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE, WEIR_BACKEND_NONE}}};
 }
 
-// The request to move flow n of lab_tcp, as it is in the table now.
+// The request to move flow n of lab_tcp, with its present state in the table.
 static struct weir_message move_question(struct lab *lab, uint16_t n, uint16_t to) {
 	struct weir_message list = list_question(0);
 	struct weir_message move = {.sequence = 7,
@@ -78,7 +78,7 @@ static void check_move(
 
 TEST_GROUP(lab_eal);
 
-TEST(steal_flow_moves_who_waits) {
+TEST(steal_flow_moves_a_waiting_flow) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN), ack = lab_tcp(1, ACK);
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
@@ -104,9 +104,9 @@ static uint64_t errors_of(const struct lab *lab, uint32_t backend) {
 	return backend_of(lab, backend)->errors;
 }
 
-// A backend that has not got a packet of a flow is not at fault when the client gives up; nor is
-// the flow moved again, and kept, before the client says that it is still there.
-TEST(steal_flow_blames_nobody_who_got_no_syn) {
+// A backend that got no packet of a moved flow is not charged with an error when the client gives
+// up; and the flow is not moved again before the client has sent a packet.
+TEST(steal_flow_charges_no_backend_without_a_syn) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message move;
@@ -123,7 +123,7 @@ TEST(steal_flow_blames_nobody_who_got_no_syn) {
 	lab_free(lab);
 }
 
-TEST(steal_flow_blames_who_got_the_next_syn) {
+TEST(steal_flow_charges_the_backend_of_the_next_syn) {
 	struct lab *lab = lab_make();
 	const struct frame_spec syn = lab_tcp(1, SYN);
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
@@ -142,7 +142,8 @@ TEST(steal_flow_blames_who_got_the_next_syn) {
 	lab_free(lab);
 }
 
-// Whatever the client sends after the list, the flow stays: its backend may answer that.
+// If the client sends any packet after the list, the flow stays, because its backend may answer
+// that packet.
 TEST(steal_flow_refuses_after_any_packet) {
 	const uint8_t flags[] = {SYN, ACK, FIN | ACK, RST};
 
@@ -161,7 +162,7 @@ TEST(steal_flow_refuses_after_any_packet) {
 	}
 }
 
-TEST(steal_flow_refuses_by_name) {
+TEST(steal_flow_refusals_name_the_reason) {
 	struct lab *lab = lab_make();
 	uint16_t from = begin(lab, 1), to = (uint16_t)((from + 1) % 4);
 	struct weir_message good, bad;
@@ -197,13 +198,13 @@ TEST(steal_flow_refuses_by_name) {
 	check_move(lab, &good, WEIR_MOVE_LIMIT);
 	lab->rows[to].flags ^= WEIR_BACKEND_AT_LIMIT;
 	lab_publish_backends(lab);
-	check_move(lab, &good, WEIR_MOVE_MOVED); // nothing but that was wrong
+	check_move(lab, &good, WEIR_MOVE_MOVED); // nothing else was wrong
 	lab_free(lab);
 #undef REFUSED
 }
 
-// A crowded table may evict the entry, and the fallback would not know of the move.
-TEST(steal_flow_moves_nobody_in_a_flood) {
+// A crowded table may evict the entry, and the fallback would ignore the move.
+TEST(steal_flow_moves_no_flow_in_a_flood) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_message move;
 	struct lab *lab;
@@ -220,14 +221,14 @@ TEST(steal_flow_moves_nobody_in_a_flood) {
 		begin(lab, (uint16_t)(1000 + n));
 	}
 	check_move(lab, &move, WEIR_MOVE_LIMIT);
-	// So none is listed: its agent would remove the handshake in vain.
+	// So no flow is listed: its agent would remove the handshake without a move.
 	assert_int_equal(move_question(lab, 1, (uint16_t)((from + 1) % 4)).move.stamp, 0);
 	lab_free(lab);
 }
 
-// All waiting flows of both families come in lists that fit, each once; a list looks at a bounded
-// piece of the table.
-TEST(steal_flow_lists_all_in_bounded_pieces) {
+// All waiting flows of both families come in lists that fit, each once; a list reads a bounded part
+// of the table.
+TEST(steal_flow_lists_all_in_bounded_parts) {
 	struct lab *lab = lab_make();
 	struct weir_message list = list_question(0);
 	uint32_t found4 = 0, found6 = 0, lines = 1;
@@ -307,8 +308,8 @@ TEST(steal_flow_moves_ipv6) {
 	lab_free(lab);
 }
 
-// A hostile control process: any bytes, near what is valid and far from it.
-TEST(steal_flow_survives_any_question) {
+// A hostile control process sends any bytes, nearly valid ones and random ones.
+TEST(steal_flow_survives_any_request) {
 	struct lab *lab = lab_make();
 	uint64_t random = 99;
 	uint32_t moved = 0;

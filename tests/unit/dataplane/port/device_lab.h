@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device lab: DPDK devices whose far end the test holds (net_ring), and a network namespace of the
-// test's own for those of the kernel.
+// Device lab: DPDK devices whose other end is in the test (net_ring), and a separate network
+// namespace for devices of the kernel.
 #pragma once
 
 #include <stdint.h>
@@ -21,22 +21,22 @@ struct ring_device {
 	struct rte_ring *from[4]; // what it has sent
 };
 
-// cmocka group set-up: a network namespace where that is allowed, and DPDK with three lcores, all
-// on the first CPU, without huge pages.
+// cmocka group set-up: a network namespace if permitted, and DPDK with three lcores, all on the
+// first CPU, without huge pages.
 int device_lab_eal(void **state);
-// Are we root, in a namespace of our own? Else the test is skipped.
+// Whether the test runs as root, in its own namespace. Otherwise it is skipped.
 void device_lab_need_root(void);
 
-// Make a device with pairs of queues; open it by its name. Names are used once.
+// Create a device with pairs of queues; open it by its name. Each name is used once.
 void ring_device_make(const char *name, uint16_t queues, struct ring_device *ret);
-// Forget it: what is in its rings is freed.
+// Release the device, and free the packets in its rings.
 void ring_device_free(struct ring_device *device);
 // A packet that the device will receive. False: the ring is full.
 bool ring_device_feed(struct ring_device *device, uint16_t queue, const uint8_t *bytes, uint32_t n);
 // The next packet that it has sent on a queue, or NULL.
 struct rte_mbuf *ring_device_take(struct ring_device *device, uint16_t queue);
 
-// Packet buffers of the test. How many are in use?
+// The number of used packet buffers of the test.
 struct rte_mempool *device_lab_pool(void);
 uint32_t device_lab_in_use(void);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Lab queues: what net_ring and DPDK's mempools do with rings, compiled with the test. DPDK's
-// libraries are not instrumented: of packets that pass through them, ThreadSanitizer would see each
-// thread's accesses and not what orders them.
+// Lab queues: the ring operations of net_ring and DPDK's mempools, compiled with the test. DPDK's
+// libraries are not instrumented, so ThreadSanitizer would see each thread's accesses to packets
+// that pass through them, but not their synchronization.
 #pragma once
 
 #include <stdint.h>
@@ -11,5 +11,5 @@
 
 // A pool of packet buffers. NULL: no memory.
 struct rte_mempool *lab_queues_pool(const char *name, unsigned int buffers);
-// Poll the rings of an open device in place of its driver, until it is stopped.
+// Poll the rings of an open device instead of its driver, until it is stopped.
 void lab_queues_poll(struct ring_device *device, uint16_t id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Calls of DPDK that the NIC model stands in for, and those of DPDK itself that it makes. Programs
-// that link it have the linker wrap them; tests/nic calls them from functions of DPDK's names.
+// Functions of DPDK that the NIC model replaces, and the original ones that it calls. Programs that
+// link it have the linker wrap them; tests/nic calls them from functions with DPDK's names.
 #pragma once
 
 #include <stdint.h>

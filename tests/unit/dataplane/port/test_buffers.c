@@ -13,7 +13,7 @@
 
 TEST_GROUP(device_lab_eal);
 
-TEST(a_pool_is_made_once_per_size) {
+TEST(a_pool_is_created_once_per_size) {
 	struct weir_plan plan = {.pools = 2,
 		.pool = {{.room = 2176, .buffers = 1023}, {.room = 3840, .buffers = 511}}};
 	struct rte_mempool *pool = NULL, *again = NULL, *large = NULL, *node = NULL;
@@ -26,7 +26,7 @@ TEST(a_pool_is_made_once_per_size) {
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, 0, &node), 0);
 	assert_ptr_equal(pool, again);
 	assert_ptr_not_equal(pool, large);
-	assert_ptr_equal(pool, node); // ordinary pages belong to no node
+	assert_ptr_equal(pool, node); // ordinary pages belong to no NUMA node
 	assert_int_equal(rte_pktmbuf_data_room_size(pool), 2176);
 	assert_int_equal(rte_pktmbuf_data_room_size(large), 3840);
 	assert_int_equal(rte_mempool_avail_count(pool), 1023);
@@ -34,7 +34,7 @@ TEST(a_pool_is_made_once_per_size) {
 	weir_buffers_fini(&buffers);
 }
 
-TEST(what_was_not_planned_or_does_not_fit_is_refused) {
+TEST(unplanned_or_oversized_buffers_are_refused) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 10000000}}};
 	struct weir_buffers buffers;
 	struct rte_mempool *pool = NULL;
@@ -58,7 +58,7 @@ TEST(the_largest_af_xdp_buffer_fits_a_page) {
 	weir_buffers_fini(&buffers);
 }
 
-// net_af_xdp gives the kernel as many bytes as the buffers have together, from the first one on.
+// net_af_xdp registers the total size of the buffers with the kernel, starting at the first one.
 TEST(buffers_are_packed) {
 	struct weir_plan plan = {.pools = 1, .pool = {{.room = 2176, .buffers = 4095}}};
 	struct rte_mempool *apart;
@@ -69,7 +69,7 @@ TEST(buffers_are_packed) {
 	assert_int_equal(weir_buffers_pool(&buffers, 2176, SOCKET_ID_ANY, &pool), 0);
 	assert_true(weir_buffers_are_packed(pool));
 	weir_buffers_fini(&buffers);
-	// DPDK's own way, in ordinary pages: a page each.
+	// DPDK itself, in ordinary pages, uses a page per buffer.
 	apart = rte_pktmbuf_pool_create("apart", 4095, 0, 0, 2176, SOCKET_ID_ANY);
 	assert_non_null(apart);
 	assert_false(weir_buffers_are_packed(apart));

@@ -12,19 +12,19 @@
 // How a driver answers.
 enum style {
 	BY_DESCRIPTOR, // as documented
-	RESERVED, // the same, but free descriptors are the driver's
-	BY_COUNT, // of as many offsets as packets wait: full
-	IN_STEPS, // of the next descriptor whose number is a multiple
+	RESERVED, // the same, but the driver counts free descriptors
+	BY_COUNT, // offsets up to the number of waiting packets report full
+	IN_STEPS, // reports the next descriptor whose number is a multiple
 	NEVER, // always full
 	REFUSES, // negative
-	NOTHING, // the driver has no such call
+	NOTHING, // the driver does not support the call
 	STYLES
 };
 
 static struct {
 	enum style style;
 	uint64_t put; // packets ever
-	uint32_t waiting; // the last ones of them
+	uint32_t waiting; // the last of these packets
 } nic;
 
 static struct rte_ring *no_ring = (struct rte_ring *)&nic; // is not touched
@@ -68,8 +68,8 @@ static void be(enum style style) {
 	rte_eth_fp_ops[0].tx_descriptor_status = style == NOTHING ? NULL : status;
 }
 
-// Whatever waits, and wherever in the ring it lies.
-TEST(what_waits_has_not_departed) {
+// For any number of waiting packets, at any position in the ring.
+TEST(waiting_packets_have_not_departed) {
 	for (enum style style = 0; style < STYLES; style++) {
 		uint32_t untold = style == IN_STEPS ? WEIR_DEPARTURE_STEP - 1 : 0;
 
@@ -87,7 +87,7 @@ TEST(what_waits_has_not_departed) {
 	}
 }
 
-TEST(what_does_not_wait_has_departed) {
+TEST(other_packets_have_departed) {
 	static const bool tells[STYLES] = {
 		[BY_DESCRIPTOR] = true, [RESERVED] = true, [BY_COUNT] = true, [IN_STEPS] = true};
 
@@ -121,7 +121,7 @@ TEST(newer_packets_may_wait) {
 	}
 }
 
-TEST(the_owner_of_the_queue_answers) {
+TEST(the_owner_of_the_queue_responds) {
 	struct weir_path own = {.put = PUT, .descriptors = DESCRIPTORS};
 	struct weir_outlet outlet = {.own = &own};
 	struct weir_path path = {.ring = no_ring, .outlet = &outlet};
@@ -134,7 +134,7 @@ TEST(the_owner_of_the_queue_answers) {
 	assert_true(weir_outlet_is_asked(&outlet));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
-	// Two more do not matter.
+	// Two more packets do not matter.
 	own.put = nic.put = PUT + 2;
 	nic.waiting = 3;
 	weir_outlet_answer(&outlet);
@@ -145,7 +145,7 @@ TEST(the_owner_of_the_queue_answers) {
 	assert_false(weir_outlet_is_asked(&outlet));
 	weir_path_stop_requesting(&path);
 	assert_false(weir_outlet_is_asked(&outlet));
-	// Of the next question the answer is another one.
+	// The next query gets another answer.
 	nic.waiting = 3;
 	weir_path_request(&path);
 	assert_false(weir_path_is_answered(&path));
@@ -153,7 +153,7 @@ TEST(the_owner_of_the_queue_answers) {
 	assert_false(weir_path_is_answered(&path));
 	weir_path_stop_requesting(&path);
 	assert_false(weir_outlet_is_asked(&outlet)); // nobody waits
-	// Asked again, they do matter.
+	// With a new query, they do matter.
 	own.put = nic.put = PUT + 4;
 	weir_path_request(&path);
 	assert_true(weir_outlet_is_asked(&outlet));

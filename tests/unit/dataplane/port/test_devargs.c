@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TEST(name_driver_and_arguments_are_told_apart) {
+TEST(name_driver_and_arguments_are_distinguished) {
 	static const struct {
 		const char *device, *name, *driver, *text;
 		bool pci;
@@ -34,7 +34,7 @@ TEST(name_driver_and_arguments_are_told_apart) {
 	}
 }
 
-TEST(what_names_no_device_is_refused) {
+TEST(text_without_a_device_is_refused) {
 	static const char *const bad[] = {"", ",iface=x", "123", "vdev:", "0000:01:00", "-tap0"};
 	struct weir_devargs devargs = {.name = "before"};
 	char text[WEIR_DEVARGS_BYTES];
@@ -67,7 +67,7 @@ TEST(arguments_are_found_by_their_whole_key) {
 	assert_false(weir_devargs_is(&devargs, "net_pca"));
 }
 
-TEST(arguments_are_appended_while_there_is_room) {
+TEST(arguments_are_appended_up_to_the_limit) {
 	struct weir_devargs devargs;
 	char value[900];
 

@@ -74,7 +74,7 @@ TEST(a_device_moves_packets_both_ways) {
 	ring_device_free(&ring);
 }
 
-TEST(fewer_queues_are_used_than_asked_for) {
+TEST(queues_are_limited_to_those_of_the_device) {
 	struct lab *lab = *state;
 	struct ring_device ring;
 
@@ -85,7 +85,7 @@ TEST(fewer_queues_are_used_than_asked_for) {
 	ring_device_free(&ring);
 }
 
-TEST(a_packet_socket_knows_its_interface_and_sets_its_mtu) {
+TEST(a_packet_socket_finds_its_interface_and_sets_its_mtu) {
 	struct lab *lab = *state;
 
 	device_lab_need_root();
@@ -107,7 +107,7 @@ TEST(a_packet_socket_knows_its_interface_and_sets_its_mtu) {
 	SHELL("ip link del dv0");
 }
 
-TEST(a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin) {
+TEST(a_tap_for_the_kernel_becomes_its_ports_twin) {
 	struct lab *lab = *state;
 	struct weir_device tap;
 	struct ring_device ring;
@@ -118,13 +118,13 @@ TEST(a_tap_on_the_way_to_the_kernel_becomes_its_ports_twin) {
 	assert_int_equal(open_named(lab, ring.name, 1), 0);
 	device_lab_plan("net_tap7,iface=dvtap", 1, &lab->plan);
 	lab->plan.device[0].exception = true;
-	lab->plan.device[0].mtu = 20000; // more than any version of the driver can
+	lab->plan.device[0].mtu = 20000; // more than any version of the driver supports
 	if (weir_device_open(
 		    &lab->plan.device[0], &lab->buffers, 1, &tap, lab->why, sizeof(lab->why)) < 0) {
 		fail_msg("%s", lab->why);
 	}
 	assert_string_equal(tap.interface, "dvtap");
-	assert_true(tap.mtu < 20000); // what the driver can, and no error
+	assert_true(tap.mtu < 20000); // as many as the driver supports, without an error
 	memcpy(lab->device.mac, (uint8_t[]){2, 0, 0, 0, 7, 7}, 6); // net_ring has none
 	assert_int_equal(weir_device_pair(&lab->device, &tap, lab->why, sizeof(lab->why)), 0);
 	assert_int_equal(rte_eth_macaddr_get(tap.id, &mac), 0);
@@ -147,7 +147,7 @@ TEST(a_port_with_too_large_an_mtu_is_refused) {
 	assert_int_equal(rte_eth_dev_get_port_by_name("net_memif8", &id), -ENODEV);
 }
 
-TEST(what_cannot_be_opened_is_named) {
+TEST(failed_opens_name_the_device) {
 	struct lab *lab = *state;
 
 	assert_int_equal(open_named(lab, "net_af_packet5,iface=no-such-if", 1), -ENODEV);
@@ -161,7 +161,7 @@ TEST(what_cannot_be_opened_is_named) {
 	assert_false(lab->device.open);
 }
 
-TEST(too_little_memory_for_buffers_is_told) {
+TEST(too_little_memory_for_buffers_is_reported) {
 	struct lab *lab = *state;
 	struct ring_device ring;
 

@@ -59,8 +59,9 @@ static uint32_t worker_of(struct lab *lab, const struct weir_distributor *distri
 	return worker;
 }
 
-// Each worker sees flows from all of its flow table and of the selection, whose indexes are bits of
-// the same hash. A flow table that the workers share has its own buckets for each of them.
+// Each worker gets flows for every index of its flow table and of the selection, although these
+// indexes are bits of the same hash. A flow table that the workers share has separate buckets for
+// each of them.
 static void see_all_values_of_the_hash(bool shared) {
 	struct weir_pipeline_params params = lab_params();
 	struct weir_flow_memory *memory = NULL;
@@ -99,12 +100,12 @@ static void see_all_values_of_the_hash(bool shared) {
 	weir_flow_memory_free(memory);
 }
 
-TEST(a_worker_sees_all_values_of_the_hash) {
+TEST(a_worker_gets_all_values_of_the_hash) {
 	see_all_values_of_the_hash(false);
 	see_all_values_of_the_hash(true);
 }
 
-TEST(wrong_parameters_are_refused) {
+TEST(invalid_parameters_are_refused) {
 	struct weir_distributor *distributor = NULL;
 
 	assert_int_equal(weir_distributor_create(0, 0, 0, SOCKET_ID_ANY, &distributor), -EINVAL);

@@ -47,7 +47,7 @@ TEST(vlan_tags_are_kept) {
 	SHELL("ip link del nd0");
 }
 
-TEST(receive_queues_that_are_no_pairs_are_told) {
+TEST(unpaired_receive_queues_are_reported) {
 	device_lab_need_root();
 	SHELL("ip link add nd0 numrxqueues 2 numtxqueues 2 type veth peer name nd1 "
 	      "numrxqueues 2 numtxqueues 2");
@@ -58,7 +58,7 @@ TEST(receive_queues_that_are_no_pairs_are_told) {
 	SHELL("ip link del nd0");
 }
 
-TEST(missing_interfaces_are_told) {
+TEST(missing_interfaces_are_reported) {
 	assert_int_equal(weir_netdev_queues("no-such-if"), -ENODEV);
 	assert_int_equal(weir_netdev_mtu("no-such-if"), -ENODEV);
 	assert_false(weir_netdev_is_up("no-such-if"));

@@ -12,7 +12,7 @@
 #include "device_lab.h"
 #include "test.h"
 
-// Queues that the driver counts as net_af_xdp of DPDK 22.11 does; 0 = ask the real one.
+// Number of queues with counters, as in net_af_xdp of DPDK 22.11; 0 = that of the real driver.
 static uint32_t counted_queues;
 
 int __real_rte_eth_stats_get(uint16_t device, struct rte_eth_stats *stats);
@@ -46,7 +46,7 @@ static uint64_t xstat(const struct weir_port_counters *counters, const char *nam
 
 TEST_GROUP(device_lab_eal);
 
-TEST(what_a_device_counts_is_read) {
+TEST(device_counters_are_read) {
 	static struct weir_port_counters counters;
 	const uint8_t frame[60] = "frame";
 	struct weir_port_statistics statistics;
@@ -80,10 +80,10 @@ TEST(what_a_device_counts_is_read) {
 	assert_int_equal(counters.imissed, 0);
 	assert_int_equal(xstat(&counters, "rx_good_packets"), 5);
 	assert_int_equal(xstat(&counters, "tx_good_packets"), 3);
-	for (uint64_t i = 0; i < counters.xstats; i++) { // those of queues are left out
+	for (uint64_t i = 0; i < counters.xstats; i++) { // counters of queues are omitted
 		assert_null(strstr(counters.xstat[i].name, "_q0"));
 	}
-	// A counter never goes back, whatever a driver says.
+	// A counter never decreases, whatever a driver returns.
 	rte_eth_stats_reset(device.id);
 	weir_port_statistics_read(&statistics, 7, &counters);
 	assert_int_equal(counters.ipackets, 5);
@@ -122,7 +122,7 @@ static bool has_xstat(const struct weir_port_counters *counters, const char *nam
 	return false;
 }
 
-// A packet that a full queue does not take is no error of the device, and is offered several times.
+// A packet refused by a full queue is no error of the device, and is offered several times.
 TEST(refused_packets_are_no_errors) {
 	static const struct {
 		const char *name;

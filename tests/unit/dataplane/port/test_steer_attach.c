@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steer attach: on a veth in a namespace of the test's own, with the real steer program.
+// Steer attach: on a veth in a separate namespace, with the real steer program.
 #include "steer_attach.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static struct bpf_object *attach_steer(const struct lab *lab) {
 	return object;
 }
 
-// Can control enter a VIP that the program then finds?
+// Whether control can add a VIP that the program then finds.
 static void check_map(int fd, const struct bpf_object *object) {
 	struct weir_vip_key key = {.address = {198, 51, 100, 10}, .family = 4, .protocol = 6};
 	weir_vip_value value = 1, found = 0;
@@ -108,20 +108,20 @@ TEST(it_is_found_under_a_dispatcher_too) {
 	xdp_program__close(program);
 }
 
-TEST(a_program_that_was_left_behind_is_taken_off) {
+TEST(a_leftover_program_is_detached) {
 	struct lab *lab = *state;
 	uint32_t id = 1;
 
 	device_lab_need_root();
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 0);
-	bpf_object__close(attach_steer(lab)); // as a process that was killed leaves it
+	bpf_object__close(attach_steer(lab)); // as left behind by a killed process
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 1);
 	assert_int_equal(bpf_xdp_query_id((int)lab->ifindex, 0, &id), 0);
 	assert_int_equal(id, 0);
 	assert_int_equal(weir_steer_clear(lab->ifindex, "sa0", lab->why, sizeof(lab->why)), 0);
 }
 
-TEST(a_program_of_someone_else_stays) {
+TEST(a_program_of_another_owner_stays) {
 	const struct bpf_insn pass[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 0, .imm = XDP_PASS},
 		{.code = BPF_JMP | BPF_EXIT},
@@ -144,7 +144,7 @@ TEST(a_program_of_someone_else_stays) {
 
 // --- claims -------------------------------------------------------------------------------
 
-// A process that holds the claim until it is killed. uid: who it is.
+// A process that holds the claim until it is killed. uid: its user.
 static pid_t hold(struct lab *lab, uid_t uid) {
 	char byte;
 	int fds[2];
@@ -174,7 +174,7 @@ static void end(pid_t pid) {
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-TEST(an_interface_is_claimed_by_one_until_it_dies) {
+TEST(an_interface_is_claimed_by_one_process_until_it_dies) {
 	struct lab *lab = *state;
 	char pid_text[32];
 	pid_t pid;
@@ -194,7 +194,7 @@ TEST(an_interface_is_claimed_by_one_until_it_dies) {
 	close(fd);
 }
 
-TEST(a_squatter_does_not_keep_us_out) {
+TEST(a_foreign_socket_of_that_name_does_not_prevent_a_claim) {
 	struct lab *lab = *state;
 	pid_t pid;
 	int fd;
@@ -207,8 +207,8 @@ TEST(a_squatter_does_not_keep_us_out) {
 	end(pid);
 }
 
-// It has the name and does not listen, so nobody can ask who it is.
-TEST(a_squatter_that_does_not_listen_does_not_either) {
+// It has the name and does not listen, so its owner cannot be queried.
+TEST(a_foreign_socket_that_does_not_listen_does_not_either) {
 	struct lab *lab = *state;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int squat, fd, length;

@@ -96,14 +96,14 @@ TEST(a_worker_without_a_queue_sends_through_its_owner) {
 	unmake(lab);
 }
 
-TEST(a_full_queue_fills_the_ring_and_the_sender_learns_of_it) {
+TEST(a_full_queue_fills_the_ring_and_the_sender_is_notified) {
 	struct lab *lab = make("tx_full", 1, 0);
 	uint32_t sent = 0, taken = 0;
 
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
 	}
 	assert_int_equal(on_wire(lab, 0), DEVICE_LAB_RING - 1);
-	// The owner takes a burst out that it cannot send, and then no more.
+	// The owner takes out one burst that it cannot send, and then no more.
 	for (unsigned int i = 0; i < 40; i++) {
 		sent += send(lab, 1, WEIR_BURST);
 		assert_int_equal(weir_outlet_drain(&lab->transmit->outlet[0]), 0);
@@ -112,7 +112,7 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_learns_of_it) {
 	assert_false(weir_path_has_room(&lab->transmit->path[0][1], 1));
 	assert_true(weir_path_has_room(&lab->transmit->path[0][0], 1)); // nobody knows
 	assert_int_equal(weir_path_sent(&lab->transmit->path[0][1]), 0);
-	// Room again: all of it comes, and nothing twice.
+	// With room again, all packets are sent, and none twice.
 	for (unsigned int i = 0; i < DEVICE_LAB_RING - 1; i++) {
 		rte_pktmbuf_free(ring_device_take(&lab->ring, 0));
 	}
@@ -126,7 +126,7 @@ TEST(a_full_queue_fills_the_ring_and_the_sender_learns_of_it) {
 	unmake(lab);
 }
 
-TEST(what_waits_is_freed_at_the_end) {
+TEST(waiting_packets_are_freed_at_the_end) {
 	struct lab *lab = make("tx_end", 1, 0);
 
 	while (send(lab, 0, WEIR_BURST) == WEIR_BURST) {
@@ -137,7 +137,7 @@ TEST(what_waits_is_freed_at_the_end) {
 	unmake(lab); // looks for leaks
 }
 
-TEST(long_packets_are_not_admitted_and_pieces_are_joined) {
+TEST(long_packets_are_refused_and_segments_are_joined) {
 	struct weir_path path = {.frame_max = 1522, .multi_segment = false};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(device_lab_pool());
 	struct rte_mbuf *tail = rte_pktmbuf_alloc(device_lab_pool());

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-bench as a user runs it: every case with small numbers, its JSON, its exit codes."""
+"""weir-bench run from the command line: every case with small numbers, its JSON, its exit codes."""
 import json
 import subprocess
 import sys

@@ -8,7 +8,7 @@
 
 TEST_GROUP(bench_lab_eal);
 
-TEST(backends_are_shared_out) {
+TEST(backends_are_divided_among_services) {
 	static const uint32_t counts[][2] = {
 		{1, 1}, {100, 1}, {100, 100}, {100, 3}, {10000, 1000}, {65535, 4096}, {7, 5}};
 
@@ -71,8 +71,8 @@ TEST(every_policy_can_be_published) {
 	}
 }
 
-// A backend's way is a wire to an address of its own.
-TEST(ways_are_distinct) {
+// Each backend has a separate outer address.
+TEST(outer_addresses_are_distinct) {
 	struct weir_bench_options options = {.backends = 3000, .services = 1};
 
 	for (unsigned int family = 4; family <= 6; family += 2) {
@@ -114,7 +114,7 @@ TEST(rounds_change_the_selection) {
 	bench_lab_close(&lab);
 }
 
-TEST(wrong_slots_are_refused) {
+TEST(invalid_slots_are_refused) {
 	struct weir_bench_options options;
 	struct weir_bench_balancer balancer;
 	char why[256] = "";
@@ -125,7 +125,7 @@ TEST(wrong_slots_are_refused) {
 	assert_non_null(strstr(why, "--slots: a prime"));
 }
 
-TEST(counters_that_do_not_add_up_are_found) {
+TEST(inconsistent_counters_are_detected) {
 	struct bench_lab lab;
 	struct weir_worker_counters *counters;
 	struct weir_share_counters *of_backend;

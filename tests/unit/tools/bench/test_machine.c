@@ -15,7 +15,7 @@
 
 TEST_GROUP(bench_lab_eal);
 
-TEST(timer_has_a_cost_and_goes_forward) {
+TEST(timer_has_a_cost_and_advances) {
 	uint32_t cost = weir_bench_timer_cost();
 	uint64_t start, end;
 
@@ -26,7 +26,7 @@ TEST(timer_has_a_cost_and_goes_forward) {
 	assert_true((double)(end - start) > 0.0009 * (double)rte_get_tsc_hz());
 }
 
-// Software events work everywhere that perf_event_open does: the same calls as for the CPU's.
+// Software events work wherever perf_event_open does, with the same calls as for events of the CPU.
 TEST(events_count_between_start_and_stop) {
 	struct weir_bench_events events;
 	uint64_t before = 0, after = 0;
@@ -61,7 +61,7 @@ TEST(events_count_between_start_and_stop) {
 	assert_false(weir_bench_events_read(&events, (enum weir_bench_event)0, &after));
 }
 
-TEST(what_is_not_available_is_said) {
+TEST(unavailable_events_are_reported) {
 	struct weir_bench_events events;
 	uint64_t value = 42;
 
@@ -83,7 +83,7 @@ TEST(small_pages_are_small) {
 	char why[256] = "";
 	uint8_t *memory;
 
-	// The shared heap of the tests has this name already.
+	// The shared heap of the tests already has this name.
 	memory = rte_zmalloc_socket("test", 1 << 20, 64, heap.socket);
 	rte_free(memory);
 	assert_true(weir_bench_heap_create(
@@ -91,7 +91,7 @@ TEST(small_pages_are_small) {
 	assert_true(why[0] != '\0');
 }
 
-TEST(heap_gives_what_it_promises) {
+TEST(heap_has_the_requested_size) {
 	struct bench_lab lab;
 	void *memory;
 

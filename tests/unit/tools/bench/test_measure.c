@@ -24,7 +24,7 @@ static void checked_pass(struct bench_lab *lab, uint64_t packets, bool alone) {
 
 TEST_GROUP(bench_lab_eal);
 
-TEST(fill_holds_exactly_the_flows) {
+TEST(fill_inserts_exactly_the_flows) {
 	static const char *const lines[] = {"weir-bench" SMALL "1", "weir-bench" SMALL "65",
 		"weir-bench" SMALL "4000", "weir-bench --protocol udp" SMALL "3000",
 		"weir-bench --family 6" SMALL "900", "weir-bench --case mixed" SMALL "3000"};
@@ -44,7 +44,7 @@ TEST(fill_holds_exactly_the_flows) {
 	}
 }
 
-TEST(every_case_is_forwarded_rightly) {
+TEST(every_case_is_forwarded_correctly) {
 	static const char *const lines[] = {"weir-bench" SMALL "4000",
 		"weir-bench --order zipf --headers cold" SMALL "4000",
 		"weir-bench --case new" SMALL "4000", "weir-bench --case syn-flood" SMALL "3000",
@@ -75,7 +75,8 @@ TEST(new_flows_evict) {
 	bench_lab_open(&lab, "weir-bench --case new --no-huge --flows 4000");
 	counters = &lab.balancer.segment->worker_counters[WEIR_BENCH_WORKER];
 	assert_in_range(counters->flows, 3800, 4000);
-	// A pass that is interrupted may find the table calm: its flows are spared for a second.
+	// After an interruption of a pass the table may not be crowded: then flows are protected
+	// for a second.
 	for (int i = 0; i < 200 && counters->flow_half_open_evicted <= 3000; i++) {
 		checked_pass(&lab, 6400, false);
 		assert_in_range(counters->flows, 3800, 4000);
@@ -84,7 +85,7 @@ TEST(new_flows_evict) {
 	bench_lab_close(&lab);
 }
 
-// Publish a row anew, with a wrong byte in the prebuilt header.
+// Publish a row again, with a wrong byte in the prebuilt header.
 static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t at) {
 	struct weir_writer *writer = NULL;
 	struct weir_backend_row row;
@@ -96,8 +97,8 @@ static void publish_wrong_row(struct bench_lab *lab, uint16_t backend, uint32_t 
 	weir_writer_free(writer);
 }
 
-// A backend that is published wrongly: packets to it go where they should not.
-TEST(wrong_forwarding_is_found) {
+// A backend published with errors: packets to it are sent incorrectly.
+TEST(wrong_forwarding_is_detected) {
 	static const uint32_t places[] = {3, 9, 14 + 13, 14 + 19}; // MACs, addresses
 
 	for (unsigned int i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -114,8 +115,8 @@ TEST(wrong_forwarding_is_found) {
 	}
 }
 
-// A flow that was given to another backend.
-TEST(moved_flow_is_found) {
+// A flow that was moved to another backend.
+TEST(moved_flow_is_detected) {
 	struct bench_lab lab;
 	char why[512] = "";
 
@@ -127,8 +128,8 @@ TEST(moved_flow_is_found) {
 	bench_lab_close(&lab);
 }
 
-// A flow that the table has lost: a fresh pipeline knows none.
-TEST(lost_flow_is_found) {
+// A lost flow: a new pipeline has none.
+TEST(lost_flow_is_detected) {
 	struct bench_lab lab;
 	char why[512] = "";
 
@@ -187,7 +188,7 @@ TEST(runs_are_summed_up) {
 	assert_int_equal(result.tally.hits, 2 * 6400);
 	assert_int_equal(result.tally.started, 0);
 	assert_int_equal(result.flows, 3000);
-	assert_int_equal(result.verified, 3 * 6400); // the warm-up as well
+	assert_int_equal(result.verified, 3 * 6400); // including the warm-up
 	assert_false(result.has_base);
 	assert_true(result.main.median_min > 0);
 	assert_true(result.main.median_min <= result.main.median_max);
@@ -241,7 +242,7 @@ static double real_of(const json_t *object, const char *key) {
 	return json_number_value(value);
 }
 
-TEST(json_has_what_it_must) {
+TEST(json_has_all_required_keys) {
 	static const char *const summary[] = {"median", "mean", "min", "max", "p99", "p9999"};
 	struct weir_bench_result result;
 	struct bench_lab lab;
@@ -279,7 +280,7 @@ TEST(json_has_what_it_must) {
 	bench_lab_close(&lab);
 }
 
-TEST(text_is_for_people) {
+TEST(text_is_readable) {
 	static const char *const words[] = {"case        syn-flood, 3000 flows in a table for 4000",
 		"maglev, ipip, 100 backends, 1 service", "per packet", "p99.99", "alone",
 		"established flows lost: 0 of 3000",

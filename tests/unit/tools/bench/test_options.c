@@ -121,7 +121,7 @@ TEST(every_policy_has_its_name) {
 	}
 }
 
-TEST(wrong_usage_is_explained) {
+TEST(invalid_usage_is_explained) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {

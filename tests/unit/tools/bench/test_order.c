@@ -35,14 +35,15 @@ TEST(uniform_covers_all_evenly) {
 	free(count);
 }
 
-TEST(one_is_always_the_first) {
+TEST(a_single_flow_is_always_the_first) {
 	uint32_t *count = draw(WEIR_BENCH_ORDER_ONE, 1000, 1);
 
 	assert_int_equal(count[0], DRAWS);
 	free(count);
 }
 
-// Against the exact probabilities, also near exponent 1 where the formulas have a limit.
+// Compared with the exact probabilities, also near exponent 1, where the formulas have a
+// singularity.
 TEST(zipf_has_its_frequencies) {
 	const double exponents[] = {0.5, 0.999999999, 1, 1.2, 3};
 	const uint32_t flows = 500;
@@ -58,7 +59,7 @@ TEST(zipf_has_its_frequencies) {
 		for (uint32_t k = 1; k <= flows; k++) {
 			double expected = DRAWS * pow(k, -exponents[e]) / sum;
 
-			if (expected < 10) { // too rare for a cell of its own
+			if (expected < 10) { // too rare for a separate cell
 				pooled += count[k - 1];
 				pooled_expected += expected;
 				continue;

@@ -15,8 +15,8 @@ static struct weir_bench_tuple tuple_of(uint8_t family, uint64_t number) {
 	return tuple;
 }
 
-// The ones' complement sum over pseudo-header and all that follows must be all ones: DPDK's
-// functions compute what the checksum field would have to be.
+// The ones' complement sum over the pseudo-header and the rest must be all ones: DPDK's functions
+// compute the required checksum.
 static void check_l4(const void *ip, uint8_t family, uint8_t protocol, const uint8_t *l4) {
 	uint8_t *field = (uint8_t *)(uintptr_t)l4 + (protocol == IPPROTO_TCP ? 16 : 6);
 	uint16_t found, right;
@@ -28,7 +28,7 @@ static void check_l4(const void *ip, uint8_t family, uint8_t protocol, const uin
 	assert_int_equal(found, right);
 }
 
-// DPDK judges: lengths and checksums.
+// DPDK checks lengths and checksums.
 static void check_frame(const struct weir_bench_packets *packets, const uint8_t *frame,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags) {
 	const uint8_t *ip = frame + packets->l3_offset;
@@ -96,7 +96,8 @@ TEST(shortest_frames) {
 	assert_int_equal(weir_bench_frame_min(6, IPPROTO_TCP, true), 78);
 }
 
-// A frame that was used for another packet, whose first bytes were overwritten by a longer header.
+// A frame that was previously used for another packet, whose first bytes were overwritten by a
+// longer header.
 TEST(rewrite_equals_write) {
 	uint8_t used[WEIR_BENCH_FRAME_MAX], fresh[WEIR_BENCH_FRAME_MAX];
 

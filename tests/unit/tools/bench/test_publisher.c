@@ -26,7 +26,7 @@ static void open_publisher(
 	assert_true(publisher->pid > 0 && publisher->pid != getpid());
 }
 
-// Act as a worker until `n` publications were seen.
+// Act as a worker until `n` publications were adopted.
 static void follow(
 	struct bench_lab *lab, const struct weir_bench_publisher *publisher, uint64_t n) {
 	uint64_t first = weir_bench_publisher_count(publisher);
@@ -41,7 +41,7 @@ static void follow(
 	weir_reader_offline(&lab->balancer.reader);
 }
 
-TEST(publishes_only_when_told) {
+TEST(publishes_only_on_request) {
 	struct weir_bench_publisher publisher = {0};
 	struct bench_lab lab;
 	weir_ref before, after;
@@ -53,7 +53,7 @@ TEST(publishes_only_when_told) {
 	assert_int_equal(weir_bench_publisher_go(&publisher), 0);
 	follow(&lab, &publisher, 20);
 	assert_int_equal(weir_bench_publisher_pause(&publisher), 0);
-	// Having answered, it has stopped.
+	// After its answer it has stopped.
 	count = weir_bench_publisher_count(&publisher);
 	after = lab.balancer.segment->roots->selection[0];
 	assert_true(after != before);
@@ -91,7 +91,7 @@ TEST(services_take_turns) {
 	bench_lab_close(&lab);
 }
 
-TEST(its_death_is_noticed) {
+TEST(its_exit_is_detected) {
 	struct weir_bench_publisher publisher = {0};
 	struct bench_lab lab;
 

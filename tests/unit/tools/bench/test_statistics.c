@@ -53,7 +53,7 @@ TEST(summaries) {
 	assert_true(s.median == 3 && s.max == 100 && s.p99 == 100);
 }
 
-// The mean is over packets: a short burst counts for less.
+// The mean is that of packets: a short burst has less weight.
 TEST(bursts_of_different_length) {
 	const struct weir_bench_sample samples[] = {{640, 64, 64}, {20, 1, 1}, {700, 64, 0}};
 	struct weir_bench_summary s;
@@ -81,7 +81,7 @@ TEST(split_finds_both_costs) {
 		}
 	}
 	assert_int_equal(weir_bench_split_bursts(samples, 5000, &split), 0);
-	// A burst's fixed cost of 50 is shared by its 64 packets.
+	// A burst's fixed cost of 50 is divided among its 64 packets.
 	assert_true(fabs(split.steady - 70.8) < 0.5);
 	assert_true(fabs(split.other - 180.8) < 0.5);
 }
@@ -96,7 +96,7 @@ TEST(split_of_one_kind_is_the_mean) {
 	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
 	assert_true(near(split.steady, 15) && split.other == 0);
 	for (unsigned int i = 0; i < 100; i++) {
-		samples[i].steady = 32; // one proportion: the two cannot be told apart
+		samples[i].steady = 32; // one proportion: the two costs cannot be distinguished
 	}
 	assert_int_equal(weir_bench_split_bursts(samples, 100, &split), 0);
 	assert_true(near(split.steady, 15) && split.other == 0);
@@ -119,7 +119,7 @@ TEST(samples_grow) {
 	assert_null(samples.sample);
 }
 
-TEST(least_is_taken_burst_by_burst) {
+TEST(minimum_is_taken_for_each_burst) {
 	struct weir_bench_sample first[] = {{640, 64, 60}, {99999, 64, 61}, {70, 7, 7}};
 	struct weir_bench_sample second[] = {{88888, 64, 60}, {650, 64, 61}, {70, 7, 7}};
 	struct weir_bench_samples samples = {first, 3, 3}, again = {second, 3, 3};

@@ -56,7 +56,8 @@ TEST(new_is_fresh_syns) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-// Half of the packets are the flood's; in a single burst it is anything from none to all.
+// Half of all packets belong to the flood; in a single burst their share is anything from none to
+// all.
 TEST(flood_differs_from_burst_to_burst) {
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
@@ -84,8 +85,8 @@ TEST(flood_differs_from_burst_to_burst) {
 	weir_bench_traffic_fini(&traffic);
 }
 
-// Each new flow: SYN, data, FIN, of one number; the shares are what was asked for.
-TEST(mixed_flows_begin_and_end) {
+// Each new flow has SYN, data and FIN with one flow number; the shares are as requested.
+TEST(mixed_flows_start_and_end) {
 	static uint32_t sent[BURST * BURSTS];
 	struct weir_bench_options options;
 	struct weir_bench_traffic traffic;
@@ -118,7 +119,7 @@ TEST(mixed_flows_begin_and_end) {
 			fins += (item->flags & WEIR_BENCH_FIN) != 0;
 		}
 	}
-	// A fifth of the packets are fresh flows'; those under way have not ended.
+	// A fifth of the packets belong to fresh flows; flows in progress have not ended.
 	assert_in_range(steady, BURSTS * BURST * 79 / 100, BURSTS * BURST * 81 / 100);
 	assert_in_range(datagrams, steady * 18 / 100, steady * 22 / 100);
 	assert_in_range(syns, fins, fins + WEIR_BENCH_YOUNG);
@@ -194,7 +195,7 @@ TEST(moved_flows_have_another_number) {
 			assert_int_equal(item.number, steady);
 		}
 	}
-	// Moved three times in all: the last tuple counts, and is no other flow's.
+	// Replaced three times in total: the last tuple counts, and belongs to no other flow.
 	assert_int_equal(weir_bench_traffic_steady(&traffic, 99998, false).number,
 		WEIR_BENCH_EXTRA + 99998 / 7 + 2);
 	weir_bench_traffic_fini(&traffic);

@@ -9,7 +9,7 @@
 
 #define HEADROOM 128u
 
-// One packet and what the pipeline made of it.
+// One packet and its result from the pipeline.
 struct outcome {
 	struct bench_lab lab;
 	uint8_t frame[WEIR_BENCH_FRAME_MAX];
@@ -62,7 +62,7 @@ static int verify(const struct outcome *o, char why[256]) {
 
 TEST_GROUP(bench_lab_eal);
 
-TEST(right_packets_pass) {
+TEST(correct_packets_pass) {
 	static const char *const lines[] = {
 		"weir-bench --flows 50 --table-flows 1000 --no-huge",
 		"weir-bench --flows 50 --table-flows 1000 --no-huge --vlan --packet-bytes 500",
@@ -82,7 +82,7 @@ TEST(right_packets_pass) {
 	}
 }
 
-// No byte of what is sent can be wrong without being found: outer Ethernet, IP and inner packet.
+// Every wrong byte in a sent packet is detected: outer Ethernet, IP and inner packet.
 static void check_every_byte(const char *line) {
 	static struct outcome o;
 	char why[256];
@@ -111,15 +111,15 @@ static void check_every_byte(const char *line) {
 	close_outcome(&o);
 }
 
-TEST(every_wrong_bit_is_found_ipv4) {
+TEST(every_wrong_bit_is_detected_ipv4) {
 	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge");
 }
 
-TEST(every_wrong_bit_is_found_ipv6) {
+TEST(every_wrong_bit_is_detected_ipv6) {
 	check_every_byte("weir-bench --flows 50 --table-flows 1000 --no-huge --family 6");
 }
 
-TEST(wrong_verdicts_are_found) {
+TEST(wrong_verdicts_are_detected) {
 	static struct outcome o;
 	struct weir_verdict right;
 	char why[256];
@@ -146,7 +146,8 @@ TEST(wrong_verdicts_are_found) {
 	o.verdict = right;
 	o.verdict.backend = (uint16_t)(right.backend ^ 1);
 	assert_int_equal(verify(&o, why), -EBADMSG);
-	o.expected.backend = WEIR_BACKEND_NONE; // any of the service, but the frame is another's
+	// Any backend of the service, but the frame is for another one
+	o.expected.backend = WEIR_BACKEND_NONE;
 	o.expected.choices = 0xff;
 	assert_int_equal(verify(&o, why), -EBADMSG);
 	o.verdict.backend = 99; // of another service
@@ -157,7 +158,7 @@ TEST(wrong_verdicts_are_found) {
 	close_outcome(&o);
 }
 
-TEST(wrong_lengths_are_found) {
+TEST(wrong_lengths_are_detected) {
 	static struct outcome o;
 	char why[256];
 

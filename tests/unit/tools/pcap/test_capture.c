@@ -135,7 +135,7 @@ TEST(pcapng_is_read) {
 	remove_file(name);
 }
 
-TEST(what_is_no_ethernet_capture_is_refused) {
+TEST(other_captures_than_ethernet_are_refused) {
 	static const struct {
 		uint32_t magic, link_type;
 		size_t cut;
@@ -177,7 +177,7 @@ TEST(missing_files_and_directories_are_refused) {
 	assert_int_equal(weir_capture_open("/", &reader, why, sizeof(why)), -EISDIR);
 }
 
-// Cut at every byte: an error or a shorter file, never a frame that is not there.
+// Cut at every byte: an error or a shorter file, never an invented frame.
 TEST(truncated_files_are_errors) {
 	struct bytes b = {0};
 
@@ -225,7 +225,7 @@ TEST(absurd_record_lengths_are_errors) {
 	remove_file(name);
 }
 
-TEST(what_is_written_is_read_back) {
+TEST(written_frames_are_read_back) {
 	struct bytes b = {0};
 	struct weir_capture_reader *reader;
 	struct weir_capture_writer *writer;

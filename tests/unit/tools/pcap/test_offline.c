@@ -45,7 +45,7 @@ static struct weir_pcap_change make_change(
 
 TEST_GROUP(lab_start);
 
-TEST(flow_is_forwarded_and_sticks) {
+TEST(flow_is_forwarded_and_stays) {
 	struct weir_pcap_options options = {0};
 	struct weir_offline_result first, second;
 	struct weir_capture_frame frame;
@@ -87,7 +87,7 @@ TEST(out_port_gives_mac_tag_and_gateway) {
 	close_lab(&lab);
 }
 
-TEST(changes_take_backends_out) {
+TEST(changes_remove_backends) {
 	static const enum weir_pcap_change_kind kinds[] = {
 		WEIR_PCAP_DRAIN, WEIR_PCAP_DOWN, WEIR_PCAP_WEIGHT};
 
@@ -203,9 +203,9 @@ TEST(drops_name_their_reason) {
 	close_lab(&lab);
 }
 
-// Headers are judged by what was captured; what is missing behind them counts as zeros and is
-// marked as missing in what is sent.
-TEST(cut_frames_get_a_verdict) {
+// Headers are checked as captured; missing bytes after them are replaced by zeros and marked as
+// missing in the output.
+TEST(truncated_frames_get_a_verdict) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(7, 80, SYN, 1000);
 	struct weir_offline_result result;
@@ -222,7 +222,7 @@ TEST(cut_frames_get_a_verdict) {
 	assert_int_equal(result.sent.captured_bytes, 96 + outer);
 	assert_int_equal(result.sent.data[96 + outer - 1], 0x42);
 
-	// Exactly the headers; inside the TCP header; inside the IP header.
+	// Truncated exactly after the headers; inside the TCP header; inside the IP header.
 	frame.captured_bytes = 54;
 	assert_int_equal(process(&lab, &frame).action, WEIR_ACTION_FORWARD);
 	frame.captured_bytes = 53;
@@ -231,7 +231,7 @@ TEST(cut_frames_get_a_verdict) {
 	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_IPV4_TRUNCATED);
 	frame.captured_bytes = 0;
 	assert_int_equal(process(&lab, &frame).reason, WEIR_DROP_FRAME_TOO_SHORT);
-	// Nothing of a frame before shows behind the cut.
+	// No bytes of an earlier frame appear after the truncation.
 	frame = lab_tcp(7, 80, ACK, 1000);
 	frame.captured_bytes = 60;
 	result = process(&lab, &frame);
@@ -269,7 +269,7 @@ TEST(long_frames_are_answered_or_dropped) {
 }
 
 // Timestamps drive the flow table: half-open flows end after five seconds.
-TEST(timestamps_are_the_clock) {
+TEST(timestamps_drive_the_clock) {
 	struct weir_pcap_options options = {0};
 	struct weir_capture_frame frame = lab_tcp(11, 80, SYN, 0);
 	struct lab lab;
@@ -281,7 +281,7 @@ TEST(timestamps_are_the_clock) {
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns += 6 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_NEW);
-	// Backwards is the same moment.
+	// A timestamp before the previous one counts as the same time.
 	frame.time_ns -= 3600 * SECOND_NS;
 	assert_int_equal(process(&lab, &frame).choice, WEIR_CHOICE_FLOW);
 	frame.time_ns = 0;

@@ -8,7 +8,7 @@
 #define ARGS_MAX 24
 
 static int read_line(const char *line, struct weir_pcap_options *options, char *why) {
-	static char text[512]; // the options point into it
+	static char text[512]; // referenced by the options
 	char *argv[ARGS_MAX + 1] = {0};
 	int argc = 0;
 
@@ -86,7 +86,7 @@ TEST(every_option_is_read) {
 	assert_true(options.version);
 }
 
-TEST(wrong_usage_is_explained) {
+TEST(invalid_usage_is_explained) {
 	static const char *const cases[][2] = {
 		{"weir-pcap", "0 arguments instead of 3; use CONFIG IN.pcap OUT.pcap"},
 		{"weir-pcap a", "1 argument instead of 3"},

@@ -51,7 +51,7 @@ static char *make_report(bool json, const char *error) {
 
 TEST_GROUP(lab_start);
 
-TEST(lines_for_people) {
+TEST(lines_are_readable) {
 	char *text = make_report(false, NULL);
 
 	assert_string_equal(text,
@@ -68,7 +68,7 @@ TEST(lines_for_people) {
 	free(text);
 }
 
-TEST(json_for_programs) {
+TEST(json_is_complete) {
 	char *text = make_report(true, "file \"x\": broken");
 	json_error_t error;
 	json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error), *packets, *totals;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whole scenarios against the figures of the literature: CPU spread and wasted capacity of the
-// policies, the causes of spread, the switch from least-loaded to weighted round robin, the
-// sinkhole, subsets and what their changes replace. Prints the tables, the figures in brackets.
+// Complete scenarios compared with the figures of the literature: CPU spread and wasted capacity of
+// the policies, the causes of spread, the switch from least-loaded to weighted round robin, the
+// sinkhole, subsets and the members that their changes replace. Prints the tables, with the figures
+// in brackets.
 //
-// Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; the rest
-// are those of a reference simulation with the same workload and other code
+// Bands: the SRE book, chapter 20, says "up to 2x" for round robin and for least-loaded; the others
+// are from a reference simulation with the same workload and different code
 // (docs/design/simulator.md).
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static struct weir_sim_file *open_scenario(const char *name) {
 	return file;
 }
 
-// A scenario with some of its variants only: those that `names` has, or has not.
+// A scenario with only some of its variants: those in `names`, or those not in it.
 struct part {
 	struct weir_sim_file *whole, file;
 	struct weir_sim_scenario variant[WEIR_SIM_VARIANTS_MAX];
@@ -100,8 +101,8 @@ static void check_bands(const struct part *part, const struct band *bands, size_
 	}
 }
 
-// Every one of the four seeds, not only their mean. Policies that know nothing of CPU are about as
-// uneven as round robin; those that measure it, or are told the speeds, are better.
+// Checks each of the four seeds, not only their mean. Policies without information about CPU are
+// about as uneven as round robin; those that measure it, or have the speeds configured, are better.
 TEST(sre20_spread_and_waste_are_in_their_bands) {
 	static const struct band bands[] = {
 		{"round-robin", 1.8, 2.3},
@@ -137,7 +138,7 @@ TEST(sre20_spread_and_waste_are_in_their_bands) {
 }
 
 // One cause of spread at a time, round robin and weighted round robin.
-TEST(causes_of_spread_are_as_large_as_elsewhere) {
+TEST(causes_of_spread_have_the_known_size) {
 	static const struct {
 		const char *scenario, *suffix;
 		double round_robin, weighted; // of the reference
@@ -183,8 +184,8 @@ TEST(switch_to_weighted_halves_the_spread) {
 }
 
 // By Little's law a backend that fails after 0.5 ms gets L / (T + 0.5 ms) of a fair share, where L
-// is the others' latency (about 0.315 s) and T how long an error counts as active. An error counts
-// for 7/8 to 8/8 of the window, 15/16 on average.
+// is the others' latency (about 0.315 s) and T how long an error counts as active, which is 7/8 to
+// 8/8 of the window, 15/16 on average.
 TEST(sinkhole_shares_follow_from_littles_law) {
 	static const struct {
 		const char *variant;
@@ -217,8 +218,8 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	part_fini(&part);
 }
 
-// A backend that answers errors at once within connections: it looks fast, until it reports them.
-// The first window begins 3 s after the failure.
+// A backend that returns errors at once within connections looks fast, until it reports them. The
+// first window starts 3 s after the failure.
 TEST(reported_errors_end_the_sinkhole) {
 	static const char *const misled[] = {
 		"least-loaded", "power-of-two", "fair-share", "time-weighted"};
@@ -243,8 +244,8 @@ TEST(reported_errors_end_the_sinkhole) {
 	part_fini(&part);
 }
 
-// What weights by capability cannot see: clients that know other backends, or send more.
-TEST(balanced_weights_correct_what_clients_do) {
+// Differences that weights by capability ignore: clients that use other backends, or send more.
+TEST(balanced_weights_correct_uneven_clients) {
 	static const struct {
 		const char *scenario, *reported, *balanced;
 		double least;
@@ -266,7 +267,7 @@ TEST(balanced_weights_correct_what_clients_do) {
 	}
 }
 
-// One request in a hundred costs a thousand times as much: it moves the average, not the median.
+// One request in a hundred costs a thousand times as much: it changes the average, not the median.
 TEST(average_is_misled_by_rare_requests) {
 	static const char *const names[] = {"round-robin", "fair-share-average",
 		"fair-share-median", "time-weighted-average", "time-weighted-median", NULL};
@@ -283,7 +284,7 @@ TEST(average_is_misled_by_rare_requests) {
 	part_fini(&part);
 }
 
-TEST(clients_of_backends_are_those_of_the_book) {
+TEST(clients_of_backends_agree_with_the_book) {
 	static const struct {
 		const char *scenario, *variant;
 		double least, most;
@@ -310,8 +311,8 @@ TEST(clients_of_backends_are_those_of_the_book) {
 	}
 }
 
-// The figures of the subsetting code alone (test_subset_table), in a fleet that runs.
-TEST(churn_is_that_of_the_subsetting_code) {
+// The same figures as the subsetting code alone (test_subset_table), in a running fleet.
+TEST(churn_equals_that_of_the_subsetting_code) {
 	static const char *const names[] = {
 		"random", "deterministic", "deterministic-exact", "rocksteadier"};
 	static const struct {
@@ -343,10 +344,10 @@ TEST(churn_is_that_of_the_subsetting_code) {
 	part_fini(&part);
 }
 
-TEST(rolling_restart_loses_nothing_when_drained) {
+TEST(rolling_restart_with_drain_loses_nothing) {
 	static const struct {
 		const char *variant;
-		double peak; // most clients of a backend meanwhile
+		double peak; // maximum number of clients of a backend meanwhile
 	} cases[] = {{"random", 17}, {"deterministic", 13}, {"deterministic-exact", 13},
 		{"rocksteadier", 11}, {"rocksteadier-killed", 11}};
 	struct part part;

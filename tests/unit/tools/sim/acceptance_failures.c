@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whole scenarios of things that go wrong, and what each policy makes of them: backends that
-// restart or are stuck, long requests at a limit, reports that are late, clients that send in
-// bursts.
+// Complete scenarios of failures, with each policy: backends that restart or are stuck, long
+// requests at a limit, late reports, clients that send in bursts.
 //
-// Bands: what docs/design/policy-measurements.md and docs/design/simulator.md say of each, around
-// the figures of two seeds.
+// The bands are around the figures of two seeds, and agree with docs/design/policy-measurements.md
+// and docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 
@@ -21,7 +20,7 @@ TEST_ARGUMENT(scenarios); // directory
 #define CHECK(scenario, bands) \
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
-// Drained for longer than its requests take, a backend loses none.
+// A backend that drains for longer than its requests take loses none.
 TEST(lame_duck_loses_nothing) {
 	static const struct lab_band bands[] = {
 		{"killed", ERRORS, 0.4, 0.7},
@@ -32,8 +31,8 @@ TEST(lame_duck_loses_nothing) {
 	CHECK("lame_duck", bands);
 }
 
-// Requests of 10 s are in progress at more than the limit in normal service.
-TEST(flow_control_rejects_what_is_merely_long) {
+// With requests of 10 s, more than the limit are in progress in normal operation.
+TEST(flow_control_rejects_requests_that_are_merely_long) {
 	static const struct lab_band bands[] = {
 		{"no-limit", ERRORS, 0, 0},
 		{"spill", ERRORS, 0, 0},
@@ -63,8 +62,8 @@ TEST(stuck_backend_needs_a_limit_with_round_robin_only) {
 	CHECK("stuck_backend", bands);
 }
 
-// A third to two thirds of its share: 0.513 of that of all in the mean.
-TEST(slow_start_gives_each_policy_its_part) {
+// A third to two thirds of its share: on average 0.513 of the mean of all.
+TEST(slow_start_reduces_the_share_with_each_policy) {
 	static const struct lab_band bands[] = {
 		{"none", SHARE, 0.98, 1.02},
 		{"round-robin", SHARE, 0.48, 0.53},
@@ -81,8 +80,8 @@ TEST(slow_start_gives_each_policy_its_part) {
 	CHECK("slow_start", bands);
 }
 
-// It is dead for 10 of 70 s: 0.857 of a share is its whole share of the rest.
-TEST(restart_is_noticed_by_load) {
+// It is down for 10 of 70 s: 0.857 of a share is its full share of the rest.
+TEST(restart_is_handled_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SHARE, 0.84, 0.9},
 		{"round-robin", P99, 2500, 9000},
@@ -100,7 +99,7 @@ TEST(restart_is_noticed_by_load) {
 	CHECK("restart", bands);
 }
 
-// Within a burst, the requests in progress matter most.
+// Within a burst, the number of requests in progress matters most.
 TEST(bursts_are_served_best_by_load) {
 	static const struct lab_band bands[] = {
 		{"least-loaded", P99, 130, 210},
@@ -116,7 +115,7 @@ TEST(bursts_are_served_best_by_load) {
 	CHECK("bursty_clients", bands);
 }
 
-// Reports that are rare or lost cost little; late ones tell of neighbours that have gone.
+// Rare or lost reports cost little; late ones describe antagonists that have ended.
 TEST(stale_reports_cost_by_their_age) {
 	static const struct lab_band bands[] = {
 		{"every-1s", WASTED, 7, 12},
@@ -132,7 +131,8 @@ TEST(stale_reports_cost_by_their_age) {
 	CHECK("stale_reports", bands);
 }
 
-// CPU time tells fast backends from slow ones; response times, mostly waiting, do not.
+// CPU time distinguishes fast backends from slow ones; response times, which are mostly waiting, do
+// not.
 TEST(time_weighted_needs_the_busy_time) {
 	static const struct lab_band bands[] = {
 		{"round-robin", SPREAD, 1.65, 1.95},

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whole scenarios of stealing: what it gives on top of each policy, and costs; the recorded run of
+// Complete scenarios of stealing: its benefit with each policy, and its cost; the recorded run of
 // dask.distributed; buckets between workers.
 //
-// Bands: what docs/design/policy-measurements.md and docs/design/simulator.md say of each, around
-// the figures of two seeds.
+// The bands are around the figures of two seeds, and agree with docs/design/policy-measurements.md
+// and docs/design/simulator.md.
 #include "sim_bands.h"
 #include "sim_lab.h"
 
@@ -22,8 +22,8 @@ TEST_ARGUMENT(scenarios); // directory
 #define CHECK(scenario, bands) \
 	lab_check(scenarios, scenario, bands, sizeof(bands) / sizeof((bands)[0]))
 
-// With every policy, even those that do not see the queue: nobody waits for seconds or is refused.
-// With TCP what moves waits for the client, a second.
+// With every policy, even those that do not measure the queue, no request waits for seconds or is
+// refused. With TCP a moved connection waits for the client's retransmission, a second.
 TEST(steal_empties_a_stuck_backend) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P999, 4200, 5800},
@@ -71,7 +71,7 @@ TEST(steal_empties_a_stuck_backend) {
 	CHECK("steal_stuck_backend", bands);
 }
 
-// As short as least-loaded alone, which it cannot make shorter.
+// As short as with least-loaded alone, which stealing cannot improve.
 TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	static const struct lab_band bands[] = {
 		{"round-robin", P99, 340, 470},
@@ -119,8 +119,9 @@ TEST(steal_helps_in_bursts_where_the_policy_does_not) {
 	CHECK("steal_bursty_clients", bands);
 }
 
-// The expensive ones are the 99th percentile; what waits behind them is in the mean.
-TEST(steal_takes_what_waits_behind_expensive_requests) {
+// The expensive requests determine the 99th percentile; requests that wait behind them affect the
+// mean.
+TEST(steal_moves_requests_behind_expensive_ones) {
 	static const struct lab_band bands[] = {
 		{"round-robin", MEAN, 120, 180},
 		{"round-robin-steal", MEAN, 45, 67},
@@ -147,9 +148,9 @@ TEST(steal_takes_what_waits_behind_expensive_requests) {
 	CHECK("steal_thousand_x_cost", bands);
 }
 
-// Rare plans, few requests, late and lost answers: less of it. All of them
-// lost, it costs a tenth.
-TEST(steal_is_as_good_as_its_messages) {
+// With rare plans, few requests, late or lost answers the benefit is smaller. With all answers
+// lost, stealing costs a tenth.
+TEST(steal_depends_on_its_messages) {
 	static const struct lab_band bands[] = {
 		{"off", MEAN, 61, 73},
 		{"off", ERRORS, 1.3, 2},
@@ -207,7 +208,7 @@ TEST(steal_is_as_good_as_its_messages) {
 	CHECK("steal_limits", bands);
 }
 
-// tests/vectors/dask_stealing.json: 12 s, where 10 are ideal, and 40 without.
+// tests/vectors/dask_stealing.json: 12 s; 10 s would be ideal, and it takes 40 s without stealing.
 TEST(steal_drains_as_recorded) {
 	static const struct lab_band bands[] = {
 		{"off", P999, 39900, 40100},
@@ -302,7 +303,7 @@ TEST(workers_even_out_hot_buckets_in_two_seconds) {
 	CHECK("hot_buckets", bands);
 }
 
-// At most 80 moves a second: 8 a plan, and ten plans.
+// At most 80 moves per second: 8 per plan, and ten plans.
 TEST(workers_follow_a_moving_hot_spot) {
 	static const struct lab_band bands[] = {
 		{"every-5s-off", BUSIEST, 3.2, 3.7},
@@ -334,8 +335,8 @@ TEST(workers_follow_a_moving_hot_spot) {
 	CHECK("hot_spot_moves", bands);
 }
 
-// The least that is possible: 1 with a fifth of all packets, 1.6 with two fifths, and a worker at
-// its limit with three.
+// The possible minimum: 1 with a fifth of all packets in one bucket, 1.6 with two fifths, and a
+// worker at its limit with three fifths.
 TEST(workers_leave_an_elephant_and_move_the_rest) {
 	static const struct lab_band bands[] = {
 		{"20-percent-off", BUSIEST, 1.5, 1.7},

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""weir-sim as a person uses it: exit codes, messages, and docs/design/simulator.md against the program.
+"""weir-sim run from the command line: exit codes, messages, and a comparison with
+docs/design/simulator.md.
 
 check_cli.py WEIR-SIM SCENARIOS BROKEN DOC
 """
@@ -81,7 +82,7 @@ def out_has_tables_scripts_and_pictures():
         expect(names == ["backends.csv", "series.csv", "small-cpu.gp", "small-cpu.svg",
                          "small-spread.gp", "small-spread.svg", "summary.csv"], names)
         expect("A small one" in done.stdout)
-        # Nobody watches: no progress bar.
+        # No terminal: no progress bar.
         expect(done.stderr == "", done.stderr)
     with_small(body)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Whole scenarios against bands of their results, for the acceptance tests.
+// Compares results of complete scenarios with bands, for the acceptance tests.
 //
 // Threads: one.
 #pragma once
@@ -10,12 +10,12 @@
 #include "summary.h"
 
 struct lab_band {
-	const char *variant; // or "variant/window"; without a window it is the first one
+	const char *variant; // or "variant/window"; without a window, the first one is meant
 	enum weir_sim_metric metric;
 	double least, most; // of each seed
 };
 
 // Run a scenario of the directory with seeds 1 and 2, and print its table. Every variant must have
-// a band: one that is added has none.
+// a band, which detects added variants.
 void lab_check(
 	const char *directory, const char *scenario, const struct lab_band *bands, size_t count);

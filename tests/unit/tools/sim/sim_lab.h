@@ -9,7 +9,7 @@
 #include "scenario.h"
 #include "test.h"
 
-// Parse a scenario whose quotes are written as '. Fails the test when it is wrong.
+// Parse a scenario with quotes written as '. Fails the test if it is invalid.
 struct weir_sim_file *lab_parse(const char *text);
 
 // Run one variant of it.
@@ -18,7 +18,7 @@ struct weir_sim_result *lab_run(const struct weir_sim_file *file, uint32_t varia
 // Parse, run the first variant with seed 1, free the file.
 struct weir_sim_result *lab_try(const char *text);
 
-// Ended in any way, and in progress.
+// The number of requests that have ended in any way, or are in progress.
 uint64_t lab_accounted(const struct weir_sim_result *result);
 
 // value is within `part` of wanted.

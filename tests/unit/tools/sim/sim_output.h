@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Results to be written, for the tests of what writes them: made by hand, so that each number in
-// the output is known.
+// Results for the tests of output code: made by hand, so that each number in the output is known.
 //
 // Threads: one.
 #pragma once

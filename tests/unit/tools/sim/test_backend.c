@@ -8,7 +8,7 @@
 #define CLIENTS "'clients': {'count': 4, 'requests_per_second': 400}"
 #define TITLE "'name': 'x', 'title': '', 'duration_ms': 120000, 'warmup_ms': 30000"
 
-TEST(backend_cpu_goes_with_its_speed) {
+TEST(backend_cpu_depends_on_its_speed) {
 	struct weir_sim_result *result =
 		lab_try("{" TITLE ", " CLIENTS ", 'cost': {'mean_ms': 2},"
 			"'backends': {'count': 4, 'cores': 1, 'speeds': [0.5, 1, 2]}}");
@@ -23,18 +23,18 @@ TEST(backend_cpu_goes_with_its_speed) {
 	weir_sim_result_free(result);
 }
 
-TEST(backend_antagonists_take_the_share_they_should) {
+TEST(backend_antagonists_take_their_share) {
 	struct weir_sim_result *result =
 		lab_try("{" TITLE ", " CLIENTS ", 'cost': {'mean_ms': 2},"
 			"'antagonists': {'interval_ms': 500, 'probability': 0.25, 'slowdown': 0.5},"
 			"'backends': {'count': 4, 'cores': 1}}");
 
-	// A quarter of the time the work takes twice as long: 1.25 * 0.2.
+	// For a quarter of the time the work takes twice as long: 1.25 * 0.2.
 	lab_near(result->measure[0].cpu_mean, 0.25, 0.05);
 	weir_sim_result_free(result);
 }
 
-// Weights follow from the reports: how a slow backend's share follows tells what came through.
+// Weights depend on the reports: the share of a slow backend shows which reports arrived.
 static double share_of_slow(const char *reports, const char *events) {
 	char text[1024];
 	struct weir_sim_result *result;
@@ -55,12 +55,12 @@ static double share_of_slow(const char *reports, const char *events) {
 TEST(backend_reports_lead_to_shares_by_speed) {
 	// Of 0.5 + 1 + 1 + 1, four times.
 	lab_near(share_of_slow("'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
-	// Late or half of them lost makes no difference when nothing changes.
+	// Late reports, or the loss of half of them, make no difference if nothing changes.
 	lab_near(share_of_slow("'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);
 	lab_near(share_of_slow("'loss_percent': 50", ""), 0.5 * 4 / 3.5, 0.05);
 }
 
-TEST(backend_reports_that_never_come_leave_configured_weights) {
+TEST(backend_without_reports_keeps_configured_weights) {
 	lab_near(share_of_slow("'loss_percent': 100", ""), 1.0, 0.01);
 	lab_near(share_of_slow("'blackout_ms': 1000000", ""), 1.0, 0.01);
 }

@@ -35,7 +35,7 @@ TEST(batch_results_do_not_depend_on_the_number_of_jobs) {
 	weir_sim_file_free(file);
 }
 
-TEST(batch_seeds_begin_where_they_are_told) {
+TEST(batch_seeds_start_at_the_given_one) {
 	struct weir_sim_file *file = lab_parse(text);
 	struct weir_sim_results *all = run(file, 1, 3, 2);
 	struct weir_sim_results *third = run(file, 3, 1, 2);

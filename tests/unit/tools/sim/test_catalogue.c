@@ -29,7 +29,7 @@ TEST(catalogue_lists_scenarios_by_name) {
 	free(complaints);
 }
 
-TEST(catalogue_complains_of_broken_ones) {
+TEST(catalogue_reports_broken_scenarios) {
 	char *text = NULL, *complaints = NULL;
 	size_t bytes;
 	FILE *stream = open_memstream(&text, &bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients of a simulation: how they send, and how their subsets follow what control knows.
+// Clients of a simulation: their arrivals, and the changes of their subsets by control.
 #include <math.h>
 #include <stdio.h>
 
@@ -51,7 +51,7 @@ static double dispersion(const char *arrivals) {
 	return variance / mean;
 }
 
-TEST(client_arrivals_vary_as_told) {
+TEST(client_arrivals_vary_as_configured) {
 	assert_true(dispersion("even") < 0.02);
 	lab_near(dispersion("poisson"), 1.0, 0.1);
 	assert_true(dispersion("bursty") > 10);
@@ -64,7 +64,7 @@ TEST(client_rate_sigma_makes_clients_uneven) {
 		"'clients': {'count': 40, 'requests_per_second': 4000, 'rate_sigma': 0.5}}");
 	double sum = 0, squares = 0;
 
-	// One client a backend: the backends' requests are the clients' rates.
+	// One client per backend: the backends' requests show the clients' rates.
 	for (uint32_t i = 0; i < 40; i++) {
 		double rate = log((double)result->measure[0].backend[i].requests);
 
@@ -76,7 +76,7 @@ TEST(client_rate_sigma_makes_clients_uneven) {
 	weir_sim_result_free(result);
 }
 
-TEST(client_subsets_are_those_of_the_policy_code) {
+TEST(client_subsets_equal_those_of_the_policy_code) {
 	struct weir_sim_result *result =
 		lab_try("{'name': 'x', 'title': '', 'duration_ms': 100, 'backends': {'count': 300},"
 			"'cost': {'mean_ms': 1},"
@@ -100,8 +100,8 @@ TEST(client_subsets_are_those_of_the_policy_code) {
 	"'events': [{'event': 'restart', 'at_ms': 6000, 'count': 30, 'every_ms': 1000," \
 	" 'drain_ms': 1500, 'down_ms': 1500}]}"
 
-// Guarantees U2 and U3 of subset.h, through all the renumbering of backends, for every policy.
-TEST(client_subsets_are_as_before_after_a_rolling_restart) {
+// Guarantees U2 and U3 of subset.h, despite renumbered backends, for every policy.
+TEST(client_subsets_are_restored_after_a_rolling_restart) {
 	for (int policy = 0; policy < WEIR_POLICY_COUNT; policy++) {
 		char text[2048];
 		struct weir_sim_result *result;
@@ -115,8 +115,8 @@ TEST(client_subsets_are_as_before_after_a_rolling_restart) {
 			assert_int_equal(result->measure[0].backend[i].clients, 2);
 			during += result->measure[1].backend[i].clients;
 		}
-		assert_int_equal(during, 12 * 5); // nobody had fewer than five
-		// Drained in time: nothing was lost.
+		assert_int_equal(during, 12 * 5); // no client had fewer than five
+		// Drained long enough: nothing was lost.
 		assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
 		assert_int_equal(result->totals.arrived, lab_accounted(result));
 		weir_sim_result_free(result);

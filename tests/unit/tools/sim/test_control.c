@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What control knows in a simulation: the list of backends, who is usable, and whose subsets
-// change. The members replaced are compared with those that the subsetting code itself gives.
+// Control in a simulation: the list of backends, their usability, and changes of subsets. The
+// number of replaced members is compared with that of the subsetting code itself.
 #include <stdio.h>
 
 #include "sim_lab.h"
 #include "subset_lab.h"
 
-// 100 requests a second to each of 10 backends, at even distances.
+// 100 requests a second to each of 10 backends, at equal intervals.
 #define BASE \
 	"'name': 'x', 'title': '', 'duration_ms': 20000, 'sample_ms': 1000, 'watch': 9," \
 	"'backends': {'count': 10, 'cores': 1}, 'cost': {'mean_ms': 1}," \
 	"'clients': {'count': 1, 'requests_per_second': 1000, 'arrivals': 'even'}"
 
-// 50 clients, subsets of 20 of the 100 backends that are there at first: all but 50 and 101 to 110.
-// What happens from 3 s to 7 s is measured.
+// 50 clients, subsets of 20 of the initial 100 backends: all except 50 and 101 to 110. The time
+// from 3 s to 7 s is measured.
 #define FLEET \
 	"{'name': 'x', 'title': '', 'duration_ms': 20000," \
 	"'backends': {'count': 111, 'cores': 1}, 'cost': {'mean_ms': 1}," \
@@ -46,7 +46,7 @@ static struct weir_sim_result *run_fleet(size_t algorithm, const char *events) {
 	return lab_try(text);
 }
 
-// The subsets that the policy code gives for a list of backends, `missing` not on it.
+// The subsets from the policy code for a list of backends without `missing`.
 static void direct(struct fleet *fleet, size_t algorithm, const uint8_t *missing) {
 	struct weir_subset_params params = {
 		algorithms[algorithm].algorithm, algorithms[algorithm].subset_mode, 20, 0, 5};
@@ -80,15 +80,15 @@ TEST(control_added_backend_gets_requests_from_then_on) {
 	assert_in_range(watched(result, 6), 98, 102);
 	assert_in_range(watched(result, 20), 99, 101);
 	assert_int_equal(result->totals.ended[WEIR_SIM_FAILED], 0);
-	// It came in the middle of the window, which is that of the nine others.
+	// It was added in the middle of the window, for which the nine others are measured.
 	assert_true(result->measure[0].backend[9].listed);
 	assert_false(result->measure[0].backend[9].measured);
 	lab_near(result->measure[0].spread, 1, 0.01);
 	weir_sim_result_free(result);
 }
 
-// What it was given before it finishes, as in the dataplane.
-TEST(control_removed_backend_finishes_what_it_has) {
+// Earlier requests finish there, as in the dataplane.
+TEST(control_removed_backend_finishes_its_requests) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'wait': {'mean_ms': 1500}, 'events': ["
 			"{'event': 'remove-backends', 'at_ms': 5000, 'backend': 9}]}");
@@ -126,9 +126,9 @@ TEST(control_empty_list_rejects_everything) {
 
 static const struct {
 	const char *events;
-	uint32_t first, count; // backends that are there, or not, from then on
+	uint32_t first, count; // backends that are added or removed at that time
 	bool added;
-	double least; // percent of the members that even subsets replace
+	double least; // percent of the members that evenly distributed subsets replace
 } reloads[] = {
 	{"{'event': 'add-backends', 'at_ms': 5000, 'backend': 101}", 101, 1, true, 100.0 / 101},
 	{"{'event': 'add-backends', 'at_ms': 5000, 'backend': 101, 'count': 10}", 101, 10, true,
@@ -166,7 +166,7 @@ static void check_reload(size_t algorithm, size_t reload) {
 	weir_sim_result_free(result);
 }
 
-TEST(control_reloads_replace_what_the_subsetting_code_does) {
+TEST(control_reloads_replace_as_many_as_the_subsetting_code) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		for (size_t k = 0; k < sizeof(reloads) / sizeof(reloads[0]); k++) {
 			check_reload(i, k);
@@ -174,7 +174,8 @@ TEST(control_reloads_replace_what_the_subsetting_code_does) {
 	}
 }
 
-// Backend 1 is away while backend 101 is added, and belongs to subsets where it never was.
+// Backend 1 is down while backend 101 is added, and later belongs to subsets in which it was not
+// before.
 TEST(control_backend_returns_to_a_list_that_has_changed) {
 	static struct fleet fleet;
 	uint8_t missing[111] = {[50] = 1};
@@ -197,7 +198,7 @@ TEST(control_backend_returns_to_a_list_that_has_changed) {
 	}
 }
 
-// Guarantees U2 and U3 of subset.h: each backend leaves the subsets that hold it and comes back.
+// Guarantees U2 and U3 of subset.h: each backend leaves its subsets and comes back.
 TEST(control_rolling_restart_replaces_each_member_twice) {
 	for (size_t i = 0; i < ALGORITHMS; i++) {
 		struct weir_sim_result *result = run_fleet(i,
@@ -210,13 +211,13 @@ TEST(control_rolling_restart_replaces_each_member_twice) {
 		assert_int_equal(m->totals.replaced, 2 * m->members);
 		lab_near(m->totals.least_replaced, 2.0 * (double)m->members, 1e-9);
 		assert_int_equal(m->members_least, 20);
-		// Its clients are then spread over the others.
+		// Meanwhile its clients are spread over the others.
 		assert_in_range(m->clients_peak, m->clients_max + (i > 0), m->clients_max + 5);
 		weir_sim_result_free(result);
 	}
 }
 
-// One by one is ten changes, each with its own price.
+// Adding them one by one makes ten changes, each with its own cost.
 TEST(control_backends_added_one_by_one_cost_more) {
 	struct weir_sim_result *one =
 		run_fleet(1, "{'event': 'add-backends', 'at_ms': 5000, 'backend': 101, 'count': 10,"
@@ -230,7 +231,7 @@ TEST(control_backends_added_one_by_one_cost_more) {
 	weir_sim_result_free(all);
 }
 
-// Without subsets a new backend joins all, and nobody has to leave for it.
+// Without subsets a new backend is used by all clients, and replaces no other one.
 TEST(control_without_subsets_only_losses_replace) {
 	struct weir_sim_result *grown = lab_try(
 		"{" BASE ", 'events': [{'event': 'add-backends', 'at_ms': 5000, 'backend': 9}]}");

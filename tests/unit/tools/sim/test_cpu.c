@@ -22,7 +22,7 @@ static void run_out(struct weir_sim_cpu *cpu, uint64_t *end_ns) {
 	}
 }
 
-TEST(cpu_fifo_works_in_order_on_its_cores) {
+TEST(cpu_fifo_runs_in_order_on_its_cores) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[4];
 
@@ -34,13 +34,13 @@ TEST(cpu_fifo_works_in_order_on_its_cores) {
 	run_out(&cpu, end_ns);
 	assert_int_equal(end_ns[1], 4 * MS);
 	assert_int_equal(end_ns[0], 10 * MS);
-	assert_int_equal(end_ns[3], 11 * MS); // waits for the core of job 0
-	assert_int_equal(end_ns[2], 24 * MS); // has had the core of job 1
+	assert_int_equal(end_ns[3], 11 * MS); // waits until job 0 releases its core
+	assert_int_equal(end_ns[2], 24 * MS); // ran on the core of job 1
 	assert_true(fabs(weir_sim_cpu_busy(&cpu, 30 * MS) - 35.0 * MS) < 1);
 	weir_sim_cpu_fini(&cpu);
 }
 
-// Three jobs on one core: 2, 4 and 6 ms. While n run, each gets 1/n.
+// Three jobs on one core: 2, 4 and 6 ms. While n jobs run, each gets 1/n.
 TEST(cpu_sharing_is_exact) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[3];
@@ -67,14 +67,14 @@ TEST(cpu_sharing_gives_a_job_one_core_at_most) {
 	assert_int_equal(weir_sim_cpu_next(&cpu), 4 * MS); // both have a core
 	assert_int_equal(weir_sim_cpu_add(&cpu, 1 * MS, 2, 6 * MS), 0);
 	run_out(&cpu, end_ns);
-	// From 1 ms on 2 cores of speed 2 are shared by 3: 4/3 ms of work a ms each.
+	// From 1 ms on, 3 jobs share 2 cores of speed 2: 4/3 ms of work per ms for each.
 	assert_int_equal(end_ns[0], 5500000);
 	assert_int_equal(end_ns[1], 5500000);
 	assert_int_equal(end_ns[2], 5500000);
 	weir_sim_cpu_fini(&cpu);
 }
 
-// Against small steps of time, with jobs and changes of speed at random.
+// Compared with small steps of time, with random jobs and changes of speed.
 TEST(cpu_sharing_agrees_with_small_steps) {
 	struct weir_prng prng = {.state = 11};
 	struct weir_sim_cpu cpu = {0};
@@ -111,14 +111,14 @@ TEST(cpu_sharing_agrees_with_small_steps) {
 		}
 	}
 	for (uint32_t i = 0; i < 40; i++) {
-		// The steps give the rest of an ended job's step to nobody.
+		// In the simulation by steps, the rest of a step in which a job ends is unused.
 		assert_true(end_ns[i] > 0 && step_end_ns[i] > 0);
 		assert_true(llabs((long long)end_ns[i] - (long long)step_end_ns[i]) <= 20);
 	}
 	weir_sim_cpu_fini(&cpu);
 }
 
-TEST(cpu_speed_changes_what_runs) {
+TEST(cpu_speed_changes_running_jobs) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[1];
 
@@ -143,7 +143,7 @@ TEST(cpu_full_queue_refuses) {
 	}
 }
 
-TEST(cpu_clear_forgets_jobs_and_keeps_time_used) {
+TEST(cpu_clear_drops_jobs_and_keeps_used_time) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[9];
 
@@ -160,7 +160,7 @@ TEST(cpu_clear_forgets_jobs_and_keeps_time_used) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-TEST(cpu_gives_away_what_waits_and_nothing_else) {
+TEST(cpu_removes_only_waiting_jobs) {
 	struct weir_sim_cpu cpu = {0};
 	uint64_t end_ns[9] = {0};
 
@@ -188,7 +188,7 @@ TEST(cpu_gives_away_what_waits_and_nothing_else) {
 	weir_sim_cpu_fini(&cpu);
 }
 
-TEST(cpu_takes_nothing_before_its_time) {
+TEST(cpu_takes_nothing_before_its_end) {
 	struct weir_sim_cpu cpu = {0};
 	uint32_t id;
 

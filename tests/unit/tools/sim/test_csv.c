@@ -53,7 +53,7 @@ TEST(csv_files_have_all_results) {
 	lab_output_free(&output);
 }
 
-TEST(csv_directory_that_is_not_there_is_named) {
+TEST(csv_missing_directory_is_named) {
 	struct lab_output output;
 	char why[256] = "";
 

@@ -20,7 +20,7 @@ static void check_mean(const struct weir_sim_distribution *distribution, double 
 	lab_near(sum / DRAWS, weir_sim_distribution_mean(distribution), tolerance);
 }
 
-TEST(draw_means_are_as_told) {
+TEST(draw_means_are_as_configured) {
 	struct weir_sim_part parts[] = {{99, 1000}, {1, 1000000}};
 	const struct weir_sim_distribution distributions[] = {
 		{.kind = WEIR_SIM_CONSTANT, .mean_ns = 5000},
@@ -47,7 +47,7 @@ TEST(draw_pareto_of_the_book_has_mean_14_7_ms) {
 	lab_near(weir_sim_distribution_mean(&cost), 14.666e6, 0.001);
 }
 
-TEST(draw_pareto_stays_in_its_bounds) {
+TEST(draw_pareto_stays_within_its_bounds) {
 	const struct weir_sim_distribution cost = {
 		.kind = WEIR_SIM_BOUNDED_PARETO, .alpha = 0.3, .min_ns = 100, .max_ns = 1000};
 	struct weir_prng prng = weir_sim_stream(3, WEIR_SIM_STREAM_CLIENT, 0);
@@ -106,7 +106,7 @@ TEST(draw_streams_differ_by_seed_purpose_and_index) {
 	}
 }
 
-// N1: these numbers must never change, or no result can be repeated.
+// N1: these numbers must never change, otherwise results could not be reproduced.
 TEST(draw_stream_is_the_same_everywhere) {
 	struct weir_prng prng = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);
 	struct weir_prng again = weir_sim_stream(1, WEIR_SIM_STREAM_CLIENT, 7);

@@ -14,8 +14,8 @@ TEST(queue_empty_has_no_event) {
 	weir_sim_queue_fini(&queue);
 }
 
-// Q1, times: against an array sorted by another algorithm, pushes and pops mixed.
-TEST(queue_events_come_out_by_time) {
+// Q1, times: compared with an array sorted by another algorithm, with pushes and pops mixed.
+TEST(queue_events_are_returned_by_time) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 5};
 	struct weir_sim_event event;
@@ -24,7 +24,7 @@ TEST(queue_events_come_out_by_time) {
 
 	for (int i = 0; i < 200000; i++) {
 		if (weir_prng_below(&prng, 3) > 0) {
-			// Never before what came out already, as in a simulation.
+			// Never before an event that was already returned, as in a simulation.
 			assert_int_equal(weir_sim_queue_push(
 						 &queue, last + weir_prng_below(&prng, 1000), 1, 2),
 				0);
@@ -46,7 +46,7 @@ TEST(queue_events_come_out_by_time) {
 }
 
 // Q1, equal times.
-TEST(queue_events_of_one_time_come_out_as_they_went_in) {
+TEST(queue_events_of_one_time_are_returned_in_order_of_insertion) {
 	struct weir_sim_queue queue = {0};
 	struct weir_prng prng = {.state = 6};
 	uint32_t next[8] = {0}, expected[8] = {0};

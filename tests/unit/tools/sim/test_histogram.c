@@ -44,7 +44,7 @@ TEST(histogram_quantiles_of_a_range) {
 	free(histogram);
 }
 
-TEST(histogram_takes_0_and_the_largest) {
+TEST(histogram_accepts_0_and_the_largest) {
 	struct weir_sim_histogram *histogram = make();
 
 	weir_sim_histogram_add(histogram, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a simulation measures, where the numbers are known.
+// Measurements of a simulation with known results.
 #include <math.h>
 
 #include "sim_lab.h"
@@ -47,7 +47,7 @@ TEST(metrics_samples_cover_the_run) {
 	weir_sim_result_free(result);
 }
 
-TEST(metrics_windows_are_apart_and_may_overlap) {
+TEST(metrics_windows_are_separate_and_may_overlap) {
 	struct weir_sim_result *result =
 		lab_try("{" TWO ", 'events': [{'event': 'slow', 'at_ms': 10000, 'speed': 0.5}],"
 			"'windows': [{'name': 'a', 'from_ms': 0, 'to_ms': 10000},"

@@ -47,7 +47,7 @@ TEST(options_of_run_are_read) {
 	assert_int_equal(options.command, WEIR_SIM_COMMAND_LIST);
 }
 
-TEST(options_wrong_ones_are_refused_with_a_reason) {
+TEST(options_invalid_ones_are_refused_with_a_reason) {
 	static const struct {
 		const char *line, *reason;
 	} cases[] = {

@@ -27,7 +27,7 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 	}
 }
 
-// With the real gnuplot: a script that it does not accept would fail.
+// With the real gnuplot: it fails on an invalid script.
 TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
 	char why[512] = "";
@@ -47,7 +47,7 @@ TEST(plot_of_every_kind_is_drawn) {
 	lab_output_free(&output);
 }
 
-TEST(plot_without_gnuplot_leaves_the_scripts) {
+TEST(plot_without_gnuplot_writes_the_scripts) {
 	struct lab_output output;
 	char *path = strdup(getenv("PATH"));
 	char *script;
@@ -71,7 +71,7 @@ TEST(plot_without_gnuplot_leaves_the_scripts) {
 	lab_output_free(&output);
 }
 
-TEST(plot_directory_that_is_not_there_is_named) {
+TEST(plot_missing_directory_is_named) {
 	struct lab_output output;
 	char why[512] = "";
 

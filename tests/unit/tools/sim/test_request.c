@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests of a simulation: each way that one can end, when, and what the policy is told.
+// Requests of a simulation: each possible outcome, its time, and the outcome reported to the
+// policy.
 #include <stdio.h>
 
 #include "sim_lab.h"
 
-// One client, one backend, ten requests a second at even distances.
+// One client, one backend, ten requests per second at equal intervals.
 #define ONE \
 	"'name': 'x', 'title': '', 'duration_ms': 10000, 'cost': {'mean_ms': 2}," \
 	"'wait': {'mean_ms': 30}, 'backends': {'count': 1, 'cores': 1, 'refuse_ms': 0.25}"
@@ -46,29 +47,29 @@ TEST(request_to_a_silent_backend_is_not_answered) {
 						"'at_ms': 5010, 'down_ms': 100000, 'silent': "
 						"true}]}");
 
-	// The last second's are still waiting when the run ends.
+	// The requests of the last second are still waiting when the run ends.
 	assert_in_range(ended(result, WEIR_SIM_UNANSWERED), 38, 41);
 	assert_in_range(result->unfinished, 9, 11);
 	assert_int_equal(result->totals.arrived, lab_accounted(result));
 	weir_sim_result_free(result);
 }
 
-TEST(request_in_progress_breaks_when_its_backend_dies) {
+TEST(request_in_progress_fails_when_its_backend_dies) {
 	struct weir_sim_result *result =
 		lab_try("{" ONE ", 'clients': {'count': 1, 'requests_per_second': 1000,"
 			"'arrivals': 'even'},"
 			"'control': {'detection_ms': 0, 'panic_threshold_percent': 0},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 100000}]}");
 
-	// 30 wait and about 1000 * 2 ms of work queue up at twice the capacity; control knows at
-	// once, and nobody can be chosen.
+	// 30 requests wait, and about 1000 * 2 ms of work are queued at twice the capacity; control
+	// detects the failure at once, and no backend can be chosen.
 	assert_true(ended(result, WEIR_SIM_FAILED) > 2000);
 	assert_in_range(ended(result, WEIR_SIM_REJECTED), 4990, 5010);
 	assert_int_equal(result->totals.arrived, lab_accounted(result));
 	weir_sim_result_free(result);
 }
 
-TEST(request_times_out_and_its_backend_works_on) {
+TEST(request_times_out_and_its_backend_continues_it) {
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(", 'timeout_ms': 31.5") "}");
 
 	assert_int_equal(ended(result, WEIR_SIM_COMPLETED), 0);
@@ -77,8 +78,8 @@ TEST(request_times_out_and_its_backend_works_on) {
 	weir_sim_result_free(result);
 }
 
-TEST(request_timeouts_come_one_by_one) {
-	// More than one at a time is open: of 200 ms each 100 ms.
+TEST(request_timeouts_occur_one_by_one) {
+	// More than one request is open at a time: 200 ms each, one every 100 ms.
 	struct weir_sim_result *result = lab_try("{" ONE ", " CLIENT(
 		", 'timeout_ms': 250") ","
 				       "'variants': [{'name': 'v', 'wait': {'mean_ms': 400}}]}");
@@ -94,7 +95,7 @@ TEST(request_beyond_the_queue_is_refused) {
 			"'clients': {'count': 1, 'requests_per_second': 20, 'arrivals': 'even'},"
 			"'backends': {'count': 1, 'cores': 1, 'queue': 3}}");
 
-	// Twice the capacity: half of them, but for the few in the queue.
+	// At twice the capacity half of them are refused, except for the few in the queue.
 	assert_in_range(ended(result, WEIR_SIM_FAILED), 95, 100);
 	assert_in_range(ended(result, WEIR_SIM_COMPLETED), 98, 101);
 	lab_near(result->measure[0].p99_ms, 400, 0.02);

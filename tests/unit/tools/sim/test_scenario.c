@@ -76,7 +76,7 @@ TEST(scenario_fractions_of_milliseconds_are_kept) {
 	weir_sim_file_free(file);
 }
 
-TEST(scenario_missing_file_says_so) {
+TEST(scenario_missing_file_is_reported) {
 	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;
 
@@ -116,7 +116,7 @@ static void check_shipped(const char *directory, const char *name) {
 	if (weir_sim_file_read(path, &file, &errors) < 0) {
 		fail_msg("%s: %s: %s", path, errors.error[0].path, errors.error[0].reason);
 	}
-	// The file's name is the scenario's, or `run NAME` would find another one.
+	// The file has the name of its scenario, otherwise `run NAME` would use another one.
 	assert_int_equal(strncmp(name, file->name, strlen(file->name)), 0);
 	assert_int_equal(strlen(name), strlen(file->name) + strlen(".json"));
 	assert_true(file->plot_count > 0 && file->title[0] != '\0');
@@ -124,12 +124,12 @@ static void check_shipped(const char *directory, const char *name) {
 	weir_config_errors_fini(&errors);
 }
 
-TEST(scenario_shipped_ones_are_good) {
+TEST(scenario_shipped_ones_are_valid) {
 	assert_true(visit(scenarios, ".json", check_shipped) >= 15);
 }
 
-// NAME.json and NAME.expected, made of broken.txt: the problems, one a line, "line:column: path:
-// reason".
+// NAME.json and NAME.expected, generated from broken.txt: the errors, one per line, "line:column:
+// path: reason".
 static void check_broken(const char *directory, const char *name) {
 	struct weir_config_errors errors = {0};
 	struct weir_sim_file *file = NULL;

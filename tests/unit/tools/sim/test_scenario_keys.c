@@ -20,7 +20,7 @@ static void look_at_row(const struct weir_json_key *key) {
 	size_t bytes = strlen(key->key);
 	bool ms = bytes > 3 && strcmp(key->key + bytes - 3, "_ms") == 0;
 
-	// The unit is in the name, and every row says what the key means.
+	// The unit is in the name, and every row has the meaning of its key.
 	assert_int_equal(key->type == &weir_sim_type_ms, ms);
 	assert_non_null(key->meaning);
 	assert_true(key->meaning[strlen(key->meaning) - 1] == '.');
@@ -55,9 +55,9 @@ TEST(keys_defaults_are_in_range) {
 	visit(&weir_sim_file_keys, look_at_default);
 }
 
-// The objects of the scenario and the file share one JSON object: no key may be in both but "name",
-// which a variant has too.
-TEST(keys_of_scenario_and_file_are_apart) {
+// The objects of the scenario and the file share one JSON object: no key may be in both except
+// "name", which a variant has, too.
+TEST(keys_of_scenario_and_file_are_disjoint) {
 	for (uint32_t i = 0; i < weir_sim_scenario_keys.count; i++) {
 		for (uint32_t k = 0; k < weir_sim_file_keys.count; k++) {
 			assert_string_not_equal(

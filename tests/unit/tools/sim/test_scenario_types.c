@@ -69,7 +69,7 @@ static const struct weir_json_object outer_keys = {.name = "outer",
 	.count = sizeof(outer_rows) / sizeof(outer_rows[0]),
 	.bytes = sizeof(struct outer)};
 
-// Read text with ' for ". Returns the problems as "line: path: reason" lines.
+// Read text with ' for ". Returns the errors as lines of "line: path: reason".
 static bool read_text(const char *text, struct outer *outer, char *found, size_t room) {
 	struct weir_config_errors errors = {0};
 	struct weir_json_index positions;
@@ -138,7 +138,7 @@ TEST(reader_fills_in_defaults) {
 	weir_json_free(&outer_keys, &outer);
 }
 
-TEST(reader_tells_every_problem_with_its_place) {
+TEST(reader_reports_every_error_with_its_location) {
 	struct outer outer;
 	char found[1024];
 

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The script of a simulation: what happens, and when control learns of it.
+// The script of a simulation: events, and when control detects them.
 #include <stdio.h>
 
 #include "sim_lab.h"
 
-// 100 requests a second to each of 10 backends, at even distances.
+// 100 requests a second to each of 10 backends, at equal intervals.
 #define BASE \
 	"'name': 'x', 'title': '', 'duration_ms': 20000, 'sample_ms': 1000," \
 	"'backends': {'count': 10, 'cores': 1}, 'cost': {'mean_ms': 1}," \
 	"'clients': {'count': 1, 'requests_per_second': 1000, 'arrivals': 'even'}"
 
-// Requests that the watched backend 0 got in second `second` (1 = the first).
+// Number of requests that the watched backend 0 got in second `second` (1 = the first).
 static uint64_t watched(const struct weir_sim_result *result, uint32_t second) {
 	return result->sample[second - 1].totals.watched;
 }
 
-TEST(script_lame_duck_gets_nothing_once_it_is_known) {
+TEST(script_lame_duck_gets_nothing_once_it_is_detected) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'announce_ms': 500, 'recovery_ms': 0},"
 			"'events': [{'event': 'lame-duck', 'at_ms': 5000, 'for_ms': 6000}]}");
 
 	assert_in_range(watched(result, 5), 99, 101);
-	assert_in_range(watched(result, 6), 49, 52); // half a second until it is known
+	assert_in_range(watched(result, 6), 49, 52); // half a second until it is detected
 	assert_int_equal(watched(result, 7), 0);
 	assert_int_equal(watched(result, 11), 0);
 	assert_in_range(watched(result, 12), 49, 52);
@@ -38,12 +38,12 @@ TEST(script_death_costs_requests_until_it_is_detected) {
 
 	assert_in_range(result->totals.ended[WEIR_SIM_FAILED], 198, 202);
 	assert_int_equal(watched(result, 8), 0);
-	assert_int_equal(watched(result, 12), 0); // back, but not known to be
+	assert_int_equal(watched(result, 12), 0); // up again, but not yet detected
 	assert_in_range(watched(result, 13), 99, 101);
 	weir_sim_result_free(result);
 }
 
-TEST(script_short_death_is_never_noticed) {
+TEST(script_short_failure_is_never_detected) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 2000},"
 			"'events': [{'event': 'restart', 'at_ms': 5000, 'down_ms': 1000}]}");
@@ -67,7 +67,7 @@ TEST(script_restart_is_slow_until_warm) {
 	weir_sim_result_free(result);
 }
 
-TEST(script_slow_ends_when_it_should) {
+TEST(script_slowness_ends_in_time) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'events': [{'event': 'slow', 'at_ms': 2000, 'for_ms': 3000,"
 			"'speed': 0.5}]}");
@@ -78,7 +78,7 @@ TEST(script_slow_ends_when_it_should) {
 	weir_sim_result_free(result);
 }
 
-// With six of ten dead, all are used, dead or alive; lame ducks are not.
+// With six of ten down, all are used, up or down, except lame ducks.
 TEST(script_panic_uses_all_but_lame_ducks) {
 	static const char text[] =
 		"{" BASE ", 'control': {'detection_ms': 0, 'announce_ms': 0,"
@@ -107,7 +107,7 @@ TEST(script_panic_uses_all_but_lame_ducks) {
 	}
 }
 
-TEST(script_backends_follow_one_another) {
+TEST(script_events_affect_backends_one_after_another) {
 	struct weir_sim_result *result =
 		lab_try("{" BASE ", 'control': {'detection_ms': 100000},"
 			"'events': [{'event': 'restart', 'at_ms': 2000, 'count': 3,"
@@ -137,6 +137,6 @@ TEST(script_policy_changes_for_all) {
 
 		squares += off * off;
 	}
-	assert_true(squares > 50); // 900 on average; below 10 by turns
+	assert_true(squares > 50); // 900 on average; with turns, the difference is below 10
 	weir_sim_result_free(result);
 }

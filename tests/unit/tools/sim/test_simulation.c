@@ -9,7 +9,7 @@
 	"'name': 'x', 'title': '', 'duration_ms': 20000, 'warmup_ms': 5000," \
 	"'backends': {'count': 12, 'cores': 2, 'speeds': [0.7, 1, 1.4], 'queue': 20}," \
 	"'cost': {'distribution': 'exponential', 'mean_ms': 12}"
-// Everything that can end a request.
+// A scenario with every possible outcome of a request.
 #define TURMOIL \
 	"'clients': {'count': 9, 'load_percent': 90, 'arrivals': 'bursty', 'timeout_ms': 150}," \
 	"'wait': {'distribution': 'exponential', 'mean_ms': 20}," \
@@ -53,7 +53,7 @@ TEST(simulation_same_seed_gives_the_same_result) {
 	weir_sim_file_free(file);
 }
 
-// N2, whatever the policy, with every kind of ending in one run.
+// N2 for every policy, with all outcomes in one run.
 TEST(simulation_every_request_ends_exactly_once) {
 	static const char *const scheduling[] = {"fifo", "sharing"};
 
@@ -99,8 +99,8 @@ TEST(simulation_workload_does_not_depend_on_the_policy) {
 	weir_sim_file_free(file);
 }
 
-// One core, Poisson arrivals: what queueing theory says exactly. T = S / (1 - load) for M/M/1, and
-// for processor sharing whatever the distribution; Pollaczek and Khinchine for M/D/1.
+// One core, Poisson arrivals: compared with exact results of queueing theory. T = S / (1 - load)
+// for M/M/1, and for processor sharing with any distribution; Pollaczek and Khinchine for M/D/1.
 TEST(simulation_agrees_with_queueing_theory) {
 	static const struct {
 		const char *scheduling, *cost;

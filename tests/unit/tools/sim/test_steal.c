@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stealing between backends: what moves, what it costs, and what becomes of it when messages are
-// late or lost, or a side dies.
+// Stealing between backends: which requests move, the cost, and the result when messages are late
+// or lost, or a backend dies.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -27,7 +27,7 @@ static uint64_t steals(const struct weir_sim_result *result, enum weir_sim_steal
 	return result->totals.steals[what];
 }
 
-// Asked for, and on its way when the run ended.
+// Steal requests still in flight when the run ended.
 static void check_counts(const struct weir_sim_result *result) {
 	uint64_t ended = steals(result, WEIR_SIM_STEAL_MOVED) +
 			 steals(result, WEIR_SIM_STEAL_REFUSED) +
@@ -39,7 +39,7 @@ static void check_counts(const struct weir_sim_result *result) {
 	assert_int_equal(result->unfinished, 0); // the clients have stopped long before the end
 }
 
-TEST(steal_is_off_unless_wanted) {
+TEST(steal_is_off_by_default) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': false"));
 
 	assert_int_equal(result->totals.arrived, 40);
@@ -50,8 +50,8 @@ TEST(steal_is_off_unless_wanted) {
 	weir_sim_result_free(result);
 }
 
-// tests/vectors/dask_stealing.json: 12 s, where 10 are ideal, and 40 without.
-TEST(steal_drains_as_dask_does) {
+// tests/vectors/dask_stealing.json: 12 s; 10 s would be ideal, and it takes 40 s without stealing.
+TEST(steal_drains_like_dask) {
 	struct weir_sim_result *result = lab_try(DRAIN("'on': true, 'knows_begun': false"));
 
 	assert_int_equal(result->totals.ended[WEIR_SIM_COMPLETED], 40);
@@ -61,7 +61,7 @@ TEST(steal_drains_as_dask_does) {
 	weir_sim_result_free(result);
 }
 
-TEST(steal_moves_what_waits_at_a_stuck_backend) {
+TEST(steal_moves_requests_that_wait_at_a_stuck_backend) {
 	struct weir_sim_result *off = lab_try(STUCK("", "'on': false"));
 	struct weir_sim_result *on = lab_try(STUCK("", "'on': true"));
 
@@ -73,7 +73,7 @@ TEST(steal_moves_what_waits_at_a_stuck_backend) {
 	weir_sim_result_free(on);
 }
 
-// A client sends its first packet again after 1, 3, 7 seconds: what moves waits for that.
+// A client retransmits its first packet after 1, 3, 7 seconds: a moved connection waits for that.
 TEST(steal_with_tcp_waits_for_the_retransmission) {
 	struct weir_sim_result *at_once = lab_try(STUCK("", "'on': true"));
 	struct weir_sim_result *tcp =
@@ -87,7 +87,7 @@ TEST(steal_with_tcp_waits_for_the_retransmission) {
 	weir_sim_result_free(tcp);
 }
 
-// All of them: nothing moves, and nothing is lost for it.
+// All answers are lost: nothing moves, and no request is lost.
 TEST(steal_without_answers_moves_nothing) {
 	static const char *const silent[] = {
 		STUCK("", "'on': true, 'loss_percent': 100"),
@@ -105,8 +105,8 @@ TEST(steal_without_answers_moves_nothing) {
 	}
 }
 
-// What is asked for late has begun meanwhile, or has ended.
-TEST(steal_of_what_has_begun_is_refused) {
+// When a late steal request arrives, the request is already running or has ended.
+TEST(steal_of_running_requests_is_refused) {
 	struct weir_sim_result *soon = lab_try(STUCK("", "'on': true, 'latency_ms': 0"));
 	struct weir_sim_result *late = lab_try(STUCK("", "'on': true, 'latency_ms': 100"));
 
@@ -117,8 +117,8 @@ TEST(steal_of_what_has_begun_is_refused) {
 	weir_sim_result_free(late);
 }
 
-// Victim and thieves die and come back while requests and answers are on their way.
-TEST(steal_loses_nothing_when_sides_die) {
+// Victim and thieves die and come back while messages are in flight.
+TEST(steal_loses_nothing_when_backends_die) {
 	struct weir_sim_result *result = lab_try(STUCK(
 		", {'event': 'restart', 'at_ms': 5000, 'down_ms': 3000},"
 		"{'event': 'restart', 'at_ms': 9000, 'backend': 1, 'count': 3, 'every_ms': 700,"

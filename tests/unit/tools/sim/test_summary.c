@@ -40,8 +40,8 @@ TEST(summary_table_has_a_row_per_variant) {
 	lab_output_free(&output);
 }
 
-// Only where clients have subsets and something happened to backends.
-TEST(summary_churn_has_columns_of_its_own) {
+// Only if clients have subsets and events affected backends.
+TEST(summary_churn_has_separate_columns) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
@@ -61,7 +61,7 @@ TEST(summary_churn_has_columns_of_its_own) {
 	lab_output_free(&output);
 }
 
-TEST(summary_steals_have_columns_of_their_own) {
+TEST(summary_steals_have_separate_columns) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;
@@ -86,7 +86,7 @@ TEST(summary_steals_have_columns_of_their_own) {
 	lab_output_free(&output);
 }
 
-TEST(summary_of_workers_tells_of_the_busiest) {
+TEST(summary_of_workers_shows_the_busiest) {
 	struct lab_output output;
 	char *text = NULL;
 	size_t bytes;

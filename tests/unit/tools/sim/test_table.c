@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What control publishes in a simulation: weights, limits, estimates, as their effects show.
+// The data that control publishes in a simulation: weights, limits, estimates, tested by their
+// effects.
 #include <stdio.h>
 
 #include "sim_lab.h"
@@ -10,7 +11,7 @@
 	"{'mean_ms': 2}," \
 	"'clients': {'count': 2, 'requests_per_second': 600}"
 
-// Part of the requests that each of three backends got.
+// The share of requests of each of three backends.
 static void find_shares(const char *more, double share[3]) {
 	char text[1024];
 	struct weir_sim_result *result;
@@ -49,7 +50,7 @@ TEST(table_weights_give_shares) {
 		by_weight, 0.02);
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy'",
 		"100, 200, 300", by_weight, 0.02);
-	// The literal rounds of the literature: 100; 200, 200; 300, 300, 300 on top.
+	// The rounds as in the literature: 100; then 200, 200; then 300, 300, 300 in addition.
 	check_shares("'name': 'interleaved-weighted-round-robin', 'measurement': 'busy',"
 		     "'rounds': 'documented'",
 		"100, 200, 300", documented, 0.05);
@@ -57,7 +58,7 @@ TEST(table_weights_give_shares) {
 	check_shares("'name': 'random'", "100, 200, 300", equal, 0.02);
 }
 
-// A backend of half the speed gets half the turns when CPU time is what is measured.
+// A backend of half the speed gets half the turns if CPU time is measured.
 TEST(table_estimates_reach_the_policy) {
 	const char *form = "'policy': {'name': 'time-weighted-round-robin', 'measurement': '%s',"
 			   "'statistic': '%s'}, 'control': {'statistics': '%s'},"
@@ -74,7 +75,7 @@ TEST(table_estimates_reach_the_policy) {
 		find_shares(more, share);
 		lab_near(share[0], 0.2, 0.05);
 	}
-	// 104 against 102 ms of execution hardly differ.
+	// Execution times of 104 and 102 ms hardly differ.
 	snprintf(more, sizeof(more), form, "execution", "average", "client");
 	find_shares(more, share);
 	lab_near(share[0], 0.33, 0.05);
@@ -96,7 +97,8 @@ static void check_limit(const char *when, uint64_t *spilled, uint64_t *rejected)
 	weir_sim_result_free(result);
 }
 
-// 100 requests a second that take a second, 4 * 20 may be in progress: a fifth is too many.
+// 100 requests per second that take a second, of which 4 * 20 may be in progress: a fifth exceeds
+// the limit.
 TEST(table_limit_spills_or_rejects) {
 	uint64_t spilled, rejected;
 
@@ -105,5 +107,5 @@ TEST(table_limit_spills_or_rejects) {
 	lab_near((double)rejected, 400, 0.07);
 	check_limit("spill", &spilled, &rejected);
 	assert_int_equal(rejected, 0);
-	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded for good
+	assert_true(spilled > 1500); // all but the first 80: the limit is exceeded permanently
 }

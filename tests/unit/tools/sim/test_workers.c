@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Workers of a simulated balancer: packets, hand-overs of buckets, and what the plan makes of them.
+// Workers of a simulated balancer: packets, hand-overs of buckets, and the effect of the plan.
 #include "workers.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 	"'steal': {'on': %s, 'victim_floor_ms': 0, 'pending_floor_ms': 0, 'requests': 8," \
 	"'pending_ratio': 1.05, 'idle_ratio': 0.95, 'rest_ms': 300%s}"
 
-// workers: more keys of them. Returns the result of seed 1.
+// workers: additional keys of the "workers" object. Returns the result of seed 1.
 static struct weir_sim_result *run(const char *workers, bool on, const char *steal) {
 	char text[1024];
 
@@ -27,7 +27,7 @@ static uint64_t moved(const struct weir_sim_result *result) {
 	return result->totals.steals[WEIR_SIM_STEAL_MOVED];
 }
 
-// Every packet is worked off, is dropped, or is in a ring; parts of packets aside.
+// Every packet is processed, dropped, or in a ring, except for fractions of packets.
 static void check_packets(const struct weir_sim_result *result) {
 	assert_in_range(result->totals.arrived, lab_accounted(result), lab_accounted(result) + 6);
 	lab_near((double)result->totals.arrived, 4e6 * 8, 0.001);
@@ -45,7 +45,7 @@ TEST(workers_share_even_packets_evenly) {
 }
 
 // 90 % of packets at one worker, 92.5 % with its part of the rest: 3.7 times the mean of four, but
-// a worker can be busy for all of its time only, twice the mean.
+// a worker can be busy at most all of its time, which is twice the mean.
 TEST(workers_without_stealing_stay_uneven_and_drop) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", false, "");
 
@@ -67,7 +67,7 @@ TEST(workers_that_steal_are_even_within_two_seconds) {
 	weir_sim_result_free(result);
 }
 
-// A late confirm leaves the bucket where it is.
+// After a late confirmation the bucket stays.
 TEST(workers_that_are_always_late_keep_their_buckets) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90", true,
 		", 'loss_percent': 100, 'answer_limit_ms': 200");
@@ -78,7 +78,7 @@ TEST(workers_that_are_always_late_keep_their_buckets) {
 	weir_sim_result_free(result);
 }
 
-// One bucket with more than a worker can do stays where it is; the others leave it.
+// One bucket with more load than a worker can handle stays; the others leave that worker.
 TEST(workers_leave_an_elephant_alone) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 1, 'hot_percent': 60", true, "");
 	uint64_t before = result->measure[0].totals.steals[WEIR_SIM_STEAL_MOVED];
@@ -98,7 +98,8 @@ TEST(workers_that_are_idle_are_left_alone) {
 	weir_sim_result_free(result);
 }
 
-// A worker has part in one hand-over at a time. Asked one by one, it never has to refuse.
+// A worker takes part in one hand-over at a time. With one request at a time, it never has to
+// refuse.
 TEST(workers_in_a_handover_refuse_others) {
 	const char *hot = ", 'hot_buckets': 12, 'hot_percent': 90";
 	struct weir_sim_result *at_once = run(hot, true, ", 'one_by_one': false");
@@ -111,7 +112,7 @@ TEST(workers_in_a_handover_refuse_others) {
 	weir_sim_result_free(one_by_one);
 }
 
-// 60 ms of both of its workers, one after the other: at most two pairs at a time.
+// A hand-over takes 60 ms of both workers, one after the other: at most two pairs at a time.
 TEST(workers_move_no_faster_than_they_hand_over) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'handover_ms': 60", true, "");
@@ -121,18 +122,18 @@ TEST(workers_move_no_faster_than_they_hand_over) {
 	weir_sim_result_free(result);
 }
 
-TEST(workers_hold_no_more_than_they_may) {
+TEST(workers_hold_no_more_than_their_limit) {
 	struct weir_sim_result *result = run(", 'hot_buckets': 12, 'hot_percent': 90,"
 					     "'handover_ms': 50, 'hold_packets': 100",
 		true, "");
 
-	// 300 packets a ms are held for 100 ms and more, of which 100 packets fit.
+	// 300 packets per ms would be held for 100 ms and more; 100 packets fit.
 	assert_true(result->totals.ended[WEIR_SIM_FAILED] > moved(result) * 10000);
 	check_packets(result);
 	weir_sim_result_free(result);
 }
 
-// What weir-control decides, with its constants: as even, and never refused.
+// The decisions of weir-control, with its constants: as even, and never refused.
 TEST(workers_of_control_are_even_within_two_seconds) {
 	struct weir_sim_result *result =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true, "");
@@ -145,9 +146,8 @@ TEST(workers_of_control_are_even_within_two_seconds) {
 	weir_sim_result_free(result);
 }
 
-// It learns where a bucket is from its owner, not from an answer: those that are late change
-// nothing.
-TEST(workers_of_control_move_when_half_is_late) {
+// Control reads the owner of a bucket, not the answer, so late answers change nothing.
+TEST(workers_of_control_move_although_half_are_late) {
 	struct weir_sim_result *late =
 		run(", 'hot_buckets': 12, 'hot_percent': 90, 'planner': 'control'", true,
 			", 'loss_percent': 50");

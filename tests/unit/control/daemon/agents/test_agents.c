@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents against an agent in the same process, which answers as a test tells it to. It has two
-// addresses, and refuses probes that are replayed, as weir-agent does.
+// Agents, with an agent in the same process whose answers the test controls. It has two addresses,
+// and refuses probes that are replayed, as weir-agent does.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct lab {
 	uv_loop_t loop;
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
-	int fd; // of the agent, where the last probe came
+	int fd; // socket of the agent that got the last probe
 	int fds[2]; // at 127.0.0.1 and 127.0.0.2
 	uint16_t port;
 	struct sockaddr_in from; // of the last probe
@@ -26,8 +26,8 @@ struct lab {
 	unsigned int probes, probes_at[2];
 	struct weir_replay replay;
 	bool answers; // by itself
-	bool flaps; // each answer has a new word, and an unasked one comes after it
-	struct weir_agent_answer answer; // what it answers, without balancer and challenge
+	bool flaps; // each answer has a new word, and is followed by an unsolicited one
+	struct weir_agent_answer answer; // its answer, without balancer and challenge
 	uv_poll_t polls[2];
 	uv_timer_t deadline;
 	// What was called back.
@@ -41,7 +41,7 @@ static void send_bytes(struct lab *lab, const uint8_t *bytes, size_t n) {
 		sendto(lab->fd, bytes, n, 0, (struct sockaddr *)&lab->from, sizeof(lab->from)), n);
 }
 
-// The answer to the last probe, as it is under a key.
+// The answer to the last probe, signed with a key.
 static void encode(struct lab *lab, const struct weir_agent_key *key, uint8_t *bytes) {
 	lab->answer.balancer = lab->probe.balancer;
 	memcpy(lab->answer.challenge, lab->probe.challenge, sizeof(lab->answer.challenge));
@@ -133,7 +133,7 @@ static void configure(struct lab *lab, uint16_t backend) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 }
 
-// Where the agent listens: 127.0.0.1 chooses the port.
+// Open the agent's socket; 127.0.0.1 selects the port.
 static void listen_at(struct lab *lab, int i) {
 	struct sockaddr_in name = {.sin_family = AF_INET,
 		.sin_port = htons(lab->port),
@@ -218,7 +218,7 @@ static uint64_t refused(const struct lab *lab, enum weir_agent_refusal refusal) 
 
 TEST_EACH(setup, teardown);
 
-TEST(agent_is_asked_and_heard) {
+TEST(agent_is_probed_and_its_answer_is_accepted) {
 	struct lab *lab = *state;
 	struct weir_agents_status status;
 
@@ -239,8 +239,8 @@ TEST(agent_is_asked_and_heard) {
 	assert_int_equal(weir_agents_status(lab->agents, 4, &status), -ENOENT);
 }
 
-// Nothing is known after a start of weir-control: it asks at once, not after an interval.
-TEST(first_probe_goes_out_at_once) {
+// After its start weir-control has no state of the agent: it probes at once, not after an interval.
+TEST(first_probe_is_sent_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 
@@ -255,8 +255,8 @@ TEST(first_probe_goes_out_at_once) {
 	assert_true(lab->report.max_active_flows == 400);
 }
 
-// At once, not with the next probe: that would come after a minute.
-TEST(new_word_is_taken_and_answered_at_once) {
+// The extra probe is sent at once; the next regular one would be sent after a minute.
+TEST(new_word_is_accepted_and_confirmed_at_once) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 	unsigned int probes;
@@ -265,7 +265,7 @@ TEST(new_word_is_taken_and_answered_at_once) {
 	target.inactive_interval_ms = 60000;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // asked less often from now on
+	run_ms(lab, 60); // probed less often from now on
 	probes = lab->probes;
 	lab->answers = false;
 	lab->answer.word = WEIR_HEALTH_WORD_LAME_DUCK;
@@ -276,7 +276,7 @@ TEST(new_word_is_taken_and_answered_at_once) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(lab->probes, probes + 1);
 	assert_int_equal(lab->probe.heard, 2);
-	// Its repetition says nothing new, but the agent may not have heard that it was heard.
+	// The repetition has no new word, but the agent may not have got the confirmation.
 	answer(lab);
 	run_ms(lab, 20);
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_SERIAL), 1);
@@ -287,8 +287,9 @@ TEST(new_word_is_taken_and_answered_at_once) {
 	UNTIL(lab, lab->probes > probes + 1);
 }
 
-// It is told within an interval, asked again when it can have measured, and then less often again.
-TEST(agent_that_is_to_measure_more_is_told_soon) {
+// The request is sent within an interval, repeated when the agent has had time to measure, and then
+// probes are less frequent again.
+TEST(agent_gets_additional_fields_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 	struct weir_agents_status status;
@@ -297,7 +298,7 @@ TEST(agent_that_is_to_measure_more_is_told_soon) {
 	target.inactive_interval_ms = 60000;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 5);
-	run_ms(lab, 60); // asked less often from now on
+	run_ms(lab, 60); // probed less often from now on
 	probes = lab->probes;
 	run_ms(lab, 150);
 	assert_int_equal(lab->probes, probes);
@@ -318,18 +319,18 @@ TEST(agent_that_is_to_measure_more_is_told_soon) {
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(CPUS));
 }
 
-// A probe out of turn each would be answered by the next new word: thousands of them a second.
-TEST(new_words_without_end_are_limited) {
+// Each extra probe would be answered with another new word: thousands per second.
+TEST(endless_new_words_are_limited) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
 	lab->flaps = true;
 	configure(lab, 5);
-	run_ms(lab, 1000); // 27 probes in turn at most, and 20 + 10 for new words
+	run_ms(lab, 1000); // at most 27 regular probes, and 20 + 10 for new words
 	assert_in_range(lab->probes, 20, 65);
 	assert_in_range(lab->reports, 20, 110);
 	assert_true(refused(lab, WEIR_AGENT_REFUSAL_OFTEN) > 0);
-	// The last one is heard all the same, when it is repeated.
+	// The last word is accepted nevertheless, when it is repeated.
 	lab->flaps = false;
 	lab->answer.serial++;
 	lab->answer.unasked = 1;
@@ -341,8 +342,8 @@ TEST(new_words_without_end_are_limited) {
 	}
 }
 
-// The loop was busy: more came meanwhile than it reads at a time, and the answer last.
-TEST(answer_behind_a_flood_is_in_time) {
+// The loop was busy: more datagrams arrived than it reads at a time, and the answer was last.
+TEST(answer_after_a_flood_is_in_time) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
@@ -351,7 +352,7 @@ TEST(answer_behind_a_flood_is_in_time) {
 	target.interval_ms = 200;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->answered >= 1);
-	run_ms(lab, 50); // it is told that it was heard
+	run_ms(lab, 50); // the word is confirmed
 	lab->answers = false;
 	probes = lab->probes;
 	UNTIL(lab, lab->probes > probes);
@@ -367,8 +368,8 @@ TEST(answer_behind_a_flood_is_in_time) {
 	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_LENGTH), 1500);
 }
 
-// But no flood hides that it is silent.
-TEST(silence_behind_a_flood_is_noticed) {
+// But a flood does not hide a silent agent.
+TEST(silent_agent_is_detected_in_a_flood) {
 	static const uint8_t garbage[8] = {0};
 	struct lab *lab = *state;
 	uint64_t begin_ns;
@@ -386,8 +387,8 @@ TEST(silence_behind_a_flood_is_noticed) {
 	}
 }
 
-// Probes come up to a sixteenth of the interval early, and the one before has ended then.
-TEST(silence_is_noticed_with_a_timeout_of_the_interval) {
+// Probes may be sent a sixteenth of the interval early; the previous one must have ended by then.
+TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 
@@ -398,8 +399,8 @@ TEST(silence_is_noticed_with_a_timeout_of_the_interval) {
 	assert_in_range(lab->silent, 3, 4);
 }
 
-// Those that would have been asked meanwhile are not asked all at once.
-TEST(agents_are_spread_from_when_the_loop_is_free) {
+// Agents that were due meanwhile are not probed all at once.
+TEST(agents_are_spread_after_a_busy_loop) {
 	struct weir_agents_target targets[100];
 	struct lab *lab = *state;
 
@@ -417,7 +418,7 @@ TEST(agents_are_spread_from_when_the_loop_is_free) {
 	UNTIL(lab, weir_agents_counts(lab->agents).probes >= 100);
 }
 
-// None of them is a report, and none changes what is known of the agent.
+// None of these answers causes a report or changes the state of the agent.
 TEST(hostile_answers_are_counted_and_ignored) {
 	struct lab *lab = *state;
 	uint8_t good[WEIR_AGENT_MESSAGE_BYTES], bytes[WEIR_AGENT_MESSAGE_BYTES + 1] = {0};
@@ -467,8 +468,8 @@ TEST(hostile_answers_are_counted_and_ignored) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// A recorded lame duck, replayed after the backend has said "ready" again, and the answer to a
-// probe that was answered already.
+// A recorded lame duck, replayed after the backend has announced "ready" again, and a second answer
+// to a probe.
 TEST(replays_change_nothing) {
 	struct lab *lab = *state;
 	uint8_t duck[WEIR_AGENT_MESSAGE_BYTES], again[WEIR_AGENT_MESSAGE_BYTES];
@@ -496,7 +497,7 @@ TEST(replays_change_nothing) {
 				   refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE) >=
 			   2);
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
-	// Nor does what an earlier process of the agent said.
+	// Nor do answers of an earlier process of the agent.
 	lab->answer.agent = 0xb2;
 	lab->answer.serial = 1;
 	lab->answers = true;
@@ -507,8 +508,7 @@ TEST(replays_change_nothing) {
 	assert_int_equal(lab->report.word, WEIR_HEALTH_WORD_READY);
 }
 
-// Sums and counts grow; a new process of the agent begins again, and reports nothing of the old
-// one.
+// Sums and counts grow; a new process of the agent starts again, without the values of the old one.
 TEST(sums_become_means) {
 	struct lab *lab = *state;
 
@@ -549,7 +549,7 @@ TEST(impossible_values_are_counted) {
 	assert_int_equal(weir_agents_counts(lab->agents).dropped_fields, lab->reports);
 }
 
-TEST(silence_fails_and_is_told_once_as_gone) {
+TEST(silent_agent_fails_and_is_reported_once) {
 	struct lab *lab = *state;
 
 	lab->answers = false;
@@ -564,8 +564,8 @@ TEST(silence_fails_and_is_told_once_as_gone) {
 	assert_int_equal(lab->gone, 1);
 }
 
-// Its reports would hold for as long as another source reports about the backend.
-TEST(agent_that_a_reload_moved_is_lost_when_it_never_answers) {
+// Otherwise its reports would stay in use while another source reports about the backend.
+TEST(moved_agent_that_never_answers_is_lost) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 3);
 
@@ -575,12 +575,12 @@ TEST(agent_that_a_reload_moved_is_lost_when_it_never_answers) {
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->silent > 2 * WEIR_AGENT_SILENT_PROBES);
 	assert_int_equal(lab->gone, 1);
-	configure(lab, 4); // a backend that had none
+	configure(lab, 4); // a backend that had no agent
 	UNTIL(lab, lab->answered >= 4);
 	assert_int_equal(lab->gone, 1);
 }
 
-TEST(inactive_is_asked_less_often) {
+TEST(inactive_agent_is_probed_less_often) {
 	struct lab *lab = *state;
 	unsigned int probes;
 
@@ -598,7 +598,7 @@ TEST(inactive_is_asked_less_often) {
 	assert_int_equal(lab->probe.interval_ms, 40);
 }
 
-// Two backends of two services on one server: one agent, asked once for both.
+// Two backends of two services on one server: one agent, probed once for both.
 TEST(backends_share_an_agent) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
@@ -612,7 +612,7 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probe.wants, WEIR_REPORT(ACTIVE) | WEIR_REPORT(QUEUE));
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	probes = status.probes;
-	configure(lab, 9); // one of them leaves, the agent stays
+	configure(lab, 9); // one of them is removed, the agent stays
 	assert_int_equal(weir_agents_status(lab->agents, 9, &status), 0);
 	assert_int_equal(status.probes, probes);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), -ENOENT);
@@ -623,8 +623,8 @@ TEST(backends_share_an_agent) {
 	assert_int_equal(lab->probes, probes);
 }
 
-// A service that a reload adds must not wait for the next time that an idle server is asked.
-TEST(newcomer_hears_soon_what_a_settled_agent_says) {
+// A service added by a reload must not wait for the next probe of an idle server.
+TEST(added_service_gets_the_report_of_an_idle_agent_soon) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
 
@@ -640,8 +640,8 @@ TEST(newcomer_hears_soon_what_a_settled_agent_says) {
 	UNTIL(lab, lab->reports_of_9 >= 2);
 }
 
-// As a server of IPv4 and of IPv6 has. The agent would refuse what it takes for a replay.
-TEST(server_with_two_addresses_is_asked_at_each) {
+// As a server with IPv4 and IPv6. The agent would refuse probes that look like replays.
+TEST(server_with_two_addresses_is_probed_at_each) {
 	struct lab *lab = *state;
 	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
 	struct weir_agents_status status;
@@ -655,7 +655,7 @@ TEST(server_with_two_addresses_is_asked_at_each) {
 	assert_true(status.answers);
 }
 
-TEST(backend_that_comes_back_is_asked_anew) {
+TEST(readded_backend_is_probed_from_the_start) {
 	struct lab *lab = *state;
 
 	configure(lab, 5);
@@ -668,7 +668,7 @@ TEST(backend_that_comes_back_is_asked_anew) {
 	assert_int_equal(lab->silent, 0);
 }
 
-TEST(bad_targets_change_nothing) {
+TEST(invalid_targets_change_nothing) {
 	struct lab *lab = *state;
 	struct weir_agents_target good = target_of(lab, 5), twice[2] = {good, good};
 	struct weir_agents_status status;
@@ -687,7 +687,7 @@ TEST(bad_targets_change_nothing) {
 	UNTIL(lab, lab->answered >= 1);
 }
 
-TEST(nobody_is_asked_without_keys) {
+TEST(no_agent_is_probed_without_keys) {
 	struct lab *lab = *state;
 	struct weir_agent_keys none = {0};
 

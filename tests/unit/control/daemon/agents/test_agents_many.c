@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hundreds of agents, at addresses of their own on one socket, and a weir-control that stands still
-// for a while.
+// Hundreds of agents with separate addresses on one socket, and a weir-control that stalls for a
+// while.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #define MANY 800u
 #define INTERVAL_MS 800u
-#define PAUSE_MS (2 * INTERVAL_MS) // a pause after which all are due
+#define PAUSE_MS (2 * INTERVAL_MS) // a pause after which all agents are due
 #define BUFFER_BYTES 60000 // for 150 answers or so
 
 struct lab {
@@ -124,7 +124,7 @@ static void run_ms(struct lab *lab, uint64_t ms) {
 	}
 }
 
-// Adds how many probes came in each quarter of an interval.
+// Counts the probes of each quarter of an interval.
 static void count_probes(struct lab *lab, unsigned int *quarters, uint64_t began_ms) {
 	char byte;
 
@@ -145,7 +145,7 @@ TEST(pause_does_not_bunch_the_probes) {
 	configure(lab);
 	run_ms(lab, 2 * INTERVAL_MS);
 	uv_sleep(PAUSE_MS);
-	run_ms(lab, INTERVAL_MS / 4); // all those that were missed
+	run_ms(lab, INTERVAL_MS / 4); // all missed probes
 	count_probes(lab, missed, 0);
 	began_ms = uv_hrtime() / 1000000;
 	while (uv_hrtime() / 1000000 < began_ms + INTERVAL_MS) {
@@ -159,9 +159,9 @@ TEST(pause_does_not_bunch_the_probes) {
 
 // --- with answers -------------------------------------------------------------------------
 
-static struct lab *answering; // whose agents answer while they are asked, or NULL
+static struct lab *answering; // lab whose agents answer as soon as they are probed, or NULL
 
-// Answer one probe from the address that it came to. Returns false when there is none.
+// Answer one probe from its destination address. Returns false if there is none.
 static bool answer_one(const struct lab *lab) {
 	struct weir_agent_answer answer = {
 		.agent = 0xa1, .serial = 1, .word = WEIR_HEALTH_WORD_READY};
@@ -206,7 +206,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags)
 	return sent;
 }
 
-// Which descriptor is the socket of weir-control: another one with datagrams.
+// Find the socket of weir-control: the other descriptor with datagrams.
 static int own_socket(const struct lab *lab) {
 	for (int fd = 3; fd < 64; fd++) {
 		int type = 0;
@@ -221,8 +221,8 @@ static int own_socket(const struct lab *lab) {
 	return -1;
 }
 
-// Those that are due at once answer at once.
-TEST(answers_after_a_pause_find_room) {
+// Agents that are due at the same time answer at the same time.
+TEST(answers_after_a_pause_fit_into_the_buffer) {
 	struct lab *lab = *state;
 	int bytes = BUFFER_BYTES;
 
@@ -241,7 +241,7 @@ TEST(answers_after_a_pause_find_room) {
 
 // --- without IPv6 -------------------------------------------------------------------------
 
-static bool without_ipv6; // as a kernel that was built or started so
+static bool without_ipv6; // like a kernel built or started without IPv6
 
 int __real_socket(int domain, int type, int protocol);
 int __wrap_socket(int domain, int type, int protocol);
@@ -254,7 +254,7 @@ int __wrap_socket(int domain, int type, int protocol) {
 	return __real_socket(domain, type, protocol);
 }
 
-TEST(ipv6_agent_without_ipv6_keeps_no_other_from_being_asked) {
+TEST(ipv6_agent_without_ipv6_does_not_affect_others) {
 	struct weir_agents_target targets[2] = {
 		{.backend = 0, .address = {.bytes = {127, 0, 0, 1}, .family = 4}},
 		{.backend = 1, .address = {.bytes = {[15] = 1}, .family = 6}}};
@@ -273,5 +273,5 @@ TEST(ipv6_agent_without_ipv6_keeps_no_other_from_being_asked) {
 	without_ipv6 = false;
 	count_probes(lab, quarters, uv_hrtime() / 1000000);
 	assert_true(quarters[0] > 0);
-	assert_true(lab->unknown > 0); // the other one: nothing is known of it
+	assert_true(lab->unknown > 0); // the other one has no state
 }

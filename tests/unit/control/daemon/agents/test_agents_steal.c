@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steal requests against an agent in the same process, which answers them as a test tells it to:
-// each ends once, with the one answer that was asked for, or with none.
+// Steal requests to an agent in the same process, whose answers the test controls: each ends once,
+// with the one matching answer, or with none.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct lab {
 	uv_loop_t loop;
 	struct weir_agents *agents;
 	struct weir_agent_keys keys;
-	int fd, elsewhere; // of the agent; of somebody else on its host
+	int fd, elsewhere; // socket of the agent; of another process on its host
 	uint16_t port;
 	uv_poll_t poll;
 	uv_timer_t pause;
@@ -28,7 +28,7 @@ struct lab {
 	uint32_t answered; // probes
 	bool silent; // to probes
 	uint32_t asked; // steal requests
-	uint32_t probed; // of weir_agents: probes that have ended
+	uint32_t probed; // number of probes of weir_agents that have ended
 	struct weir_agent_steal request; // the last one
 	// What was called back.
 	uint32_t ended;
@@ -156,7 +156,7 @@ static void turn(struct lab *lab) {
 	uv_timer_stop(&lab->pause);
 }
 
-// Ten seconds: a machine that is loud makes it slower, not wrong.
+// Ten seconds: a busy machine makes the test slower, but not fail.
 #define UNTIL(lab, condition) \
 	do { \
 		uint64_t begin_ns = uv_hrtime(); \
@@ -226,14 +226,14 @@ static int teardown(void **state) {
 	return 0;
 }
 
-// Until the agent was heard and no probe is in flight.
+// Run until the agent has answered and no probe is in flight.
 static void hear(struct lab *lab) {
 	struct weir_agents_status status;
 
 	UNTIL(lab, weir_agents_status(lab->agents, 5, &status) == 0 && status.answers);
 }
 
-// Ask, until the request has reached the agent.
+// Send a request, and wait until it has reached the agent.
 static void ask(struct lab *lab, const struct weir_agents_steal *steal) {
 	uint32_t asked = lab->asked;
 
@@ -262,7 +262,7 @@ static struct weir_agents_counts counts(const struct lab *lab) {
 	return weir_agents_counts(lab->agents);
 }
 
-// It is refused under that name, and the request goes on.
+// The answer is refused with that name, and the request remains pending.
 static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer *answer,
 	enum weir_agent_refusal refusal) {
 	uint64_t before = counts(lab).refused[refusal];
@@ -277,7 +277,7 @@ static void expect_refused(struct lab *lab, const struct weir_agent_steal_answer
 
 TEST_EACH(setup, teardown);
 
-TEST(request_says_what_was_asked) {
+TEST(request_contains_the_given_fields) {
 	struct lab *lab = *state;
 	struct weir_agents_steal other = sample;
 	const uint8_t *bytes;
@@ -296,7 +296,7 @@ TEST(request_says_what_was_asked) {
 	assert_memory_equal(bytes, "\xc6\x33\x64\x0a", 4);
 	assert_int_equal(weir_agent_address_family(lab->request.recipient, &bytes), 4);
 	assert_memory_equal(bytes, "\x7f\x00\x00\x01", 4);
-	// In the agent's clock, which has gone on since it answered.
+	// In the agent's clock, which has advanced since its answer.
 	assert_true(lab->request.deadline_ms >= CLOCK_MS + sample.timeout_ms);
 	assert_true(lab->request.deadline_ms < CLOCK_MS + sample.timeout_ms + 60000);
 	first = lab->request.id;
@@ -308,7 +308,7 @@ TEST(request_says_what_was_asked) {
 	assert_int_equal(counts(lab).steals, 2);
 }
 
-TEST(flows_of_ipv6_are_asked_for) {
+TEST(flows_of_ipv6_can_be_requested) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	const uint8_t *bytes;
@@ -322,7 +322,7 @@ TEST(flows_of_ipv6_are_asked_for) {
 	assert_memory_equal(lab->request.vip, steal.vip.bytes, 16);
 }
 
-TEST(what_cannot_be_asked_is_refused) {
+TEST(invalid_requests_are_refused) {
 	static const struct weir_agent_keys none = {0};
 	struct lab *lab = *state;
 
@@ -332,7 +332,7 @@ TEST(what_cannot_be_asked_is_refused) {
 		steal.field = value; \
 		assert_int_equal(weir_agents_request_steal(lab->agents, &steal), error); \
 	} while (0)
-	EXPECT(token, 0, -EAGAIN); // it was not heard yet
+	EXPECT(token, 0, -EAGAIN); // it has not answered yet
 	hear(lab);
 	EXPECT(backend, 4, -ENOENT);
 	EXPECT(backend, 60000, -ENOENT);
@@ -353,7 +353,7 @@ TEST(what_cannot_be_asked_is_refused) {
 	assert_int_equal(in_flight(lab), 3);
 }
 
-TEST(agent_that_fell_silent_is_not_asked) {
+TEST(silent_agent_gets_no_request) {
 	struct lab *lab = *state;
 	struct weir_agents_status status;
 
@@ -383,7 +383,7 @@ TEST(table_of_requests_is_bounded) {
 
 // --- answers ------------------------------------------------------------------------------
 
-TEST(every_result_is_told_once) {
+TEST(every_result_is_reported_once) {
 	struct lab *lab = *state;
 
 	hear(lab);
@@ -402,7 +402,7 @@ TEST(every_result_is_told_once) {
 	assert_int_equal(in_flight(lab), 0);
 }
 
-TEST(silence_ends_at_the_timeout) {
+TEST(silent_agent_ends_at_the_timeout) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 
@@ -428,12 +428,12 @@ TEST(late_answer_is_counted_and_ignored) {
 	UNTIL(lab, lab->ended == 1);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
-	// Not even by the next request about the same flow.
+	// Not even the next request for the same flow accepts it.
 	ask(lab, &sample);
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_STEAL);
 }
 
-// The loop was busy until after the time-out: the caller may have done something else by then.
+// The loop was busy until after the timeout: the caller may have continued in another way.
 TEST(answer_that_waited_for_the_loop_is_late) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
@@ -463,7 +463,7 @@ TEST(second_answer_is_counted_and_ignored) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_RUNNING);
 }
 
-TEST(answers_to_something_else_are_ignored) {
+TEST(unrelated_answers_are_ignored) {
 	struct lab *lab = *state;
 	struct weir_agent_steal_answer right, wrong;
 	uint8_t bytes[WEIR_AGENT_MESSAGE_BYTES];
@@ -489,7 +489,7 @@ TEST(answers_to_something_else_are_ignored) {
 	wrong = right;
 	wrong.result = 0;
 	expect_refused(lab, &wrong, WEIR_AGENT_REFUSAL_VALUE);
-	// From another port than was asked.
+	// From another port than the one requested.
 	weir_agent_steal_answer_encode(&right, &lab->keys.key[0], bytes);
 	send_from(lab, lab->elsewhere, bytes);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
@@ -504,7 +504,7 @@ TEST(answers_to_something_else_are_ignored) {
 
 // --- life ---------------------------------------------------------------------------------
 
-TEST(callback_may_ask_again) {
+TEST(callback_may_make_another_request) {
 	struct lab *lab = *state;
 	struct weir_agent_steal_answer answer;
 	uint64_t first;
@@ -523,7 +523,7 @@ TEST(callback_may_ask_again) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NOTHING);
 }
 
-TEST(request_to_an_agent_that_leaves_ends) {
+TEST(request_to_a_removed_agent_ends) {
 	struct lab *lab = *state;
 	struct weir_agents_steal steal = sample;
 	struct weir_agent_steal_answer answer;
@@ -542,7 +542,7 @@ TEST(request_to_an_agent_that_leaves_ends) {
 	assert_int_equal(lab->result, WEIR_AGENT_STEAL_NO_RESULT);
 	UNTIL(lab, counts(lab).refused[WEIR_AGENT_REFUSAL_SENDER] == 1);
 	assert_int_equal(lab->asked, 1);
-	// Back again it is asked under another number: the old answer is nobody's.
+	// After it is added again, requests have another number: the old answer matches none.
 	configure(lab);
 	hear(lab);
 	ask(lab, &sample);
@@ -550,7 +550,7 @@ TEST(request_to_an_agent_that_leaves_ends) {
 	expect_refused(lab, &answer, WEIR_AGENT_REFUSAL_BALANCER);
 }
 
-TEST(what_cannot_be_sent_ends_without_a_result) {
+TEST(unsendable_request_ends_without_a_result) {
 	static const struct weir_agent_keys none = {0};
 	struct weir_agents_steal steal = sample;
 	struct lab *lab = *state;
@@ -565,7 +565,7 @@ TEST(what_cannot_be_sent_ends_without_a_result) {
 	assert_int_equal(lab->asked, 0);
 }
 
-TEST(nobody_is_called_after_the_end) {
+TEST(no_callback_after_the_end) {
 	struct lab *lab = *state;
 
 	hear(lab);

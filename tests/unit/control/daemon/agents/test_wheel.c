@@ -20,9 +20,9 @@ static struct weir_wheel *make(uint64_t now_ms) {
 	return wheel;
 }
 
-// Waits as long as the wheel says, over several turns of it: each comes due once, never early, and
-// at most a tick late.
-TEST(every_entry_comes_due_in_time) {
+// Waits as long as the wheel returns, over several turns of it: each entry is due once, never
+// early, and at most a tick late.
+TEST(every_entry_is_due_in_time) {
 	struct timed *timed = calloc(ENTRIES, sizeof(*timed));
 	struct weir_wheel *wheel = make(1000);
 	uint64_t now_ms = 1000, wait_ms;
@@ -52,7 +52,7 @@ TEST(every_entry_comes_due_in_time) {
 	free(timed);
 }
 
-TEST(entry_moves_and_leaves) {
+TEST(entry_is_moved_and_removed) {
 	struct weir_wheel *wheel = make(0);
 	struct timed a = {0}, b = {0};
 
@@ -69,8 +69,8 @@ TEST(entry_moves_and_leaves) {
 	free(wheel);
 }
 
-// A loop that stood for minutes finds all that came due meanwhile; what is entered in the past
-// comes due with the next tick, so that nobody takes the same entry for ever.
+// A loop that stalled for minutes gets all entries that became due meanwhile; an entry added with a
+// past time is due with the next tick, so that no loop handles the same entry forever.
 TEST(nothing_is_lost_after_a_pause) {
 	struct weir_wheel *wheel = make(0);
 	struct timed timed[3] = {0};

@@ -35,7 +35,7 @@ struct rows {
 	struct server *server;
 	json_int_t at, n, cancel;
 	size_t pad; // bytes of a row; 0 = its number
-	json_int_t others; // rows of another list behind the first one; -1 = there is none
+	json_int_t others; // rows of another list after the first one; -1 = none
 };
 
 static json_t *padded(size_t bytes) {
@@ -256,7 +256,7 @@ json_t *hear(int fd) {
 	json_t *answer;
 
 	for (const char *newline = NULL; newline == NULL;) {
-		// Look first: what comes after the newline is the next answer's.
+		// Peek first: bytes after the newline belong to the next answer.
 		ssize_t n = recv(fd, line + bytes, sizeof(line) - bytes, MSG_PEEK);
 
 		if (n < 0 && errno == EINTR) {

@@ -79,7 +79,7 @@ TEST(a1_half_closed_client_gets_all_answers) {
 	expect_end(fd);
 }
 
-TEST(a1_what_is_not_a_request_is_told_so) {
+TEST(a1_invalid_requests_get_an_error) {
 	static const char *const lines[] = {"hello\n", "[]\n", "1\n", "null\n", "\"x\"\n", "{\n",
 		"{}\n", "{\"command\": 1}\n", "{\"command\": null}\n", "{\"command\":\"a\"} x\n",
 		"{\"command\": \"echo\", \"command\": \"echo\"}\n", "\xff\xfe{}\n",
@@ -109,7 +109,7 @@ TEST(a1_deep_nesting_is_refused) {
 	close(fd);
 }
 
-// What a request may have many of costs the loop much more than its bytes, if it is parsed.
+// Many values in a request would cost much more time than its bytes, if it were parsed.
 TEST(a7_many_values_are_refused_unparsed) {
 	static const char *const repeated[] = {"0,", "\"x\",", "[],", "{},", "\"\\\"\","};
 	char line[1024];
@@ -129,7 +129,7 @@ TEST(a7_many_values_are_refused_unparsed) {
 			"not a request: too many values");
 		json_decref(answer);
 	}
-	// In a string they are text.
+	// Inside a string they are text.
 	sprintf(line, "{\"command\": \"peer\", \"n\": \"\\\"[{%0*d\"}\n", 500, 0);
 	for (char *zero = strchr(line, '0'); *zero == '0'; zero++) {
 		*zero = ',';
@@ -139,9 +139,9 @@ TEST(a7_many_values_are_refused_unparsed) {
 	close(fd);
 }
 
-// More clients with requests that take long than a turn has time for: the loop turns between them,
-// and none is forgotten.
-TEST(a7_loop_turns_between_requests) {
+// More clients with slow requests than a turn has time for: the loop does other work between them,
+// and all are answered.
+TEST(a7_loop_does_other_work_between_requests) {
 	struct server *server = *state;
 	int fds[32];
 
@@ -157,7 +157,7 @@ TEST(a7_loop_turns_between_requests) {
 	assert_true(read_count(&server->most_in_turn) <= 2);
 }
 
-TEST(a2_longest_line_is_taken_and_a_longer_one_refused) {
+TEST(a2_longest_line_is_accepted_and_a_longer_one_refused) {
 	size_t bytes = WEIR_API_LINE_BYTES;
 	char *line = malloc(bytes + 2);
 	int fd = client(*state);
@@ -176,7 +176,7 @@ TEST(a2_longest_line_is_taken_and_a_longer_one_refused) {
 	close(fd);
 }
 
-// Until each of them has an answer to read, of which nothing has been read.
+// Wait until each client has an unread answer.
 static void wait_for_answers(const int *fds, size_t n) {
 	for (size_t i = 0; i < n; i++) {
 		struct pollfd answer = {.fd = fds[i], .events = POLLIN};
@@ -194,7 +194,7 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 		fds[i] = client(*state);
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 	}
-	wait_for_answers(fds, CLIENTS); // what is read makes room for lists that come later
+	wait_for_answers(fds, CLIENTS); // reading makes room for later lists
 	for (size_t i = 0; i < CLIENTS; i++) {
 		json_t *answer = hear(fds[i]);
 		const char *code = json_string_value(json_object_get(answer, "code"));
@@ -208,7 +208,7 @@ TEST(a2_long_lists_of_one_user_are_bounded) {
 	}
 	assert_int_equal(done + refused, CLIENTS);
 	assert_in_range(done, 1, USER_BYTES / (6u << 20));
-	for (size_t i = 0; i < CLIENTS; i++) { // what was read counts no more
+	for (size_t i = 0; i < CLIENTS; i++) { // read data no longer counts
 		say(fds[i], "{\"command\": \"rows\", \"n\": 12, \"pad\": 524288}\n");
 		expect(fds[i], "ok");
 		close(fds[i]);
@@ -230,7 +230,7 @@ TEST(a2_endless_line_gets_one_answer_and_no_memory) {
 	close(fd);
 }
 
-TEST(a2_newlines_alone_do_not_hold_up_others) {
+TEST(a2_newlines_alone_do_not_delay_others) {
 	char *block = malloc(1 << 20);
 	int fd = client(*state);
 
@@ -290,7 +290,7 @@ TEST(a5_list_is_complete) {
 
 #define MANY_ROWS 1000000u
 
-TEST(a5_long_list_does_not_hold_up_others) {
+TEST(a5_long_list_does_not_delay_others) {
 	struct server *server = *state;
 	int fd = client(server), second = client(server);
 
@@ -301,7 +301,7 @@ TEST(a5_long_list_does_not_hold_up_others) {
 	}
 	expect_alive(server);
 	assert_true(read_count(&server->rows) < 2 * MANY_ROWS);
-	close(fd); // nobody waits for the first one any more
+	close(fd); // no client waits for the first one any more
 	expect(second, "ok");
 	close(second);
 }
@@ -317,7 +317,7 @@ TEST(a5_server_may_close_within_a_list) {
 	close(fd); // the teardown closes the server
 }
 
-TEST(api_knows_its_peer) {
+TEST(api_gets_its_peer) {
 	int fd = client(*state);
 	json_t *answer, *result;
 
@@ -342,7 +342,7 @@ TEST(api_error_text_is_always_utf8) {
 	close(fd);
 }
 
-// Random bytes, seasoned with what requests are made of. Repeatable.
+// Random bytes mixed with parts of requests. Reproducible.
 
 TEST(api_survives_garbage) {
 	static const char *const seasoning[] = {"{", "}", "\"command\"", ":", "\"echo\"", "\n", ",",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// audit.show, and the lines of the log that say the same.
+// audit.show, and the log lines with the same contents.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@ static const char *text_of(const json_t *object, const char *name) {
 	return text != NULL ? text : "-";
 }
 
-// The newest record. Borrowed from *holder, which is released first.
+// The newest record. Borrowed from *holder, which must be released.
 static const json_t *newest(struct web *web, json_t **holder) {
 	json_decref(*holder);
 	*holder = lab_result(&web->lab, JSON({"command": "audit.show"}));
@@ -56,7 +56,7 @@ static const struct row {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(change_is_recorded_with_what_was_and_what_is) {
+TEST(change_is_recorded_with_values_before_and_after) {
 	struct web *web = *state;
 	json_t *holder = NULL;
 
@@ -114,7 +114,7 @@ TEST(change_is_one_line_of_the_log) {
 	assert_true(lab_log_has(&web->lab, expected));
 }
 
-TEST(reload_is_recorded_with_its_changes_whoever_began_it) {
+TEST(reload_is_recorded_with_its_changes_for_any_origin) {
 	struct web *web = *state;
 	json_t *holder = NULL;
 	const json_t *entry;

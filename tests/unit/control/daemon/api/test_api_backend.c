@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How a backend is: backend.show after a report, and service.waste.
+// The condition of a backend: backend.show after a report, and service.waste.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(nothing_is_told_without_reports) {
+TEST(nothing_is_shown_without_reports) {
 	struct web *web = *state;
 	json_t *holder = NULL, *result;
 	json_t *row = lab_backend(&web->lab, &holder, "web", "w-1");
@@ -44,7 +44,7 @@ TEST(last_report_is_shown_and_its_waste_computed) {
 	struct web *web = *state;
 	json_t *holder = NULL, *result, *row, *last;
 
-	// A policy that has a use for reports.
+	// A policy that uses reports.
 	lab_write_config(&web->lab,
 		JSON({"name": "web", "binds": [{"address": "198.51.100.10", "protocol": "tcp",
 			"port": 80}], "policy": {"name": "weighted-round-robin",
@@ -80,7 +80,7 @@ static json_int_t number(struct web *web, const char *key) {
 	return value;
 }
 
-TEST(automatic_weight_is_shown_as_what_it_comes_to) {
+TEST(automatic_weight_is_shown_with_its_value) {
 	struct web *web = *state;
 	json_t *used, *result;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// capture.start, capture.read and capture.stop: what may be asked, what is answered, and how a
-// capture ends. The test writes the records.
+// capture.start, capture.read and capture.stop: arguments, answers, and the end of a capture. The
+// test writes the records.
 #include "daemon_web.h"
 
 #include <netinet/in.h>
@@ -136,7 +136,7 @@ static void put(struct web *web, uint32_t worker, struct weir_capture_record rec
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(a_packet_is_told_with_names) {
+TEST(a_packet_is_shown_with_names) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -168,7 +168,7 @@ TEST(a_packet_is_told_with_names) {
 	assert_true(json_is_null(json_object_get(reading, "ended")));
 	assert_true(json_is_false(json_object_get(reading, "more")));
 	json_decref(reading);
-	reading = read_packets(fd, capture); // waits for a packet that does not come
+	reading = read_packets(fd, capture); // waits for a packet that never arrives
 	assert_int_equal(json_array_size(json_object_get(reading, "packets")), 0);
 	json_decref(reading);
 	stop(fd, capture, 1);
@@ -215,8 +215,8 @@ TEST(a_packet_without_a_pipeline_has_nulls) {
 	close(fd);
 }
 
-// More than one answer holds, of two workers: in order, none twice, none missing.
-TEST(packets_of_workers_come_in_the_order_of_time) {
+// More packets of two workers than fit into one answer: in order, without duplicates or gaps.
+TEST(packets_of_workers_are_ordered_by_time) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, ", \"rate\": 1000000"), count = 0, last = 0;
@@ -245,7 +245,7 @@ TEST(packets_of_workers_come_in_the_order_of_time) {
 	close(fd);
 }
 
-TEST(what_is_not_recorded_is_counted) {
+TEST(packets_not_recorded_are_counted) {
 	struct web *web = *state;
 	struct weir_capture_ring *rings = segment_of(web)->capture_rings;
 	int fd = lab_connect(&web->lab);
@@ -326,8 +326,8 @@ TEST(the_end_of_its_connection_ends_it) {
 	close(other);
 }
 
-// Closed while a reading waits for packets.
-TEST(a_reader_may_leave_in_the_middle) {
+// The client disconnects while a reading waits for packets.
+TEST(a_reader_may_disconnect_in_the_middle) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, "");
@@ -362,7 +362,7 @@ TEST(the_end_of_the_dataplane_ends_it) {
 	close(fd);
 }
 
-// What a control process that was killed left in force.
+// An order left active by a killed control process.
 TEST(a_new_control_process_withdraws_the_order) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
@@ -404,8 +404,9 @@ static json_int_t id_of(struct web *web, const char *backend) {
 	return id;
 }
 
-// A backend is removed and another one gets its id, while a packet of the first one waits.
-TEST(a_name_is_that_of_the_packets_time) {
+// A backend is removed and another one gets its id, while a packet of the first one waits to be
+// read.
+TEST(names_are_those_at_the_time_of_the_packet) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_int_t capture = start(fd, ""), id = id_of(web, "w-2");

@@ -18,7 +18,7 @@ static uint16_t id_of(struct web *web, const char *backend) {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(drain_has_reached_the_workers_when_it_is_answered) {
+TEST(drain_has_reached_the_workers_before_its_answer) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
 	uint32_t before;
@@ -49,7 +49,7 @@ static const char *drain_state(struct web *web, json_t **holder) {
 	return json_is_null(drain) ? "-" : json_string_value(json_object_get(drain, "state"));
 }
 
-// The deadline is this process's matter, and the next one's.
+// The deadline is handled by this process, or the next one.
 TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	struct web *web = *state;
 	uint64_t *open = &weir_segment_backend_counters(
@@ -95,7 +95,7 @@ TEST(maintenance_takes_no_new_flows) {
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
-TEST(weight_set_changes_the_share_and_null_takes_it_back) {
+TEST(weight_set_changes_the_share_and_null_restores_it) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *result;
 
@@ -117,7 +117,7 @@ TEST(weight_set_changes_the_share_and_null_takes_it_back) {
 	json_decref(holder);
 }
 
-TEST(names_that_do_not_fit_are_told_apart) {
+TEST(names_that_do_not_match_give_different_errors) {
 	struct web *web = *state;
 	json_t *answer = lab_ask(&web->lab, JSON({"command": "backend.drain", "backend": "w-1"}));
 
@@ -136,8 +136,8 @@ TEST(names_that_do_not_fit_are_told_apart) {
 		"not-found");
 }
 
-// S6, as far as control goes: 400 changes in a burst, each published, none lost.
-TEST(many_changes_at_once_all_arrive) {
+// S6, for control: 400 changes in a burst, each published, none lost.
+TEST(many_changes_at_once_are_all_published) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_t *holder = NULL, *one;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Clients that are slow, many, idle, or gone, and one for whom there is no memory (A3, A4).
+// Clients that are slow, many, idle, or disconnected, and one without memory (A3, A4).
 #include "api_lab.h"
 
 #include <stdlib.h>
@@ -30,8 +30,8 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 
 TEST_EACH(api_lab_setup, api_lab_teardown);
 
-// libuv takes no other connection while one waits to be accepted.
-TEST(a_client_that_found_no_memory_is_served_later) {
+// libuv accepts no other connection while one is waiting.
+TEST(a_client_without_memory_is_served_later) {
 	int fd;
 
 	__atomic_store_n(callocs_to_fail(), 2, __ATOMIC_RELAXED);
@@ -43,7 +43,7 @@ TEST(a_client_that_found_no_memory_is_served_later) {
 	close(fd);
 }
 
-TEST(a3_slow_reader_does_not_hold_up_others) {
+TEST(a3_slow_reader_does_not_delay_others) {
 	int slow[8];
 
 	for (int i = 0; i < 8; i++) {
@@ -60,7 +60,7 @@ TEST(a3_slow_reader_does_not_hold_up_others) {
 	expect_alive(*state);
 }
 
-TEST(a3_client_that_never_reads_is_cut_off) {
+TEST(a3_client_that_never_reads_is_disconnected) {
 	struct server *server = *state;
 	int fd = client(server);
 	struct timespec pause = {.tv_nsec = 50000000};
@@ -75,7 +75,8 @@ TEST(a3_client_that_never_reads_is_cut_off) {
 		assert_true(i < (WEIR_API_ANSWER_MS + DEADLINE_MS) / 50);
 		nanosleep(&pause, NULL);
 	}
-	assert_int_equal(recv(fd, &byte, 1, 0), 1); // what was sent is there, then it ends
+	// Sent data can be read, then the connection ends
+	assert_int_equal(recv(fd, &byte, 1, 0), 1);
 	close(fd);
 }
 
@@ -99,7 +100,7 @@ TEST(a3_too_many_clients_are_refused_while_all_are_busy) {
 	}
 }
 
-TEST(a3_who_is_idle_makes_room_for_who_asks) {
+TEST(a3_idle_client_is_replaced_by_a_new_one) {
 	int fd[WEIR_API_CLIENTS], newcomer;
 	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 100000000};
 
@@ -108,12 +109,12 @@ TEST(a3_who_is_idle_makes_room_for_who_asks) {
 		say(fd[i], "{\"command\": \"echo\"}\n");
 		expect(fd[i], "ok");
 	}
-	nanosleep(&idle, NULL); // the time itself is what is tested
+	nanosleep(&idle, NULL); // the time itself is tested
 	newcomer = client(*state);
 	say(newcomer, "{\"command\": \"echo\"}\n");
 	expect(newcomer, "ok");
 	close(newcomer);
-	assert_null(hear(fd[0])); // the first to come was idle for longest
+	assert_null(hear(fd[0])); // the first client was idle for longest
 	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
 		close(fd[i]);
 	}

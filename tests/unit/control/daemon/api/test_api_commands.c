@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What every request goes through before its handler sees it.
+// Checks of every request before its handler is called.
 #include "api.h"
 #include "daemon_web.h"
 
@@ -56,7 +56,7 @@ static const struct row rows[] = {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(commands_bad_requests_are_told_what_is_wrong) {
+TEST(commands_invalid_requests_get_a_specific_error) {
 	struct web *web = *state;
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -93,7 +93,7 @@ TEST(commands_longest_name_is_answered) {
 	free(line);
 }
 
-// Requests in the right shape with the wrong things in them, against all handlers. Repeatable.
+// Well-formed requests with wrong contents, for all handlers. Reproducible.
 TEST(commands_survive_random_requests) {
 	static const char *const names[] = {"version", "service.show", "backend.show",
 		"backend.drain", "backend.ready", "backend.maintenance", "weight.set", "flow.count",

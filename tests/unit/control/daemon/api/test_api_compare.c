@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// policy.compare, with a dataplane whose samples the test writes.
+// policy.compare, with a dataplane with samples written by the test.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void ask(int fd, const char *line) {
 	lab_send(fd, line, strlen(line));
 }
 
-// 3,000 flows of 2 ms, of which w-1 has a third; others that do not belong there.
+// 3,000 flows of 2 ms, of which w-1 has a third; and other samples that must be ignored.
 static void write_flows(struct web *web) {
 	uint16_t w1 = id_of(web, "web", "w-1"), w2 = id_of(web, "web", "w-2");
 	uint16_t dns = id_of(web, "dns", "w-1");
@@ -126,7 +126,7 @@ TEST(nothing_is_recorded_without_flows) {
 	json_decref(result);
 }
 
-TEST(wrong_arguments_are_refused) {
+TEST(invalid_arguments_are_refused) {
 	static const char *const wrong[] = {"\"service\": \"web\", \"for_ms\": 1",
 		"\"service\": \"web\", \"for_ms\": 1e9",
 		"\"service\": \"web\", \"durations\": \"long\""};
@@ -140,8 +140,8 @@ TEST(wrong_arguments_are_refused) {
 		lab_code(&web->lab, JSON({"command": "policy.compare", "service": "x"})), "not-found");
 }
 
-// Neither a client that goes away nor an end of the process leaves anything behind.
-TEST(clients_and_dataplanes_may_go_meanwhile) {
+// A disconnected client, or the end of the process, leaves no resources behind.
+TEST(clients_and_dataplanes_may_disconnect_meanwhile) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	json_t *answer;
@@ -156,7 +156,7 @@ TEST(clients_and_dataplanes_may_go_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // nobody waits for ten minutes
+	close(fd); // no test waits for ten minutes
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") != 0);
@@ -176,5 +176,5 @@ TEST(clients_and_dataplanes_may_go_meanwhile) {
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns",
 			"for_ms": 100})), "refused") == 0);
-	close(fd); // and the process is ended with it under way
+	close(fd); // and the process is ended while it is in progress
 }

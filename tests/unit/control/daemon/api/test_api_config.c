@@ -33,7 +33,7 @@ TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 TEST_EACH(fresh);
 
-TEST(diff_tells_and_changes_nothing) {
+TEST(diff_shows_differences_and_changes_nothing) {
 	struct web *web = *state;
 	json_t *result;
 
@@ -86,7 +86,7 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	json_decref(result);
 }
 
-TEST(what_needs_a_restart_is_listed_and_not_applied) {
+TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 	struct web *web = *state;
 
 	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
@@ -123,7 +123,7 @@ TEST(warnings_are_in_both_answers) {
 	}
 }
 
-TEST(bad_file_is_refused_with_every_error) {
+TEST(invalid_file_is_refused_with_every_error) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;
 
@@ -145,7 +145,7 @@ TEST(bad_file_is_refused_with_every_error) {
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
-// Right by itself, but the segment has no room for it: refused, and nothing changes.
+// A valid file for which the segment has no room: refused, and nothing changes.
 TEST(configuration_that_does_not_fit_is_refused) {
 	struct web *web = *state;
 	size_t room = 256 * 1024, used = 0;
@@ -174,7 +174,7 @@ TEST(configuration_that_does_not_fit_is_refused) {
 	json_decref(answer);
 }
 
-TEST(other_file_is_taken_by_absolute_path_alone) {
+TEST(other_file_needs_an_absolute_path) {
 	struct web *web = *state;
 	char other[128];
 	json_t *version;

@@ -31,7 +31,7 @@ static json_int_t number(const json_t *object, const char *name) {
 
 TEST_EACH(setup, teardown);
 
-TEST(counters_of_a_share_are_all_there) {
+TEST(counters_of_a_share_are_complete) {
 	struct weir_share_counters counters = {.packets = 33};
 	json_t *json = json_object();
 
@@ -56,7 +56,7 @@ TEST(counters_every_drop_reason_has_its_number) {
 	json_decref(drops);
 }
 
-TEST(counters_of_workers_are_all_there) {
+TEST(counters_of_workers_are_complete) {
 	struct weir_segment *segment = *state;
 	json_t *sum;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// flow.lookup: which backend, and why. flow.list and flow.delete: what may be asked.
+// flow.lookup: the backend and the reason. flow.list and flow.delete: arguments.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -34,7 +34,7 @@ static void set_admin(struct web *web, const char *command, const char *backend)
 		JSON({"command": "backend.%s", "service": "web", "backend": "%s"}), command, backend));
 }
 
-// Let there be a known flow, of client port 3. Its backend goes to ret.
+// Create a known flow with client port 3. Its backend is stored in ret.
 static void begin_known_flow(struct web *web, char ret[32]) {
 	json_t *found;
 
@@ -64,7 +64,7 @@ TEST(lookup_finds_a_known_flow) {
 	json_decref(found);
 }
 
-// Other policies choose by what they know when the flow begins: nobody can tell before.
+// Other policies choose by the state at the start of a flow: the backend cannot be known before.
 TEST(lookup_of_a_new_flow_without_slots) {
 	struct web *web = *state;
 	json_t *found;
@@ -101,7 +101,7 @@ TEST(lookup_of_a_new_flow_names_the_slot) {
 	json_decref(found);
 }
 
-TEST(lookup_of_a_drained_backends_flow_says_so) {
+TEST(lookup_of_a_drained_backends_flow_reports_the_drain) {
 	struct web *web = *state;
 	json_t *found;
 	char backend[32];
@@ -117,8 +117,8 @@ TEST(lookup_of_a_drained_backends_flow_says_so) {
 	set_admin(web, "ready", backend);
 }
 
-// With all backends drained each gets new flows all the same.
-TEST(lookup_of_a_flow_in_panic_mode_says_so) {
+// If all backends are drained, each gets new flows nevertheless.
+TEST(lookup_of_a_flow_in_panic_mode_reports_it) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -145,8 +145,8 @@ static void set_on_backend_down(struct web *web, const char *value) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// What the next packet of the flow will see, as on_backend_down says.
-TEST(lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows) {
+// The effect on the next packet of the flow, depending on on_backend_down.
+TEST(lookup_of_a_flow_of_a_backend_that_is_down_reports_the_effect) {
 	static const char *const cases[][2] = {
 		{"keep", "; backend in maintenance: existing TCP flows only; a new flow "},
 		{"rehash", "; backend in maintenance: the next packet moves the flow; a new flow "},
@@ -179,7 +179,7 @@ TEST(lookup_of_a_flow_of_a_backend_that_is_down_says_what_follows) {
 	set_on_backend_down(web, "keep");
 }
 
-TEST(lookup_of_what_nobody_owns_says_so) {
+TEST(lookup_of_an_unowned_destination_reports_it) {
 	struct web *web = *state;
 	json_t *found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 81);
 
@@ -190,7 +190,7 @@ TEST(lookup_of_what_nobody_owns_says_so) {
 	json_decref(found);
 }
 
-TEST(lookup_without_usable_backend_says_so) {
+TEST(lookup_without_usable_backend_reports_it) {
 	struct web *web = *state;
 	json_t *found;
 
@@ -217,7 +217,7 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	json_t *found;
 
 	lab_dataplane_hang(web->dataplane, true);
-	// More than a mailbox holds: later ones find it full and are told at once.
+	// More lookups than a mailbox holds: later ones fail at once because it is full.
 	for (int i = 0; i < 5; i++) {
 		assert_string_equal(lab_code(&web->lab,
 			JSON({"command": "flow.lookup", "protocol": "tcp", "source": "192.0.2.1",
@@ -229,13 +229,13 @@ TEST(lookup_that_no_worker_answers_times_out) {
 	assert_true(lab_now_ms() - before >= 5 * 200);
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "version"})), "ok");
 	lab_dataplane_hang(web->dataplane, false);
-	// Late answers to old questions are not taken for new ones.
+	// Late answers to old requests do not match new ones.
 	found = lookup(web, "192.0.2.1", 99, "198.51.100.10", 81);
 	assert_string_equal(text_of(found, "why"), "no service is bound to this address and port");
 	json_decref(found);
 }
 
-// Who may only look takes no deletion its place, even where workers do not answer.
+// Lookups of read-only users leave room for deletions, even if workers do not answer.
 TEST(lookups_leave_room_for_a_deletion) {
 	static const char flow[] = "\"protocol\": \"tcp\", \"source\": \"192.0.2.1\", "
 				   "\"source_port\": 9, \"destination\": \"198.51.100.10\", "
@@ -251,7 +251,7 @@ TEST(lookups_leave_room_for_a_deletion) {
 		fd[i] = lab_connect(&web->lab);
 		lab_send(fd[i], line, n);
 	}
-	for (int i = 39; i >= 30; i--) { // refused, so those before them have their places
+	for (int i = 39; i >= 30; i--) { // refused, so the earlier ones use all places
 		json_t *answer = lab_read_answer(fd[i]);
 
 		refused += strcmp(text_of(answer, "code"), "refused") == 0;
@@ -336,7 +336,7 @@ static void stop_with_subsets(struct web *web) {
 	lab_fini(&web->lab);
 }
 
-// The name of the backend that a worker's own table has for a hash.
+// The name of the backend in a worker's table for a hash.
 static void own_choice(struct web *web, uint32_t worker, uint64_t hash, char name[32]) {
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	struct weir_reader reader;
@@ -384,7 +384,7 @@ static bool expect_own_choices(struct web *web, const json_t *found) {
 	return agree;
 }
 
-// Nobody knows which worker a new flow comes to: what each of them would choose is told.
+// The worker of a new flow is unknown: the choice of each worker is shown.
 TEST(lookup_with_a_subset_for_each_worker) {
 	uint32_t agree = 0, differ = 0;
 	struct web web;
@@ -413,7 +413,7 @@ TEST(lookup_with_a_subset_for_each_worker) {
 		json_decref(found);
 	}
 	assert_true(agree > 0 && differ > 0);
-	// Of a flow that a worker has, it is known.
+	// For an existing flow the worker is known.
 	found = lookup(&web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_true(json_is_true(json_object_get(found, "found")));
 	assert_true(json_is_null(json_object_get(found, "chosen_by_worker")));
@@ -476,7 +476,7 @@ TEST(deletions_are_audited) {
 	json_decref(audit);
 }
 
-// With "steal" a service is counted for; without requests there is nothing to count.
+// With "steal" a service has counters, which are 0 without requests.
 TEST(steals_of_a_service_are_shown) {
 	struct web *web = *state;
 	json_t *result = lab_result(&web->lab, JSON({"command": "flow.steals"}));
@@ -491,7 +491,7 @@ TEST(steals_of_a_service_are_shown) {
 	json_decref(answer);
 }
 
-TEST(lookup_under_way_ends_when_the_dataplane_does) {
+TEST(pending_lookup_ends_with_the_dataplane) {
 	struct web *web = *state;
 	int fd = lab_connect(&web->lab);
 	const char *line = "{\"command\": \"flow.lookup\", \"protocol\": \"tcp\", \"source\": "
@@ -505,7 +505,7 @@ TEST(lookup_under_way_ends_when_the_dataplane_does) {
 	lab_dataplane_stop(web->dataplane);
 	answer = lab_read_answer(fd);
 	code = text_of(answer, "code");
-	// Which of the two comes first is a race; that one of them comes is not.
+	// The order of the two is a race, but one of them must occur.
 	assert_true(strcmp(code, "no-dataplane") == 0 || strcmp(code, "timeout") == 0);
 	json_decref(answer);
 	close(fd);

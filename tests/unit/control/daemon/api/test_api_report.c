@@ -99,7 +99,7 @@ static void expect_error(
 	json_decref(answer);
 }
 
-TEST(reports_that_are_refused) {
+TEST(refused_reports) {
 	struct own_lab *f = *state;
 
 	expect_error(f, REPORT("none", ", \"utilization\": 1"), "refused",

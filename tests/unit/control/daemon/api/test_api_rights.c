@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who may do what, on the whole process: peers are children that become other users. As root only.
+// Rights of users, with the complete process: peers are children that change to other users. Needs
+// root.
 #include "daemon_lab.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static int teardown(void **state) {
 
 // --- peers --------------------------------------------------------------------------------
 
-// In a child that is somebody else now: no assertions.
+// Runs in a child with another user: no assertions.
 static int connect_plainly(const struct lab *lab) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timeval timeout = {.tv_sec = 15};
@@ -113,7 +114,7 @@ static enum outcome ask_as(
 	return (enum outcome)WEXITSTATUS(status);
 }
 
-// A member of the group that may look: that of the socket, root's in this lab.
+// A member of the group with read access: that of the socket, which is root's in this lab.
 static enum outcome ask_as_member(struct lab *lab, const char *request) {
 	const gid_t groups[] = {0};
 
@@ -150,11 +151,11 @@ static const struct row {
 	{"{\"command\":\"stats.show\"}", true},
 	{"{\"command\":\"health.show\"}", true},
 	{"{\"command\":\"audit.show\"}", true},
-	// Control's loop stands still while a file is read and compared: 32 connections that asked
-	// for it over and over kept everybody else waiting for seconds.
+	// Control's loop is blocked while a file is read and compared: 32 connections that
+	// requested this continuously would delay all others for seconds.
 	{"{\"command\":\"config.diff\"}", false},
 	{"{\"command\":\"config.diff\",\"path\":null}", false},
-	// A file of his choice, that he may not be able to read himself.
+	// A file of the user's choice, which may be unreadable for this user.
 	{"{\"command\":\"config.diff\",\"path\":\"/etc/shadow\"}", false},
 	{"{\"command\":\"config.reload\"}", false},
 	{"{\"command\":\"config.reload\",\"path\":\"/etc/shadow\"}", false},
@@ -167,7 +168,7 @@ static const struct row {
 TEST_GROUP(lab_own_network);
 TEST_EACH(setup, teardown);
 
-TEST(member_of_the_group_may_look_and_not_change) {
+TEST(member_of_the_group_may_read_but_not_change) {
 	struct lab *lab = *state;
 	const gid_t groups[] = {MEMBER, 0};
 	struct lab_dataplane *dataplane;
@@ -189,7 +190,7 @@ TEST(member_of_the_group_may_look_and_not_change) {
 	lab_dataplane_stop(dataplane);
 }
 
-TEST(stranger_cannot_even_look) {
+TEST(other_user_cannot_even_read) {
 	struct lab *lab = *state;
 	const gid_t groups[] = {MEMBER, ADMINS};
 
@@ -197,7 +198,7 @@ TEST(stranger_cannot_even_look) {
 		skip();
 	}
 	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[0].request), NO_ANSWER);
-	// The admin group lets change, not in: its members belong to both.
+	// The admin group permits changes, but not connecting: its members belong to both groups.
 	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[0].request), NO_ANSWER);
 }
 
@@ -215,7 +216,7 @@ TEST(admins_by_either_kind_of_group_may_change) {
 	groups[1] = ADMINS;
 	assert_int_equal(ask_as(lab, MEMBER, groups, 2, rows[20].request), DONE);
 	for (gid_t i = 1; i < GROUPS_MANY; i++) {
-		groups[i] = ADMINS - GROUPS_MANY + 1 + i; // the last one is it
+		groups[i] = ADMINS - GROUPS_MANY + 1 + i; // the last group is the admin group
 	}
 	assert_int_equal(ask_as(lab, MEMBER, groups, GROUPS_MANY, rows[20].request), DONE);
 	assert_int_equal(ask_as(lab, MEMBER, groups, GROUPS_MANY - 1, rows[20].request), FORBIDDEN);
@@ -231,7 +232,7 @@ TEST(own_user_may_change_without_an_admin_group) {
 	}
 	lab_stop(lab);
 	assert_int_equal(unlink(lab->log), 0);
-	assert_int_equal(chown(lab->run_dir, 0, 65534), 0); // it keeps the group that it has
+	assert_int_equal(chown(lab->run_dir, 0, 65534), 0); // it keeps its group
 	lab_spawn(lab, "--user", "nobody", "--group", "nogroup", NULL);
 	LAB_UNTIL(lab_log_has(lab, "waiting for weir-dataplane"));
 	assert_int_equal(ask_as(lab, MEMBER, groups, 1, rows[20].request), FORBIDDEN);
@@ -239,7 +240,7 @@ TEST(own_user_may_change_without_an_admin_group) {
 	assert_int_equal(ask_as(lab, 0, groups, 1, rows[20].request), DONE);
 }
 
-// As many connections as there are places, each of which asks all the time.
+// The maximum number of connections, each sending requests continuously.
 static void keep_all_places_busy(const struct lab *lab) {
 	static const char request[] = "{\"command\":\"version\"}\n";
 	int fds[WEIR_API_CLIENTS];
@@ -290,7 +291,7 @@ static void end_member(pid_t pid) {
 	assert_true(WIFSIGNALED(status)); // it ran until now
 }
 
-TEST(a6_who_may_change_gets_in_where_all_places_are_taken) {
+TEST(a6_client_that_may_change_gets_in_if_all_places_are_taken) {
 	struct lab *lab = *state;
 	pid_t pid;
 
@@ -298,7 +299,7 @@ TEST(a6_who_may_change_gets_in_where_all_places_are_taken) {
 		skip();
 	}
 	pid = start_member(lab, keep_all_places_busy);
-	// Another one that may only look is turned away, as all are busy.
+	// Another read-only client is refused, because all are busy.
 	LAB_UNTIL(ask_as_member(lab, rows[0].request) == OTHER_ERROR);
 	for (int i = 0; i < 100; i++) {
 		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
@@ -306,7 +307,7 @@ TEST(a6_who_may_change_gets_in_where_all_places_are_taken) {
 	end_member(pid);
 }
 
-TEST(a6_flood_of_connections_holds_up_nobody) {
+TEST(a6_flood_of_connections_delays_no_client) {
 	struct lab *lab = *state;
 	pid_t pid[FLOOD];
 
@@ -322,7 +323,7 @@ TEST(a6_flood_of_connections_holds_up_nobody) {
 		assert_string_equal(lab_code(lab, "%s", rows[0].request), "ok");
 		assert_true(lab_now_ms() < end);
 	}
-	// The loop turns: signals are handled in it.
+	// The loop runs: signals are handled in it.
 	assert_int_equal(kill(lab->control, SIGHUP), 0);
 	LAB_UNTIL(lab_log_has(lab, "reload"));
 	for (int i = 0; i < FLOOD; i++) {

@@ -72,8 +72,8 @@ TEST(one_service_in_full) {
 	json_decref(list);
 }
 
-// When the answer is there the table is too, and the flows are where they were (S6).
-TEST(s6_policy_is_changed_live) {
+// When the answer arrives, the table is published, and flows have not moved (S6).
+TEST(s6_policy_is_changed_at_run_time) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *holder = NULL, *one;
@@ -137,8 +137,8 @@ static bool cost_is(const struct weir_segment *segment, uint16_t backend, uint64
 	return __atomic_load_n(&segment->costs[backend], __ATOMIC_RELAXED) == cost;
 }
 
-// The whole road: a worker's samples become the costs that workers read, and are shown.
-TEST(service_times_are_collected_while_they_are_needed) {
+// The complete path: a worker's samples become the costs that workers read, and are shown.
+TEST(service_times_are_collected_only_if_needed) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
@@ -154,7 +154,7 @@ TEST(service_times_are_collected_while_they_are_needed) {
 	assert_true(json_real_value(json_object_get(one, "service_time_ms")) == 3);
 	assert_int_equal(number_of(one, "samples"), 2);
 	assert_true(json_real_value(json_object_get(one, "effective_share_percent")) == 75);
-	lab_kill(&web->lab); // and the next process goes on from there
+	lab_kill(&web->lab); // and the next process continues from there
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
 	one = show_web(&web->lab, &holder);
@@ -165,13 +165,13 @@ TEST(service_times_are_collected_while_they_are_needed) {
 	set_policy(&web->lab, "null");
 	assert_true(cost_is(segment, 0, 0));
 	sample(segment, 0, 2000000); // nobody asked for it
-	since = lab_now_ms(); // four times as long as a look at the rings takes to come
+	since = lab_now_ms(); // four times the interval of reading the rings
 	LAB_UNTIL(lab_now_ms() - since > 200);
 	assert_int_equal(ring->tail - segment->control_boxes[0].samples.head, 1);
 	json_decref(holder);
 }
 
-TEST(flow_control_warns) {
+TEST(flow_control_gives_warnings) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *holder = NULL, *one = show_web(&web->lab, &holder);
@@ -222,9 +222,9 @@ TEST(refusals) {
 	"\"window\": 10}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}]}"
 
-// A full ring of samples that each take long, so that one turn of the loop does not read them all:
-// the next turn follows at once. It would be 131 turns of 50 ms.
-TEST(samples_that_one_turn_leaves_are_read_in_the_next) {
+// A full ring of slow samples, so that one turn of the loop does not read all of them: the next
+// turn follows at once. Otherwise it would take 131 turns of 50 ms.
+TEST(samples_left_by_one_turn_are_read_in_the_next) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	const struct weir_sample_ring *ring = &segment->worker_boxes[0].samples;
@@ -244,7 +244,8 @@ TEST(samples_that_one_turn_leaves_are_read_in_the_next) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// The file decides again when it names another policy; its settings bind the operator too.
+// The file applies again when it names another policy; its settings also apply to the operator's
+// policy.
 TEST(reload_with_another_policy) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one, *answer;

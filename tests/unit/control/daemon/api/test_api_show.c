@@ -24,7 +24,7 @@ static json_int_t number_of(const json_t *object, const char *name) {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(version_tells_who_is_attached) {
+TEST(version_shows_attached_processes) {
 	struct web *web = *state;
 	json_t *version = lab_result(&web->lab, JSON({"command": "version"}));
 	json_t *dataplane = json_object_get(version, "dataplane");
@@ -38,7 +38,7 @@ TEST(version_tells_who_is_attached) {
 	json_decref(version);
 }
 
-TEST(service_show_tells_what_is_configured_and_published) {
+TEST(service_show_shows_configured_and_published_state) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, JSON({"command": "service.show"}));
 	json_t *one = json_array_get(list, 0);
@@ -69,7 +69,7 @@ TEST(service_show_tells_what_is_configured_and_published) {
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "x"})), "not-found");
 }
 
-TEST(backend_show_tells_shares_and_counters) {
+TEST(backend_show_shows_shares_and_counters) {
 	struct web *web = *state;
 	json_t *holder = NULL, *one;
 	uint32_t went;
@@ -88,7 +88,7 @@ TEST(backend_show_tells_shares_and_counters) {
 	assert_int_equal(number_of(one, "effective_weight"), 100);
 	assert_int_equal(number_of(one, "new_flows"), went);
 	assert_int_equal(number_of(one, "active_flows"), went);
-	// A quarter of the weight: of the slots to the slot, of the flows about.
+	// A quarter of the weight: an exact quarter of slots, about a quarter of flows.
 	assert_true(json_real_value(json_object_get(one, "share_percent")) > 24.5);
 	assert_true(json_real_value(json_object_get(one, "share_percent")) < 25.5);
 	assert_true(json_real_value(json_object_get(one, "achieved_percent")) == went / 10.0);
@@ -96,7 +96,7 @@ TEST(backend_show_tells_shares_and_counters) {
 	json_decref(holder);
 }
 
-// As that of each of 30,000 backends.
+// Like that of each of 30,000 backends.
 TEST(a_small_share_is_not_0) {
 	static const char *const requests[] = {
 		"{\"command\": \"service.set\", \"service\": \"web\", "
@@ -173,7 +173,7 @@ TEST(health_show_without_checks_says_none) {
 	json_decref(list);
 }
 
-TEST(port_show_tells_what_the_dataplane_has) {
+TEST(port_show_shows_the_ports_of_the_dataplane) {
 	struct web *web = *state;
 	struct weir_port_counters *counters =
 		&lab_dataplane_segment(web->dataplane)->port_counters[0];

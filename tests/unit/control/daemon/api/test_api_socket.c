@@ -46,19 +46,19 @@ static int open_it(const char *dir, struct weir_api_socket *opened, char *why, s
 
 TEST_EACH(setup, teardown);
 
-TEST(socket_is_for_owner_and_group_alone) {
+TEST(socket_is_only_for_owner_and_group) {
 	struct weir_api_socket opened;
 	struct stat st;
 	mode_t mask = umask(0);
 	char why[256];
 
 	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0);
-	assert_int_equal(umask(mask), 0); // put back as it was
+	assert_int_equal(umask(mask), 0); // restored
 	assert_int_equal(stat(opened.path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 0777, 0660);
 	assert_int_equal(stat(opened.pid_path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0600); // who can open it can lock it
+	assert_int_equal(st.st_mode & 0777, 0600); // a process that can open it can lock it
 	weir_api_socket_close(&opened);
 	assert_int_equal(stat(opened.path, &st), -1);
 	assert_int_equal(stat(opened.pid_path, &st), -1);
@@ -119,8 +119,8 @@ TEST(socket_of_a_killed_process_is_replaced) {
 	close(ready[1]);
 }
 
-// Somebody serves the socket who holds no lock (the pid file was removed by hand).
-TEST(socket_that_is_served_without_a_lock_is_left_alone) {
+// A process serves the socket without a lock (the pid file was removed by hand).
+TEST(socket_served_without_a_lock_is_not_replaced) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct weir_api_socket opened;
@@ -138,7 +138,7 @@ TEST(socket_that_is_served_without_a_lock_is_left_alone) {
 	weir_api_socket_close(&opened);
 }
 
-TEST(socket_failures_say_why) {
+TEST(socket_failures_have_a_reason) {
 	struct weir_api_socket opened;
 	char why[256], path[200];
 
@@ -148,12 +148,12 @@ TEST(socket_failures_say_why) {
 	memset(path, 'a', 150);
 	path[150] = '\0';
 	assert_int_equal(open_it(path, &opened, why, sizeof(why)), -ENAMETOOLONG);
-	// A directory where the socket should be.
+	// A directory with the name of the socket.
 	snprintf(path, sizeof(path), "%s/control/control.sock", (char *)*state);
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_true(open_it(*state, &opened, why, sizeof(why)) < 0);
 	assert_non_null(strstr(why, "control.sock"));
 	rmdir(path);
-	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0); // the lock was let go
+	assert_int_equal(open_it(*state, &opened, why, sizeof(why)), 0); // the lock was released
 	weir_api_socket_close(&opened);
 }

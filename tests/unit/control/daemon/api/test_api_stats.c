@@ -41,7 +41,7 @@ static bool is_busy_unknown(struct web *web, size_t worker) {
 }
 
 // The lab's workers count 30 busy cycles of 100 in a turn. Control reads busy and idle cycles one
-// after the other, so a turn may end in between: the more turns, the less that counts.
+// after the other, so a turn may end in between: with more turns this matters less.
 static bool is_busy_as_the_lab(double percent) {
 	return percent > 29 && percent < 31;
 }
@@ -49,7 +49,7 @@ static bool is_busy_as_the_lab(double percent) {
 TEST_GROUP(lab_own_network);
 TEST_GROUP(web_start, web_stop);
 
-TEST(worker_show_tells_busy_share_and_every_counter) {
+TEST(worker_show_shows_busy_share_and_every_counter) {
 	struct web *web = *state;
 	json_t *list = lab_result(&web->lab, JSON({"command": "worker.show"}));
 
@@ -69,7 +69,7 @@ TEST(worker_show_tells_busy_share_and_every_counter) {
 		  is_busy_as_the_lab(busy_percent(web, 1)));
 }
 
-TEST(worker_that_hangs_is_not_alive) {
+TEST(stalled_worker_is_not_alive) {
 	struct web *web = *state;
 
 	lab_dataplane_hang(web->dataplane, true);
@@ -79,7 +79,7 @@ TEST(worker_that_hangs_is_not_alive) {
 	LAB_UNTIL(alive(web, 0) == 1 && alive(web, 1) == 1);
 }
 
-TEST(stats_show_sums_and_tells_of_the_segment) {
+TEST(stats_show_sums_and_shows_the_segment) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *before = lab_result(&web->lab, JSON({"command": "stats.show"})), *after, *part;
@@ -126,8 +126,8 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	lab_dataplane_hang(web->dataplane, true);
 	began = lab_now_ms();
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
-	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as anyone knows
-	while (lab_now_ms() - began < 150) { // the length of the silence is what is measured
+	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as is known
+	while (lab_now_ms() - began < 150) { // the duration of the silence is measured
 		lab_pause();
 	}
 	assert_true(lab_retired_bytes(&web->lab) > 0);
@@ -174,8 +174,8 @@ static const json_t *find_row(
 	return NULL;
 }
 
-// Everything that both have is the same in metrics.show and in backend.show.
-TEST(metrics_show_tells_what_backend_show_does) {
+// Values in both metrics.show and backend.show are equal.
+TEST(metrics_show_agrees_with_backend_show) {
 	static const char *const same[] = {
 		"address",
 		"admin",
@@ -213,7 +213,7 @@ TEST(metrics_show_tells_what_backend_show_does) {
 	json_decref(figures);
 }
 
-TEST(metrics_show_tells_of_both_processes) {
+TEST(metrics_show_shows_both_processes) {
 	struct web *web = *state;
 	json_t *figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
 	json_t *control = json_object_get(figures, "control");
@@ -237,8 +237,8 @@ TEST(metrics_show_tells_of_both_processes) {
 	json_decref(figures);
 }
 
-// What only workers know is null then, not 0.
-TEST(metrics_show_makes_nothing_up) {
+// Values known only to workers are then null, not 0.
+TEST(metrics_show_has_null_for_unknown_values) {
 	struct web *web = *state;
 	json_t *figures;
 	const json_t *row;

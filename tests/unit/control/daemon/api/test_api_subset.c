@@ -60,7 +60,7 @@ static json_int_t number_of(const json_t *object, const char *name) {
 	return json_integer_value(value);
 }
 
-// The object of one service; borrowed from *holder, which is released first.
+// The object of one service; borrowed from *holder, which must be released.
 static json_t *show(const struct fleet *fleet, json_t **holder, const char *service) {
 	json_decref(*holder);
 	*holder = lab_result(&fleet->lab, JSON({"command": "subset.show", "service": "%s"}), service);
@@ -78,7 +78,7 @@ static json_t *member(json_t *subset, size_t i) {
 
 TEST_GROUP(start, stop);
 
-TEST(list_tells_numbers_only) {
+TEST(list_shows_numbers_only) {
 	struct fleet *fleet = *state;
 	json_t *list = lab_result(&fleet->lab, JSON({"command": "subset.show"})), *one;
 
@@ -116,7 +116,8 @@ TEST(list_tells_numbers_only) {
 	json_decref(list);
 }
 
-// One member goes, one that is none stands in, and all is as before when the first is back.
+// One member becomes unusable, another backend replaces it, and the old state returns with the
+// member.
 TEST(member_is_replaced_and_comes_back) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web")), *backend = NULL;
@@ -175,8 +176,8 @@ TEST(clients_of_backends_add_up) {
 	json_decref(holder);
 }
 
-// Who is in no subset gets no new flows, and its share is 0.
-TEST(service_tells_of_its_subset) {
+// A backend in no subset gets no new flows, and its share is 0.
+TEST(service_shows_its_subset) {
 	struct fleet *fleet = *state;
 	json_t *list = lab_result(&fleet->lab, JSON({"command": "service.show", "service": "web"}));
 	json_t *service = json_array_get(list, 0), *one;
@@ -203,7 +204,7 @@ TEST(service_tells_of_its_subset) {
 	json_decref(list);
 }
 
-// Flows go to the subset; when that changes, those that exist stay where they are (S6).
+// Flows go to the subset; when that changes, existing flows stay where they are (S6).
 TEST(s6_flows_stay_when_the_subset_changes) {
 	struct fleet *fleet = *state;
 	uint32_t before[6], total = 0, backends = 0;
@@ -239,8 +240,8 @@ static void set_admin(const struct fleet *fleet, const char *command, int backen
 		JSON({"command": "backend.%s", "service": "web", "backend": "b-%d"}), command, backend));
 }
 
-// What is told follows what was changed, dataplane or not.
-TEST(shown_is_of_now_without_a_dataplane) {
+// The shown state follows changes, with or without a dataplane.
+TEST(shown_state_is_current_without_a_dataplane) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *subset = first_subset(show(fleet, &holder, "web"));
 	int lost = atoi(text_of(member(subset, 0), "backend") + 2);
@@ -261,8 +262,8 @@ TEST(shown_is_of_now_without_a_dataplane) {
 	LAB_UNTIL(lab_attached(&fleet->lab));
 }
 
-// Panic is told, and that there are members which are none but for it.
-TEST(panic_is_told) {
+// Panic is shown, and also the members that are only used because of it.
+TEST(panic_is_shown) {
 	struct fleet *fleet = *state;
 	json_t *holder = NULL, *service = show(fleet, &holder, "web");
 	uint32_t drained = 0;
@@ -290,7 +291,7 @@ TEST(panic_is_told) {
 #define LARGE_WORKERS 8
 #define LARGE_SIZE 1400
 
-// More members than an answer holds are counted, and left out.
+// Members beyond the limit of an answer are counted, and omitted.
 TEST(answer_of_a_huge_service_is_bounded) {
 	size_t room = 1u << 20, used = 0, told = 0, i;
 	struct lab_dataplane *dataplane;
@@ -335,7 +336,7 @@ TEST(answer_of_a_huge_service_is_bounded) {
 	lab_fini(&lab);
 }
 
-TEST(wrong_requests_are_refused) {
+TEST(invalid_requests_are_refused) {
 	struct fleet *fleet = *state;
 
 	assert_string_equal(lab_code(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What cannot be published yet: the replies say so, and it is published as soon as it can be.
+// Changes that cannot be published yet: replies report this, and they are published as soon as
+// possible.
 #include "daemon_web.h"
 
 #include <signal.h>
@@ -62,7 +63,7 @@ static bool set_weight(struct web *web, int weight) {
 	return published;
 }
 
-// How often the log has a text.
+// Count the occurrences of a text in the log.
 static unsigned int times_logged(const struct web *web, const char *text) {
 	char line[1024];
 	FILE *file = fopen(web->lab.log, "r");
@@ -76,7 +77,7 @@ static unsigned int times_logged(const struct web *web, const char *text) {
 	return n;
 }
 
-// Workers that hang let the heap fill up. Returns the weight that was not published.
+// Fill the heap while workers are stalled. Returns the weight that was not published.
 static int fill_the_heap(struct web *web) {
 	int weight = 200;
 
@@ -129,13 +130,13 @@ TEST(change_that_does_not_fit_now_is_published_later) {
 	assert_true(segment->roots->selection[0] != before);
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 100);
 	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 1), 0); // drained
-	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0); // or there is no room for the next one
+	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0); // otherwise there is no room for the next one
 	assert_true(set_weight(web, 7));
 	assert_int_equal(times_logged(web, "cannot publish: "), 1);
 }
 
-// A drain costs a row, which always fits. That the selection which follows it does not is no secret
-// either.
+// A drain needs a row, which always fits. If the selection that follows does not fit, this is
+// reported, too.
 TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -162,8 +163,8 @@ TEST(selection_that_follows_and_does_not_fit_is_reported) {
 	assert_int_equal(times_logged(web, "all changes are published"), 2);
 }
 
-// All room was in use before: the next control process can write nowhere until a grace period is
-// over. It keeps its configuration, and says so.
+// All of the heap was in use before: the next control process cannot write anywhere until a grace
+// period is over. It keeps its configuration, and reports this.
 TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	struct web *web = *state;
 	const struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
@@ -197,8 +198,8 @@ TEST(configuration_waits_for_the_grace_period_after_a_restart) {
 	assert_int_equal(times_logged(web, "the configuration is not published yet: "), 1);
 }
 
-// The same, and the operator takes the file back meanwhile: what is read last counts.
-TEST(reload_takes_the_place_of_a_configuration_that_waits) {
+// The same, and the operator restores the file meanwhile: the last read file counts.
+TEST(reload_replaces_a_waiting_configuration) {
 	struct web *web = *state;
 
 	fill_the_heap(web);
@@ -222,7 +223,8 @@ TEST(reload_takes_the_place_of_a_configuration_that_waits) {
 			"backend": "w-3"})), "not-found");
 }
 
-// For a few ticks control has published nothing, and the workers have read all that it has.
+// Wait until control has published nothing for a few ticks, and the workers have adopted
+// everything.
 static bool is_at_rest(struct web *web) {
 	const struct weir_news *news = lab_dataplane_segment(web->dataplane)->news;
 	uint64_t before = __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE);
@@ -232,7 +234,7 @@ static bool is_at_rest(struct web *web) {
 	       __atomic_load_n(&news->updates, __ATOMIC_ACQUIRE) == before;
 }
 
-// Write a reference that leads nowhere into the root of a service's selection.
+// Write an invalid reference into the root of a service's selection.
 static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
 	struct weir_news *news = rude->news;
 
@@ -241,9 +243,8 @@ static void spoil_selection(struct weir_segment *rude, weir_ref bad) {
 	__atomic_store_n(&news->updates, news->updates + 1, __ATOMIC_RELEASE);
 }
 
-// A table that somebody has spoilt is refused by the workers, built again by control, and logged
-// once for each worker.
-TEST(refused_table_is_built_again_and_logged_once) {
+// A corrupt table is refused by the workers, rebuilt by control, and logged once for each worker.
+TEST(refused_table_is_rebuilt_and_logged_once) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane), *rude;
 	weir_ref bad;

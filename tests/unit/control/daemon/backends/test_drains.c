@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains over real tables: they end when no open flow is left, or at the deadline, also after a
+// Drains with real tables: they end when no open flow is left, or at the deadline, also after a
 // restart of either process.
 #include <errno.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ TEST(flows_are_kept_at_the_deadline) {
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_DOWN, 0);
 }
 
-// The service keeps the flows of backends that are down; those of this one are reset all the same.
+// The service keeps the flows of backends that are down; those of this one are reset nevertheless.
 TEST(flows_are_dropped_at_the_deadline) {
 	struct own *own = *state;
 	uint8_t flags;
@@ -113,7 +113,7 @@ TEST(flows_are_dropped_at_the_deadline) {
 	flags = lab_row(&own->lab, own->id).flags;
 	assert_int_equal(flags & (WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET),
 		WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET);
-	// Maintenance that is asked for is as configured again.
+	// Maintenance set by an operator has the configured behaviour again.
 	assert_int_equal(
 		weir_tables_set_admin(own->lab.tables, own->id, WEIR_ADMIN_MAINTENANCE), 0);
 	assert_int_equal(phase(own), WEIR_DRAIN_NONE);
@@ -164,7 +164,7 @@ TEST(another_drain_has_another_deadline) {
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 }
 
-TEST(drain_goes_on_after_a_restart_of_control) {
+TEST(drain_continues_after_a_restart_of_control) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -185,14 +185,14 @@ TEST(drain_goes_on_after_a_restart_of_control) {
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
 }
 
-TEST(drain_goes_on_after_a_restart_of_the_dataplane) {
+TEST(drain_continues_after_a_restart_of_the_dataplane) {
 	struct own *own = *state;
 	struct weir_segment *before = own->lab.segment, *before_control = own->lab.control;
 
 	set_open(own, 0, 1);
 	begin(own, NOW + 10 * SECOND);
 	assert_int_equal(weir_tables_rebind(own->lab.tables, NULL), 0);
-	assert_false(tick(own, NOW + 9 * SECOND)); // how many flows are left is unknown
+	assert_false(tick(own, NOW + 9 * SECOND)); // the number of remaining flows is unknown
 	lab_worker_stop(&own->lab);
 	own->lab.segment = lab_segment(NULL);
 	own->lab.control = lab_attach(own->lab.segment);
@@ -207,7 +207,7 @@ TEST(drain_goes_on_after_a_restart_of_the_dataplane) {
 	weir_segment_free(before);
 }
 
-TEST(deadline_holds_without_a_dataplane) {
+TEST(deadline_applies_without_a_dataplane) {
 	struct own *own = *state;
 
 	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
@@ -221,7 +221,7 @@ TEST(deadline_holds_without_a_dataplane) {
 	assert_int_equal(own->drains.count, 0);
 }
 
-TEST(backend_that_leaves_is_forgotten) {
+TEST(drain_of_a_removed_backend_is_dropped) {
 	struct own *own = *state;
 
 	set_open(own, 0, 1);
@@ -234,8 +234,8 @@ TEST(backend_that_leaves_is_forgotten) {
 	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, 999, 0), -ENOENT);
 }
 
-// Its flows are still there, so it gets its id again.
-TEST(backend_that_comes_back_does_not_drain) {
+// Its flows still exist, so it gets its id again.
+TEST(readded_backend_does_not_drain) {
 	struct own *own = *state;
 	struct weir_config *without = lab_config_copy(own->config);
 
@@ -254,7 +254,7 @@ TEST(backend_that_comes_back_does_not_drain) {
 	lab_config_free(without);
 }
 
-// What a control process of another kind, or nobody, has left there.
+// Values left by another control process, or random ones.
 TEST(absurd_phases_in_the_segment_are_not_adopted) {
 	static const struct {
 		uint32_t admin, phase;

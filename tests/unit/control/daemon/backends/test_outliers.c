@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outliers over real tables: counters become ejections, and ejections end.
+// Outliers with real tables: counters cause ejections, and ejections end.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static uint16_t id_of(const struct own *own, uint32_t backend) {
 }
 
 // A second in which these backends fail 10 connections each, counted by two workers, and the others
-// establish as many. Returns whether anything is to be published; it is.
+// establish the same number. Publishes changes; returns whether there were any.
 static bool second(struct own *own, uint32_t failing) {
 	bool changed;
 
@@ -119,7 +119,7 @@ static uint32_t ejected(const struct own *own) {
 
 TEST_EACH(setup, teardown);
 
-TEST(failing_backend_is_ejected_and_taken_back) {
+TEST(failing_backend_is_ejected_and_readmitted) {
 	struct own *own = *state;
 	struct weir_outliers_status status;
 	struct weir_states_change change;
@@ -157,8 +157,8 @@ TEST(failing_backend_is_ejected_and_taken_back) {
 TEST(panic_and_share_limit_ejections) {
 	struct own *own = *state;
 
-	// Two of four may be, and leave half of them: no panic.
-	second(own, 3); // 10 of 10, and a third of the others': it may be chance
+	// Two of four may be ejected, and half of them remain: no panic.
+	second(own, 3); // 10 of 10, and a third of those of the others: may be random
 	assert_int_equal(ejected(own), 0);
 	second(own, 3);
 	assert_int_equal(ejected(own), 3);
@@ -200,7 +200,7 @@ TEST(ejections_survive_a_reload) {
 	}
 }
 
-// A server in place of the one that failed.
+// A new server replaces the one that failed.
 TEST(another_address_is_not_ejected) {
 	struct own *own = *state;
 	struct weir_config *other = lab_config(1, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports over real tables: words, limits, accept queues and weights.
+// Reports with real tables: words, limits, accept queues and weights.
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static bool at_limit(struct own *own) {
 
 TEST_EACH(setup, teardown);
 
-TEST(words_go_to_the_states) {
+TEST(words_are_passed_to_the_states) {
 	struct own *own = *state;
 	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK, .why = "deploy"};
 	struct weir_states_status status;
@@ -92,14 +92,14 @@ TEST(words_go_to_the_states) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 	assert_int_equal(weir_states_status(own->states, 1, &status), 0);
 	assert_string_equal(status.why, "deploy");
-	// A report without a word says nothing of health.
+	// A report without a word does not affect health.
 	report = (struct weir_report){.given = WEIR_REPORT(UTILIZATION), .utilization = 0.5};
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
 	report = (struct weir_report){.word = WEIR_HEALTH_WORD_DOWN};
 	weir_reports_take(own->reports, 2, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
-	// When the agent is gone its word expires, but for a lame duck's.
+	// When the agent is lost its word expires, except lame-duck.
 	weir_reports_source_gone(own->reports, 1, "agent");
 	weir_reports_source_gone(own->reports, 2, "http");
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
@@ -108,7 +108,7 @@ TEST(words_go_to_the_states) {
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
 }
 
-// At 75 % with that very report, released below half of that.
+// At 75 % from that report on, released below half of that.
 TEST(full_accept_queue_counts_as_at_limit) {
 	static const struct {
 		double queue;
@@ -149,18 +149,19 @@ TEST(limit_is_divided) {
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 100 / LAB_WORKERS);
 	own->config->services[0].subset = (struct weir_config_subset){
-		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet has it
+		.algorithm = WEIR_SUBSET_RANDOM, .size = 1}; // a quarter of the fleet uses it
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1000 / (10 * LAB_WORKERS / 4));
 	own->config->instance.clients = own->config->instance.members = 1;
-	own->config->services[0].subset.size = 3; // users are rounded up: together below the limit
+	// The number of users is rounded up: together they stay below the limit
+	own->config->services[0].subset.size = 3;
 	weir_reports_configure(own->reports, own->lab.tables, own->config);
 	assert_int_equal(
 		lab_state(&own->lab, 1).max_active_flows, 1000 / ((3 * LAB_WORKERS + 3) / 4));
 	report.max_active_flows = 3;
 	weir_reports_take(own->reports, 1, &report, "agent");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
-	// Another source does not take it back, this one does.
+	// Another source does not withdraw it, this one does.
 	report.given = 0;
 	weir_reports_take(own->reports, 1, &report, "http");
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 1);
@@ -168,7 +169,7 @@ TEST(limit_is_divided) {
 	assert_int_equal(lab_state(&own->lab, 1).max_active_flows, 0);
 }
 
-TEST(weight_is_taken_and_comes_back) {
+TEST(weight_is_applied_and_withdrawn) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 30};
 
@@ -180,7 +181,8 @@ TEST(weight_is_taken_and_comes_back) {
 	report.weight_percent = 0;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 0);
-	report.weight_percent = 1000; // as HAProxy: 256, or what is configured if that is more
+	// As in HAProxy: 256, or the configured weight if it is larger
+	report.weight_percent = 1000;
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 256);
 	own->config->services[0].backends[1].weight = 300;
@@ -199,8 +201,8 @@ TEST(weight_is_taken_and_comes_back) {
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 100);
 }
 
-// Three minutes of silence, or four intervals if they are longer.
-TEST(silence_takes_back_what_was_said) {
+// Three minutes without reports, or four intervals if that is longer.
+TEST(reports_expire_without_newer_ones) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT),
 		.weight_percent = 30,
@@ -231,7 +233,7 @@ static void take_cpus(struct own *own, uint16_t id, double cpus, double mhz) {
 	lab_publish(&own->lab);
 }
 
-// CPUs x GHz x 10. It holds when the backend is silent, or does not say it any more.
+// CPUs x GHz x 10. It stays when the backend is silent, or no longer reports it.
 TEST(cpus_make_an_automatic_weight) {
 	static const struct {
 		double cpus, mhz;
@@ -267,7 +269,7 @@ TEST(cpus_make_an_automatic_weight) {
 	assert_int_equal(lab_state(&own->lab, 3).effective_weight, 100);
 }
 
-// A percentage is one of the automatic weight, the mean included.
+// A percentage refers to the automatic weight, also if that is the mean.
 TEST(percent_of_an_automatic_weight) {
 	struct own *own = *state;
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT), .weight_percent = 50};
@@ -280,7 +282,7 @@ TEST(percent_of_an_automatic_weight) {
 	weir_reports_take(own->reports, 1, &report, "agent-check");
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 50);
 	take_cpus(own, 2, 8, 3000);
-	weir_reports_second(own->reports, now_ms()); // what others make of the mean
+	weir_reports_second(own->reports, now_ms()); // the mean as changed by other backends
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 120);
 	take_cpus(own, 1, 8, 1000);
 	assert_int_equal(lab_state(&own->lab, 1).effective_weight, 40);
@@ -298,7 +300,7 @@ TEST(report_of_an_unknown_backend_changes_nothing) {
 	assert_int_equal(own->changes, 0);
 }
 
-// What is of use with a policy, beside a limit, which always is.
+// The fields used by a policy, in addition to the limit, which is always used.
 static uint32_t wants_with(struct own *own, const struct weir_config_policy *policy) {
 	const uint32_t always = WEIR_REPORT(MAX_ACTIVE);
 	uint32_t wants;
@@ -315,8 +317,8 @@ static uint32_t wants_with(struct own *own, const struct weir_config_policy *pol
 #define FAILED (WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS))
 #define TIMES (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT))
 
-// All that a policy uses, and nothing else: what an agent is not asked for it does not tell.
-TEST(agents_measure_what_is_wanted) {
+// All fields that a policy uses, and no others: an agent reports only requested fields.
+TEST(agents_measure_the_used_fields) {
 	static const struct {
 		struct weir_config_policy policy;
 		uint32_t wants;
@@ -362,7 +364,7 @@ TEST(agents_measure_what_is_wanted) {
 	own->config->services[0].backends[3].weight_auto = false;
 	own->config->services[0].flow_control.accept_queue_percent = 75;
 	assert_int_equal(wants_with(own, &policy), WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT));
-	// With a policy that was set at run time.
+	// With a policy set at run time.
 	assert_int_equal(weir_tables_set_policy(own->lab.tables, 0, WEIR_POLICY_LEAST_LOADED), 0);
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
@@ -375,9 +377,9 @@ static void reload(struct own *own) {
 	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
 }
 
-// Reports of others keep a backend from being silent: what a removed source has reported would hold
-// for ever.
-TEST(removed_sources_take_back_what_they_said) {
+// With reports of other sources a backend is not silent: reports of a removed source would
+// otherwise apply forever.
+TEST(removed_sources_withdraw_their_reports) {
 	struct own *own = *state;
 	struct weir_config_service *service = &own->config->services[0];
 	struct weir_report report = {.given = WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(MAX_ACTIVE),

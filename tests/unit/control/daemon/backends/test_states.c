@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// States over real tables: what is heard of backends, reloads, restarts of either process.
+// States with real tables: reports of backends, reloads, restarts of either process.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static void reload(struct own *own, struct weir_config *config) {
 	own->config = config;
 }
 
-// Another control process: all that it has is what the tables hold.
+// Another control process, which has only the contents of the tables.
 static void restart(struct own *own) {
 	weir_states_free(own->states);
 	lab_restart(&own->lab);
@@ -116,7 +116,7 @@ TEST(checks_and_words_become_one_state) {
 	assert_int_equal(own->changes, 5);
 }
 
-TEST(lame_duck_survives_reload_restart_and_silence) {
+TEST(lame_duck_survives_reload_restart_and_missing_reports) {
 	struct own *own = *state;
 	uint16_t id = lab_id(&own->lab, "s0", "b1");
 
@@ -135,7 +135,7 @@ TEST(lame_duck_survives_reload_restart_and_silence) {
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
 }
 
-TEST(checks_that_come_and_go) {
+TEST(checks_that_are_added_and_removed) {
 	struct own *own = *state;
 	struct weir_config *unchecked = lab_config_copy(own->config);
 
@@ -144,7 +144,7 @@ TEST(checks_that_come_and_go) {
 	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
 	judge(own, "b2", WEIR_HEALTH_VERDICT_PASSING);
 	say(own, "b2", WEIR_HEALTH_WORD_LAME_DUCK);
-	// Nobody could ever find out that b1 serves again.
+	// Without a check the recovery of b1 could never be detected.
 	reload(own, unchecked);
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
 	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
@@ -152,7 +152,7 @@ TEST(checks_that_come_and_go) {
 	assert_int_equal(health(own, "b3"), WEIR_HEALTH_HEALTHY);
 	restart(own);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_LAME_DUCK);
-	// A check begins: until it says something else all stay as they are.
+	// A check is added: until it has another verdict, all stay unchanged.
 	unchecked = lab_config_copy(own->config);
 	unchecked->services[0].health_check.type = WEIR_CHECK_TCP;
 	reload(own, unchecked);
@@ -162,7 +162,7 @@ TEST(checks_that_come_and_go) {
 	assert_int_equal(health(own, "b0"), WEIR_HEALTH_REFUSING);
 }
 
-TEST(who_leaves_takes_his_facts_along) {
+TEST(removed_backend_loses_its_state) {
 	struct own *own = *state;
 	struct weir_config *less = lab_config_copy(own->config);
 	struct weir_config *moved = lab_config_copy(own->config);
@@ -175,13 +175,13 @@ TEST(who_leaves_takes_his_facts_along) {
 	reload(own, less);
 	assert_int_equal(weir_states_status(own->states, id, &status), -ENOENT);
 	say(own, "b2", WEIR_HEALTH_WORD_DOWN);
-	// Another address is another machine.
+	// A different address is a different machine.
 	moved->services[0].backends[2].address.bytes[3] ^= 0x40;
 	reload(own, moved);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);
 }
 
-TEST(history_remembers_who_said_what) {
+TEST(history_records_the_source_of_changes) {
 	struct own *own = *state;
 	struct weir_states_change change;
 	struct weir_states_status status;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What is watched reaches the workers: real checks of real listeners in this test's own network,
-// next hops of a port with a gateway_mac.
+// Results of checks and next hops reach the workers: real checks of real listeners in a separate
+// network namespace, next hops of a port with a gateway_mac.
 #include "daemon_lab.h"
 
 #include <arpa/inet.h>
@@ -119,14 +119,14 @@ static uint32_t new_flows_to(struct own_lab *own, const char *backend) {
 TEST_GROUP(lab_own_network);
 TEST_EACH(setup, teardown);
 
-TEST(checks_decide_who_gets_new_flows) {
+TEST(checks_determine_which_backends_get_new_flows) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
 	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
-	// One comes, the other goes.
+	// One recovers, the other fails.
 	own->listener[2] = listener(2);
 	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
 	close(own->listener[1]);
@@ -137,7 +137,7 @@ TEST(checks_decide_who_gets_new_flows) {
 	LAB_UNTIL(lab_log_has(&own->lab, "info  backend web/b-2: healthy ("));
 }
 
-TEST(health_show_tells_the_last_check) {
+TEST(health_show_shows_the_last_check) {
 	struct own_lab *own = *state;
 	json_t *list, *one, *last;
 
@@ -167,7 +167,7 @@ TEST(backend_without_checks_is_healthy_again) {
 	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
 }
 
-TEST(reload_keeps_what_the_checks_found) {
+TEST(reload_keeps_results_of_checks) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -179,7 +179,7 @@ TEST(reload_keeps_what_the_checks_found) {
 	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
 }
 
-TEST(s4_checks_go_on_over_a_dataplane_restart) {
+TEST(s4_checks_continue_over_a_dataplane_restart) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -187,7 +187,7 @@ TEST(s4_checks_go_on_over_a_dataplane_restart) {
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	lab_dataplane_stop(own->dataplane);
 	LAB_UNTIL(!lab_attached(&own->lab));
-	// What changes meanwhile is known when the next one comes.
+	// Changes meanwhile are published when the next one starts.
 	own->listener[2] = listener(2);
 	close(own->listener[1]);
 	own->listener[1] = -1;
@@ -198,8 +198,8 @@ TEST(s4_checks_go_on_over_a_dataplane_restart) {
 	LAB_UNTIL(new_flows_to(own, "b-2") == 100);
 }
 
-// S3 with checks: the killed control's verdicts are used until there are new ones.
-TEST(s3_checks_go_on_over_a_control_restart) {
+// S3 with checks: the verdicts of the killed control are used until there are new ones.
+TEST(s3_checks_continue_over_a_control_restart) {
 	struct own_lab *own = *state;
 
 	start(own, CHECKED(TCP));
@@ -228,7 +228,7 @@ static bool resolved(const struct own_lab *own, const char *backend) {
 	return is;
 }
 
-// Two backends of one address both learn its next hop.
+// Two backends with the same address both get its next hop.
 TEST(next_hops_reach_every_backend_of_an_address) {
 	struct own_lab *own = *state;
 
@@ -264,7 +264,7 @@ TEST(gateway_of_a_port_changes_with_a_reload) {
 	"}, \"backends\": [" EIGHT(1) ", " EIGHT(2) ", " EIGHT(3) ", " EIGHT(4) ", " EIGHT( \
 		5) ", " EIGHT(6) ", " EIGHT(7) ", " EIGHT(8) "]}"
 
-// How many backends are checked at this interval.
+// The number of backends checked at this interval.
 static uint32_t checked_every(const struct own_lab *own, json_int_t interval_ms) {
 	json_t *list = lab_result(&own->lab, JSON({"command": "health.show"})), *one;
 	uint32_t count = 0;
@@ -286,7 +286,7 @@ static int eight_listener(void) {
 	return fd;
 }
 
-// The member of the only subset there is.
+// The member of the only subset.
 static void find_member(const struct own_lab *own, char *ret_name, size_t bytes) {
 	json_t *shown = lab_result(&own->lab, JSON({"command": "subset.show", "service": "web"}));
 	json_t *subset = json_array_get(json_object_get(json_array_get(shown, 0), "subsets"), 0);
@@ -309,14 +309,15 @@ TEST(backends_that_are_far_from_use_are_checked_less_often) {
 
 	start(own, DIVIDED("20"));
 	LAB_UNTIL(checked_every(own, 20) == 3 && checked_every(own, 200) == 5);
-	// One stands in for the member that is away: there is one spare less, so one more is near.
+	// A spare replaces the failed member: with one spare less, another backend becomes near.
 	find_member(own, member, sizeof(member));
 	set_admin(own, "drain", member);
 	LAB_UNTIL(checked_every(own, 20) == 4 && checked_every(own, 200) == 4);
 	close(fd);
 }
 
-// Who comes near does so with the publication that brings it near, and not at the next tick.
+// A backend gets its shorter interval with the publication that makes it near, not at the next
+// tick.
 TEST(pace_follows_each_publication) {
 	struct own_lab *own = *state;
 	int fd = eight_listener();
@@ -341,7 +342,7 @@ static bool has_descriptor(const struct own_lab *own, unsigned int fd) {
 	return faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// Leave it so many descriptors that it does not use yet. Returns what it had before.
+// Leave the process this many unused descriptors. Returns the previous limit.
 static struct rlimit leave_descriptors(const struct own_lab *own, uint32_t n) {
 	struct rlimit before, few;
 	unsigned int fd = 0;
@@ -365,13 +366,13 @@ static json_int_t agents_configured(const struct own_lab *own) {
 }
 
 // One descriptor is enough to read the file, but the agents need two sockets.
-TEST(what_lacked_descriptors_is_tried_again) {
+TEST(failures_for_lack_of_descriptors_are_retried) {
 	struct own_lab *own = *state;
 	struct rlimit before;
 
 	start(own, CHECKED(UNCHECKED));
 	for (int i = 0; i < 30; i++) {
-		lab_pause(); // until the connections that asked are closed
+		lab_pause(); // until the requesting connections are closed
 	}
 	before = leave_descriptors(own, 1);
 	lab_write_config(&own->lab, ASKED);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Replays of recordings that are made here: flows of a Poisson process, dealt out in turn, which
-// last an exponential time at each backend.
+// Replays of recordings made here: flows of a Poisson process, assigned in turn, with exponential
+// durations at each backend.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static struct outcome replay(const struct recording *recording, int policy) {
 	return replay_in(recording, policy, FLOWS);
 }
 
-TEST(recording_replayed_is_itself) {
+TEST(recording_replayed_is_unchanged) {
 	struct recording recording;
 	struct outcome outcome;
 
@@ -105,7 +105,7 @@ TEST(recording_replayed_is_itself) {
 	for (uint32_t i = 0; i < BACKENDS; i++) {
 		assert_int_equal(outcome.flows_of[i], FLOWS / BACKENDS);
 	}
-	// 1,000 flows a second of 20 ms, at 10 backends.
+	// 1,000 flows per second of 20 ms, at 10 backends.
 	assert_float_equal(outcome.result.active_mean, 2.0, 0.1);
 	free(recording.flows);
 }
@@ -129,8 +129,8 @@ TEST(slices_make_no_difference) {
 	free(recording.flows);
 }
 
-// What was recorded was dealt out in turn: the replay of that policy comes near to it, if flows
-// last as long as flows do at the backend that the replay gives them.
+// The recorded flows were assigned in turn: a replay of that policy gives nearly the same, if flows
+// last as long as other flows at the replayed backend.
 TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	struct recording recording;
 	double was, scaled, measured;
@@ -140,13 +140,13 @@ TEST(replay_of_the_policy_in_use_is_near_to_the_recording) {
 	scaled = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
 	recording.params.scaled = false;
 	measured = replay(&recording, WEIR_POLICY_ROUND_ROBIN).result.spread;
-	assert_true(was > 5); // 20 of 38 flows in progress are at the slow one
+	assert_true(was > 5); // 20 of 38 flows in progress are at the slow backend
 	assert_float_equal(scaled / was, 1, 0.1);
 	assert_true(measured < was / 2);
 	free(recording.flows);
 }
 
-TEST(policies_that_listen_relieve_the_slow_backend) {
+TEST(policies_that_use_load_relieve_the_slow_backend) {
 	static const enum weir_policy listening[] = {WEIR_POLICY_LEAST_LOADED,
 		WEIR_POLICY_POWER_OF_TWO, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
 		WEIR_POLICY_FAIR_SHARE};

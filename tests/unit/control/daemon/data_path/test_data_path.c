@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Against the kernel: a veth whose other end is read as the wire.
+// With the kernel: a veth whose other end is read like the wire.
 //
-//     ours 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: what leaves is read here
+//     ours 10.0.0.2/24, 2001:db8:a::2/64 ---- wire: sent packets are read here
 //
-// Backends are 10.0.0.11 and 2001:db8:a::11, with link addresses that nobody has.
+// Backends are 10.0.0.11 and 2001:db8:a::11, with link addresses that no host has.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_ether.h>
@@ -31,7 +31,7 @@ struct lab {
 	struct weir_data_path *path;
 	int wire; // reads what leaves
 	char lost[64]; // devices
-	uint8_t frame[2048]; // the last one that was read
+	uint8_t frame[2048]; // the last packet that was read
 	size_t bytes;
 };
 
@@ -121,7 +121,7 @@ static int connect_to(int fd, const char *address) {
 	return r < 0 && errno != EINPROGRESS ? -errno : 0;
 }
 
-// The next IP in IP packet that left, whole.
+// The next complete IP in IP packet that was sent.
 static bool has_left(void *context) {
 	struct lab *lab = context;
 
@@ -195,7 +195,7 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 	}
 }
 
-// As weir-control does it: without a port's source the kernel's, with one that one.
+// Like weir-control: the source of the port, if it has one, otherwise that of the kernel.
 TEST(outer_source_is_the_one_that_was_asked_for, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
@@ -208,7 +208,7 @@ TEST(outer_source_is_the_one_that_was_asked_for, setup, teardown) {
 	weir_data_path_close(lab->path, &flow);
 }
 
-// A host that forwards gives its VIPs such routes.
+// A forwarding host has such routes for its VIPs.
 TEST(unreachable_vips_are_reached, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP6);
 	struct weir_data_path_flow flow;
@@ -245,7 +245,8 @@ TEST(local_vip_is_not_the_data_path, setup, teardown) {
 	SHELL("ip addr del " VIP4 "/32 dev lo");
 }
 
-// What rp_filter does to a host whose VIPs have unreachable routes, or other interfaces.
+// The effect of rp_filter on a host with unreachable routes to VIPs, or routes through other
+// interfaces.
 TEST(answers_that_would_be_dropped_are_told, setup, teardown) {
 	static const struct {
 		const char *filter, *route; // to the VIP
@@ -292,7 +293,7 @@ TEST(packets_that_waited_here_are_an_excuse, setup, teardown) {
 
 	open_flow(lab, &target, &flow);
 	assert_int_equal(connect_to(flow.socket, VIP4), 0);
-	usleep(50000); // the loop does something else
+	usleep(50000); // the loop does other work
 	uv_update_time(&lab->loop);
 	assert_true(weir_data_path_taken(lab->path, &flow, &error, why, sizeof(why)));
 	assert_true(weir_data_path_local_fault(lab->path, &flow, 25, why, sizeof(why)));
@@ -369,7 +370,7 @@ TEST(reset_of_an_ended_flow_goes_to_its_backend, setup, teardown) {
 	close(raw);
 }
 
-// Any user may bind a socket to the device.
+// Any user may bind a socket to the device, but its packets are not forwarded.
 TEST(packets_of_others_are_dropped, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct sockaddr_in any = {.sin_family = AF_INET}, vip = any, own = any;
@@ -428,9 +429,9 @@ static unsigned int count_lines(const char *command) {
 	return lines;
 }
 
-// Former processes leave their rules: they are replaced, also those of another user. A process that
-// runs keeps its own.
-TEST(rules_do_not_pile_up) {
+// Rules left by previous processes are replaced, also those of another user. Rules of a running
+// process stay.
+TEST(rules_do_not_accumulate) {
 	struct weir_data_path_tunnel first, second;
 	char why[256];
 

@@ -7,7 +7,7 @@
 
 #define FIRST 63487
 
-TEST(ports_are_all_given_once_and_then_none) {
+TEST(ports_are_each_given_once_until_none_is_left) {
 	static bool seen[WEIR_DATA_PATH_PORTS];
 	struct weir_data_path_ports ports;
 
@@ -25,8 +25,8 @@ TEST(ports_are_all_given_once_and_then_none) {
 	assert_int_equal(weir_data_path_ports_take(&ports), -EADDRNOTAVAIL);
 }
 
-// What arrives late for a connection finds no new one: its port is taken again last.
-TEST(ports_are_taken_again_last) {
+// Late packets of a connection must not reach a new one: its port is reused last.
+TEST(ports_are_reused_last) {
 	struct weir_data_path_ports ports;
 	int first;
 
@@ -45,7 +45,7 @@ TEST(ports_are_taken_again_last) {
 	}
 }
 
-TEST(ports_are_none_that_the_kernel_gives) {
+TEST(ports_are_outside_the_range_of_the_kernel) {
 	static const struct {
 		uint16_t low, high;
 		unsigned int place;

@@ -3,7 +3,7 @@
 """gRPC servers for test_health_grpc. grpc_server.py PLAIN TLS BARE REFUSING KEY CERTIFICATE
 
 PLAIN and TLS have the health service, BARE has none, REFUSING refuses each request. A service is
-what its name says: "serving", "not-serving"; "" serves; "odd" sends bytes that are no answer;
+what its name says: "serving", "not-serving"; "" serves; "odd" sends bytes that are no valid answer;
 others are not found.
 """
 import contextlib

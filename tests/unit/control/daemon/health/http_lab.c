@@ -13,7 +13,7 @@ static pid_t start_socat(uint16_t port, const char *command) {
 	return watch_lab_start(words);
 }
 
-// The first one of a port is that of clients that send no name or another one.
+// The first certificate of a port is for clients that send no name or an unknown one.
 static void print_tls_server(FILE *file, const char *dir, uint16_t port, const char *name,
 	const char *certificate, int status) {
 	fprintf(file,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What probes over HTTP and HTTPS are sent to: nginx, socat and openssl, in a network namespace of
-// the process. Needs root.
+// Servers for probes over HTTP and HTTPS: nginx, socat and openssl, in the network namespace of the
+// process. Needs root.
 #pragma once
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// For the tests of single probes: what one tells, and a loop for it.
+// For the tests of single probes: the result of a probe, and a loop for it.
 #pragma once
 
 #include "health_http.h"
@@ -19,10 +19,10 @@ void probe_done(void *context, enum weir_probe_outcome outcome, const char *deta
 	const struct weir_report *report);
 bool probe_has_result(void *context);
 
-// A probe over curl, until it has told. The loop has other work for stall_ms once the probe has
-// begun to connect.
+// Run a probe over curl until its result. The loop does other work for stall_ms after the probe has
+// started to connect.
 struct result probe_curl(const char *address, uint16_t port,
 	const struct weir_config_health_check *check, unsigned int stall_ms);
-// It must end so. what: of the check, for the message.
+// Check its result. what: name of the check, for the message.
 void probe_expect(const char *address, uint16_t port, const struct weir_config_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail, const char *what);

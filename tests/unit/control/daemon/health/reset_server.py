@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Servers for test_health_resets that answer and reset. reset_server.py FIRST_PORT KEY CERTIFICATE
+"""Servers for test_health_resets that answer and then reset. reset_server.py FIRST_PORT KEY
+CERTIFICATE
 
-Port FIRST_PORT + the sum of: 1 the request stays unread, 2 over TLS, 4 gRPC (HTTP/2) instead of
-HTTP/1.1, and 8 a bad answer or 16 one that is cut off. A load comes with each answer.
+Port FIRST_PORT + the sum of: 1 the request is not read, 2 over TLS, 4 gRPC (HTTP/2) instead of
+HTTP/1.1, and 8 a failing answer or 16 a truncated one. Each answer contains a load.
 """
 import http.server
 import select
@@ -28,7 +29,8 @@ def wait_for_request(connection):
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    disable_nagle_algorithm = True  # or the answer may still wait for an ACK when it is reset
+    # Otherwise the answer may still wait for an ACK when the connection is reset
+    disable_nagle_algorithm = True
 
     def answer(self):
         self.send_response(503 if self.server.kind & BAD else 200)
@@ -68,7 +70,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def field(name, value):
-    """A header that is literal, without an index."""
+    """A literal header without an index."""
     return b"\0" + bytes((len(name),)) + name.encode() + bytes((len(value),)) + value.encode()
 
 
@@ -115,7 +117,7 @@ class Server(http.server.ThreadingHTTPServer):
             super().finish_request(connection, client_address)
 
     def shutdown_request(self, request):
-        self.close_request(request)  # socketserver would send a FIN before
+        self.close_request(request)  # socketserver would send a FIN first
 
     def handle_error(self, *_):
         pass  # the client has reset the connection first

@@ -176,7 +176,7 @@ static bool has_passed(void *context) {
 	return status_of(context, 7).passed;
 }
 
-// Two failures, then passes: a fall of 3 is not reached, and the count starts anew.
+// Two failures, then passes: a fall of 3 is not reached, and the count restarts.
 TEST(health_survives_fewer_failures_than_fall) {
 	struct lab *lab = *state;
 
@@ -206,8 +206,8 @@ static bool are_both_healthy(void *context) {
 	       status_of(context, 8).verdict == WEIR_HEALTH_VERDICT_PASSING;
 }
 
-// Who is far from use is checked ten times less often.
-TEST(health_of_the_far_is_checked_at_a_slower_pace) {
+// A backend that is far from use is checked ten times less often.
+TEST(health_of_far_backends_is_checked_less_often) {
 	struct lab *lab = *state;
 	uint64_t near, far;
 
@@ -216,7 +216,7 @@ TEST(health_of_the_far_is_checked_at_a_slower_pace) {
 	configure(lab);
 	weir_health_set_far(lab->health, 7, true);
 	weir_health_set_far(lab->health, 999, true); // not checked: nothing happens
-	assert_int_equal(status_of(lab, 7).interval_ms, 20); // there is a state to find out
+	assert_int_equal(status_of(lab, 7).interval_ms, 20); // its state is not known yet
 	watch_lab_run(&lab->loop, are_both_healthy, lab, 5000, "both healthy");
 	assert_int_equal(status_of(lab, 7).interval_ms, 20 * WEIR_HEALTH_FAR_INTERVALS);
 	assert_int_equal(status_of(lab, 8).interval_ms, 20);
@@ -229,8 +229,8 @@ TEST(health_of_the_far_is_checked_at_a_slower_pace) {
 	assert_true(near > 3 * far);
 }
 
-// A failure is followed up at once; so is a pass of one that refused.
-TEST(health_of_the_far_changes_at_full_speed) {
+// After a failure checks are frequent at once; also after a pass of a refusing backend.
+TEST(health_of_far_backends_changes_at_full_speed) {
 	struct lab *lab = *state;
 
 	add(lab, 7, "127.0.0.1");
@@ -299,8 +299,8 @@ static bool has_more_checks(void *context) {
 	return checks_of(lab, 7) > 2;
 }
 
-// Who comes near is not left to wait for the slow pace's next check.
-TEST(health_of_who_comes_near_is_checked_soon) {
+// A backend that becomes near does not wait for the next check at the slow pace.
+TEST(health_of_a_backend_that_becomes_near_is_checked_soon) {
 	struct lab *lab = *state;
 	uint64_t begin;
 
@@ -331,8 +331,8 @@ static bool has_passed_ten_times(void *context) {
 	return status_of(context, 7).passes >= 10;
 }
 
-// What a restarted control process adopts is not reported again.
-TEST(health_begins_in_the_initial_state) {
+// States adopted by a restarted control process are not reported again.
+TEST(health_starts_in_the_initial_state) {
 	struct lab *lab = *state;
 
 	add(lab, 7, "127.0.0.1");
@@ -346,8 +346,8 @@ static bool has_ended(void *context) {
 	return status_of(context, 7).checked;
 }
 
-// Out of descriptors: that says nothing about the backend.
-TEST(health_failures_of_our_own_do_not_count) {
+// Out of descriptors: no result about the backend.
+TEST(health_local_failures_do_not_count) {
 	struct lab *lab = *state;
 	struct rlimit before, none;
 
@@ -371,7 +371,7 @@ TEST(health_failures_of_our_own_do_not_count) {
 
 // --- configuring --------------------------------------------------------------------------
 
-TEST(health_configure_goes_on_with_what_is_the_same) {
+TEST(health_configure_continues_unchanged_checks) {
 	struct lab *lab = *state;
 	struct weir_config_health_check same = lab->check;
 	uint64_t passes;
@@ -382,7 +382,7 @@ TEST(health_configure_goes_on_with_what_is_the_same) {
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
 	passes = status_of(lab, 7).passes;
 	lab->targets[0].check = &same; // another object, the same parameters
-	lab->targets[0].initial = WEIR_HEALTH_VERDICT_FAILING; // which is of no interest any more
+	lab->targets[0].initial = WEIR_HEALTH_VERDICT_FAILING; // which is no longer relevant
 	lab->calls = 0;
 	configure(lab);
 	assert_int_equal(status_of(lab, 7).passes, passes);
@@ -398,7 +398,7 @@ TEST(health_configure_goes_on_with_what_is_the_same) {
 	assert_int_equal(lab->calls, 0);
 }
 
-TEST(health_configure_drops_what_is_not_listed) {
+TEST(health_configure_drops_unlisted_checks) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
 
@@ -434,7 +434,7 @@ TEST(health_callback_may_configure) {
 	assert_int_equal(weir_health_status(lab->health, 3, false, &status), -ENOENT);
 }
 
-TEST(health_configure_refuses_nonsense_as_a_whole) {
+TEST(health_configure_refuses_invalid_input_as_a_whole) {
 	struct lab *lab = *state;
 	struct weir_config_health_check bad = lab->check;
 	struct weir_health_status status;
@@ -474,7 +474,7 @@ static unsigned int open_descriptors(void) {
 	return count;
 }
 
-TEST(health_of_many_is_bounded) {
+TEST(health_checks_in_flight_are_bounded) {
 	struct lab *lab = *state;
 	unsigned int before = open_descriptors(), most = 0;
 	struct rlimit limit;
@@ -482,7 +482,7 @@ TEST(health_of_many_is_bounded) {
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &limit);
-	lab->check.timeout_ms = 400; // 4000 checks at a time, if they could
+	lab->check.timeout_ms = 400; // up to 4000 concurrent checks without the limit
 	lab->check.interval_ms = 400;
 	for (uint16_t i = 0; i < 4000; i++) {
 		add(lab, i, i % 2 ? WATCH_LAB_HOLE4 : WATCH_LAB_HOLE6);
@@ -507,7 +507,7 @@ static uint64_t all_passes(struct lab *lab) {
 	return passes;
 }
 
-// 3900 backends that are silent for 400 ms each, far more than can be in flight: 100 others are
+// 3900 backends that do not answer for 400 ms each, far more than can be in flight: 100 others are
 // still checked five times in two seconds.
 TEST(health_of_refusing_backends_delays_no_others) {
 	struct lab *lab = *state;
@@ -536,7 +536,7 @@ TEST(health_of_refusing_backends_delays_no_others) {
 }
 
 // 1000 backends, one second: about 50 each 50 ms, also in the second round.
-TEST(health_of_many_is_spread_over_the_interval) {
+TEST(health_checks_of_many_are_spread_over_the_interval) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime(), before = 0, most = 0;
 
@@ -557,7 +557,7 @@ TEST(health_of_many_is_spread_over_the_interval) {
 	assert_in_range(most, 1, 400);
 }
 
-TEST(health_free_in_flight_is_silent) {
+TEST(health_free_in_flight_calls_nothing) {
 	struct lab *lab = *state;
 
 	lab->check.timeout_ms = 100;
@@ -586,8 +586,8 @@ static int enter(void **state) {
 TEST_GROUP(enter);
 TEST_EACH(setup, teardown);
 
-// Those of one configuration begin together, and do not stay together.
-TEST(checks_get_places_of_their_own) {
+// Checks of one configuration start together, and are then spread.
+TEST(checks_get_different_offsets) {
 	struct lab *lab = *state;
 	unsigned int twice = 0;
 

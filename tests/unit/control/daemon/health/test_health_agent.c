@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What agents have to do with checks: checks of type agent, which run elsewhere, and the slower
-// pace of backends that are idle.
+// Checks with agents: checks of type agent, which run elsewhere, and the slower pace of idle
+// backends.
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +90,7 @@ static struct weir_health_status status_of(const struct lab *lab) {
 TEST_GROUP(watch_lab_enter);
 TEST_EACH(setup, teardown);
 
-// rise and fall are those of any check; nothing runs by itself.
+// rise and fall are as for any check; no probe runs.
 TEST(agent_answers_are_a_verdict) {
 	static const struct {
 		enum weir_probe_outcome outcome;
@@ -115,8 +115,8 @@ TEST(agent_answers_are_a_verdict) {
 	weir_health_agent_result(lab->health, 8, WEIR_PROBE_PASSED, "not checked", 0);
 }
 
-// What agents answer is no verdict where the check is another.
-TEST(other_checks_are_not_told) {
+// Answers of agents are no verdict for another type of check.
+TEST(other_checks_ignore_agent_answers) {
 	struct lab *lab = *state;
 
 	configure(lab, WEIR_CHECK_TCP);
@@ -124,7 +124,7 @@ TEST(other_checks_are_not_told) {
 		weir_health_agent_result(lab->health, 7, WEIR_PROBE_FAILED, "told", 3);
 	}
 	assert_int_equal(lab->calls, 0);
-	configure(lab, WEIR_CHECK_AGENT); // the check of before ends
+	configure(lab, WEIR_CHECK_AGENT); // the previous check ends
 	watch_lab_idle(&lab->loop, 100);
 	assert_false(status_of(lab).checked);
 }
@@ -133,13 +133,13 @@ static bool is_settled(void *context) {
 	return ((struct lab *)context)->verdict == WEIR_HEALTH_VERDICT_PASSING;
 }
 
-TEST(idle_is_checked_at_its_own_pace) {
+TEST(idle_backend_is_checked_at_its_own_pace) {
 	struct lab *lab = *state;
 	uint64_t passes;
 
 	configure(lab, WEIR_CHECK_TCP);
 	weir_health_set_idle(lab->health, 7, 1000);
-	assert_int_equal(status_of(lab).interval_ms, 20); // there is a verdict to find
+	assert_int_equal(status_of(lab).interval_ms, 20); // the verdict is not known yet
 	watch_lab_run(&lab->loop, is_settled, lab, 5000, "healthy");
 	assert_int_equal(status_of(lab).interval_ms, 1000);
 	watch_lab_idle(&lab->loop, 50);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What HTTP probes make of answers, in parts of every size.
+// The evaluation of answers by HTTP probes, in parts of every size.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static bool has(
 	for (size_t at = 0; at < bytes; at += part) {
 		size_t n = bytes - at < part ? bytes - at : part;
 
-		// In memory of its own, so that a sanitizer sees a read beyond it.
+		// In separate memory, so that a sanitizer detects a read beyond it.
 		char *copy = malloc(n);
 		memcpy(copy, text + at, n);
 		bool more = weir_health_answer_body(&answer, copy, n);
@@ -42,7 +42,7 @@ TEST(body_is_found_in_parts_of_any_size) {
 	static const char letters[] = "ab";
 	char body[12], text[24];
 
-	// Every word of up to 4 letters in texts of two letters, against strstr.
+	// Every word of up to 4 letters in texts of two letters, compared with strstr.
 	srandom(7);
 	for (int round = 0; round < 20000; round++) {
 		size_t words = 1 + (size_t)random() % 6, bytes = (size_t)random() % 20;
@@ -71,7 +71,7 @@ TEST(body_may_contain_zeroes) {
 	assert_true(has(&check, text, sizeof(text), 3));
 }
 
-TEST(body_beyond_64_kib_is_not_looked_at) {
+TEST(body_beyond_64_kib_is_ignored) {
 	struct weir_config_health_check check = check_of("ready");
 	char *text = malloc(WEIR_HEALTH_BODY_BYTES + 16);
 
@@ -127,7 +127,7 @@ static struct weir_report report_by(struct weir_config_health_check check,
 #define REPORT(status, expected, ...) \
 	report_by(check_of("ok"), (const char *const[]){__VA_ARGS__, NULL}, status, expected)
 
-TEST(header_says_the_state) {
+TEST(header_gives_the_state) {
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-Stat: down\r\n").word,
 		WEIR_HEALTH_WORD_NONE);
 	assert_int_equal(REPORT(503, "passed: HTTP 503, lame-duck", "HTTP/1.1 503 Gone\r\n",
@@ -141,7 +141,7 @@ TEST(header_says_the_state) {
 		WEIR_HEALTH_WORD_STARTING);
 	assert_int_equal(REPORT(200, "failed: HTTP 200, down", "X-Weir-State: down\r\n").word,
 		WEIR_HEALTH_WORD_DOWN);
-	// Ready is no excuse for a bad status.
+	// With a failing status, ready does not pass.
 	assert_int_equal(REPORT(503, "failed: HTTP 503", "X-Weir-State: ready\r\n").word,
 		WEIR_HEALTH_WORD_READY);
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "X-Weir-State: ready\r\n").word,
@@ -151,7 +151,7 @@ TEST(header_says_the_state) {
 		"HTTP 503, lame-duck");
 }
 
-TEST(header_that_is_no_state_says_nothing) {
+TEST(header_without_a_valid_state_is_ignored) {
 	static const char *const headers[] = {"X-Weir-State: nothing\r\n", "X-Weir-State:\r\n",
 		"X-Weir-State: lame\r\n", "X-Weir-State: lame-duckling\r\n", "X-Weir-State\r\n",
 		": down\r\n", "X-Weir-State : down\r\n", "\r\n", "", "HTTP/", "HTT",
@@ -163,7 +163,7 @@ TEST(header_that_is_no_state_says_nothing) {
 	}
 }
 
-TEST(header_of_an_interim_answer_does_not_count) {
+TEST(header_of_an_interim_answer_is_ignored) {
 	assert_int_equal(REPORT(200, "passed: HTTP 200", "HTTP/1.1 103 Early Hints\r\n",
 				 "X-Weir-State: down\r\n", "\r\n", "HTTP/1.1 200 OK\r\n")
 				 .word,
@@ -177,7 +177,7 @@ TEST(header_of_an_interim_answer_does_not_count) {
 			  .orca = orca_}, \
 		(const char *const[]){__VA_ARGS__, NULL}, 200, expected)
 
-TEST(header_says_the_load) {
+TEST(header_gives_the_load) {
 	struct weir_report report = LOAD(true, "passed: HTTP 200", "Server: x\r\n",
 		"endpoint-load-metrics: TEXT cpu_utilization=0.3,rps_fractional:10,eps=1\r\n",
 		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "X-Weir-State: ready\r\n");
@@ -188,7 +188,7 @@ TEST(header_says_the_load) {
 	assert_true(report.requests_per_second == 10);
 	assert_true(report.weight == 250);
 	assert_int_equal(report.word, WEIR_HEALTH_WORD_READY);
-	// Only if the check is told to: a weight that nobody asked for would be a surprise.
+	// Only if the check is configured with it: otherwise the weight would be unexpected.
 	report = LOAD(false, "passed: HTTP 200", "X-Load-Balancing-Endpoint-Weight: 250\r\n");
 	assert_int_equal(report.given, 0);
 	report = LOAD(true, "passed: HTTP 200", "HTTP/1.1 100 Continue\r\n",
@@ -196,7 +196,7 @@ TEST(header_says_the_load) {
 	assert_int_equal(report.given, 0);
 }
 
-TEST(load_that_cannot_be_is_refused_and_shown) {
+TEST(invalid_load_is_refused_and_shown) {
 	struct weir_config_health_check check = {
 		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
 	struct weir_health_answer answer;
@@ -211,7 +211,7 @@ TEST(load_that_cannot_be_is_refused_and_shown) {
 	assert_non_null(strstr(detail, "HTTP 200; invalid load report: "));
 }
 
-// Of what vLLM and others report, Weir may use nothing: then the operator should see that.
+// Weir may use none of the values that vLLM and others report: the operator should see that.
 TEST(load_without_a_value_in_use_is_shown) {
 	struct weir_report report = LOAD(true,
 		"passed: HTTP 200; load report without a value that Weir uses",
@@ -230,7 +230,7 @@ TEST(load_without_a_value_in_use_is_shown) {
 	assert_int_equal(report.given, 0);
 }
 
-// No answer does harm, whatever is in it: lines of every kind, mutated.
+// No answer does harm: lines of every kind, mutated.
 TEST(mutated_headers_do_no_harm) {
 	static const char *const lines[] = {"X-Weir-State: lame-duck\r\n",
 		"endpoint-load-metrics: TEXT cpu_utilization=0.3, named_metrics.a=4\r\n",
@@ -267,7 +267,7 @@ TEST(mutated_headers_do_no_harm) {
 	assert_in_range(taken, 10000, 90000);
 }
 
-TEST(answer_ends_once_nothing_more_matters) {
+TEST(answer_ends_once_it_is_decided) {
 	struct weir_config_health_check check = check_of("ok");
 	struct weir_health_answer answer;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes over libcurl against servers that send without end what libcurl skips: no turn of the loop
-// lasts long. In a network namespace of this process. Needs root.
+// Probes over libcurl to servers that endlessly send data that libcurl skips: no turn of the loop
+// takes long. In a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -87,7 +87,7 @@ static uint64_t cpu_ms(void) {
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-// The alarm of a loop that does not come back.
+// The alarm for a blocked loop.
 static void give_up(int signal) {
 	static const char text[] = "the loop hangs\n";
 
@@ -152,7 +152,7 @@ TEST(floods_of_http_end_the_probe) {
 	const char *detail =
 		probe_flood(FLOOD(CHUNKED "0\r\n", "endpoint-load-metrics: TEXT rps=1\r\n"), &check)
 			.detail;
-	// libcurl has a limit of its own since 8.7: it comes first.
+	// libcurl has its own limit since 8.7, which is reached first.
 	assert_true(strcmp(detail, too_much) == 0 ||
 		    strstr(detail, "Too many response headers") != NULL);
 	assert_string_equal(
@@ -165,9 +165,9 @@ TEST(floods_of_http_end_the_probe) {
 		"HTTP 200, body without \"never\"");
 }
 
-// The headers decide: no body is waited for, whether it is slow, endless or larger than what is
-// read.
-TEST(body_that_never_ends_decides_nothing) {
+// The headers determine the result: the probe waits for no body, whether slow, endless or too
+// large.
+TEST(body_that_never_ends_does_not_matter) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
 		.status_first = 200,
 		.status_last = 399,
@@ -192,7 +192,7 @@ TEST(body_that_never_ends_decides_nothing) {
 	assert_string_equal(probe_flood(floods[0], &check).detail, "timeout after 300 ms");
 	assert_string_equal(
 		probe_flood(floods[1], &check).detail, "HTTP 200, body without \"never\"");
-	// The status alone refuses it.
+	// The status alone fails it.
 	assert_string_equal(
 		probe_flood(FLOOD("HTTP/1.1 503 No\r\n\r\n", ""), &check).detail, "HTTP 503");
 }
@@ -214,7 +214,7 @@ TEST(floods_of_grpc_end_the_probe) {
 	probe_flood(FLOOD(SETTINGS STATUS_200, STATUS_200), &check);
 }
 
-// Not even the handshake is begun.
+// Not even the handshake starts.
 TEST(floods_of_tls_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTPS,
 		.status_first = 200,

@@ -86,7 +86,7 @@ TEST(grpc_probe_verifies_the_certificate) {
 }
 
 static int answer(size_t n, const char *bytes) {
-	uint8_t *copy = malloc(n > 0 ? n : 1); // a sanitizer sees what is read beyond it
+	uint8_t *copy = malloc(n > 0 ? n : 1); // so that a sanitizer detects a read beyond it
 	int status;
 
 	memcpy(copy, bytes, n);
@@ -98,7 +98,7 @@ static int answer(size_t n, const char *bytes) {
 TEST(grpc_answers_of_every_form) {
 	assert_int_equal(answer(7, "\0\0\0\0\2\x08\1"), WEIR_GRPC_SERVING);
 	assert_int_equal(answer(5, "\0\0\0\0\0"), 0); // no field: UNKNOWN
-	// Fields that are not known are stepped over; of a field given twice the last one counts.
+	// Unknown fields are skipped; of a duplicate field the last one counts.
 	assert_int_equal(answer(17, "\0\0\0\0\x0c\x12\3abc\x08\2\x18\x80\1\x08\1"), 1);
 	assert_int_equal(answer(15, "\0\0\0\0\x0a\x0d\1\2\3\4\x08\1\x08\2\x10"), -EINVAL);
 	assert_int_equal(answer(7, "\1\0\0\0\2\x08\1"), -EINVAL); // compressed

@@ -62,12 +62,12 @@ TEST(http_probe_reads_little_of_a_large_body) {
 	struct weir_config_health_check check = check_of("/large");
 	uint64_t start = uv_hrtime();
 
-	check.timeout_ms = 1000; // nginx sends it at 100 kB/s: the whole takes 80 s
+	check.timeout_ms = 1000; // nginx sends it at 100 kB/s: the whole body takes 80 s
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 	assert_true(uv_hrtime() - start < 1500 * 1000000ull);
 }
 
-TEST(http_probe_fails_on_what_is_not_http) {
+TEST(http_probe_fails_on_other_protocols) {
 	struct weir_config_health_check check = check_of("/healthz");
 
 	check.timeout_ms = 300;
@@ -86,7 +86,7 @@ TEST(http_probe_fails_on_dead_ports_and_black_holes) {
 	expect("10.99.0.1", 80, &check, WEIR_PROBE_FAILED, "network is unreachable");
 }
 
-TEST(http_probe_passes_though_the_loop_was_busy) {
+TEST(http_probe_passes_although_the_loop_was_busy) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result;
 
@@ -99,7 +99,7 @@ TEST(http_probe_passes_though_the_loop_was_busy) {
 	assert_string_equal(result.detail, "timeout after 200 ms");
 }
 
-TEST(http_probe_wants_text_in_the_body) {
+TEST(http_probe_requires_the_text_in_the_body) {
 	struct weir_config_health_check check = check_of("/healthz");
 
 	strcpy(check.body, "ok");
@@ -222,7 +222,7 @@ TEST(http_probe_that_others_prevent_is_unknown) {
 
 // --- limits -------------------------------------------------------------------------------
 
-// Out of descriptors: that says nothing about the backend.
+// Out of descriptors: no result about the backend.
 TEST(http_probe_without_a_socket_is_unknown) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result = {0};
@@ -249,7 +249,7 @@ TEST(http_probe_without_a_socket_is_unknown) {
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(result.outcome, WEIR_PROBE_UNKNOWN);
 	assert_string_equal(result.detail, "too many open files");
-	// The handle comes from the pool now: nothing of this is left in it.
+	// The handle now comes from the pool: it must contain nothing of the previous probe.
 	result.calls = 0;
 	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
 	watch_lab_run(&loop, probe_has_result, &result, 5000, "another result");
@@ -286,7 +286,7 @@ static bool all_have_results(void *context) {
 	return true;
 }
 
-TEST(http_probes_run_side_by_side) {
+TEST(http_probes_run_concurrently) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct weir_health_http *http[200];
 	struct weir_health_curl *curl;
@@ -315,7 +315,7 @@ TEST(http_probes_run_side_by_side) {
 	watch_lab_close(&loop);
 }
 
-TEST(http_probe_cancelled_says_nothing) {
+TEST(http_probe_cancelled_calls_nothing) {
 	struct weir_config_health_check check = check_of("/healthz");
 	struct result result = {0};
 	struct weir_probe_params params = {

@@ -40,8 +40,8 @@ TEST(https_probe_verifies_the_certificate) {
 	}
 }
 
-// A group may be so large that one check takes a second of CPU.
-TEST(https_probe_uses_no_group_of_the_server) {
+// A group may be so large that one check takes a second of CPU time.
+TEST(https_probe_accepts_no_group_of_the_server) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 	struct result result;
 
@@ -86,7 +86,7 @@ TEST(https_probe_fails_on_an_expired_certificate) {
 	expect("127.0.0.1", OLD_PORT, &check, WEIR_PROBE_PASSED, "HTTP 204");
 }
 
-TEST(https_probe_fails_on_what_is_not_tls) {
+TEST(https_probe_fails_on_servers_without_tls) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 	struct result result;
 
@@ -98,8 +98,8 @@ TEST(https_probe_fails_on_what_is_not_tls) {
 	expect("127.0.0.1", 9, &check, WEIR_PROBE_FAILED, "connection refused");
 }
 
-// A file of authorities that cannot be read is no fault of the backends.
-TEST(https_probe_without_its_authorities_is_unknown) {
+// An unreadable CA file is not an error of the backends.
+TEST(https_probe_without_its_ca_file_is_unknown) {
 	struct weir_config_health_check check = tls_check_of(*state, "/");
 
 	strcpy(check.ca_file, "/nonexistent/ca.pem");
@@ -107,7 +107,7 @@ TEST(https_probe_without_its_authorities_is_unknown) {
 		"cannot read CA certificates from /nonexistent/ca.pem");
 }
 
-// Checks of several services, which share an engine: one after the other, each again and again.
+// Checks of several services that share an engine: one after the other, repeatedly.
 struct turn {
 	struct weir_config_health_check check;
 	enum weir_probe_outcome outcome;
@@ -154,7 +154,7 @@ static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds
 	watch_lab_close(&loop);
 }
 
-TEST(https_probes_of_two_authorities_are_kept_apart) {
+TEST(https_probes_with_two_ca_files_are_separate) {
 	static const char stranger[] =
 		"SSL certificate problem: unable to get local issuer certificate";
 	const struct turn turns[] = {
@@ -168,8 +168,8 @@ TEST(https_probes_of_two_authorities_are_kept_apart) {
 	take_turns(turns, 5, 5);
 }
 
-// Who does not verify needs no authorities, and leaves none behind for who does.
-TEST(https_probes_that_do_not_verify_are_kept_apart) {
+// A check that does not verify needs no CA file, and does not affect checks that verify.
+TEST(https_probes_that_do_not_verify_are_separate) {
 	struct turn turns[] = {
 		turn_of(*state, "absent.pem", false, WEIR_PROBE_PASSED, "HTTP 200"),
 		turn_of(*state, "absent.pem", true, WEIR_PROBE_UNKNOWN, ""),
@@ -185,8 +185,8 @@ TEST(https_probes_that_do_not_verify_are_kept_apart) {
 	take_turns(turns + 2, 2, 5);
 }
 
-// Those of a service are not read again because another service has others.
-TEST(https_probes_read_authorities_once) {
+// The CA file of a service is not read again because another service has a different one.
+TEST(https_probes_read_the_ca_file_once) {
 	const struct turn alone[] = {
 		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),
 		turn_of(*state, "many.pem", true, WEIR_PROBE_PASSED, "HTTP 200"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks via the data path, as far as it goes without a backend that decapsulates: the end-to-end
-// scenarios have those (tests/e2e/scenarios_data_path.py).
+// Checks via the data path, as far as possible without a backend that decapsulates: the end-to-end
+// scenarios have these (tests/e2e/scenarios_data_path.py).
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -180,9 +180,9 @@ TEST(check_of_a_silent_backend_fails) {
 	}
 }
 
-// A route that takes all ways back: the answers of a backend would be dropped, so silence says
-// nothing.
-TEST(check_without_a_way_back_has_no_result) {
+// A route that breaks the return path: answers of a backend would be dropped, so a timeout is no
+// result.
+TEST(check_without_a_return_path_has_no_result) {
 	struct lab *lab = *state;
 
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=2");
@@ -194,7 +194,7 @@ TEST(check_without_a_way_back_has_no_result) {
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
-// No route to the backend: as with a check that goes straight there.
+// No route to the backend: as with a direct check.
 TEST(check_of_an_unreachable_backend_fails) {
 	struct lab *lab = *state;
 
@@ -205,7 +205,7 @@ TEST(check_of_an_unreachable_backend_fails) {
 	assert_string_equal(lab->detail, "network is unreachable");
 }
 
-// Checks that are cancelled give their ports back: there are 2,048.
+// Cancelled checks release their ports, of which there are 2,048.
 TEST(cancelled_checks_release_their_ports) {
 	static const enum weir_config_check types[] = {WEIR_CHECK_TCP, WEIR_CHECK_HTTP};
 	struct weir_health_target *targets = calloc(MANY, sizeof(*targets));

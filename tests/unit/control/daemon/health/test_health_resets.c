@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Probes of servers that reset the connection, or close it with the request unread: what was sent
+// Probes of servers that reset the connection, or close it with the request unread: data sent
 // before counts. In a network namespace of this process. Needs root.
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -24,7 +24,7 @@
 
 struct server {
 	const char *answer;
-	bool reads; // the request first; else it is unread when the connection is closed
+	bool reads; // read the request first; otherwise it is unread when the connection is closed
 	pid_t pid;
 	uint16_t port;
 };
@@ -159,7 +159,7 @@ TEST(http_answer_counts_whatever_follows) {
 	}
 }
 
-TEST(http_answer_that_is_cut_off_fails) {
+TEST(http_answer_that_is_truncated_fails) {
 	struct weir_config_health_check check = http_check("");
 	static const char detail[] = "connection reset by peer";
 
@@ -181,8 +181,8 @@ TEST(agent_check_line_counts_whatever_follows) {
 	}
 }
 
-// The handshake was complete, which is all that this check asks for.
-TEST(tcp_connection_that_is_reset_was_made) {
+// The handshake was complete, which is all that this check requires.
+TEST(tcp_connection_that_is_reset_passes) {
 	static const struct weir_config_health_check check = {
 		.type = WEIR_CHECK_TCP, .timeout_ms = 2000};
 
@@ -334,7 +334,7 @@ TEST(grpc_server_over_tls_that_resets_is_judged_by_its_answer) {
 	expect_kinds(GRPC | TLS, "SERVING", "NOT_SERVING");
 }
 
-TEST(nginx_that_leaves_the_request_unread_is_judged_by_its_answer) {
+TEST(nginx_that_does_not_read_the_request_is_judged_by_its_answer) {
 	struct weir_config_health_check check = http_check("");
 	struct server server = {.answer = "nginx", .port = NGINX_PORT};
 

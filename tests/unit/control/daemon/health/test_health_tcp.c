@@ -10,7 +10,7 @@
 
 static const struct weir_config_health_check check = {.type = WEIR_CHECK_TCP, .timeout_ms = 150};
 
-// The loop has other work for stall_ms as soon as the probe has begun.
+// The loop does other work for stall_ms as soon as the probe has started.
 static struct result probe_stalled(const char *address, uint16_t port, unsigned int stall_ms) {
 	struct result result = {0};
 	struct weir_probe_params params = {
@@ -97,7 +97,7 @@ TEST(tcp_probe_times_out_in_a_black_hole) {
 	}
 }
 
-TEST(tcp_probe_passes_though_the_loop_was_busy) {
+TEST(tcp_probe_passes_although_the_loop_was_busy) {
 	struct result result;
 	uint16_t port;
 	int fd = listen_on("127.0.0.1", &port);
@@ -134,7 +134,7 @@ TEST(tcp_probe_leaves_no_time_wait) {
 	SHELL("! ss -Htan state time-wait | grep -q .");
 }
 
-TEST(tcp_probe_cancelled_says_nothing) {
+TEST(tcp_probe_cancelled_calls_nothing) {
 	struct result result = {0};
 	struct weir_probe_params params = {
 		.address = watch_lab_address(WATCH_LAB_HOLE4),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What backends say of themselves in answers to checks: a server on the test's loop says what the
-// test wants. Runs in a network namespace of this process. Needs root.
+// Reports of backends in answers to checks: a server on the test's loop sends the test's answers.
+// Runs in a network namespace of this process. Needs root.
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 struct lab {
 	uv_loop_t loop;
 	uv_tcp_t server;
-	const char *answer; // of the server; NULL = it closes
+	const char *answer; // answer of the server; NULL = it closes
 	size_t answer_bytes; // 0: it is text
-	bool waits; // for a line, and keeps the connection
-	char heard[512]; // what the server was sent
+	bool waits; // waits for a line, and keeps the connection
+	char heard[512]; // data sent to the server
 	struct weir_health *health;
 	struct weir_config_health_check check;
-	enum weir_health_word word; // that is known of the backend
+	enum weir_health_word word; // last report of the backend
 	int verdicts, reports, checks;
 	enum weir_health_verdict verdict;
 	struct weir_report report;
@@ -50,7 +50,7 @@ static void on_rest(uv_stream_t *stream, ssize_t bytes, const uv_buf_t *buffer) 
 	}
 }
 
-// Who speaks HTTP/2 says more, and would lose the answer with the connection.
+// An HTTP/2 client sends more, and would lose the answer when the connection closes.
 static void on_written(uv_write_t *request, int status) {
 	const struct lab *lab = request->handle->data;
 
@@ -191,10 +191,10 @@ static struct weir_health_status status_of(struct lab *lab) {
 	return status;
 }
 
-// The next report after the server's answer has become this one.
+// Wait for the next report after the server's answer was changed to this one.
 static struct weir_report say(struct lab *lab, const char *text) {
 	lab->answer = text;
-	watch_lab_idle(&lab->loop, 60); // a check that began before has ended
+	watch_lab_idle(&lab->loop, 60); // a check that started before has ended
 	lab->reports = 0;
 	watch_lab_run(&lab->loop, has_report, lab, 5000, text);
 	return lab->report;
@@ -235,8 +235,8 @@ TEST(lame_duck_of_a_503_passes) {
 	assert_true(lab->reports > 1); // it is told again
 }
 
-// Bytes that are no text would leave a row of JSON out, and escapes are for no terminal.
-TEST(detail_of_a_rude_server_is_printable) {
+// Invalid UTF-8 would omit a row of JSON, and escape sequences must not reach a terminal.
+TEST(detail_of_a_hostile_server_is_printable) {
 	static const char answer[] = // HTTP/2: SETTINGS, HEADERS of a whole response
 		"\0\0\0\4\0\0\0\0\0"
 		"\0\0\x26\1\5\0\0\0\1\x88"
@@ -253,16 +253,16 @@ TEST(detail_of_a_rude_server_is_printable) {
 	assert_string_equal(status_of(lab).detail, "UNIMPLEMENTED: no???.");
 }
 
-TEST(state_is_taken_back_by_an_answer_without_it) {
+TEST(state_is_withdrawn_by_an_answer_without_it) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("503 Draining", "X-Weir-State: lame-duck\r\n");
 	configure(lab);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "lame-duck");
-	// An answer that fails takes nothing back.
+	// A failing answer withdraws nothing.
 	expect_silence(lab, HTTP("500 Oops", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
-	// It failed, so what it said was forgotten, and nothing is left to be taken back.
+	// It failed, so its words were dropped, and nothing remains to be withdrawn.
 	expect_silence(lab, HTTP("200 OK", ""));
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_int_equal(say(lab, HTTP("503 Draining", "X-Weir-State: starting\r\n")).word,
@@ -279,8 +279,8 @@ TEST(state_is_taken_back_by_an_answer_without_it) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-// The words of before a reload, and of before this process.
-TEST(state_is_taken_back_by_another_check) {
+// Words from before a reload, and from before this process.
+TEST(state_is_withdrawn_by_another_check) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("200 OK", "X-Weir-State: lame-duck\r\n");
@@ -303,7 +303,7 @@ TEST(state_is_taken_back_by_another_check) {
 	assert_string_equal(lab->report.why, "X-Weir-State was removed");
 }
 
-TEST(down_is_said_again_while_checks_fail) {
+TEST(down_is_reported_again_while_checks_fail) {
 	struct lab *lab = *state;
 
 	lab->answer = HTTP("200 OK", "X-Weir-State: down\r\n");
@@ -316,7 +316,7 @@ TEST(down_is_said_again_while_checks_fail) {
 	assert_string_equal(lab->report.why, "HTTP 200, down");
 }
 
-TEST(load_is_asked_for_and_handed_on) {
+TEST(load_is_requested_and_passed_on) {
 	struct lab *lab = *state;
 
 	lab->check.orca = true;
@@ -341,7 +341,7 @@ static void use_agent_check(struct lab *lab, bool alongside) {
 	configure_as(lab, alongside);
 }
 
-TEST(agent_check_says_words_and_numbers) {
+TEST(agent_check_reports_words_and_numbers) {
 	struct lab *lab = *state;
 	struct weir_report report;
 
@@ -356,7 +356,7 @@ TEST(agent_check_says_words_and_numbers) {
 	assert_true(report.max_active_flows == 30);
 	assert_string_equal(lab->source, "agent-check");
 	assert_string_equal(status_of(lab).detail, "reply \"up 75% maxconn:30\"");
-	// A check that passes, whatever the line says; "up" is not "ready".
+	// The check passes with any line; "up" is not "ready".
 	lab->verdicts = 0;
 	assert_int_equal(say(lab, "drain # deploy\r\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
@@ -367,7 +367,7 @@ TEST(agent_check_says_words_and_numbers) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-TEST(agent_check_without_a_whole_line_fails) {
+TEST(agent_check_without_a_complete_line_fails) {
 	struct lab *lab = *state;
 	static char endless[4096];
 
@@ -407,7 +407,7 @@ TEST(silent_agent_times_out) {
 }
 
 // HAProxy: failure to connect to the agent is not an error.
-TEST(agent_check_beside_gives_no_verdict) {
+TEST(agent_check_alongside_gives_no_verdict) {
 	struct lab *lab = *state;
 	struct weir_health_status status;
 
@@ -422,7 +422,7 @@ TEST(agent_check_beside_gives_no_verdict) {
 	assert_int_equal(lab->verdicts, 0);
 }
 
-TEST(drain_stands_after_a_reload) {
+TEST(drain_remains_after_a_reload) {
 	struct lab *lab = *state;
 
 	lab->answer = "drain\n";
@@ -434,8 +434,8 @@ TEST(drain_stands_after_a_reload) {
 	assert_int_equal(say(lab, "ready\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// Its drain was said by a process that is gone.
-TEST(drain_is_forgotten_when_the_check_fails) {
+// Its drain was reported by a process that has ended.
+TEST(drain_is_dropped_when_the_check_fails) {
 	struct lab *lab = *state;
 	struct weir_config_health_check http = lab->check;
 	struct weir_health_target targets[2];
@@ -445,7 +445,7 @@ TEST(drain_is_forgotten_when_the_check_fails) {
 	for (int i = 0; i < 2; i++) {
 		targets[i] = (struct weir_health_target){
 			.backend = BACKEND,
-			.port = i == 0 ? 9 : PORT, // the service itself is dead
+			.port = i == 0 ? 9 : PORT, // the service itself is down
 			.address = watch_lab_address("127.0.0.1"),
 			.check = i == 0 ? &http : &lab->check,
 			.alongside = i == 1,
@@ -464,8 +464,8 @@ TEST(drain_is_forgotten_when_the_check_fails) {
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 }
 
-// An operator has overruled it. A word that is said again counts again.
-TEST(drain_is_forgotten_when_it_is_overruled) {
+// An operator has overruled it. A repeated word counts again.
+TEST(drain_is_dropped_when_it_is_overruled) {
 	struct lab *lab = *state;
 
 	lab->answer = "drain\n";

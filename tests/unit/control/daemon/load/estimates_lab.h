@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Estimates over the tables of tables_lab.h: one that writes samples as a worker does, and looks at
-// costs and weights as workers see them.
+// Estimates with the tables of tables_lab.h: writes samples like a worker, and reads costs and
+// weights like workers.
 #pragma once
 
 #include "estimates.h"
@@ -17,7 +17,7 @@ struct estimates_lab {
 	uint64_t now; // ns
 };
 
-// Services s0.. with backends b0.. each, policy maglev until the test says otherwise; nothing is
+// Services s0.. with backends b0.. each, policy maglev until the test changes it; nothing is
 // applied yet.
 static inline void estimates_lab_open_large(struct estimates_lab *lab, const struct lab_room *room,
 	uint32_t services, uint32_t backends) {
@@ -80,7 +80,7 @@ static inline uint64_t lab_waiting(const struct estimates_lab *lab, uint32_t wor
 	       lab->lab.segment->control_boxes[worker].samples.head;
 }
 
-// As many turns as it takes.
+// Run as many turns as needed.
 static inline void lab_collect(struct estimates_lab *lab) {
 	while (weir_estimates_collect(lab->estimates, lab->now)) {
 	}

@@ -7,7 +7,7 @@
 
 #define WORKERS 3
 
-// Buckets 0, 1 and 2 belong to the workers of these numbers, the others to nobody.
+// Buckets 0, 1 and 2 belong to these workers, the others to none.
 struct lab {
 	struct weir_bucket_look look;
 	struct weir_bucket_loads loads;
@@ -66,7 +66,7 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 1), 0);
 	assert_near(lab->loads.worker[0].share, 0.8);
 	assert_false(lab->loads.worker[1].alive); // it has counted no cycles
-	// The average: half of what was, half of what is.
+	// The average: half of the old value, half of the new one.
 	work(lab, 0, 200, 800);
 	lab->look.packets[0] += 10;
 	weir_bucket_loads_tick(&lab->loads, &lab->look);
@@ -74,7 +74,7 @@ TEST(busy_time_is_divided_by_packets) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 3), 0.1);
 }
 
-// The packets before the move made work for the old worker, the others for the new one.
+// Packets before the move were work of the old worker, later ones of the new one.
 TEST(moved_bucket_counts_for_both_workers) {
 	struct lab *lab = *state;
 
@@ -97,7 +97,7 @@ TEST(moved_bucket_counts_for_both_workers) {
 	assert_near(weir_bucket_loads_of(&lab->loads, 0), 1.0);
 }
 
-// Worker 0 passes packets on; its own cost what they cost others.
+// Worker 0 distributes packets; its own packets cost as much as those of others.
 TEST(distributing_is_no_load_of_a_bucket) {
 	struct lab *lab = *state;
 
@@ -114,8 +114,9 @@ TEST(distributing_is_no_load_of_a_bucket) {
 	assert_near(weir_bucket_loads_base(&lab->loads, 1), 0);
 }
 
-// Every worker distributes a port: half as much as a packet of its own is the guess.
-TEST(all_may_distribute) {
+// Every worker distributes a port: distributing a packet is assumed to cost half as much as
+// processing one.
+TEST(all_workers_may_distribute) {
 	struct lab *lab = *state;
 
 	for (uint32_t i = 0; i < WORKERS; i++) {
@@ -130,7 +131,7 @@ TEST(all_may_distribute) {
 	}
 }
 
-TEST(worker_that_stands_still_teaches_nothing) {
+TEST(stalled_worker_gives_no_measurement) {
 	struct lab *lab = *state;
 
 	lab->look.packets[0] += 10;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket moves: workers simulated millisecond by millisecond, whose buckets move as asked, late, or
-// not at all.
+// Bucket moves: workers simulated millisecond by millisecond, whose buckets move as requested,
+// late, or not at all.
 #include "bucket_moves.h"
 #include "test.h"
 
@@ -19,29 +19,29 @@ enum manner {
 	CONFIRM,
 	REFUSE,
 	SILENT, // neither answer nor move
-	SECRET, // the bucket moves, the answer never comes
+	SECRET, // the bucket moves, the answer is lost
 };
 
 struct sim {
 	struct weir_bucket_moves *moves;
 	struct weir_bucket_look look;
 	uint32_t workers;
-	uint32_t distributor; // receives for all; >= workers: nobody does
+	uint32_t distributor; // receives packets for all; >= workers: none does
 	double distributing; // share of its time
-	double load[WEIR_BUCKETS]; // that packets of the bucket bring, of a worker's time
+	double load[WEIR_BUCKETS]; // load of the bucket's packets, as a share of a worker's time
 	double packets[WEIR_BUCKETS], busy[WEIR_WORKERS_MAX];
-	double noise; // of the packets of a millisecond
+	double noise; // noise of the packets of a millisecond
 	uint64_t seed, ms;
 	enum manner manner;
 	bool stealing;
-	bool restarted; // requests of a former process may be under way
+	bool restarted; // requests of a previous process may be in flight
 	uint32_t requests, moved;
-	uint32_t moved_in[64]; // by tenth of a second, a ring
+	uint32_t moved_in[64]; // by tenth of a second, as a ring
 	uint32_t most_in_second;
 	uint64_t arrived_ms[WEIR_BUCKETS]; // 0 = it has not moved
 	struct {
 		struct weir_bucket_request what;
-		uint64_t at_ms; // when its owner changes; 0 = free
+		uint64_t at_ms; // time at which its owner changes; 0 = free
 	} way[WEIR_WORKERS_MAX];
 };
 
@@ -79,8 +79,8 @@ static void sim_free(struct sim *sim) {
 	free(sim);
 }
 
-// So much load in all, `hot` of it in the first buckets of the first worker, then of the second,
-// and so on; the rest in all buckets alike.
+// Set this total load, `hot` of it in the first buckets of the first worker, then of the second,
+// and so on; the rest evenly in all buckets.
 static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets) {
 	uint32_t each = WEIR_BUCKETS / sim->workers;
 
@@ -94,7 +94,7 @@ static void skew(struct sim *sim, double load, double hot, uint32_t hot_buckets)
 
 // --- time passes --------------------------------------------------------------------------
 
-// Of so many milliseconds: the longer, the less noise is in them.
+// Over this many milliseconds: a longer time has less noise.
 static void traffic(struct sim *sim, uint32_t ms) {
 	double want[WEIR_WORKERS_MAX] = {0}, noise = sim->noise / sqrt(ms);
 
@@ -147,7 +147,7 @@ static void arrive(struct sim *sim) {
 	}
 }
 
-// Whether a bucket of one of both is under way.
+// Whether a bucket of one of the two is in transit.
 static bool is_busy(const struct sim *sim, const struct weir_bucket_request *request) {
 	bool busy = false;
 
@@ -214,7 +214,7 @@ static void run_ms(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// As run_ms, for long times: while no bucket is under way, a step goes to the next tick.
+// Like run_ms, for long times: while no bucket is in transit, a step goes to the next tick.
 static void run_on(struct sim *sim, uint32_t ms) {
 	uint64_t end = sim->ms + ms;
 
@@ -223,7 +223,7 @@ static void run_on(struct sim *sim, uint32_t ms) {
 	}
 }
 
-// What a worker has to do.
+// The load of a worker.
 static double load_of(const struct sim *sim, uint32_t worker) {
 	double load = worker == sim->distributor ? sim->distributing : 0;
 
@@ -233,7 +233,7 @@ static double load_of(const struct sim *sim, uint32_t worker) {
 	return load;
 }
 
-// What the most loaded worker would have to do, over the mean.
+// The load of the most loaded worker, divided by the mean.
 static double unevenness(const struct sim *sim) {
 	double sum = 0, most = 0;
 
@@ -257,7 +257,7 @@ TEST(skewed_load_is_even_within_two_seconds) {
 			double load = (high ? 0.7 : 0.1) * workers[i];
 			uint32_t moved;
 
-			// High: more than the first workers can do; low: what they can.
+			// High: more than the first workers can handle; low: what they can handle.
 			skew(sim, load, 0.9, workers[i] * 4);
 			sim->noise = 0.3;
 			assert_true(unevenness(sim) > 1.5);
@@ -269,7 +269,7 @@ TEST(skewed_load_is_even_within_two_seconds) {
 				fail_msg("%u workers: %.3f", workers[i], unevenness(sim));
 			}
 			moved = sim->moved;
-			run_ms(sim, 3000); // and stays so, without further moves to speak of
+			run_ms(sim, 3000); // and stays so, with almost no further moves
 			assert_true(unevenness(sim) <= EVEN);
 			assert_true(sim->moved - moved <= workers[i]);
 			sim_free(sim);
@@ -315,7 +315,7 @@ TEST(distributing_counts_as_work_of_its_worker) {
 	sim_free(sim);
 }
 
-// Even with nothing but that to do, it is not taken for idle.
+// Even without other work, it does not count as idle.
 TEST(busy_worker_without_buckets_gets_none) {
 	struct sim *sim = sim_new(2);
 	uint32_t moved;
@@ -362,7 +362,7 @@ TEST(moving_hot_spot_stays_within_the_bound) {
 }
 
 // B5.
-TEST(elephant_is_reported_and_not_bounced) {
+TEST(elephant_is_reported_and_does_not_oscillate) {
 	struct sim *sim = sim_new(4);
 	uint32_t bucket, worker, times = 0, moved;
 	double load;
@@ -385,11 +385,12 @@ TEST(elephant_is_reported_and_not_bounced) {
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).elephants, 1);
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).hottest, 5);
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 0).elephants, 0);
-	// Its neighbours have left, and that is that.
+	// The other buckets have left, and nothing else moves.
 	moved = sim->moved;
 	run_ms(sim, 5000);
 	assert_int_equal(sim->moved, moved);
-	// A client that makes it one again and again, here for 21 minutes, does not fill the log.
+	// A client that turns it into an elephant repeatedly, here for 21 minutes, does not fill
+	// the log.
 	for (uint32_t i = 0; i < 2520; i++) {
 		sim->load[5] = i % 2 == 0 ? 0.8 : 0;
 		run_on(sim, 5 * TICK);
@@ -401,7 +402,7 @@ TEST(elephant_is_reported_and_not_bounced) {
 
 // --- what may go wrong --------------------------------------------------------------------
 
-TEST(switched_off_asks_for_nothing) {
+TEST(no_request_while_switched_off) {
 	struct sim *sim = sim_new(4);
 
 	skew(sim, 2, 0.9, 16);
@@ -416,8 +417,8 @@ TEST(switched_off_asks_for_nothing) {
 	sim_free(sim);
 }
 
-// A refused bucket stays, the thief waits longer each time, and nothing is forgotten.
-TEST(refusals_are_asked_less_and_less) {
+// A refused bucket stays, the thief waits longer each time, and the plan stays consistent.
+TEST(refused_requests_become_less_frequent) {
 	struct sim *sim = sim_new(4);
 	uint32_t first;
 
@@ -438,8 +439,8 @@ TEST(refusals_are_asked_less_and_less) {
 	sim_free(sim);
 }
 
-// A worker that hangs with requests: they are given up, and asked again when it is back.
-TEST(silent_workers_are_given_up) {
+// Requests to a stalled worker time out, and are repeated when it runs again.
+TEST(requests_to_silent_workers_time_out) {
 	struct sim *sim = sim_new(4);
 
 	skew(sim, 2, 0.9, 16);
@@ -454,8 +455,8 @@ TEST(silent_workers_are_given_up) {
 	sim_free(sim);
 }
 
-// B4: buckets whose answers got lost have moved all the same, before or after they are given up.
-TEST(owners_are_the_truth_whatever_was_answered) {
+// B4: buckets with lost answers have moved nevertheless, before or after the timeout.
+TEST(owners_are_authoritative_for_any_answer) {
 	struct sim *sim = sim_new(4);
 
 	skew(sim, 2, 0.9, 16);
@@ -467,7 +468,7 @@ TEST(owners_are_the_truth_whatever_was_answered) {
 	sim_free(sim);
 }
 
-TEST(late_move_counts_for_who_has_the_bucket) {
+TEST(late_move_counts_for_the_owner_of_the_bucket) {
 	struct sim *sim = sim_new(2);
 	struct weir_bucket_request request = {0};
 	double before;
@@ -489,7 +490,7 @@ TEST(late_move_counts_for_who_has_the_bucket) {
 	run_ms(sim, 2000); // it is given up
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
 	before = weir_bucket_moves_load(sim->moves, 1);
-	// The answer comes now, and then the bucket goes.
+	// The answer arrives now, and then the bucket moves.
 	weir_bucket_moves_answer(
 		sim->moves, request.bucket, request.id, true, (double)sim->ms / 1000);
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), 0);
@@ -498,12 +499,12 @@ TEST(late_move_counts_for_who_has_the_bucket) {
 	run_ms(sim, TICK);
 	assert_true(weir_bucket_moves_load(sim->moves, 1) > before + 0.1);
 	assert_int_equal(weir_bucket_moves_summary(sim->moves, 1).buckets, WEIR_BUCKETS / 2 + 1);
-	// An answer with numbers that make no sense.
+	// An answer with invalid numbers.
 	weir_bucket_moves_answer(sim->moves, 99999, 7, true, (double)sim->ms / 1000);
 	sim_free(sim);
 }
 
-// Ticks until something is asked for.
+// Run ticks until there is a request.
 static struct weir_bucket_request first_request(struct sim *sim) {
 	struct weir_bucket_request request = {0};
 
@@ -518,8 +519,8 @@ static struct weir_bucket_request first_request(struct sim *sim) {
 	return request;
 }
 
-// A bucket that goes elsewhere than asked for, as by an urgent request between workers.
-TEST(bucket_may_go_elsewhere_than_asked) {
+// A bucket that moves to another worker than requested, because of a request between workers.
+TEST(bucket_may_move_elsewhere_than_requested) {
 	struct sim *sim = sim_new(4);
 	struct weir_bucket_request request;
 	uint32_t elsewhere = 0, pending;
@@ -543,7 +544,7 @@ TEST(bucket_may_go_elsewhere_than_asked) {
 	sim_free(sim);
 }
 
-// Only the first answer to a request counts: a bucket that was confirmed is on its way.
+// Only the first answer to a request counts: a confirmed bucket is in transit.
 TEST(other_answers_change_nothing) {
 	struct sim *sim = sim_new(2);
 	struct weir_bucket_request request;
@@ -568,18 +569,18 @@ TEST(other_answers_change_nothing) {
 	sim_free(sim);
 }
 
-// A new control process knows nothing but what the workers have counted and who owns what.
-TEST(new_process_goes_on_from_the_owners) {
+// A new control process has only the workers' counters and the owners of buckets.
+TEST(new_process_continues_from_the_owners) {
 	struct sim *sim = sim_new(16);
 
 	skew(sim, 0.7 * 16, 0.9, 64);
 	sim_start(sim);
 	for (int life = 0; life < 4; life++) {
-		run_ms(sim, 301); // it dies with requests under way
+		run_ms(sim, 301); // it dies with requests in flight
 		assert_true(weir_bucket_moves_pending(sim->moves) > 0 || life > 1);
 		weir_bucket_moves_free(sim->moves);
 		sim->restarted = true;
-		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms)); // nor what has moved lately
+		memset(sim->arrived_ms, 0, sizeof(sim->arrived_ms)); // nor the recent moves
 		sim_start(sim);
 	}
 	run_ms(sim, 2000);
@@ -587,8 +588,8 @@ TEST(new_process_goes_on_from_the_owners) {
 	sim_free(sim);
 }
 
-// A worker that stands still neither gives nor takes, and keeps what it has.
-TEST(dead_worker_takes_no_part) {
+// A stalled worker neither gives nor takes buckets, and keeps its own.
+TEST(stalled_worker_takes_no_part) {
 	struct sim *sim = sim_new(4);
 
 	skew(sim, 2, 0.9, 16);
@@ -600,8 +601,8 @@ TEST(dead_worker_takes_no_part) {
 	sim_free(sim);
 }
 
-// Nor does it keep the others from sharing what they have, whatever it had when it stood still.
-TEST(dead_worker_is_no_part_of_the_mean) {
+// Nor does it prevent the others from balancing their load, whatever its load was when it stalled.
+TEST(stalled_worker_is_not_included_in_the_mean) {
 	static const double left[] = {0, 0.9}; // with the dead worker
 
 	for (uint32_t i = 0; i < 2; i++) {
@@ -626,7 +627,7 @@ TEST(dead_worker_is_no_part_of_the_mean) {
 	}
 }
 
-TEST(owner_out_of_range_is_nobodys_load) {
+TEST(owner_out_of_range_adds_no_load) {
 	struct sim *sim = sim_new(2);
 
 	skew(sim, 1, 0.9, 8);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Who is collected for, and what becomes of it when tables, owners and processes change.
+// Which services have estimates, and the effect of changes of tables, owners and processes.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -36,8 +36,8 @@ TEST(nothing_is_collected_for_policies_that_need_nothing) {
 	}
 }
 
-// Only what the policy needs: one service's costs are no reason to keep another's.
-TEST(only_the_services_that_need_it) {
+// Only what the policy needs: costs of one service do not cause those of another to be collected.
+TEST(only_services_that_need_estimates_have_them) {
 	struct weir_estimates_extent extent;
 	struct estimates_lab lab;
 
@@ -48,7 +48,7 @@ TEST(only_the_services_that_need_it) {
 	assert_true(weir_estimates_measures(lab.estimates));
 	extent = weir_estimates_extent(lab.estimates);
 	assert_int_equal(extent.services, 2);
-	assert_int_equal(extent.backends, 2); // those of s1; of s2 only all together
+	assert_int_equal(extent.backends, 2); // for each backend of s1; for s2 only the total
 	assert_true(weir_estimates_backend(lab.estimates, 2, lab.now).collected);
 	assert_false(weir_estimates_backend(lab.estimates, 0, lab.now).collected);
 	assert_false(weir_estimates_backend(lab.estimates, 4, lab.now).collected);
@@ -65,7 +65,7 @@ TEST(only_the_services_that_need_it) {
 	estimates_lab_close(&lab);
 }
 
-// Reported times need no worker to measure.
+// Reported times need no measurement by workers.
 TEST(reported_times_are_not_measured) {
 	struct estimates_lab lab;
 
@@ -78,7 +78,7 @@ TEST(reported_times_are_not_measured) {
 	estimates_lab_close(&lab);
 }
 
-TEST(costs_go_when_nobody_needs_them) {
+TEST(costs_are_cleared_when_unneeded) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -98,8 +98,8 @@ TEST(costs_go_when_nobody_needs_them) {
 	estimates_lab_close(&lab);
 }
 
-// A policy set at run time is followed as a configured one is.
-TEST(run_time_policy_is_followed) {
+// A policy set at run time is handled like a configured one.
+TEST(run_time_policy_is_used) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -115,7 +115,7 @@ TEST(run_time_policy_is_followed) {
 	estimates_lab_close(&lab);
 }
 
-// What was measured before we asked for it, or for others, is not ours.
+// Samples from before the request, or of other services, are not used.
 TEST(old_samples_are_skipped) {
 	struct estimates_lab lab;
 
@@ -129,9 +129,9 @@ TEST(old_samples_are_skipped) {
 	estimates_lab_close(&lab);
 }
 
-// The id of a backend that left goes to another one: it begins without a past, and samples that
-// still wait belong to the former.
-TEST(new_owner_of_an_id_starts_afresh) {
+// The id of a removed backend is reused: the new one starts without history, and waiting samples
+// belong to the previous one.
+TEST(new_owner_of_an_id_starts_without_history) {
 	struct estimates_lab lab;
 	struct weir_estimate estimate;
 
@@ -162,9 +162,9 @@ TEST(new_owner_of_an_id_starts_afresh) {
 	estimates_lab_close(&lab);
 }
 
-// A restarted control process begins with the costs that it finds, until they are stale or better
-// ones come.
-TEST(costs_of_the_process_before_stay) {
+// A restarted control process starts with the existing costs, until they are stale or newer ones
+// exist.
+TEST(costs_of_the_previous_process_are_kept) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -195,8 +195,8 @@ TEST(costs_of_the_process_before_stay) {
 	estimates_lab_close(&lab);
 }
 
-// Costs that no policy of ours needs are of no use to the next that does.
-TEST(costs_of_the_process_before_go_when_unneeded) {
+// Costs that no policy needs are not kept for a later policy.
+TEST(unneeded_costs_of_the_previous_process_are_cleared) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -234,8 +234,8 @@ TEST(estimates_survive_a_restart_of_the_dataplane) {
 	estimates_lab_close(&lab);
 }
 
-// Another window or statistic starts to gather anew and keeps the cost until it has; another
-// measure does not.
+// With another window or statistic collection restarts, and the cost is kept until there are new
+// samples; with another measure it is not kept.
 TEST(change_of_settings) {
 	struct weir_config_policy *policy;
 	struct estimates_lab lab;
@@ -256,7 +256,7 @@ TEST(change_of_settings) {
 	}
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 5 * LAB_MS);
-	policy->stale_ms = 1000; // no reason to start anew
+	policy->stale_ms = 1000; // no reason to restart
 	lab_apply_follow(&lab);
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 5);
 	policy->service_time = WEIR_SERVICE_TIME_REPORTED;
@@ -265,9 +265,9 @@ TEST(change_of_settings) {
 	estimates_lab_close(&lab);
 }
 
-// A service that goes on with less: samples that came in under the policy before are no reason to
-// write costs that are not kept any more.
-TEST(policy_that_needs_less_takes_over) {
+// A service that needs less than before: samples from the previous policy must not cause costs to
+// be written that are no longer maintained.
+TEST(policy_that_needs_less_takes_effect) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -338,7 +338,7 @@ TEST(every_change_of_policy) {
 	estimates_lab_close(&lab);
 }
 
-// Processor time until all but one of so many services, with four backends each, are forgotten.
+// CPU time for removing all but one of this many services, with four backends each.
 static double forget_s(uint32_t services) {
 	const struct lab_room room = {
 		.max_services = services, .max_backends = 4 * services, .heap_bytes = 512 << 20};
@@ -364,13 +364,13 @@ static double forget_s(uint32_t services) {
 	return (double)began / CLOCKS_PER_SEC;
 }
 
-TEST(forgetting_does_not_take_the_square_of_the_services) {
+TEST(removal_of_services_takes_linear_time) {
 	double few = forget_s(256), many = forget_s(4096);
 
 	assert_true(many < 96 * few); // 16 when linear, 256 when square
 }
 
-TEST(free_of_nothing) {
+TEST(free_of_null) {
 	struct weir_estimates *estimates;
 
 	weir_estimates_free(NULL);

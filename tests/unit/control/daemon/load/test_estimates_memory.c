@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory runs out at every allocation of a new configuration, and at every one of new samples: some
-// estimates are missing until the next one, and nothing else is wrong.
+// estimates are missing until the next attempt, without other errors.
 #include <string.h>
 
 #include "estimates_lab.h"
@@ -30,7 +30,7 @@ static void set_policies(struct estimates_lab *lab, uint32_t turn) {
 	lab_apply(&lab->lab, lab->config);
 }
 
-// All that may look at what there is.
+// Call all functions that read the present state.
 static void use(struct estimates_lab *lab) {
 	const struct weir_report report = {
 		.given = WEIR_REPORT(UTILIZATION) | WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
@@ -81,7 +81,7 @@ TEST(each_failed_allocation_is_survived) {
 	estimates_lab_close(&lab);
 }
 
-// A sample without memory for its statistics is lost; the next one finds it.
+// A sample without memory for its statistics is lost; the next one has memory.
 TEST(failed_allocation_at_a_sample_is_survived) {
 	struct estimates_lab lab;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What reports are used for, and what is said when they are not.
+// The use of reports, and the reasons for refusing them.
 #include "backend_signal.h"
 #include "estimates_lab.h"
 
@@ -70,7 +70,7 @@ TEST(service_times) {
 	expect_refused(
 		&lab, 0, WEIR_REPORT(UTILIZATION) | WEIR_REPORT(BUSY_TIME), "service-time-ms");
 	assert_int_equal(weir_estimates_backend(lab.estimates, 0, lab.now).samples, 1);
-	lab_sample(&lab, 0, 0, LAB_SECOND); // measured all the same: not what counts here
+	lab_sample(&lab, 0, 0, LAB_SECOND); // measured nevertheless, which is not relevant here
 	lab_collect(&lab);
 	assert_int_equal(lab_cost(&lab, 0), 12500000);
 	estimates_lab_close(&lab);
@@ -88,8 +88,8 @@ static int give_times(struct estimates_lab *lab, uint32_t given, double ms, doub
 	return weir_estimates_report(lab->estimates, 0, &report, lab->now, why, sizeof(why));
 }
 
-// The mean of n requests weighs as much as n times of one request.
-TEST(means_weigh_as_their_count) {
+// The mean of n requests counts like n times of one request.
+TEST(means_count_by_their_number_of_requests) {
 	const uint32_t both = WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
 	struct estimates_lab lab;
 
@@ -163,8 +163,8 @@ static void expect_errors(struct estimates_lab *lab, uint16_t id, uint32_t least
 	assert_in_range(weir_signal_errors(lab_cost(lab, id)), least, most);
 }
 
-// Half a second after a backend began to fail, its errors count for each of two workers; and when
-// it has stopped to report them, they are gone after the window.
+// Half a second after a backend started to fail, its errors count for each of two workers; after
+// the last report of errors they expire within the window.
 TEST(errors_count_as_active_flows) {
 	static const enum weir_policy policies[] = {
 		WEIR_POLICY_LEAST_LOADED, WEIR_POLICY_POWER_OF_TWO};
@@ -208,8 +208,8 @@ TEST(errors_count_as_active_flows) {
 	}
 }
 
-// A backend that fails in half a millisecond is not the cheapest one, whether it is measured or
-// nothing is known of its time.
+// A backend that fails in half a millisecond is not the cheapest one, whether its time is measured
+// or unknown.
 TEST(errors_cost_as_much_as_the_window) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_FAIR_SHARE,
 		WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN,
@@ -244,7 +244,7 @@ TEST(errors_cost_as_much_as_the_window) {
 	}
 }
 
-// Requests in progress and latency, errors on top; taken back when no more come.
+// Requests in progress and latency, plus errors; withdrawn when reports stop.
 TEST(probes) {
 	struct weir_report report = {.given = WEIR_REPORT(ACTIVE) | WEIR_REPORT(SERVICE_MEDIAN) |
 					      WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(REQUESTS) |
@@ -274,7 +274,7 @@ TEST(probes) {
 	assert_true(weir_signal_probe_active(word) > 50);
 	assert_true(weir_signal_probe_latency(word) > 500 * LAB_MS >> 14);
 	expect_refused(&lab, 1, WEIR_REPORT(UTILIZATION), "needs active-requests");
-	// Where no request has ended since, as weir-agent tells it, the latency of before stands.
+	// If no request has ended since, as reported by weir-agent, the previous latency remains.
 	report = (struct weir_report){.given = WEIR_REPORT(ACTIVE), .active_requests = 3};
 	lab.now += 60 * LAB_SECOND;
 	assert_int_equal(
@@ -283,7 +283,7 @@ TEST(probes) {
 	word = lab_cost(&lab, 0);
 	assert_int_equal(weir_signal_probe_active(word), 3);
 	assert_in_range(weir_signal_probe_latency(word), 20 * LAB_MS >> 14, 21 * LAB_MS >> 14);
-	// Where none has ever, that of the others counts.
+	// If none has ever ended, the latency of the others is used.
 	weir_estimates_report(lab.estimates, 1, &report, lab.now, why, sizeof(why));
 	assert_int_equal(weir_signal_probe_latency(lab_cost(&lab, 1)), 20 * LAB_MS >> 14);
 	lab.now += 11 * LAB_SECOND;

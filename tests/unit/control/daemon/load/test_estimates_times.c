@@ -28,7 +28,7 @@ TEST(mean_over_all_workers) {
 	estimates_lab_close(&lab);
 }
 
-// A window of 386: what is older does not count.
+// A window of 386: older samples do not count.
 TEST(only_the_window_counts) {
 	struct estimates_lab lab;
 
@@ -67,7 +67,8 @@ TEST(estimate_without_newer_samples_is_unknown) {
 	estimates_lab_close(&lab);
 }
 
-// A service of n backends, each of which reports ten times. Returns the seconds of one report.
+// A service of n backends, each of which reports ten times. Returns the time of one report in
+// seconds.
 static double report_s(uint32_t n) {
 	const struct lab_room room = {.max_services = 1, .max_backends = n, .heap_bytes = 64 << 20};
 	struct weir_report report = {.given = WEIR_REPORT(SERVICE_TIME), .service_time_ms = 7};
@@ -91,14 +92,14 @@ static double report_s(uint32_t n) {
 	return (double)began / CLOCKS_PER_SEC / (10 * n);
 }
 
-TEST(report_does_not_take_longer_with_more_backends) {
+TEST(report_cost_does_not_depend_on_the_number_of_backends) {
 	double few = report_s(100), many = report_s(10000);
 
 	print_message("%.0f ns, with 100 times as many %.0f ns\n", few * 1e9, many * 1e9);
-	assert_true(many < 20 * few); // caches; 100 if each report touched all
+	assert_true(many < 20 * few); // because of caches; 100 if each report accessed all backends
 }
 
-// Those of whom nothing is known cost the mean of the others, also while few are known.
+// Backends with unknown costs get the mean of the others, also if few are known.
 TEST(unknown_costs_follow_the_mean) {
 	struct estimates_lab lab;
 
@@ -115,7 +116,8 @@ TEST(unknown_costs_follow_the_mean) {
 	weir_estimates_second(lab.estimates, lab.now);
 	assert_int_equal(lab_cost(&lab, 7), 40 * LAB_MS);
 	assert_int_equal(lab_cost(&lab, 4), 100 * LAB_MS);
-	// One of a day counts as ten times the mean of the others: the unknown would get no flow.
+	// A cost of a day counts as ten times the mean of the others; otherwise backends with
+	// unknown costs would get no flow.
 	lab_sample(&lab, 0, 5, 86400000 * LAB_MS);
 	lab_collect(&lab);
 	weir_estimates_second(lab.estimates, lab.now);
@@ -124,7 +126,7 @@ TEST(unknown_costs_follow_the_mean) {
 	estimates_lab_close(&lab);
 }
 
-// A ring is written by the other process: whatever it says must not lead us astray.
+// A ring is written by the other process: invalid contents must do no harm.
 TEST(rings_are_not_trusted) {
 	const struct weir_ring_position *position;
 	struct weir_sample_ring *ring;
@@ -134,7 +136,7 @@ TEST(rings_are_not_trusted) {
 	ring = &lab.lab.segment->worker_boxes[0].samples;
 	position = &lab.lab.segment->control_boxes[0].samples;
 	lab_sample(&lab, 0, 1, 7 * LAB_MS);
-	lab_sample(&lab, 0, 2, 9 * LAB_MS); // an id that is nobody's
+	lab_sample(&lab, 0, 2, 9 * LAB_MS); // an unused id
 	lab_sample(&lab, 0, 511, 9 * LAB_MS);
 	lab_sample(&lab, 0, 65535, 9 * LAB_MS);
 	lab_sample(&lab, 0, 1, UINT64_MAX);
@@ -145,7 +147,7 @@ TEST(rings_are_not_trusted) {
 	ring->tail += WEIR_SAMPLES + 1;
 	lab_collect(&lab);
 	assert_int_equal(position->head, ring->tail);
-	ring->tail -= 100; // backwards: as if nearly 2^64 waited
+	ring->tail -= 100; // decreased: as if nearly 2^64 samples waited
 	lab_collect(&lab);
 	assert_int_equal(position->head, ring->tail);
 	assert_int_equal(weir_estimates_extent(lab.estimates).samples, 6);
@@ -176,7 +178,8 @@ static uint32_t window_of(struct estimates_lab *lab) {
 	return service.settings.error_window_ms;
 }
 
-// The error window is 10 average service times, from 1 s to 30 s, in steps of half as much.
+// The error window is 10 average service times, from 1 s to 30 s, changed in steps of at least
+// half.
 TEST(error_window_follows_the_service_time) {
 	static const struct {
 		uint64_t ms;

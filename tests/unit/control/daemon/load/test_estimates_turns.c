@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What one turn of the loop does when many samples are waiting: counted, not timed.
+// The work of one turn of the loop when many samples are waiting: counted, not timed.
 #include "estimates_lab.h"
 
 #define BACKENDS 8000u
@@ -64,7 +64,7 @@ TEST(first_samples_are_read_in_turns) {
 	}
 	sample_all(&lab, 0);
 	turns = collect_all(&lab);
-	assert_int_equal(turns.turns, 1); // there is nothing to allocate any more
+	assert_int_equal(turns.turns, 1); // nothing has to be allocated any more
 	assert_int_equal(turns.samples, BACKENDS);
 	estimates_lab_close(&lab);
 }
@@ -86,7 +86,7 @@ TEST(full_rings_are_read_in_turns) {
 	estimates_lab_close(&lab);
 }
 
-// Each sample moves half of the sorted window.
+// Each sample shifts half of the sorted window.
 TEST(large_medians_are_more_work) {
 	struct estimates_lab lab;
 
@@ -101,7 +101,8 @@ TEST(large_medians_are_more_work) {
 	estimates_lab_close(&lab);
 }
 
-// A worker whose ring is filled again and again does not keep the loop from the others' rings.
+// A worker whose ring is refilled continuously does not prevent the loop from reading the others'
+// rings.
 TEST(each_worker_gets_its_turn) {
 	struct estimates_lab lab;
 
@@ -124,7 +125,7 @@ static void expect_next(void *context, const struct weir_estimates_sample *sampl
 	assert_int_equal(sample->service_ns, next[sample->worker]++);
 }
 
-// Also when the worker goes on writing between the turns.
+// Also if the worker continues writing between the turns.
 TEST(no_sample_is_lost_or_overtaken) {
 	uint64_t next[LAB_WORKERS] = {0}, written[LAB_WORKERS] = {0};
 	struct estimates_lab lab;
@@ -148,7 +149,7 @@ TEST(no_sample_is_lost_or_overtaken) {
 	estimates_lab_close(&lab);
 }
 
-// What waits belongs to the owners of the ids before the change: nothing may be left of it.
+// Waiting samples belong to the owners of the ids before the change: all must be read.
 TEST(change_of_the_tables_reads_all_samples_first) {
 	struct estimates_lab lab;
 
@@ -163,7 +164,7 @@ TEST(change_of_the_tables_reads_all_samples_first) {
 	estimates_lab_close(&lab);
 }
 
-TEST(drain_reads_all_that_waits) {
+TEST(drain_reads_all_waiting_samples) {
 	struct estimates_lab lab;
 
 	open_many(&lab);

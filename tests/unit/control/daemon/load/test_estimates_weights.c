@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Weights out of reports, as they are published.
+// Weights from reports, as published.
 #include "estimates_lab.h"
 
 static void open_reported(struct estimates_lab *lab, uint32_t backends) {
@@ -26,8 +26,8 @@ static void report(
 	}
 }
 
-// Reports of backends [0..n), utilization 0.5, for so many seconds. Returns how often weights
-// changed.
+// Reports of backends [0..n), utilization 0.5, for this many seconds. Returns the number of changes
+// of weights.
 static int report_for(struct estimates_lab *lab, const double *requests, uint16_t n, int seconds) {
 	int changes = 0;
 
@@ -53,7 +53,7 @@ TEST(reported_weights_replace_the_configured_ones) {
 	assert_int_equal(report_for(&lab, requests, 2, 9), 0); // blackout
 	assert_int_equal(weight_of(&lab, 0), 100);
 	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
-	assert_in_range(weight_of(&lab, 0), 8300, 8400); // at most a fifth in a second
+	assert_in_range(weight_of(&lab, 0), 8300, 8400); // at most a fifth per second
 	assert_in_range(weight_of(&lab, 1), 11900, 12000);
 	assert_in_range(report_for(&lab, requests, 2, 5), 3, 4);
 	assert_in_range(weight_of(&lab, 0), 4990, 5010);
@@ -64,8 +64,9 @@ TEST(reported_weights_replace_the_configured_ones) {
 	estimates_lab_close(&lab);
 }
 
-// Any number of requests at no load: it counts as ten times the mean of the others, not as all.
-TEST(liar_takes_no_more_than_ten_times_its_share) {
+// A report of any number of requests at no load counts as ten times the mean of the others, not as
+// everything.
+TEST(extreme_report_gets_at_most_ten_times_the_mean) {
 	static const double requests[] = {100, 100, 200};
 	struct estimates_lab lab;
 
@@ -79,7 +80,7 @@ TEST(liar_takes_no_more_than_ten_times_its_share) {
 	estimates_lab_close(&lab);
 }
 
-// A single known weight says nothing about the others.
+// A single known weight cannot be compared with others.
 TEST(one_known_weight_is_not_enough) {
 	static const double requests[] = {100};
 	struct estimates_lab lab;
@@ -103,7 +104,7 @@ TEST(small_changes_are_not_published) {
 	estimates_lab_close(&lab);
 }
 
-TEST(errors_make_a_backend_lighter) {
+TEST(errors_reduce_the_weight_of_a_backend) {
 	struct estimates_lab lab;
 
 	open_reported(&lab, 2);
@@ -119,7 +120,7 @@ TEST(errors_make_a_backend_lighter) {
 }
 
 // Load information expires; configured weights come back when it does.
-TEST(configured_weights_come_back) {
+TEST(configured_weights_return) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 	int changes = 0;
@@ -147,7 +148,8 @@ TEST(configured_weights_come_back) {
 	estimates_lab_close(&lab);
 }
 
-// 0 is an operator's word, or the file's: no new flows. Other weights set at run time scale.
+// A weight of 0 from an operator or the file means no new flows. Other weights set at run time
+// scale.
 TEST(weights_set_at_run_time) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
@@ -164,8 +166,8 @@ TEST(weights_set_at_run_time) {
 	estimates_lab_close(&lab);
 }
 
-// A backend that comes back is not judged by what it reported while it was away.
-TEST(blackout_begins_again_when_a_backend_returns) {
+// The reports of a backend from before its return are not used.
+TEST(blackout_restarts_when_a_backend_returns) {
 	static const double requests[] = {100, 300, 200};
 	struct estimates_lab lab;
 
@@ -182,7 +184,7 @@ TEST(blackout_begins_again_when_a_backend_returns) {
 	estimates_lab_close(&lab);
 }
 
-// Weights of the process before stay until reports come in again, or have expired.
+// Weights of the previous process stay until new reports arrive, or they expire.
 TEST(weights_survive_a_restart) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
@@ -213,8 +215,8 @@ TEST(weights_survive_a_restart) {
 	}
 }
 
-// Backends that share half of their capacity by their weights, the second one of three times the
-// speed. Returns the utilization of the first over that of the second.
+// Backends with a load of half of their capacity, distributed by their weights; the second one has
+// three times the speed. Returns the utilization of the first divided by that of the second.
 static double share_for(struct estimates_lab *lab, int seconds) {
 	double used[2] = {0};
 
@@ -269,8 +271,8 @@ TEST(balanced_weights) {
 	estimates_lab_close(&lab);
 }
 
-// Back to configured weights in the file: at once, and for good.
-TEST(configuration_takes_reports_away) {
+// After a change to configured weights in the file they apply at once and permanently.
+TEST(configuration_withdraws_reports) {
 	static const double requests[] = {100, 300};
 	struct estimates_lab lab;
 
@@ -287,8 +289,8 @@ TEST(configuration_takes_reports_away) {
 	estimates_lab_close(&lab);
 }
 
-// The weight that the CPUs make stands in for the one of the file.
-TEST(balanced_weights_begin_with_automatic_ones) {
+// The weight computed from the CPUs replaces the one of the file.
+TEST(balanced_weights_start_with_automatic_ones) {
 	struct estimates_lab lab;
 
 	estimates_lab_open(&lab, 1, 2);
@@ -306,7 +308,7 @@ TEST(balanced_weights_begin_with_automatic_ones) {
 		lab.now += LAB_SECOND;
 		weir_estimates_second(lab.estimates, lab.now);
 	}
-	// Three times the other's, a little corrected.
+	// Three times that of the other, slightly corrected.
 	assert_true(lab_state(&lab.lab, 0).reported_weight > 0);
 	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 150, 299);
 	estimates_lab_close(&lab);

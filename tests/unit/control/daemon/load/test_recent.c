@@ -7,7 +7,7 @@ static void add(struct weir_segment *segment, uint32_t worker, uint16_t backend,
 	weir_segment_backend_counters(segment, worker, backend)->new_flows += flows;
 }
 
-TEST(new_flows_of_the_last_looks) {
+TEST(new_flows_of_the_last_minute) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
@@ -24,7 +24,7 @@ TEST(new_flows_of_the_last_looks) {
 	}
 	add(segment, 0, 1, 10);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 17);
-	weir_recent_take(&recent, segment, 3, 1); // the first look is forgotten, and so are the 7
+	weir_recent_take(&recent, segment, 3, 1); // the first sample is dropped, and with it the 7
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 1), 10);
 	for (int i = 1; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 3, 1);
@@ -34,9 +34,8 @@ TEST(new_flows_of_the_last_looks) {
 	weir_segment_free(segment);
 }
 
-// A backend that is there only since a later look has no past: what its id counted before was
-// another's.
-TEST(later_backends_have_no_past) {
+// A backend added after a sample has no history: earlier counts of its id belong to another one.
+TEST(later_backends_have_no_history) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
 
@@ -72,7 +71,7 @@ static uint32_t sampled(const struct weir_recent *recent) {
 	return recent->sampled_backends + recent->sampled_services;
 }
 
-// A slice looks at its part of the ids alone, and all slices at each id once.
+// A slice samples only its part of the ids, and all slices sample each id once.
 TEST(a_sample_is_taken_in_slices) {
 	struct weir_segment *segment = lab_segment(NULL);
 	struct weir_recent recent = {0};
@@ -94,7 +93,7 @@ TEST(a_sample_is_taken_in_slices) {
 		}
 	}
 	assert_int_equal(recent.samples, 2);
-	// Each id got its sample in its slice: the later, the more it had counted by then.
+	// Each id was sampled in its slice: a later slice has higher counts.
 	assert_int_equal(recent.new_flows[0][1], 1);
 	assert_int_equal(recent.new_flows[511][1], WEIR_RECENT_SLICES);
 	for (uint32_t id = 1; id < 512; id++) {
@@ -109,7 +108,7 @@ TEST(bounds) {
 	struct weir_segment *segment = lab_segment(&room);
 	struct weir_recent recent = {0};
 
-	weir_recent_take(&recent, segment, 65535, 65535); // more than there is room for
+	weir_recent_take(&recent, segment, 65535, 65535); // more than fit
 	assert_int_equal(recent.backends, 3);
 	assert_int_equal(recent.services, 2);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 3), 0);

@@ -32,7 +32,7 @@ static void work(struct weir_segment *segment, uint32_t worker, uint64_t busy, u
 
 TEST_EACH(setup, teardown);
 
-TEST(samples_busy_is_of_the_last_two_looks) {
+TEST(samples_busy_is_of_the_last_two_samples) {
 	struct weir_segment *segment = *state;
 	struct weir_samples samples;
 

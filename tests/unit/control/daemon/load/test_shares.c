@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What a policy aims at, and what became of it.
+// The target shares of a policy, and the actual ones.
 #include "tables_lab.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ static void expect(double found, double wanted) {
 	}
 }
 
-// Of backends with weights 100, 200, 300 and service times of 1, 2 and 1 ms.
+// For backends with weights 100, 200, 300 and service times of 1, 2 and 1 ms.
 TEST(effective_share_by_policy) {
 	static const struct {
 		enum weir_policy policy;
@@ -91,7 +91,7 @@ TEST(unknown_costs_count_as_the_mean) {
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 100.0 * 6 / (12 + 4 + 6)); // 1/2 of 1, 1/3, 1/2
 	weir_shares_free(shares);
-	source.segment = NULL; // the dataplane is away: nothing is known of costs
+	source.segment = NULL; // no dataplane is attached: costs are unknown
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	expect(weir_shares_effective(shares, &of), 33.333);
 	assert_true(weir_shares_recent(shares, &of) < 0);
@@ -101,11 +101,11 @@ TEST(unknown_costs_count_as_the_mean) {
 	lab_config_free(config);
 }
 
-// Every worker has a subset of its own and gets half of the flows, whatever its members cost.
+// Every worker has its own subset and gets half of the flows, whatever the costs of its members.
 TEST(costs_count_within_a_workers_subset) {
 	static const struct {
 		enum weir_policy policy;
-		double share[4]; // of worker 0's members, then of worker 1's
+		double share[4]; // shares of worker 0's members, then of worker 1's
 	} cases[] = {
 		{WEIR_POLICY_FAIR_SHARE, {45.4545, 4.5455, 25, 25}},
 		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, {45.4545, 4.5455, 12.5, 37.5}},
@@ -160,7 +160,7 @@ TEST(costs_count_within_a_workers_subset) {
 	}
 }
 
-// With the dataplane away nothing is known of costs: what was published last counts.
+// Without a dataplane costs are unknown: the last published values count.
 TEST(shares_of_subsets_outlive_the_segment) {
 	struct weir_config *config = lab_config(1, 4);
 	struct weir_recent recent = {0};
@@ -215,7 +215,7 @@ TEST(achieved_shares) {
 	expect(weir_shares_achieved(shares, &first), 62.5);
 	expect(weir_shares_recent(shares, &first), 25);
 	expect(weir_shares_recent(shares, &second), 75);
-	first.service_id = 1; // not what was asked for
+	first.service_id = 1; // not the requested service
 	expect(weir_shares_achieved(shares, &first), 0);
 	expect(weir_shares_effective(shares, &first), 0);
 	assert_true(weir_shares_recent(shares, &first) < 0);
@@ -261,9 +261,9 @@ static void assert_reused_ids(
 	assert_int_equal(weir_recent_limited(recent, lab->control, 1), spilled);
 }
 
-// Workers go on counting under an id; whoever gets it next begins with nothing, also for the
-// control process after this one.
-TEST(reused_ids_begin_with_zero_counters) {
+// Workers continue to count for an id; its next owner starts with 0, also for the next control
+// process.
+TEST(reused_ids_start_with_zero_counters) {
 	struct weir_config *config = lab_config(2, 2), *less = lab_config(1, 1);
 	struct weir_config *next = lab_config(2, 2);
 	struct weir_recent recent = {0};

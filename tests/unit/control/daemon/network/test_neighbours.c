@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Next hops over real veths: lb0 and lb1 are ports, their other ends eth0 and eth1 are in a network
-// namespace of their own and answer ARP and neighbour solicitations. Needs root.
+// Next hops with real veths: lb0 and lb1 are ports, their other ends eth0 and eth1 are in a
+// separate network namespace and answer ARP and neighbour solicitations. Needs root.
 #include <errno.h>
 #include <grp.h>
 #include <libmnl/libmnl.h>
@@ -40,7 +40,7 @@ struct lab {
 	struct weir_neighbour_port ports[2];
 	struct weir_address addresses[REPORTS_MAX];
 	uint32_t address_count;
-	const char *wanted; // address that is waited for
+	const char *wanted; // address for which the test waits
 	const char *wanted_mac; // NULL = unresolved
 	bool clear_in_callback;
 };
@@ -156,7 +156,7 @@ static bool is_as_wanted(void *context) {
 	return lab->wanted_mac == NULL || strcmp(mac, lab->wanted_mac) == 0;
 }
 
-// Wait until the last report of an address says this (mac NULL: unresolved).
+// Wait until the last report of an address has this MAC address (NULL: unresolved).
 static struct seen *expect(struct lab *lab, const char *address, const char *mac) {
 	struct weir_address parsed = watch_lab_address(address);
 
@@ -267,7 +267,7 @@ TEST(neighbours_that_are_missing_are_explained, setup, teardown) {
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	SHELL("ip link del other0");
 
-	lab->neighbours->kernel_max[0] = 1; // less than there are next hops
+	lab->neighbours->kernel_max[0] = 1; // fewer than there are next hops
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
 	configure(lab);
 	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
@@ -294,7 +294,7 @@ TEST(neighbours_follow_a_new_mac, setup, teardown) {
 	expect(lab, "2001:db8:0::11", "02:00:00:00:00:ab");
 }
 
-// The other host changes its address by itself, and says so by gratuitous ARP.
+// The other host changes its address by itself, and announces it by gratuitous ARP.
 TEST(neighbours_follow_a_gratuitous_arp, setup, teardown) {
 	struct lab *lab = *state;
 
@@ -339,14 +339,14 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *da
 	return __real_mnl_socket_sendto(socket, data, bytes);
 }
 
-// The kernel has no memory for a while: no event follows when it has some again.
+// The kernel has no memory for a while: it sends no event when it has memory again.
 TEST(neighbours_ask_again_after_a_failed_lookup, setup, teardown) {
 	struct lab *lab = *state;
 
 	watch(lab, "10.0.0.11");
 	configure(lab);
 	expect(lab, "10.0.0.11", MAC0);
-	watch_lab_idle(&lab->loop, 2500); // the rounds that the new links began are over
+	watch_lab_idle(&lab->loop, 2500); // the rounds caused by the new links have ended
 	watch(lab, "10.1.0.11");
 	*lookups_to_fail() = 2;
 	configure(lab);
@@ -383,7 +383,7 @@ TEST(neighbours_that_are_lost_are_reported_after_the_hold, setup, teardown) {
 	start = uv_hrtime();
 	watch_lab_idle(&lab->loop, 500);
 	assert_int_equal(lab->calls, 1);
-	assert_true(seen->hop.resolved); // as long as the hold lasts
+	assert_true(seen->hop.resolved); // during the hold time
 	expect(lab, "10.0.0.11", NULL);
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 400) * 1000000ull);
 }
@@ -396,7 +396,7 @@ static bool is_confirmed(void *context) {
 	return hop != NULL && (hop->state & NUD_REACHABLE);
 }
 
-// The dataplane's packets do not pass the kernel, so nothing else keeps its entry fresh.
+// The dataplane's packets do not pass the kernel, so nothing else keeps its entry reachable.
 TEST(neighbours_that_are_stale_are_refreshed, setup, teardown) {
 	struct lab *lab = *state;
 	struct hop *hop;
@@ -410,7 +410,7 @@ TEST(neighbours_that_are_stale_are_refreshed, setup, teardown) {
 	assert_false(is_confirmed(lab)); // gently: not at once
 	hop = weir_hop_find(lab->neighbours, lab->ports[0].info.kernel_ifindex, &lab->addresses[0]);
 	assert_true(hop->state & NUD_STALE);
-	hop->probe_ms = 0; // as if the time had come
+	hop->probe_ms = 0; // as if it were due
 	watch_lab_run(&lab->loop, is_confirmed, lab, 5000, "confirmation");
 	assert_int_equal(lab->calls, 1);
 }
@@ -498,7 +498,7 @@ TEST(neighbours_of_ten_thousand_backends, setup, teardown) {
 	free(addresses);
 }
 
-// weir-control has no capability left when it does this.
+// weir-control does this without any capability.
 TEST(neighbours_need_no_privilege, setup, teardown) {
 	struct lab *lab = *state;
 	int status;
@@ -576,8 +576,8 @@ TEST(neighbours_port_of_stacked_links) {
 
 #define SILENT 10000u
 
-// Far more next hops do not answer than a turn has datagrams for.
-TEST(neighbours_that_are_silent_keep_none_from_being_asked) {
+// Far more silent next hops than a turn has datagrams for.
+TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));
 	uint32_t not_asked = 0, turns = 0;
@@ -598,7 +598,8 @@ TEST(neighbours_that_are_silent_keep_none_from_being_asked) {
 	n->kernel_max[0] = SILENT;
 	assert_int_equal(weir_hops_limit_reached(n, 4), SILENT);
 	assert_int_equal(weir_hops_limit_reached(n, 6), 0);
-	// Turns follow each other quickly until each has its first one, and not because of others.
+	// Turns are frequent until each next hop has had its first datagram, and not for other
+	// reasons.
 	while (weir_hops_probe(n)) {
 		loop.time += 20;
 		assert_true(++turns < 2 * SILENT / 128);

@@ -52,7 +52,7 @@ TEST(path_mtu_reads_ipv4) {
 	assert_true(weir_path_mtu_parse4(packet, sizeof(packet), &report));
 }
 
-TEST(path_mtu_passes_over_what_is_no_tunnel) {
+TEST(path_mtu_ignores_other_packets) {
 	static const struct {
 		uint8_t at, value;
 	} changes[] = {{20, 11}, {21, 1}, {28, 0x46}, {28 + 9, 6}, {0, 0x41}};
@@ -89,7 +89,7 @@ TEST(path_mtu_reads_ipv6) {
 		memcpy(cut, packet, bytes);
 		assert_false(weir_path_mtu_parse6(cut, bytes, &report));
 	}
-	packet[8 + 6] = 44; // the outer packet was in fragments
+	packet[8 + 6] = 44; // the outer packet was fragmented
 	packet[8 + 40] = 41;
 	assert_true(weir_path_mtu_parse6(packet, sizeof(packet), &report));
 }
@@ -102,7 +102,7 @@ TEST(path_mtu_is_bounded) {
 	assert_int_equal(weir_path_mtu_next(&report, 1300), 1300); // never raised
 	report.mtu = 68;
 	assert_int_equal(weir_path_mtu_next(&report, 1500), 576);
-	report.mtu = 0; // old routers do not say
+	report.mtu = 0; // not given by old routers
 	assert_int_equal(weir_path_mtu_next(&report, 1500), 1492);
 	assert_int_equal(weir_path_mtu_next(&report, 1400), 1280);
 	assert_int_equal(weir_path_mtu_next(&report, 576), 576);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Questions to, and events of, this kernel's rtnetlink, in a network namespace of this process.
+// Requests to, and events of, this kernel's rtnetlink, in a network namespace of this process.
 // Needs root.
 #include <errno.h>
 #include <libmnl/libmnl.h>
@@ -22,7 +22,7 @@ struct lab {
 	struct weir_routes *routes;
 	struct weir_neighbour news[NEWS_MAX];
 	int news_count, changes, lost, turns;
-	const char *wanted; // address whose news are waited for
+	const char *wanted; // address for whose events the test waits
 };
 
 static void on_neighbour(void *context, const struct weir_neighbour *neighbour) {
@@ -58,7 +58,7 @@ static int setup(void **state) {
 	      "ip route add unreachable 10.3.0.0/16 &&"
 	      "ip route add blackhole 10.4.0.0/16 &&"
 	      "ip -6 route add 2001:db8:b::/64 via fe80::1 dev lb0 &&"
-	      // The kernel makes an IPv6 address local in its own time.
+	      // The kernel makes an IPv6 address local after some time.
 	      "until ip -6 route show table local | grep -q '^local 2001:db8:a::2 '; "
 	      "do sleep 0.01; done");
 	uv_loop_init(&lab->loop);
@@ -154,7 +154,7 @@ TEST(routes_links_with_their_masters) {
 	assert_true(search.links >= 3);
 	assert_int_equal(search.found.ifindex, if_nametoindex("lb0"));
 	assert_int_equal(search.found.vlan, 0);
-	assert_int_equal(search.found.lower, 0); // a veth's other end is not below it
+	assert_int_equal(search.found.lower, 0); // the other end of a veth is not its lower device
 	assert_int_equal(search.found.master, 0);
 
 	SHELL("ip link add br7 type bridge && ip link set lb0 master br7");
@@ -188,7 +188,7 @@ TEST(routes_parse_link_of_a_vlan) {
 	assert_int_equal(parsed.lower, 5);
 }
 
-TEST(routes_neighbours_are_told) {
+TEST(routes_neighbours_are_reported) {
 	struct lab *lab = *state;
 	bool found = false;
 
@@ -278,8 +278,8 @@ static bool has_lost(void *context) {
 	return ((struct lab *)context)->lost > 0;
 }
 
-// More events than the socket holds, while nobody reads.
-TEST(routes_lost_events_are_told) {
+// More events than the socket holds, without reading.
+TEST(routes_lost_events_are_reported) {
 	struct lab *lab = *state;
 
 	SHELL("for i in $(seq 1 20000); do echo route add 10.7.$((i / 250)).$((i %% 250)) "

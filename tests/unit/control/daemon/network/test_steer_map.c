@@ -25,7 +25,7 @@
 #define BINDS_MAX 8
 
 struct lab {
-	int fds[3]; // the second is of no port
+	int fds[3]; // the second one belongs to no port
 	struct weir_config config;
 	uint32_t now_s;
 	struct weir_config_service services[2];
@@ -141,7 +141,7 @@ TEST(steer_map_has_the_binds_and_their_addresses) {
 	}
 }
 
-// What the steer program finds for a port.
+// The result of the steer program for a port.
 static bool steers(int fd, const char *address, uint8_t protocol, uint16_t port) {
 	struct weir_vip_key key = {.protocol = protocol};
 	struct weir_address parsed;
@@ -165,7 +165,7 @@ static bool steers(int fd, const char *address, uint8_t protocol, uint16_t port)
 	return false;
 }
 
-TEST(steer_map_wide_ranges_cover_their_ports_alone) {
+TEST(steer_map_wide_ranges_cover_only_their_ports) {
 	static const uint16_t ranges[][2] = {{1, 65535}, {1024, 65535}, {1025, 65534}, {2000, 3024},
 		{32767, 32768 + 1024}, {1, 1025}, {64000, 65534}};
 	struct lab *lab = *state;
@@ -183,7 +183,7 @@ TEST(steer_map_wide_ranges_cover_their_ports_alone) {
 		}
 		assert_false(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_UDP, 3000));
 	}
-	// Two at once, one of which goes.
+	// Two ranges, one of which is removed.
 	add_bind(lab, 0, "2001:db8:f::10", IPPROTO_TCP, 2000, 5000);
 	update(lab);
 	assert_true(steers(lab->fds[0], "2001:db8:f::10", IPPROTO_TCP, 5000));
@@ -448,8 +448,8 @@ TEST(steer_map_update_changes_only_what_differs) {
 	assert_int_equal(count(lab->fds[0]), 14 + 2);
 }
 
-// A new map of a restarted dataplane, or one that somebody emptied.
-TEST(steer_map_update_repairs_each_map_on_its_own) {
+// A new map of a restarted dataplane, or one that was emptied externally.
+TEST(steer_map_update_repairs_each_map_separately) {
 	struct lab *lab = *state;
 	struct weir_steer_map_changes changes;
 
@@ -484,7 +484,7 @@ TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	update(lab); // ten keys: full
 	lab->binds[0][0].port_first = 101;
 	lab->binds[0][0].port_last = 109;
-	assert_int_equal(update(lab).deleted, 2 * 9); // all others, in a full map
+	assert_int_equal(update(lab).deleted, 2 * 9); // all the others, in a full map
 	assert_true(holds(lab->fds[2], "198.51.100.10", IPPROTO_TCP, 109));
 
 	lab->binds[0][0].port_last = 110;
@@ -496,7 +496,7 @@ TEST(steer_map_too_small_returns_enospc_and_changes_nothing) {
 	assert_false(holds(lab->fds[0], "198.51.100.10", IPPROTO_TCP, 110));
 }
 
-TEST(steer_map_without_room_for_ports_has_blocks) {
+TEST(steer_map_without_room_for_ports_uses_blocks) {
 	struct lab *lab = *state;
 
 	close(lab->fds[2]);
@@ -534,7 +534,7 @@ TEST(steer_map_refuses_other_descriptors) {
 	close(other);
 }
 
-// weir-control has no capability left when it does this.
+// weir-control does this without any capability.
 TEST(steer_map_update_needs_no_privilege) {
 	struct lab *lab = *state;
 	int status;

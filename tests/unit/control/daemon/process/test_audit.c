@@ -107,7 +107,7 @@ TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
 	assert_int_equal(lines(lab), WEIR_AUDIT_CHANGES + 10); // none is held back
 }
 
-// Of one who may only look, and of as many users as there are entries.
+// Refusals of a read-only user, and of as many users as there are entries.
 TEST(refusals_push_out_no_change_and_flood_no_log, setup, teardown) {
 	struct lab *lab = *state;
 	unsigned int before;
@@ -148,7 +148,7 @@ TEST(what_was_asked_for_forges_no_line, setup, teardown) {
 	assert_null(strchr(written(lab), '\x1b'));
 }
 
-TEST(long_lists_of_changes_are_cut_between_changes) {
+TEST(long_lists_of_changes_are_truncated_between_changes) {
 	struct weir_change changes[100];
 	struct weir_difference difference = {.change = changes, .count = 100};
 	char what[] = "service web backend web-1 weight", one[] = "1", two[] = "2";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The link on a loop of the test's, against the real handover server.
+// The link on a loop of the test, with the real handover server.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ struct lab {
 	int error; // of the last refusal
 	uint32_t vip_maps;
 	int vip_map_fd[WEIR_PORTS_MAX];
-	int refuse; // what attached is to return
+	int refuse; // result of the callback `attached`
 };
 
 static uint64_t now_ms(void) {
@@ -71,7 +71,7 @@ static void on_refused(void *context, int error) {
 	lab->error = error;
 }
 
-// Both sides take their turns until a condition holds.
+// Run both sides until a condition holds.
 static void turn(struct lab *lab) {
 	struct timespec pause = {.tv_nsec = 1000000};
 
@@ -156,7 +156,7 @@ static unsigned int lines_with(struct lab *lab, const char *text) {
 
 TEST_EACH(setup, teardown);
 
-TEST(link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends) {
+TEST(link_attaches_when_the_dataplane_starts_and_detaches_when_it_ends) {
 	struct lab *lab = *state;
 
 	for (unsigned int i = 1; i <= 5; i++) {
@@ -169,7 +169,7 @@ TEST(link_attaches_when_the_dataplane_comes_and_lets_go_when_it_ends) {
 	assert_int_equal(lines_with(lab, "lost weir-dataplane"), 5);
 }
 
-// Much sooner than the retry timer alone could: the directory is watched.
+// Much earlier than with the retry timer alone: the directory is watched.
 TEST(link_finds_a_new_socket_at_once) {
 	struct lab *lab = *state;
 	uint64_t sum = 0;
@@ -184,11 +184,12 @@ TEST(link_finds_a_new_socket_at_once) {
 		stop_dataplane(lab);
 		UNTIL(lab->lost == i);
 	}
-	// Half the retry time is what chance would give; together five are well below.
+	// With the timer alone the mean would be half the retry time; the sum of five is well below
+	// that.
 	assert_true(sum < 5 * WEIR_LINK_RETRY_MS / 2);
 }
 
-TEST(link_says_once_that_it_waits) {
+TEST(link_logs_once_that_it_waits) {
 	struct lab *lab = *state;
 	uint64_t until = now_ms() + 3 * WEIR_LINK_RETRY_MS;
 
@@ -198,7 +199,7 @@ TEST(link_says_once_that_it_waits) {
 	assert_int_equal(lines_with(lab, "waiting for weir-dataplane"), 1);
 }
 
-TEST(link_refused_segment_is_said_once_and_tried_again) {
+TEST(link_refused_segment_is_logged_once_and_retried) {
 	struct lab *lab = *state;
 
 	start_dataplane(lab);
@@ -224,7 +225,7 @@ TEST(link_owner_may_refuse) {
 	UNTIL(lab->segment != NULL);
 }
 
-TEST(link_hands_the_vip_maps_over_and_closes_them) {
+TEST(link_passes_the_vip_maps_and_closes_them) {
 	struct lab *lab = *state;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC), got;
 
@@ -245,15 +246,16 @@ TEST(link_hands_the_vip_maps_over_and_closes_them) {
 	close(fd);
 }
 
-// A dataplane that listens but does not serve: the loop goes on, and so do we when freed.
-TEST(link_does_not_block_the_loop_on_a_hanging_dataplane) {
+// A dataplane that listens but does not serve: the loop continues, and freeing the link does not
+// block.
+TEST(link_does_not_block_the_loop_on_a_stalled_dataplane) {
 	struct lab *lab = *state;
 	struct weir_handover_server *server;
 	uint64_t began;
 
 	start_dataplane(lab);
 	server = lab->server;
-	lab->server = NULL; // not served from here on
+	lab->server = NULL; // not served from now on
 	for (int i = 0; i < 300; i++) {
 		began = now_ms();
 		uv_run(&lab->loop, UV_RUN_NOWAIT);

@@ -44,7 +44,7 @@ static int parse(
 	return weir_control_options_parse(argc, argv, ret, why, bytes);
 }
 
-TEST(options_bad_ones_are_refused_with_a_reason) {
+TEST(options_invalid_ones_are_refused_with_a_reason) {
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		struct weir_control_options options = {.config = "untouched"};
 		char why[256] = "";
@@ -73,7 +73,7 @@ TEST(options_have_defaults) {
 	assert_false(options.help || options.version);
 }
 
-TEST(options_are_all_taken) {
+TEST(options_are_all_accepted) {
 	const char *words[] = {"--config=f", "--run-dir=/r", "--user", "u", "--group", "g",
 		"--data-path-checks", "--check-dataplane", "--log-level", "debug", NULL};
 	struct weir_control_options options;

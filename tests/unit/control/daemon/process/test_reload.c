@@ -58,7 +58,7 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-TEST(reload_commit_puts_the_new_one_in_use) {
+TEST(reload_commit_uses_the_new_configuration) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -83,7 +83,7 @@ TEST(reload_plan_alone_changes_nothing) {
 	assert_int_equal(before->services[0].backends[0].weight, 100);
 }
 
-TEST(reload_bad_file_is_refused_with_every_error) {
+TEST(reload_invalid_file_is_refused_with_every_error) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -105,7 +105,7 @@ TEST(reload_missing_file_is_an_error_with_a_reason) {
 	weir_reload_plan_fini(&plan);
 }
 
-TEST(reload_never_waits_for_a_pipe) {
+TEST(reload_never_blocks_on_a_pipe) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 
@@ -146,7 +146,7 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 	struct weir_reload_plan plan;
 
 	put(lab->file, CONFIG(", \"mtu\": 9000, \"gateway_mac\": \"02:00:00:00:00:09\"", "50"));
-	for (int again = 0; again < 2; again++) { // asked twice, it still says so
+	for (int again = 0; again < 2; again++) { // a second call reports the same
 		assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
 		assert_string_equal(plan.difference.change[0].what, "port wan mtu");
 		assert_true(plan.difference.change[0].needs_restart);
@@ -155,7 +155,7 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 		config = weir_reload_config(lab->reload);
 		assert_int_equal(config->ports[0].mtu, 1500);
 		assert_int_equal(config->services[0].backends[0].weight, 50);
-		// Control's own settings of the same port are in use at once.
+		// Control's settings of the same port apply at once.
 		assert_true(config->ports[0].has_gateway_mac);
 		assert_int_equal(config->ports[0].gateway_mac[5], 9);
 	}
@@ -166,8 +166,9 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 	assert_false(weir_reload_dataplane_started(lab->reload));
 }
 
-// Where the instance stands in its fleet follows the file at once, whatever else must wait.
-TEST(reload_takes_the_place_of_the_instance) {
+// The position of the instance in its fleet follows the file at once, even if other changes must
+// wait.
+TEST(reload_applies_the_position_of_the_instance) {
 	struct lab *lab = *state;
 	const struct weir_config_instance *instance;
 	struct weir_reload_plan plan;
@@ -208,9 +209,9 @@ TEST(reload_create_reports_errors) {
 	weir_config_errors_fini(&errors);
 }
 
-// At every allocation of a plan, whose file also changes the dataplane's part: it is the memory,
-// and no error of the file.
-TEST(reload_without_memory_says_so) {
+// Memory fails at every allocation of a plan, whose file also changes the dataplane's part: this is
+// reported as out of memory, not as an error of the file.
+TEST(reload_without_memory_reports_it) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char why[256];
@@ -257,7 +258,7 @@ static void put_checks(const char *file, const char *first, const char *second) 
 	fclose(f);
 }
 
-// Also a file that has warnings, as this one: of the seed.
+// Also a file with warnings, like this one, about the seed.
 TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Captures without a dataplane, with one that does not capture, and without memory. What they read
-// and how they end is in the tests of the API.
+// Captures without a dataplane, with one that does not capture, and without memory. The tests of
+// the API cover their contents and end.
 #include "captures.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static int start(struct own *own) {
 
 TEST_EACH(setup, teardown);
 
-TEST(a_dataplane_that_does_not_capture_is_not_asked) {
+TEST(a_dataplane_that_does_not_capture_gets_no_request) {
 	struct own *own = *state;
 
 	assert_int_equal(start(own), -ENOTCONN);
@@ -87,7 +87,7 @@ static uint64_t now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-TEST(a_client_that_does_not_read_makes_room_for_another) {
+TEST(a_client_that_does_not_read_is_replaced_by_another) {
 	const uint64_t unread_ns = WEIR_CAPTURES_UNREAD_MS * UINT64_C(1000000);
 	const struct weir_audit_entry *entries[WEIR_AUDIT_ENTRIES];
 	struct own *own = *state;
@@ -111,7 +111,7 @@ TEST(a_client_that_does_not_read_makes_room_for_another) {
 	assert_string_equal(entries[0]->why, "its client did not read");
 }
 
-TEST(workers_end_what_nobody_reads) {
+TEST(workers_end_a_capture_without_a_reader) {
 	struct own *own = *state;
 
 	weir_captures_bind(own->captures, own->control, NULL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow lists over real mailboxes and pages, with workers that answer as they should, not at all, or
+// Flow lists over real mailboxes and pages, with workers that answer correctly, not at all, or with
 // anything.
 #include <errno.h>
 #include <stdlib.h>
@@ -52,7 +52,7 @@ static int setup(void **state) {
 	return setup_with(state, lab_segment(NULL));
 }
 
-// As many workers as there may be, each with a table of its own.
+// The maximum number of workers, each with its own table.
 static int setup_many(void **state) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 
@@ -194,7 +194,7 @@ TEST(only_the_worker_that_is_meant_is_asked, setup, teardown) {
 	assert_false(own->more);
 }
 
-// Each flow is there once. One is met in the second pass only.
+// Each flow exists once. One is found only in the second pass.
 static void answer_until_ended(struct own *own, uint32_t worker, struct weir_message *message) {
 	bool again = own->looked[worker] == LINES && message->list.first == 0;
 
@@ -215,7 +215,7 @@ TEST(deletion_passes_over_the_tables_until_none_is_left, setup, teardown) {
 	assert_int_equal(own->count, 0);
 }
 
-// Flows that begin as fast as they are ended keep it busy for ever no more than anything else.
+// Flows that start as fast as they are deleted do not keep it busy forever.
 TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	struct own *own = *state;
 
@@ -225,7 +225,7 @@ TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 	assert_int_equal(own->looked[0], 4 * LINES);
 }
 
-// The first page waits for it, and those that follow do not.
+// The first page waits for it, and later ones do not.
 TEST(hung_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();
@@ -254,7 +254,7 @@ TEST(worker_that_answers_again_is_asked_again, setup, teardown) {
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_true(own->incomplete);
 	own->hung = WEIR_WORKERS_MAX;
-	work(own); // what it was asked before
+	work(own); // its previous request
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 	assert_false(own->incomplete);
 }
@@ -320,7 +320,7 @@ TEST(lists_without_memory_fail_and_the_next_do_not, setup, teardown) {
 	own->how = answer_all;
 	starved_after(0);
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), -ENOMEM);
-	starved_after(1); // for the list, and not for its flows
+	starved_after(1); // for the list, but not for its flows
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);
 	run_until_answered(own, 1);
 	starved_after(-1);
@@ -330,7 +330,7 @@ TEST(lists_without_memory_fail_and_the_next_do_not, setup, teardown) {
 	assert_false(own->incomplete);
 }
 
-// Whatever workers answer, each list ends.
+// With any answers of workers, each list ends.
 TEST(lists_survive_any_answer, setup, teardown) {
 	struct own *own = *state;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Mailboxes: who gets which response, and that nothing is read without a dataplane.
+// Mailboxes: the receiver of each response; nothing is read without a dataplane.
 #include <string.h>
 
 #include "mailboxes.h"
@@ -54,7 +54,7 @@ static void lab_fini(struct lab *lab) {
 	weir_segment_free(lab->dataplane);
 }
 
-// A worker responds with what it was asked.
+// A worker responds with the request.
 static bool echo(struct lab *lab, uint32_t worker) {
 	struct weir_worker_box *ours = &lab->dataplane->worker_boxes[worker];
 	const struct weir_control_box *theirs = &lab->dataplane->control_boxes[worker];
@@ -64,7 +64,7 @@ static bool echo(struct lab *lab, uint32_t worker) {
 	       weir_mailbox_send(&ours->response, &theirs->response, &message);
 }
 
-TEST(mailboxes_hand_each_response_to_who_asked) {
+TEST(mailboxes_pass_each_response_to_its_sender) {
 	struct lab lab;
 	struct weir_message message = {.kind = WEIR_MESSAGE_FLOW_LOOKUP};
 
@@ -80,7 +80,7 @@ TEST(mailboxes_hand_each_response_to_who_asked) {
 	assert_int_equal(lab.worker, 1);
 	message.kind = WEIR_MESSAGE_FLOW_WAITING;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
-	message.kind = 6; // nobody takes these, nor those beyond all kinds
+	message.kind = 6; // no receiver for these, nor for invalid kinds
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
 	message.kind = 4711;
 	assert_true(weir_mailboxes_send(&lab.mailboxes, 0, &message));
@@ -115,7 +115,7 @@ TEST(mailboxes_without_room_or_dataplane_send_nothing) {
 struct sender {
 	struct lab *lab;
 	int steps, left;
-	bool again; // it sends again with its last step
+	bool again; // it sends again in its last step
 };
 
 static void take_nothing(void *context, uint32_t worker, const struct weir_message *message) {
@@ -139,7 +139,7 @@ static bool step(void *context) {
 	return false;
 }
 
-TEST(mailboxes_step_those_that_wait_until_they_do_not) {
+TEST(mailboxes_call_step_until_no_sender_waits) {
 	struct lab lab;
 	struct sender sender = {.lab = &lab, .left = 3, .again = true};
 	struct sender other = {.lab = &lab, .left = 1};

@@ -15,7 +15,7 @@ struct own {
 	struct weir_mailboxes mailboxes;
 	struct weir_table_walk walk;
 	uint32_t hung; // a worker, or NEVER
-	uint32_t most; // lines that a worker looks at for a message
+	uint32_t most; // lines that a worker reads for a message
 	uint8_t requested[LAB_WORKERS][LINES]; // how often
 	uint64_t late; // responses that were
 	uint64_t step_ms;
@@ -106,12 +106,12 @@ static void expect_requested(struct own *own, uint32_t worker, uint32_t first, u
 
 TEST_EACH(setup, teardown);
 
-TEST(walk_asks_about_the_lines_that_it_is_given) {
+TEST(walk_requests_the_given_lines) {
 	const struct weir_table_walk_lines lines = {
 		.first = 17, .count = 1000, .end = UINT32_MAX, .range = 64};
 	struct own *own = *state;
 
-	own->most = 7; // it is requested again about the rest of a range
+	own->most = 7; // the rest of a range is requested again
 	begin(own, &lines);
 	run(own);
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
@@ -121,7 +121,7 @@ TEST(walk_asks_about_the_lines_that_it_is_given) {
 	assert_int_equal(own->late, 0);
 }
 
-TEST(walk_of_a_table_ends_where_it_began) {
+TEST(walk_of_a_table_ends_at_its_start) {
 	struct own *own = *state;
 
 	for (uint32_t first = 0; first < 2 * LINES; first += LINES / 5 * 2 + 1) {
@@ -134,7 +134,7 @@ TEST(walk_of_a_table_ends_where_it_began) {
 	}
 }
 
-TEST(walk_leaves_out_a_worker_that_does_not_answer) {
+TEST(walk_leaves_out_a_silent_worker) {
 	const struct weir_table_walk_lines lines = {.count = LINES, .end = UINT32_MAX, .range = 9};
 	struct own *own = *state;
 
@@ -150,7 +150,7 @@ TEST(walk_leaves_out_a_worker_that_does_not_answer) {
 	assert_int_equal(own->walk.silent, 0);
 }
 
-// Each answer counts, however long all of them take.
+// Each answer restarts the timeout, however long all of them take.
 TEST(walk_waits_for_workers_that_answer) {
 	const struct weir_table_walk_lines lines = {
 		.count = LINES, .end = UINT32_MAX, .range = 100};
@@ -163,7 +163,7 @@ TEST(walk_waits_for_workers_that_answer) {
 	expect_requested(own, 1, 0, LINES);
 }
 
-TEST(walk_gives_up_lines_without_progress) {
+TEST(walk_skips_lines_without_progress) {
 	const struct weir_table_walk_lines lines = {
 		.count = LINES, .end = UINT32_MAX, .range = 100};
 	struct own *own = *state;

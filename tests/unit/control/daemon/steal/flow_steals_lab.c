@@ -22,7 +22,7 @@ static void nothing(void *context) {
 	(void)context;
 }
 
-// The linker puts these in place of those of agents.h; agents: the test's own state.
+// The linker replaces the functions of agents.h by these; agents: the state of the test.
 int __wrap_weir_agents_request_steal(
 	struct weir_agents *agents, const struct weir_agents_steal *steal);
 void __wrap_weir_agents_on_steal_ended(
@@ -41,7 +41,8 @@ int __wrap_weir_agents_request_steal(
 	struct own *own = (struct own *)(void *)agents;
 
 	assert_int_equal(steal->backend, VICTIM);
-	if (steal->client_port == 0 || steal->vip_port == 0) { // as weir_agents_request_steal
+	// Result of weir_agents_request_steal
+	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}
 	assert_true(own->asked_count < ASKED_MAX);
@@ -124,7 +125,7 @@ static void work(struct own *own) {
 		const struct weir_control_box *theirs = &own->lab.segment->control_boxes[worker];
 
 		while (weir_mailbox_receive(&theirs->request, &ours->request, &message)) {
-			if (own->workers == OLD) { // sends back what it does not know
+			if (own->workers == OLD) { // returns unknown messages
 			} else if (message.kind == WEIR_MESSAGE_FLOW_WAITING) {
 				list(own, worker, &message);
 			} else if (message.kind == WEIR_MESSAGE_FLOW_MOVE) {

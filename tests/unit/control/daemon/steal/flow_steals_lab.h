@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow steals over real tables and mailboxes, with workers and agents that do as the test says.
+// Flow steals with real tables and mailboxes, with workers and agents controlled by the test.
 #pragma once
 
 #include "flow_steals.h"
@@ -19,7 +19,7 @@ struct flow { // in the table of a worker
 	uint32_t moves;
 };
 
-enum workers { ANSWER, SILENT, OLD }; // OLD: of a dataplane that does not know the messages
+enum workers { ANSWER, SILENT, OLD }; // OLD: a dataplane that does not support the messages
 
 struct own {
 	struct lab lab;
@@ -34,13 +34,13 @@ struct own {
 	struct flow flow[FLOWS_MAX];
 	uint32_t flows;
 	enum workers workers;
-	int move_answer; // instead of what is right; -1 = that
-	uint32_t widest; // range that a worker was asked to look at
+	int move_answer; // replaces the correct answer; -1 = correct
+	uint32_t widest; // range requested from a worker
 	// The agents.
-	int ask_error; // of weir_agents_request_steal
-	weir_agents_steal_ended answer; // who is called at the end of a request
+	int ask_error; // result of weir_agents_request_steal
+	weir_agents_steal_ended answer; // callback at the end of a request
 	void *answer_context;
-	bool holds; // answers wait until the test gives them
+	bool holds; // answers wait until the test sends them
 	int copies; // of each answer
 	enum weir_agent_steal_result result;
 	struct weir_agents_steal asked[ASKED_MAX];
@@ -54,7 +54,7 @@ int teardown(void **state);
 void configure(struct own *own); // by own->config
 void report(struct own *own, uint16_t backend, double queue, double limit);
 void begin_flows(struct own *own, uint32_t n); // at VICTIM
-// The agent was asked about n flows at VICTIM, and holds its answers.
+// The agent got requests for n flows at VICTIM, and holds its answers.
 void hold_answers(struct own *own, uint32_t n);
 uint32_t flows_at(const struct own *own, uint16_t backend);
 void answer_all(struct own *own); // what agents were asked

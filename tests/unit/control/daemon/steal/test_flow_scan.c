@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow scans over real mailboxes, with a worker that answers as it should, slowly, or anything.
+// Flow scans over real mailboxes, with a worker that answers correctly, slowly, or with anything.
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static void answer_all(struct own *own, struct weir_message *message) {
 	message->waiting.next = message->waiting.last < LINES ? message->waiting.last : LINES;
 }
 
-// A line for each question, of a table that is as large as can be, and a flow now and then.
+// One line for each request, of a table of maximum size, and a flow sometimes.
 static void answer_slowly(struct own *own, struct weir_message *message) {
 	message->waiting.answered = 1;
 	message->waiting.family = 4;
@@ -105,7 +105,7 @@ static void answer_anything(struct own *own, struct weir_message *message) {
 	message->sequence += random / (8 * 65536) % 8 == 0;
 }
 
-// One and the same flow, as if its bucket moved from worker to worker ahead of the questions.
+// The same flow each time, as if its bucket moved from worker to worker ahead of the requests.
 static void answer_twice(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	put(message, SOUGHT);
@@ -114,7 +114,7 @@ static void answer_twice(struct own *own, struct weir_message *message) {
 	message->waiting.flow4[1].source_port = htons((uint16_t)(1024 + own->answers));
 }
 
-// Another line for each question, and on each five flows: a flood at the backend.
+// A different line for each request, with five flows on each: a flood at the backend.
 static void answer_with_many(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	message->waiting.next = message->waiting.first + 1;
@@ -136,8 +136,8 @@ static bool asks(const struct weir_message *message, uint16_t backend) {
 	return asked;
 }
 
-// On each line there is all that a message has room for of one backend, and of the other one a flow
-// here and there.
+// Each line has as many flows of one backend as fit into a message, and sometimes one of the other
+// backend.
 static void answer_in_a_flood(struct own *own, struct weir_message *message) {
 	uint32_t last = message->waiting.last < LINES ? message->waiting.last : LINES;
 	uint32_t line = message->waiting.first;
@@ -173,7 +173,7 @@ static void put6(struct weir_message *message, const char *client, uint16_t port
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", flow->destination), 1);
 }
 
-// What clients may send, and agents refuse to be asked about.
+// Flows that clients may start, but for which agents refuse requests.
 static void answer_what_nobody_knows(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	switch (own->answers % 4) {
@@ -214,7 +214,7 @@ static void work(struct own *own, answer how) {
 	}
 }
 
-// Returns when the scan ended, counted from its begin.
+// Returns the time from its start to its end.
 static uint64_t scan_for(struct own *own, answer how, uint32_t count, uint64_t random) {
 	const uint16_t backends[] = {SOUGHT, QUIET};
 	const uint64_t begin = 5000;
@@ -246,8 +246,8 @@ TEST(scan_ends_with_the_tables) {
 	assert_false(own->scan.unsupported);
 }
 
-// Workers that share a table pass over the lines of others, so they are asked for more at once.
-TEST(scan_of_a_shared_table_asks_no_more_than_of_one) {
+// Workers that share a table skip the lines of others, so each request covers more lines.
+TEST(scan_of_a_shared_table_needs_no_more_requests_than_of_one) {
 	struct own *own = *state;
 
 	assert_true(LAB_WORKERS > 1);
@@ -257,31 +257,31 @@ TEST(scan_of_a_shared_table_asks_no_more_than_of_one) {
 	own->answers = own->widest = 0;
 	scan(own, answer_all, 0);
 	assert_int_equal(own->widest, WEIR_WAITING_LINES * LAB_WORKERS);
-	// One at first, for the number of lines.
+	// One request at first, for the number of lines.
 	assert_in_range(
 		own->answers, LAB_WORKERS, LAB_WORKERS + LINES / WEIR_WAITING_LINES + LAB_WORKERS);
 }
 
 TEST(scan_keeps_each_flow_once) {
 	struct own *own = *state;
-	uint64_t each; // answers of a worker, all in one turn
+	uint64_t each; // all answers of a worker in one turn
 
 	scan(own, answer_twice, 0);
 	assert_true(own->answers > 2 * LAB_WORKERS);
 	each = own->answers / LAB_WORKERS - 1;
-	// The first answer of each worker tells the number of lines alone.
+	// The first answer of each worker contains only the number of lines.
 	assert_int_equal(own->scan.count, 1 + own->answers - LAB_WORKERS);
 	for (uint32_t i = 0; i < own->scan.count; i++) {
 		const struct weir_flow_waiting_at *flow = &own->scan.flow[i];
 
-		if (flow->client_port == htons(1024)) { // as it was listed last, by either worker
+		if (flow->client_port == htons(1024)) { // as listed last, by either worker
 			assert_int_equal(flow->stamp >> 16,
 				own->answers - (LAB_WORKERS - 1 - flow->worker) * each);
 		}
 	}
 }
 
-TEST(scan_keeps_what_agents_can_be_asked_about) {
+TEST(scan_keeps_flows_that_agents_can_handle) {
 	struct own *own = *state;
 	uint8_t client[16];
 
@@ -292,7 +292,7 @@ TEST(scan_keeps_what_agents_can_be_asked_about) {
 	assert_memory_equal(own->scan.flow[0].client, client, sizeof(client));
 }
 
-// Of a flood no more is listed than is kept: it would cost workers and control time for nothing.
+// In a flood no more flows are listed than are kept: more would waste time of workers and control.
 TEST(scan_ends_when_it_is_full) {
 	const uint32_t at_once = LAB_WORKERS * WEIR_TABLE_WALK_RANGES;
 	struct own *own = *state;
@@ -304,7 +304,7 @@ TEST(scan_ends_when_it_is_full) {
 		LAB_WORKERS + WEIR_FLOW_SCAN_FLOWS / WEIR_WAITING_FLOWS4 + at_once);
 }
 
-// A few workers could fill the list: others' turn comes.
+// A few workers could fill the list: later scans start with others.
 TEST(scans_of_many_workers_leave_none_out) {
 	const struct lab_room room = {.workers = WEIR_WORKERS_MAX};
 	struct own *own = *state;
@@ -325,8 +325,8 @@ TEST(scans_of_many_workers_leave_none_out) {
 	assert_true(listed == UINT64_MAX >> (64 - WEIR_WORKERS_MAX));
 }
 
-// However many questions are left, and what was found is not lost.
-TEST(scan_ends_in_time_if_workers_go_on_for_ever) {
+// With any number of remaining requests; found flows are kept.
+TEST(scan_ends_in_time_with_endless_answers) {
 	struct own *own = *state;
 
 	assert_int_equal(scan(own, answer_slowly, 0), WEIR_FLOW_SCAN_MOST_MS);
@@ -350,8 +350,8 @@ static uint32_t kept_of(const struct own *own, uint16_t backend) {
 	return count;
 }
 
-// Thousands wait at one backend. The few at the other one are all found.
-TEST(scan_finds_who_waits_beside_a_flood) {
+// Thousands of flows wait at one backend. The few at the other one are all found.
+TEST(scan_finds_waiting_flows_beside_a_flood) {
 	struct own *own = *state;
 	const uint32_t few = LAB_WORKERS * (LINES / WEIR_WAITING_LINES + 1);
 
@@ -366,7 +366,7 @@ TEST(scan_finds_who_waits_beside_a_flood) {
 	assert_int_equal(kept_of(own, SOUGHT), WEIR_FLOW_SCAN_FLOWS);
 }
 
-// Whatever workers answer, a scan ends in time and keeps only flows that were sought.
+// With any answers of workers, a scan ends in time and keeps only requested flows.
 TEST(scan_survives_any_answer) {
 	struct own *own = *state;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rounds of flow steals: who is asked, and what becomes of it.
+// Rounds of flow steals: requests to agents, and their results.
 #include "flow_steals_lab.h"
 
 #include <errno.h>
 
 TEST_EACH(setup, teardown);
 
-TEST(steals_spread_who_waits_over_the_others) {
+TEST(steals_spread_waiting_flows_over_the_others) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
 
@@ -41,8 +41,8 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	of->half_open = half_open;
 }
 
-// The queue has room, as far as is reported, and all others let their clients in.
-TEST(steals_relieve_who_lets_nobody_in) {
+// The reported queue has room, and all other backends accept their clients.
+TEST(steals_relieve_a_backend_that_accepts_nothing) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event;
 	struct weir_flow_steals_relieved relieved;
@@ -75,7 +75,7 @@ TEST(steals_relieve_who_lets_nobody_in) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, &(uint32_t){0}, &relieved));
 }
 
-// What was moved to it does not make it look worse than it is, but is not kept back either.
+// Flows moved to it do not make it look worse, but are shown.
 TEST(steals_show_half_open_flows_that_were_moved) {
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved = {.name = ""};
@@ -84,7 +84,7 @@ TEST(steals_show_half_open_flows_that_were_moved) {
 	run_until_ended(own, 18);
 	assert_true(flows_at(own, 2) > 0);
 	for (uint32_t n = 0; n < own->flows; n++) {
-		own->flow[n].there = false; // nobody is to ask about them
+		own->flow[n].there = false; // no agent must be asked about them
 	}
 	report(own, VICTIM, 0, 10);
 	report(own, 2, 10, 10);
@@ -97,7 +97,7 @@ TEST(steals_show_half_open_flows_that_were_moved) {
 	assert_int_equal(relieved.half_open, 6);
 }
 
-TEST(steals_show_each_that_is_relieved_once) {
+TEST(steals_show_each_relieved_backend_once) {
 	static const char *const names[] = {"b0", "b1", "b3"};
 	struct own *own = *state;
 	struct weir_flow_steals_relieved relieved;
@@ -114,8 +114,8 @@ TEST(steals_show_each_that_is_relieved_once) {
 	assert_false(weir_flow_steals_relieved(own->steals, 0, &place, &relieved));
 }
 
-// In a round no backend gets more than its accept queue has room for, and no agent more requests
-// than it takes.
+// In a round no backend gets more connections than its accept queue has room for, and no agent more
+// requests than its limit.
 TEST(steals_leave_room_in_the_queues) {
 	struct own *own = *state;
 
@@ -130,18 +130,18 @@ TEST(steals_leave_room_in_the_queues) {
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, id == VICTIM ? 3 : 0, 3);
 	}
-	while (own->asked_count == 0) { // thieves whose victims refused wait a little
+	while (own->asked_count == 0) { // thieves pause after refusals of their victims
 		run_for(own, 5);
 	}
 	run_for(own, 200);
 	assert_int_equal(own->asked_count, 3 * 3);
 }
 
-TEST(steals_ask_nobody_without_need_or_room) {
+TEST(steals_send_no_request_without_need_or_room) {
 	struct own *own = *state;
 
 	begin_flows(own, 20);
-	report(own, VICTIM, 3, 10); // below half of its mark: it goes on
+	report(own, VICTIM, 3, 10); // below half of its threshold: it continues
 	run_for(own, 300);
 	assert_int_equal(own->asked_count, 0);
 	report(own, VICTIM, 10, 10);
@@ -150,7 +150,7 @@ TEST(steals_ask_nobody_without_need_or_room) {
 	}
 	run_for(own, 300);
 	assert_int_equal(own->asked_count, 0);
-	for (uint16_t id = 0; id < 4; id++) { // idle, but they take no new flows
+	for (uint16_t id = 0; id < 4; id++) { // idle, but closed for new flows
 		report(own, id, id == VICTIM ? 10 : 0, 10);
 		weir_tables_set_admin(
 			own->lab.tables, id, id == VICTIM ? WEIR_ADMIN_READY : WEIR_ADMIN_DRAIN);
@@ -166,12 +166,12 @@ TEST(steals_ask_nobody_without_need_or_room) {
 	assert_in_range(flows_at(own, 2), 10, 20);
 }
 
-TEST(steals_count_what_agents_refuse) {
+TEST(steals_count_refusals_of_agents) {
 	static const struct {
 		enum weir_agent_steal_result result;
 		enum weir_flow_steal_outcome outcome;
-		bool pauses; // the same agent is not asked again at once
-		bool told; // what to do about it, in one line
+		bool pauses; // the same agent gets no further request at once
+		bool told; // the remedy, in one line
 	} cases[] = {
 		{WEIR_AGENT_STEAL_RUNNING, WEIR_FLOW_STEAL_RUNNING, false, false},
 		{WEIR_AGENT_STEAL_UNSETTLED, WEIR_FLOW_STEAL_UNSETTLED, false, false},
@@ -205,7 +205,7 @@ TEST(steals_count_what_agents_refuse) {
 	}
 }
 
-TEST(steals_take_silence_for_a_no) {
+TEST(steals_treat_a_missing_answer_as_refusal) {
 	struct own *own = *state;
 
 	own->holds = true;
@@ -215,19 +215,19 @@ TEST(steals_take_silence_for_a_no) {
 	answer_all(own); // late
 	run_for(own, 200);
 	assert_int_equal(flows_at(own, VICTIM), 3);
-	own->ask_error = -EAGAIN; // it cannot even be asked
+	own->ask_error = -EAGAIN; // no request can be sent to it
 	run_until_ended(own, 6);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 6);
 }
 
-// The second answer to a request, and one to none, move nothing.
+// A second answer to a request, and one without a request, move nothing.
 static void answer(struct own *own, uint64_t token) {
 	const struct weir_agents_steal asked = {.token = token};
 
 	own->answer(own->answer_context, &asked, WEIR_AGENT_STEAL_NOTHING, 1);
 }
 
-TEST(steals_take_one_answer) {
+TEST(steals_accept_one_answer) {
 	struct own *own = *state;
 
 	own->copies = 3;
@@ -244,7 +244,7 @@ TEST(steals_take_one_answer) {
 	}
 }
 
-TEST(steals_count_what_workers_refuse) {
+TEST(steals_count_refusals_of_workers) {
 	static const enum weir_flow_steal_outcome outcomes[WEIR_MOVE_ANSWER_COUNT + 1] = {
 		[WEIR_MOVE_NONE] = WEIR_FLOW_STEAL_NO_WORKER,
 		[WEIR_MOVE_MOVED] = WEIR_FLOW_STEAL_MOVED,
@@ -281,10 +281,10 @@ TEST(steals_end_when_workers_do_not_answer) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_NO_WORKER], 3);
 	own->holds = false;
 	incomplete = shown(own).incomplete;
-	while (shown(own).incomplete == incomplete) { // a scan that nobody answers ends, too
+	while (shown(own).incomplete == incomplete) { // a scan without answers ends, too
 		run_for(own, 5);
 	}
-	// It answers after all, also to what was given up: the agent has permitted that.
+	// It answers late, also to a timed-out request, which the agent has permitted.
 	own->workers = ANSWER;
 	begin_flows(own, 3);
 	run_until_ended(own, 6);
@@ -294,7 +294,7 @@ TEST(steals_end_when_workers_do_not_answer) {
 	}
 }
 
-TEST(steals_notice_an_older_dataplane) {
+TEST(steals_detect_an_older_dataplane) {
 	struct own *own = *state;
 
 	own->workers = OLD;
@@ -304,7 +304,7 @@ TEST(steals_notice_an_older_dataplane) {
 	assert_true(weir_flow_steals_unsupported(own->steals));
 }
 
-// Whatever comes in between, an answer to a request that was given up moves nothing.
+// An answer to an abandoned request moves nothing, whatever happened in between.
 TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	struct own *own = *state;
 
@@ -338,8 +338,8 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	assert_int_equal(own->asked_count, 9);
 }
 
-// A client may send what no agent can be asked about: that keeps no agent from being asked.
-TEST(steals_pass_over_flows_without_a_port) {
+// Clients may start flows that requests cannot describe: these do not prevent other requests.
+TEST(steals_skip_flows_without_a_port) {
 	struct own *own = *state;
 
 	begin_flows(own, 1);
@@ -352,8 +352,8 @@ TEST(steals_pass_over_flows_without_a_port) {
 	assert_int_equal(shown(own).requests, 4);
 }
 
-// The agent is still asked about a flow that a reload has made this process give up.
-TEST(steals_do_not_blame_agents_that_are_being_asked) {
+// A request for a flow is still at the agent although a reload has abandoned it.
+TEST(steals_do_not_count_pending_requests_as_failures) {
 	struct own *own = *state;
 
 	own->ask_error = -EALREADY;
@@ -365,7 +365,7 @@ TEST(steals_do_not_blame_agents_that_are_being_asked) {
 	assert_int_equal(flows_at(own, VICTIM), 0);
 }
 
-TEST(steals_keep_to_their_rate) {
+TEST(steals_keep_their_rate) {
 	struct own *own = *state;
 	uint64_t began_ms;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What flow steals remember of reloads and agents.
+// The state of flow steals across reloads, and of agents.
 #include "flow_steals_lab.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 TEST_EACH(setup, teardown);
 
-// A reload that does not touch the service: its round goes on, and so does its timer.
-TEST(steals_go_on_through_other_reloads) {
+// A reload that does not change the service: its round continues, and so does its timer.
+TEST(steals_continue_through_other_reloads) {
 	struct own *own = *state;
 	uint64_t end;
 
@@ -31,8 +31,9 @@ TEST(steals_go_on_through_other_reloads) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 9);
 }
 
-// A reload of the service itself neither refills its rate nor has an agent asked that cannot help.
-TEST(steals_remember_rate_and_pauses_through_reloads) {
+// A reload of the service itself neither refills its rate nor ends the pause of an agent that
+// cannot help.
+TEST(steals_keep_rate_and_pauses_through_reloads) {
 	struct own *own = *state;
 	uint64_t began_ms = now_ms(), end;
 
@@ -54,7 +55,7 @@ TEST(steals_remember_rate_and_pauses_through_reloads) {
 		run_for(own, 5);
 	}
 	own->asked_count = own->answered = 0;
-	for (end = now_ms() + 600; now_ms() < end;) { // it is not asked for a second
+	for (end = now_ms() + 600; now_ms() < end;) { // it gets no request for a second
 		run_for(own, 150);
 		own->config->services[0].steal.after_ms ^= 1;
 		configure(own);
@@ -63,9 +64,9 @@ TEST(steals_remember_rate_and_pauses_through_reloads) {
 	assert_int_equal(own->lines, 1);
 }
 
-// What an agent cannot do is said once, and it is asked less and less often, also if it says no to
-// some for another reason.
-TEST(steals_ask_less_often_whatever_else_is_said) {
+// An agent's inability is logged once, and requests become less frequent, also if it refuses some
+// for another reason.
+TEST(steals_become_less_frequent_for_any_refusal) {
 	struct own *own = *state;
 	uint64_t end = now_ms() + 60000;
 	uint32_t rounds = 0, asked;
@@ -83,9 +84,9 @@ TEST(steals_ask_less_often_whatever_else_is_said) {
 	assert_int_equal(own->lines, 1);
 }
 
-// What was moved to a backend counts as waiting there, also when the service changes: no report has
-// it yet.
-TEST(steals_remember_what_was_moved_through_reloads) {
+// Connections moved to a backend count as waiting there, also after a change of the service,
+// because no report contains them yet.
+TEST(steals_keep_moved_connections_through_reloads) {
 	struct own *own = *state;
 	const uint32_t room = 3 * 3; // of three thieves
 
@@ -102,13 +103,13 @@ TEST(steals_remember_what_was_moved_through_reloads) {
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
-// Another process has given the ids to other backends: what is known of one is not held against the
-// one that has its id now.
-TEST(steals_forget_who_had_the_ids) {
+// Another process has given the ids to other backends: the state of a backend is not applied to the
+// new owner of its id.
+TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	struct own *own = *state;
 	uint64_t end;
 
-	own->result = WEIR_AGENT_STEAL_OFF; // it is not asked for a second
+	own->result = WEIR_AGENT_STEAL_OFF; // it gets no request for a second
 	begin_flows(own, 3);
 	run_until_ended(own, 3);
 	own->result = WEIR_AGENT_STEAL_NOTHING;
@@ -124,9 +125,9 @@ TEST(steals_forget_who_had_the_ids) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_OFF], 3); // the service's remain
 }
 
-// What a reload has abandoned waits for the agent's answer for a while: another request for the
-// flow finds it there, or no place. The agent is not taken for silent.
-TEST(steals_blame_no_agent_for_what_a_reload_abandoned) {
+// An abandoned request waits for the agent's answer for a while: another request for the flow fails
+// because of it, or for lack of room. This does not count as a silent agent.
+TEST(steals_do_not_count_requests_abandoned_by_a_reload_as_failures) {
 	static const int errors[] = {-EALREADY, -EBUSY};
 	struct own *own = *state;
 	uint64_t before;
@@ -135,7 +136,7 @@ TEST(steals_blame_no_agent_for_what_a_reload_abandoned) {
 	for (unsigned int i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		own->ask_error = errors[i];
 		before = ended(own);
-		run_until_ended(own, before + 9); // with a pause it would be asked three times
+		run_until_ended(own, before + 9); // with a pause it would get three requests
 		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_SILENT], 0);
 		assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_ABANDONED], ended(own));
 	}
@@ -144,8 +145,9 @@ TEST(steals_blame_no_agent_for_what_a_reload_abandoned) {
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);
 }
 
-// The agent has said yes, and the worker was asked: it need not know of the reload.
-TEST(steals_that_a_reload_abandons_late_are_made) {
+// The agent has permitted the steal, and the request to the worker is sent: the reload does not
+// matter any more.
+TEST(steals_abandoned_late_by_a_reload_are_executed) {
 	struct own *own = *state;
 
 	hold_answers(own, 3);
@@ -161,8 +163,8 @@ TEST(steals_that_a_reload_abandons_late_are_made) {
 	assert_int_equal(ended(own), 3);
 }
 
-// Requests that the removal of a backend has abandoned name it, also when its id is free.
-TEST(steals_name_a_backend_that_has_gone) {
+// Requests abandoned by the removal of a backend show its name, also when its id is free.
+TEST(steals_name_a_removed_backend) {
 	struct own *own = *state;
 	const struct weir_flow_steals_event *event = NULL;
 	struct weir_backend_state gone;
@@ -181,9 +183,9 @@ TEST(steals_name_a_backend_that_has_gone) {
 	}
 }
 
-// Without memory for a reload nobody steals. What was counted, and which agents are not asked, is
-// there when it is tried again.
-TEST(steals_remember_through_a_reload_without_memory) {
+// Without memory for a reload nothing is stolen. Counts and pauses of agents are kept until the
+// retry.
+TEST(steals_keep_state_through_a_reload_without_memory) {
 	struct own *own = *state;
 	struct weir_config_steal *steal = &own->config->services[0].steal;
 	uint64_t before;
@@ -207,7 +209,7 @@ TEST(steals_remember_through_a_reload_without_memory) {
 	} while (r < 0);
 	assert_true(failed > 1);
 	run_for(own, WEIR_FLOW_STEALS_MS * 3);
-	assert_int_equal(shown(own).requests, before); // the agent is not asked for a second
+	assert_int_equal(shown(own).requests, before); // the agent gets no request for a second
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	run_until_ended(own, ended(own) + 3);
 	assert_int_equal(shown(own).outcomes[WEIR_FLOW_STEAL_MOVED], 3);

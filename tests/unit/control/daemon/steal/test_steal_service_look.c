@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// How often the half-open flows of services are looked at, and of how many services at a time.
+// How often the half-open flows of services are read, and for how many services at a time.
 #include "flow_steals_lab.h"
 
 #include <stdlib.h>
@@ -25,9 +25,9 @@ static void begin_services(struct steal_service *services) {
 
 TEST_EACH(setup, teardown);
 
-// However many backends, and in however many services: a tenth of them at a time, each of them
-// every second.
-TEST(looks_at_many_services_are_spread) {
+// For any numbers of backends and services: a tenth of the services at a time, each one every
+// second.
+TEST(readings_of_many_services_are_spread) {
 	struct own *own = *state;
 	struct steal_service *services = calloc(LOOKED_AT, sizeof(services[0]));
 	uint64_t at_ms = 1000000;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of one service: shares of several full backends, and room that is spent once.
+// The plan of one service: shares of several full backends, and room that is used once.
 #include "flow_steals_lab.h"
 
 #include <netinet/in.h>
@@ -54,7 +54,7 @@ static void list(struct plan *plan, uint16_t backend, uint16_t port) {
 		.family = 4, .backend = backend, .vip_port = htons(port)};
 }
 
-// Look, list `flows` flows of each victim, and plan at this time. Returns how many.
+// Find victims, list `flows` flows of each, and plan at this time. Returns the number of requests.
 static uint32_t plan_round(struct own *own, struct plan *plan, uint32_t flows, uint64_t at_ms) {
 	look(own, plan, at_ms);
 	for (uint32_t v = 0; v < plan->victims; v++) {
@@ -106,8 +106,8 @@ TEST(a_round_is_shared_by_all_that_are_full, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Reports come more seldom than rounds, and moved flows arrive later: the room that a report tells
-// of is given once, until their clients have had time for a SYN.
+// Reports are less frequent than rounds, and moved flows arrive later: the room in a report is used
+// once, until the clients have had time for a SYN.
 TEST(room_is_given_once, setup, teardown) {
 	struct own *own = *state;
 	uint32_t given[BACKENDS] = {0}, count;
@@ -133,7 +133,7 @@ TEST(room_is_given_once, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// A refused request gives no room away.
+// A refused request uses no room.
 TEST(refusals_spend_no_room, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -148,7 +148,7 @@ TEST(refusals_spend_no_room, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// The longest time for which agents are not asked, and a time-out; at least 5 s, at most a minute.
+// The longest pause of agents, plus a timeout; at least 5 s, at most a minute.
 TEST(thieves_are_those_that_have_reported_of_late, setup, teardown) {
 	static const struct {
 		uint32_t inactive_ms, most_ms;
@@ -180,8 +180,8 @@ TEST(thieves_are_those_that_have_reported_of_late, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Ten seconds of rounds with two full backends, of which the second one's agent answers so. Returns
-// how many connections of the first one were moved.
+// Ten seconds of rounds with two full backends; the agent of the second one gives this answer.
+// Returns the number of moved connections of the first one.
 static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_steal_outcome answer,
 	uint32_t *ret_refused) {
 	uint32_t moved = 0, count;
@@ -207,8 +207,8 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 	return moved;
 }
 
-// A backend that refuses all the time is asked less and less often, up to once in a second, and
-// keeps nobody from helping another one.
+// An agent that always refuses gets requests less and less often, down to one per second, and does
+// not prevent others from being relieved.
 TEST(refusals_of_one_backend_are_not_the_others_loss, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
@@ -217,10 +217,10 @@ TEST(refusals_of_one_backend_are_not_the_others_loss, setup, teardown) {
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_RUNNING, &refused) > alone * 9 / 10);
 	assert_in_range(refused, 10 * WEIR_FLOW_STEALS_OF_AGENT, 15 * WEIR_FLOW_STEALS_OF_AGENT);
 	assert_true(moved_beside(own, 2, WEIR_FLOW_STEAL_CHANGED, &refused) > alone * 9 / 10);
-	assert_true(refused > alone * 9 / 10); // its agent has said yes
+	assert_true(refused > alone * 9 / 10); // its agent has permitted it
 }
 
-// Who cannot take a connection waits, twice as long each time.
+// A thief that cannot take a connection pauses, twice as long each time.
 TEST(thieves_that_take_nothing_wait, setup, teardown) {
 	struct own *own = *state;
 	uint32_t rounds[BACKENDS] = {0}, count;
@@ -244,8 +244,8 @@ static bool is_served(uint16_t flow) {
 	return flow % 2 == 0;
 }
 
-// Of a service with many ports or addresses, the agent of a backend is asked about each that its
-// server does not serve once in a while. Who tries them all keeps nobody else from being moved.
+// For a service with many ports or addresses, an agent occasionally gets a request for each one
+// that its server does not serve. A client that tries all of them does not prevent other moves.
 static void refusals_of_places_pause_no_agent(struct own *own, bool addresses) {
 	static const enum weir_flow_steal_outcome of_ports[] = {
 		WEIR_FLOW_STEAL_OFF, WEIR_FLOW_STEAL_NO_LISTENER};
@@ -284,12 +284,12 @@ TEST(refused_ports_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, false);
 }
 
-// As those of IPv6, where the server listens at IPv4 addresses alone.
+// Such as IPv6 addresses, if the server listens only at IPv4 addresses.
 TEST(refused_addresses_pause_no_agent, setup, teardown) {
 	refusals_of_places_pause_no_agent(*state, true);
 }
 
-// Where there is one port, what its agent says of that goes for all.
+// With a single port, the agent's answer for it applies to all connections.
 TEST(refusals_of_the_only_port_pause_the_agent, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -343,7 +343,7 @@ TEST(services_have_many_ports_or_addresses, setup, teardown) {
 	weir_steal_service_fini(&former);
 }
 
-// A queue with room takes connections also where all others are as long: what counts is its own.
+// A queue with room takes connections also if all others are as long: only its own length counts.
 TEST(who_has_room_takes_what_waits, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -361,8 +361,7 @@ TEST(who_has_room_takes_what_waits, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// After silence any answer shows that the agent is there. After what an agent cannot do only a yes
-// does that it can.
+// After silence any answer shows that the agent works. After inability only a permission does.
 TEST(an_answer_ends_silence, setup, teardown) {
 	static const struct {
 		enum weir_flow_steal_outcome first, then;
@@ -398,7 +397,8 @@ TEST(an_answer_ends_silence, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Backends that report nothing are no thieves; those that do report take what waits all the same.
+// Backends without reports are no thieves; those with reports take waiting connections
+// nevertheless.
 TEST(silent_backends_keep_nobody_from_taking, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -415,8 +415,8 @@ TEST(silent_backends_keep_nobody_from_taking, setup, teardown) {
 
 #define MANY 65000u
 
-// CPU time in which a service takes over from another one with so many backends; the order of the
-// new one is the reverse.
+// CPU time for taking over the state of a service with this many backends; the new one has the
+// reverse order.
 static double time_of_take_over(uint32_t count) {
 	struct steal_service from = {.count = count}, to = {.count = count};
 	uint32_t *place = calloc(WEIR_BACKEND_NONE, sizeof(*place));
@@ -429,7 +429,7 @@ static double time_of_take_over(uint32_t count) {
 	assert_non_null(to.members);
 	for (uint32_t i = 0; i < count; i++) {
 		from.members[i] = (struct steal_member){.id = (uint16_t)i, .pauses = 1 + i % 6};
-		to.members[i].id = (uint16_t)(count - i); // one is new, one has gone
+		to.members[i].id = (uint16_t)(count - i); // one is new, one was removed
 	}
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
 	weir_steal_service_take_over(&to, &from, place);
@@ -445,8 +445,8 @@ static double time_of_take_over(uint32_t count) {
 	return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
 }
 
-// A reload must not keep the loop for seconds because no agent can help: each backend is looked at
-// once, and not once for each other one, which would take 256 times as long.
+// A reload must not block the loop for seconds if no agent can help: each backend is visited once,
+// and not once per other backend, which would take 256 times as long.
 TEST(pauses_are_taken_over_in_one_pass) {
 	double few = time_of_take_over(MANY / 16), many = time_of_take_over(MANY);
 
@@ -457,7 +457,7 @@ TEST(pauses_are_taken_over_in_one_pass) {
 
 // --- half-open flows -----------------------------------------------------------------------
 
-// What the workers have counted of a backend.
+// Set the workers' counts for a backend.
 static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, uint64_t half_open) {
 	for (uint32_t worker = 0; worker < LAB_WORKERS; worker++) {
 		struct weir_share_counters *of =
@@ -468,7 +468,7 @@ static void count_flows(struct own *own, uint16_t backend, uint64_t new_flows, u
 	}
 }
 
-// Each backend gets 40 flows, and lets them in, but for one; then nothing happens for some rounds.
+// Each backend gets 40 flows, and all but one accept them; then nothing happens for some rounds.
 static uint64_t stall(struct own *own, struct plan *plan, uint16_t backend) {
 	uint64_t at_ms = 1000000;
 
@@ -519,7 +519,7 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 	}
 }
 
-// A flood: all backends have as many. And nobody looks at counters more often than is useful.
+// A flood: all backends have as many. And counters are not read more often than useful.
 TEST(half_open_flows_at_all_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -537,7 +537,7 @@ TEST(half_open_flows_at_all_make_no_victim, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// What was moved to it of late is told apart, but shown.
+// Recently moved flows are distinguished, but shown.
 TEST(flows_on_their_way_are_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
@@ -552,7 +552,8 @@ TEST(flows_on_their_way_are_shown, setup, teardown) {
 	weir_steal_service_fini(&plan.service);
 }
 
-// Both a full queue and half-open flows: the queue is what is shown, as it is known for certain.
+// With both a full queue and half-open flows, the queue is shown as the reason, because it is
+// certain.
 TEST(a_full_queue_is_the_reason_that_is_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The real weir-control has workers take buckets of flows from each other: asked over mailboxes,
-// confirmed, refused, late, or not answered.
+// The real weir-control moves buckets of flows between workers: requests through mailboxes,
+// confirmed, refused, late, or unanswered.
 #include "daemon_lab.h"
 
 #include <signal.h>
@@ -30,7 +30,7 @@ static int setup(void **state) {
 
 	lab_init(&f->lab);
 	lab_write_config(&f->lab, SERVICE);
-	assert_int_equal(mkdir(f->lab.run_dir, 0755), 0); // the dataplane is there first
+	assert_int_equal(mkdir(f->lab.run_dir, 0755), 0); // the dataplane starts first
 	f->dataplane = lab_dataplane_start_bucketed(&f->lab, WORKERS);
 	*state = f;
 	return 0;
@@ -65,7 +65,7 @@ static bool is_even(struct steals *f) {
 	return lab_dataplane_unevenness(f->dataplane) <= EVEN;
 }
 
-// A member of a worker's row, which is released with *holder.
+// A member of a worker's row, which belongs to *holder.
 static const json_t *of_worker(
 	struct steals *f, json_t **holder, uint32_t worker, const char *member) {
 	json_decref(*holder);
@@ -131,7 +131,7 @@ TEST(skewed_load_is_spread_and_shown) {
 	LAB_UNTIL(json_integer_value(of_worker(f, &holder, 0, "buckets")) < WEIR_BUCKETS / WORKERS);
 	assert_int_equal(sum_of(f, "buckets"), WEIR_BUCKETS);
 	assert_true(sum_of(f, "buckets_taken") >= HOT - HOT / WORKERS - 1);
-	LAB_UNTIL(is_at_rest(f)); // all that was given is taken
+	LAB_UNTIL(is_at_rest(f)); // everything given was taken
 	LAB_UNTIL(json_real_value(of_worker(f, &holder, 0, "hottest_percent")) > 4 &&
 		  json_real_value(of_worker(f, &holder, 0, "hottest_percent")) < 5);
 	assert_int_equal(json_integer_value(of_worker(f, &holder, 0, "elephants")), 0);
@@ -155,7 +155,7 @@ TEST(elephant_is_logged_and_shown) {
 
 // --- refused, late, silent, dead ----------------------------------------------------------
 
-TEST(refused_buckets_stay_and_are_asked_again) {
+TEST(refused_buckets_stay_and_are_requested_again) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_REFUSED);
@@ -168,7 +168,7 @@ TEST(refused_buckets_stay_and_are_asked_again) {
 	lab_stop(&f->lab);
 }
 
-TEST(late_confirmation_counts_where_the_bucket_is) {
+TEST(late_confirmation_counts_for_the_owner_of_the_bucket) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_LATE);
@@ -181,7 +181,7 @@ TEST(late_confirmation_counts_where_the_bucket_is) {
 	lab_stop(&f->lab);
 }
 
-TEST(silent_worker_is_asked_again_later) {
+TEST(silent_worker_gets_requests_again_later) {
 	struct steals *f = *state;
 
 	lab_dataplane_steals(f->dataplane, LAB_STEALS_SILENT);
@@ -194,7 +194,7 @@ TEST(silent_worker_is_asked_again_later) {
 	lab_stop(&f->lab);
 }
 
-// A worker that gets to requests too late refuses them all: each says how long it may be granted.
+// A worker that processes requests too late refuses all of them, because each has a deadline.
 TEST(slow_worker_keeps_its_buckets) {
 	struct steals *f = *state;
 
@@ -206,7 +206,7 @@ TEST(slow_worker_keeps_its_buckets) {
 	lab_stop(&f->lab);
 }
 
-// How long control takes until it has asked worker 0, which has too much, for the third time.
+// The time until control has sent the third request to the overloaded worker 0.
 static uint64_t ms_to_third_request(struct steals *f) {
 	uint32_t before = lab_dataplane_steal_requests_to(f->dataplane, 0);
 	uint64_t begun_ms;
@@ -219,10 +219,10 @@ static uint64_t ms_to_third_request(struct steals *f) {
 	return begun_ms;
 }
 
-// The answer to another request is none: the one that was made is waited for. So the third request
-// comes when two have been given up, not sooner; but for a machine that stands still, whose workers
-// do not look alive meanwhile.
-TEST(answer_to_another_request_is_none) {
+// An answer to another request is ignored: control waits for that to its own request. So the third
+// request is sent after two timeouts, not earlier; except on a stalled machine, on which workers
+// seem not to be alive.
+TEST(answer_to_another_request_is_ignored) {
 	struct steals *f = *state;
 	uint64_t took_ms = 0;
 
@@ -234,8 +234,8 @@ TEST(answer_to_another_request_is_none) {
 	assert_true(took_ms >= 2 * GIVEN_UP_MS);
 }
 
-// S3: control dies in the middle, again and again; what it asked for ends without it.
-TEST(killed_control_process_goes_on_from_the_owners) {
+// S3: control dies in the middle, repeatedly; its requests end without it.
+TEST(next_control_process_continues_from_the_owners) {
 	struct steals *f = *state;
 
 	skew(f);
@@ -264,7 +264,7 @@ static void set_to(struct steals *f, const char *stealing, bool on) {
 	assert_int_equal(weir_segment_stealing(lab_dataplane_segment(f->dataplane)), on);
 }
 
-TEST(switch_outlives_reloads_and_processes) {
+TEST(switch_survives_reloads_and_processes) {
 	struct steals *f = *state;
 
 	start(f);
@@ -279,7 +279,7 @@ TEST(switch_outlives_reloads_and_processes) {
 	lab_kill(&f->lab);
 	start(f);
 	assert_true(is_stealing(f, "off", "weirctl worker steal"));
-	// And a dataplane that starts anew.
+	// And a dataplane that restarts.
 	lab_dataplane_stop(f->dataplane);
 	f->dataplane = lab_dataplane_start_bucketed(&f->lab, WORKERS);
 	skew(f);
@@ -291,7 +291,7 @@ TEST(switch_outlives_reloads_and_processes) {
 	lab_stop(&f->lab);
 }
 
-TEST(configuration_switches_with_a_reload) {
+TEST(configuration_switches_stealing_with_a_reload) {
 	struct steals *f = *state;
 
 	lab_write(f->lab.config,
@@ -316,8 +316,8 @@ TEST(configuration_switches_with_a_reload) {
 	lab_stop(&f->lab);
 }
 
-// Where the devices spread the flows, everything says why nothing moves.
-TEST(dataplane_without_buckets_says_why) {
+// If the devices distribute the flows, all outputs have the reason why nothing moves.
+TEST(dataplane_without_buckets_gives_the_reason) {
 	struct steals *f = *state;
 	json_t *holder = NULL;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// No memory for bucket moves when a dataplane is attached: workers do not steal until there is.
+// No memory for bucket moves when a dataplane is attached: workers do not steal until there is
+// memory.
 #include <string.h>
 #include <unistd.h>
 
@@ -66,7 +67,7 @@ static void expect_stealing(struct lab *lab) {
 	assert_true(weir_segment_stealing(lab->dataplane));
 }
 
-TEST(each_failed_allocation_is_made_up_for_by_a_tick) {
+TEST(each_failed_allocation_is_retried_by_a_tick) {
 	long failed = 0;
 
 	for (bool all = false; !all; failed++) {
@@ -90,7 +91,7 @@ TEST(each_failed_allocation_is_made_up_for_by_a_tick) {
 	assert_true(failed > 2); // the moves and the planner at least
 }
 
-TEST(what_was_said_meanwhile_holds) {
+TEST(setting_made_meanwhile_is_kept) {
 	struct lab lab;
 
 	lab_init(&lab);
@@ -107,7 +108,7 @@ TEST(what_was_said_meanwhile_holds) {
 	lab_fini(&lab);
 }
 
-TEST(a_dataplane_that_has_gone_is_not_tried) {
+TEST(a_detached_dataplane_is_not_retried) {
 	struct lab lab;
 
 	lab_init(&lab);
