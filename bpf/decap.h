@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Decap: what decap.bpf.c and user space share.
+// Decap: shared by decap.bpf.c and user space.
 //
 // User space fills weir_decap_addresses (outer destinations of this host) and, if check_sources is
 // set before loading, weir_decap_sources (allowed sources).

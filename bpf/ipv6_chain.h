@@ -11,7 +11,7 @@
 
 #include <linux/types.h>
 
-enum { // extension headers, as the header before them names them
+enum { // extension headers, by their number in the header before them
 	WEIR_IPV6_HOP_BY_HOP = 0,
 	WEIR_IPV6_ROUTING = 43,
 	WEIR_IPV6_FRAGMENT = 44,

@@ -140,7 +140,7 @@ static __always_inline void close_connection(__u64 key, int error, int state) {
 }
 
 SEC("tp_btf/inet_sock_set_state")
-int weir_meter(__u64 *ctx) { // sock, former state, new state
+int weir_meter(__u64 *ctx) { // sock, previous state, new state
 	struct sock *sk = (struct sock *)ctx[0];
 	int from = ctx[1], to = ctx[2];
 	bool was_open = from == ESTABLISHED || from == CLOSE_WAIT;

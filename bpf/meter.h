@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Meter: what meter.bpf.c and user space share. User space maps weir_meter_shards and reads it; the
+// Meter: shared by meter.bpf.c and user space. User space maps weir_meter_shards and reads it; the
 // CPUs that share a shard write it with atomic additions.
 //
 // A connection is *open* from the end of its handshake, so also while it waits in the accept queue,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
-// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and leaves everything else
+// Steer: sends a port's VIP traffic to the dataplane's AF_XDP sockets, and passes everything else
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. XDP, on the balancer's interface.
 //
-// It decides by the destination alone and validates nothing: the dataplane drops and counts broken
-// packets for a VIP. At a port whose bind was removed, it also looks at TCP flags and the kernel's
-// sockets, so that open connections stay, and new ones are the kernel's. If no socket serves the
+// Only the destination decides, and nothing is validated: the dataplane drops and counts broken
+// packets for a VIP. At a port whose bind was removed, it also checks TCP flags and the kernel's
+// sockets, so that open connections stay, and new ones go to the kernel. If no socket serves the
 // queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>

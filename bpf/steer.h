@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause) */
 //
-// Steer: what steer.bpf.c and user space share.
+// Steer: shared by steer.bpf.c and user space.
 //
 // weir_vips holds the traffic of the dataplane. Five kinds of key, all with the VIP's address:
 //   protocol, port           that port                                        TCP and UDP
-//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; else bit k says that there
-//                            are blocks of 2^k ports                           TCP and UDP
-//   protocol, block's first  a block of 2^k ports, k from 1 to 15, that begins at a multiple of
+//   protocol, 0              value WEIR_STEER_EVERY_PORT: every port; else bit k: there are blocks
+//                            of 2^k ports                           TCP and UDP
+//   protocol, block's first  a block of 2^k ports, k from 1 to 15, that starts at a multiple of
 //                            2^k; the family is WEIR_STEER_BLOCK(family, k)    TCP and UDP
 //   0, 0                     the address is a VIP: ICMP echo requests and errors, fragments, and
 //                            packets without a readable port

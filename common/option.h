@@ -47,14 +47,14 @@ struct weir_option {
 	const char *value; // name of the value: "FILE"
 	const char *help; // without a full stop
 	const char *fallback; // default value, for --help; NULL = not shown
-	uint16_t field; // offset in the program's options
+	uint16_t field; // offset of the field in the program's options
 	uint16_t field_bytes; // of an integer or enum: 1, 2, 4 or 8
 	uint64_t min, max;
 	double least, most;
 	int constant;
 	const struct weir_option_word *words;
 	weir_option_take take;
-	uint32_t groups; // bits: commands that take it; 0 = all
+	uint32_t groups; // bits: groups of commands that accept it; 0 = all
 };
 
 // Offset of the value: WEIR_OPTION_FIELD(struct weir_cli_options, timeout_ms)

@@ -123,7 +123,7 @@ struct weir_config_flow_control {
 	uint32_t max_active_flows; // per backend and worker; 0 = off; default depends on the
 				   // workload
 	enum weir_when_exhausted when_exhausted;
-	bool has_max; // max_active_flows is in the file
+	bool has_max; // max_active_flows is set in the file
 	uint32_t accept_queue_percent; // of the queue's limit; 0 = never, default 75
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests

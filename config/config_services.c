@@ -176,7 +176,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 		service->steal.enabled = false;
 	}
 	// A TCP connection may be idle for hours: a limit would turn users away from healthy
-	// backends. So many concurrent requests indicate an overload.
+	// backends. A limit is for requests, of which this many at once indicate an overload.
 	if (!service->flow_control.has_max && service->workload == WEIR_WORKLOAD_REQUESTS) {
 		service->flow_control.max_active_flows = WEIR_CONFIG_MAX_ACTIVE_REQUESTS;
 	}

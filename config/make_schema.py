@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes weir.schema.json: make_schema.py BASE KEYS CONFIGURATION_MD OUTPUT
+"""Generates weir.schema.json: make_schema.py BASE KEYS CONFIGURATION_MD OUTPUT
 
 Types, ranges, choices and defaults come from the parser's table (the program KEYS prints it), the
 meaning of each key from the tables of docs/reference/configuration.md, the rest (descriptions of
@@ -27,7 +27,7 @@ def meanings(path):
 
 
 def property_of(key):
-    """What the schema says of a key, from the parser's row."""
+    """The schema of a key, from the parser's row."""
     kind, want = key["kind"], {}
     if kind == "integer":
         want.update(type=["integer", "null"] if key["nullable"] else "integer",

@@ -37,7 +37,8 @@ struct weir_distribution {
 	// First one of each port (NULL = not needed), then those of further queues. The number of
 	// each is its index.
 	struct weir_distributor *distributor[WEIR_DISTRIBUTORS_MAX];
-	uint32_t further[WEIR_PORTS_MAX]; // where those of a port's further queues begin
+	// Index of the first distributor of a port's further queues
+	uint32_t further[WEIR_PORTS_MAX];
 	struct weir_moves *moves; // NULL = flows are not in buckets
 };
 _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX, "one each");

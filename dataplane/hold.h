@@ -25,7 +25,7 @@ struct weir_held {
 struct weir_hold {
 	uint32_t first;
 	uint32_t next;
-	uint32_t seen; // `next` in the last turn that processed held packets
+	uint32_t seen; // value of `next` in the last turn that processed held packets
 	struct weir_held held[WEIR_HOLD_PACKETS];
 };
 
@@ -52,8 +52,8 @@ static inline void weir_hold_begin(struct weir_hold *hold) {
 	hold->seen = hold->next;
 }
 
-// How many to process in this turn, at most: as many as have been added since the last turn plus a
-// burst, so that the queue drains at any arrival rate. Once per turn.
+// The maximum number to process in this turn: those added since the last turn plus a burst, so that
+// the queue drains at any arrival rate. Once per turn.
 static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	uint32_t came = hold->next - hold->seen;
 
@@ -61,7 +61,7 @@ static inline uint32_t weir_hold_due(struct weir_hold *hold) {
 	return RTE_MIN(came + WEIR_BURST, hold->next - hold->first);
 }
 
-// Take the next packets, all from one port, at most max. 0: there is none.
+// Take the next packets, all from one port, at most max. Returns 0 if there is none.
 static inline uint16_t weir_hold_take(
 	struct weir_hold *hold, struct rte_mbuf **pkts, uint16_t max, uint8_t *ret_in_port) {
 	uint16_t n = 0;

@@ -59,7 +59,7 @@ struct context {
 	struct weir_handover_params handover;
 	int signals; // signalfd
 	int control_pid; // attached, 0 = none
-	int serve_error; // of the last weir_handover_serve: negative errno, or 0
+	int serve_error; // result of the last weir_handover_serve: negative errno, or 0
 	uint64_t refusals_logged_ms; // 0 = never
 };
 
@@ -154,7 +154,7 @@ static void wait_for_event(const struct context *context) {
 	if (context->serve_error != 0) {
 		fds[1].fd = -1;
 	}
-	// All are checked, whatever poll returns.
+	// All are checked, for any result of poll.
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
@@ -453,7 +453,7 @@ int main(int argc, char **argv) {
 	int r;
 
 	weir_standard_output_claim();
-	signal(SIGPIPE, SIG_IGN); // forwarding goes on when the reader of the log exits
+	signal(SIGPIPE, SIG_IGN); // forwarding continues when the reader of the log exits
 	if (weir_dataplane_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		fprintf(stderr, "weir-dataplane: %s\nTry: weir-dataplane --help\n", why);
 		return EXIT_USAGE;

@@ -83,7 +83,7 @@ static bool owns(const struct weir_mover *mover, uint32_t bucket) {
 	return __atomic_load_n(&mover->moves->owner[bucket], __ATOMIC_RELAXED) == mover->worker;
 }
 
-// Begin: from here on the thief holds packets of the bucket that reach it. False: it is taking
+// Start: from here on the thief holds packets of the bucket that reach it. False: it is taking
 // another bucket.
 static bool claim(const struct weir_mover *mover, uint32_t thief) {
 	uint64_t none = 0;
@@ -292,7 +292,8 @@ void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distrib
 		now_ns - distributor->looked_ns[victim] < WEIR_URGENT_NS) {
 		return;
 	}
-	// Set even if the search finds nothing: one for every burst would slow this worker down.
+	// Set even if the search finds nothing: a search in every burst would slow this worker
+	// down.
 	distributor->looked_ns[victim] = now_ns;
 	thief = shortest(distributor, victim);
 	if (thief == victim || !busiest(pkts, n, &bucket)) {

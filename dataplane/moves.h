@@ -27,7 +27,7 @@
 // executions.
 //   M1 no packet of a bucket is processed by a worker that does not have its part
 //   M2 packets of a flow are processed in the order in which their port received them
-//   M3 no packet is lost but those that a full hold queue refuses, which are counted
+//   M3 no packet is lost except those that a full hold queue refuses, which are counted
 //   M4 every move that begins ends, and then the thief is the owner; a refused request changes
 //      nothing
 //
@@ -53,7 +53,7 @@ enum weir_moving {
 	WEIR_MOVING_SWITCHING, // distributors switch, the victim's rings run empty
 	WEIR_MOVING_RELEASING, // the victim takes the part out of its table
 	WEIR_MOVING_RELEASED, // the thief's, to adopt
-	WEIR_MOVING_ADOPTED, // the victim's again, to settle its gauges
+	WEIR_MOVING_ADOPTED, // the victim has it again, to settle its gauges
 };
 
 // A move of which one worker is the victim.
@@ -64,21 +64,23 @@ struct weir_move {
 	struct weir_flow_parcel *parcel; // for the side that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
-// One worker's part in moves.
+// The state of one worker for moves.
 struct weir_mover {
-	uint64_t taking; // 0 or 1 + the victim: [victim] sets, [worker] clears
+	uint64_t taking; // 0 or 1 + number of the victim: [victim] sets, [worker] clears
 	uint64_t urgent; // a distributor's request: [distributors] set, [worker] clears
 	uint64_t shifting; // 0 or 1: moves->shift is for this worker: [main] sets, [worker] clears
 	uint64_t crowded; // 0 or 1: half of `hold` is taken: [worker]; its victim reads
 	uint64_t reserved[4];
-	struct weir_move move __attribute__((aligned(64))); // of which this worker is the victim
+	// The move of which this worker is the victim
+	struct weir_move move __attribute__((aligned(64)));
 	// The rest: [worker]
 	struct weir_moves *moves;
 	uint32_t worker;
-	bool adopted; // the part that it takes is in its table: what is on hold is due
+	bool adopted; // the part that it takes is in its table: held packets are due
 	bool shift_holds; // packets of the buckets that shift
-	bool shift_due; // what is on hold for them is due
-	uint64_t taken[WEIR_DISTRIBUTORS_MAX]; // packets ever taken from each distributor's ring
+	bool shift_due; // packets held for them are due
+	// Total number of packets taken from each distributor's ring
+	uint64_t taken[WEIR_DISTRIBUTORS_MAX];
 	struct weir_hold hold; // for the bucket that it takes
 	struct weir_hold shift_hold; // for the buckets that shift
 } __attribute__((aligned(64)));
@@ -100,7 +102,7 @@ struct weir_moves {
 	struct weir_mover mover[]; // [workers]
 };
 
-// Owners are as the distributors have them, which must agree. Returns 0, -EINVAL (below two or
+// The owners are those of the distributors, which must agree. Returns 0, -EINVAL (below two or
 // above WEIR_WORKERS_MAX workers, no distributor or above WEIR_DISTRIBUTORS_MAX, one that is NULL
 // or has another number, distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
@@ -114,8 +116,8 @@ static inline void weir_mover_took(struct weir_mover *mover, uint32_t distributo
 }
 
 // Give a bucket away. Between bursts.
-// deadline_ns: on the clock of now_ns; later requests are refused. stealing: is it switched on?
-// Returns WEIR_BUCKET_CONFIRMED, or why not: then nothing has changed.
+// deadline_ns: on the clock of now_ns; later requests are refused. stealing: whether it is enabled.
+// Returns WEIR_BUCKET_CONFIRMED, or the reason of a refusal, after which nothing has changed.
 enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bucket,
 	uint32_t thief, uint64_t deadline_ns, uint64_t now_ns, bool stealing);
 
@@ -124,7 +126,7 @@ enum weir_bucket_answer weir_mover_request(struct weir_mover *mover, uint32_t bu
 enum weir_giving {
 	WEIR_GIVING_NOTHING, // for now
 	WEIR_GIVING_RELEASE, // a slice of the part; after the last one weir_mover_released
-	WEIR_GIVING_SETTLE, // a slice of what the gauges still have; then weir_mover_settled
+	WEIR_GIVING_SETTLE, // a slice of the flows still in the gauges; then weir_mover_settled
 };
 
 // The next step of mover->move, between bursts.
@@ -182,7 +184,7 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 
 // Request that a worker whose ring is nearly full gives the bucket with most of these packets to
 // the worker with the shortest ring of this distributor, if that is at most a quarter full. A
-// bucket with more than half of them is left out: it would fill the next ring, too. Packets carry
+// bucket with more than half of them is not moved: it would fill the next ring, too. Packets carry
 // their bucket (distributor.h). Searches once per WEIR_URGENT_NS and crowded worker, whether or not
 // it finds a bucket. [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,

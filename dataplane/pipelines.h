@@ -21,10 +21,10 @@ struct weir_pipelines_params {
 	const struct weir_config *config;
 	const struct weir_segment *segment; // borrowed: must outlive the pipelines
 	const struct weir_log *log;
-	uint32_t any_mac_ports; // a bit per port that takes frames to any unicast MAC address
+	uint32_t any_mac_ports; // a bit per port that accepts frames to any unicast MAC address
 	bool bucketed;
-	// If bucketed: which worker has each part at first [WEIR_BUCKETS], and the key of the hash
-	// that parts come from where devices spread flows (NULL = the flow hash). Borrowed.
+	// If bucketed: the first owner of each part [WEIR_BUCKETS], and the key of the hash that
+	// gives the parts if devices spread flows (NULL = the flow hash). Borrowed.
 	const uint8_t *first_worker;
 	const struct weir_rss_key *rss;
 };

@@ -29,19 +29,20 @@
 #define ROOM_STEP 128
 #define MBUF_CACHE 256
 
-// AF_XDP: the kernel puts packets 256 bytes behind the headroom. A buffer with its mbuf and the
+// AF_XDP: the kernel puts packets 256 bytes after the headroom. A buffer with its mbuf and the
 // mempool's header is one frame of the socket and must not be larger than a page. 63 cache lines,
 // because the mempool takes an odd number, to spread buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
-// What a queue's rings hold in addition to the descriptors: half of the fill ring, the completion
+// Buffers in a queue's rings in addition to the descriptors: half of the fill ring, the completion
 // ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
 
 #define BUFFER_OVERHEAD (64 + 128) // mempool's object header, mbuf
 #define WORKER_BYTES (1 << 20) // pipeline, worker, reader
 #define RING_BYTES(packets) (512 + 8ull * (packets))
-#define POOL_BYTES (4 << 20) // of a mempool in addition to its buffers: caches of all lcores, ring
+// Memory of a mempool in addition to its buffers: caches of all lcores, ring
+#define POOL_BYTES (4 << 20)
 #define DEVICE_BYTES (4 << 20) // taps have a mempool of their own
 #define SLACK_BYTES (16ull << 20) // DPDK itself
 
@@ -209,7 +210,7 @@ static uint32_t queue_buffers(const struct weir_device_plan *device) {
 	       (weir_devargs_is(&device->devargs, "net_af_xdp") ? XDP_QUEUE_BUFFERS : 0);
 }
 
-// Buffers that can be outside of a device's receive queue, whatever their size.
+// Number of buffers that can be outside of a device's receive queue, for any size.
 static uint32_t travelling_buffers(const struct weir_plan *plan) {
 	uint32_t buffers = plan->workers * (MBUF_CACHE * 3 / 2 + 4 * WEIR_BURST) +
 			   WEIR_HOLD_PACKETS; // of a shift
@@ -223,7 +224,7 @@ static uint32_t travelling_buffers(const struct weir_plan *plan) {
 			buffers += plan->workers *
 				   MAX(WEIR_PEER_RING, WEIR_HOLD_PACKETS); // never both
 		}
-		// The same where a device spreads flows and each of its queues has rings to all
+		// The same if a device spreads flows and each of its queues has rings to all
 		// workers: most packets reach the right worker without a ring.
 		if (plan->workers > 1 && !plan->device[i].exception) {
 			buffers += (plan->workers - 1) * WEIR_DISTRIBUTOR_RING;

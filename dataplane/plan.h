@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan: what the dataplane is going to open and how much memory that takes, worked out from the
+// Plan: the devices that the dataplane will open and the memory that they need, computed from the
 // configuration before DPDK starts, because DPDK gets its memory limit at start.
 //
 // Threads: one, before the workers exist.
@@ -24,7 +24,7 @@ struct weir_plan {
 	uint64_t total_bytes; // DPDK memory in all, on one node
 };
 
-// steer_object: given to AF_XDP ports that name no xdp_prog of their own; "none" = do not.
-// Returns 0, or negative errno with one line in why that names the key of the configuration.
+// steer_object: used for AF_XDP ports without their own xdp_prog; "none" = not used. Returns 0, or
+// negative errno with one line in why that names the key of the configuration.
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes);

@@ -55,7 +55,7 @@ void weir_queue_tables_free(struct weir_queue_tables *tables) {
 	free(tables);
 }
 
-// --- what is to be changed ------------------------------------------------------------------
+// --- entries to change ------------------------------------------------------------------
 
 static uint32_t mask_of(const struct weir_distributed_port *port) {
 	return RTE_MIN((uint32_t)port->table_entries, WEIR_BUCKETS) - 1;

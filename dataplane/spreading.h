@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Spreading: which ports the software distributor spreads over the workers and which their devices,
-// whether flows are in buckets, and which worker has each bucket at first. Sets the RSS redirection
-// tables (RETA) of devices accordingly.
+// Spreading: which ports are spread over the workers by the software distributor and which by their
+// devices, whether flows are in buckets, and the first owner of each bucket. Sets the RSS
+// redirection tables (RETA) of devices accordingly.
 //
 // Threads: main, while no worker runs.
 #pragma once
@@ -16,7 +16,7 @@ struct weir_spreading {
 	struct weir_distributed_port port[WEIR_PORTS_MAX];
 	const struct weir_device *device[WEIR_PORTS_MAX]; // of each port; borrowed
 	enum weir_bucketing bucketing;
-	uint8_t first_worker[WEIR_BUCKETS]; // that owns the bucket at first
+	uint8_t first_worker[WEIR_BUCKETS]; // first owner of the bucket
 };
 
 // device: [ports], opened. may_share: the workers can share a flow memory.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Telemetry: Weir's commands behind DPDK's telemetry socket, for dpdk-telemetry.py and what reads
-// it (--telemetry). DPDK serves the socket with threads of its own; root owns it, in the run-time
+// Telemetry: Weir's commands on DPDK's telemetry socket, for dpdk-telemetry.py and other readers
+// (--telemetry). DPDK serves the socket with its own threads; root owns it, in the run-time
 // directory of DPDK's file prefix.
 //
 //   /weir/workers    per worker: core, busy and idle cycles, packets, flows

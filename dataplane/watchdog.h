@@ -17,7 +17,7 @@ struct weir_watchdog {
 	const struct weir_segment *segment;
 	const struct weir_log *log;
 	uint64_t heartbeat_ns[WEIR_WORKERS_MAX]; // as last seen
-	uint64_t changed_ms[WEIR_WORKERS_MAX]; // when it was seen to change
+	uint64_t changed_ms[WEIR_WORKERS_MAX]; // time of its last detected change
 	bool stuck[WEIR_WORKERS_MAX];
 };
 

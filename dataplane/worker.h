@@ -45,7 +45,7 @@ struct weir_source {
 	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED, WEIR_SOURCE_HANDED
 };
 
-// Where packets of a port go. Read-only for workers.
+// The destinations of a port's packets. Read-only for workers.
 struct weir_port {
 	uint8_t wire; // index of its device
 	uint8_t exception; // index of its exception device, or WEIR_NO_DEVICE

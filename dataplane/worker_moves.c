@@ -14,7 +14,7 @@
 // Gbit/s.
 #define UNREPORTED_NS 50000ull
 
-// Held packets are processed while so much of each transmit ring is free: the rest is for other
+// Held packets are processed while this much of each transmit ring is free: the rest is for other
 // packets.
 #define ROOM (WEIR_TX_RING / 4)
 _Static_assert(ROOM >= WEIR_BURST, "a burst fits");
@@ -166,7 +166,7 @@ static void begin_release(struct weir_worker *worker) {
 	}
 }
 
-// True if the thief sends by the queue that has this worker's packets, so behind them.
+// True if the thief sends on the queue that has this worker's packets, and so after them.
 static bool keeps_queue(const struct weir_worker *worker, uint32_t device) {
 	const struct weir_path *paths = worker->transmit->path[device];
 

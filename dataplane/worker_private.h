@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker, private: what worker.c, worker_process.c and worker_moves.c share.
-//   worker_process.c  a burst: through the pipeline, and where its verdicts say
+// Worker, private: shared by worker.c, worker_process.c and worker_moves.c.
+//   worker_process.c  a burst: through the pipeline, then as given by its verdicts
 //   worker_moves.c    buckets that come and go (moves.h)
-//   worker_idle.c     what a worker does when it has nothing to do
+//   worker_idle.c     pauses of a worker without packets
 //   worker.c          sources, distribution, turns, set-up
 //
 // Threads: the worker's only.
@@ -35,7 +35,7 @@ struct weir_idle {
 	} interrupt[WEIR_SOURCES_MAX];
 };
 
-// Packets of a part that is being released, on the way to a device.
+// Packets of a part being released that are in flight to a device.
 struct leaving {
 	uint64_t put; // into the path, before
 	bool given; // to the device

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a man page: of a program, from its --help; or of a file format, from its Markdown document.
+"""Generates a man page: of a program, from its --help; or of a file format, from its Markdown
+document.
 
 usage: man_pages.py PAGE.SECTION --summary TEXT --version VERSION --changelog FILE --out FILE
            [--see-also PAGE(SECTION)]... [--file "PATH: WHAT"]...  (a document's first one is it)
            (--program PROGRAM [--descend] | --document FILE.md)
 
---descend also asks for the help of each command of the program. The date of a page is that of the
-first entry in debian/changelog (--changelog), so that two builds make the same page.
+--descend also includes the help of each command of the program. The date of a page is that of the
+first entry in debian/changelog (--changelog), so that two builds generate the same page.
 """
 import argparse
 import email.utils
@@ -36,7 +37,7 @@ def italic(text):
 
 
 def line(text):
-    """A line of text, with a request character at its beginning escaped."""
+    """A line of text, with a roff control character at its start escaped."""
     return "\\&" + text if text.startswith((".", "'")) else text
 
 
@@ -90,7 +91,7 @@ class Help:
             into = self.block(into)
 
     def block(self, into):
-        """One line, and what belongs to it. Returns where text without a heading goes next."""
+        """Handle one line. Returns the list for following text without a heading."""
         first = self.lines.pop(0)
         if first.startswith("Usage: "):
             self.usage = [first[7:], *self.indented()]
@@ -140,7 +141,7 @@ class Help:
 
 
 def paragraphs(lines):
-    """Blank lines part paragraphs; so does a line that ends early, with a full stop."""
+    """Blank lines separate paragraphs; so does a short line that ends with a full stop."""
     found, open_ended = [], False
     for i, each in enumerate(lines):
         if not each:
@@ -163,7 +164,7 @@ def options(rows):
 
 
 def sentence(text):
-    """First letter in upper case, a full stop at the end; but for names that are in lower case."""
+    """First letter in upper case, a full stop at the end; except names in lower case."""
     if not text:
         return "\\&"
     if not re.match(r"weir|[a-z]+\.", text):
@@ -289,7 +290,7 @@ def document_body(lines):
 
 
 def joined(text, lines, more):
-    """A paragraph in one line, so that a code span may go over the end of a line."""
+    """Joins a paragraph to one line, because a code span may cross the end of a line."""
     while lines and re.match(more, lines[0]):
         text.append(lines.pop(0).strip())
     return " ".join(text)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Count test cases in a meson test log: summarize.py TESTLOG.json -> "PASSED FAILED SKIPPED".
 
-One meson test is one program with many cases. The cases are counted from what the program says:
-cmocka's totals, or a line "<n> passed, <n> failed[, <n> skipped]". A program that says nothing
-is one case. A program that ends badly without naming a failed case is one failed case more.
+One meson test is one program with many cases. The cases are counted from the program's output:
+cmocka's totals, or a line "<n> passed, <n> failed[, <n> skipped]". A program without such output is
+one case. A program that fails without naming a failed case counts as one more failed case.
 """
 import json
 import re

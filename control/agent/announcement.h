@@ -3,7 +3,7 @@
 // Announcement: the state that this agent announces to the balancers, the notices of a new one, and
 // the drain of a lame duck.
 //
-// Threads: one, the event loop's.
+// Threads: one, that of the event loop.
 #pragma once
 
 #include <uv.h>

@@ -45,7 +45,7 @@ void weir_rebuild_cancel(struct weir_tables *tables) {
 }
 
 // A dirty one is built at once with the next publication. If that fails, it is retried as a whole:
-// steps meanwhile would be in vain.
+// steps meanwhile would be wasted.
 static bool is_stale(const struct weir_service_entry *service) {
 	return service->stale && !service->dirty && service->stage == WEIR_ID_LIVE &&
 	       service->config != NULL;
@@ -116,8 +116,8 @@ static int collect(struct weir_tables *tables) {
 	return 1;
 }
 
-// Whether the selection is fit to be published although backends changed after the collection: the
-// published one is fit.
+// Whether the selection can be published although backends changed after the collection: whether
+// the published one would still be suitable.
 static bool serves(const struct weir_tables *tables, const struct weir_service_entry *service,
 	const struct weir_selection *selection) {
 	const struct weir_candidate *candidates =

@@ -370,8 +370,8 @@ void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
 // Publish what is marked in a state, all or nothing. Returns the number of items published, or a
 // negative errno of build.c; the marks are kept then.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
-// That failed for want of memory: publish rows, which need none, so that workers pass over backends
-// that closed meanwhile. Keeps the marks.
+// After that failed for lack of memory: publish rows, which need none, so that workers pass over
+// backends that closed meanwhile. Keeps the marks.
 void weir_publish_rows(struct weir_tables *tables);
 // Publish a selection that was built in steps, and update the state.
 void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);

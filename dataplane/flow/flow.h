@@ -31,7 +31,7 @@ enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // FIN seen, then the closing timeout, or a SYN
 	WEIR_FLOW_END_REFUSED, // RST without an earlier FIN, then the same
 	WEIR_FLOW_END_TIMED_OUT, // idle for the timeout of its state
-	WEIR_FLOW_END_EVICTED, // replaced by a newer one, moved, without a service, or deleted by
+	WEIR_FLOW_END_EVICTED, // replaced by a newer flow, moved, without a service, or deleted by
 			       // an operator
 };
 

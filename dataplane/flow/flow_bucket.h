@@ -105,11 +105,11 @@ struct weir_flow_family { // the flows of one family
 	uint32_t half_open;
 	uint32_t half_open_max;
 	uint32_t crowded_at; // half-open flows: the next mark, high or low
-	uint64_t calm; // when it was last found not to be crowded: `stamped` of the table
+	uint64_t calm; // `stamped` of the table when it was last found not to be crowded
 	uint32_t sweep_next; // bucket
-	uint32_t sweep_end; // of the part that it lies in
+	uint32_t sweep_end; // end of the part in which the sweep is
 	uint32_t sweeps; // completed
-	uint32_t recheck; // ends of sweeps until all UDP flows are checked; 0 = all are
+	uint32_t recheck; // number of sweep ends until all UDP flows are checked; 0 = all are
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets due, 16 fractional bits
 };
@@ -119,7 +119,7 @@ struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASE_ROOM];
 };
 
-// The current time in ticks of each phase, in the bits of a word that hold them; all ones below.
+// The current time in ticks of each phase, in their bits of a word; all lower bits are ones.
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
@@ -132,8 +132,8 @@ struct weir_flow_secret {
 	uint64_t first_inverse; // first * first_inverse == 1
 };
 
-// Starts to be written when their cache lines have arrived, so that no packet waits for them. They
-// are written before any start is read, and by every sweep.
+// Starts that are written later, when their cache lines have arrived, so that no packet waits for
+// them. They are written before any start is read, and by every sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -166,14 +166,14 @@ struct weir_flow_table {
 	// Timeout of flows with an RST: that of established flows, and the shorter one while the
 	// table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
-	uint64_t stamped; // when stamps and now were made, in ticks of WEIR_FLOW_STAMP_SHIFT
+	uint64_t stamped; // time of computing stamps and now, in ticks of WEIR_FLOW_STAMP_SHIFT
 	uint64_t swept_ns;
 	uint64_t evicted; // half-open
 	uint64_t idle_evicted; // others, of a full table
 	uint32_t idle_searches; // remaining failures until the next stamp
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;
-	bool private; // memory is this table's alone
+	bool private; // the memory belongs to this table only
 	bool given_parts; // hashes come from weir_flow_hash_in_part
 	struct weir_flow_late_starts late;
 };
@@ -440,8 +440,8 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 
 // Find the word, in a bucket, of a packet's flow, or NULL. ip: its IP header, of IPv4 without
 // options or IPv6 without extension headers, followed by TCP or UDP. If flows of both protocols
-// have the same addresses and ports, it may be the wrong one's: weir_flow_refresh then returns
-// false, and weir_flow_lookup finds the right one.
+// have the same addresses and ports, it may be that of the wrong one: weir_flow_refresh then
+// returns false, and weir_flow_lookup finds the right one.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;
 	unsigned int match;
@@ -513,7 +513,7 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 // Whether half-open flows are near their limit, or the table is full: a flow that is entered now
 // may be evicted before its second packet. New flows must then get the backend to which that packet
 // goes without the entry. Starts at seven eighths of the limit and ends at three quarters. Flows
-// that were entered before, with backends chosen by the policy, are spared for a second (F3).
+// that were entered before, with backends chosen by the policy, are not evicted for a second (F3).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow expiry: ends flows after their timeout, a piece of the table at a time.
+// Flow expiry: ends flows after their timeout, a part of the table at a time.
 //
 // Threads: one table per worker; only that worker calls these.
 #pragma once
@@ -9,7 +9,7 @@
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire flows in a bounded piece of the table (F6). Call once per turn of the poll loop. Returns
+// Expire flows in a bounded part of the table (F6). Call once per turn of the poll loop. Returns
 // true if more is due: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 

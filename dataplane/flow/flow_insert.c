@@ -49,7 +49,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	if (unlikely(table->given_parts)) { // the key is not enough: both buckets are in one part
+	// The key alone is not enough: both buckets are in one part
+	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
 	}
@@ -133,8 +134,8 @@ struct spared {
 	int32_t from, below;
 };
 
-// Spare flows that were entered before the table became crowded, or in the same tick, while their
-// second packet may be in flight.
+// Protect flows that were inserted before the table became crowded, or in the same tick, while
+// their second packet may be in flight.
 static inline struct spared spared_of(
 	const struct weir_flow_table *table, const struct weir_flow_family *family) {
 	unsigned int shift = table->shift[WEIR_PHASE_SYN_SEEN] - WEIR_FLOW_STAMP_SHIFT;
@@ -145,8 +146,8 @@ static inline struct spared spared_of(
 }
 
 // Rank the half-open flows of a bucket by age (their phases have the same ticks): age << 4 | 15 -
-// index, 0 for spared ones and other slots. index counts the slots of both buckets. Vector code for
-// all slots of a bucket.
+// index, 0 for protected ones and other slots. index counts the slots of both buckets. Vector code
+// for all slots of a bucket.
 typedef int32_t ranks __attribute__((vector_size(16)));
 
 static inline ranks rank_half_open(const struct weir_flow_now *now, struct spared spared,

@@ -291,7 +291,7 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	unsigned int former = weir_flow_phase_of(*place.word);
 
 	weir_flow_stamp(table, start->now_ns);
-	// The client reuses its port: the old flow ended as its state says.
+	// The client reuses its port: the old flow ended with the outcome of its state.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = weir_flow_expiry_end(former);
 	}

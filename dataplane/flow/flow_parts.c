@@ -102,7 +102,7 @@ static void resize(struct weir_flow_family *family, const struct weir_flow_lines
 		(family->owned_buckets << 16) / (SWEEP_NS >> WEIR_FLOW_SWEEP_SHIFT) + 1;
 }
 
-// Set the table's share of the memory according to the number of parts that it owns.
+// Set the table's share of the memory from the number of parts that it owns.
 static void resize_all(struct weir_flow_table *table) {
 	resize(&table->family4, &table->memory->ipv4, &table->owned);
 	resize(&table->family6, &table->memory->ipv6, &table->owned);
@@ -123,7 +123,7 @@ void weir_flow_own(struct weir_flow_table *table, uint32_t part) {
 
 // --- release --------------------------------------------------------------------------------
 
-// A bucket of a part: those of IPv4 go first.
+// A bucket of a part: those of IPv4 are first.
 struct spot {
 	bool ipv6;
 	uint32_t bucket; // of the memory

@@ -47,15 +47,16 @@ struct weir_flow_parcel {
 	uint32_t state; // enum weir_flow_parcel_state
 	uint64_t next; // bucket of the part: those of IPv4, then those of IPv6
 	uint32_t flows; // of both families
-	uint32_t half_open; // those that count towards the limit, of both families
+	uint32_t half_open; // number of those that count towards the limit, of both families
 	bool measured; // some starts may be set
 	uint32_t rechecks; // of the taker at the start of adopt
 	uint32_t backend_count;
 	uint32_t cursor, waits; // the caller's
 	uint64_t note; // the caller's
-	uint16_t *backend; // [backend_count] those that have flows, each once
+	uint16_t *backend; // [backend_count] ids of backends with flows, each once
 	struct weir_flow_tally *tally; // by backend; all zeroes for the others
-	struct weir_flow_destinations destinations; // of its IPv6 flows, while it moves
+	// Destinations of its IPv6 flows, while it moves
+	struct weir_flow_destinations destinations;
 };
 
 // A parcel for parts of the memory with flows of backends below max_backends.

@@ -99,7 +99,7 @@ static inline bool weir_flow_is_unproven(unsigned int phase) {
 
 // --- starts ---------------------------------------------------------------------------------
 
-// Call before a start is read, or written in any other way.
+// Call before a start is read, or written by any other code.
 static inline void weir_flow_settle_starts(struct weir_flow_table *table) {
 	struct weir_flow_late_starts *late = &table->late;
 

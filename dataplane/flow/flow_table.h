@@ -48,14 +48,14 @@
 
 struct weir_flow_table_params {
 	uint32_t flows; // IPv4 flows
-	uint32_t ipv6_percent; // 1..100: room for so many IPv6 flows per 100 IPv4 flows, in
+	uint32_t ipv6_percent; // 1..100: room for this many IPv6 flows per 100 IPv4 flows, in
 			       // addition
 	uint32_t half_open_percent; // 1..100
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // by enum weir_flow_state
 	int socket; // NUMA node for the memory, SOCKET_ID_ANY for any
 	uint64_t hash_seed; // of the hashes passed by callers
 	uint64_t secret; // random, kept secret; the same value gives the same buckets
-	// Shared with the tables of other workers, which have the same parameters otherwise; must
+	// Shared with the tables of other workers, which otherwise have the same parameters; must
 	// outlive the table. The table then initially owns no part of it (flow_parts.h), and
 	// `flows` and `ipv6_percent` are those of the memory. NULL = private memory.
 	struct weir_flow_memory *memory;

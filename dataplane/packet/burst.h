@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Burst: data shared by the stages of a pipeline, and functions to forward a packet, drop it, reply
-// to it or leave it to the kernel. Private to the files of the pipeline: pipeline.c (fast path),
+// to it or pass it to the kernel. Private to the files of the pipeline: pipeline.c (fast path),
 // lookup.c, new_flow.c, move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
 //
 // Threads: a pipeline and its bursts belong to one worker.
@@ -87,7 +87,7 @@ struct weir_pipeline {
 	uint32_t outer_id; // identification of the next outer packet that is fragmented
 	// Released flows that the gauges still include (pipeline_parts.h).
 	uint32_t leaving, leaving_half_open;
-	struct weir_fragment_table *fragments; // NULL = off: fragments are dropped
+	struct weir_fragment_table *fragments; // NULL = disabled: fragments are dropped
 	struct weir_fragment fragment[WEIR_BURST]; // those of the burst
 	struct weir_rss_key rss; // with by_rss
 };
@@ -233,7 +233,7 @@ void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verd
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 
-// Drop a packet, or leave it to the kernel: set its verdict and count it.
+// Drop a packet, or pass it to the kernel: set its verdict and count it.
 void weir_burst_drop(struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 

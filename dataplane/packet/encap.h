@@ -87,8 +87,8 @@ static inline bool weir_encap_fits(
 	return d->ip_bytes + weir_encap_outer_bytes(head) <= head->mtu;
 }
 
-// The low half of the IPv4 source address that a flow adds to the row's, as in memory. These bits
-// of the hash choose no worker, bucket or slot.
+// The low half of the IPv4 source address that a flow adds to that of the row, as in memory. These
+// bits of the hash choose no worker, bucket or slot.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow list: writes the flows of this worker that match a request of control to the worker's pages
-// of the segment, a piece of the table at a time; and ends such flows, or one (mailbox.h). The next
+// of the segment, a part of the table at a time; and ends such flows, or one (mailbox.h). The next
 // packet of an ended flow is treated as one of an unknown flow.
 //
 // Threads: one pipeline per worker; only that worker calls these, between bursts. The work per

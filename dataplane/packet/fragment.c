@@ -203,12 +203,12 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 		entry->fate = WEIR_FRAGMENT_DROP;
 		entry->reason = verdict->reason;
 		break;
-	case WEIR_ACTION_OFFER: // not among those that are settled
+	case WEIR_ACTION_OFFER: // not among the settled ones
 		break;
 	}
 }
 
-// Give packet i, a later fragment, the fate of the first one of its datagram.
+// Give packet i, a later fragment, the verdict of the first one of its datagram.
 static void follow(struct weir_burst *b, const struct weir_fragment *fragment, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];
@@ -296,8 +296,8 @@ uint64_t weir_fragment_hash(
 			entry = distributed(pipeline, d, &piece);
 		}
 	}
-	// The ports of a first fragment apply, whatever an earlier one with its identification had:
-	// its worker enters a flow with them.
+	// The ports of a first fragment apply, whatever ports an earlier one with its
+	// identification had: its worker enters a flow with them.
 	if (entry != NULL && d->kind == WEIR_PACKET_FRAGMENT) {
 		d->key.protocol = entry->protocol;
 		memcpy(&d->key.source_port, &entry->ports, 4);

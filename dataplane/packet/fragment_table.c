@@ -199,7 +199,7 @@ int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fra
 			       ? -EALREADY
 			       : spoil(entry);
 	}
-	if (part->last && i < count) { // a range lies beyond the end
+	if (part->last && i < count) { // a range is beyond the end
 		return spoil(entry);
 	}
 	if (i > 0 && entry->seen[i - 1].to == part->from) {

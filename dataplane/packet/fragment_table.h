@@ -70,6 +70,5 @@ struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *tabl
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
 // Mark a part as forwarded. Returns 0, -EALREADY (a copy), -EBADMSG (it overlaps others in part, or
-// lies beyond the end: the datagram's fate is now to be dropped), -ENOSPC (too many holes; not
-// marked).
+// lies beyond the end: the datagram is dropped from now on), -ENOSPC (too many holes; not marked).
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -218,7 +218,7 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 	if (flow >= 0) {
 		struct weir_flow_start start = weir_new_flow_start(b, d);
 
-		start.measured = false; // its begin is not known
+		start.measured = false; // its start time is not known
 		move(b, d, flow, &start);
 	}
 	return outer;
@@ -248,7 +248,7 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 	d->verdict.service = service;
 	decide(d, backend);
 	start = weir_new_flow_start(b, d);
-	start.measured = false; // its begin is not known
+	start.measured = false; // its start time is not known
 	if (start.event == WEIR_FLOW_EVENT_DATA || start.event == WEIR_FLOW_EVENT_ACK) {
 		start.event = WEIR_FLOW_EVENT_SYN;
 		start.joined = true;
@@ -297,7 +297,7 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 		return outer;
 	}
 	start = weir_new_flow_start(b, d);
-	start.measured = false; // its begin is not known
+	start.measured = false; // its start time is not known
 	move(b, d, flow, &start);
 	return other;
 }

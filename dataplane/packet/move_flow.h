@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Move flow: handles flows whose backend is gone, is down, or takes no new flows. For a SYN or a
-// datagram the policy chooses another backend, and the flow moves. Other packets of a TCP flow are
-// forwarded to the backend that is down or to the one of the Maglev fallback, or get an RST as
+// Move flow: handles flows whose backend was removed, is down, or takes no new flows. For a SYN or
+// a datagram the policy chooses another backend, and the flow moves. Other packets of a TCP flow
+// are forwarded to the backend that is down or to the one of the Maglev fallback, or get an RST as
 // reply, as set in the row. A flow stays if no other backend can be chosen.
 //
 // Threads: part of a pipeline; its worker only.
@@ -10,7 +10,7 @@
 
 #include "burst.h"
 
-// The headers of a backend; NULL if it is gone.
+// The headers of a backend; NULL if it was removed.
 static inline const struct weir_outer *weir_move_outer(
 	const struct weir_burst *b, uint16_t backend) {
 	const struct weir_outer *outer = &b->pipeline->outers[backend];
@@ -24,7 +24,7 @@ static inline const struct weir_outer *weir_move_outer(
 // ACK, once until its next packet, if another backend accepts new flows.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
-// The backend of packet i is gone: choose another one by the Maglev fallback, and move the flow
+// The backend of packet i was removed: choose another one by the Maglev fallback, and move the flow
 // there if it has an entry. Returns its headers, or NULL after setting a verdict.
 const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int i);
 

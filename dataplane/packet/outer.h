@@ -34,7 +34,7 @@ struct weir_outer {
 			   // but the first, the length, and TTL and protocol
 	uint8_t header_bytes; // Ethernet and outer IP
 	uint8_t kind; // enum weir_outer_kind
-	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) behind checksum
+	uint8_t header[62]; // ends at byte 48 (IPv4) or 64 (IPv6) after checksum
 	struct weir_row_head head; // of the row; all zeroes = there is no backend
 	uint8_t reserved1[32];
 };

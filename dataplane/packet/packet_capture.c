@@ -20,7 +20,7 @@ struct noted { // a packet of the burst
 	struct weir_capture_record record;
 	struct weir_flow_key flow; // family 0 = of no flow
 	uint64_t flow_hash; // for the lookup in the table
-	uint32_t part; // of the flows, as the packet carries it where that comes by RSS
+	uint32_t part; // part of its flow; from the packet if parts come from RSS hashes
 };
 
 struct weir_packet_capture {

@@ -235,7 +235,7 @@ static bool ipv4_checksum_good(const struct rte_mbuf *m, const uint8_t *ip, uint
 	return weir_checksum_fold(sum) == 0xffff;
 }
 
-// readable: bytes of the frame from ip on that may be read; bytes: that the frame has from ip on.
+// readable: bytes of the frame from ip on that may be read; bytes: those of the frame from ip on.
 static void parse_ipv4(const struct rte_mbuf *m, const uint8_t *ip, uint32_t readable,
 	uint32_t bytes, uint64_t seed, struct weir_descriptor *d) {
 	struct ip_packet packet = {.data = ip};

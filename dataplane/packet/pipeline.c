@@ -15,7 +15,7 @@
 // for misses, it would stall.
 #define AHEAD 6u
 
-// rte_prefetch0_write is experimental in DPDK 22.11.
+// Own version, because rte_prefetch0_write is experimental in DPDK 22.11.
 static __rte_always_inline void prefetch_write(const void *line) {
 	__builtin_prefetch(line, 1, 3);
 }
@@ -306,7 +306,7 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t *word;
 		uint32_t backend;
 
-		// Most SYNs begin flows: their two buckets, already prefetched, are searched later.
+		// Most SYNs start flows: their two buckets, already prefetched, are searched later.
 		// A packet without a summary is handled like one: its event is 0 as well.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0, "one comparison for both");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
@@ -353,9 +353,9 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 	       weir_lookup_slow(b, i, &flow);
 }
 
-// Look up the packets that stage_lookup left: first in the second bucket, then, for packets that
-// change the state of their flow, with the slow lookup. SYNs, packets whose flow is not in the
-// table, and all packets after those in b->misses are left for weir_new_flow_process.
+// Look up the packets that stage_lookup did not complete: first in the second bucket, then, for
+// packets that change the state of their flow, with the slow lookup. SYNs, packets whose flow is
+// not in the table, and all packets after those in b->misses are left for weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -445,8 +445,8 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete the packets that stage_rewrite left: rewrite those without a summary, and set the choice
-// in the verdicts of those with a descriptor.
+// Complete the packets that stage_rewrite skipped: rewrite those without a summary, and set the
+// choice in the verdicts of those with a descriptor.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 

@@ -9,9 +9,9 @@
 //
 // Each is called repeatedly, between bursts, until it returns true; the work per call is bounded.
 // Between the first call of 1 and the last one of 2 no pipeline may get packets of the part. The
-// giver subtracts the flows from its gauges only in 3, when they are in the taker's: the sum over
-// all workers is never lower than the number of flows, so that control does not treat a backend as
-// drained while its flows are moving. After 3 the parcel is empty.
+// giver subtracts the flows from its gauges only in 3, when they are in those of the taker: the sum
+// over all workers is never lower than the number of flows, so that control does not treat a
+// backend as drained while its flows are moving. After 3 the parcel is empty.
 //
 // Threads: 1 and 3 by the giver's worker, 2 by the taker's. The caller passes the parcel on with a
 // release store and an acquire load, before 2 and before 3. No lock, no allocation.

@@ -11,6 +11,6 @@
 // Process the packets in b->others, which are neither valid TCP nor valid UDP.
 void weir_slow_path_others(struct weir_burst *b);
 
-// Rewrite packet i, which the fast path left: makes all checks and sets the packet's verdict, with
-// the reason if it is dropped.
+// Rewrite packet i, which the fast path skipped: makes all checks and sets the packet's verdict,
+// with the reason if it is dropped.
 void weir_slow_path_rewrite(struct weir_burst *b, unsigned int i);

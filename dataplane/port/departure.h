@@ -16,7 +16,7 @@
 
 #include "transmit.h"
 
-// Some drivers check one descriptor in so many, and report nothing of the last ones.
+// Some drivers check only every n-th descriptor, and report nothing about the last ones.
 #define WEIR_DEPARTURE_STEP 32u
 
 // True if the first `put` packets of the path's own queue have departed, except those of the last

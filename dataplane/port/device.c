@@ -260,8 +260,8 @@ static int probe(const struct weir_device_plan *plan, struct weir_device *device
 	return 0;
 }
 
-// The MAC address of a device. net_pcap invents one; the right one is that of the interface that it
-// opens. Capture files, net_null and net_ring have none: all their frames count as sent to them.
+// The MAC address of a device. net_pcap invents one; the correct one is that of the interface that
+// it opens. Capture files, net_null and net_ring have none: all their frames count as sent to them.
 static void take_mac(const struct weir_device_plan *plan, const struct rte_ether_addr *mac,
 	struct weir_device *device) {
 	bool pcap = weir_devargs_is(&plan->devargs, "net_pcap");

@@ -21,7 +21,7 @@ struct weir_device {
 	bool spreads; // a flow stays on one receive queue: no distributor needed
 	struct weir_rss rss; // if it spreads
 	bool multi_segment; // sends packets that lie in several buffers
-	bool any_mac; // takes frames to any MAC address: it has none of its own
+	bool any_mac; // accepts frames to any MAC address: it has no address of its own
 	bool kernel_has_copy; // the kernel receives the same packets
 	uint16_t rx_queues;
 	uint16_t tx_queues;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Device plan: what a device and a pool of packet buffers are to be opened with. Worked out from
-// the configuration by plan.c of the process; device.c and buffers.c carry it out.
+// Device plan: the parameters for opening a device and a pool of packet buffers. Computed from the
+// configuration by plan.c of the process; device.c and buffers.c carry it out.
 //
 // Threads: one, before the workers exist.
 #pragma once
@@ -30,8 +30,8 @@ struct weir_device_plan {
 	uint16_t mtu;
 	uint16_t room; // data room of receive buffers
 	char interface[WEIR_INTERFACE_BYTES]; // the kernel's name of it, "" = none known
-	// Of RSS, the same for all devices, and secret: with the key one can choose flows that all
-	// go to one queue. Where a driver refuses it, the driver's own key is used.
+	// Of RSS, the same for all devices, and secret: with the key an attacker can choose flows
+	// that all go to one queue. If a driver refuses it, the driver's own key is used.
 	uint8_t rss_key[WEIR_RSS_KEY_ROOM];
 };
 

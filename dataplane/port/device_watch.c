@@ -41,7 +41,7 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 }
 
 // The MTU of an interface can be changed at any time. Longer packets are then lost without a
-// counter of ours: sent ones in the kernel, received ones in front of the interface.
+// counter of the dataplane: sent ones in the kernel, received ones before the interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	int mtu = device->ifindex == 0 || device->exception ? -ENODEV

@@ -10,8 +10,8 @@
 //
 // A bucket can be switched from its worker, the victim, to another one, the thief (moves.h). The
 // victim requests it; the owner switches between two bursts, and from then on puts packets of the
-// bucket into the thief's ring. Its answer is how many packets it has put into the victim's ring so
-// far: when the victim has taken as many, none of the bucket is left there.
+// bucket into the thief's ring. Its answer is the number of packets that it has put into the
+// victim's ring so far: when the victim has taken this many, none of the bucket is left there.
 //
 // Threads: the owner calls what is marked [owner] and puts into rings; worker w takes from ring[w].
 // The rest is set-up.
@@ -30,7 +30,7 @@ struct rte_ring;
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
 #define WEIR_DISTRIBUTOR_BUCKETS 1024 // even for 64 workers, shares differ by a sixteenth at most
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
-// Packets: more than a device stores for a queue, in its descriptors and in front of them.
+// Packets: more than a device stores for a queue, in its descriptors and before them.
 #define WEIR_DISTRIBUTOR_DRAIN 16384u
 
 // A victim's request for a switch.
@@ -69,7 +69,8 @@ _Static_assert(WEIR_WORKERS_MAX <= 64, "a bit each");
 // number: below WEIR_DISTRIBUTORS_MAX. Returns 0, -EINVAL, -ENOMEM (too little DPDK memory).
 int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, int socket,
 	struct weir_distributor **ret);
-void weir_distributor_free(struct weir_distributor *distributor); // and what is in rings; NULL ok
+// Also frees the packets in rings; NULL is allowed
+void weir_distributor_free(struct weir_distributor *distributor);
 
 // The worker that owns a bucket before any is moved.
 static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {

@@ -21,4 +21,4 @@ struct weir_peers {
 
 // workers: at least 2. Returns 0, -EINVAL, -ENOMEM.
 int weir_peers_create(uint32_t workers, int socket, struct weir_peers **ret);
-void weir_peers_free(struct weir_peers *peers); // and what is in rings; NULL is allowed
+void weir_peers_free(struct weir_peers *peers); // also frees the packets in rings; NULL is allowed

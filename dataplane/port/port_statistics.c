@@ -137,8 +137,8 @@ void weir_port_statistics_init(struct weir_port_statistics *statistics,
 	memcpy(statistics->socket, device->xdp_socket, sizeof(statistics->socket));
 	statistics->counts_refused =
 		is_driver(device, "net_af_xdp") || is_driver(device, "net_tap");
-	// DPDK has the driver fill a struct of its own for these, see above. They would only repeat
-	// the others.
+	// For these DPDK lets the driver fill a separate struct, see above. They only repeat the
+	// others.
 	if (device->rx_queues <= XDP_QUEUES_FIT || !is_driver(device, "net_af_xdp")) {
 		list_xstats(statistics, counters);
 	}

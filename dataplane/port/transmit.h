@@ -32,13 +32,13 @@ struct weir_outlet {
 	uint16_t first; // of the waiting ones
 	uint16_t waiting;
 	uint64_t sent; // packets ever; read by workers that put into the ring
-	uint32_t in_vain; // turns in a row in which the device accepted nothing, up to
+	uint32_t in_vain; // consecutive turns in which the device accepted nothing, up to
 			  // WEIR_STUCK_TURNS; read by them, too
 	// Of departure.h.
 	uint32_t asked; // by the worker that puts into the ring; odd: a request
 	uint32_t answered; // the last request that was confirmed; read by that worker
 	uint32_t noted; // the last request that the owner has seen
-	uint64_t noted_put; // into the queue, before that
+	uint64_t noted_put; // packets put into the queue before that
 	struct rte_mbuf *pkts[WEIR_BURST];
 } __attribute__((aligned(64)));
 
@@ -46,7 +46,8 @@ struct weir_outlet {
 struct weir_path {
 	struct rte_ring *ring; // NULL: the queue is its own
 	struct weir_outlet *outlet; // of the ring
-	uint64_t put; // packets ever put into the ring; or into the queue, of any worker
+	// Total number of packets put into the ring; or, by any worker, into the queue
+	uint64_t put;
 	uint16_t device; // DPDK's port id
 	uint16_t queue;
 	uint16_t descriptors; // of the queue
@@ -66,7 +67,8 @@ struct weir_transmit {
 // owner[d]: the worker that has queue 0 of device d. Returns 0 or -ENOMEM.
 int weir_transmit_create(const struct weir_device *devices, const uint32_t *owner, uint32_t n,
 	uint32_t workers, struct weir_transmit **ret);
-void weir_transmit_free(struct weir_transmit *transmit); // and waiting packets; NULL is allowed
+// Also frees waiting packets; NULL is allowed
+void weir_transmit_free(struct weir_transmit *transmit);
 
 // True if this packet may be sent on the path, false if it is too long. A packet in several buffers
 // is moved into one if the device needs that. [worker]
@@ -75,7 +77,7 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
 }
 
-// Send. Returns how many were taken, from the first on; the caller keeps the rest. [worker]
+// Send. Returns the number of packets sent, from the first on; the caller keeps the rest. [worker]
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
 // True if the first `put` packets that were put into the path's ring have been given to the device.
@@ -84,7 +86,7 @@ static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
-// How many packets of the path's ring have been given to the device, ever. [worker]
+// The total number of packets of the path's ring that were given to the device. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
 }

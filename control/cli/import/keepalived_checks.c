@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checkers of keepalived: chooses the health check of a service, and notes what is lost.
+// Checkers of keepalived: chooses the health check of a service, and notes settings without a
+// counterpart.
 #include <stdio.h>
 #include <string.h>
 
