@@ -112,16 +112,16 @@ static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *re
 	const struct weir_spreading *spreading = tables->spreading;
 
 	for (uint32_t i = 0; spreading->ports > 0 && i <= spreading->ports; i++) {
-		uint32_t p = (tables->asked_port + i) % spreading->ports;
-		uint32_t first = i == 0 ? tables->asked_entry + 1 : 0;
+		uint32_t p = (tables->requested_port + i) % spreading->ports;
+		uint32_t first = i == 0 ? tables->requested_entry + 1 : 0;
 
 		if (!follows(&spreading->port[p]) || now_ns < tables->table[p].ready_ns) {
 			continue;
 		}
 		for (uint32_t e = first; e < spreading->port[p].table_entries; e++) {
 			if (wants(tables, p, e, now_ns, ret_queue)) {
-				tables->asked_port = p;
-				tables->asked_entry = e;
+				tables->requested_port = p;
+				tables->requested_entry = e;
 				return true;
 			}
 		}
@@ -139,7 +139,7 @@ static void pause_ns(long ns) {
 
 static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 	const struct weir_distribution *distribution = tables->distribution;
-	uint32_t p = tables->asked_port, e = tables->asked_entry, others = 0;
+	uint32_t p = tables->requested_port, e = tables->requested_entry, others = 0;
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
 	struct weir_distributor *other[WEIR_SHIFT_OTHERS_MAX];
 
@@ -172,7 +172,7 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 // The owner holds packets of the buckets: change the table.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
-	uint32_t p = tables->asked_port, e = tables->asked_entry;
+	uint32_t p = tables->requested_port, e = tables->requested_entry;
 	struct weir_queue_table *table = &tables->table[p];
 	const struct weir_distributor *into = tables->distribution->moves->shift.into;
 	uint16_t queue[WEIR_RSS_ENTRIES_MAX];

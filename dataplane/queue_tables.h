@@ -32,8 +32,8 @@ struct weir_queue_tables {
 	const struct weir_distribution *distribution;
 	const struct weir_log *log;
 	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., or different ones in tests
-	uint32_t asked_port; // of the last shift
-	uint32_t asked_entry;
+	uint32_t requested_port; // of the last shift
+	uint32_t requested_entry;
 	uint64_t shifts; // number of updates that devices have carried out
 	uint64_t refusals; // of devices
 	struct weir_queue_table table[WEIR_PORTS_MAX];

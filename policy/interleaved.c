@@ -123,7 +123,7 @@ static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy
 		return at + 1;
 	}
 	if (round >= table->round_count ||
-		!weir_policy_knows_cost(worker, weir_policy_id(table, at))) {
+		!weir_policy_cost_is_known(worker, weir_policy_id(table, at))) {
 		round = 0;
 	}
 	set_round(client, table, round);

@@ -137,7 +137,7 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 }
 
 // Whether the service time of the backend, or of similar ones, is known. id may be any.
-static inline bool weir_policy_knows_cost(const struct weir_policy_worker *worker, uint32_t id) {
+static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *worker, uint32_t id) {
 	return id < worker->backend_count &&
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
 }

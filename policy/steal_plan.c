@@ -245,7 +245,7 @@ uint32_t weir_steal_begin_request(
 
 	leave_bin(plan, task);
 	t->thief = thief;
-	t->asked_at = now;
+	t->requested_at = now;
 	t->victim_burden = t->duration + weir_steal_cost_at(plan, task, t->worker);
 	t->thief_burden = t->duration + weir_steal_cost_at(plan, task, thief);
 	t->id = plan->next_id;
@@ -308,7 +308,7 @@ uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now) {
 	uint32_t task = plan->flight.first;
 
 	if (task == WEIR_STEAL_NONE ||
-		now - plan->tasks[task].asked_at < plan->params.answer_limit) {
+		now - plan->tasks[task].requested_at < plan->params.answer_limit) {
 		return WEIR_STEAL_NONE;
 	}
 	end_request(plan, task);

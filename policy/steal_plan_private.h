@@ -38,7 +38,7 @@ struct weir_steal_slot {
 	double duration, transfer;
 	double burden; // its part of its worker's load
 	double moved_at;
-	double asked_at, victim_burden, thief_burden; // of the request
+	double requested_at, victim_burden, thief_burden; // of the request
 	uint32_t worker; // WEIR_STEAL_NONE = not put
 	uint32_t thief;
 	uint32_t id; // of the request, 0 = none

@@ -96,7 +96,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		// Checks are identified by ids, which may have changed.
 		weir_health_configure(daemon->health, NULL, 0);
 		weir_probed_agents_stop(daemon->probed_agents);
-		weir_flow_steals_forget(daemon->flow_steals);
+		weir_flow_steals_clear(daemon->flow_steals);
 	}
 	daemon->segment = segment;
 	daemon->handover = handover;

@@ -30,7 +30,7 @@ struct weir_documents {
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no answer
-	uint64_t asked_ms, took_ms; // asked_ms 0 = never
+	uint64_t requested_ms, took_ms; // requested_ms 0 = never
 	double timestamp; // time of day, seconds
 	uint64_t number; // duration until the reply
 	char why[WHY_BYTES]; // the error; "" = none
@@ -125,8 +125,8 @@ static void set_figures(
 	json_decref(documents->control);
 	documents->control = control;
 	note_answer(documents, why);
-	documents->asked_ms = now_ms(CLOCK_MONOTONIC);
-	documents->took_ms = documents->asked_ms - began_ms;
+	documents->requested_ms = now_ms(CLOCK_MONOTONIC);
+	documents->took_ms = documents->requested_ms - began_ms;
 	documents->number++;
 }
 
@@ -154,7 +154,7 @@ static bool is_fresh(const struct weir_documents *documents) {
 	if (documents->control == NULL && age_ms > AGE_FAILED_MAX_MS) {
 		age_ms = AGE_FAILED_MAX_MS;
 	}
-	return documents->number > 0 && now_ms(CLOCK_MONOTONIC) - documents->asked_ms < age_ms;
+	return documents->number > 0 && now_ms(CLOCK_MONOTONIC) - documents->requested_ms < age_ms;
 }
 
 // --- documents --------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ void weir_flow_bucket_expire(
 	}
 }
 
-void weir_flow_starts_forget(
+void weir_flow_starts_clear(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);
 	uint32_t *starts = &family->starts[(uint64_t)bucket * family->slots];
@@ -156,7 +156,7 @@ static bool family_sweep(
 			weir_flow_bucket_recheck(table, ipv6, family->sweep_next, now_ns);
 		}
 		if (unlikely(family->sweeps % FORGET_SWEEPS == 0) && table->measuring) {
-			weir_flow_starts_forget(table, ipv6, family->sweep_next, now_ns);
+			weir_flow_starts_clear(table, ipv6, family->sweep_next, now_ns);
 		}
 		if (++family->sweep_next == family->sweep_end) {
 			next_part(table, family);

@@ -19,7 +19,7 @@ void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
 void weir_flow_sweep_leave(struct weir_flow_table *table, uint32_t part);
 
 // Clear the old starts of a bucket long before their ticks wrap. These flows are not measured.
-void weir_flow_starts_forget(
+void weir_flow_starts_clear(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 
 // Call when the services have changed. Until the sweep has passed every bucket, within two seconds,

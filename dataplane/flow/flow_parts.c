@@ -61,7 +61,7 @@ void weir_flow_parcel_free(struct weir_flow_parcel *parcel) {
 	rte_free(parcel);
 }
 
-void weir_flow_parcel_forget(struct weir_flow_parcel *parcel) {
+void weir_flow_parcel_remove(struct weir_flow_parcel *parcel) {
 	if (parcel->backend_count > 0) {
 		parcel->tally[parcel->backend[--parcel->backend_count]] =
 			(struct weir_flow_tally){0};
@@ -262,7 +262,7 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 	// The giver may not yet have adopted the services that the taker has.
 	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
-		weir_flow_starts_forget(table, spot->ipv6, spot->bucket, now_ns);
+		weir_flow_starts_clear(table, spot->ipv6, spot->bucket, now_ns);
 	}
 }
 

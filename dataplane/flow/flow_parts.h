@@ -67,7 +67,7 @@ void weir_flow_parcel_free(struct weir_flow_parcel *parcel); // NULL is allowed
 // Bytes of a parcel for a memory that was created with these parameters.
 uint64_t weir_flow_parcel_bytes(uint64_t flows, uint32_t ipv6_percent, uint32_t max_backends);
 // Remove the flows of one backend from the parcel. After the last one it is empty.
-void weir_flow_parcel_forget(struct weir_flow_parcel *parcel);
+void weir_flow_parcel_remove(struct weir_flow_parcel *parcel);
 
 // True if the table owns this part (below WEIR_FLOW_PARTS) of the flows; with private memory it
 // owns all. False from the first slice of release until the last one of adopt.

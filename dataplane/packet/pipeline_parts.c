@@ -120,7 +120,7 @@ bool weir_pipeline_settle_part(struct weir_pipeline *pipeline, struct weir_flow_
 		uint16_t backend = parcel->backend[parcel->backend_count - 1];
 
 		give_flows(pipeline, backend, &parcel->tally[backend]);
-		weir_flow_parcel_forget(parcel);
+		weir_flow_parcel_remove(parcel);
 	}
 	if (parcel->backend_count > 0) {
 		return false;
@@ -128,6 +128,6 @@ bool weir_pipeline_settle_part(struct weir_pipeline *pipeline, struct weir_flow_
 	pipeline->leaving -= parcel->flows;
 	pipeline->leaving_half_open -= parcel->half_open;
 	parcel->waits = 0;
-	weir_flow_parcel_forget(parcel);
+	weir_flow_parcel_remove(parcel);
 	return true;
 }

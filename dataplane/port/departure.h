@@ -42,7 +42,7 @@ static inline void weir_path_stop_requesting(struct weir_path *path) {
 }
 
 // True if there is a request without an answer. [its owner]
-static inline bool weir_outlet_is_asked(const struct weir_outlet *outlet) {
+static inline bool weir_outlet_is_requested(const struct weir_outlet *outlet) {
 	uint32_t asked = __atomic_load_n(&outlet->asked, __ATOMIC_ACQUIRE);
 
 	return asked % 2 != 0 && asked != outlet->answered;

@@ -148,7 +148,7 @@ static int configure(const struct weir_device_plan *plan, const struct rte_eth_d
 
 	memcpy(key, plan->rss_key, sizeof(key));
 	if (uses_rss(device, info)) {
-		weir_rss_wish(info, key, &conf);
+		weir_rss_request(info, key, &conf);
 	}
 	device->multi_segment = (info->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
 	if (device->multi_segment) {

@@ -13,7 +13,8 @@
 #define GROUP RTE_ETH_RETA_GROUP_SIZE
 #define GROUPS_MAX (WEIR_RSS_ENTRIES_MAX / GROUP)
 
-void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf) {
+void weir_rss_request(
+	const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf) {
 	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
 	conf->rx_adv_conf.rss_conf.rss_hf = WANTED & info->flow_type_rss_offloads;
 	conf->rxmode.offloads |= info->rx_offload_capa & RTE_ETH_RX_OFFLOAD_RSS_HASH;

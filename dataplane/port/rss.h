@@ -30,7 +30,7 @@ struct weir_rss {
 
 // Enable RSS, its hash with each packet and this key, as far as the device supports them. key:
 // WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
-void weir_rss_wish(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
+void weir_rss_request(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
 // RSS of a started device. reports: it was configured to pass the hash with each packet. info: from
 // before it was configured. Before workers run: the table may be set.
 struct weir_rss weir_rss_find(

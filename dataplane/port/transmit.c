@@ -43,7 +43,7 @@ bool weir_path_has_room(const struct weir_path *path, uint32_t n) {
 uint16_t weir_outlet_drain(struct weir_outlet *outlet) {
 	uint16_t sent;
 
-	if (unlikely(weir_outlet_is_asked(outlet))) {
+	if (unlikely(weir_outlet_is_requested(outlet))) {
 		weir_outlet_answer(outlet);
 	}
 	if (outlet->waiting == 0) {

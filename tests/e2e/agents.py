@@ -51,7 +51,7 @@ class Agents:
         for number in self.lab.hosts:
             self.start(number)
 
-    def wait_heard(self, numbers=None, service="web", timeout=20):
+    def wait_answered(self, numbers=None, service="web", timeout=20):
         """Wait until the balancer has an answer from each agent."""
         names = {f"web-{number}" for number in numbers or self.lab.hosts}
 

@@ -71,11 +71,11 @@ def group_member_gets_nothing(lab):
     assert results["take the segment"] == "EACCES", results["take the segment"]
     lab.start_control()
     lab.wait_ready()
-    members_may_look_and_not_change(lab)
-    with_a_member_that_disturbs(lab)
+    members_may_read_but_not_change(lab)
+    with_a_disturbing_member(lab)
 
 
-def members_may_look_and_not_change(lab):
+def members_may_read_but_not_change(lab):
     status, out, err = weirctl_as_member(lab, "backend", "show", "--json")
     assert status == 0 and len(json.loads(out)) == 4, (status, out, err)
     for words in (("backend", "drain", "web/web-1"), ("weight", "set", "web/web-1", "7"),
@@ -109,7 +109,7 @@ def members_attempts_are_in_the_audit(lab):
     assert "audit: weight.set web/web-2: as configured (100) -> as configured (100) (uid 0," in log
 
 
-def with_a_member_that_disturbs(lab):
+def with_a_disturbing_member(lab):
     """Both processes start, attach and answer while a client connects continuously."""
     with clients.Load(lab.client, VIP4) as load:
         load.wait_for_more(20)
@@ -144,7 +144,7 @@ def with_a_member_that_disturbs(lab):
 
 
 @scenario(start=False, services=[web()])
-def run_dir_of_an_older_version_is_mended(lab):
+def run_dir_of_an_older_version_is_repaired(lab):
     """A run directory that the group could write, with a foreign socket, is taken over"""
     os.mkdir(lab.run_dir)
     os.chown(lab.run_dir, 0, GROUP)
@@ -165,7 +165,7 @@ def run_dir_of_an_older_version_is_mended(lab):
 
 
 @scenario(start=False, services=[web()])
-def control_of_another_user_is_told_why(lab):
+def control_of_another_user_gets_the_reason(lab):
     """The dataplane serves only --control-user; control reports that, with the remedy"""
     lab.dataplane_options = (*lab.dataplane_options, "--control-user", "daemon")
     lab.start_backends()

@@ -159,7 +159,7 @@ def spoofed_agent_changes_nothing(lab):
 
 @scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
           config=QUICK, start=False)
-def agent_is_the_check(lab):
+def agent_check_follows_the_agent(lab):
     """Check type agent: a silent agent is a failure, and its answers bring the backend back"""
     with agents(lab, (1, 2, 3, 4)) as served:
         wait_for("all healthy", lambda: all(health(lab, "echo", b) == "healthy"
@@ -173,7 +173,7 @@ def agent_is_the_check(lab):
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def ready_waits_for_the_check(lab):
-    """A server that is down behind an agent that announces ready: it is refusing, and was never healthy"""
+    """A server that is down, with an agent that reports ready, becomes refusing and is never healthy"""
     with agents(lab) as served:
         served[1].say("ready")
         lab.write_config([unchecked(agent=AGENT), checked(agent=AGENT, check_port=81)])
@@ -185,7 +185,7 @@ def ready_waits_for_the_check(lab):
 
 
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
-def full_accept_queue_keeps_new_flows_away(lab):
+def full_accept_queue_gets_no_new_flows(lab):
     """An accept queue of three quarters of its limit is at-limit within one report; half releases"""
     with agents(lab, (1, 2, 3, 4)) as served:
         one = served[1]
@@ -216,7 +216,7 @@ def full_accept_queue_keeps_new_flows_away(lab):
 
 
 @scenario(services=[unchecked(agent=AGENT), checked(agent=AGENT)], config=QUICK, start=False)
-def weir_agent_is_heard(lab):
+def weir_agent_states_are_followed(lab):
     """weir-agent itself: ready, lame duck by its command line, ready again, and stopped"""
     with agents(lab, (2,)):
         directory = os.path.join(lab.dir, "weir-agent")

@@ -22,7 +22,7 @@ def history(lab, name):
 
 
 @scenario(services=[lines()])
-def unresolved_next_hop_takes_no_flows(lab):
+def unresolved_next_hop_gets_no_flows(lab):
     """A backend gets no flow until its next hop is resolved, nor after losing it"""
     lab.write_config([lines({name: 100 for name in (*BACKENDS, "web-9")})])
     lab.weirctl("config", "reload")

@@ -179,7 +179,7 @@ def down_lines(what):
 
 
 @scenario(services=[down_lines("keep")])
-def tcp_client_of_a_dead_backend_is_told(lab):
+def tcp_client_of_a_dead_backend_gets_an_rst(lab):
     """A backend's host stops: its connections hang with keep; rehash and reset end them"""
     def ask(line):
         try:
@@ -221,7 +221,7 @@ def tcp_client_of_a_dead_backend_is_told(lab):
 
 
 @scenario(services=[web()])
-def panic_uses_everybody(lab):
+def panic_uses_all_backends(lab):
     """Below the panic threshold all backends are used again, and show reports it"""
     for number in (1, 2, 3):
         lab.kill_backend(number)
@@ -375,7 +375,7 @@ def bad_reload_changes_nothing(lab):
 
 
 @scenario(short=True, services=[web(), lines()])
-def weirctl_tells_what_happens(lab):
+def weirctl_shows_the_state(lab):
     """flow lookup, exit codes, --json: the interface of scripts"""
     line = clients.Line(lab.client, VIP4)
     _, out, _ = lab.weirctl("flow", "lookup", "tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000",

@@ -88,7 +88,7 @@ def capture_shows_why_packets_are_dropped(lab):
 
 
 @scenario(services=[web()])
-def capture_ends_with_who_asked(lab):
+def capture_ends_with_its_client(lab):
     """a client that disconnects, or a killed control process, leaves no capture behind"""
     capture = Capture(lab)
     other = lab.api_connect()

@@ -197,7 +197,7 @@ def capture_ends_by_itself(lab):
 # --- ends of processes --------------------------------------------------------------------------
 
 @scenario(services=[web()])
-def capture_tells_which_process_is_gone(lab):
+def capture_reports_which_process_ended(lab):
     """weirctl, weir-control, weir-dataplane killed during a capture: reported; the next one works"""
     with clients.Load(lab.client, VIP4, pause=0.05) as load:
         with Capture(lab, "--service", "web") as capture:
@@ -263,7 +263,7 @@ def one_capture_at_a_time(lab):
 # --- under load ---------------------------------------------------------------------------------
 
 @scenario(services=[web()], alone=True)
-def capture_of_everything_disturbs_nobody(lab):
+def capture_of_everything_disturbs_no_traffic(lab):
     """wrk during a capture of all its packets: no failed request, and lost packets are counted"""
     drops = lab.drops()
     for rate in ("1000", "1000000"):
@@ -306,7 +306,7 @@ def stages(packet):
 
 
 @scenario(services=[web()])
-def trace_tells_each_stage(lab):
+def trace_shows_each_stage(lab):
     """trace of a connection: SYN, new flow, backend; then the known flow; then FIN"""
     outer = {4: "IPv4 in IPv4, to ", 6: "IPv6 in IPv4, to "}
     for vip in (VIP4, VIP6):
@@ -335,7 +335,7 @@ def trace_tells_each_stage(lab):
 
 
 @scenario(services=[web(), lines()])
-def trace_is_text_that_says_where_to_look(lab):
+def trace_text_names_commands(lab):
     """trace of dropped packets, and of a flow that sends nothing"""
     for number in range(1, 5):
         lab.weirctl("backend", "maintenance", f"lines/web-{number}")

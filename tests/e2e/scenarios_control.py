@@ -139,7 +139,7 @@ def both_end_on_sigterm(lab):
 
 
 @scenario(services=[web()])
-def control_gives_up_root(lab):
+def control_drops_root(lab):
     """Control runs without root privileges after its start"""
     with open(f"/proc/{lab.programs['control'].pid}/status", encoding="ascii") as file:
         status = dict(line.split(":", 1) for line in file)
@@ -148,7 +148,7 @@ def control_gives_up_root(lab):
 
 
 @scenario(services=[lines()])
-def health_lost_and_back_keeps_flows(lab):
+def health_lost_and_restored_keeps_flows(lab):
     """Without checks configured every backend is healthy at once, and flows stay over a restart"""
     assert {b["health"] for b in lab.backends()} == {"healthy"}
     found = clients.line_per_backend(lab.client, VIP6, BACKENDS)

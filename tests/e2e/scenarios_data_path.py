@@ -106,7 +106,7 @@ def data_path_checks_without_a_result_change_nothing(lab):
 
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},
                                                   check=HTTP)])
-def data_path_checks_go_on_after_a_kill(lab):
+def data_path_checks_continue_after_a_kill(lab):
     """SIGKILL to control: the next one has the same device and rules, without duplicates"""
     start(lab, OPTION)
     assert len(rules(lab)) == 2, rules(lab)

@@ -58,7 +58,7 @@ def cure(lab, finding, namespace=None):
 
 
 @scenario(services=[web(OUTER)])
-def doctor_finds_what_is_wrong_with_backends(lab):
+def doctor_finds_problems_of_backends(lab):
     """A missing decapsulator, VIP, host or large MTU is found, and repaired"""
     found, _ = weirctl_doctor(lab)
     for number in (1, 2, 3, 4):
@@ -95,7 +95,7 @@ def doctor_finds_what_is_wrong_with_backends(lab):
 
 
 @scenario(services=[web({"web-1": 100})], hosts=1)
-def doctor_finds_what_is_wrong_with_the_balancer(lab):
+def doctor_finds_problems_of_the_balancer(lab):
     """Wrong kernel settings of the balancer are found, and repaired"""
     lb = lab.lb
     for check, subject, level, *broken in (
@@ -174,7 +174,7 @@ def doctor_works_without_the_daemons(lab):
 
 
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
-def doctor_finds_what_is_wrong_with_a_backend(lab):
+def doctor_finds_problems_on_a_backend(lab):
     """weir-agent doctor: problems on the backend are found, and repaired"""
     b1, keys = lab.namespaces["b1"], lab.dir + "/agent.keys"
     lab.extra = Agents.configuration(lab)

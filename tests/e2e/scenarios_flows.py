@@ -67,7 +67,7 @@ def flows_are_listed_while_traffic_flows(lab):
 
 
 @scenario(services=[web(), lines(policy={"name": "round-robin"})])
-def deleted_flows_are_new_ones(lab):
+def deleted_flows_start_again(lab):
     """flow delete: the three commands agree on a flow, and its next packet starts a new one"""
     line = clients.Line(lab.client, VIP4)
     asked = ("tcp", f"192.0.2.2:{line.port()}", f"{VIP4}:7000")

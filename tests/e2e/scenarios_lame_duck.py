@@ -113,7 +113,7 @@ class Pond:
         lab.start_control()
         lab.wait_ready()
         for name in PORTS:
-            self.agents.wait_heard([1], name)
+            self.agents.wait_answered([1], name)
         self.mac = lab.mac(lab.lb, "lb0")
         self.place("control", False)
         self.place(self.agents.name(1), True)

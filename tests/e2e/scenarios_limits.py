@@ -61,7 +61,7 @@ def syn_flood_evicts_no_established_flow(lab):
 
 
 @scenario(services=[lines()], config=SMALL_TABLE)
-def full_table_refuses_nobody(lab):
+def full_table_refuses_no_connection(lab):
     """1,500 open connections, room for 1,024: the others use the Maglev fallback, counted"""
     opened = []
     try:
@@ -110,7 +110,7 @@ def many_binds(services):
 
 
 @scenario()
-def binds_beyond_the_vip_map_are_told(lab):
+def binds_beyond_the_vip_map_are_reported(lab):
     """A reload with more binds than AF_XDP's VIP map holds: weirctl reports it; the others work"""
     lab.extra = {"instance": {"hash_seed": "0x0123456789abcdef"}}
 

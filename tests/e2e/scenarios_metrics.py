@@ -107,7 +107,7 @@ def check_totals(lab, families):
 
 
 @scenario(services=[web(), lines(), echo()])
-def metrics_are_what_clients_and_servers_saw(lab):
+def metrics_agree_with_clients_and_servers(lab):
     """promtool accepts both formats; flows of 100 requests, busy workers, drops and states agree"""
     lab.start_metrics("--ipvs-names")
     before = age_out(lab)
@@ -137,7 +137,7 @@ def metrics_are_what_clients_and_servers_saw(lab):
 
 
 @scenario(services=[web()])
-def metrics_leave_out_what_cannot_be_read(lab):
+def metrics_omit_unavailable_values(lab):
     """No counters without weir-dataplane, only that state without weir-control; both come back"""
     lab.start_metrics()
     families = age_out(lab)
@@ -233,7 +233,7 @@ def resident_bytes(lab):
 
 
 @scenario(services=[web()], seconds=300)
-def metrics_server_outlives_hostile_clients(lab):
+def metrics_server_survives_hostile_clients(lab):
     """Foreign names, methods, bodies, invalid requests; 200 silent clients are disconnected"""
     lab.start_metrics("--host", "lb.example.net")
     check_names(lab)
@@ -303,7 +303,7 @@ def cost(lab, *commands):
 
 
 @scenario(services=[web()] + MANY, start=False, alone=True, seconds=400)
-def metrics_of_10000_backends_disturb_nobody(lab):
+def metrics_of_10000_backends_delay_nothing(lab):
     """1,000 services, 10,000 backends: a scrape has all, costs little, and delays nothing"""
     lab.start_backends()
     lab.start_dataplane()

@@ -167,7 +167,7 @@ def forged_path_mtu_is_bounded(lab):
 
 @scenario(services=[web([{"name": "web-1", "address": "10.0.0.11"},
                          {"name": "web-2", "address": "2001:db8:a::12"}])])
-def path_mtu_is_learnt_in_a_flood_of_errors(lab):
+def path_mtu_is_detected_in_a_flood_of_errors(lab):
     """A router's errors are processed among thousands of unrelated ones per second"""
     errors = [error4("10.0.0.2", "10.0.0.99", 1300), error4("10.0.0.2", "10.0.0.12", 0, 3, 17)]
     log = lab.programs["control"].output

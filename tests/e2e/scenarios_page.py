@@ -101,7 +101,7 @@ def is_stale(browser):
 
 
 @scenario(services=[web(), echo()], alone=True, seconds=400)
-def page_shows_what_happens(lab):
+def page_shows_events(lab):
     """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]

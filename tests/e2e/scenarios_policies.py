@@ -131,7 +131,7 @@ def as_weirctl_says(lab, load):
     assert 99 < sum(achieved.values()) < 101, achieved
 
 
-def some_less_for_the_slow(load):
+def smaller_share_for_the_slow(load):
     served = load.served()
     assert served["web-1"] > served["web-2"] > served["web-4"], dict(served)
     assert served["web-4"] < 0.7 * sum(served.values()) / 4, dict(served)
@@ -143,7 +143,7 @@ PROMISES = {
     "random": lambda load: by_chance(load.served(), EQUAL),
     "maglev": lambda load: by_chance(load.served(), WEIGHTS),
     "weighted-round-robin": lambda load: exact(load.served(), WEIGHTS, 4),
-    "power-of-two": some_less_for_the_slow,
+    "power-of-two": smaller_share_for_the_slow,
     "least-loaded": inverse_to_cost,
     "fair-share": inverse_to_cost,
     "time-weighted-round-robin": weight_over_cost,
@@ -155,7 +155,7 @@ FLOWS = 900
 
 
 @scenario(alone=True, services=[work(backends=WEIGHTS, **policy("round-robin"))])
-def policies_share_as_they_promise(lab):
+def policies_give_the_documented_shares(lab):
     """Nine policies, four backends of 10 to 80 ms: the share of each, in one table"""
     servers = Servers(lab, MILLISECONDS.values())
     rows, problems = [], []
@@ -403,7 +403,7 @@ def s6_policy_changes_move_no_flow(lab):
 # --- service times -------------------------------------------------------------------------------
 
 @scenario(alone=True, services=[work(**policy("least-loaded", error_window_ms=1000))])
-def service_times_are_right(lab):
+def service_times_are_correct(lab):
     """Mean and median service time agree with clients; none with a policy that needs none"""
     servers = Servers(lab, MILLISECONDS.values())
     measured(lab, servers, 200)
@@ -439,7 +439,7 @@ def service_times_are_right(lab):
 
 
 @scenario(services=[work(**policy("fair-share"))])
-def fair_share_goes_on_without_control(lab):
+def fair_share_continues_without_control(lab):
     """Control dies by SIGKILL and returns: fair share continues with the last service times"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
@@ -459,7 +459,7 @@ def fair_share_goes_on_without_control(lab):
 
 
 @scenario(services=[work(**policy("fair-share"))])
-def fair_share_floods_nobody_who_returns(lab):
+def fair_share_does_not_flood_a_returning_backend(lab):
     """A backend gets its share after a drain, and not all flows"""
     servers = Servers(lab, MILLISECONDS.values())
     warm_up(lab, servers)
@@ -490,7 +490,7 @@ def compared(lab, seconds=5):
 
 
 @scenario(alone=True, services=[work(**policy("round-robin"))])
-def policy_compare_foretells_the_shares(lab):
+def policy_compare_predicts_the_shares(lab):
     """Flows of round robin replayed through least-loaded give the shares of least-loaded"""
     servers = Servers(lab, MILLISECONDS.values())
     with Work(lab.client, CLIENTS):

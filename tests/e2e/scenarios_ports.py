@@ -283,7 +283,7 @@ def interface_down_and_replaced(lab):
 
 
 @scenario(services=[upload()])
-def lowered_mtu_of_an_interface_is_told(lab):
+def lowered_mtu_of_an_interface_is_reported(lab):
     """Another program lowers the MTU of lb0: longer packets are lost, and the log has the reason"""
     def log():
         return lab.programs["dataplane"].output()

@@ -108,7 +108,7 @@ def alerts(lab):
 
 
 @scenario(services=[web(), echo()], alone=True, seconds=300)
-def prometheus_sees_what_curl_and_nginx_saw(lab):
+def prometheus_agrees_with_curl_and_nginx(lab):
     """Prometheus scrapes: flows of 200 requests; rules and dashboard queries work; alerts fire"""
     lab.start_metrics()
     start_prometheus(lab)

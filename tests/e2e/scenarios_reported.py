@@ -50,7 +50,7 @@ class Pair:
         lab.start_dataplane()
         lab.start_control()
         lab.wait_ready()
-        self.agents.wait_heard(service="work")
+        self.agents.wait_answered(service="work")
 
     def tell(self, number, command):
         with self.lab.namespaces[f"b{number}"].inside():
@@ -130,7 +130,7 @@ def half_the_cpu_gets_as_many_flows_by_turns(lab):
 
 
 @scenario(start=False, pair=True, hosts=2)
-def half_the_cpu_is_not_seen_by_load(lab):
+def half_the_cpu_has_no_effect_by_load(lab):
     """Least loaded in comparison: with one request per backend no better than round robin"""
     half_cpu(lab, {"name": "least-loaded"}, 2,
              lambda w: 0.95 < w.ratio < 1.5 and w.used[1] > 1.25 * w.used[0])
@@ -163,13 +163,13 @@ def by_measurement(lab, measurement, good):
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
-def by_execution_time_latency_decides(lab):
+def by_execution_time_shares_depend_on_latency(lab):
     """Execution time: with equal latency, backends that compute and that sleep get equal shares"""
     by_measurement(lab, "execution", lambda w: close(w.ratio, w.latency_ms[1] / w.latency_ms[0]))
 
 
 @scenario(start=False, pair=True, hosts=2, seconds=240)
-def by_busy_time_cpu_time_decides(lab):
+def by_busy_time_shares_depend_on_cpu_time(lab):
     """Busy time: shares are inverse to the CPU time of a request"""
     by_measurement(lab, "busy", lambda w: close(w.ratio, w.cpu_ms[1] / w.cpu_ms[0]))
 

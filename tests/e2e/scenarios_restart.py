@@ -100,7 +100,7 @@ def start(lab, agents, services):
     lab.start_dataplane()
     lab.start_control()
     lab.wait_ready()
-    agents.wait_heard()
+    agents.wait_answered()
 
 
 @scenario(start=False, hosts=HOSTS, services=[service(agent={"interval_ms": 500})], seconds=300)
@@ -151,7 +151,7 @@ def too_short_a_drain_breaks_the_longer_downloads(lab):
 
 
 @scenario(start=False, hosts=HOSTS, services=[service()], seconds=300)
-def rolling_restart_by_checks_alone_breaks_what_runs(lab):
+def rolling_restart_by_checks_alone_breaks_requests(lab):
     """Without agents: requests on a server that ends fail, and new ones until that is detected"""
     lab.start()
     digest = lab.make_file("slow.bin", 6 * MEGABYTE)

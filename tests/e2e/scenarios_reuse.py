@@ -79,13 +79,13 @@ def check_all(lab):
 
 
 @scenario(services=[lines(policy=ROUND_ROBIN)])
-def port_used_again_leaves_a_draining_backend(lab):
+def reused_port_leaves_a_draining_backend(lab):
     """A client's port has a new connection, or a forged SYN, while its backend drains; AF_XDP"""
     check_all(lab)
 
 
 @scenario(start=False, lb_mtu=1500, services=[lines(policy=ROUND_ROBIN)])
-def port_used_again_leaves_a_draining_backend_with_tap(lab):
+def reused_port_leaves_a_draining_backend_with_tap(lab):
     """The same with a tap device"""
     start_with_tap(lab)
     check_all(lab)

@@ -213,7 +213,7 @@ def release(lab, clients, seconds=20):
 
 
 @scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
-def stopped_server_keeps_nobody_waiting(lab):
+def connections_leave_a_stopped_server(lab):
     """A full accept queue with idle backends: time to connect with stealing off and on"""
     with serving(lab):
         # The queue holds one more than the backlog. Some of the other connections are half-open, or
@@ -236,9 +236,9 @@ def stopped_server_keeps_nobody_waiting(lab):
         assert with_steal["p99_retransmits"] <= 1, (with_steal, steals)
         [row] = steals["services"]
         assert row["moved"] > 0 and row["moved"] <= row["asked"], steals
-        agents_told = lab.api("stats.show")["agents"]
-        permits = sum(agents_told["steal_results"][name] for name in ("nothing_here", "removed"))
-        assert row["moved"] <= permits <= agents_told["steals"] <= row["asked"], (agents_told, row)
+        agents_stopped = lab.api("stats.show")["agents"]
+        permits = sum(agents_stopped["steal_results"][name] for name in ("nothing_here", "removed"))
+        assert row["moved"] <= permits <= agents_stopped["steals"] <= row["asked"], (agents_stopped, row)
         assert [each["to"] for each in steals["recent"] if each["outcome"] == "moved"]
         assert all(each["from"] == "web-1" for each in steals["recent"]), steals
         # Control may detect the half-open flows before the next report of a full queue.
@@ -262,7 +262,7 @@ def unreachable(lab, number):
 
 
 @scenario(services=[ids()], start=False, alone=True)
-def unheard_server_keeps_nobody_waiting(lab):
+def connections_leave_a_server_with_lost_answers(lab):
     """A server whose accept queue has room, but whose SYN+ACKs are lost: clients move to others"""
     with serving(lab):
         with unreachable(lab, 1):
@@ -420,7 +420,7 @@ def steal_counts(lab):
 
 
 @scenario(services=[ids(steal=STEAL)], start=False, seconds=600)
-def steals_take_one_true_answer(lab):
+def steals_accept_one_valid_answer(lab):
     """Late, repeated and wrong confirms, and a control that dies in between, move no flow twice"""
     for number in NUMBERS:
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)

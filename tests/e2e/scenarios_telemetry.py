@@ -46,7 +46,7 @@ def idle_part(prefix):
 
 
 @scenario(start=False, services=[web()])
-def telemetry_tells_busy_from_polling(lab):
+def telemetry_distinguishes_busy_from_polling(lab):
     """dpdk-telemetry.py agrees with weirctl; only root may query; the socket ends with it"""
     lab.dataplane_options = (*lab.dataplane_options, "--telemetry")
     lab.start()

@@ -204,7 +204,7 @@ def sleeping_worker_is_woken_by_a_tap(lab):
 
 
 @scenario(workers={"cores": [os.cpu_count() - 1] * 2, "idle": "sleep"}, services=[web(), upload()])
-def worker_that_nobody_wakes_is_told(lab):
+def worker_without_wakeups_keeps_polling(lab):
     """Idle mode sleep, two workers and a distributor: the one that gets packets from it polls"""
     output = lab.programs["dataplane"].output()
     assert "worker 0: woken by packets" in output, output

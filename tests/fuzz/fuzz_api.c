@@ -363,7 +363,7 @@ static void check_answers(const struct client *client, unsigned int requests) {
 
 // --- the target -------------------------------------------------------------------------------
 
-static void tell_requests(void) {
+static void print_requests(void) {
 	fprintf(stderr, "requests: %lu\n", requests_in_all);
 }
 
@@ -423,7 +423,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
 	open_file(USED_FD);
 	open_file(NEW_FD);
 	make_file(USED_FD, config_text, strlen(config_text));
-	atexit(tell_requests);
+	atexit(print_requests);
 	return 0;
 }
 

@@ -117,7 +117,7 @@ class Checks:
 
     def new_flows(self, service):
         if not self.selected[service.number]:
-            self.nobody_to_choose(service)
+            self.no_backend_to_choose(service)
             return
         tcp = service.protocol == "tcp"
         wanted, hosts = {}, {}
@@ -146,7 +146,7 @@ class Checks:
                 assert backend == address(self.model.flows[key]), \
                     f"S6: new flow {key} of {self.model.flows[key]} went to {backend}"
 
-    def nobody_to_choose(self, service):
+    def no_backend_to_choose(self, service):
         before = self.lab.drops().get("no_backend", 0)
         for _ in range(NEW):
             self.send((service.number, *self.tuple_of()), SYN)

@@ -134,7 +134,7 @@ static enum output_kind reply_kind(const struct seen *seen) {
 }
 
 // The MTU in a "too big" message.
-static uint32_t told_mtu(const struct judge *judge, const struct seen *seen) {
+static uint32_t reported_mtu(const struct judge *judge, const struct seen *seen) {
 	const struct weir_backend_path *path;
 	uint32_t mtu;
 
@@ -150,7 +150,7 @@ static bool judge_replied(struct judge *judge, struct judged_burst *burst, uint3
 	const struct seen *seen = &burst->seen[i];
 	uint32_t end, padded;
 	uint32_t n = output_reply(&seen->frame, &seen->view, reply_kind(seen), seen->tag,
-		told_mtu(judge, seen), judge->scratch, &end);
+		reported_mtu(judge, seen), judge->scratch, &end);
 	uint32_t room = seen->frame.n + seen->tailroom - end;
 
 	if (seen->verdict.port != burst->in_port) {

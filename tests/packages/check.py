@@ -220,7 +220,7 @@ def units_start_with_the_packaged_configuration(lab):
     lab.balancer.run("systemctl stop weir-dataplane weir-control")
 
 
-def three_commands_make_a_balancer(lab):
+def three_commands_set_up_a_balancer(lab):
     _, edit, start = three_commands()
     expect("the second command edits", edit.split()[-1], "/etc/weir/weir.json")
     with open(lab.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
@@ -256,7 +256,7 @@ def look_at_the_page(lab):
         requests.stop()
 
 
-def metrics_and_a_page_beside_it(lab):
+def metrics_and_page_are_served(lab):
     """The command of the README, in the sandbox of its unit."""
     command, = re.findall(r"^systemctl enable --now weir-metrics", readme(), re.M)
     lab.balancer.run(command)
@@ -323,7 +323,7 @@ def agent_runs_in_its_sandbox(lab):
         raise AssertionError(f"weir-agent: {said}")
 
 
-def agents_let_flows_leave_by_their_drop_in(lab):
+def agents_permit_steals_by_their_drop_in(lab):
     """A stopped server with a full accept queue: waiting connections are moved to the other one."""
     keys = lab.backends[0].run("cat /etc/weir/agent.keys")
     for machine in (lab.balancer, *lab.backends):
@@ -372,7 +372,7 @@ def tools_run(lab):
 def set_up_balancer(lab):
     install_changes_nothing(lab, "apt-get -q -y --no-install-recommends ")
     lab.balancer.boot()
-    three_commands_make_a_balancer(lab)
+    three_commands_set_up_a_balancer(lab)
     lab.balancer.run("systemctl enable --now weir-metrics")
     lab.requests = Requests(lab.client, lab.vip)
     lab.requests.expect_more("before an upgrade")
@@ -460,10 +460,10 @@ def version_in(folder):
 
 CHECKS = {
     "newcomer": (install_changes_nothing, units_start_with_the_packaged_configuration,
-                 three_commands_make_a_balancer, metrics_and_a_page_beside_it,
+                 three_commands_set_up_a_balancer, metrics_and_page_are_served,
                  checks_via_the_data_path_need_no_drop_in, killed_processes_are_started_again,
                  stopped_dataplane_is_restarted_by_the_watchdog, agent_runs_in_its_sandbox,
-                 agents_let_flows_leave_by_their_drop_in, tools_run),
+                 agents_permit_steals_by_their_drop_in, tools_run),
     "upgrade": (set_up_balancer, upgrade_and_downgrade_same_layout,
                 upgrade_and_downgrade_other_layout, refused_configuration_keeps_control_running,
                 removal_stops_and_purge_removes),

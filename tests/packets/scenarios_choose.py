@@ -100,7 +100,7 @@ def test_weights_are_honoured(lab):
             expect_share(run, f"b{n}", share)
 
 
-def test_runtime_weight_outweighs_the_configured_one(lab):
+def test_run_time_weight_replaces_the_configured_one(lab):
     made = config(service(backends=[("10.0.0.1", 100), ("10.0.0.2", 100)]))
     run = lab.run(made, flows(4000), ["--weight", "web/b0=300"])
     expect_share(run, "b0", 0.75)
@@ -125,7 +125,7 @@ def test_the_choice_is_the_same_on_every_run(lab):
     )
 
 
-def test_few_flows_move_when_a_backend_leaves(lab):
+def test_few_flows_move_when_a_backend_is_removed(lab):
     made = config(service(backends=FOUR))
     before = [verdict.backend for verdict in lab.run(made, flows(3000))]
     for option in ("--drain", "--down"):
@@ -183,7 +183,7 @@ def test_half_open_flows_end_after_their_timeout(lab):
     expect_equal(len({verdict.backend for verdict in run}), 1, "backends: the Maglev fallback")
 
 
-def test_closing_flows_end_and_ports_are_used_again(lab):
+def test_closing_flows_end_and_ports_are_reused(lab):
     syn, ack = flows(1)[0], flows(1, "A")[0]
     fin, rst = flows(1, "FA")[0], flows(1, "R")[0]
     run = lab.run(
@@ -197,7 +197,7 @@ def test_closing_flows_end_and_ports_are_used_again(lab):
     )
 
 
-def test_last_packets_of_unknown_flows_make_no_entry(lab):
+def test_last_packets_of_unknown_flows_insert_no_entry(lab):
     run = lab.run(
         config(service(backends=FOUR)),
         flows(1, "FA") + flows(1, "R") + flows(1, "SA") + flows(1, "S"),
@@ -216,7 +216,7 @@ def test_udp_timeout(lab):
     expect_equal([verdict.why for verdict in run], ["new", "flow", "flow", "new"], "why")
 
 
-def test_configured_timeouts_count(lab):
+def test_configured_timeouts_are_used(lab):
     timeouts = {"syn_seen": 1000, "young": 2000, "established": 2000, "closing": 1000, "udp": 1000}
     made = config(
         service(backends=FOUR), flow_table={"flows_per_worker": 4096, "timeout_ms": timeouts}
@@ -271,7 +271,7 @@ def test_services_do_not_mix(lab):
         check_forwarded(verdict, f"10.1.{n}.{int(verdict.backend[1]) + 1}")
 
 
-def test_one_backend_has_more_flows_than_a_full_nat_has_ports(lab):
+def test_one_backend_can_have_more_flows_than_full_nat_ports(lab):
     """A full NAT can have at most 65,535 flows per backend for each of its own addresses."""
     count = 70_000
     syns = {}

@@ -97,7 +97,7 @@ def test_standard_input(lab):
     )
 
 
-def test_lines_say_the_same_as_json(lab):
+def test_lines_agree_with_json(lab):
     packets = [
         TCP4,
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, flags=0),
@@ -120,7 +120,7 @@ def test_lines_say_the_same_as_json(lab):
     expect_equal(read_pcap(lab.path("out.pcap")), read_pcap(lab.path("out2.pcap")), "OUT.pcap")
 
 
-def test_cut_packets_are_judged_by_what_is_there(lab):
+def test_truncated_packets_are_checked_by_captured_bytes(lab):
     whole = frame(IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, flags="PA") / Raw(bytes(1000)))
     whole6 = frame(IPv6(src=CLIENT6, dst=VIP6) / UDP(sport=5, dport=80) / Raw(bytes(1000)))
     cases = [
@@ -149,7 +149,7 @@ def test_cut_packets_are_judged_by_what_is_there(lab):
     expect("[truncated: 96 of 1054 bytes captured]" in done.stdout.decode(), "the cut is not mentioned")
 
 
-def test_cut_echo_requests_get_replies(lab):
+def test_truncated_echo_requests_get_replies(lab):
     """Missing data is assumed to be correct, like all data that is not covered by header checks."""
     for echo, head in (
         (IP(src=CLIENT4, dst=VIP4) / ICMP(id=7, seq=8) / Raw(b"x" * 1000), 42),
@@ -174,7 +174,7 @@ def test_cut_echo_requests_get_replies(lab):
             expect(len(verdict.sent) >= min(len(whole), cut - 8), "too little of the reply")
 
 
-def test_cut_icmp_errors(lab):
+def test_truncated_icmp_errors(lab):
     syn = frame(IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, flags="S"))
     error = frame(
         IP(src=CLIENT4, dst=VIP4)
@@ -203,7 +203,7 @@ def test_very_long_frames(lab):
     expect_equal(run.totals["drops"], {"frame_too_long": 2}, "drops")
 
 
-def test_broken_files_are_clear_errors(lab):
+def test_broken_files_give_clear_errors(lab):
     good = lab.path("good.pcap")
     write_pcap(good, big_records(3))
     with open(good, "rb") as source:
@@ -231,7 +231,7 @@ def test_broken_files_are_clear_errors(lab):
         expect_equal(len(stderr.strip().splitlines()), 1, f"lines on stderr: {stderr}")
 
 
-def test_what_came_before_the_break_is_reported(lab):
+def test_packets_before_the_error_are_reported(lab):
     path = lab.path("in.pcap")
     write_pcap(path, big_records(5))
     with open(path, "r+b") as out:
@@ -267,7 +267,7 @@ def test_files_that_cannot_be_used(lab):
     expect_equal(len(read_pcap(path)), 2, "packets in the input after it was named as output")
 
 
-def test_changes_behind_the_last_packet_are_told(lab):
+def test_changes_after_the_last_packet_are_reported(lab):
     made = lab.write_config(config())
     path = lab.path("in.pcap")
     write_pcap(path, big_records(3))
@@ -294,7 +294,7 @@ def test_bad_configurations_are_refused(lab):
     expect(done.stderr.startswith(b"/dev/null:1: not valid JSON: "), done.stderr)
 
 
-def test_wrong_usage_is_2(lab):
+def test_invalid_usage_exits_2(lab):
     for arguments in (
         (),
         ("a",),

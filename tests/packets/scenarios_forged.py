@@ -126,7 +126,7 @@ def test_syn_and_ack_agree_during_a_syn_flood(lab):
         expect_together(run, (1000, 100), (2100, 100), (2200, 100))
 
 
-def test_handshakes_survive_the_beginning_of_a_flood(lab):
+def test_handshakes_survive_the_start_of_a_flood(lab):
     """The flood fills the table between the SYN and the ACK of 100 clients."""
     flood = flows(5000, first=10000)
     for policy in POLICIES:
@@ -142,7 +142,7 @@ def test_handshakes_survive_the_beginning_of_a_flood(lab):
         expect(known < 20, f"{known} of 100 half-open flows outlast the flood")
 
 
-def test_forged_syns_do_not_lock_clients_out(lab):
+def test_forged_syns_do_not_exclude_clients(lab):
     made = config(round_robin(flow_control={"max_active_flows": 20, "when_exhausted": "reject"}))
     run = lab.run(made, flows(80, first=1000) + flows(80) + flows(80, "A") + flows(4, first=500))
     for n in range(80):
@@ -161,7 +161,7 @@ def test_forged_rst_moves_no_connection(lab):
             expect_equal(run[160 + n].why, "flow", f"data after an RST and {silence} s")
 
 
-def test_rst_and_port_reuse_begin_a_new_flow(lab):
+def test_rst_and_port_reuse_start_a_new_flow(lab):
     run = lab.run(
         config(round_robin()),
         flows(1) + flows(1, "A") + data(1) + flows(1, "R") + flows(1) + flows(1, "A"),
@@ -173,7 +173,7 @@ def test_rst_and_port_reuse_begin_a_new_flow(lab):
     expect_equal(run[5].backend, run[4].backend, "backend of the ACK")
 
 
-def test_half_closed_connection_that_waits_stays(lab):
+def test_idle_half_closed_connection_stays(lab):
     packets = flows(40) + flows(40, "A") + data(40) + flows(40, "FA")
     for wait in (50, 40, 59):  # each ACK of the download refreshes the flow
         packets += [(wait * SECOND, flows(1, "A")[0])] + flows(39, "A", 1)
@@ -184,7 +184,7 @@ def test_half_closed_connection_that_waits_stays(lab):
     expect_equal(run[280].why, "new", "why after the timeout")
 
 
-def test_ipv6_has_the_room_that_is_configured(lab):
+def test_ipv6_has_the_configured_room(lab):
     sources = [(f"2001:db8:c::{n + 1:x}", 2000) for n in range(900)]
     syns, acks = (
         frames_from(IPv6(src="2001:db8:c::", dst=VIP6) / TCP(dport=80, flags=flags), sources)

@@ -78,14 +78,14 @@ def test_dscp_and_ecn_are_copied(lab):
             check_forwarded(verdict, backend)
 
 
-def test_inner_ttl_is_left_alone(lab):
+def test_inner_ttl_is_unchanged(lab):
     packets = [tcp4(port=1000 + ttl, ttl=ttl) for ttl in (1, 2, 63, 64, 255)]
     packets += [tcp6(port=1000 + ttl, hlim=ttl) for ttl in (1, 2, 63, 64, 255)]
     for verdict in lab.run(config(), packets):
         check_forwarded(verdict, BACKEND4)
 
 
-def test_inner_checksums_are_not_our_business(lab):
+def test_inner_checksums_are_not_checked(lab):
     packets = [
         IP(src=CLIENT4, dst=VIP4) / TCP(sport=5, dport=80, chksum=0xBAD),
         IP(src=CLIENT4, dst=VIP4) / UDP(sport=5, dport=80, chksum=0) / b"no checksum",
@@ -95,7 +95,7 @@ def test_inner_checksums_are_not_our_business(lab):
         check_forwarded(verdict, BACKEND4)
 
 
-def test_padding_of_short_frames_is_cut_off(lab):
+def test_padding_of_short_frames_is_removed(lab):
     short = Ether(src=CLIENT_MAC, dst=PORT_MAC) / tcp4() / Padding(b"\xee" * 6)
     trailer = Ether(src=CLIENT_MAC, dst=PORT_MAC) / tcp6(port=7) / Padding(b"\xdd" * 100)
     for verdict in lab.run(config(), [short, trailer]):
@@ -143,7 +143,7 @@ def test_ipv6_extension_headers(lab):
         check_forwarded(verdict, BACKEND4)
 
 
-def test_one_flow_whatever_its_extension_headers(lab):
+def test_one_flow_with_any_extension_headers(lab):
     head, tcp = IPv6(src=CLIENT6, dst=VIP6), TCP(sport=5, dport=80, flags="S")
     made = config(service(backends=[f"10.0.0.{n}" for n in range(1, 30)]))
     run = lab.run(
@@ -307,7 +307,7 @@ def test_largest_packets_that_fit(lab):
                 expect_equal(len(verdict.sent), 14 + mtu, "bytes sent")
 
 
-def test_what_is_not_ours_goes_to_the_kernel(lab):
+def test_other_packets_go_to_the_kernel(lab):
     tcp = TCP(sport=5, dport=80, flags="S")
     packets = [
         Ether(src=CLIENT_MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(pdst=VIP4),

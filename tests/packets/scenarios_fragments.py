@@ -119,7 +119,7 @@ def test_packets_without_df_are_fragmented(lab):
                     expect(len(piece) + 8 > mtu - outer, "a fragment shorter than needed")
 
 
-def test_a_datagram_of_an_ethernet_frame_gets_through(lab):
+def test_a_datagram_of_an_ethernet_frame_is_forwarded(lab):
     """1,472 bytes of data, the maximum that a client sends unfragmented over Ethernet."""
     run = lab.run(config(), [udp4(pattern(1472))])
     check_fragmented(run[0], BACKEND4, 1500)
@@ -137,7 +137,7 @@ def test_df_and_ipv6_get_an_answer_instead(lab):
         expect_equal(verdict.fragments, None, "fragments")
 
 
-def test_options_are_copied_as_they_say(lab):
+def test_options_are_copied_by_their_flag(lab):
     options = NOT_COPIED + b"\x01" + COPIED
     packet = udp4(pattern(3000), options=[IPOption(options)])
     pieces = check_fragmented(lab.run(config(), [packet])[0], BACKEND4, 1500)
@@ -195,7 +195,7 @@ def test_fragments_follow_the_flow_of_their_datagram(lab):
         expect_equal(sum(backend["new_flows"] for backend in run.totals["backends"]), 40, "flows")
 
 
-def test_a_flow_may_begin_with_fragments(lab):
+def test_a_flow_may_start_with_fragments(lab):
     made = config(service(backends=MANY, policy={"name": "round-robin"}))
     for pieces in (pieces4(), pieces6()):
         whole = pieces[0].copy()
@@ -205,7 +205,7 @@ def test_a_flow_may_begin_with_fragments(lab):
         expect_equal(run.totals["forwarded"], len(run), "forwarded")
 
 
-def test_fragments_come_in_any_order_behind_the_first(lab):
+def test_fragments_may_arrive_in_any_order_after_the_first(lab):
     for pieces in (pieces4(9000), pieces6(9000)):
         first, *others = pieces
         swapped = [others[1], others[0], others[3], others[2], *others[4:]]
@@ -231,7 +231,7 @@ def test_fragments_without_their_first_are_dropped(lab):
             check_dropped(verdict, "fragment")
 
 
-def test_datagrams_are_told_apart(lab):
+def test_datagrams_are_distinguished(lab):
     """Fragments match by identification, addresses and, in IPv4, protocol: with any difference they
     have no first fragment."""
     first, second = pieces4(2000, 7)[:2]
@@ -249,7 +249,7 @@ def test_datagrams_are_told_apart(lab):
 OPTIONS = IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
 
 
-def test_ipv6_fragments_that_begin_with_another_header(lab):
+def test_ipv6_fragments_that_start_with_another_header(lab):
     """The fragment header names the first header of the fragmentable part, which only the first
     fragment has; the protocol is after it."""
     made = config(service(backends=MANY, policy={"name": "round-robin"}))
@@ -326,7 +326,7 @@ def datagram(size=64):
     return bytes(UDP(sport=9, dport=80, len=500) / Raw(pattern(size - 8)))
 
 
-def test_overlapping_fragments_spoil_their_datagram(lab):
+def test_overlapping_fragments_drop_their_datagram(lab):
     for raw in (raw4, raw6):
         middle, last = raw(64, pattern(64)), raw(128, b"end", False)
         for before, wrong in (
@@ -348,7 +348,7 @@ def test_overlapping_fragments_spoil_their_datagram(lab):
         expect_equal(run.totals["drops"], {"fragment_overlap": 1}, "drops beyond 65,535")
 
 
-def test_copies_are_dropped_alone(lab):
+def test_only_copies_are_dropped(lab):
     for raw in (raw4, raw6):
         packets = [raw(0, datagram()), raw(64, pattern(64)), raw(128, b"end", False)]
         run = lab.run(config(), [packets[0], packets[1], packets[1], packets[0], packets[2]])
@@ -448,7 +448,7 @@ def outer_pieces(verdict):
             yield number, field & 0xFFF8, bool(field & 1), outer[48:], len(outer)
 
 
-def test_ipv6_of_1280_bytes_gets_through_a_small_mtu(lab):
+def test_ipv6_of_1280_bytes_passes_a_small_mtu(lab):
     """Its sender ignores "packet too big" below 1,280: the outer packet is fragmented."""
     for backend, mtu in ((BACKEND6, 1280), (BACKEND6, 1319), (BACKEND4, 1280), (BACKEND4, 1299)):
         made = config(service(backends=[backend]), port={"mtu": mtu})

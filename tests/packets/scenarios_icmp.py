@@ -131,7 +131,7 @@ def test_echo_floods_are_limited(lab):
     expect_equal(run.totals["replied"], 500, "replies at 500 a second")
 
 
-def test_each_kind_of_reply_has_a_limit_of_its_own(lab):
+def test_each_kind_of_reply_has_its_own_limit(lab):
     """1,000 pings at once: the packets that are too big are answered nevertheless."""
     big = IP(src=CLIENT4, dst=VIP4, flags="DF") / TCP(dport=80, flags="A") / Raw(b"x" * 1460)
     packets = echoes(1000) + [frame(big)] * 100
@@ -175,7 +175,7 @@ def test_too_big_keeps_vlan_tags(lab):
         check_too_big(verdict, 1480)
 
 
-def test_the_told_mtu_fits(lab):
+def test_the_reported_mtu_fits(lab):
     tcp = TCP(sport=5, dport=80, flags="PA")
     first = IP(src=CLIENT4, dst=VIP4, flags="DF") / tcp / Raw(b"x" * 1460)
     run = lab.run(config(), [first])
@@ -213,7 +213,7 @@ def test_icmp_errors_reach_the_flow_s_backend(lab):
     expect_equal([verdict.why for verdict in run], ["new", "new"] + ["flow"] * 8, "why")
 
 
-def test_icmp_errors_about_unknown_flows_go_where_the_flow_would(lab):
+def test_icmp_errors_about_unknown_flows_go_to_the_flows_backend(lab):
     made = config(service(backends=MANY))
     error = (
         IP(src=ROUTER4, dst=VIP4)

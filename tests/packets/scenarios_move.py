@@ -92,7 +92,7 @@ def test_datagram_moves_with_every_policy(lab):
             expect_equal((after.why, after.backend), ("flow", moved.backend), f"{policy}")
 
 
-def test_syn_of_a_closed_backend_begins_a_flow_at_another(lab):
+def test_syn_of_a_closed_backend_starts_a_flow_at_another(lab):
     for family in (4, 6):
         for option in DOWN + ("--drain",):
             syn = tcp("S", family=family)
@@ -110,7 +110,7 @@ def test_syn_of_a_closed_backend_begins_a_flow_at_another(lab):
             check_forwarded(run[1], FOUR[int(run[1].backend[1])])
 
 
-def test_port_used_again_leaves_a_down_backend(lab):
+def test_reused_port_leaves_a_down_backend(lab):
     for option in DOWN:
         old = first_backend(lab, of(), tcp("S"))
         run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A")], [option, f"web/{old}@3"])
@@ -183,7 +183,7 @@ def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
     )
 
 
-def test_no_challenge_where_the_other_backend_rejects(lab):
+def test_no_challenge_if_the_other_backend_rejects(lab):
     """The client would end its flow, and its next SYN would be dropped."""
     flows = [tcp(flags, port) for port in (1025, 1026) for flags in "SA"]
     for when, wanted in (("reject", "flow"), ("spill", "challenge")):
@@ -235,7 +235,7 @@ def test_packets_from_a_vip_get_no_reply(lab):
             expect_equal((run[3].action, run[3].backend), (last, old), f"{option}: {run[3]}")
 
 
-def test_flow_stays_where_nobody_else_is(lab):
+def test_flow_stays_without_another_backend(lab):
     made = config(service(backends=FOUR[:1], panic_threshold_percent=0))
     for packet in (udp(), tcp("S")):
         run = lab.run(made, [packet] * 3, ["--down", "web/b0@2"])
@@ -286,7 +286,7 @@ def test_rehash_moves_established_flows(lab):
                 check_forwarded(run[2], FOUR[int(new[1])])
 
 
-def test_rehash_goes_where_other_instances_send_the_flow(lab):
+def test_rehash_gives_the_backend_of_other_instances(lab):
     """The same backend that an instance without the flow chooses for its next packet."""
     made = of(on_backend_down="rehash", policy={"name": "round-robin"})
     packets = [tcp("S", n) for n in range(1, 101)] + [tcp("A", n) for n in range(1, 101)] * 2
@@ -425,7 +425,7 @@ def test_resets_are_limited(lab):
     expect_equal({v.why for v in run[3 * count :]}, {"reset"}, "two seconds later")
 
 
-def test_challenges_take_no_resets(lab):
+def test_challenges_use_no_resets(lab):
     """A client of a draining backend does not use up the RSTs for those of one that is down."""
     other = OTHER_VIPS[4]
     made = config(
@@ -452,7 +452,7 @@ def test_challenges_take_no_resets(lab):
     expect_equal({v.why for v in down}, {"reset"}, "answers to their clients")
 
 
-def test_group_frames_get_no_reset(lab):
+def test_multicast_frames_get_no_reset(lab):
     made = of(on_backend_down="reset")
     old = first_backend(lab, made, tcp("S"))
     ack = Ether(src="03:00:00:00:00:01", dst=PORT_MAC) / tcp("A")

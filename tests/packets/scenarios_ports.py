@@ -77,7 +77,7 @@ def test_frames_to_other_hosts_are_dropped(lab):
         expect_equal(run.totals["drops"], {"other_mac": len(run)}, f"byte {byte}")
 
 
-def test_group_frames_reach_no_vip(lab):
+def test_multicast_frames_reach_no_vip(lab):
     for options in ([], ["--mac", PORT_MAC]):
         for destination in (BROADCAST, "01:00:5e:00:00:01", "33:33:00:00:00:01"):
             packets = to_a_vip() + [
@@ -91,7 +91,7 @@ def test_group_frames_reach_no_vip(lab):
                 )
 
 
-def test_group_frames_for_the_kernel_reach_it(lab):
+def test_multicast_frames_for_the_kernel_reach_it(lab):
     packets = [
         Ether(src=CLIENT_MAC, dst=BROADCAST) / ARP(pdst=VIP4),
         Ether(src=CLIENT_MAC, dst="33:33:ff:00:00:10")
@@ -121,7 +121,7 @@ def test_replies_come_from_the_ports_own_address(lab):
     expect_equal(run[1].why, "too_big", "the second packet")
 
 
-def test_captures_from_elsewhere_are_taken(lab):
+def test_captures_of_other_hosts_are_accepted(lab):
     run = lab.run(config(), framed(to_a_vip(), NEIGHBOUR_MAC))
     expect("other_mac" not in run.totals["drops"], f"{run.totals}")
     check_forwarded(run[0], BACKEND4)
@@ -139,7 +139,7 @@ def both(l4, **more):
     return [IP(src=CLIENT4, dst=VIP4, **more) / l4, IPv6(src=CLIENT6, dst=VIP6) / l4]
 
 
-def test_closed_ports_are_the_kernels(lab):
+def test_closed_ports_go_to_the_kernel(lab):
     packets = both(TCP(sport=1025, dport=81, flags="S")) + both(UDP(sport=1025, dport=81))
     for made in (config(), closed("kernel")):
         for verdict in lab.run(made, packets):
@@ -224,7 +224,7 @@ def test_closed_udp_ports_are_unreachable(lab):
         expect(packet.plen + 40 <= 1280, f"{packet.plen} bytes")
 
 
-def test_closed_ports_answer_nothing_that_rfcs_forbid(lab):
+def test_closed_ports_send_no_forbidden_answer(lab):
     eth = Ether(src=CLIENT_MAC, dst=PORT_MAC)
     silent = both(TCP(sport=1025, dport=81, flags="R"))
     silent += both(TCP(sport=1025, dport=81, flags="RA"))
@@ -263,7 +263,7 @@ def test_rejections_are_limited(lab):
 # --- loops ------------------------------------------------------------------------------------
 
 
-def test_a_vip_is_no_client(lab):
+def test_a_vip_is_not_a_client(lab):
     """Two UDP services that answer each other would never end (CVE-2024-2169)."""
     other4, other6 = "198.51.100.20", "2001:db8:100::20"
     binds = [

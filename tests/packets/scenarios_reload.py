@@ -104,7 +104,7 @@ def test_many_backends_can_be_added(lab):
     expect_equal(len({v.backend for v in run[1:]}), 3000, "backends that got a flow")
 
 
-def test_changes_of_a_configuration_that_comes_later(lab):
+def test_changes_of_a_later_configuration(lab):
     two = reload(lab, "two.json", of(("b0", "b1")))
     one = reload(lab, "at@home.json", of(("b1",)))
     packets = [packet("UDP", n) for n in range(1000, 1060)]
@@ -144,7 +144,7 @@ def test_datagrams_follow_a_narrower_bind_of_another_service(lab):
     expect_equal(seen, [("new", "b1"), ("flow", "b1"), ("flow", "b1")], "narrowed")
 
 
-def test_datagrams_to_a_bind_that_is_gone_find_a_closed_port(lab):
+def test_datagrams_to_a_removed_bind_find_a_closed_port(lab):
     for after in (of_binds(blue=[81]), of_binds(green=[81])):
         seen = of_moved_datagrams(lab, of_binds(blue=[80, 81]), after)
         expect_equal(seen, [("rejected", None)] * 3, "bind or service gone")
@@ -233,7 +233,7 @@ def test_udp_flow_ends_with_its_bind(lab):
             expect_equal(got, {(action, why, None)}, f"{closed}, {name}: afterwards")
 
 
-def test_udp_flow_of_a_vip_that_is_gone_is_the_kernels(lab):
+def test_udp_flow_of_a_removed_vip_goes_to_the_kernel(lab):
     before = [service("dns", binds=[bind()]), service("other", binds=[bind("tcp", 80)])]
     before[1]["binds"][0]["address"] = "198.51.100.20"
     run = run_changed(lab, before, before[1:], [dns(), dns(), dns(), dns()])
@@ -241,7 +241,7 @@ def test_udp_flow_of_a_vip_that_is_gone_is_the_kernels(lab):
     expect_equal(actions, ["forwarded"] * 2 + ["kernel"] * 2, "actions")
 
 
-def test_udp_flow_stays_when_its_bind_does(lab):
+def test_udp_flow_stays_with_its_bind(lab):
     """With any other change of the services."""
     blue = service("blue", binds=[bind()], backends=FOUR[:2])
     after = [service("blue", binds=[bind(), bind(port=55)], backends=FOUR[:2], table_size=61),
@@ -251,7 +251,7 @@ def test_udp_flow_stays_when_its_bind_does(lab):
     expect_equal([v.why for v in run], ["new"] + ["flow"] * 5, "why")
 
 
-def test_tcp_connection_stays_when_its_bind_leaves(lab):
+def test_tcp_connection_stays_when_its_bind_is_removed(lab):
     """S6: only the state of its backend counts, here that of a removed service."""
     other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
     taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
@@ -278,7 +278,7 @@ def refused(lab, made, options, says):
     expect_equal(done.stdout, b"", f"{options}: output")
 
 
-def test_reloads_that_cannot_be_made_are_refused_before_the_first_packet(lab):
+def test_impossible_reloads_are_refused_before_the_first_packet(lab):
     made = of(("b0", "b1"))
     other = dict(made, flow_table={"flows_per_worker": 1024})
     bad = of(("b0",))

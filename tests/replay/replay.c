@@ -76,7 +76,7 @@ static void tell(struct replay *replay, const char *what, long index) {
 	}
 }
 
-static void tell_number(long long value) {
+static void format_number(long long value) {
 	if (value == REPLAY_NONE) {
 		printf("none");
 	} else {
@@ -93,9 +93,9 @@ bool replay_check(
 	if (is_first_failure(replay)) {
 		tell(replay, what, index);
 		printf(": expected ");
-		tell_number(expected);
+		format_number(expected);
 		printf(", got ");
-		tell_number(got);
+		format_number(got);
 		printf("\n");
 	}
 	return false;

@@ -49,7 +49,7 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 	const json_t *seen = json_object_get(vector, "haproxy_2_6");
 	const char *status = "no check";
 	// That version did not have the word weight: yet.
-	bool knows_weight = strstr(replay_text(replay, vector, "line", ""), "weight:") == NULL;
+	bool supports_weight = strstr(replay_text(replay, vector, "line", ""), "weight:") == NULL;
 	char limit[32] = "";
 
 	if (said->agent.administration == WEIR_HEALTH_WORD_DOWN) {
@@ -61,7 +61,7 @@ static void check_haproxy(struct replay *replay, const json_t *vector, const str
 	}
 	replay_check_text(replay, "status", -1, replay_text(replay, seen, "status", "?"), status);
 	replay_check_real(replay, "its weight", -1, replay_real(replay, seen, "weight", -1),
-		knows_weight ? weir_report_weight(&said->report, CONFIGURED) : CONFIGURED,
+		supports_weight ? weir_report_weight(&said->report, CONFIGURED) : CONFIGURED,
 		TOLERANCE);
 	if ((said->report.given & WEIR_REPORT(MAX_ACTIVE)) != 0) {
 		snprintf(limit, sizeof(limit), "%.0f", said->report.max_active_flows);

@@ -49,7 +49,7 @@ def soak(options):
         agents.start_all()
         lab.start()
         lab.start_metrics()
-        agents.wait_heard()
+        agents.wait_answered()
         samples = Samples(lab, options.out)
         load = Load(lab, options.command)
         began = time.monotonic()

@@ -222,7 +222,7 @@ static void move_buckets(struct worker *self) {
 		break;
 	case WEIR_GIVING_SETTLE:
 		do {
-			weir_flow_parcel_forget(mover->move.parcel);
+			weir_flow_parcel_remove(mover->move.parcel);
 		} while (mover->move.parcel->backend_count > 0);
 		weir_mover_settled(mover);
 		break;

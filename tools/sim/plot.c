@@ -311,7 +311,7 @@ static int draw(const struct drawing *d) {
 	}
 }
 
-static int write_script(const struct drawing *d, const struct weir_sim_plot_wish *wish,
+static int write_script(const struct drawing *d, const struct weir_sim_plot_request *wish,
 	const char *picture, const char *format) {
 	bool bands = d->kind == WEIR_SIM_PLOT_CPU && d->file->variant_count > 1;
 	int height = bands ? 60 + BAND_HEIGHT * (int)d->file->variant_count : HEIGHT;
@@ -357,7 +357,7 @@ static int run_gnuplot(const char *script, char *why, size_t why_bytes) {
 }
 
 static int draw_one(const char *directory, const char *format, struct drawing *d,
-	const struct weir_sim_plot_wish *wish, bool gnuplot, char *why, size_t why_bytes) {
+	const struct weir_sim_plot_request *wish, bool gnuplot, char *why, size_t why_bytes) {
 	char stem[PATH_BYTES - 16], script[PATH_BYTES], picture[PATH_BYTES];
 	int r;
 

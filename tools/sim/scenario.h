@@ -123,7 +123,7 @@ struct weir_sim_happening {
 
 struct weir_sim_steal_settings { // stealing (policy/steal_plan.h), if `on` is set
 	bool on;
-	bool knows_begun; // the planner gets the requests in progress
+	bool excludes_running; // the planner gets the requests in progress
 	bool by_backend; // the duration of requests is estimated for each backend
 	bool one_by_one; // workers: the next bucket moves after the previous one was adopted
 	uint64_t interval_ns; // between plans
@@ -212,7 +212,7 @@ struct weir_sim_scenario {
 	uint32_t watch; // backend whose share is shown
 };
 
-struct weir_sim_plot_wish {
+struct weir_sim_plot_request {
 	uint32_t kind; // enum weir_sim_plot
 	char title[WEIR_SIM_TEXT_BYTES];
 };
@@ -223,7 +223,7 @@ struct weir_sim_file {
 	uint32_t seeds;
 	struct weir_sim_scenario *variant;
 	uint32_t variant_count;
-	struct weir_sim_plot_wish *plot;
+	struct weir_sim_plot_request *plot;
 	uint32_t plot_count;
 };
 

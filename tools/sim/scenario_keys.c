@@ -363,7 +363,7 @@ static const struct weir_json_key steal_rows[] = {
 	MS(MEMBER(steal), "interval_ms", interval_ns, 1, DAY_MS, PRESET("100"), "Interval between plans."),
 	INTEGER(MEMBER(steal), "requests", requests, 1, 65536, PRESET("1000"),
 		"Maximum number of requests in a plan."),
-	BOOLEAN(MEMBER(steal), "knows_begun", knows_begun, PRESET("true"),
+	BOOLEAN(MEMBER(steal), "knows_begun", excludes_running, PRESET("true"),
 		"Whether the plan excludes requests that have begun; otherwise it selects them, too, and is refused."),
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
 		"Whether the CPU time that a request takes is estimated for each backend rather than for all."),
@@ -467,20 +467,20 @@ static const struct weir_json_key scenario_rows[] = {
 };
 
 #define FILE_ struct weir_sim_file
-#define WISH struct weir_sim_plot_wish
-static const struct weir_json_key wish_rows[] = {
+#define WISH struct weir_sim_plot_request
+static const struct weir_json_key request_rows[] = {
 	CHOICE(WISH, "plot", kind, plots, REQUIRED, "Kind of the plot."),
 	TEXT(WISH, "title", title, PRESET("\"\""), "Title of the plot."),
 };
-static const struct weir_json_object wish_keys = {
-	.name = "a plot", ROWS(wish_rows), .bytes = sizeof(WISH)};
+static const struct weir_json_object request_keys = {
+	.name = "a plot", ROWS(request_rows), .bytes = sizeof(WISH)};
 
 static const struct weir_json_key file_rows[] = {
 	NAME(FILE_, "name", name, "Name of the scenario."),
 	TEXT(FILE_, "title", title, REQUIRED, "One-line description."),
 	INTEGER(FILE_, "seeds", seeds, 1, 1000, PRESET("1"),
 		"Number of runs per variant: seeds 1, 2 ..."),
-	LIST(FILE_, "plots", plot, plot_count, &wish_keys, 0, 32, PRESET("[]"),
+	LIST(FILE_, "plots", plot, plot_count, &request_keys, 0, 32, PRESET("[]"),
 		"Plots written with --out."),
 	{.key = "variants", .type = &weir_sim_type_elsewhere, .fallback = "[]",
 		.meaning = "Objects with a `name` and the keys that differ from the rest of the file."},

@@ -143,7 +143,7 @@ static void put(struct weir_sim *sim, uint32_t index, bool begun) {
 	} else if (!begun && sim->scenario->steal.delivery == WEIR_SIM_DELIVERY_RETRANSMISSION) {
 		weir_steal_plan_update(steal->plan, request->task, &what);
 	}
-	if (begun && sim->scenario->steal.knows_begun && !steal->task[request->task].begun) {
+	if (begun && sim->scenario->steal.excludes_running && !steal->task[request->task].begun) {
 		steal->task[request->task].begun = true;
 		weir_steal_plan_begin(steal->plan, request->task);
 	}

@@ -59,7 +59,7 @@ struct balancer {
 	struct worker *worker;
 	struct weir_steal_plan *plan;
 	struct weir_steal_request *asked; // by the last plan
-	uint32_t asked_count, asked_next; // the next bucket to be requested from a worker
+	uint32_t request_count, request_next; // the next bucket to be requested from a worker
 	struct weir_bucket_moves *moves; // for WEIR_SIM_PLANNER_CONTROL, else NULL
 	struct weir_bucket_look *look; // that these last had
 	struct weir_prng steal, hot;
@@ -314,8 +314,8 @@ static void answer(struct balancer *b, const struct weir_steal_request *asked, b
 // Make the remaining requests of the last plan, one by one, between workers without another
 // hand-over.
 static void request_bucket(struct balancer *b) {
-	for (; b->asked_next < b->asked_count; b->asked_next++) {
-		const struct weir_steal_request *asked = &b->asked[b->asked_next];
+	for (; b->request_next < b->request_count; b->request_next++) {
+		const struct weir_steal_request *asked = &b->asked[b->request_next];
 		bool busy = is_busy(b, asked->victim) || is_busy(b, asked->thief);
 
 		if (busy && b->scenario->steal.one_by_one) {
@@ -333,8 +333,8 @@ static void request_bucket(struct balancer *b) {
 
 // The next plan is due, and repeats the requests that are still needed.
 static void withdraw(struct balancer *b) {
-	for (; b->asked_next < b->asked_count; b->asked_next++) {
-		const struct weir_steal_request *asked = &b->asked[b->asked_next];
+	for (; b->request_next < b->request_count; b->request_next++) {
+		const struct weir_steal_request *asked = &b->asked[b->request_next];
 
 		weir_steal_plan_answer(b->plan, asked->task, asked->id, WEIR_STEAL_RUNNING, true,
 			(double)b->now_ns / SECOND_NS);
@@ -351,9 +351,9 @@ static void plan(struct balancer *b) {
 	while (weir_steal_plan_expire(b->plan, now) != WEIR_STEAL_NO_WORKER) {
 	}
 	update_plan(b);
-	b->asked_next = b->asked_count = 0;
+	b->request_next = b->request_count = 0;
 	if (mean >= IDLE_MACHINE) {
-		b->asked_count =
+		b->request_count =
 			weir_steal_plan_balance(b->plan, now, b->asked, settings->requests);
 	}
 }

@@ -282,7 +282,7 @@ static bool may_confirm(const struct weir_agents_prober *prober) {
 	return prober->words_ms < read_now_ms() + WORDS_AT_ONCE * WORD_MS;
 }
 
-static enum weir_agent_refusal judge_unasked(
+static enum weir_agent_refusal judge_unsolicited(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	if (is_same_process(prober, answer)) {
 		if (answer->serial <= prober->serial) {
@@ -305,7 +305,7 @@ static enum weir_agent_refusal judge(
 		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}
 	if (answer->unasked != 0) {
-		return judge_unasked(prober, answer, i);
+		return judge_unsolicited(prober, answer, i);
 	}
 	if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
 		return WEIR_AGENT_REFUSAL_CHALLENGE;

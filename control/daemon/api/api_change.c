@@ -36,7 +36,7 @@ static void set_admin(
 	}
 	if (admin == WEIR_ADMIN_READY) {
 		// Its next reports are used again.
-		weir_health_forget(daemon->health, (uint16_t)id);
+		weir_health_clear_words(daemon->health, (uint16_t)id);
 		weir_states_set_word(daemon->states, (uint16_t)id, WEIR_HEALTH_WORD_NONE,
 			"operator", "weirctl backend ready");
 		weir_outliers_readmit(daemon->outliers, (uint16_t)id);

@@ -249,12 +249,12 @@ void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t
 	}
 }
 
-void weir_health_forget(struct weir_health *health, uint16_t backend) {
+void weir_health_clear_words(struct weir_health *health, uint16_t backend) {
 	for (int alongside = 0; alongside < 2; alongside++) {
 		struct weir_health_check *check = find(health, backend, alongside);
 
 		if (check != NULL) {
-			weir_health_check_forget(check);
+			weir_health_check_clear_words(check);
 		}
 	}
 }
@@ -298,7 +298,7 @@ int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_re
 	health->checking.on_health = on_health;
 	health->checking.on_report = on_report;
 	health->checking.context = context;
-	health->checking.forget = weir_health_forget;
+	health->checking.forget = weir_health_clear_words;
 	health->checking.health = health;
 	*ret = health;
 	return 0;

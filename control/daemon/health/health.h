@@ -120,7 +120,7 @@ void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t
 // Forget the backend's words in the answers to all its checks; for an agent-check, both classes of
 // words. The word of a later answer counts even if it is the same. This also happens whenever the
 // verdict changes to FAILING.
-void weir_health_forget(struct weir_health *health, uint16_t backend);
+void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 
 // Report the result of a check of type agent, which runs elsewhere. Calls back. Does nothing for
 // backends with another type of check.

@@ -188,7 +188,7 @@ static void notify(struct weir_health_check *check, const struct update *update)
 	}
 }
 
-void weir_health_check_forget(struct weir_health_check *check) {
+void weir_health_check_clear_words(struct weir_health_check *check) {
 	check->word = WEIR_HEALTH_WORD_NONE;
 	check->agent_words = (struct weir_agent_check){0};
 }

@@ -54,7 +54,7 @@ static void drop_weight(struct weir_estimates *estimates, uint32_t id) {
 	}
 }
 
-static void forget_backend(struct weir_estimates *estimates, uint32_t id) {
+static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	struct backend_estimates *backend = &estimates->backend[id];
 
 	if (backend->collected || backend->errors != NULL || backend->probed_ns != 0) {
@@ -119,7 +119,7 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 	uint64_t owner = owner_of(state);
 
 	if (backend->service != NULL && (backend->owner != owner || backend->service != service)) {
-		forget_backend(estimates, state->id);
+		remove_backend(estimates, state->id);
 	}
 	if (backend->service == NULL) {
 		backend->ready = weir_estimates_is_ready(state);
@@ -186,13 +186,13 @@ static void leave_service(struct weir_estimates *estimates, uint32_t id) {
 }
 
 // Forgets all leaving services in one pass over the backends, of which there may be thousands.
-static void forget_leaving(struct weir_estimates *estimates) {
+static void remove_leaving(struct weir_estimates *estimates) {
 	struct service_estimates *service;
 
 	for (uint32_t id = 0; estimates->leaving != NULL && id < estimates->ids; id++) {
 		if (estimates->backend[id].service != NULL &&
 			estimates->backend[id].service->leaves) {
-			forget_backend(estimates, id);
+			remove_backend(estimates, id);
 		}
 	}
 	while ((service = estimates->leaving) != NULL) {
@@ -299,13 +299,13 @@ static bool any_needs(struct weir_tables *tables, const struct weir_config *conf
 	return false;
 }
 
-static void forget_all(struct weir_estimates *estimates) {
+static void remove_all(struct weir_estimates *estimates) {
 	for (uint32_t id = 0; estimates->service != NULL && id < WEIR_SERVICES_MAX; id++) {
 		if (estimates->service[id] != NULL) {
 			leave_service(estimates, id);
 		}
 	}
-	forget_leaving(estimates);
+	remove_leaving(estimates);
 	free(estimates->service);
 	free(estimates->backend);
 	estimates->service = NULL;
@@ -355,7 +355,7 @@ static int follow_services(struct weir_estimates *estimates, const struct weir_c
 			leave_service(estimates, id);
 		}
 	}
-	forget_leaving(estimates);
+	remove_leaving(estimates);
 	return r;
 }
 
@@ -372,7 +372,7 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 		if (service != NULL) {
 			r |= follow_backend(estimates, &state, service, now_ns);
 		} else if (estimates->backend[id].service != NULL) {
-			forget_backend(estimates, id);
+			remove_backend(estimates, id);
 		}
 	}
 	return r < 0 ? -ENOMEM : 0;
@@ -430,11 +430,11 @@ int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *
 		weir_estimates_take(estimates, UINT64_MAX, now_ns);
 	}
 	if (!any_needs(tables, config)) {
-		forget_all(estimates);
+		remove_all(estimates);
 	} else {
 		r = make_room(estimates);
 		if (r < 0) {
-			forget_all(estimates);
+			remove_all(estimates);
 		} else {
 			r = follow_services(estimates, config);
 			r |= follow_backends(estimates, now_ns);

@@ -331,7 +331,7 @@ static void disable(struct weir_flow_steals *steals) {
 	}
 }
 
-void weir_flow_steals_forget(struct weir_flow_steals *steals) {
+void weir_flow_steals_clear(struct weir_flow_steals *steals) {
 	disable(steals);
 	for (uint32_t i = 0; i < steals->count; i++) {
 		steals->services[i].count = 0; // the state of members is indexed by id

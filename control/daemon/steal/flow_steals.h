@@ -81,7 +81,7 @@ int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tabl
 // Abandon the requests in flight: the dataplane exited. NULL is allowed.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
 // Steal nothing until the next configure: ids of the tables changed.
-void weir_flow_steals_forget(struct weir_flow_steals *steals);
+void weir_flow_steals_clear(struct weir_flow_steals *steals);
 
 // --- status ---
 

@@ -113,7 +113,7 @@ static int stop_eal(__attribute__((unused)) void **state) {
 
 TEST_GROUP(start_eal, stop_eal);
 
-TEST(each_flow_in_turn_comes_back, setup, teardown) {
+TEST(each_flow_in_turn_returns, setup, teardown) {
 	struct lab *lab = *state;
 	struct rig_result result;
 
@@ -139,7 +139,7 @@ TEST(rate_is_kept, setup, teardown) {
 	assert_int_equal(result.received, result.sent);
 }
 
-TEST(flat_out_is_not_paced, setup, teardown) {
+TEST(full_speed_is_not_paced, setup, teardown) {
 	struct rig_trial_params params = {
 		.seconds = 0.1, .burst = 32, .trial = 3, .kind = RIG_DATA};
 	struct lab *lab = *state;
@@ -183,7 +183,7 @@ TEST(full_ring_refuses, setup, teardown) {
 	rte_ring_free(nobody);
 }
 
-TEST(without_buffers_it_says_so, setup, teardown) {
+TEST(missing_buffers_are_reported, setup, teardown) {
 	struct rig_trial_params params = {
 		.rate_pps = 0, .seconds = 1, .burst = 32, .trial = 4, .kind = RIG_DATA};
 	struct lab *lab = *state;

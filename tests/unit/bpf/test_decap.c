@@ -336,7 +336,7 @@ static bool check(const struct lab *lab, const struct decap_case *test, uint64_t
 	return true;
 }
 
-TEST(decap_yields_the_inner_packet_or_counts_why_not, setup_checking, teardown) {
+TEST(decap_passes_the_inner_packet_or_counts_the_reason, setup_checking, teardown) {
 	uint64_t before[WEIR_DECAP_RESULT_COUNT] = {0};
 	unsigned int failed = 0;
 
@@ -346,7 +346,7 @@ TEST(decap_yields_the_inner_packet_or_counts_why_not, setup_checking, teardown) 
 	assert_int_equal(failed, 0);
 }
 
-TEST(decap_without_sources_takes_any, setup_trusting, teardown) {
+TEST(decap_without_sources_accepts_any, setup_trusting, teardown) {
 	const struct decap_case strangers[] = {
 		{"stranger", 4, 4, WEIR_DECAP_DECAPSULATED, .source = STRANGER4},
 		{"stranger, ipv6", 6, 6, WEIR_DECAP_DECAPSULATED, .source = STRANGER6},

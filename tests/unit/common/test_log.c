@@ -66,7 +66,7 @@ TEST(log_line_has_time_level_and_text, setup, teardown) {
 	regfree(&pattern);
 }
 
-TEST(log_level_leaves_out_less_urgent_lines, setup, teardown) {
+TEST(log_level_omits_less_urgent_lines, setup, teardown) {
 	struct lab *lab = *state;
 
 	weir_log_write(&lab->log, WEIR_LOG_DEBUG, "unseen");
@@ -89,7 +89,7 @@ TEST(log_line_cannot_be_forged, setup, teardown) {
 	assert_non_null(strstr(written(lab), "b?[2J? c\n"));
 }
 
-TEST(log_overlong_line_is_cut_and_ends, setup, teardown) {
+TEST(log_overlong_line_is_truncated, setup, teardown) {
 	struct lab *lab = *state;
 	char *text = malloc(9001);
 
@@ -112,7 +112,7 @@ static bool refuse_flaps(void *context, enum weir_log_level level, const char *t
 	return strstr(text, "flap") == NULL;
 }
 
-TEST(log_filter_decides_on_lines_of_the_level, setup, teardown) {
+TEST(log_filter_applies_to_lines_of_the_level, setup, teardown) {
 	struct lab *lab = *state;
 
 	lab->log.filter = refuse_flaps;

@@ -201,7 +201,7 @@ TEST(journal_gets_fields_and_no_forged_ones, setup, teardown) {
 }
 
 // The longest message and fields arrive complete up to their limit.
-TEST(journal_takes_the_longest_record, setup, teardown) {
+TEST(journal_accepts_the_longest_record, setup, teardown) {
 	struct journal *journal = *state;
 	char text[5000];
 	struct weir_log_fields fields;
@@ -218,7 +218,7 @@ TEST(journal_takes_the_longest_record, setup, teardown) {
 }
 
 // There is no reader: this test blocks forever if a record waits for room.
-TEST(journal_that_is_behind_is_not_waited_for, setup, teardown) {
+TEST(slow_journal_is_not_waited_for, setup, teardown) {
 	struct journal *journal = *state;
 	unsigned int count = 0;
 	bool told = false;
@@ -238,7 +238,7 @@ TEST(journal_that_is_behind_is_not_waited_for, setup, teardown) {
 	assert_true(told);
 }
 
-TEST(journal_that_is_gone_gets_text_on_its_stream, setup, teardown) {
+TEST(missing_journal_gets_text_on_its_stream, setup, teardown) {
 	struct journal *journal = *state;
 	off_t bytes;
 
@@ -255,7 +255,7 @@ TEST(journal_that_is_gone_gets_text_on_its_stream, setup, teardown) {
 	assert_non_null(strstr(received(journal), "MESSAGE=back\n"));
 }
 
-TEST(sink_is_the_journal_only_where_stderr_is, setup, teardown) {
+TEST(sink_is_the_journal_only_if_stderr_is, setup, teardown) {
 	struct journal *journal = *state;
 	struct weir_log log = {.fd = journal->fd};
 	static const char *const wrong[] = {"", "x", "1", "1:", "0:0", "99999999999999999999:1"};

@@ -287,7 +287,7 @@ void moves_rig_unmake(struct rig *rig) {
 	}
 	weir_queue_tables_free(rig->tables);
 	weir_distribution_free(&rig->distribution);
-	nic_model_forget();
+	nic_model_release();
 	for (uint32_t w = 0; w < WORKERS; w++) {
 		weir_pipeline_free(rig->pipeline[w]);
 		weir_flow_parcel_free(rig->parcel[w]);

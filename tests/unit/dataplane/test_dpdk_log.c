@@ -46,7 +46,7 @@ static const char *written(struct lab *lab) {
 	return lab->text;
 }
 
-TEST(dpdk_messages_come_marked_and_with_their_level, open_lab, close_lab) {
+TEST(dpdk_messages_are_marked_and_have_their_level, open_lab, close_lab) {
 	struct lab *lab = *state;
 
 	assert_int_equal(weir_dpdk_log_take(&lab->log), 0);

@@ -26,7 +26,7 @@ static int tell(void *ring, uint16_t offset) {
 							       : RTE_ETH_TX_DESC_DONE;
 }
 
-static int tell_of_none(void *ring, uint16_t offset) {
+static int report_none(void *ring, uint16_t offset) {
 	(void)ring;
 	(void)offset;
 	return RTE_ETH_TX_DESC_FULL;
@@ -185,14 +185,14 @@ static void check_bounded(unsigned int number, uint16_t queues, int (*driver)(vo
 
 TEST(a_move_waits_a_millisecond_for_a_driver_without_status) {
 	check_bounded(105, 3, NULL);
-	check_bounded(106, 3, tell_of_none);
+	check_bounded(106, 3, report_none);
 	check_bounded(107, 2, NULL);
-	check_bounded(108, 2, tell_of_none);
+	check_bounded(108, 2, report_none);
 }
 
 // The clock is stopped, and the device reports no status; but packets of the bucket would be lost.
 TEST(a_thief_that_holds_many_packets_gets_the_bucket_at_once) {
-	struct rig *rig = make(109, 3, tell_of_none);
+	struct rig *rig = make(109, 3, report_none);
 	struct moving moving = begin(rig, OF_FIRST);
 	const struct weir_steal_counters *counters = rig->lab->segment->steal_counters;
 	uint16_t other = rig->transmit->path[OUT][OF_FIRST].queue;

@@ -59,7 +59,7 @@ static void forget(struct nics *nics) {
 		ring_device_free(&nics->ring[i]);
 	}
 	weir_buffers_fini(&nics->buffers);
-	nic_model_forget();
+	nic_model_release();
 }
 
 TEST_GROUP(device_lab_eal);
@@ -123,8 +123,8 @@ static enum weir_bucketing bucketing_with(void (*spoil)(struct nics *nics)) {
 	return spreading.bucketing;
 }
 
-static void tell_no_hash(struct nics *nics) {
-	nics->model[0].tells_hash = false;
+static void pass_no_hash(struct nics *nics) {
+	nics->model[0].passes_hash = false;
 }
 
 static void hash_no_ports(struct nics *nics) {
@@ -156,7 +156,7 @@ static void spread_in_software(struct nics *nics) {
 }
 
 TEST(flows_are_in_buckets_or_a_reason_is_given) {
-	assert_int_equal(bucketing_with(tell_no_hash), WEIR_BUCKETING_RSS_HASH);
+	assert_int_equal(bucketing_with(pass_no_hash), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(hash_no_ports), WEIR_BUCKETING_RSS_HASH);
 	assert_int_equal(bucketing_with(have_no_table), WEIR_BUCKETING_RSS_TABLE);
 	assert_int_equal(bucketing_with(have_an_odd_table), WEIR_BUCKETING_RSS_TABLE);

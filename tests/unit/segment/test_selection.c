@@ -16,7 +16,7 @@ static const struct weir_selection_view *publish(
 	return weir_reader_selection(&f->reader, service);
 }
 
-TEST(shares_follow_weights_and_ids_come_out, setup, teardown) {
+TEST(shares_follow_weights_and_ids_are_correct, setup, teardown) {
 	const struct weir_selection_member members[] = {
 		{.identity = 900, .id = 7, .weight = 300},
 		{.identity = 100, .id = 9, .weight = 100},
@@ -133,7 +133,7 @@ TEST(index_beyond_the_backends_chooses_none, setup, teardown) {
 
 // Other policies have a small table for packets without a flow, equal on all instances for any
 // weights; and their own data.
-TEST(other_policies_get_what_they_need, setup, teardown) {
+TEST(other_policies_have_their_data, setup, teardown) {
 	struct weir_selection_member members[50];
 	uint16_t chosen[WEIR_POLICY_COUNT][200];
 	struct lab *f = *state;
@@ -215,7 +215,7 @@ TEST(candidates_of_rounds_are_in_the_order_of_weights, setup, teardown) {
 }
 
 // The table of a subset equals that of a selection with only its members.
-TEST(subset_is_as_a_selection_of_its_members, setup, teardown) {
+TEST(subset_equals_a_selection_of_its_members, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	struct lab *f = *state;
@@ -312,7 +312,7 @@ static void expect_copied(struct lab *f, struct weir_policy_table *published, ui
 }
 
 // An unchanged subset is copied, bit by bit; a changed one is built.
-TEST(subsets_that_stay_are_copied, setup, teardown) {
+TEST(unchanged_subsets_are_copied, setup, teardown) {
 	static const enum weir_policy policies[] = {WEIR_POLICY_MAGLEV, WEIR_POLICY_ROUND_ROBIN,
 		WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_POLICY_WEIGHTED_ROUND_ROBIN};
 	const uint32_t all = (1u << FIXTURE_WORKERS) - 1;

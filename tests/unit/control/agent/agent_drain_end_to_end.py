@@ -15,7 +15,7 @@ from agent_lab import BACKEND, PORT, finish, run_scenarios
 from netns import sh, wait_for
 
 
-def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
+def agent_notifies_every_balancer_until_acknowledged(lab):
     lab.start_agent()
     deaf, prompt = lab.balancer(), lab.balancer()
     deaf.ask(), prompt.ask()
@@ -44,7 +44,7 @@ def agent_tells_every_balancer_at_once_until_it_has_heard(lab):
     assert prompt.receive(1)["word"] == "ready" and prompt.ask()["serial"] == 3
 
 
-def agent_forgets_a_silent_balancer(lab):
+def agent_removes_a_silent_balancer(lab):
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer()
     balancer.interval_ms = 100
@@ -74,7 +74,7 @@ def agent_waits_for_the_last_connection(lab):
         assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
 
 
-def agent_runs_no_command_when_the_drain_is_called_off(lab):
+def agent_runs_no_command_when_the_drain_is_cancelled(lab):
     lab.start_agent("--port", str(PORT))
     done = os.path.join(lab.dir, "called-off")
     with lab.listen() as listener:
@@ -102,7 +102,7 @@ def agent_stops_at_the_deadline(lab):
     assert "drain: deadline" in agent.tail(), agent.tail()
 
 
-def agent_stops_when_all_is_served(lab):
+def agent_stops_when_all_connections_have_ended(lab):
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.balancer()
@@ -133,7 +133,7 @@ def half_open(lab):
     return len(lab.backend.run("ss", "-Htn", "state", "syn-recv").splitlines())
 
 
-def agent_waits_for_no_flood_of_syns(lab):
+def agent_does_not_wait_for_a_flood_of_syns(lab):
     agent = lab.start_agent("--port", str(PORT), "--interval", "60s")
     with lab.listen():
         balancer = lab.balancer()
@@ -211,7 +211,7 @@ def fill(folder):
             file.write(bytes(4096))
 
 
-def agent_that_was_stopped_begins_anew(lab):
+def stopped_agent_starts_without_its_state(lab):
     """Although it had no time to drain: docker stop kills after ten seconds."""
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener, lab.connect(), listener.accept()[0]:
@@ -246,7 +246,7 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
     assert balancer.ask()["word"] == "ready"
 
 
-def connections_that_cannot_be_counted_are_not_none(lab):
+def uncountable_connections_do_not_end_a_drain(lab):
     """A kernel without inet_diag: the drain lasts until its deadline."""
     os.makedirs(lab.run_dir, exist_ok=True)
     path = os.path.join(lab.run_dir, "agent.sock")
@@ -275,7 +275,7 @@ def connections_that_cannot_be_counted_are_not_none(lab):
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def agent_says_what_is_wrong(lab):
+def agent_reports_errors(lab):
     os.chmod(lab.keys, 0o644)
     for status, expected, *words in (
             (1, "keys", "run", "--key-file", lab.keys, "--run-dir", lab.run_dir),
@@ -316,7 +316,7 @@ def agent_says_what_is_wrong(lab):
     assert "lame-duck" in first.tail(), first.tail()
 
 
-def agent_that_hangs_keeps_no_command_waiting(lab):
+def hanging_agent_does_not_block_commands(lab):
     agent = lab.start_agent()
     agent.signal(signal.SIGSTOP)
     path = os.path.join(lab.run_dir, "agent.sock")

@@ -19,7 +19,7 @@ from netns import LabError, sh, wait_for
 
 # --- datagrams ----------------------------------------------------------------------------------
 
-def agent_answers_who_has_the_key_and_counts_the_others(lab):
+def agent_answers_authentic_probes_and_counts_others(lab):
     agent = lab.start_agent("--max-active-flows", "1k")
     balancer = lab.balancer()
     answer = balancer.ask()
@@ -68,7 +68,7 @@ def agent_answers_no_probe_to_another_one(lab):
         each.ask()
 
 
-def agent_keeps_nothing_of_recorded_probes(lab):
+def agent_keeps_no_state_of_recorded_probes(lab):
     """Probes of a weir-control that has ended, or for a process of the agent that has"""
     agent = lab.start_agent()
     dead = [lab.balancer() for _ in range(70)]
@@ -93,7 +93,7 @@ def agent_keeps_nothing_of_recorded_probes(lab):
     assert all(each.receive(0) is None for each in dead), "the dead were told"
 
 
-def agent_takes_new_keys_on_sighup(lab):
+def agent_reads_new_keys_on_sighup(lab):
     agent = lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(key=7)
     balancer.ask(), other.ask()
@@ -146,7 +146,7 @@ def agent_has_no_privileges(lab):
     wait_for("no helper", lambda: not os.path.exists(f"/proc/{helper[0]}"))
 
 
-def agent_logs_to_no_socket_of_its_own(lab):
+def agent_does_not_log_to_its_socket(lab):
     """Started with a closed standard error, whose number the connection to the helper would get."""
     agent = lab.start("agent", lab.backend, "sh", "-c", 'exec "$@" 2>&-', "sh", lab.agent_binary,
                       "run", "--port", str(PORT), "--key-file", lab.keys, "--run-dir", lab.run_dir)
@@ -162,7 +162,7 @@ def agent_logs_to_no_socket_of_its_own(lab):
 
 # --- numbers ------------------------------------------------------------------------------------
 
-def agent_measures_only_what_is_wanted(lab):
+def agent_measures_only_requested_fields(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen():
         balancer = lab.balancer(wants=BITS["accept_queue"] | BITS["utilization"])
@@ -175,7 +175,7 @@ def agent_measures_only_what_is_wanted(lab):
         assert lab.status()["meter"]["loaded"]
 
 
-def agent_tells_what_the_clients_did(lab):
+def agent_reports_connections_of_clients(lab):
     """Numbers are exact."""
     lab.start_agent("--port", str(PORT))
     with lab.listen(9) as listener:
@@ -219,7 +219,7 @@ def agent_tells_what_the_clients_did(lab):
         assert (answer["active"], answer["accept_queue"]) == (0, 0)
 
 
-def agent_tells_the_rates(lab):
+def agent_reports_rates(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
         balancer = lab.metered_balancer()
@@ -301,7 +301,7 @@ def agent_measures_nginx(lab):
               f"{(last['busy_sum_us'] - first['busy_sum_us']) / counted:.0f} us each")
 
 
-def agent_says_when_the_cgroup_is_not_there(lab):
+def agent_reports_a_missing_cgroup(lab):
     path = os.path.join(lab.dir, "cgroup")
     os.mkdir(path)
 
@@ -336,7 +336,7 @@ class Application(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def agent_believes_the_application(lab):
+def agent_prefers_values_of_the_application(lab):
     agent = lab.start_agent("--port", str(PORT), "--orca-url", f"http://127.0.0.1:{ORCA_PORT}/",
                             "--orca-interval", "100ms")
     with lab.backend.inside():

@@ -198,7 +198,7 @@ def decap_ends_with_the_agent(lab):
         raise AssertionError("connected without decapsulation")
 
 
-def decap_outlives_the_reader_of_its_output(lab):
+def decap_survives_the_reader_of_its_output(lab):
     lab.tunnel.outer = 4
     reader, output = os.pipe()
     os.close(reader)
@@ -253,7 +253,7 @@ def decap_follows_the_addresses_of_the_interface(lab):
     assert agent.stop() == 0
 
 
-def decap_keeps_the_addresses_that_it_cannot_look_up(lab):
+def decap_keeps_its_addresses_after_a_failed_lookup(lab):
     """Out of descriptors, the agent cannot list the addresses: that does not empty its map."""
     agent = lab.start_agent()
     lab.tunnel.outer = 4
@@ -283,7 +283,7 @@ def decap_of_one_interface_runs_once(lab):
     assert agent.stop() == 0
 
 
-def agent_says_what_is_wrong(lab):
+def agent_reports_errors(lab):
     """Exit status and one line, for each possible error."""
     for status, expected, *words in (
             (3, "no decap program on eth0", "stats", "eth0"),
@@ -295,7 +295,7 @@ def agent_says_what_is_wrong(lab):
         assert expected in program.tail(), (words, program.tail())
 
 
-def agent_ends_when_its_interface_goes(lab):
+def agent_ends_with_its_interface(lab):
     lab.backend.ip("link", "add", "extra0", "type", "veth", "peer", "name", "extra1")
     agent = lab.start("extra", lab.backend, lab.agent_binary, "decap", "extra0")
     wait_for("attached", lambda: "nothing: it has no address yet" in agent.tail()
@@ -306,11 +306,11 @@ def agent_ends_when_its_interface_goes(lab):
 
 
 SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
-             decap_ends_with_the_agent, decap_outlives_the_reader_of_its_output,
+             decap_ends_with_the_agent, decap_survives_the_reader_of_its_output,
              decap_refuses_strangers,
              decap_follows_the_addresses_of_the_interface,
-             decap_keeps_the_addresses_that_it_cannot_look_up, decap_of_one_interface_runs_once,
-             agent_says_what_is_wrong, agent_ends_when_its_interface_goes)
+             decap_keeps_its_addresses_after_a_failed_lookup, decap_of_one_interface_runs_once,
+             agent_reports_errors, agent_ends_with_its_interface)
 
 
 def main(agent):

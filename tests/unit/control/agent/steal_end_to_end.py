@@ -106,7 +106,7 @@ class Thief(base.Balancer):
         super().__init__(*args, **options)
         self.id, self.number_of_requests = 0, 0
         answer = self.ask()
-        self.clock_ms, self.heard_at = answer["clock_ms"], time.monotonic()
+        self.clock_ms, self.received_at = answer["clock_ms"], time.monotonic()
 
     def request(self, port, over=None):
         """over: fields with other values than the correct ones."""
@@ -115,7 +115,7 @@ class Thief(base.Balancer):
                   "recipient": self.to[0], "client": CLIENT, "vip": VIP, "vip_port": PORT,
                   "protocol": 6, **(over or {})}
         self.id = max(self.id, fields["id"])
-        clock_ms = self.clock_ms + int((time.monotonic() - self.heard_at) * 1000)
+        clock_ms = self.clock_ms + int((time.monotonic() - self.received_at) * 1000)
         body = STEAL.pack(fields["balancer"], fields["id"], fields["agent"],
                           max(0, clock_ms + fields["timeout_ms"]), packed(fields["recipient"]),
                           UDP_PORT, packed(fields["client"]), packed(fields["vip"]), port,
@@ -215,7 +215,7 @@ class Lab(base.Lab):
 
 # --- what is there ------------------------------------------------------------------------------
 
-def steal_of_what_is_not_here_is_granted_once_per_request(lab):
+def steal_without_a_socket_is_granted_once_per_request(lab):
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
         assert thief.steal(2000) == "nothing-here"
@@ -260,7 +260,7 @@ def steal_removes_a_handshake_without_a_reset(lab):
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
 
 
-def steal_and_the_ack_have_one_winner(lab):
+def either_the_steal_or_the_ack_succeeds(lab):
     """Request and ACK arrive at the same time: a released handshake is not served here. But an ACK
     between the lookup and the removal makes a connection, with its data, and its client gets an
     RST."""
@@ -330,7 +330,7 @@ def steal_of_a_connection_is_refused(lab):
     assert thief.steal(3000, flow) == "running"  # TIME-WAIT
 
 
-def steal_of_a_connection_that_began_with_data_is_refused(lab):
+def steal_of_a_fast_open_connection_is_refused(lab):
     """TCP fast open: the application may have it with the SYN, although the state is SYN_RECV."""
     lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # of any client, at any listener
     thief = lab.start_thief()
@@ -363,7 +363,7 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
-def steal_where_nobody_listens_is_refused(lab):
+def steal_without_a_listener_is_refused(lab):
     """The server may be in another network namespace, where this agent cannot see it."""
     thief = lab.start_thief()
     assert thief.steal(2000) == "no-listener"
@@ -374,7 +374,7 @@ def steal_where_nobody_listens_is_refused(lab):
 
 # --- requests -----------------------------------------------------------------------------------
 
-def steal_requests_that_are_late_or_to_others_do_nothing(lab):
+def late_or_misdirected_steal_requests_do_nothing(lab):
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
         wire.handshake(2000)
@@ -396,7 +396,7 @@ def steal_requests_that_are_late_or_to_others_do_nothing(lab):
         assert thief.steal_settled(2000) == "removed"
 
 
-def steal_requests_beyond_the_rate_are_not_looked_at(lab):
+def steal_requests_beyond_the_rate_are_not_processed(lab):
     thief = lab.start_thief()
     sent = answered = 0
     with lab.listen():
@@ -451,7 +451,7 @@ def steal_helpers_have_one_capability(lab):
         wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
 
 
-def steal_goes_on_without_its_helper(lab):
+def steal_continues_without_its_helper(lab):
     """A missing handshake can still be reported, and the rest is refused."""
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
@@ -467,7 +467,7 @@ def steal_goes_on_without_its_helper(lab):
         assert thief.steal(2001) == "nothing-here"
 
 
-def steal_by_a_helper_that_sleeps_is_late(lab):
+def steal_by_a_stopped_helper_is_late(lab):
     """It was stopped, and continues when no balancer waits any more: it must not act then."""
     thief = lab.start_thief()
     helper = [int(pid) for pid in sh("ps", "-o", "pid=", "--ppid", lab.agent.pid).split()
@@ -525,7 +525,7 @@ def steal_needs_ports_and_the_capability(lab):
 
 # --- SYN cookies --------------------------------------------------------------------------------
 
-def steal_is_refused_while_cookies_may_be_out(lab):
+def steal_is_refused_while_cookies_may_be_valid(lab):
     """Two half-open connections fill a queue of one; later SYNs are answered with cookies. The last
     scenario, because from then on cookies may be in use in this network namespace for two minutes.
     """

@@ -51,7 +51,7 @@ TEST(balancers_are_known_while_they_probe, setup, teardown) {
 	assert_int_equal(weir_balancers_unacknowledged(balancers, 1), 1);
 }
 
-TEST(balancers_take_a_number_once, setup, teardown) {
+TEST(balancers_accept_a_number_once, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
@@ -72,7 +72,7 @@ TEST(balancers_are_bounded, setup, teardown) {
 	assert_non_null(take(balancers, 1, 2, 0, 1000));
 }
 
-TEST(balancers_hear_the_word_of_this_process_only, setup, teardown) {
+TEST(balancers_acknowledge_only_this_process, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 	struct weir_agent_probe probe = {.balancer = 1,
 		.sequence = 1,
@@ -90,7 +90,7 @@ TEST(balancers_hear_the_word_of_this_process_only, setup, teardown) {
 
 // These may be recorded probes of balancers that have ended: more than the table has room for, with
 // any sequence number.
-TEST(probes_to_a_former_process_are_answered_and_forgotten, setup, teardown) {
+TEST(probes_to_an_earlier_process_are_answered_without_state, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	assert_non_null(take(balancers, 1, 5, 0, 1000));
@@ -116,7 +116,8 @@ TEST(probes_to_a_former_process_are_answered_and_forgotten, setup, teardown) {
 	assert_non_null(take(balancers, 2, 1, 2, 1000));
 }
 
-static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, uint64_t to_ms) {
+static uint32_t acknowledged_until(
+	struct weir_balancers *balancers, uint64_t from_ms, uint64_t to_ms) {
 	uint32_t count = 0;
 
 	for (uint64_t now_ms = from_ms; now_ms < to_ms; now_ms++) {
@@ -127,19 +128,19 @@ static uint32_t told_until(struct weir_balancers *balancers, uint64_t from_ms, u
 	return count;
 }
 
-TEST(balancers_are_told_less_and_less_often, setup, teardown) {
+TEST(balancers_get_notices_at_growing_intervals, setup, teardown) {
 	struct weir_balancers *balancers = *state;
 
 	take(balancers, 1, 1, 1, 1000);
 	take(balancers, 2, 1, 1, 1000);
 	weir_balancers_announce(balancers, 1000);
 	take(balancers, 3, 1, 0, 1000); // added later: its first answer contains the state
-	assert_int_equal(told_until(balancers, 1000, 1001), 2);
-	assert_int_equal(told_until(balancers, 1001, 1050), 0);
+	assert_int_equal(acknowledged_until(balancers, 1000, 1001), 2);
+	assert_int_equal(acknowledged_until(balancers, 1001, 1050), 0);
 	take(balancers, 2, 2, 2, 1049);
-	assert_int_equal(told_until(balancers, 1050, 1051), 1);
-	assert_int_equal(told_until(balancers, 1051, 1751), 3); // after 100, 200 and 400 ms
-	assert_int_equal(told_until(balancers, 1751, 3751), 4); // each 500 ms
+	assert_int_equal(acknowledged_until(balancers, 1050, 1051), 1);
+	assert_int_equal(acknowledged_until(balancers, 1051, 1751), 3); // after 100, 200 and 400 ms
+	assert_int_equal(acknowledged_until(balancers, 1751, 3751), 4); // each 500 ms
 }
 
 // --- drain --------------------------------------------------------------------------------

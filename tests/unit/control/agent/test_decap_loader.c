@@ -102,7 +102,7 @@ TEST(decap_attach_refuses, setup, teardown) {
 	weir_decap_free(decap);
 }
 
-TEST(decap_knows_when_its_interface_is_gone, setup, teardown) {
+TEST(decap_detects_a_removed_interface, setup, teardown) {
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
 
 	assert_true(weir_decap_is_attached(decap));

@@ -77,7 +77,7 @@ static unsigned int hints(const struct weir_hints_host *host, const char *expect
 	return count;
 }
 
-TEST(hints_none_for_a_host_that_is_set_well, setup, teardown) {
+TEST(hints_none_for_a_correctly_set_host, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	assert_int_equal(hints(&host, ""), 0);
@@ -96,7 +96,7 @@ TEST(hints_strict_reverse_path_filter, setup, teardown) {
 }
 
 // In a key with dots, sysctl treats eth0.20 as a key 20 of interface eth0.
-TEST(hints_name_a_vlan_as_sysctl_does, setup, teardown) {
+TEST(hints_name_a_vlan_like_sysctl, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	host.interface = "eth0.20";
@@ -132,7 +132,7 @@ TEST(hints_missing_vip_and_small_mtu, setup, teardown) {
 	assert_int_equal(weir_hints_mss(&host, 6), 0);
 }
 
-TEST(hints_unreadable_sysctls_are_no_reason_to_fail, setup, teardown) {
+TEST(hints_ignore_unreadable_sysctls, setup, teardown) {
 	struct weir_hints_host host = well_set_host(state);
 
 	host.sysctl_root = "/nonexistent";

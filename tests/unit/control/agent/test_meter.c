@@ -221,7 +221,7 @@ TEST(meter_counts_waiting_connections_as_active, setup, teardown) {
 	expect(lab, WEIR_METER_FINISHED, 3);
 }
 
-TEST(meter_leaves_others_alone, setup, teardown) {
+TEST(meter_ignores_other_connections, setup, teardown) {
 	struct lab *lab = *state;
 	int status = 0;
 	pid_t child;
@@ -246,7 +246,7 @@ TEST(meter_leaves_others_alone, setup, teardown) {
 	expect(lab, WEIR_METER_OPENED, 1);
 }
 
-TEST(meter_finds_what_is_open_already, setup, teardown) {
+TEST(meter_finds_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	struct pair before[3] = {
 		connect_to(lab->listener), connect_to(lab->listener6), connect_to(lab->strange)};
@@ -290,7 +290,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
 }
 
-TEST(meter_says_when_too_many_are_open, setup, teardown) {
+TEST(meter_reports_too_many_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	struct pair pairs[6];
 
@@ -418,7 +418,7 @@ static uint32_t connections(int fd) {
 	return connections.open;
 }
 
-TEST(listeners_count_connections_that_are_not_over, setup, teardown) {
+TEST(listeners_count_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	int fd = weir_listeners_open(), waiting;
 	struct pair pair, strange;
@@ -439,7 +439,7 @@ TEST(listeners_count_connections_that_are_not_over, setup, teardown) {
 }
 
 // Until data arrives, a listener with deferred accept keeps a connection half-open.
-TEST(listeners_tell_half_open_connections_apart, setup, teardown) {
+TEST(listeners_distinguish_half_open_connections, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_listeners_connections connections;
 	int fd = weir_listeners_open(), waiting, seconds = 30;

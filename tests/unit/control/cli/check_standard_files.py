@@ -69,7 +69,7 @@ def run(weirctl, daemon, *words, shell):
     return done.returncode, done.stderr
 
 
-def closed_descriptors_are_not_taken(weirctl, daemon):
+def closed_descriptors_are_not_reused(weirctl, daemon):
     status, err = run(weirctl, daemon, "health", "history", shell='"$@" >&-')
     assert (status, len(daemon.lines)) == (1, 1), (status, daemon.lines[:3])
     assert "weirctl: cannot write to standard output: Bad file descriptor\n" in err, err
@@ -78,7 +78,7 @@ def closed_descriptors_are_not_taken(weirctl, daemon):
         assert (status, len(daemon.lines)) == (0, 1), (shell, status, daemon.lines[:3])
 
 
-def full_disk_is_told(weirctl, daemon):
+def full_disk_is_reported_by_commands(weirctl, daemon):
     for words in (("health", "history"), ("health", "history", "--json"), ("--help",)):
         status, err = run(weirctl, daemon, *words, shell='"$@" >/dev/full')
         assert status == 1, (words, status)
@@ -87,7 +87,7 @@ def full_disk_is_told(weirctl, daemon):
             "weirctl: could not write all output to standard output"), (words, err)
 
 
-def watched_state_is_told_once(weirctl, daemon):
+def watched_state_is_printed_once(weirctl, daemon):
     status, err = run(weirctl, daemon, "stats", "show", "--interval", "0.1", "--count", "3",
                       shell='"$@" >/dev/null')
     assert (status, len(daemon.lines)) == (0, 4), (status, daemon.lines)
@@ -115,7 +115,7 @@ def read_until(end, done):
     return text
 
 
-def terminal_is_given_back(weirctl, daemon):
+def terminal_is_restored(weirctl, daemon):
     for keys, number in ((b"q", None), (b"\x03", None), (b"\x1c", None), (None, signal.SIGTERM),
                          (None, signal.SIGQUIT)):
         pid, end = terminal(weirctl, daemon)
@@ -136,8 +136,8 @@ def main():
     weirctl = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="weir-test-") as folder:
         daemon = Daemon(folder)
-        for check in (closed_descriptors_are_not_taken, full_disk_is_told,
-                      watched_state_is_told_once, terminal_is_given_back):
+        for check in (closed_descriptors_are_not_reused, full_disk_is_reported_by_commands,
+                      watched_state_is_printed_once, terminal_is_restored):
             check(weirctl, daemon)
             print(f"{check.__name__}: ok")
 

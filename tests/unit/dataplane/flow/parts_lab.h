@@ -98,7 +98,7 @@ static inline void adopt(struct pair *pair, struct lab *to, uint64_t now) {
 static inline void settle(struct pair *pair, struct lab *from) {
 	count_parcel(pair->parcel, from, -1);
 	do {
-		weir_flow_parcel_forget(pair->parcel);
+		weir_flow_parcel_remove(pair->parcel);
 	} while (pair->parcel->state != WEIR_FLOW_PARCEL_EMPTY);
 }
 

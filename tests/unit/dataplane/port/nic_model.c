@@ -21,7 +21,7 @@ void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, 
 	while (models[i] != NULL) {
 		assert_true(++i < NIC_MODELS_MAX);
 	}
-	*model = (struct nic_model){.entries = entries, .tells_hash = true};
+	*model = (struct nic_model){.entries = entries, .passes_hash = true};
 	assert_int_equal(pthread_mutex_init(&model->lock, NULL), 0);
 	snprintf(model->name, sizeof(model->name), "%s", name);
 	memset(model->key.bytes, 0x5a + (int)i, sizeof(model->key.bytes));
@@ -31,7 +31,7 @@ void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, 
 	models[i] = model;
 }
 
-void nic_model_forget(void) {
+void nic_model_release(void) {
 	memset(models, 0, sizeof(models));
 }
 
@@ -71,7 +71,7 @@ int __wrap_rte_eth_dev_info_get(uint16_t device, struct rte_eth_dev_info *info) 
 		info->reta_size = model->entries;
 		info->hash_key_size = 52;
 		info->flow_type_rss_offloads = RTE_ETH_RSS_IP | WITH_PORTS;
-		info->rx_offload_capa |= model->tells_hash ? RTE_ETH_RX_OFFLOAD_RSS_HASH : 0;
+		info->rx_offload_capa |= model->passes_hash ? RTE_ETH_RX_OFFLOAD_RSS_HASH : 0;
 	}
 	return r;
 }

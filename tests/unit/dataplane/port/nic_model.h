@@ -16,7 +16,7 @@
 struct nic_model {
 	char name[WEIR_DEVICE_NAME_BYTES]; // of the device
 	uint16_t entries; // of its table
-	bool tells_hash; // with each packet, if enabled
+	bool passes_hash; // with each packet, if enabled
 	bool no_ports; // its hash covers addresses only
 	bool refuses_key; // a key that is not its own
 	bool no_query; // its redirection table cannot be read
@@ -32,10 +32,10 @@ struct nic_model {
 	pthread_mutex_t lock;
 };
 
-// The device of that name is this NIC from now on, until nic_model_forget. Its table has its queues
-// in turn, and it has its own key.
+// The device of that name is this NIC from now on, until nic_model_release. Its table has its
+// queues in turn, and it has its own key.
 void nic_model_add(struct nic_model *model, const char *name, uint16_t entries, uint16_t queues);
-void nic_model_forget(void); // all of them
+void nic_model_release(void); // all of them
 void nic_model_lock(struct nic_model *model);
 void nic_model_unlock(struct nic_model *model);
 // The queue of a packet with this hash. If the table may change, it is locked until the packet is

@@ -129,9 +129,9 @@ TEST(the_owner_of_the_queue_responds) {
 	be(BY_DESCRIPTOR);
 	nic.put = PUT;
 	nic.waiting = 3;
-	assert_false(weir_outlet_is_asked(&outlet));
+	assert_false(weir_outlet_is_requested(&outlet));
 	weir_path_request(&path);
-	assert_true(weir_outlet_is_asked(&outlet));
+	assert_true(weir_outlet_is_requested(&outlet));
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
 	// Two more packets do not matter.
@@ -142,9 +142,9 @@ TEST(the_owner_of_the_queue_responds) {
 	nic.waiting = 2;
 	weir_outlet_answer(&outlet);
 	assert_true(weir_path_is_answered(&path));
-	assert_false(weir_outlet_is_asked(&outlet));
+	assert_false(weir_outlet_is_requested(&outlet));
 	weir_path_stop_requesting(&path);
-	assert_false(weir_outlet_is_asked(&outlet));
+	assert_false(weir_outlet_is_requested(&outlet));
 	// The next query gets another answer.
 	nic.waiting = 3;
 	weir_path_request(&path);
@@ -152,11 +152,11 @@ TEST(the_owner_of_the_queue_responds) {
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));
 	weir_path_stop_requesting(&path);
-	assert_false(weir_outlet_is_asked(&outlet)); // nobody waits
+	assert_false(weir_outlet_is_requested(&outlet)); // nobody waits
 	// With a new query, they do matter.
 	own.put = nic.put = PUT + 4;
 	weir_path_request(&path);
-	assert_true(weir_outlet_is_asked(&outlet));
+	assert_true(weir_outlet_is_requested(&outlet));
 	nic.waiting = 2;
 	weir_outlet_answer(&outlet);
 	assert_false(weir_path_is_answered(&path));

@@ -88,7 +88,7 @@ def out_has_tables_scripts_and_pictures():
 
 
 @test
-def without_gnuplot_it_says_what_is_missing():
+def without_gnuplot_it_reports_the_missing_program():
     def body(path):
         out = path.parent / "out"
         empty = path.parent / "empty"
@@ -102,7 +102,7 @@ def without_gnuplot_it_says_what_is_missing():
 
 
 @test
-def directory_that_cannot_be_made_is_refused_before_the_work():
+def impossible_directory_is_refused_before_the_work():
     done = run("run", "fleet", "--dir", SCENARIOS, "--out", "/proc/no/such")
     expect(done.returncode == 1 and "/proc/no/such" in done.stderr, done)
 
@@ -112,7 +112,7 @@ def document():
 
 
 @test
-def document_has_every_key_as_the_program_prints_it():
+def document_has_every_key_as_printed():
     rows = {}
     for line in document().splitlines():
         match = re.match(r"\| `([^`]+)` \| (.*?) \| (.*?) \| (.*) \|$", line)
@@ -157,7 +157,7 @@ def list_has_a_short_line_for_each_scenario():
 
 
 @test
-def plots_of_the_documents_have_the_command_that_makes_them():
+def plots_of_the_documents_have_their_command():
     documents = pathlib.Path(DOC).parent.parent
     shown = set()
     for path in documents.glob("*/*.md"):

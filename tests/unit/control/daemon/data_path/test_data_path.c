@@ -196,7 +196,7 @@ TEST(syn_leaves_encapsulated_to_the_backend, setup, teardown) {
 }
 
 // Like weir-control: the source of the port, if it has one, otherwise that of the kernel.
-TEST(outer_source_is_the_one_that_was_asked_for, setup, teardown) {
+TEST(outer_source_is_the_requested_one, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -247,7 +247,7 @@ TEST(local_vip_is_not_the_data_path, setup, teardown) {
 
 // The effect of rp_filter on a host with unreachable routes to VIPs, or routes through other
 // interfaces.
-TEST(answers_that_would_be_dropped_are_told, setup, teardown) {
+TEST(dropped_answers_are_reported, setup, teardown) {
 	static const struct {
 		const char *filter, *route; // to the VIP
 		bool let_in;
@@ -284,7 +284,7 @@ TEST(answers_that_would_be_dropped_are_told, setup, teardown) {
 	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0");
 }
 
-TEST(packets_that_waited_here_are_an_excuse, setup, teardown) {
+TEST(late_packets_of_this_host_are_no_result, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -304,7 +304,7 @@ TEST(packets_that_waited_here_are_an_excuse, setup, teardown) {
 }
 
 // Fail closed: no packet takes the default route to the VIP.
-TEST(nothing_leaves_while_the_device_is_down, setup, teardown) {
+TEST(nothing_is_sent_while_the_device_is_down, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow;
 	struct lab *lab = *state;
@@ -327,7 +327,7 @@ static bool is_lost(void *context) {
 	return ((struct lab *)context)->lost[0] != '\0';
 }
 
-TEST(deleted_device_is_told_once, setup, teardown) {
+TEST(deleted_device_is_reported_once, setup, teardown) {
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	struct weir_data_path_flow flow = {0};
 	struct lab *lab = *state;
@@ -398,7 +398,7 @@ TEST(packets_of_others_are_dropped, setup, teardown) {
 	close(datagram);
 }
 
-TEST(taken_ports_are_left_out, setup, teardown) {
+TEST(ports_in_use_are_skipped, setup, teardown) {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
 	int listener = socket(AF_INET, SOCK_STREAM, 0);

@@ -472,10 +472,10 @@ TEST(drain_is_dropped_when_it_is_overruled) {
 	use_agent_check(lab, true);
 	watch_lab_run(&lab->loop, has_report, lab, 5000, "drain");
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
-	weir_health_forget(lab->health, BACKEND);
+	weir_health_clear_words(lab->health, BACKEND);
 	assert_int_equal(say(lab, "up\n").word, WEIR_HEALTH_WORD_READY);
 	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
-	weir_health_forget(lab->health, BACKEND);
+	weir_health_clear_words(lab->health, BACKEND);
 	assert_int_equal(say(lab, "drain\n").word, WEIR_HEALTH_WORD_LAME_DUCK);
-	weir_health_forget(lab->health, BACKEND + 1); // nobody
+	weir_health_clear_words(lab->health, BACKEND + 1); // nobody
 }

@@ -339,7 +339,7 @@ TEST(every_change_of_policy) {
 }
 
 // CPU time for removing all but one of this many services, with four backends each.
-static double forget_s(uint32_t services) {
+static double remove_s(uint32_t services) {
 	const struct lab_room room = {
 		.max_services = services, .max_backends = 4 * services, .heap_bytes = 512 << 20};
 	struct estimates_lab lab;
@@ -365,7 +365,7 @@ static double forget_s(uint32_t services) {
 }
 
 TEST(removal_of_services_takes_linear_time) {
-	double few = forget_s(256), many = forget_s(4096);
+	double few = remove_s(256), many = remove_s(4096);
 
 	assert_true(many < 96 * few); // 16 when linear, 256 when square
 }

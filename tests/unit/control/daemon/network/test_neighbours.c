@@ -234,7 +234,7 @@ TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	assert_non_null(strstr(expect(lab, "2001:db8:99::1", NULL)->why, "no route"));
 }
 
-TEST(neighbours_take_the_configured_source, setup, teardown) {
+TEST(neighbours_use_the_configured_source, setup, teardown) {
 	struct lab *lab = *state;
 
 	lab->ports[0].source_ipv4 = watch_lab_address("192.0.2.1");
@@ -246,7 +246,7 @@ TEST(neighbours_take_the_configured_source, setup, teardown) {
 	assert_source(expect(lab, "2001:db8:0::11", MAC0), "2001:db8:77::1");
 }
 
-TEST(neighbours_that_are_missing_are_explained, setup, teardown) {
+TEST(missing_neighbours_have_a_reason, setup, teardown) {
 	struct lab *lab = *state;
 	uint64_t start = uv_hrtime();
 
@@ -340,7 +340,7 @@ ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *da
 }
 
 // The kernel has no memory for a while: it sends no event when it has memory again.
-TEST(neighbours_ask_again_after_a_failed_lookup, setup, teardown) {
+TEST(neighbours_retry_a_failed_lookup, setup, teardown) {
 	struct lab *lab = *state;
 
 	watch(lab, "10.0.0.11");
@@ -370,7 +370,7 @@ TEST(neighbours_survive_a_flush, setup, teardown) {
 	SHELL("ip neigh show 10.0.0.11 dev lb0 | grep -q " MAC0);
 }
 
-TEST(neighbours_that_are_lost_are_reported_after_the_hold, setup, teardown) {
+TEST(lost_neighbours_are_reported_after_the_hold, setup, teardown) {
 	struct lab *lab = *state;
 	struct seen *seen;
 	uint64_t start;
@@ -397,7 +397,7 @@ static bool is_confirmed(void *context) {
 }
 
 // The dataplane's packets do not pass the kernel, so nothing else keeps its entry reachable.
-TEST(neighbours_that_are_stale_are_refreshed, setup, teardown) {
+TEST(stale_neighbours_are_refreshed, setup, teardown) {
 	struct lab *lab = *state;
 	struct hop *hop;
 
@@ -445,7 +445,7 @@ TEST(neighbours_are_reported_once_per_configure, setup, teardown) {
 	assert_int_equal(lab->calls, 2);
 }
 
-TEST(neighbours_configure_refuses_nonsense, setup, teardown) {
+TEST(neighbours_configure_refuses_invalid_input, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_address bad = {.family = 5};
 
@@ -580,7 +580,7 @@ TEST(neighbours_port_of_stacked_links) {
 TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
 	struct entry *entries = calloc(SILENT, sizeof(*entries));
-	uint32_t not_asked = 0, turns = 0;
+	uint32_t without_request = 0, turns = 0;
 	uv_loop_t loop;
 
 	uv_loop_init(&loop);
@@ -609,10 +609,10 @@ TEST(neighbours_that_are_silent_do_not_prevent_probes_of_others) {
 		assert_false(weir_hops_probe(n));
 	}
 	for (uint32_t i = 0; i < SILENT; i++) {
-		not_asked += entries[i].hop->probe_ms == 0;
+		without_request += entries[i].hop->probe_ms == 0;
 		weir_hop_join(n, &entries[i], 0, NULL);
 	}
-	assert_int_equal(not_asked, 0);
+	assert_int_equal(without_request, 0);
 	assert_int_equal(weir_hops_limit_reached(n, 4), 0);
 	uv_loop_close(&loop);
 	free(entries);

@@ -81,7 +81,7 @@ static void add_refusal(struct lab *lab, uid_t uid, const char *command) {
 }
 
 // The log is at level error here.
-TEST(audit_is_in_the_log_whatever_its_level, setup, teardown) {
+TEST(audit_is_in_the_log_at_any_level, setup, teardown) {
 	struct lab *lab = *state;
 
 	add_change(lab, 5);
@@ -108,7 +108,7 @@ TEST(audit_keeps_the_newest_changes_in_order, setup, teardown) {
 }
 
 // Refusals of a read-only user, and of as many users as there are entries.
-TEST(refusals_push_out_no_change_and_flood_no_log, setup, teardown) {
+TEST(refusals_displace_no_change_and_do_not_flood_the_log, setup, teardown) {
 	struct lab *lab = *state;
 	unsigned int before;
 	uint32_t count;
@@ -134,7 +134,7 @@ TEST(refusals_push_out_no_change_and_flood_no_log, setup, teardown) {
 	assert_int_equal(lab->entries[count - 1]->who.uid, 1999);
 }
 
-TEST(what_was_asked_for_forges_no_line, setup, teardown) {
+TEST(requested_names_cannot_forge_a_line, setup, teardown) {
 	struct lab *lab = *state;
 	struct weir_audit_event event = {.command = "backend.drain",
 		.object = "x\n2026-01-01T00:00:00.000Z info  audit: all is well\x1b[2J",

@@ -180,7 +180,7 @@ TEST(pages_cover_every_line_of_every_worker, setup, teardown) {
 	assert_false(own->incomplete);
 }
 
-TEST(only_the_worker_that_is_meant_is_asked, setup, teardown) {
+TEST(only_the_given_worker_gets_requests, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -204,7 +204,7 @@ static void answer_until_ended(struct own *own, uint32_t worker, struct weir_mes
 	}
 }
 
-TEST(deletion_passes_over_the_tables_until_none_is_left, setup, teardown) {
+TEST(deletion_repeats_until_no_flow_is_left, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_until_ended;
@@ -226,7 +226,7 @@ TEST(deletion_ends_when_flows_do_not, setup, teardown) {
 }
 
 // The first page waits for it, and later ones do not.
-TEST(hung_worker_is_left_out, setup, teardown) {
+TEST(stalled_worker_is_left_out, setup, teardown) {
 	struct own *own = *state;
 	uint64_t began_ns = uv_hrtime();
 	uint32_t flows = 0, pages = 0, first = 0;
@@ -246,7 +246,7 @@ TEST(hung_worker_is_left_out, setup, teardown) {
 	assert_int_equal(own->looked[own->hung], 0);
 }
 
-TEST(worker_that_answers_again_is_asked_again, setup, teardown) {
+TEST(worker_that_answers_again_gets_requests_again, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -259,7 +259,7 @@ TEST(worker_that_answers_again_is_asked_again, setup, teardown) {
 	assert_false(own->incomplete);
 }
 
-TEST(hung_worker_alone_is_asked_each_time, setup, teardown) {
+TEST(single_stalled_worker_gets_each_request, setup, teardown) {
 	struct own *own = *state;
 
 	own->how = answer_all;
@@ -271,7 +271,7 @@ TEST(hung_worker_alone_is_asked_each_time, setup, teardown) {
 	assert_true(own->count > 0);
 }
 
-TEST(page_of_many_workers_is_no_larger, setup_many, teardown) {
+TEST(page_of_many_workers_is_not_larger, setup_many, teardown) {
 	struct own *own = *state;
 	uint32_t flows = 0, first = 0;
 
@@ -298,7 +298,7 @@ TEST(lists_of_many_take_turns, setup, teardown) {
 	page(own, 0, WEIR_FLOW_LISTS_ALL);
 }
 
-TEST(lists_end_when_the_dataplane_does, setup, teardown) {
+TEST(lists_end_with_the_dataplane, setup, teardown) {
 	struct own *own = *state;
 
 	assert_int_equal(ask(own, 0, WEIR_FLOW_LISTS_ALL, false), 0);

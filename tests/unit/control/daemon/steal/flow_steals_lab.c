@@ -45,8 +45,8 @@ int __wrap_weir_agents_request_steal(
 	if (steal->client_port == 0 || steal->vip_port == 0) {
 		return -EINVAL;
 	}
-	assert_true(own->asked_count < ASKED_MAX);
-	own->asked[own->asked_count++] = *steal;
+	assert_true(own->request_count < ASKED_MAX);
+	own->asked[own->request_count++] = *steal;
 	own->answered += own->ask_error < 0;
 	return own->ask_error;
 }
@@ -137,7 +137,7 @@ static void work(struct own *own) {
 }
 
 void answer_all(struct own *own) {
-	for (; own->answered < own->asked_count; own->answered++) {
+	for (; own->answered < own->request_count; own->answered++) {
 		for (int i = 0; i < own->copies; i++) {
 			own->answer(
 				own->answer_context, &own->asked[own->answered], own->result, 1);
@@ -185,7 +185,7 @@ void begin_flows(struct own *own, uint32_t n) {
 void hold_answers(struct own *own, uint32_t n) {
 	own->holds = true;
 	begin_flows(own, n);
-	while (own->asked_count < n) {
+	while (own->request_count < n) {
 		run_for(own, 5);
 	}
 }

@@ -44,7 +44,7 @@ struct own {
 	int copies; // of each answer
 	enum weir_agent_steal_result result;
 	struct weir_agents_steal asked[ASKED_MAX];
-	uint32_t asked_count, answered;
+	uint32_t request_count, answered;
 	unsigned int lines; // of the log
 };
 

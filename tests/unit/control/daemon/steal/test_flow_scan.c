@@ -174,7 +174,7 @@ static void put6(struct weir_message *message, const char *client, uint16_t port
 }
 
 // Flows that clients may start, but for which agents refuse requests.
-static void answer_what_nobody_knows(struct own *own, struct weir_message *message) {
+static void answer_unknown_kinds(struct own *own, struct weir_message *message) {
 	answer_all(own, message);
 	switch (own->answers % 4) {
 	case 0:
@@ -285,7 +285,7 @@ TEST(scan_keeps_flows_that_agents_can_handle) {
 	struct own *own = *state;
 	uint8_t client[16];
 
-	scan(own, answer_what_nobody_knows, 0);
+	scan(own, answer_unknown_kinds, 0);
 	assert_true(own->answers > 4 + LAB_WORKERS);
 	assert_int_equal(own->scan.count, 1);
 	assert_int_equal(inet_pton(AF_INET6, "::fffe:192.0.2.1", client), 1);

@@ -121,20 +121,20 @@ TEST(steals_leave_room_in_the_queues) {
 
 	own->holds = true;
 	begin_flows(own, 400);
-	for (int turn = 0; turn < 50 && own->asked_count < WEIR_FLOW_STEALS_OF_AGENT; turn++) {
+	for (int turn = 0; turn < 50 && own->request_count < WEIR_FLOW_STEALS_OF_AGENT; turn++) {
 		run_for(own, 200);
 	}
-	assert_int_equal(own->asked_count, WEIR_FLOW_STEALS_OF_AGENT);
+	assert_int_equal(own->request_count, WEIR_FLOW_STEALS_OF_AGENT);
 	weir_flow_steals_abandon(own->steals); // the next round
-	own->asked_count = own->answered = 0;
+	own->request_count = own->answered = 0;
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, id == VICTIM ? 3 : 0, 3);
 	}
-	while (own->asked_count == 0) { // thieves pause after refusals of their victims
+	while (own->request_count == 0) { // thieves pause after refusals of their victims
 		run_for(own, 5);
 	}
 	run_for(own, 200);
-	assert_int_equal(own->asked_count, 3 * 3);
+	assert_int_equal(own->request_count, 3 * 3);
 }
 
 TEST(steals_send_no_request_without_need_or_room) {
@@ -143,13 +143,13 @@ TEST(steals_send_no_request_without_need_or_room) {
 	begin_flows(own, 20);
 	report(own, VICTIM, 3, 10); // below half of its threshold: it continues
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->request_count, 0);
 	report(own, VICTIM, 10, 10);
 	for (uint16_t id = 0; id < 4; id++) {
 		report(own, id, id == VICTIM ? 10 : 5, 10); // half full themselves
 	}
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->request_count, 0);
 	for (uint16_t id = 0; id < 4; id++) { // idle, but closed for new flows
 		report(own, id, id == VICTIM ? 10 : 0, 10);
 		weir_tables_set_admin(
@@ -157,7 +157,7 @@ TEST(steals_send_no_request_without_need_or_room) {
 	}
 	lab_publish(&own->lab);
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->request_count, 0);
 	weir_tables_set_admin(own->lab.tables, 2, WEIR_ADMIN_READY); // and now one does
 	lab_publish(&own->lab);
 	run_until_ended(own, 10);
@@ -300,7 +300,7 @@ TEST(steals_detect_an_older_dataplane) {
 	own->workers = OLD;
 	begin_flows(own, 3);
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->request_count, 0);
 	assert_true(weir_flow_steals_unsupported(own->steals));
 }
 
@@ -316,14 +316,14 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	answer_all(own);
 	run_for(own, 50);
 	assert_int_equal(flows_at(own, VICTIM), 3);
-	while (own->asked_count < 6) {
+	while (own->request_count < 6) {
 		run_for(own, 5);
 	}
 	weir_flow_steals_abandon(own->steals);
 	weir_mailboxes_bind(&own->mailboxes, NULL);
 	answer_all(own);
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 6);
+	assert_int_equal(own->request_count, 6);
 	assert_int_equal(flows_at(own, VICTIM), 3);
 	weir_mailboxes_bind(&own->mailboxes, own->lab.control);
 	own->holds = false;
@@ -335,7 +335,7 @@ TEST(steals_survive_reload_and_loss_of_the_dataplane) {
 	assert_int_equal(shown(own).requests, 9);
 	begin_flows(own, 3);
 	run_for(own, 300);
-	assert_int_equal(own->asked_count, 9);
+	assert_int_equal(own->request_count, 9);
 }
 
 // Clients may start flows that requests cannot describe: these do not prevent other requests.
@@ -375,5 +375,5 @@ TEST(steals_keep_their_rate) {
 	begin_flows(own, 100);
 	began_ms = now_ms();
 	run_for(own, 1000);
-	assert_in_range(own->asked_count, 5, 5 + 5 * (now_ms() - began_ms) / 1000 + 1);
+	assert_in_range(own->request_count, 5, 5 + 5 * (now_ms() - began_ms) / 1000 + 1);
 }

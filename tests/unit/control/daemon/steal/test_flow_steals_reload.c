@@ -47,20 +47,20 @@ TEST(steals_keep_rate_and_pauses_through_reloads) {
 		configure(own);
 	}
 	run_for(own, 300);
-	assert_in_range(own->asked_count, 2, 2 + 2 * (now_ms() - began_ms) / 1000 + 1);
+	assert_in_range(own->request_count, 2, 2 + 2 * (now_ms() - began_ms) / 1000 + 1);
 	own->config->services[0].steal.per_second = 600;
 	own->result = WEIR_AGENT_STEAL_OFF;
 	configure(own);
 	while (own->lines == 0) {
 		run_for(own, 5);
 	}
-	own->asked_count = own->answered = 0;
+	own->request_count = own->answered = 0;
 	for (end = now_ms() + 600; now_ms() < end;) { // it gets no request for a second
 		run_for(own, 150);
 		own->config->services[0].steal.after_ms ^= 1;
 		configure(own);
 	}
-	assert_int_equal(own->asked_count, 0);
+	assert_int_equal(own->request_count, 0);
 	assert_int_equal(own->lines, 1);
 }
 
@@ -74,11 +74,11 @@ TEST(steals_become_less_frequent_for_any_refusal) {
 	own->result = WEIR_AGENT_STEAL_COOKIES;
 	begin_flows(own, 2);
 	while (rounds < 3 && now_ms() < end) {
-		asked = own->asked_count;
+		asked = own->request_count;
 		run_for(own, 5);
-		rounds += own->asked_count > asked;
-		own->result = own->asked_count % 2 == 0 ? WEIR_AGENT_STEAL_COOKIES
-							: WEIR_AGENT_STEAL_RUNNING;
+		rounds += own->request_count > asked;
+		own->result = own->request_count % 2 == 0 ? WEIR_AGENT_STEAL_COOKIES
+							  : WEIR_AGENT_STEAL_RUNNING;
 	}
 	assert_int_equal(rounds, 3);
 	assert_int_equal(own->lines, 1);
@@ -95,11 +95,11 @@ TEST(steals_keep_moved_connections_through_reloads) {
 	}
 	begin_flows(own, 100);
 	run_until_ended(own, room);
-	assert_int_equal(own->asked_count, room);
+	assert_int_equal(own->request_count, room);
 	own->config->services[0].steal.after_ms++;
 	configure(own);
 	run_for(own, WEIR_FLOW_STEALS_MS * 3);
-	assert_int_equal(own->asked_count, room);
+	assert_int_equal(own->request_count, room);
 	assert_int_equal(flows_at(own, VICTIM), 100 - room);
 }
 
@@ -114,7 +114,7 @@ TEST(steals_drop_the_state_of_previous_owners_of_ids) {
 	run_until_ended(own, 3);
 	own->result = WEIR_AGENT_STEAL_NOTHING;
 	end = now_ms() + 600;
-	weir_flow_steals_forget(own->steals);
+	weir_flow_steals_clear(own->steals);
 	run_for(own, WEIR_FLOW_STEALS_MS * 2);
 	assert_int_equal(ended(own), 3);
 	configure(own);

@@ -85,7 +85,7 @@ static void end_all(
 	}
 }
 
-TEST(a_round_is_shared_by_all_that_are_full, setup, teardown) {
+TEST(a_round_is_shared_by_all_full_backends, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -108,7 +108,7 @@ TEST(a_round_is_shared_by_all_that_are_full, setup, teardown) {
 
 // Reports are less frequent than rounds, and moved flows arrive later: the room in a report is used
 // once, until the clients have had time for a SYN.
-TEST(room_is_given_once, setup, teardown) {
+TEST(room_is_used_once, setup, teardown) {
 	struct own *own = *state;
 	uint32_t given[BACKENDS] = {0}, count;
 	struct plan plan;
@@ -134,7 +134,7 @@ TEST(room_is_given_once, setup, teardown) {
 }
 
 // A refused request uses no room.
-TEST(refusals_spend_no_room, setup, teardown) {
+TEST(refusals_use_no_room, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -149,7 +149,7 @@ TEST(refusals_spend_no_room, setup, teardown) {
 }
 
 // The longest pause of agents, plus a timeout; at least 5 s, at most a minute.
-TEST(thieves_are_those_that_have_reported_of_late, setup, teardown) {
+TEST(thieves_have_reported_recently, setup, teardown) {
 	static const struct {
 		uint32_t inactive_ms, most_ms;
 	} cases[] = {{100, 5000}, {4600, 5000}, {10000, 10400}, {59600, 60000}, {3600000, 60000}};
@@ -209,7 +209,7 @@ static uint32_t moved_beside(struct own *own, uint32_t full, enum weir_flow_stea
 
 // An agent that always refuses gets requests less and less often, down to one per second, and does
 // not prevent others from being relieved.
-TEST(refusals_of_one_backend_are_not_the_others_loss, setup, teardown) {
+TEST(refusals_of_one_backend_do_not_affect_others, setup, teardown) {
 	struct own *own = *state;
 	uint32_t refused, alone = moved_beside(own, 1, WEIR_FLOW_STEAL_RUNNING, &refused);
 
@@ -221,7 +221,7 @@ TEST(refusals_of_one_backend_are_not_the_others_loss, setup, teardown) {
 }
 
 // A thief that cannot take a connection pauses, twice as long each time.
-TEST(thieves_that_take_nothing_wait, setup, teardown) {
+TEST(thieves_that_take_nothing_pause, setup, teardown) {
 	struct own *own = *state;
 	uint32_t rounds[BACKENDS] = {0}, count;
 	struct plan plan;
@@ -344,7 +344,7 @@ TEST(services_have_many_ports_or_addresses, setup, teardown) {
 }
 
 // A queue with room takes connections also if all others are as long: only its own length counts.
-TEST(who_has_room_takes_what_waits, setup, teardown) {
+TEST(backends_with_room_take_waiting_connections, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint32_t count;
@@ -399,7 +399,7 @@ TEST(an_answer_ends_silence, setup, teardown) {
 
 // Backends without reports are no thieves; those with reports take waiting connections
 // nevertheless.
-TEST(silent_backends_keep_nobody_from_taking, setup, teardown) {
+TEST(silent_backends_do_not_prevent_others_from_taking, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -520,7 +520,7 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 }
 
 // A flood: all backends have as many. And counters are not read more often than useful.
-TEST(half_open_flows_at_all_make_no_victim, setup, teardown) {
+TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -538,7 +538,7 @@ TEST(half_open_flows_at_all_make_no_victim, setup, teardown) {
 }
 
 // Recently moved flows are distinguished, but shown.
-TEST(flows_on_their_way_are_shown, setup, teardown) {
+TEST(recently_moved_flows_are_shown, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 
@@ -554,7 +554,7 @@ TEST(flows_on_their_way_are_shown, setup, teardown) {
 
 // With both a full queue and half-open flows, the queue is shown as the reason, because it is
 // certain.
-TEST(a_full_queue_is_the_reason_that_is_shown, setup, teardown) {
+TEST(a_full_queue_is_the_shown_reason, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
 	uint64_t at_ms;
