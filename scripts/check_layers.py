@@ -80,7 +80,7 @@ class Tree:
             self.problems.append(f"{path}: includes {name} of {os.path.dirname(found[0])}/, which "
                                  f"the row of {room} does not name")
         elif name not in GENERATED:
-            self.problems.append(f"{path}: includes {name}, which is nowhere")
+            self.problems.append(f"{path}: includes {name}, which does not exist")
         return None
 
     def check_rows(self):
@@ -89,13 +89,13 @@ class Tree:
                 if other not in self.order:
                     self.problems.append(f"row of {name}: {other} has no row")
                 elif self.order[other] <= self.order[name]:
-                    self.problems.append(f"row of {name}: {other} stands above it")
+                    self.problems.append(f"row of {name}: {other} is above it")
         for path in self.sources:
             if self.room(path) not in self.may:
                 self.problems.append(f"{path}: its folder has no row")
         for name in self.may:
             if not any(self.room(path) == name for path in self.sources):
-                self.problems.append(f"row of {name}: no source file lies there")
+                self.problems.append(f"row of {name}: it has no source file")
 
     def check_includes(self):
         used = collections.defaultdict(set)

@@ -46,7 +46,7 @@
 // Since ABI 6: after all others in the segment, in reserved space.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
-		"Packets sent in fragments: longer than the path takes, and not to be refused.") \
+		"Packets sent in fragments: they exceed the path MTU and could not be refused.") \
 	X(fragments_made, PACKETS, "made_fragment_packets", \
 		"Fragments sent in addition to the first of each fragmented packet.")
 
@@ -122,7 +122,7 @@
 		"Packets lost because no receive buffer was free: workers too slow.") \
 	X(ierrors, PACKETS, "port_receive_error_packets", "Packets received with errors.") \
 	X(oerrors, PACKETS, "port_transmit_error_packets", \
-		"Packets that the device took and could not send.") \
+		"Packets that the device accepted and could not send.") \
 	X(rx_nombuf, PACKETS, "port_no_buffer_packets", \
 		"Packets lost because the pool of packet buffers was empty.") \
 	X(xdp_ring_full, PACKETS, "port_xdp_ring_full_packets", \

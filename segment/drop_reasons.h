@@ -47,10 +47,10 @@
 	X(GROUP_MAC, "group_mac", "reply suppressed: broadcast or multicast MAC address") \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
-	X(CLOSED_PORT, "closed_port", "to a port of a VIP that no bind names (closed_ports)") \
-	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or lies behind the end") \
-	X(FRAGMENT_TINY, "fragment_tiny", "fragment without a whole TCP or UDP header, or of no valid length") \
-	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not come, was refused, or came too long ago") \
+	X(CLOSED_PORT, "closed_port", "to a port of a VIP without a bind (closed_ports)") \
+	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or is beyond the end") \
+	X(FRAGMENT_TINY, "fragment_tiny", "fragment with an incomplete TCP or UDP header, or an invalid length") \
+	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not arrived, was refused, or arrived too long ago") \
 	X(FRAGMENT_TABLE, "fragment_table", "fragment of a datagram with too many holes") \
 	X(BACKEND_DOWN, "backend_down", "the backend is down; RST sent to the client") \
 	X(RESET_RATE, "reset_rate", "RST suppressed by the rate limit")

@@ -427,7 +427,7 @@ enum weir_stealing {
 // Answers of a worker to a request for a bucket. X(NAME, "key", "text")
 #define WEIR_BUCKET_ANSWERS(X) \
 	X(NONE, "none", "no answer") \
-	X(CONFIRMED, "confirmed", "the bucket moves: the workers end that by themselves") \
+	X(CONFIRMED, "confirmed", "the bucket will move: the workers complete it") \
 	X(NOT_BUCKETED, "not_bucketed", "flows are not in buckets") \
 	X(OFF, "off", "stealing is switched off") \
 	X(OUT_OF_RANGE, "out_of_range", "there is no such bucket or worker") \

@@ -113,8 +113,9 @@ static void add_flow_table(struct packet *p) {
 	const char *found = is(p, "choice", "flow")        ? "found"
 			    : is(p, "choice", "new")       ? "not found; entered"
 			    : is(p, "choice", "untracked") ? "not found; not entered"
-			    : is(p, "choice", "replaced")  ? "found; its backend accepts it no more"
-							   : NULL;
+			    : is(p, "choice", "replaced")
+				    ? "found; its backend no longer accepts it"
+				    : NULL;
 	char line[LINE], state[NAME];
 
 	if (found != NULL) {

@@ -134,7 +134,7 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 	fprintf(out, "%s: %zu of %zu backends report utilization: mean %.1f %%, maximum %.1f %%\n",
 		service, count, json_array_size(backends), 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
-		"wasted: %.1f %% in total, %.1f %% of the usage with every backend at "
+		"wasted: %.1f %% in total, %.1f %% of the usage if every backend were at "
 		"%.1f %%\n\n",
 		100 * value(result, "wasted"),
 		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);

@@ -561,7 +561,7 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 		r = check_counters(engine, why, why_bytes);
 	}
 	if (r == 0 && counters->flows != flows) {
-		snprintf(why, why_bytes, "%u flows were begun, the table has %" PRIu64, flows,
+		snprintf(why, why_bytes, "%u flows were created, the table has %" PRIu64, flows,
 			counters->flows);
 		return -EBADMSG;
 	}

@@ -116,8 +116,9 @@ static const struct weir_option rows[] = {
 		FIELD(new_percent), .fallback = "established 0, syn-flood 50, mixed 5", .least = 0,
 		.most = 100),
 	WEIR_OPTION_ROW(SCALED, "packets-per-flow", "N",
-		"packets of a new flow in case mixed; otherwise the average of all flows in a run, "
-		"which sets --packets",
+		"case mixed: packets of each new flow; other cases: set --packets so that the "
+		"flows "
+		"average N packets in a run",
 		FIELD(packets_per_flow), .fallback = "mixed 10", .min = 1, .max = 1000000),
 	WEIR_OPTION_ROW(SCALED, "publications", "N",
 		"in every other run, a second process publishes N times a second; both kinds of "
@@ -154,8 +155,8 @@ static const struct weir_option rows[] = {
 		FIELD(closing_ms), .fallback = "10000, in case mixed 100, so that flows also leave",
 		.min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(FLAG, "bucketed", NULL,
-		"have the flow table in buckets that workers can hand over, as several workers "
-		"share it",
+		"divide the flow table into buckets that workers can hand over, as with several "
+		"workers",
 		FIELD(bucketed)),
 	{.name = "How to measure", .kind = WEIR_OPTION_HEADING},
 	WEIR_OPTION_ROW(WORD, "headers", "WHERE",
@@ -194,10 +195,11 @@ _Static_assert(sizeof(rows) / sizeof(rows[0]) <= WEIR_OPTIONS_MAX, "bits of what
 
 static const struct weir_help help = {
 	.usage = "weir-bench [OPTION]...",
-	.about = "Measure what a packet costs: drive the packet pipeline of the workers with "
+	.about = "Measure the cost of a packet: drive the packet pipeline of the workers with "
 		 "generated packets, without a NIC and without root. A separate pass verifies each "
 		 "packet.",
-	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was treated wrongly "
+	.notes = "Numbers may end in k or M. Exit status: 0 done, 1 a packet was handled "
+		 "incorrectly "
 		 "or a run failed, 2 invalid usage.",
 	.examples = "weir-bench --flows 1M\n"
 		    "weir-bench --flows 128k --backends 10k --services 1k --headers cold\n"

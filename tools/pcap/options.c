@@ -179,7 +179,7 @@ static const struct weir_option rows[] = {
 		.fallback = "the first port"),
 	WEIR_OPTION_ROW(CUSTOM, "mac", "MAC",
 		"MAC address of the ingress port: frames to others are dropped",
-		.fallback = "any unicast address is the port's", .take = take_mac),
+		.fallback = "accepts any unicast address", .take = take_mac),
 	WEIR_OPTION_ROW(TEXT, "out-port", "NAME", "egress port to the backends", FIELD(out_port),
 		.fallback = "the first port"),
 	WEIR_OPTION_ROW(NUMBER, "worker", "N", "worker that processes all packets", FIELD(worker),

@@ -40,8 +40,8 @@ enum { ROW_OUT = 4, ROW_FORMAT, ROW_NO_PLOTS };
 
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "seed", "N", "only this seed", FIELD(seed),
-		.fallback = "1, 2 ... as many as the scenario says", .min = 1, .max = UINT64_MAX,
-		.groups = GROUP_RUN),
+		.fallback = "1, 2 ..., one for each run of the scenario", .min = 1,
+		.max = UINT64_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(NUMBER, "seeds", "N", "number of seeds", FIELD(seeds), .min = 1,
 		.max = SEEDS_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(NUMBER, "jobs", "N", "parallel runs", FIELD(jobs),
@@ -58,8 +58,8 @@ static const struct weir_option rows[] = {
 		"write CSV files only; gnuplot is not needed", FIELD(no_plots),
 		.groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "quiet", NULL,
-		"no progress bar; there is none either when standard error is not a terminal",
-		FIELD(quiet), .groups = GROUP_RUN),
+		"no progress bar (never shown if standard error is not a terminal)", FIELD(quiet),
+		.groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "dir", "DIR", "directory of the scenarios", FIELD(directory),
 		.fallback = "the installed one", .groups = GROUP_RUN | GROUP_LIST),
 };

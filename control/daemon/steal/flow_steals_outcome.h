@@ -38,7 +38,7 @@ const char *weir_flow_steal_outcome_name(enum weir_flow_steal_outcome outcome);
 // Why connections leave a backend. X(NAME, "name", "meaning")
 #define WEIR_FLOW_STEAL_REASONS(X) \
 	X(ACCEPT_QUEUE, "accept-queue", "its accept queue is full, as its agent reports") \
-	X(HALF_OPEN, "half-open", "half-open flows pile up at it")
+	X(HALF_OPEN, "half-open", "half-open flows accumulate at it")
 
 enum weir_flow_steal_reason {
 #define X(name, key, text) WEIR_FLOW_STEAL_FOR_##name,

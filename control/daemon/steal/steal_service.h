@@ -18,7 +18,7 @@
 struct steal_member { // a backend of a service
 	uint16_t id;
 	bool full; // its accept queue
-	bool stalls; // half-open flows pile up at it
+	bool stalls; // half-open flows accumulate at it
 	bool thief; // takes new flows, and its accept queue has room
 	double fill; // of its accept queue, 0 to 1
 	uint32_t room; // further connections that fit

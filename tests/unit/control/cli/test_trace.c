@@ -76,7 +76,7 @@ TEST(each_stage_shows_its_decision) {
 		"    received     54 bytes on wan by worker 1, tables 812\n"
 		"    distributed  bucket 528, hash 1f\n"
 		"    parsed       packet of a flow: syn; slow path\n"
-		"    flow table   found; its backend accepts it no more; now young\n"
+		"    flow table   found; its backend no longer accepts it; now young\n"
 		"    service      web\n"
 		"    selection    web-2, instead of that backend\n"
 		"    rewrite      IPv4 in IPv4, to 10.0.0.12\n"

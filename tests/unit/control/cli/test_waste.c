@@ -54,7 +54,7 @@ TEST(used_and_wasted_fill_the_width) {
 
 	assert_string_equal(text,
 		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
-		"wasted: 120.0 % in total, 37.5 % of the usage with every backend at 80.0 %\n"
+		"wasted: 120.0 % in total, 37.5 % of the usage if every backend were at 80.0 %\n"
 		"\n"
 		"BACKEND  USED-%  WASTE%\n"
 		"b3         80.0     0.0  ####################\n"
