@@ -33,8 +33,8 @@
 //
 // Order of publication (control), which is that of adoption (workers): identities -> rows ->
 // selections -> services. So a worker that sees a selection also sees its backends. A row that
-// ends new flows follows the selections: so these always have an open candidate. Withdrawal is the
-// reverse, with a grace period before ids or memory are reused.
+// refuses new flows follows the selections: so these always have an open candidate. Withdrawal is
+// the reverse, with a grace period before ids or memory are reused.
 #pragma once
 
 #include <stddef.h>

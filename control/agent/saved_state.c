@@ -21,7 +21,7 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 		errno = EINVAL;
 		fd = -1;
 	}
-	// The space of later states: the file system may be full when one is written.
+	// Reserve the space of later states: the file system may be full when one is written.
 	if (fd >= 0 && file.st_size == 0 && pwrite(fd, nothing, sizeof(nothing), 0) < 0) {
 		int r = errno;
 
@@ -51,7 +51,7 @@ void weir_saved_state_write(int fd, enum weir_health_word word) {
 	const char text[] = {(char)('0' + word), '\n'};
 
 	if (fd >= 0) {
-		// It has its space since weir_saved_state_open.
+		// weir_saved_state_open has reserved the space.
 		(void)!pwrite(fd, text, sizeof(text), 0);
 	}
 }

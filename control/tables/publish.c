@@ -298,9 +298,9 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Rows are published before the selections that name them, but rows that end new flows follow them:
-// where other backends replace all of a service, workers would else find none open in the former
-// selection until they have the new one, for good if control ended in between.
+// Rows are published before the selections that refer to them, but rows that refuse new flows
+// follow the selections. Otherwise, when other backends replace all backends of a service, workers
+// would find no open backend until they have the new selection: never, if control ended before.
 static void publish_backend(
 	struct weir_tables *tables, const struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];

@@ -37,7 +37,7 @@ struct weir_agents_prober {
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
-	bool lost; // the event was reported, or there is nothing to lose
+	bool lost; // the loss was reported, or there was no answer yet that could be lost
 	uint64_t soon_ms; // until then it is probed as if active
 	uint64_t next_ms; // the next probe
 	uint64_t deadline_ms;

@@ -115,7 +115,7 @@ static enum weir_probe_outcome judge_error(
 			snprintf(detail, bytes, "request refused");
 			return WEIR_PROBE_FAILED;
 		}
-		// No fault of the backend.
+		// Not caused by the backend.
 		snprintf(detail, bytes, "%s",
 			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
 		return WEIR_PROBE_UNKNOWN;
@@ -141,7 +141,7 @@ static enum weir_probe_outcome judge_error(
 	case CURLE_WEIRD_SERVER_REPLY:
 		snprintf(detail, bytes, "response is not HTTP");
 		return WEIR_PROBE_FAILED;
-	case CURLE_SSL_CACERT_BADFILE: // no fault of the backend
+	case CURLE_SSL_CACERT_BADFILE: // not caused by the backend
 		snprintf(detail, bytes, "cannot read CA certificates from %.60s",
 			http->params.check->ca_file[0] != '\0' ? http->params.check->ca_file
 							       : "the system's file");

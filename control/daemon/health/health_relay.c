@@ -14,7 +14,7 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// More than other users can connect to before libcurl does, at once.
+// More connections than other users can make before libcurl connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // in a turn of the loop
 #define SEND_BUFFER_BYTES 8192 // about the most that libcurl can read at once
