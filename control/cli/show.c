@@ -348,7 +348,7 @@ void weir_show_reload(const struct weir_cli *cli, json_t *result) {
 	weir_show_changes(cli, result);
 	if (json_is_string(usual) && !json_equal(file, usual)) {
 		fprintf(cli->err,
-			"%s is in use until a restart, or a reload that names no file: these read "
+			"%s is in use until a restart, or a reload without a file: these read "
 			"%s\n",
 			weir_show_value(file, WEIR_SHOW_TEXT, read, sizeof(read)),
 			weir_show_value(usual, WEIR_SHOW_TEXT, usually, sizeof(usually)));

@@ -307,7 +307,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 			plan->difference.count, plan->difference.count == 1 ? "" : "s");
 		if (strcmp(plan->file, weir_reload_file(daemon->reload)) != 0) {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"%s is in use until a restart, or a reload that names no file: "
+				"%s is in use until a restart, or a reload without a file: "
 				"these "
 				"read %s",
 				plan->file, weir_reload_file(daemon->reload));

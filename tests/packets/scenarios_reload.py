@@ -295,4 +295,4 @@ def test_impossible_reloads_are_refused_before_the_first_packet(lab):
     refused(lab, made, ["--reload", f"{path}@9", "--drain", "web/b3@9"], '"web/b3"')
     done = lab.execute("a", "b", "c", "--reload", "@4")
     expect_equal(done.returncode, 2, "exit status without a file")
-    expect("names no file" in done.stderr.decode(), done.stderr.decode())
+    expect("contains no file name" in done.stderr.decode(), done.stderr.decode())

@@ -93,7 +93,7 @@ static int take_reload(const struct weir_option *option, const char *value, void
 	}
 	change.file_bytes = (size_t)(end - value);
 	if (change.file_bytes == 0) {
-		snprintf(why, why_bytes, "names no file; use %s", option->value);
+		snprintf(why, why_bytes, "contains no file name; use %s", option->value);
 		return -EINVAL;
 	}
 	ret->change[ret->changes++] = change;

@@ -37,7 +37,7 @@ int weir_reload_without_data_path(struct weir_reload *reload);
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
 // The file that the configuration in use was read from.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
-// The file of weir_reload_create: that of each reload that names none, and of a restart.
+// The file of weir_reload_create: the default of a reload, and the one of a restart.
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file (NULL: weir_reload_file) and compare. plan is always initialised; release it with

@@ -316,10 +316,9 @@ TEST(warnings_of_a_reload) {
 	fclose(cli.out);
 	fclose(cli.err);
 	assert_string_equal(out, "no changes in /a.json\n");
-	assert_string_equal(err,
-		"/a.json:3:7: warning: a.b: is odd\n"
-		"/a.json is in use until a restart, or a reload that names no file: "
-		"these read /b.json\n");
+	assert_string_equal(err, "/a.json:3:7: warning: a.b: is odd\n"
+				 "/a.json is in use until a restart, or a reload without a file: "
+				 "these read /b.json\n");
 	free(out);
 	free(err);
 	json_decref(result);

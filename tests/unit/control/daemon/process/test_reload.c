@@ -118,7 +118,7 @@ TEST(reload_never_blocks_on_a_pipe) {
 	weir_reload_plan_fini(&plan);
 }
 
-TEST(reload_other_file_is_in_use_until_one_that_names_none) {
+TEST(reload_of_other_file_applies_until_a_reload_without_a_file) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	char other[64];
