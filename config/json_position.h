@@ -35,8 +35,8 @@ struct weir_json_index {
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 
-// First member of a container; next sibling of a member; WEIR_JSON_NO_NODE if there is none. The
-// node WEIR_JSON_NO_NODE is allowed and gives the same.
+// First member of a container; next sibling of a member; WEIR_JSON_NO_NODE if there is none, or for
+// WEIR_JSON_NO_NODE.
 uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container);
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 

@@ -24,7 +24,7 @@
 #include "pipeline.h"
 #include "transmit.h"
 
-// Its queues, the rings to it, and those of offers or of the kernel.
+// Queues of devices, rings to the worker, and the one of offers or of packets from the kernel.
 #define WEIR_SOURCES_MAX (2 * WEIR_DEVICES_MAX + WEIR_DISTRIBUTORS_MAX + 1)
 #define WEIR_NO_DEVICE 0xff
 

@@ -241,8 +241,8 @@ def key_entry(cells):
     key, kind, span, default, reader, change, meaning = cells
     default = {"required": "required", "-": ""}.get(default, "default " + inline(default))
     shape = ", ".join(each for each in (kind, "" if span == kind else inline(span), default) if each)
-    told = "" if change == "-" else f" Read by: {reader}; on change: {change}."
-    return [".TP", f"{inline(key)} ({shape})", line(inline(meaning) + escape(told))]
+    more = "" if change == "-" else f" Read by: {reader}; on change: {change}."
+    return [".TP", f"{inline(key)} ({shape})", line(inline(meaning) + escape(more))]
 
 
 def table(rows):

@@ -94,7 +94,7 @@ enum weir_closed_ports {
 #undef X
 };
 
-// IPv4 addresses are stored in the first 4 bytes, the rest 0; family tells them apart.
+// IPv4 addresses are stored in the first 4 bytes, the rest 0; family distinguishes them.
 struct weir_bind { // 32 bytes, [control]
 	uint8_t address[16];
 	uint8_t family; // 4 or 6; 0 = free bucket

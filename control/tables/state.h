@@ -202,9 +202,9 @@ int weir_backend_id_add(struct weir_state *state, uint16_t service, const char *
 void weir_service_id_del(struct weir_state *state, uint16_t id);
 void weir_backend_id_del(struct weir_state *state, uint16_t id);
 
-// The service of a name, leaving or not. Id or -ENOENT.
+// The service with a name, even if it is leaving. Id or -ENOENT.
 int weir_service_id_find(const struct weir_state *state, const char *name);
-// The live backend of a name. Id or -ENOENT.
+// The live backend with a name. Id or -ENOENT.
 int weir_backend_id_find(const struct weir_state *state, uint16_t service, const char *name);
 // The leaving backend of a name and address. Id or -ENOENT.
 int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,

@@ -55,10 +55,10 @@ class Agents:
         """Wait until the balancer has an answer from each agent."""
         names = {f"web-{number}" for number in numbers or self.lab.hosts}
 
-        def heard():
+        def reported():
             return names <= {row["backend"] for row in self.lab.api("health.show", service=service)
                              if row["word"] == "ready"}
-        wait_for(f"the balancer to hear {', '.join(sorted(names))}", heard, timeout)
+        wait_for(f"the balancer to have reports of {', '.join(sorted(names))}", reported, timeout)
 
     def drain(self, number, timeout=60):
         """SIGTERM, and wait for the end. Returns the exit status."""
@@ -148,7 +148,7 @@ class Cgroups:
                     values = dict(line.split() for line in file)
                 if "usage_usec" in values:
                     return int(values["usage_usec"]) / 1e6
-        raise LabError("no cgroup of this machine tells CPU time")
+        raise LabError("no cgroup of this machine shows CPU time")
 
     @staticmethod
     def write(folder, name, value):

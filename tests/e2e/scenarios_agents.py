@@ -229,7 +229,7 @@ def weir_agent_states_are_followed(lab):
             with lab.namespaces["b1"].inside():
                 return sh(lab.binary("weir-agent"), *words, *options)
 
-        def told():
+        def reported():
             """The requested and reported fields; none while the first answer is in flight."""
             return lab.backend("web-1", "echo")["report"] or ()
 
@@ -238,10 +238,10 @@ def weir_agent_states_are_followed(lab):
         wait_for("heard", lambda: "ready" in command("status"), 10)
         wait_for("answers", lambda: lab.api("stats.show")["agents"]["answers"] > 5, 10)
         # The balancer requests the fields that the policy needs, and the agent reports them.
-        wait_for("a report", told, 10)
-        assert "active_requests" not in told()
+        wait_for("a report", reported, 10)
+        assert "active_requests" not in reported()
         lab.weirctl("service", "set", "echo", "policy=prequal")
-        wait_for("requests in progress", lambda: "active_requests" in told(), 10)
+        wait_for("requests in progress", lambda: "active_requests" in reported(), 10)
         command("lame-duck", "--interval", "1s")
         wait_for("lame duck", lambda: all(health(lab, s) == "lame-duck"
                                           for s in ("echo", "checked")), 5)

@@ -82,8 +82,8 @@ def ejected_for_failures(lab, name, timeout):
     assert try_to_connect(lab, 40, timeout) == 0
     state = lab.backend(name, "lines")
     assert state["health"] == "healthy" and not state["in_selection"], state
-    told = history(lab, name)
-    assert told[-1][0] == "outliers" and "ejected for 4 s: consecutive failures" in told[-1][1], told
+    changes = history(lab, name)
+    assert changes[-1][0] == "outliers" and "ejected for 4 s: consecutive failures" in changes[-1][1], changes
     row = next(r for r in lab.api("health.show", service="lines") if r["backend"] == name)
     assert row["ejections"] == 1 and 0 < row["ejected_ms"] <= 4000, row
     assert not any(ejected(lab, other) for other in BACKENDS if other != name)

@@ -72,11 +72,11 @@ def captures_agree_with_counters_and_the_wire(lab):
     again = weir_pcap(lab, capture.file)
     assert [p["bytes"] for p in again] == [p.length for p in got]
     assert {p["action"] for p in again} == {"forwarded"}, again[:3]
-    told = capinfos(capture.file)
+    shown = capinfos(capture.file)
     for line in (f"Number of packets:   {count}\n", "File timestamp precision:  nanoseconds (9)\n",
                  "Capture application: weirctl ", "Name = wan\n", "Name = lan\n",
                  "Capture length = 1536\n"):
-        assert line in told, told
+        assert line in shown, shown
     capture_of_a_backend(lab)
 
 
@@ -323,11 +323,11 @@ def trace_shows_each_stage(lab):
         assert len({p["backend"] for p in found}) == 1 and {p["choice"] for p in found[1:]} == \
             {"flow"}, found
         number = int(first["backend"].rpartition("-")[2])
-        told = stages(first)
-        assert told["selection"] == f"{first['backend']}, by policy maglev", told
-        assert told["rewrite"] == outer[6 if ":" in vip else 4] + backend_address(number), told
-        assert told["sent"] == "on wan" and told["flow table"] == \
-            "not found; entered; now syn-seen", told
+        shown = stages(first)
+        assert shown["selection"] == f"{first['backend']}, by policy maglev", shown
+        assert shown["rewrite"] == outer[6 if ":" in vip else 4] + backend_address(number), shown
+        assert shown["sent"] == "on wan" and shown["flow table"] == \
+            "not found; entered; now syn-seen", shown
         assert stages(found[1])["flow table"].startswith("found"), found[1]
         assert any(p["event"] == "fin" for p in found) and last["event"] in ("fin", "ack", "data"), \
             found

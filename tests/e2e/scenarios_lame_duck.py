@@ -63,7 +63,7 @@ def find_word(packets):
     return None, None
 
 
-def heard(packets, serial):
+def acknowledged(packets, serial):
     """Time of the first probe that acknowledges it; None without one."""
     probes = ((packet.at, fields_of(packet, PROBE, PROBE_FIELDS)) for packet in packets)
     return next((at for at, probe in probes if probe and probe[6] == serial), None)
@@ -81,7 +81,7 @@ def judge(there, elsewhere, here, port, published):
     agent dropped it."""
     said, serial = find_word(there)
     arrived, _ = find_word(here)
-    if not arrived or not heard(there, serial):
+    if not arrived or not acknowledged(there, serial):
         return None
     late = arrivals(there, port, said)
     if sum(after < EVENLY_S for after in late + arrivals(elsewhere, port, said)) \
@@ -95,8 +95,8 @@ def judge(there, elsewhere, here, port, published):
             asked[probe[2]] = packet.at
         elif answer and not answer[-2] and answer[2] in asked:
             trips.append(packet.at - asked[answer[2]])
-    return Trial(max(late, default=0), len(late), heard(there, serial) - said,
-                 heard(here, serial) - arrived, trips, published)
+    return Trial(max(late, default=0), len(late), acknowledged(there, serial) - said,
+                 acknowledged(here, serial) - arrived, trips, published)
 
 
 class Pond:

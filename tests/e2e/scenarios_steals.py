@@ -55,7 +55,7 @@ def serving(lab):
     for number in NUMBERS:
         lab.wait_for_program(f"ids-{number}",
                              lambda n=number: "serving" in lab.programs[f"ids-{n}"].output(), 10)
-    wait_for("agents heard", lambda: all(
+    wait_for("answers of all agents", lambda: all(
         (each.get("report") or {}).get("accept_queue_limit") for each in lab.backends("ids")), 15)
     yield
 
@@ -286,7 +286,7 @@ def connections_leave_a_server_with_lost_answers(lab):
             assert steals["services"][0]["moved"] >= len(on.all) // len(BACKENDS), steals
             assert {(each["from"], each["reason"]) for each in steals["recent"]} == {
                 ("web-1", "half-open")}, steals
-            wait_for("nobody to relieve",
+            wait_for("no backend to relieve",
                      lambda: not lab.api("flow.steals")["services"][0]["relieved"], 20)
             _, shown, _ = lab.weirctl("flow", "steals", "ids")
             assert "half-open" in shown, shown
@@ -345,7 +345,7 @@ def steals_survive_kills(lab):
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
-            wait_for("agents heard", lambda: all(
+            wait_for("answers of all agents", lambda: all(
                 (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
                 for each in lab.backends("ids")), 15)
         assert moved > 0, "nothing was stolen"
@@ -369,7 +369,7 @@ def steals_survive_stops(lab):
             check_served_once(lab, clients)
             assert all(client.answer for client in clients.all), figures(clients)
             clients.close()
-            wait_for("agents heard", lambda: all(
+            wait_for("answers of all agents", lambda: all(
                 (each.get("report") or {}).get("accept_queue_limit") and not each["at_limit"]
                 for each in lab.backends("ids")), 15)
         assert moved > 0, "nothing was stolen"
@@ -396,12 +396,12 @@ class Liar:
                    "late": []}.get(self.mode, [(self.NOTHING, {})])
         if self.mode == "late":
             self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
-        if self.mode == "asker dies" and not self.killed:
+        if self.mode == "killed before" and not self.killed:
             self.kill()
         for result, over in answers:
             for _ in range(3 if self.mode == "three times" else 1):
                 self.agent.sock.sendto(self.agent.steal_answer(request, result, **over), address)
-        if self.mode == "told dies" and not self.killed:
+        if self.mode == "killed after" and not self.killed:
             self.kill()
 
     def kill(self):
@@ -425,24 +425,24 @@ def steals_accept_one_valid_answer(lab):
     for number in NUMBERS:
         lab.namespaces[f"b{number}"].sysctl(net__ipv4__tcp_syncookies=0)
         start_ids(lab, number)
-    with agents(lab, NUMBERS) as told:
+    with agents(lab, NUMBERS) as agent_of:
         for number in NUMBERS:
-            told[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
-        liar = Liar(lab, told[1])
+            agent_of[number].agent.values = {"accept_queue": 0, "accept_queue_limit": backlog(number)}
+        liar = Liar(lab, agent_of[1])
         # A silent agent gets requests less and less often, finally after all clients have connected
         # elsewhere; an agent that refuses does not.
         for mode in ("never", "refused", "late", "refused", "wrong id", "refused", "wrong flow",
                      "refused", "wrong agent", "refused", "wrong balancer", "refused",
-                     "three times", "asker dies", "told dies"):
+                     "three times", "killed before", "killed after"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
             # All start while web-1 seems to have room, otherwise it would get none of them.
-            told[1].agent.values["accept_queue"] = 0
+            agent_of[1].agent.values["accept_queue"] = 0
             wait_for("room", lambda: not lab.backend("web-1", "ids")["at_limit"], 10)
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             clients = Clients(lab.client, 160, 0.04)
-            told[1].agent.values["accept_queue"] = BACKLOG + 1
-            if mode in ("asker dies", "told dies"):
+            agent_of[1].agent.values["accept_queue"] = BACKLOG + 1
+            if mode in ("killed before", "killed after"):
                 wait_for("control killed", lambda: clients.run(0.02) and liar.killed, 20)
                 lab.start_control()
                 clients.run(20, Clients.all_connected)
@@ -450,7 +450,7 @@ def steals_accept_one_valid_answer(lab):
                 clients.run(20, Clients.all_connected)
                 assert clients.all_connected(), figures(clients)
             else:
-                wait_for(f"asked, {mode}", lambda: clients.run(0.02) and liar.requests > 0, 20)
+                wait_for(f"a request, {mode}", lambda: clients.run(0.02) and liar.requests > 0, 20)
                 clients.run(0.6)
                 liar.send_later()
                 clients.run(0.1)
@@ -461,7 +461,7 @@ def steals_accept_one_valid_answer(lab):
                 name = {"wrong flow": "flow", "wrong balancer": "balancer"}.get(mode, "steal")
                 assert now[name] > refused[name], (mode, now)
             liar.mode = "never"
-            told[1].agent.values["accept_queue"] = 0  # so that it gets no request, and stays silent
+            agent_of[1].agent.values["accept_queue"] = 0  # so that it gets no request, and stays silent
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(120)  # until all have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)

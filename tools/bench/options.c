@@ -265,7 +265,8 @@ static int check(const struct weir_bench_options *options, char *why, size_t why
 			"--backends %u: each of %u services needs one; --backends counts them all",
 			options->backends, options->services);
 	} else if (options->family == 6 && options->table_flows > FLOWS_MAX / IPV6_SHARE) {
-		snprintf(why, why_bytes, "--table-flows %u: a flow table holds at most %u of IPv6",
+		snprintf(why, why_bytes,
+			"--table-flows %u: a flow table holds at most %u IPv6 flows",
 			options->table_flows, FLOWS_MAX / IPV6_SHARE);
 	} else if (options->flows > options->table_flows) {
 		snprintf(why, why_bytes, "--flows %u: the flow table holds %u, see --table-flows",

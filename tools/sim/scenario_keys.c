@@ -314,7 +314,7 @@ static const struct weir_json_key slow_start_rows[] = {
 	MS(MEMBER(slow_start), "window_ms", window_ns, 0, 3600000, PRESET("0"),
 		"Time until a backend that has become usable gets its whole share. 0 = at once. Every policy but `maglev`."),
 	NUMBER(MEMBER(slow_start), "aggression", aggression, 0.1, 10, PRESET("1"),
-		"The part is (time / window) to the power of 1 / aggression."),
+		"The share is (time / window) to the power of 1 / aggression."),
 	NUMBER(MEMBER(slow_start), "min_weight_percent", min_weight_percent, 1, 100, PRESET("10"),
 		"Share at the start, in percent of the whole share."),
 };

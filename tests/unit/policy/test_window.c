@@ -166,7 +166,7 @@ TEST(limit_marks_places_full) {
 	world_free(w);
 }
 
-TEST(garbage_ids_have_no_place) {
+TEST(invalid_ids_are_not_in_the_window) {
 	struct world *w = world_create(2);
 	uint32_t least;
 

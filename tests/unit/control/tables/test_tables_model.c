@@ -244,7 +244,7 @@ static void check_row(struct lab *lab, uint16_t id, const struct weir_backend_st
 		row.header + at, state->address.bytes, state->address.family == 4 ? 4 : 16);
 }
 
-// The handling of the backend's flows in its row.
+// How the backend's row says to handle its flows.
 static void check_flags(uint8_t flags, const struct model_backend *backend, bool member) {
 	bool down =
 		backend->admin == WEIR_ADMIN_MAINTENANCE || backend->health == WEIR_HEALTH_REFUSING;

@@ -156,7 +156,7 @@ TEST(invalid_usage_is_explained) {
 		{"weir-bench --services 10 --backends 9", "--backends 9: each of 10 services"},
 		{"weir-bench --flows 10 --table-flows 5", "--flows 10: the flow table holds 5"},
 		{"weir-bench --family 6 --table-flows 100M",
-			"--table-flows 100000000: a flow table holds at most 67108864 of IPv6"},
+			"--table-flows 100000000: a flow table holds at most 67108864 IPv6 flows"},
 		{"weir-bench --case new --protocol udp", "--protocol udp: case new is about TCP"},
 		{"weir-bench --case new --new-percent 5",
 			"--new-percent: all packets of case new are new flows"},

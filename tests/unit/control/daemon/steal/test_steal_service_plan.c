@@ -519,7 +519,7 @@ TEST(half_open_flows_make_a_victim, setup, teardown) {
 	}
 }
 
-// A flood: all backends have as many. And counters are not read more often than useful.
+// A flood: all backends have equally many. Counters are not read more often than necessary.
 TEST(half_open_flows_at_all_backends_make_no_victim, setup, teardown) {
 	struct own *own = *state;
 	struct plan plan;
