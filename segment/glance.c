@@ -17,7 +17,7 @@
 #include "refuse.h"
 #include "segment_regions.h"
 
-// --- finding it -----------------------------------------------------------------------------
+// --- finding the process --------------------------------------------------------------------
 
 pid_t weir_glance_find(const char *run_dir) {
 	char path[PATH_MAX], line[256];
@@ -82,7 +82,7 @@ static int open_memory(pid_t pid, const char *name) {
 	return fd;
 }
 
-// --- looking at it --------------------------------------------------------------------------
+// --- reading its segment --------------------------------------------------------------------
 
 static bool read_number(int fd, uint64_t at, uint64_t *ret) {
 	return pread(fd, ret, sizeof(*ret), (off_t)at) == (ssize_t)sizeof(*ret);

@@ -26,7 +26,7 @@ static json_t *ask(struct weir_client *client, const char *command, char *why, s
 	return result;
 }
 
-// What weir-control answers: fills in version, backends, and the error.
+// The answer of weir-control: fills in version, backends, and the error.
 static void ask_control(
 	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
 	char ignored[512];

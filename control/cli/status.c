@@ -99,8 +99,8 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance) {
 			(json_int_t)glance->workers, "stalled", stalled));
 }
 
-// Only root can read the segment; everyone sees whether the process is stopped. Returns whether the
-// dataplane may be forwarding.
+// Only root can read the segment; every user can see whether the process is stopped. Returns
+// whether the dataplane may be forwarding.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
 		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,

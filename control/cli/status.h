@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl status: whether this instance should get traffic, for scripts that announce routes, and
-// for monitoring. Answers within WEIR_STATUS_LIMIT_MS, whatever hangs: without an answer of
+// for monitoring. Answers within WEIR_STATUS_LIMIT_MS even if processes hang: without an answer of
 // weir-control it looks at the dataplane itself (glance.h).
 #pragma once
 

@@ -77,7 +77,7 @@ def check_rows(browser):
 def check_silence(lab, browser):
     """While weir-metrics hangs, the page shows that its data is outdated."""
     lab.programs["metrics"].signal(signal.SIGSTOP)
-    wait_for("the page to say so", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
+    wait_for("the page to show it", lambda: "no response from weir-metrics" in text_of(browser, "problem"), 60, 0.5)
     assert [text_of(browser, badge) for badge in ("control", "dataplane")] == ["", ""]
     assert is_stale(browser)
     lab.programs["metrics"].signal(signal.SIGCONT)
@@ -86,9 +86,9 @@ def check_silence(lab, browser):
 
 
 def check_stall(lab, browser):
-    """A dataplane that is stopped does not look as if it forwarded."""
+    """The page shows that a stopped dataplane does not forward."""
     lab.programs["dataplane"].signal(signal.SIGSTOP)
-    wait_for("the page to say so", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
+    wait_for("the page to show it", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
     assert "no packet is forwarded" in text_of(browser, "problem")
     browser.screenshot("page-dataplane-stalled")
     lab.programs["dataplane"].signal(signal.SIGCONT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""weirctl status: whether the balancer should get traffic, whatever has stopped, hangs or is gone."""
+"""weirctl status: whether the balancer should get traffic, also while processes are stopped, hang or have ended."""
 import contextlib
 import ctypes
 import os
@@ -64,7 +64,7 @@ def status_as(lab, user, group):
 
 
 def check_users(lab, dataplane):
-    """Without weir-control others see less of the dataplane than root."""
+    """Without weir-control, other users see less of the dataplane than root."""
     code, line = status_as(lab, "daemon", "nogroup")  # the group of the run directory
     assert code == 1 and "only root can see whether the workers" in line, (code, line)
     dataplane.signal(signal.SIGSTOP)
@@ -77,7 +77,7 @@ def check_users(lab, dataplane):
 
 @scenario(services=[web({"web-1": 100, "web-2": 100}), lines({"web-1": 100})], hosts=2, short=True,
           workers={"cores": [0, os.cpu_count() - 1]})
-def status_decides_about_traffic(lab):
+def status_shows_whether_to_send_traffic(lab):
     """Processes that are stopped, hang or are gone, and services without a backend: exit 0, 1 or 2"""
     dataplane, control = lab.programs["dataplane"], lab.programs["control"]
     expect(lab, 0, "OK: workers: 2, services: 2, eligible backends: 3 of 3\n")

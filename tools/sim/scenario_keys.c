@@ -388,7 +388,7 @@ static const struct weir_json_key steal_rows[] = {
 	NUMBER(MEMBER(steal), "pending_ratio", pending_ratio, 0, 1000, PRESET("1.9"),
 		"Waiting work of a saturated backend, as a multiple of the mean of a core."),
 	NUMBER(MEMBER(steal), "idle_ratio", idle_ratio, 0, 1, PRESET("0.5"),
-		"A backend with less work is idle, as a multiple of the mean of a core."),
+		"Work below which a backend is idle, as a multiple of the mean of a core."),
 	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
 		"Fraction of the backends that may steal simultaneously."),
 	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// What `weirctl status` sees of a dataplane without being attached: here this process is it.
+// What `weirctl status` sees of a dataplane without being attached: here this process is the
+// dataplane.
 #include "handover_lab.h"
 
 #include <fcntl.h>
@@ -21,7 +22,7 @@ TEST(glance_finds_the_process_of_a_run_directory) {
 	assert_int_equal(weir_glance_find("/nonexistent"), -ENOENT);
 }
 
-// After SIGKILL the file is left, but nobody holds its lock.
+// After SIGKILL the file is left, but no process holds its lock.
 TEST(glance_ignores_a_lock_file_that_is_left) {
 	char dir[] = "/tmp/weir-glance-XXXXXX", path[64];
 	int fd;

@@ -318,7 +318,7 @@ TEST(incomplete_result_is_no_success) {
 }
 
 // A script must notice it: the packets of its queues are lost.
-TEST(stalled_worker_is_no_success) {
+TEST(stalled_worker_gives_exit_status_1) {
 	static const struct server_answer answers[] = {
 		{"worker.show", "{\"ok\": true, \"result\": [{\"worker\": 0, \"alive\": true}, "
 				"{\"worker\": 1, \"alive\": false}]}"},

@@ -100,7 +100,7 @@ static void beat(struct dataplane *dataplane, uint64_t first_ms, uint64_t second
 
 #define LATER 60000 // as if read before the clock
 
-TEST(status_looks_at_the_dataplane_while_control_hangs) {
+TEST(status_reads_the_dataplane_while_control_hangs) {
 	static const struct server_answer none[] = {{0}};
 	struct server *server = server_start(SERVER_HANG, none);
 	const char *folder = server_folder(server);
@@ -144,7 +144,7 @@ TEST(status_is_critical_with_neither) {
 }
 
 // A control process that is not attached, for example of another version.
-TEST(status_looks_at_a_dataplane_that_control_lacks) {
+TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	static const struct server_answer answers[] = {
 		{"status",
 			ANSWER(REASON("critical", "weir-control is not attached to weir-dataplane"),

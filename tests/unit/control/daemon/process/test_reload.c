@@ -290,7 +290,7 @@ TEST(reload_without_the_ability_refuses_checks_via_the_data_path) {
 }
 
 // The option is on, as in the unit, but the host has no TUN devices.
-TEST(reload_after_the_ability_was_lost_refuses_checks_via_the_data_path) {
+TEST(reload_without_tun_devices_refuses_checks_via_the_data_path) {
 	struct lab *lab = *state;
 	struct weir_reload_plan plan;
 	struct weir_config_errors errors;

@@ -16,7 +16,7 @@ struct own {
 	struct weir_stalls stalls;
 	struct weir_log log;
 	int fds[2];
-	char text[2048]; // logged since the last look
+	char text[2048]; // logged since the last call
 };
 
 static int setup(void **state) {
@@ -106,7 +106,7 @@ TEST(stalls_of_the_whole_dataplane_are_one_line) {
 	assert_int_equal(weir_stalls_longest_ns(&own->stalls, START + 30 * SECOND), 0);
 }
 
-TEST(stalls_of_one_worker_name_it) {
+TEST(stall_of_one_worker_is_logged_with_its_number) {
 	struct own *own = *state;
 
 	weir_stalls_watch(&own->stalls, own->segment, START);
@@ -126,7 +126,7 @@ TEST(stalls_of_one_worker_name_it) {
 }
 
 // Control attaches before the first heartbeat, and to another dataplane after the loss of one.
-TEST(stalls_leave_a_dataplane_the_time_to_start) {
+TEST(starting_dataplane_is_not_stalled) {
 	struct own *own = *state;
 
 	assert_false(check(own, START)); // none is attached
