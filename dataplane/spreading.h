@@ -27,5 +27,5 @@ void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports
 // ret_queue: [entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
-// The key of the hash that assigns flows to buckets, or NULL: the flow hash does.
+// The key of the RSS hash that assigns flows to buckets; NULL if the flow hash assigns them.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

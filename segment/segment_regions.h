@@ -9,7 +9,7 @@
 #define WEIR_LINE_BYTES 64u
 #define WEIR_SEGMENT_BYTES_MAX (1ull << 38) // addressable by the 32 bits of a reference
 
-// In the order of the memories; the heap is last.
+// Regions of both memories, in the order of the memories; the heap is last.
 enum weir_region {
 	WEIR_REGION_QUIESCENCE,
 	WEIR_REGION_REFUSALS,

@@ -32,7 +32,7 @@ def tracked(run, first, count):
 
 
 def expect_together(run, *parts):
-    """The n-th packets of all parts, which are (first, count), went to one backend."""
+    """Check that the n-th packets of all parts went to the same backend. A part: (first, count)."""
     apart = sum(
         1
         for n in range(parts[0][1])

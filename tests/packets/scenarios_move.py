@@ -171,7 +171,7 @@ def test_syn_of_each_state_and_backend(lab):
 
 
 def test_forged_syn_moves_no_flow_of_a_draining_backend(lab):
-    """Neither one forged SYN nor many move the flow, whatever the client answers."""
+    """Neither one forged SYN nor many move the flow, for any response of the client."""
     old = first_backend(lab, of(), tcp("S"))
     run = lab.run(of(), [tcp(f) for f in ("S", "A", "S", "A", "S", "S", "S", "PA")],
                   ["--drain", f"web/{old}@3"])

@@ -70,7 +70,7 @@ TEST(full_backend_is_replaced_by_those_of_the_following_slots) {
 	world_free(w);
 }
 
-// The only one below the limit has no slot within reach: it is found nevertheless.
+// The only backend below the limit is found even if none of the searched slots has it.
 TEST(last_one_below_the_limit_is_found) {
 	struct world *w = world_create(100);
 
