@@ -2,8 +2,8 @@
 //
 // Import: the common result of the readers of other load balancers' configurations (ipvs.h,
 // keepalived.h): a configuration of Weir, notes about everything without an exact counterpart, and
-// errors in the source. Only an error prevents a configuration: what Weir cannot have, and what the
-// other load balancer ignores, too, is left out with a note.
+// errors in the source. Only an error prevents a configuration: what Weir does not support, and
+// what the other load balancer ignores, too, is left out with a note.
 //
 // Threads: any. Pure: no files, no output. After a failed allocation, `failed` is set.
 #pragma once
@@ -87,10 +87,10 @@ struct weir_import_service {
 	bool was_checked; // it had a health check in the source
 };
 
-// Makes it the current service, whose notes follow. Returns 0 or -ENOMEM.
+// Makes it the current service, which gets the following notes. Returns 0 or -ENOMEM.
 int weir_import_service_begin(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *name);
-// The notes that follow are of this service. NULL: of none.
+// The following notes belong to this service. NULL: to no service.
 void weir_import_select(struct weir_import *import, const struct weir_import_service *service);
 // The service is not in the result. Its notes of other kinds are discarded.
 void weir_import_leave_out(struct weir_import *import, struct weir_import_service *service,
@@ -121,7 +121,7 @@ void weir_import_persistence(
 // One-packet scheduling: each UDP datagram was scheduled separately.
 void weir_import_one_packet(
 	struct weir_import *import, const struct weir_import_place *place, const char *what);
-// The source had checks of the service, and Weir has none of them.
+// The source checks the service, but Weir supports none of these checks.
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place);
 // Add the service to the result, unless it is empty. Frees it.
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);

@@ -29,7 +29,7 @@ static bool leave_out_element(struct weir_import *import, json_t *list, const js
 	return true;
 }
 
-// Without these keys a check still is one of the server.
+// Without these keys a check still checks the server.
 static bool is_detail(const char *key) {
 	return strcmp(key, "host") == 0 || strcmp(key, "body") == 0 || strcmp(key, "path") == 0;
 }

@@ -386,7 +386,7 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 	}
 }
 
-// Of a service that is left out, only the notes why; its addresses are free again.
+// A service that is left out keeps the notes with the reason; its addresses are free again.
 static void forget(struct weir_import *import, struct weir_import_service *service) {
 	const json_t *key, *note;
 	size_t i;

@@ -43,7 +43,7 @@ int weir_keepalived_define(struct weir_keepalived_definitions *definitions, cons
 // The next line of an unfinished definition. Returns 0, -E2BIG, -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);
 
-// Replace the names in a line by their values, once: these may have further names. Unknown ones
-// stay. file: that the line is in. Returns false if the line was truncated.
+// Replace the names in a line by their values, once: values may contain further names. Unknown
+// names stay. file: contains the line. Returns false if the line was truncated.
 bool weir_keepalived_expand(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *ret);

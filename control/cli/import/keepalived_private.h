@@ -20,7 +20,7 @@ struct weir_keepalived_rest {
 void weir_keepalived_note(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const struct weir_keepalived_rest *rest);
 
-// Note a statement that keepalived does not accept: the import does with it as keepalived does.
+// Note a statement that keepalived does not accept: the import handles it like keepalived.
 // format: what it accepts, or does instead.
 void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)

@@ -42,7 +42,7 @@ struct reader {
 };
 
 #define COMPLAIN(reader, ...) weir_import_error((reader)->import, &(reader)->place, __VA_ARGS__)
-// What keepalived ignores, too.
+// Text that keepalived ignores, too.
 #define SKIP(reader, what, ...) \
 	weir_import_note((reader)->import, &(reader)->place, WEIR_IMPORT_MISSING, what, __VA_ARGS__)
 

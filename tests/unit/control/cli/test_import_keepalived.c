@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl import keepalived: what becomes of single statements, and of what keepalived ignores.
+// weirctl import keepalived: the result of single statements, and of text that keepalived ignores.
 #include "import_lab.h"
 
-// Only what leaves the structure of the file unclear, or nothing to import.
+// Errors: the structure of the file is unclear, or there is nothing to import.
 static const struct refusal of_keepalived[] = {
 	{"virtual_server 192.0.2.1 80 {\n", 1, "\"virtual_server\" is not closed"},
 	{"global_defs {\n}\n}\n", 3, "without a block"},
@@ -13,7 +13,7 @@ static const struct refusal of_keepalived[] = {
 	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
 };
 
-TEST(errors_of_keepalived_have_their_line_and_what_to_do) {
+TEST(errors_of_keepalived_have_their_line_and_a_remedy) {
 	expect_refusals(of_keepalived, sizeof(of_keepalived) / sizeof(of_keepalived[0]), true);
 }
 
@@ -21,7 +21,7 @@ TEST(errors_of_keepalived_have_their_line_and_what_to_do) {
 
 #define REAL "real_server 10.0.0.1 80 {\n }\n"
 
-TEST(conditions_go_by_the_id) {
+TEST(conditions_depend_on_the_id) {
 	static const char text[] = "virtual_server 192.0.2.1 80 {\n@a lb_algo rr\n@b lb_algo wrr\n"
 				   "@a protocol TCP\n@^a protocol UDP\n" REAL "}\n";
 	struct lab lab = import(text, true, "a");
@@ -39,7 +39,7 @@ TEST(conditions_go_by_the_id) {
 	done(&lab);
 }
 
-TEST(text_of_keepalived_is_read_as_it_does) {
+TEST(text_of_keepalived_is_read_like_keepalived) {
 	struct lab lab = import("$VIP=192.0.2.1\n! a comment { that opens nothing\n"
 				"virtual_server ${VIP} 80 # and a trailing one\n{\n"
 				" lb_algo \"r\"\"r\" lb_kind ! cut off\n"
@@ -100,8 +100,8 @@ TEST(checkers_become_a_health_check) {
 	done(&lab);
 }
 
-// keepalived's method is NAT where none is named.
-TEST(method_that_is_not_named_is_nat) {
+// keepalived's method is NAT if none is given.
+TEST(missing_method_is_nat) {
 	static const struct {
 		const char *text;
 		bool nat;
@@ -119,14 +119,14 @@ TEST(method_that_is_not_named_is_nat) {
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct lab lab = import(cases[i].text, true, NULL);
-		bool told = false;
+		bool noted = false;
 		json_t *note;
 		size_t n;
 
 		json_array_foreach (lab.import.notes, n, note) {
-			told |= strcmp(text_in(note, "what"), "NAT") == 0;
+			noted |= strcmp(text_in(note, "what"), "NAT") == 0;
 		}
-		assert_int_equal(told, cases[i].nat);
+		assert_int_equal(noted, cases[i].nat);
 		done(&lab);
 	}
 }
@@ -159,7 +159,7 @@ TEST(groups_have_ranges_and_no_address_twice) {
 	done(&lab);
 }
 
-TEST(group_of_more_addresses_than_fit_is_cut_with_a_note) {
+TEST(group_with_too_many_addresses_is_truncated_with_a_note) {
 	struct lab lab = import("virtual_server_group G {\n 2001:db8::1-ffff 80\n}\n"
 				"virtual_server group G {\n" REAL "}\n",
 		true, NULL);
@@ -294,7 +294,7 @@ TEST(defaults_are_those_of_keepalived) {
 	}
 }
 
-// keepalived's default is UDP: mostly a line that was forgotten.
+// keepalived's default is UDP, but usually the line was forgotten.
 TEST(missing_protocol_is_noted) {
 	struct lab lab = import("virtual_server 192.0.2.1 80 {\n" REAL "}\n", true, NULL);
 
@@ -327,7 +327,8 @@ TEST(port_of_a_server_counts_with_nat_only) {
 #define BAD_SERVER(server) BAD(server " {\n }")
 #define BAD_CHECK(keys) BAD("real_server 10.0.0.2 80 {\n HTTP_GET {\n " keys "\n }\n }")
 
-// Weir, or keepalived itself, does not have it: left out with a note, and the rest is imported.
+// Statements that Weir or keepalived does not support are left out with a note; the rest is
+// imported.
 static const struct {
 	const char *text;
 	const char *kind, *part; // of a note
@@ -378,7 +379,7 @@ static const struct {
 	{"~LST(A, 1, 2) x\n", "missing", "does not repeat lines", 1, 1, 1},
 };
 
-TEST(what_cannot_be_had_is_left_out_and_the_rest_imported) {
+TEST(unsupported_statements_are_left_out_and_the_rest_imported) {
 	for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
 		char text[1024];
 		struct lab lab;
@@ -399,7 +400,7 @@ TEST(what_cannot_be_had_is_left_out_and_the_rest_imported) {
 	}
 }
 
-// A line of hundreds of words, as the payload of UDP_CHECK, and one that is far too long.
+// A line of hundreds of words, like the payload of UDP_CHECK, and a line that is far too long.
 TEST(long_lines_are_left_out) {
 	char *text;
 	size_t bytes;
@@ -425,7 +426,7 @@ TEST(long_lines_are_left_out) {
 	free(text);
 }
 
-// Of a service that is left out, only that is reported, and its address is free.
+// A service that is left out gets only this note, and its address remains free.
 TEST(service_that_is_left_out_has_no_other_notes) {
 	struct lab lab = import("virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind NAT\n"
 				" persistence_timeout 60\n quorum 3\n}\n" GOOD,
@@ -538,7 +539,7 @@ TEST(definitions_have_several_lines) {
 	done(&lab);
 }
 
-TEST(definition_in_itself_ends) {
+TEST(definition_that_contains_itself_ends) {
 	struct lab lab = import("$A= \\\n x $A \\\n y $A \\\n z $A\n$A\n" GOOD, true, NULL);
 
 	done(&lab); // with an error or without
