@@ -395,7 +395,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 false},
 	{"worker", "show", "", "show workers with load and counters",
 	 "Idle workers take BUCKETS of flows from busy ones. HOTTEST-% is the share of its time that a\n"
-	 "worker spends on the bucket with most packets. If a worker is not ALIVE, it exits with 1.\n",
+	 "worker spends on the bucket with most packets. Exit status 1 if a worker is not ALIVE.\n",
 	 "weirctl worker show", "worker.show", 0, 0, 0, build_nothing, weir_show_workers,
 	 weir_worker_show_run, false},
 	{"worker", "steal", "on|off|configured",

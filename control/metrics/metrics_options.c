@@ -69,8 +69,8 @@ static int take_host(const struct weir_option *option, const char *value, void *
 		return -EINVAL;
 	}
 	if (into->host_count == WEIR_METRICS_HOSTS_MAX) {
-		snprintf(
-			why, why_bytes, "is one too many; there may be %d", WEIR_METRICS_HOSTS_MAX);
+		snprintf(why, why_bytes, "is one too many; at most %d are allowed",
+			WEIR_METRICS_HOSTS_MAX);
 		return -EINVAL;
 	}
 	into->hosts[into->host_count++] = value;

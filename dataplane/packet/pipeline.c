@@ -386,7 +386,7 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		// A packet after a SYN may be of its flow: from there on, keep their order.
+		// From the first SYN on keep the order: later packets may belong to its flow.
 		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || misses > 0 || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}

@@ -198,7 +198,7 @@ TEST(overlapping_blobs_are_not_both_kept) {
 }
 
 // Any values written there by an earlier process must not lead outside the heap.
-TEST(invalid_notes_are_survived) {
+TEST(invalid_notes_do_no_harm) {
 	struct lab *f = *state;
 	const uint64_t nonsense[] = {
 		0, 1, 63, 65, f->segment->heap_bytes + 64, UINT64_MAX, UINT64_MAX - 63, 1ull << 63};
