@@ -15,6 +15,7 @@
 #include "drain.h"
 #include "flow_list.h"
 #include "import_run.h"
+#include "init.h"
 #include "show.h"
 #include "stats.h"
 #include "status.h"
@@ -440,6 +441,11 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "warnings, marked \"warning:\". \"-\" reads standard input.\n",
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
+	{"config", "init", "[FILE]", "write a first configuration; needs no daemon",
+	 "With a port at the interface of the default route, one service as an example, and a hash_seed\n"
+	 "of its own. Without FILE: /etc/weir/weir.json. \"-\" is standard output. A file that exists is\n"
+	 "kept, unless it has no service and its ports receive nothing, like that of the package.\n",
+	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change",
 	 "Without FILE: the one that weir-control was started with.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},

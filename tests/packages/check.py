@@ -221,8 +221,11 @@ def units_start_with_the_packaged_configuration(lab):
 
 
 def three_commands_set_up_a_balancer(lab):
-    _, edit, start = three_commands()
+    _, second, start = three_commands()
+    init, _, edit = second.partition(" && ")
     expect("the second command edits", edit.split()[-1], "/etc/weir/weir.json")
+    lab.balancer.run(init)
+    lab.balancer.run("weirctl config check --strict /etc/weir/weir.json")
     with open(lab.balancer.root + "/etc/weir/weir.json", "w", encoding="utf-8") as file:
         file.write(first_configuration())
     lab.balancer.run(start)

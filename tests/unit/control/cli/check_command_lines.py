@@ -217,7 +217,8 @@ class Checker:
             if code != 0:
                 self.problem(command, text, why)
             return
-        if words[0] in ("doctor", "status"):  # their findings and packets depend on the machine
+        # Findings and packets of these depend on the machine, and init writes a file.
+        if words[0] in ("doctor", "status") or words[:2] == ["config", "init"]:
             words = words + ["--help"]
         code, why = self.run("weirctl", words)
         # The input of import does not exist here, or is no file of its kind.

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "init.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "accounts.h"
+#include "config.h"
+#include "daemon_options.h"
+#include "terminal.h"
+#include "text_file.h"
+
+#define FILE_DEFAULT "/etc/weir/weir.json"
+#define TABLE_MOST (16u << 20) // of a routing table
+#define PATH_BYTES 1024
+#define TEXT_BYTES 4096
+#define MTU_LEAST 1280u // of ports[].mtu
+#define MTU_MOST 3430u // of AF_XDP
+#define FLAG_UP 0x0001u // RTF_UP
+
+struct choice { // what differs from machine to machine
+	char interface[WEIR_INIT_INTERFACE_BYTES];
+	bool found; // else a name that must be changed
+	uint32_t mtu;
+	uint32_t core;
+	uint64_t seed;
+};
+
+// --- the machine --------------------------------------------------------------------------
+
+// Others cannot be written into devargs.
+static bool is_plain(const char *interface) {
+	return interface[0] != '\0' && strlen(interface) < WEIR_INIT_INTERFACE_BYTES &&
+	       strspn(interface, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				 "._-@") == strlen(interface);
+}
+
+// A line of /proc/net/route: interface, destination, gateway, flags, two counters, metric, mask.
+static bool parse_ipv4(const char *line, char *interface, uint32_t *ret_metric) {
+	uint32_t destination, gateway, flags, mask;
+
+	return sscanf(line, "%63s %" SCNx32 " %" SCNx32 " %" SCNx32 " %*u %*u %" SCNu32 " %" SCNx32,
+		       interface, &destination, &gateway, &flags, ret_metric, &mask) == 6 &&
+	       destination == 0 && mask == 0 && (flags & FLAG_UP) != 0;
+}
+
+// A line of /proc/net/ipv6_route: destination, its length, source, its length, next hop, metric,
+// two counters, flags, interface. The kernel's own route that rejects is at lo.
+static bool parse_ipv6(const char *line, char *interface, uint32_t *ret_metric) {
+	char destination[64];
+	uint32_t bits, flags;
+
+	return sscanf(line, "%63s %" SCNx32 " %*s %*s %*s %" SCNx32 " %*s %*s %" SCNx32 " %63s",
+		       destination, &bits, ret_metric, &flags, interface) == 5 &&
+	       bits == 0 && strspn(destination, "0") == strlen(destination) &&
+	       (flags & FLAG_UP) != 0 && strcmp(interface, "lo") != 0;
+}
+
+static bool find_default(const char *table,
+	bool (*parse)(const char *line, char *interface, uint32_t *ret_metric),
+	char ret[WEIR_INIT_INTERFACE_BYTES]) {
+	uint32_t lowest = UINT32_MAX;
+	bool found = false;
+
+	for (const char *line = table; line != NULL && line[0] != '\0';) {
+		const char *end = strchr(line, '\n');
+		char interface[64];
+		uint32_t metric;
+
+		if (parse(line, interface, &metric) && is_plain(interface) &&
+			(!found || metric < lowest)) {
+			snprintf(ret, WEIR_INIT_INTERFACE_BYTES, "%.15s", interface);
+			lowest = metric;
+			found = true;
+		}
+		line = end != NULL ? end + 1 : NULL;
+	}
+	return found;
+}
+
+bool weir_init_interface(
+	const char *route, const char *ipv6_route, char interface[WEIR_INIT_INTERFACE_BYTES]) {
+	return find_default(route, parse_ipv4, interface) ||
+	       find_default(ipv6_route, parse_ipv6, interface);
+}
+
+static char *read_table(const char *path) {
+	char *text = NULL;
+	size_t bytes;
+
+	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
+}
+
+// The dataplane sets the MTU of the interface to that of the port: keep it.
+static uint32_t read_mtu(const char *interface) {
+	char path[64], *text;
+	unsigned long mtu = 1500;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/mtu", interface);
+	text = read_table(path);
+	if (text != NULL) {
+		mtu = strtoul(text, NULL, 10);
+	}
+	free(text);
+	return mtu < MTU_LEAST ? MTU_LEAST : mtu > MTU_MOST ? MTU_MOST : (uint32_t)mtu;
+}
+
+// Returns 0 or negative errno.
+static int choose(struct choice *choice) {
+	char *route = read_table("/proc/net/route");
+	char *ipv6_route = read_table("/proc/net/ipv6_route");
+	ssize_t n = getrandom(&choice->seed, sizeof(choice->seed), 0);
+
+	choice->found = weir_init_interface(route, ipv6_route, choice->interface);
+	free(route);
+	free(ipv6_route);
+	if (!choice->found) {
+		snprintf(choice->interface, sizeof(choice->interface), "eth0");
+	}
+	choice->mtu = choice->found ? read_mtu(choice->interface) : 1500;
+	choice->core = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0; // CPU 0 serves most interrupts
+	return n == (ssize_t)sizeof(choice->seed) ? 0 : n < 0 ? -errno : -EIO;
+}
+
+// --- the file -----------------------------------------------------------------------------
+
+static void format(const struct choice *choice, char text[TEXT_BYTES]) {
+	snprintf(text, TEXT_BYTES,
+		"{\n"
+		"\t\"comment\": \"A first configuration: check ports and workers, and replace the "
+		"example service.\",\n"
+		"\t\"instance\": {\n"
+		"\t\t\"comment\": \"hash_seed: random, and the same on all instances that share "
+		"VIPs. A restart with another one breaks open flows.\",\n"
+		"\t\t\"hash_seed\": \"0x%016" PRIx64 "\"\n"
+		"\t},\n"
+		"\t\"ports\": [\n"
+		"\t\t{\n"
+		"\t\t\t\"comment\": \"%s Only packets to VIPs bypass the kernel.\",\n"
+		"\t\t\t\"name\": \"wan\",\n"
+		"\t\t\t\"device\": \"net_af_xdp0,iface=%s\",\n"
+		"\t\t\t\"mtu\": %" PRIu32 "\n"
+		"\t\t}\n"
+		"\t],\n"
+		"\t\"workers\": {\n"
+		"\t\t\"comment\": \"One CPU for each worker.\",\n"
+		"\t\t\"cores\": [%" PRIu32 "]\n"
+		"\t},\n"
+		"\t\"services\": [\n"
+		"\t\t{\n"
+		"\t\t\t\"comment\": \"An example: a VIP that routers send to this host, and two "
+		"backends that have it, too.\",\n"
+		"\t\t\t\"name\": \"web\",\n"
+		"\t\t\t\"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", "
+		"\"port\": 80}],\n"
+		"\t\t\t\"health_check\": {\"type\": \"http\", \"path\": \"/healthz\", "
+		"\"via\": \"data-path\"},\n"
+		"\t\t\t\"backends\": [\n"
+		"\t\t\t\t{\"name\": \"web-1\", \"address\": \"192.0.2.11\"},\n"
+		"\t\t\t\t{\"name\": \"web-2\", \"address\": \"192.0.2.12\"}\n"
+		"\t\t\t]\n"
+		"\t\t}\n"
+		"\t]\n"
+		"}\n",
+		choice->seed,
+		choice->found ? "The interface of the default route."
+			      : "There was no default route: put the interface here.",
+		choice->interface, choice->mtu, choice->core);
+}
+
+// Whether nothing is lost with this file: no service, and ports that receive nothing.
+static bool is_placeholder(const char *file) {
+	struct weir_config *config = NULL;
+	struct weir_config_errors errors;
+	bool empty = weir_config_read(file, &config, &errors) == 0 && config->service_count == 0;
+
+	for (uint32_t i = 0; empty && i < config->port_count; i++) {
+		empty = strncmp(config->ports[i].device, "net_null", strlen("net_null")) == 0;
+	}
+	weir_config_errors_fini(&errors);
+	weir_config_free(config);
+	return empty;
+}
+
+// Only weir-control and root may know the seed, if there is the group that it runs with.
+static int give(int fd) {
+	char why[128];
+	gid_t gid;
+
+	if (weir_account_group("group", NULL, WEIR_GROUP_DEFAULT, &gid, why, sizeof(why)) < 0) {
+		gid = (gid_t)-1;
+	}
+	if (geteuid() == 0 && gid != (gid_t)-1 && fchown(fd, (uid_t)-1, gid) < 0) {
+		return -errno;
+	}
+	return fchmod(fd, geteuid() == 0 && gid == (gid_t)-1 ? 0644 : 0640) < 0 ? -errno : 0;
+}
+
+static int write_all(int fd, const char *text) {
+	for (size_t bytes = strlen(text); bytes > 0;) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+// The file appears whole, and replaces none that appeared meanwhile.
+static int write_file(const char *file, const char *text, bool replace) {
+	char early[PATH_BYTES];
+	int r, fd;
+
+	if (snprintf(early, sizeof(early), "%s.XXXXXX", file) >= (int)sizeof(early)) {
+		return -ENAMETOOLONG;
+	}
+	fd = mkostemp(early, O_CLOEXEC);
+	if (fd < 0) {
+		return -errno;
+	}
+	r = write_all(fd, text);
+	if (r == 0) {
+		r = give(fd);
+	}
+	if (close(fd) < 0 && r == 0) {
+		r = -errno;
+	}
+	if (r == 0 && (replace ? rename(early, file) : link(early, file)) < 0) {
+		r = -errno;
+	}
+	if (r < 0 || !replace) {
+		unlink(early);
+	}
+	return r;
+}
+
+static int refuse(const struct weir_cli *cli, const char *file, int error) {
+	char shown[PATH_BYTES];
+
+	weir_terminal_text(file, shown, sizeof(shown));
+	if (error == -EEXIST) {
+		fprintf(cli->err,
+			"weirctl: %s exists and is kept: name another file, or move it away\n",
+			shown);
+	} else {
+		fprintf(cli->err, "weirctl: cannot write %s: %s\n", shown, strerror(-error));
+	}
+	return WEIR_CLI_REFUSED;
+}
+
+static void show(const struct weir_cli *cli, const char *file, const struct choice *choice) {
+	char shown[PATH_BYTES];
+	json_t *result;
+
+	if (cli->options->json) {
+		result = json_pack("{s:s, s:s?}", "file", file, "interface",
+			choice->found ? choice->interface : NULL);
+		weir_cli_print_json(cli->out, result);
+		json_decref(result);
+		return;
+	}
+	weir_terminal_text(file, shown, sizeof(shown));
+	fprintf(cli->out, "%s: interface %s, CPU %" PRIu32 ", a hash_seed of its own\n", shown,
+		choice->interface, choice->core);
+	fprintf(cli->out,
+		"next: editor %s; weirctl config check %s; systemctl enable --now weir-dataplane "
+		"weir-control\n",
+		shown, shown);
+}
+
+int weir_init_run(struct weir_cli *cli, const struct weir_cli_command *command) {
+	const char *file = cli->count > 0 ? cli->words[0] : FILE_DEFAULT;
+	const bool standard_output = strcmp(file, "-") == 0;
+	char text[TEXT_BYTES];
+	struct choice choice;
+	struct stat st;
+	bool replace;
+	int r;
+
+	(void)command;
+	replace = !standard_output && lstat(file, &st) == 0 && S_ISREG(st.st_mode) &&
+		  is_placeholder(file);
+	r = choose(&choice);
+	if (r < 0) {
+		return refuse(cli, file, r);
+	}
+	format(&choice, text);
+	if (standard_output) {
+		fputs(text, cli->out);
+	} else {
+		r = write_file(file, text, replace);
+		if (r < 0) {
+			return refuse(cli, file, r);
+		}
+		show(cli, file, &choice);
+	}
+	if (!choice.found) {
+		fprintf(cli->err,
+			"weirctl: no default route: put the interface that packets to the VIPs "
+			"arrive at into ports[0].device\n");
+	}
+	return WEIR_CLI_DONE;
+}
