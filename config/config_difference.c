@@ -27,10 +27,12 @@ static void compare_objects(struct collector *collector, const struct weir_json_
 	const struct pair *pair);
 
 // from or to NULL: absent.
-static void note(struct collector *collector, enum weir_change_kind kind, bool needs_restart,
-	const char *what, const char *from, const char *to) {
+static void note(struct collector *collector, enum weir_change_kind kind,
+	const struct weir_json_key *key, const char *what, const char *from, const char *to) {
 	struct weir_difference *difference = &collector->difference;
-	struct weir_change change = {.kind = kind, .needs_restart = needs_restart};
+	struct weir_change change = {.kind = kind,
+		.needs_restart = key->needs == WEIR_JSON_NEEDS_RESTART,
+		.key = key->key};
 
 	if (difference->count == collector->room) {
 		uint32_t room = collector->room * 2 + 16;
@@ -66,8 +68,8 @@ static void compare_value(
 	key->type->format(key, pair->to, after, sizeof(after));
 	if (strcmp(before, after) != 0) {
 		join(what, pair->what, key->key);
-		note(collector, WEIR_CHANGE_CHANGE, key->needs == WEIR_JSON_NEEDS_RESTART,
-			key->names_object ? pair->what : what, before, after);
+		note(collector, WEIR_CHANGE_CHANGE, key, key->names_object ? pair->what : what,
+			before, after);
 	}
 }
 
@@ -137,8 +139,7 @@ static void note_element(struct collector *collector, const struct weir_json_key
 		key->object->describe(element->at, text, sizeof(text));
 		described = text;
 	}
-	note(collector, kind, key->needs == WEIR_JSON_NEEDS_RESTART, what,
-		kind == WEIR_CHANGE_REMOVE ? described : NULL,
+	note(collector, kind, key, what, kind == WEIR_CHANGE_REMOVE ? described : NULL,
 		kind == WEIR_CHANGE_ADD ? described : NULL);
 }
 
@@ -154,8 +155,7 @@ static void compare_order(struct collector *collector, const struct weir_json_ke
 		if (strcmp(before, after) != 0) {
 			snprintf(number, sizeof(number), "number %u", i);
 			name_element(what, of, key->object, number);
-			note(collector, WEIR_CHANGE_CHANGE, key->needs == WEIR_JSON_NEEDS_RESTART,
-				what, before, after);
+			note(collector, WEIR_CHANGE_CHANGE, key, what, before, after);
 		}
 	}
 }
@@ -247,11 +247,29 @@ int weir_config_compare(
 	return weir_difference_compute(&weir_config_keys, from, to, ret);
 }
 
+static void free_change(struct weir_change *change) {
+	free(change->what);
+	free(change->from);
+	free(change->to);
+	free(change->cost.text);
+}
+
+void weir_difference_keep_restarts(struct weir_difference *difference) {
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < difference->count; i++) {
+		if (difference->change[i].needs_restart) {
+			difference->change[kept++] = difference->change[i];
+		} else {
+			free_change(&difference->change[i]);
+		}
+	}
+	difference->count = kept;
+}
+
 void weir_difference_fini(struct weir_difference *difference) {
 	for (uint32_t i = 0; i < difference->count; i++) {
-		free(difference->change[i].what);
-		free(difference->change[i].from);
-		free(difference->change[i].to);
+		free_change(&difference->change[i]);
 	}
 	free(difference->change);
 	*difference = (struct weir_difference){0};
@@ -270,14 +288,33 @@ static const char *kind_name(enum weir_change_kind kind) {
 	return "change";
 }
 
+static const char *effect_name(enum weir_change_effect effect) {
+	switch (effect) {
+#define X(name, key) \
+	case WEIR_CHANGE_##name: \
+		return key;
+		WEIR_CHANGE_EFFECTS(X)
+#undef X
+	}
+	return "none";
+}
+
+static json_t *cost_json(const struct weir_change_cost *cost) {
+	return cost->text == NULL
+		       ? NULL
+		       : json_pack("{s:s, s:I, s:s}", "effect", effect_name(cost->effect), "flows",
+				 (json_int_t)cost->flows, "text", cost->text);
+}
+
 json_t *weir_difference_json(const struct weir_difference *difference) {
 	json_t *list = json_array();
 
 	for (uint32_t i = 0; i < difference->count; i++) {
 		const struct weir_change *change = &difference->change[i];
-		json_t *item = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "kind",
+		json_t *item = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:o*}", "kind",
 			kind_name(change->kind), "what", change->what, "from", change->from, "to",
-			change->to, "note", change->needs_restart ? WEIR_CHANGE_RESTART : NULL);
+			change->to, "note", change->needs_restart ? WEIR_CHANGE_RESTART : NULL,
+			"cost", cost_json(&change->cost));
 
 		if (json_array_append_new(list, item) < 0) {
 			json_decref(list);
@@ -288,18 +325,17 @@ json_t *weir_difference_json(const struct weir_difference *difference) {
 }
 
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes) {
-	const char *note_text = change->needs_restart ? " (" WEIR_CHANGE_RESTART ")" : "";
+	const bool both = change->from != NULL && change->to != NULL;
+	const char *before = change->from != NULL ? change->from : "";
+	const char *after = change->to != NULL ? change->to : "";
+	const char *note_text = change->needs_restart ? WEIR_CHANGE_RESTART : "";
+	const char *cost = change->cost.text != NULL ? change->cost.text : "";
 
-	if (change->from != NULL && change->to != NULL) {
-		snprintf(buffer, bytes, "%s %s: %s -> %s%s", kind_name(change->kind), change->what,
-			change->from, change->to, note_text);
-	} else if (change->from != NULL || change->to != NULL) {
-		snprintf(buffer, bytes, "%s %s: %s%s", kind_name(change->kind), change->what,
-			change->from != NULL ? change->from : change->to, note_text);
-	} else {
-		snprintf(
-			buffer, bytes, "%s %s%s", kind_name(change->kind), change->what, note_text);
-	}
+	snprintf(buffer, bytes, "%s %s%s%s%s%s%s%s%s%s%s", kind_name(change->kind), change->what,
+		change->from != NULL || change->to != NULL ? ": " : "", before, both ? " -> " : "",
+		after, note_text[0] != '\0' || cost[0] != '\0' ? " (" : "", note_text,
+		note_text[0] != '\0' && cost[0] != '\0' ? "; " : "", cost,
+		note_text[0] != '\0' || cost[0] != '\0' ? ")" : "");
 	return buffer;
 }
 

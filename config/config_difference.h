@@ -25,9 +25,31 @@ enum weir_change_kind {
 
 #define WEIR_CHANGE_RESTART "needs a restart of weir-dataplane"
 
+// What happens to open flows. X(NAME, "effect in JSON")
+#define WEIR_CHANGE_EFFECTS(X) \
+	X(NONE, "none") /* they go on, or there are none */ \
+	X(STAY, "stay") /* with what is removed, until they end */ \
+	X(MOVE, "move") /* some or all, to other backends */ \
+	X(BREAK, "break") /* some or all end */
+
+enum weir_change_effect {
+#define X(name, key) WEIR_CHANGE_##name,
+	WEIR_CHANGE_EFFECTS(X)
+#undef X
+};
+
+// Of a change that needs a restart: what that restart costs, together with all other changes.
+struct weir_change_cost {
+	enum weir_change_effect effect;
+	uint64_t flows; // open flows that stay, move or break
+	char *text; // "3 open flows stay until they end"; NULL: costs no flows, or unknown
+};
+
 struct weir_change {
 	enum weir_change_kind kind;
 	bool needs_restart; // read by the dataplane at its start: not applied by a reload
+	const char *key; // borrowed: of the table of keys; of an element, that of its list
+	struct weir_change_cost cost; // set by control, which has the flows
 	char *what; // "service web backend web-5 weight"
 	char *from; // NULL with WEIR_CHANGE_ADD
 	char *to; // NULL with WEIR_CHANGE_REMOVE
@@ -45,10 +67,13 @@ int weir_config_compare(
 int weir_difference_compute(const struct weir_json_object *keys, const void *from, const void *to,
 	struct weir_difference *ret);
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
+// Remove the changes that a reload applies.
+void weir_difference_keep_restarts(struct weir_difference *difference);
 
-// Array of {kind, what, from?, to?, note?}. NULL: out of memory.
+// Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
 json_t *weir_difference_json(const struct weir_difference *difference);
-// "change service web backend web-1 weight: 100 -> 50". Truncated to bytes. Returns buffer.
+// "change service web backend web-1 weight: 100 -> 50", then note and cost in parentheses.
+// Truncated to bytes. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
 // Copy everything that needs a restart from `running` into `to`; the rest stays. A list that needs

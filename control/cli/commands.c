@@ -446,8 +446,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "of its own. Without FILE: /etc/weir/weir.json. \"-\" is standard output. A file that exists is\n"
 	 "kept, unless it has no service and its ports receive nothing, like that of the package.\n",
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
-	{"config", "diff", "[FILE]", "show what a reload would change",
-	 "Without FILE: the one that weir-control was started with.\n",
+	{"config", "diff", "[FILE]", "show what a reload would change, and what that costs in flows",
+	 "Without FILE: the one that weir-control was started with. In parentheses: the open flows that\n"
+	 "a change breaks, moves, or leaves with a removed backend.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
 	 "Without FILE: the one that weir-control was started with. FILE is in use until the next\n"

@@ -295,11 +295,41 @@ void weir_show_ports(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no ports");
 }
 
+// What happens to open flows, of a change that a reload applies. "" = nothing, or unknown.
+static const char *effect_of(const json_t *change) {
+	const char *effect =
+		json_string_value(json_object_get(json_object_get(change, "cost"), "effect"));
+
+	return effect != NULL && json_object_get(change, "note") == NULL ? effect : "";
+}
+
+// Warn about open flows that a removal breaks or moves, and about those of a service or VIP.
+static void warn_about_flows(FILE *err, const json_t *changes) {
+	char what[CELL], text[CELL];
+	json_t *change;
+	size_t i;
+
+	json_array_foreach (changes, i, change) {
+		const json_t *cost = json_object_get(change, "cost");
+		const char *effect = effect_of(change);
+		const bool breaks = strcmp(effect, "break") == 0 || strcmp(effect, "move") == 0;
+
+		weir_show_value(
+			json_object_get(change, "what"), WEIR_SHOW_TEXT, what, sizeof(what));
+		if (breaks || (strcmp(effect, "stay") == 0 && strstr(what, " backend ") == NULL)) {
+			fprintf(err, "warning: %s has %s\n", what,
+				weir_show_value(json_object_get(cost, "text"), WEIR_SHOW_TEXT, text,
+					sizeof(text)));
+		}
+	}
+}
+
 static void show_change_line(FILE *out, const json_t *change) {
 	const char *kind = json_string_value(json_object_get(change, "kind"));
 	const json_t *from = json_object_get(change, "from");
 	const json_t *to = json_object_get(change, "to");
 	const json_t *note = json_object_get(change, "note");
+	const json_t *cost = json_object_get(json_object_get(change, "cost"), "text");
 	char text[CELL];
 
 	fprintf(out, "%s ",
@@ -317,9 +347,13 @@ static void show_change_line(FILE *out, const json_t *change) {
 			weir_show_value(to, WEIR_SHOW_TEXT, text, sizeof(text)));
 	}
 	if (note != NULL) {
-		fprintf(out, " (%s)", weir_show_value(note, WEIR_SHOW_TEXT, text, sizeof(text)));
+		fprintf(out, " (%s", weir_show_value(note, WEIR_SHOW_TEXT, text, sizeof(text)));
 	}
-	fputc('\n', out);
+	if (cost != NULL) {
+		fprintf(out, "%s%s", note != NULL ? "; " : " (",
+			weir_show_value(cost, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+	fputs(note != NULL || cost != NULL ? ")\n" : "\n", out);
 }
 
 void weir_show_changes(const struct weir_cli *cli, json_t *result) {
@@ -338,6 +372,7 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 		fprintf(cli->out, "%zu change%s in %s\n", count, count == 1 ? "" : "s", file);
 	}
 	weir_cli_print_errors(cli->err, file, " warning:", json_object_get(result, "warnings"));
+	warn_about_flows(cli->err, changes);
 }
 
 void weir_show_reload(const struct weir_cli *cli, json_t *result) {

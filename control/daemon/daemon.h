@@ -124,6 +124,9 @@ const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
+// Read a file (NULL: the one in use), compare, and set the costs of the changes. As
+// weir_reload_plan.
+int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
 // Read a file (NULL: the one in use) and make it the configuration; logs every change, warning or
 // error.
 // plan is always initialised; release it with weir_reload_plan_fini. Returns 0 or negative errno

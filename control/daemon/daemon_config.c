@@ -4,6 +4,7 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "change_costs.h"
 #include "checks.h"
 #include "daemon_private.h"
 #include "steer_map.h"
@@ -265,9 +266,42 @@ void weir_daemon_log_warnings(
 	}
 }
 
+// Add the number of flows to the warning that following it breaks them.
+static void count_flows_of_seed(
+	const struct weir_daemon *daemon, struct weir_config_errors *errors) {
+	for (uint32_t i = 0; daemon->segment != NULL && i < errors->warning_count; i++) {
+		struct weir_config_error *warning = &errors->warning[i];
+		size_t used = strlen(warning->reason);
+
+		if (strcmp(warning->path, "instance.hash_seed") == 0) {
+			snprintf(warning->reason + used, sizeof(warning->reason) - used,
+				" (open flows now: %llu)",
+				(unsigned long long)weir_restart_cost(
+					daemon->tables, daemon->segment)
+					.open);
+		}
+	}
+}
+
+int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan) {
+	int r = weir_reload_plan(daemon->reload, file, plan);
+	const struct weir_change_costs_of of = {.tables = daemon->tables,
+		.segment = daemon->segment,
+		.from = weir_reload_config(daemon->reload),
+		.to = plan->config};
+
+	count_flows_of_seed(daemon, &plan->errors);
+	// Without memory, some have no cost.
+	if (r == 0 && weir_change_costs(&of, &plan->difference) < 0) {
+		weir_log_write(
+			daemon->log, WEIR_LOG_WARN, "out of memory: not all costs are known");
+	}
+	return r;
+}
+
 static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
-	int r = weir_reload_plan(daemon->reload, file, plan);
+	int r = weir_daemon_plan(daemon, file, plan);
 	char reason[REASON_BYTES];
 
 	why[0] = '\0';

@@ -326,7 +326,13 @@ def reload_changes_only_what_differs(lab):
     whats = " ".join(c["kind"] + " " + c["what"] for c in changes)
     assert "web-4" in whats and "web-3" in whats and "web-1" not in whats, changes
     assert "echo" not in whats, changes
+    # What it costs: each backend has one open line.
+    costs = {c["what"]: c.get("cost") for c in changes}
+    assert costs["service lines backend web-4"] == {
+        "effect": "stay", "flows": 1, "text": "1 open flow: TCP stays until it ends"}, costs
+    assert costs["service lines backend web-3 weight"] is None, costs
     code, out, _ = lab.weirctl("config", "reload")
+    assert "weight 100 (1 open flow: TCP stays until it ends)" in out, out
     assert code == 0 and "web-4" in out and "web-3" in out, out
     assert lab.api("config.diff")["changes"] == []
     after = generations()

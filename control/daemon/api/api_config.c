@@ -41,7 +41,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 	if (!check_path(call)) {
 		return;
 	}
-	r = weir_reload_plan(daemon->reload, weir_api_text(call, "path"), &plan);
+	r = weir_daemon_plan(daemon, weir_api_text(call, "path"), &plan);
 	if (r < 0) {
 		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s",
 			weir_reload_explain(&plan, r, why, sizeof(why)));

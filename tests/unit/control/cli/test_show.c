@@ -300,6 +300,45 @@ TEST(changes_of_a_reload) {
 				"+ a: x\n- b: y\n~ c: 1 -> - (later)\n+ d\n? -\n5 changes in -\n");
 }
 
+// In parentheses, and those of what is removed on stderr.
+TEST(costs_of_a_reload) {
+	const struct weir_cli_options options = {0};
+	json_t *result = json_loads(JSON({"file": "/a.json", "changes": [
+		{"kind": "remove", "what": "service s backend b", "from": "y", "cost": {"effect":
+		"stay", "flows": 2, "text": "2 open flows: TCP stays"}},
+		{"kind": "remove", "what": "service t", "cost": {"effect": "stay", "flows": 1,
+		"text": "1 open flow: TCP stays"}},
+		{"kind": "change", "what": "service s backend c address", "from": 1, "to": 2,
+		"cost": {"effect": "move", "flows": 3, "text": "3 open flows: UDP moves"}},
+		{"kind": "remove", "what": "service u", "cost": {"effect": "none", "flows": 0,
+		"text": "no open flows"}},
+		{"kind": "change", "what": "d", "from": 1, "to": 2, "note": "later", "cost":
+		{"effect": "break", "flows": 9, "text": "it breaks 9"}}]}),
+						0, NULL);
+	struct weir_cli cli = {.options = &options};
+	char *out, *err;
+	size_t bytes;
+
+	assert_non_null(result);
+	cli.out = open_memstream(&out, &bytes);
+	cli.err = open_memstream(&err, &bytes);
+	weir_show_changes(&cli, result);
+	fclose(cli.out);
+	fclose(cli.err);
+	assert_string_equal(out, "- service s backend b: y (2 open flows: TCP stays)\n"
+				 "- service t (1 open flow: TCP stays)\n"
+				 "~ service s backend c address: 1 -> 2 (3 open flows: UDP moves)\n"
+				 "- service u (no open flows)\n"
+				 "~ d: 1 -> 2 (later; it breaks 9)\n"
+				 "5 changes in /a.json\n");
+	assert_string_equal(err,
+		"warning: service t has 1 open flow: TCP stays\n"
+		"warning: service s backend c address has 3 open flows: UDP moves\n");
+	free(out);
+	free(err);
+	json_decref(result);
+}
+
 // They are written to stderr: stdout has only changes.
 TEST(warnings_of_a_reload) {
 	const struct weir_cli_options options = {0};

@@ -124,7 +124,7 @@ TEST(reload_is_recorded_with_its_changes_for_any_origin) {
 	entry = newest(web, &holder);
 	assert_string_equal(text_of(entry, "object"), web->lab.config);
 	assert_string_equal(text_of(entry, "after"),
-		"1 change: remove service dns: 2 binds, 1 backend, maglev");
+		"1 change: remove service dns: 2 binds, 1 backend, maglev (no open flows)");
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	assert_int_equal(kill(web->lab.control, SIGHUP), 0);
 	LAB_UNTIL(json_is_null(json_object_get(newest(web, &holder), "uid")));

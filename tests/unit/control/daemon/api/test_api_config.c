@@ -100,7 +100,32 @@ TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 		json_decref(result);
 	}
 	LAB_UNTIL(lab_log_has(&web->lab,
-		"reload: change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)"));
+		"reload: change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane; no "
+		"open flows)"));
+}
+
+TEST(changes_have_costs) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *result, *cost;
+	int dns;
+
+	result = lab_result(&web->lab, JSON({"command": "service.show", "service": "dns"}));
+	dns = (int)json_integer_value(json_object_get(json_array_get(result, 0), "id"));
+	json_decref(result);
+	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 5;
+	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES);
+	result = lab_result(&web->lab, JSON({"command": "config.diff"}));
+	assert_int_equal(changes(result), 2);
+	cost = json_object_get(change(result, 0), "cost");
+	assert_string_equal(text_of(cost, "text"), "no open flows");
+	assert_string_equal(text_of(change(result, 1), "what"), "service dns");
+	cost = json_object_get(change(result, 1), "cost");
+	assert_string_equal(text_of(cost, "effect"), "break");
+	assert_int_equal(json_integer_value(json_object_get(cost, "flows")), 5);
+	assert_string_equal(text_of(cost, "text"), "5 open flows: UDP ends with its next datagram");
+	json_decref(result);
+	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 0;
 }
 
 TEST(warnings_are_in_both_answers) {
@@ -118,7 +143,7 @@ TEST(warnings_are_in_both_answers) {
 		assert_string_equal(
 			text_of(json_array_get(warnings, 1), "path"), "services[0]"); // no check
 		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
-		assert_true(strlen(text_of(first, "reason")) > 0);
+		assert_non_null(strstr(text_of(first, "reason"), " (open flows now: "));
 		json_decref(result);
 	}
 }

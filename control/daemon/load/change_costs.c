@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "change_costs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "totals.h"
+
+#define TEXT_BYTES 160
+#define FLOWS_BYTES 64
+
+// Names of the objects in a change, "service web backend web-1 weight". "" = none.
+struct names {
+	char service[WEIR_CONFIG_NAME_BYTES];
+	char backend[WEIR_CONFIG_NAME_BYTES];
+};
+
+static struct names names_of(const struct weir_change *change) {
+	struct names names = {0};
+
+	(void)sscanf(change->what, "service %63s backend %63s", names.service, names.backend);
+	return names;
+}
+
+static bool is(const struct weir_change *change, enum weir_change_kind kind, const char *key) {
+	return change->kind == kind && strcmp(change->key, key) == 0;
+}
+
+static bool has_protocol(const struct weir_config_service *service, uint8_t protocol) {
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		if (service->binds[i].protocol == protocol) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// "1 open flow", "up to 3 open flows".
+static const char *flows_text(uint64_t flows, bool most, char text[FLOWS_BYTES]) {
+	snprintf(text, FLOWS_BYTES, "%s%" PRIu64 " open flow%s", most ? "up to " : "", flows,
+		flows == 1 ? "" : "s");
+	return text;
+}
+
+static int set(struct weir_change *change, enum weir_change_effect effect, uint64_t flows,
+	const char *text) {
+	char *copy = strdup(text);
+
+	if (copy == NULL) {
+		return -ENOMEM;
+	}
+	free(change->cost.text);
+	change->cost = (struct weir_change_cost){.effect = effect, .flows = flows, .text = copy};
+	return 0;
+}
+
+// --- what is removed ----------------------------------------------------------------------
+
+struct removal {
+	enum weir_config_on_backend_down down; // for TCP
+	bool tcp, udp; // flows of the protocol may be concerned
+	bool udp_ends; // it moves otherwise
+	bool most; // the number is an upper limit
+	uint64_t flows;
+};
+
+// The effect on TCP flows, and what they do.
+static enum weir_change_effect tcp_effect(
+	enum weir_config_on_backend_down down, const char **ret_text) {
+	switch (down) {
+	case WEIR_ON_BACKEND_DOWN_REHASH:
+		*ret_text = "TCP moves to another backend";
+		return WEIR_CHANGE_MOVE;
+	case WEIR_ON_BACKEND_DOWN_RESET:
+		*ret_text = "TCP is reset";
+		return WEIR_CHANGE_BREAK;
+	case WEIR_ON_BACKEND_DOWN_KEEP:
+		break;
+	}
+	*ret_text = "TCP stays until it ends";
+	return WEIR_CHANGE_STAY;
+}
+
+static int set_removal(struct weir_change *change, const struct removal *removal) {
+	const enum weir_change_effect udp =
+		removal->udp_ends ? WEIR_CHANGE_BREAK : WEIR_CHANGE_MOVE;
+	const char *tcp_text;
+	enum weir_change_effect effect = tcp_effect(removal->down, &tcp_text);
+	char text[TEXT_BYTES], flows[FLOWS_BYTES];
+
+	if (removal->flows == 0) {
+		return set(change, WEIR_CHANGE_NONE, 0, "no open flows");
+	}
+	if (removal->udp) {
+		effect = udp > effect || !removal->tcp ? udp : effect;
+	}
+	snprintf(text, sizeof(text), "%s: %s%s%s", flows_text(removal->flows, removal->most, flows),
+		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
+		!removal->udp       ? ""
+		: removal->udp_ends ? "UDP ends with its next datagram"
+				    : "UDP moves with its next datagram");
+	return set(change, effect, removal->flows, text);
+}
+
+// A backend that is removed, or gets another address.
+static int cost_backend(const struct weir_change_costs_of *of, struct weir_change *change,
+	const struct names *names) {
+	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
+	const struct weir_config_service *to = weir_config_find_service(of->to, names->service);
+	int id = weir_tables_backend_find(of->tables, names->service, names->backend);
+
+	if (from == NULL || to == NULL || id < 0) {
+		return 0;
+	}
+	return set_removal(
+		change, &(struct removal){.down = to->on_backend_down,
+				.tcp = has_protocol(from, IPPROTO_TCP),
+				.udp = has_protocol(from, IPPROTO_UDP),
+				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
+}
+
+static int cost_service(const struct weir_change_costs_of *of, struct weir_change *change,
+	const struct names *names) {
+	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
+	int id = weir_tables_service_find(of->tables, names->service);
+
+	if (from == NULL || id < 0) {
+		return 0;
+	}
+	return set_removal(
+		change, &(struct removal){.down = from->on_backend_down,
+				.tcp = has_protocol(from, IPPROTO_TCP),
+				.udp = has_protocol(from, IPPROTO_UDP),
+				.udp_ends = true,
+				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
+}
+
+// The flows of one bind are not counted: at most those of its service. TCP flows stay whatever
+// on_backend_down is, because their backend is not removed.
+static int cost_bind(const struct weir_change_costs_of *of, struct weir_change *change,
+	const struct names *names) {
+	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
+	const bool udp = strstr(change->what, " bind udp ") != NULL;
+	int id = weir_tables_service_find(of->tables, names->service);
+
+	if (from == NULL || id < 0) {
+		return 0;
+	}
+	return set_removal(
+		change, &(struct removal){.down = WEIR_ON_BACKEND_DOWN_KEEP,
+				.tcp = !udp,
+				.udp = udp,
+				.udp_ends = true,
+				.most = from->bind_count > 1,
+				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
+}
+
+// --- a restart of the dataplane -----------------------------------------------------------
+
+static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
+	struct weir_service_state state;
+
+	return weir_tables_service(tables, service, &state) == 0 &&
+	       state.policy == WEIR_POLICY_MAGLEV;
+}
+
+// Sum over backends. changed: per service id, whether its selection differs after the restart; NULL
+// = of none.
+static struct weir_restart_cost sum_restart(
+	const struct weir_tables *tables, const struct weir_segment *segment, const bool *changed) {
+	const uint32_t ids =
+		tables != NULL && segment != NULL ? weir_tables_backend_ids(tables) : 0;
+	struct weir_restart_cost cost = {0};
+	uint16_t last = WEIR_SERVICE_NONE; // backends of a service mostly follow each other
+	bool finds = false; // its flows find their backends again
+
+	for (uint32_t id = 0; id < ids; id++) {
+		struct weir_backend_state backend;
+		uint64_t open =
+			weir_tables_backend_service(tables, (uint16_t)id) == WEIR_SERVICE_NONE
+				? 0
+				: weir_sum_backend(segment, id).open_flows;
+
+		if (open == 0 || weir_tables_backend(tables, (uint16_t)id, &backend) < 0) {
+			continue;
+		}
+		if (backend.service_id != last) {
+			last = backend.service_id;
+			finds = is_maglev(tables, last) && (changed == NULL || !changed[last]);
+		}
+		cost.open += open;
+		cost.lost += finds && backend.in_selection ? 0 : open;
+	}
+	return cost;
+}
+
+struct weir_restart_cost weir_restart_cost(
+	const struct weir_tables *tables, const struct weir_segment *segment) {
+	return sum_restart(tables, segment, NULL);
+}
+
+const char *weir_restart_cost_text(
+	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes) {
+	char flows[FLOWS_BYTES];
+
+	flows_text(cost->open, false, flows);
+	if (cost->open == 0) {
+		snprintf(text, bytes, "no open flows");
+	} else if (seed) {
+		snprintf(text, bytes, "with another hash_seed it breaks %s", flows);
+	} else if (cost->lost == 0) {
+		snprintf(text, bytes, "it breaks none of %s", flows);
+	} else {
+		snprintf(text, bytes, "it breaks %" PRIu64 " of %s", cost->lost, flows);
+	}
+	return text;
+}
+
+// Whether a change gives the service another selection, or a policy that ignores the hash.
+static bool changes_selection(const struct weir_change *change, const struct names *names) {
+	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
+		"weights", "algorithm", "size", "salt"};
+
+	for (size_t i = 0; names->service[0] != '\0' && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(change->key, keys[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Which services select differently after all changes. NULL: out of memory.
+static bool *changed_services(
+	const struct weir_change_costs_of *of, const struct weir_difference *difference) {
+	bool *changed = calloc(weir_tables_service_ids(of->tables) + 1u, sizeof(*changed));
+
+	for (uint32_t i = 0; changed != NULL && i < difference->count; i++) {
+		const struct names names = names_of(&difference->change[i]);
+		int id = changes_selection(&difference->change[i], &names)
+				 ? weir_tables_service_find(of->tables, names.service)
+				 : -1;
+
+		if (id >= 0) {
+			changed[id] = true;
+		}
+	}
+	return changed;
+}
+
+static bool has_key(const struct weir_difference *difference, const char *key) {
+	for (uint32_t i = 0; i < difference->count; i++) {
+		if (strcmp(difference->change[i].key, key) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// The same for each change that needs the restart.
+static int cost_restart(const struct weir_change_costs_of *of, struct weir_difference *difference) {
+	const bool seed = has_key(difference, "hash_seed");
+	bool *changed = changed_services(of, difference);
+	struct weir_restart_cost cost;
+	char text[TEXT_BYTES];
+	int r = changed == NULL ? -ENOMEM : 0;
+
+	if (r == 0) {
+		cost = sum_restart(of->tables, of->segment, changed);
+		cost.lost = seed ? cost.open : cost.lost;
+		weir_restart_cost_text(&cost, seed, text, sizeof(text));
+	}
+	for (uint32_t i = 0; r == 0 && i < difference->count; i++) {
+		if (difference->change[i].needs_restart) {
+			r = set(&difference->change[i],
+				cost.lost > 0 ? WEIR_CHANGE_BREAK : WEIR_CHANGE_NONE, cost.lost,
+				text);
+		}
+	}
+	free(changed);
+	return r;
+}
+
+int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference) {
+	bool restart = false;
+	int r = 0;
+
+	if (of->tables == NULL || of->segment == NULL) {
+		return 0;
+	}
+	for (uint32_t i = 0; r == 0 && i < difference->count; i++) {
+		struct weir_change *change = &difference->change[i];
+		const struct names names = names_of(change);
+
+		if (change->needs_restart) {
+			restart = true;
+		} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {
+			r = cost_service(of, change, &names);
+		} else if (is(change, WEIR_CHANGE_REMOVE, "binds")) {
+			r = cost_bind(of, change, &names);
+		} else if (is(change, WEIR_CHANGE_REMOVE, "backends") ||
+			   (is(change, WEIR_CHANGE_CHANGE, "address") &&
+				   names.backend[0] != '\0')) {
+			r = cost_backend(of, change, &names);
+		}
+	}
+	return r == 0 && restart ? cost_restart(of, difference) : r;
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Costs of changes: how many open flows a reload, or a restart of the dataplane, breaks, moves or
+// leaves with removed backends. As described in docs/guide/operations.md, "Drain and maintenance"
+// and "Upgrade"; UDP and TCP flows are not counted separately, so texts name both where a service
+// has both.
+//
+// Threads: one. Reads the counters of the workers.
+#pragma once
+
+#include "config_difference.h"
+#include "segment.h"
+#include "tables.h"
+
+struct weir_change_costs_of { // input; borrowed
+	const struct weir_tables *tables; // NULL before the first dataplane
+	const struct weir_segment *segment; // NULL without a dataplane
+	const struct weir_config *from, *to; // that the difference was computed of
+};
+
+struct weir_restart_cost { // of a restart of the dataplane
+	uint64_t open; // flows
+	uint64_t lost; // of these, probably lost: they go to other backends, or to none
+};
+
+// What a restart of the dataplane costs now, without any change. A flow goes on if its service has
+// the policy maglev and its backend is in the selection. Not counted as lost: flows that began
+// before the last change of weights or backends, of which the selection may have another backend.
+struct weir_restart_cost weir_restart_cost(
+	const struct weir_tables *tables, const struct weir_segment *segment);
+// "it breaks 21 of 40 open flows"; seed: hash_seed changes, which breaks all. Returns text.
+const char *weir_restart_cost_text(
+	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
+
+// Set the costs of all changes of a difference; none without a dataplane. Call before the change is
+// applied. Returns 0 or -ENOMEM (some are not set).
+int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Two services s0 (tcp) and s1 (udp) with three backends each. The flows are those that a worker
+// would count.
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "change_costs.h"
+#include "tables_lab.h"
+
+struct rig {
+	struct lab lab;
+	struct weir_config *from, *to;
+	struct weir_difference difference;
+};
+
+static void set_open(struct rig *rig, const char *service, const char *backend, uint64_t flows) {
+	uint16_t id = lab_id(&rig->lab, service, backend);
+	int service_id = weir_tables_service_find(rig->lab.tables, service);
+
+	weir_segment_backend_counters(rig->lab.segment, 0, id)->open_flows = flows;
+	weir_segment_service_counters(rig->lab.segment, 0, (uint32_t)service_id)->open_flows +=
+		flows;
+}
+
+static int setup(void **state) {
+	struct rig *rig = calloc(1, sizeof(*rig));
+
+	lab_open(&rig->lab, &(struct lab_room){0});
+	rig->from = lab_config(2, 3);
+	rig->from->services[1].binds[0].protocol = IPPROTO_UDP;
+	rig->to = lab_config_copy(rig->from);
+	lab_apply(&rig->lab, rig->from);
+	lab_resolve(&rig->lab);
+	set_open(rig, "s0", "b0", 12);
+	set_open(rig, "s0", "b1", 1);
+	set_open(rig, "s1", "b0", 7);
+	*state = rig;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct rig *rig = *state;
+
+	weir_difference_fini(&rig->difference);
+	lab_config_free(rig->to);
+	lab_close(&rig->lab);
+	lab_config_free(rig->from);
+	free(rig);
+	return 0;
+}
+
+TEST_EACH(setup, teardown);
+
+static void compute(struct rig *rig) {
+	struct weir_change_costs_of of = {.tables = rig->lab.tables,
+		.segment = rig->lab.control,
+		.from = rig->from,
+		.to = rig->to};
+
+	assert_int_equal(weir_config_compare(rig->from, rig->to, &rig->difference), 0);
+	assert_int_equal(weir_change_costs(&of, &rig->difference), 0);
+}
+
+// The only change that has a cost, or is removed.
+static void assert_cost(struct rig *rig, const char *what, enum weir_change_effect effect,
+	uint64_t flows, const char *text) {
+	compute(rig);
+	for (uint32_t i = 0; i < rig->difference.count; i++) {
+		const struct weir_change *change = &rig->difference.change[i];
+
+		if (strcmp(change->what, what) != 0) {
+			continue;
+		}
+		assert_int_equal(change->cost.effect, effect);
+		assert_int_equal(change->cost.flows, flows);
+		if (text == NULL) {
+			assert_null(change->cost.text);
+		} else {
+			assert_non_null(change->cost.text);
+			assert_string_equal(change->cost.text, text);
+		}
+		return;
+	}
+	fail_msg("no change of %s", what);
+}
+
+TEST(cost_of_a_removed_backend) {
+	struct rig *rig = *state;
+	static const struct {
+		enum weir_config_on_backend_down down;
+		enum weir_change_effect effect;
+		const char *text;
+	} cases[] = {
+		{WEIR_ON_BACKEND_DOWN_KEEP, WEIR_CHANGE_STAY,
+			"12 open flows: TCP stays until it ends"},
+		{WEIR_ON_BACKEND_DOWN_REHASH, WEIR_CHANGE_MOVE,
+			"12 open flows: TCP moves to another backend"},
+		{WEIR_ON_BACKEND_DOWN_RESET, WEIR_CHANGE_BREAK, "12 open flows: TCP is reset"},
+	};
+
+	lab_remove_backend(rig->to, 0, 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		rig->to->services[0].on_backend_down = cases[i].down;
+		assert_cost(rig, "service s0 backend b0", cases[i].effect, 12, cases[i].text);
+		weir_difference_fini(&rig->difference);
+	}
+}
+
+TEST(cost_of_a_removed_backend_without_flows) {
+	struct rig *rig = *state;
+
+	lab_remove_backend(rig->to, 0, 2);
+	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
+}
+
+TEST(cost_of_an_address_is_that_of_a_removal) {
+	struct rig *rig = *state;
+
+	rig->to->services[0].backends[1].address.bytes[3] ^= 0x40;
+	assert_cost(rig, "service s0 backend b1 address", WEIR_CHANGE_STAY, 1,
+		"1 open flow: TCP stays until it ends");
+}
+
+TEST(cost_of_a_backend_of_udp) {
+	struct rig *rig = *state;
+
+	lab_remove_backend(rig->to, 1, 0);
+	assert_cost(rig, "service s1 backend b0", WEIR_CHANGE_MOVE, 7,
+		"7 open flows: UDP moves with its next datagram");
+}
+
+TEST(cost_of_a_removed_service) {
+	struct rig *rig = *state;
+
+	lab_remove_service(rig->to, 1);
+	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7,
+		"7 open flows: UDP ends with its next datagram");
+	weir_difference_fini(&rig->difference);
+	lab_remove_service(rig->to, 0);
+	assert_cost(
+		rig, "service s0", WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+}
+
+TEST(cost_of_a_moved_bind) {
+	struct rig *rig = *state;
+	char what[160], bind[WEIR_BIND_TEXT_BYTES];
+
+	snprintf(what, sizeof(what), "service s0 bind %s",
+		weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind)));
+	rig->to->services[0].binds[0].port_first = 8080;
+	rig->to->services[0].binds[0].port_last = 8080;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+}
+
+TEST(cost_of_weights_is_none) {
+	struct rig *rig = *state;
+
+	rig->to->services[0].backends[0].weight = 7;
+	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0, NULL);
+}
+
+// maglev finds the backends again, unless the selection changes; a backend without new flows is not
+// in it.
+TEST(cost_of_a_restart) {
+	struct rig *rig = *state;
+	uint16_t id = lab_id(&rig->lab, "s0", "b1");
+
+	rig->to->fragments.entries++;
+	assert_cost(
+		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_DRAIN), 0);
+	lab_publish(&rig->lab);
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 1, "it breaks 1 of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->to->services[1].backends[2].weight = 7;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 8, "it breaks 8 of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->to->instance.hash_seed++;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
+		"with another hash_seed it breaks 20 open flows");
+}
+
+TEST(cost_of_a_restart_with_another_policy) {
+	struct rig *rig = *state;
+	struct weir_restart_cost cost = weir_restart_cost(rig->lab.tables, rig->lab.control);
+	int id = weir_tables_service_find(rig->lab.tables, "s0");
+
+	assert_int_equal(cost.open, 20);
+	assert_int_equal(cost.lost, 0);
+	assert_int_equal(
+		weir_tables_set_policy(rig->lab.tables, (uint16_t)id, WEIR_POLICY_LEAST_LOADED), 0);
+	lab_publish(&rig->lab);
+	cost = weir_restart_cost(rig->lab.tables, rig->lab.control);
+	assert_int_equal(cost.open, 20);
+	assert_int_equal(cost.lost, 13);
+	cost = weir_restart_cost(rig->lab.tables, NULL);
+	assert_int_equal(cost.open, 0);
+}
