@@ -139,6 +139,11 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 
 int weir_config_read(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
+	return weir_config_read_text(file, ret, NULL, errors);
+}
+
+int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
+	struct weir_config_errors *errors) {
 	struct weir_json_reader reader = {.errors = errors};
 	size_t bytes = 0;
 	char *text = NULL;
@@ -151,7 +156,11 @@ int weir_config_read(
 		return r;
 	}
 	r = weir_config_parse(text, bytes, ret, errors);
-	free(text);
+	if (r == 0 && ret_text != NULL) {
+		*ret_text = text;
+	} else {
+		free(text);
+	}
 	return r;
 }
 

@@ -290,6 +290,10 @@ struct weir_config {
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
+// Like weir_config_read, and *ret_text is the text of the file, NUL-terminated; the caller frees
+// it. ret_text NULL: not wanted.
+int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
+	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
 
 // The service of that name, or NULL: none, or config is NULL.

@@ -22,6 +22,7 @@
 #include "accounts.h"
 #include "capabilities.h"
 #include "config.h"
+#include "config_running.h"
 #include "daemon_options.h"
 #include "dataplane.h"
 #include "dpdk_log.h"
@@ -51,6 +52,7 @@
 struct context {
 	const struct weir_dataplane_options *options;
 	const struct weir_config *config;
+	const char *running; // weir_config_running_text of config
 	const struct weir_log *log;
 	struct weir_log_limit *log_limit; // its filter
 	struct weir_plan plan;
@@ -213,6 +215,25 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 	return false;
 }
 
+// For weir-control, which cannot attach before. Without the file it takes the values of its own
+// configuration for those that run.
+static void write_running(const struct context *context, const struct weir_dataplane *dataplane) {
+	const struct weir_handover_params *params = &context->handover;
+	const bool is_root = geteuid() == 0;
+	const bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
+	const gid_t group = is_root ? 0 : is_own ? (gid_t)-1 : params->group;
+	// As for the socket: a weir-control run as root has only the rights of the group.
+	int r = weir_config_running_write(params->run_dir, weir_dataplane_segment(dataplane)->epoch,
+		is_root ? params->control_user : (uid_t)-1, group, context->running);
+
+	if (r < 0) {
+		weir_log_write(context->log, WEIR_LOG_WARN,
+			"cannot write the running configuration into %s: %s: weir-control and "
+			"weirctl doctor do not see which changes wait for a restart",
+			params->run_dir, strerror(-r));
+	}
+}
+
 // Run the dataplane; DPDK has been started.
 static int run_open(struct context *context) {
 	struct weir_dataplane *dataplane;
@@ -221,6 +242,7 @@ static int run_open(struct context *context) {
 	if (r < 0) {
 		return r;
 	}
+	write_running(context, dataplane);
 	r = weir_memory_take();
 	if (r < 0) {
 		(void)fail(context, r, "not enough memory: lower flow_table.flows_per_worker");
@@ -390,10 +412,12 @@ static int run(struct context *context) {
 	if (r < 0) {
 		goto close_signals;
 	}
+	weir_config_running_remove(context->handover.run_dir); // of one that was killed
 	r = plan(context);
 	if (r == 0) {
 		r = run_eal(context);
 	}
+	weir_config_running_remove(context->handover.run_dir);
 	weir_handover_server_free(context->server);
 	if (r == 0) {
 		weir_log_write(context->log, WEIR_LOG_INFO, "ended");
@@ -427,6 +451,26 @@ static void log_warnings(
 	}
 }
 
+// Read the configuration, and the text of what runs. Logs errors and warnings. Returns 0 or
+// negative errno.
+static int read_config(const struct weir_dataplane_options *options, struct weir_log *log,
+	struct weir_config **ret, char **ret_running) {
+	struct weir_config_errors errors;
+	char *text;
+	int r = weir_config_read_text(options->config, ret, &text, &errors);
+
+	if (r < 0) {
+		print_errors(log, options->config, r, &errors);
+	} else {
+		log->level = options->log_level;
+		log_warnings(log, options->config, &errors);
+		*ret_running = weir_config_running_text(text, strlen(text));
+		free(text);
+	}
+	weir_config_errors_fini(&errors);
+	return r;
+}
+
 // Resolve the user that may attach and the group that may read the run directory.
 static int resolve(const struct weir_dataplane_options *options, struct weir_handover_params *ret,
 	char *why, size_t why_bytes) {
@@ -442,9 +486,9 @@ static int resolve(const struct weir_dataplane_options *options, struct weir_han
 }
 
 int main(int argc, char **argv) {
-	struct weir_config_errors errors;
 	struct weir_dataplane_options options;
 	struct weir_config *config;
+	char *running;
 	unsigned int lost_lines = 0;
 	struct weir_log log = {.fd = STDERR_FILENO, .lost = &lost_lines};
 	struct context *context;
@@ -470,28 +514,26 @@ int main(int argc, char **argv) {
 		weir_log_plain(&log, "weir-dataplane: %s", why);
 		return EXIT_USAGE;
 	}
-	r = weir_config_read(options.config, &config, &errors);
-	if (r < 0) {
-		print_errors(&log, options.config, r, &errors);
-		weir_config_errors_fini(&errors);
+	if (read_config(&options, &log, &config, &running) < 0) {
 		return EXIT_USAGE;
 	}
-	log.level = options.log_level;
-	log_warnings(&log, options.config, &errors);
-	weir_config_errors_fini(&errors);
 	context = calloc(1, sizeof(*context));
-	if (context == NULL || weir_log_limit_create(&log, NULL, &context->log_limit) < 0) {
+	if (running == NULL || context == NULL ||
+		weir_log_limit_create(&log, NULL, &context->log_limit) < 0) {
 		free(context);
+		free(running);
 		weir_config_free(config);
 		return EXIT_FAILURE;
 	}
 	context->options = &options;
 	context->config = config;
+	context->running = running;
 	context->log = &log;
 	context->handover = handover;
 	r = run(context);
 	weir_log_limit_free(context->log_limit);
 	free(context);
+	free(running);
 	weir_config_free(config);
 	weir_log_close(&log);
 	return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -454,6 +454,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Without FILE: the one that weir-control was started with. FILE is in use until the next\n"
 	 "reload without FILE, or restart. A file with errors changes nothing.\n",
 	 "weirctl config reload", "config.reload", 0, 1, 0, build_file, weir_show_reload, NULL, true},
+	{"config", "waiting", "", "show the changes that wait for a restart of weir-dataplane",
+	 "Each with what runs now, and how many open flows the restart breaks. They were read by the\n"
+	 "last reload, or at the start of weir-control.\n",
+	 "weirctl config waiting", "config.waiting", 0, 0, 0, build_nothing, weir_show_waiting, NULL, false},
 	{"audit", "show", "", "show configuration changes and refused requests, with their users",
 	 "The last 256 changes, and the last 64 refusals, since the start of weir-control.\n"
 	 "Each is also a line of its log.\n",

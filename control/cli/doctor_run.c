@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "doctor_run.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
+#include "config_difference.h"
+#include "config_running.h"
 #include "doctor.h"
 #include "status.h"
 #include "tree.h"
@@ -26,7 +29,7 @@ static json_t *ask(struct weir_client *client, const char *command, char *why, s
 	return result;
 }
 
-// The answer of weir-control: fills in version, backends, and the error.
+// The answer of weir-control: fills in version, backends, waiting, and the error.
 static void ask_control(
 	const struct weir_cli *cli, struct weir_doctor *doctor, char *why, size_t why_bytes) {
 	char ignored[512];
@@ -40,9 +43,34 @@ static void ask_control(
 		if (doctor->error == 0) {
 			doctor->backends =
 				ask(client, "backend.show", ignored, sizeof(ignored), &error);
+			doctor->waiting =
+				ask(client, "config.waiting", ignored, sizeof(ignored), &error);
 		}
 		weir_client_free(client);
 	}
+}
+
+// The file with what weir-dataplane runs with; owned by the caller. NULL: unknown.
+static struct weir_config *read_running(
+	const struct weir_cli *cli, const char *root, const char *file, const json_t *version) {
+	const char *epoch =
+		json_string_value(json_object_get(json_object_get(version, "dataplane"), "epoch"));
+	struct weir_config *runs = NULL, *merged = NULL;
+	struct weir_config_errors errors;
+	char path[WEIR_TREE_PATH_BYTES];
+
+	if (weir_config_running_read(weir_tree_path(root, cli->options->run_dir, path),
+		    epoch != NULL ? strtoull(epoch, NULL, 16) : 0, &runs) < 0) {
+		return NULL;
+	}
+	if (weir_config_read(file, &merged, &errors) == 0 &&
+		weir_config_keep_running(merged, runs) < 0) {
+		weir_config_free(merged);
+		merged = NULL;
+	}
+	weir_config_errors_fini(&errors);
+	weir_config_free(runs);
+	return merged;
 }
 
 static int show(const struct weir_cli *cli, const struct weir_doctor *doctor) {
@@ -64,7 +92,7 @@ static int show(const struct weir_cli *cli, const struct weir_doctor *doctor) {
 int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	const char *root = cli->options->root != NULL ? cli->options->root : "";
 	const char *used, *file = cli->options->config;
-	struct weir_config *config = NULL;
+	struct weir_config *config = NULL, *runs;
 	struct weir_config_errors errors;
 	struct weir_doctor doctor = {0};
 	char why[512] = "", default_path[WEIR_TREE_PATH_BYTES];
@@ -80,9 +108,12 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 		file = used != NULL ? used : weir_tree_path(root, CONFIG_DEFAULT, default_path);
 	}
 	(void)weir_config_read(file, &config, &errors);
+	runs = read_running(cli, root, file, doctor.version);
 	doctor.root = root;
 	doctor.config_path = file;
-	doctor.config = config;
+	doctor.file = config;
+	doctor.runs = runs;
+	doctor.candidate = cli->options->config != NULL;
 	doctor.errors = &errors;
 	doctor.run_dir = cli->options->run_dir;
 	doctor.unreachable = why;
@@ -95,5 +126,7 @@ int weir_doctor_command_run(struct weir_cli *cli, const struct weir_cli_command 
 	json_decref((json_t *)doctor.version);
 	json_decref((json_t *)doctor.status);
 	json_decref((json_t *)doctor.backends);
+	json_decref((json_t *)doctor.waiting);
+	weir_config_free(runs);
 	return r;
 }

@@ -375,6 +375,27 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 	warn_about_flows(cli->err, changes);
 }
 
+void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
+	const json_t *changes = json_object_get(result, "changes");
+	const json_t *restart = json_object_get(result, "restart");
+	char breaks[32], open[32];
+	json_t *change;
+	size_t i;
+
+	json_array_foreach (changes, i, change) {
+		show_change_line(cli->out, change);
+	}
+	if (json_array_size(changes) == 0) {
+		fprintf(cli->out,
+			"nothing waits: a restart of weir-dataplane now would break %s of %s open "
+			"flows\n",
+			weir_show_value(json_object_get(restart, "breaks"), WEIR_SHOW_NUMBER,
+				breaks, sizeof(breaks)),
+			weir_show_value(json_object_get(restart, "open_flows"), WEIR_SHOW_NUMBER,
+				open, sizeof(open)));
+	}
+}
+
 void weir_show_reload(const struct weir_cli *cli, json_t *result) {
 	const json_t *file = json_object_get(result, "file");
 	const json_t *usual = json_object_get(result, "default_file");

@@ -62,6 +62,7 @@ int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *co
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);
 void weir_show_changes(const struct weir_cli *cli, json_t *result);
+void weir_show_waiting(const struct weir_cli *cli, json_t *result);
 void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);

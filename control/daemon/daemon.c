@@ -88,9 +88,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	if (r < 0) {
 		return r;
 	}
-	if (restarted && daemon->epoch != 0 && weir_reload_dataplane_started(daemon->reload)) {
-		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"weir-dataplane restarted: its new settings are active");
+	if (restarted) {
+		weir_daemon_take_running(daemon, segment->epoch);
 	}
 	if (adopting) {
 		// Checks are identified by ids, which may have changed.
@@ -389,7 +388,8 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	const char *failed = "loop";
 	int r;
 
-	*daemon = (struct weir_daemon){.log = log, .user = user, .reload = reload};
+	*daemon = (struct weir_daemon){
+		.log = log, .run_dir = run_dir, .user = user, .reload = reload};
 	signal(SIGPIPE, SIG_IGN); // report a closed connection as an error
 	r = uv_loop_init(&daemon->loop);
 	if (r < 0) {

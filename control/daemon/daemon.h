@@ -46,6 +46,7 @@ struct weir_daemon {
 	struct weir_log *log;
 	struct weir_log_limit *log_limit;
 	struct weir_audit *audit;
+	const char *run_dir;
 	const char *user; // user of this process, for messages
 	struct weir_dataplane_link *link;
 	struct weir_reload *reload;

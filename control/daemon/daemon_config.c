@@ -266,6 +266,46 @@ void weir_daemon_log_warnings(
 	}
 }
 
+// Log the changes that wait for a restart of the dataplane. Returns their number.
+static uint32_t log_waiting(struct weir_daemon *daemon) {
+	struct weir_difference waiting;
+	char line[1024];
+	uint32_t count;
+
+	if (weir_reload_waiting(daemon->reload, &waiting) < 0) {
+		return 0;
+	}
+	for (uint32_t i = 0; i < waiting.count; i++) {
+		weir_log_write(daemon->log, WEIR_LOG_WARN, "%s",
+			weir_change_format(&waiting.change[i], line, sizeof(line)));
+	}
+	count = waiting.count;
+	weir_difference_fini(&waiting);
+	return count;
+}
+
+void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
+	const bool waited = weir_reload_waits(daemon->reload);
+	int unread;
+	int r = weir_reload_take_running(
+		daemon->reload, daemon->run_dir, epoch, daemon->epoch != 0, &unread);
+
+	if (unread < 0 && unread != -ENOENT) { // none: an earlier version
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"cannot read the configuration that weir-dataplane runs with from %s: %s; "
+			"that of %s is assumed",
+			daemon->run_dir, strerror(-unread),
+			weir_reload_file_in_use(daemon->reload));
+	}
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"cannot take over the settings of weir-dataplane: %s", strerror(-r));
+	} else if (log_waiting(daemon) == 0 && waited) {
+		weir_log_write(daemon->log, WEIR_LOG_INFO,
+			"weir-dataplane restarted: its new settings are active");
+	}
+}
+
 // Add the number of flows to the warning that following it breaks them.
 static void count_flows_of_seed(
 	const struct weir_daemon *daemon, struct weir_config_errors *errors) {

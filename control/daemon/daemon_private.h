@@ -22,6 +22,9 @@ void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: retry after a second to configure health checks, agents, neighbours, estimates
 // and ejections, which failed for lack of memory or descriptors.
 void weir_daemon_configure_again(struct weir_daemon *daemon);
+// daemon_config.c: take the dataplane's part of the configuration from a dataplane that was started
+// since. Call before its epoch is noted.
+void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch);
 // daemon_config.c: update the VIP maps of the steer programs.
 void weir_daemon_steer(struct weir_daemon *daemon);
 

@@ -12,21 +12,28 @@
 
 static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	const struct weir_config_error *error) {
-	char subject[96];
+	const json_t *open =
+		json_object_get(json_object_get(doctor->waiting, "restart"), "open_flows");
+	char subject[96], flows[48] = "";
+
+	if (open != NULL && strcmp(error->path, "instance.hash_seed") == 0) {
+		snprintf(flows, sizeof(flows), " (open flows now: %" JSON_INTEGER_FORMAT ")",
+			json_integer_value(open));
+	}
 
 	if (error->line > 0) {
 		snprintf(subject, sizeof(subject), "%s:%d", doctor->config_path, error->line);
 	} else {
 		snprintf(subject, sizeof(subject), "%s", doctor->config_path);
 	}
-	weir_findings_add(&doctor->findings, level, subject, "%s%s%s", error->path,
-		error->path[0] ? ": " : "", error->reason);
+	weir_findings_add(&doctor->findings, level, subject, "%s%s%s%s", error->path,
+		error->path[0] ? ": " : "", error->reason, flows);
 	EDIT(doctor);
 }
 
 // A full-sized packet of a client does not fit after encapsulation.
 static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
-	const struct weir_config *config = doctor->config;
+	const struct weir_config *config = doctor->file;
 	unsigned int most = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -60,7 +67,7 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 
 // A server with idle connections resets those that the balancer has expired.
 static void check_timeouts(struct weir_doctor *doctor) {
-	const uint32_t established_ms = doctor->config->flow_table.established_ms;
+	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 
 	if (established_ms < 60000) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "flow_table",
@@ -72,7 +79,7 @@ static void check_timeouts(struct weir_doctor *doctor) {
 }
 
 void weir_doctor_check_config(struct weir_doctor *doctor) {
-	const struct weir_config *config = doctor->config;
+	const struct weir_config *config = doctor->file;
 	const uint32_t before = doctor->findings.count;
 
 	for (uint32_t i = 0; i < doctor->errors->count; i++) {

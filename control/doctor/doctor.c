@@ -70,6 +70,10 @@ static void find_processes(struct weir_doctor *doctor) {
 
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
+	if (doctor->dataplane == 0) {
+		doctor->runs = NULL; // left by one that was killed
+	}
+	doctor->config = doctor->runs != NULL && !doctor->candidate ? doctor->runs : doctor->file;
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (!checks[i].live || doctor->root[0] == '\0') {
 			doctor->findings.check = checks[i].name;

@@ -17,6 +17,7 @@
 // Function, name, what it checks. Also on a copy of a machine's files:
 #define WEIR_DOCTOR_CHECKS(X) \
 	X(config, "config", "the configuration: errors, warnings, and probable mistakes") \
+	X(restart, "restart", "changes that wait for a restart of weir-dataplane") \
 	X(cores, "cores", "CPUs of workers.cores exist") \
 	X(isolation, "isolation", \
 		"with idle poll: nothing else is scheduled on the workers' CPUs") \
@@ -60,7 +61,13 @@
 struct weir_doctor {
 	const char *root; // of /proc, /sys and /run: "" = this machine
 	const char *config_path;
-	const struct weir_config *config; // NULL: it could not be read
+	const struct weir_config *file; // NULL: it could not be read
+	// The file with the values that weir-dataplane runs with; NULL: they are unknown. Set by
+	// the caller, and to NULL by weir_doctor_run if it does not run.
+	const struct weir_config *runs;
+	bool candidate; // the file was named: check the values that it would run with
+	const struct weir_config *config; // set by weir_doctor_run: runs, or else file
+	const json_t *waiting; // weir-control's answer to "config.waiting"; NULL: none
 	const struct weir_config_errors *errors;
 	const char *run_dir;
 	const json_t *version; // weir-control's answer to "version"; NULL: no answer
@@ -73,7 +80,7 @@ struct weir_doctor {
 	struct weir_findings findings;
 };
 
-// Run every check. Sets dataplane and control.
+// Run every check. Sets dataplane, control and config.
 void weir_doctor_run(struct weir_doctor *doctor);
 
 #define X(function, name, text) void weir_doctor_check_##function(struct weir_doctor *doctor);

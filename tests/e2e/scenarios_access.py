@@ -34,9 +34,14 @@ def weirctl_as_member(lab, *words, groups=()):
     return done.returncode, out, err
 
 
+def running_files(lab):
+    """Of the configuration that runs."""
+    return [name for name in os.listdir(lab.run_dir) if name.endswith(".json")]
+
+
 def modes(lab):
     names = (".", "dataplane.sock", "dataplane.lock", "control", "control/control.sock",
-             "control/control.pid")
+             "control/control.pid", *running_files(lab))
     result = {}
     for name in names:
         status = os.stat(os.path.join(lab.run_dir, name))
@@ -59,7 +64,9 @@ def attempts(lab, control_pid):
 def group_member_gets_nothing(lab):
     """A hostile member of the group takes, replaces, changes and blocks nothing"""
     nobody = 65534
-    expected = {".": (0, GROUP, 0o750), "dataplane.sock": (nobody, 0, 0o660),
+    epoch = lab.api("version")["dataplane"]["epoch"]
+    expected = {f"dataplane-{epoch}.json": (nobody, 0, 0o640),
+                ".": (0, GROUP, 0o750), "dataplane.sock": (nobody, 0, 0o660),
                 "dataplane.lock": (0, 0, 0o600), "control": (nobody, GROUP, 0o750),
                 "control/control.sock": (nobody, GROUP, 0o660),
                 "control/control.pid": (nobody, GROUP, 0o600)}

@@ -23,10 +23,10 @@ def inside(namespace, *command):
     return int(status), output
 
 
-def weirctl_doctor(lab):
+def weirctl_doctor(lab, *options):
     """{(check, subject): finding}, and the exit status."""
     status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--json", "--run-dir",
-                            lab.run_dir)
+                            lab.run_dir, *options)
     return {(row["check"], row["subject"]): row for row in json.loads(output)["findings"]}, status
 
 
@@ -119,9 +119,46 @@ def doctor_finds_problems_of_the_balancer(lab):
     find(lab, "access", sock, "ok")
 
 
+def changes_that_wait(lab):
+    """What runs and what waits for a restart of the dataplane, also after one of control."""
+    lab.port = {"mtu": 1550}
+    lab.extra = {"instance": {"name": "lb-0", "hash_seed": "0x0123456789abcdef"}}
+    lab.write_config()
+    lab.weirctl("config", "reload")
+    for _ in range(2):
+        waiting = lab.api("config.waiting")
+        whats = {change["what"]: (change["from"], change["to"], change["note"])
+                 for change in waiting["changes"]}
+        assert set(whats) == {"port wan mtu", "instance hash_seed"}, whats
+        assert whats["port wan mtu"] == ("1600", "1550", "needs a restart of weir-dataplane"), whats
+        assert whats["instance hash_seed"][:2] == ("hidden", "hidden"), whats  # every member may ask
+        assert {c["what"] for c in lab.api("config.diff")["changes"]} == set(whats)
+        found, _ = weirctl_doctor(lab)
+        row = found["restart", "port wan mtu"]
+        assert row["level"] == "notice" and row["cure"] == "systemctl restart weir-dataplane", row
+        assert "1600 runs, 1550 waits" in row["found"] and "open flows" in row["found"], row
+        assert "mtu of port wan is 1600" in found["port-mtu", "lb0"]["found"], found
+        lab.programs["control"].stop()
+        found, _ = weirctl_doctor(lab, "--config", lab.config_path)
+        assert "1600 runs, 1550 waits" in found["restart", "port wan mtu"]["found"], found
+        lab.start_control()
+        lab.wait_ready()
+    lab.programs["dataplane"].kill()  # which leaves its file
+    lab.start_dataplane()
+    lab.wait_ready()
+    assert lab.api("config.waiting")["changes"] == lab.api("config.diff")["changes"] == []
+    found, _ = weirctl_doctor(lab)
+    assert found["restart", "weir-dataplane"]["level"] == "ok", found
+    assert "mtu of port wan is 1550" in found["port-mtu", "lb0"]["found"], found
+    left = [name for name in os.listdir(lab.run_dir) if ".json" in name]
+    assert left == [f"dataplane-{lab.api('version')['dataplane']['epoch']}.json"], left
+
+
 @scenario(services=[web({"web-1": 100})], hosts=1)
 def doctor_works_without_the_daemons(lab):
-    """Faults without the processes and without a usable backend; without root it sends no packets"""
+    """Faults without the processes and without a usable backend; what waits for a restart; without root it
+    sends no packets"""
+    changes_that_wait(lab)
     lab.kill_backend(1)
     find(lab, "services", "web", "fault", "no eligible backend")
     find(lab, "health", "web/web-1", "warning", "refused")

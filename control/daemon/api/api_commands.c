@@ -120,6 +120,7 @@ static const struct command commands[] = {
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
+	{"config.waiting", LOOK, WEIR_API_AUDIT_NONE, weir_api_config_waiting, {{0}}},
 };
 
 #define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))

@@ -48,7 +48,8 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(health_history) \
 	X(audit_show) \
 	X(config_diff) \
-	X(config_reload)
+	X(config_reload) \
+	X(config_waiting)
 
 #define X(name) void weir_api_##name(struct weir_daemon *daemon, struct weir_api_call *call);
 WEIR_API_COMMANDS(X)

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of the configuration: config.diff, config.reload.
+// API handlers of the configuration: config.diff, config.reload, config.waiting.
+#include <stdlib.h>
+#include <string.h>
+
 #include "api_audit.h"
 #include "api_commands.h"
+#include "change_costs.h"
 #include "daemon.h"
 
 static json_t *json_errors(const struct weir_reload_plan *plan) {
@@ -69,4 +73,43 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 			weir_reload_file(daemon->reload));
 	}
 	weir_reload_plan_fini(&plan);
+}
+
+// Every member of the group may ask, and could aim flows at a backend with the seed.
+static void hide_seed(struct weir_difference *difference) {
+	for (uint32_t i = 0; i < difference->count; i++) {
+		struct weir_change *change = &difference->change[i];
+
+		if (strcmp(change->key, "hash_seed") == 0) {
+			free(change->from);
+			free(change->to);
+			change->from = strdup("hidden");
+			change->to = strdup("hidden");
+		}
+	}
+}
+
+void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *call) {
+	const struct weir_config *config = weir_reload_config(daemon->reload);
+	const struct weir_change_costs_of of = {
+		.tables = daemon->tables, .segment = daemon->segment, .from = config, .to = config};
+	struct weir_restart_cost cost;
+	struct weir_difference waiting;
+
+	if (!weir_api_has_dataplane(daemon, call)) {
+		return;
+	}
+	if (weir_reload_waiting(daemon->reload, &waiting) < 0 ||
+		weir_change_costs(&of, &waiting) < 0) {
+		weir_api_answer(call, NULL);
+	} else {
+		hide_seed(&waiting);
+		cost = weir_restart_cost(daemon->tables, daemon->segment);
+		weir_api_answer(
+			call, json_pack("{s:s, s:o, s:{s:I, s:I}}", "file",
+				      weir_reload_file_in_use(daemon->reload), "changes",
+				      weir_difference_json(&waiting), "restart", "open_flows",
+				      (json_int_t)cost.open, "breaks", (json_int_t)cost.lost));
+	}
+	weir_difference_fini(&waiting);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "config_running.h"
+
 struct weir_reload {
 	char *file;
 	char *file_in_use; // NULL: file
@@ -212,12 +214,75 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 	plan->file = NULL;
 }
 
-bool weir_reload_dataplane_started(struct weir_reload *reload) {
-	if (reload->as_read == NULL ||
-		weir_config_keep_running(reload->config, reload->as_read) < 0) {
-		return false;
+// Take over what runs, and keep the dataplane's part of the file aside if that differs.
+static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
+	struct weir_config *as_read = reload->as_read;
+	struct weir_difference waiting;
+	int r = 0;
+
+	if (as_read == NULL) {
+		as_read = calloc(1, sizeof(*as_read));
+		r = as_read == NULL ? -ENOMEM : weir_config_keep_running(as_read, reload->config);
 	}
-	weir_config_free(reload->as_read);
-	reload->as_read = NULL;
-	return true;
+	if (r == 0) {
+		r = weir_config_keep_running(reload->config, runs);
+	}
+	if (r < 0) {
+		if (as_read != reload->as_read) {
+			weir_config_free(as_read);
+		}
+		return r;
+	}
+	reload->as_read = as_read;
+	r = weir_reload_waiting(reload, &waiting);
+	if (r < 0) {
+		return r;
+	}
+	*ret_waits = waiting.count > 0;
+	weir_difference_fini(&waiting);
+	return 0;
+}
+
+int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs) {
+	bool waits = false;
+	int r;
+
+	if (runs == NULL && reload->as_read == NULL) {
+		return 0;
+	}
+	r = runs != NULL ? keep_apart(reload, runs, &waits)
+			 : weir_config_keep_running(reload->config, reload->as_read);
+	if (r == 0 && !waits) {
+		weir_config_free(reload->as_read);
+		reload->as_read = NULL;
+	}
+	return r;
+}
+
+int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
+	bool restarted, int *ret_unread) {
+	struct weir_config *runs = NULL;
+	int r = 0;
+
+	*ret_unread = weir_config_running_read(run_dir, epoch, &runs);
+	if (runs != NULL || restarted) {
+		r = weir_reload_dataplane_started(reload, runs);
+	}
+	weir_config_free(runs);
+	return r;
+}
+
+bool weir_reload_waits(const struct weir_reload *reload) {
+	return reload->as_read != NULL;
+}
+
+int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference *ret) {
+	int r = 0;
+
+	*ret = (struct weir_difference){0};
+	if (reload->as_read != NULL) {
+		r = weir_config_compare(reload->config, reload->as_read, ret);
+		weir_difference_keep_restarts(ret); // as_read has nothing else
+	}
+	return r;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reload: the configuration in use, and its replacement. The dataplane's part (instance, ports,
-// workers, flow_table, icmp, fragments, segment) changes only when the dataplane restarts; a port's
-// gateway_mac and sources belong to control and change at once.
+// workers, flow_table, icmp, fragments, segment) changes only when the dataplane restarts, and what
+// waits for that is kept apart; a port's gateway_mac and sources belong to control and change at
+// once.
 //
 // Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
 #pragma once
@@ -54,6 +55,18 @@ const char *weir_reload_explain(
 // the tables first.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
-// The dataplane restarted and read the file: its part of the last file read is in use now. The
-// pointer to the configuration stays, its values change; returns whether any did.
-bool weir_reload_dataplane_started(struct weir_reload *reload);
+// A dataplane was attached that has started since. runs: the configuration that it started with
+// (config_running.h); NULL: unknown, then the dataplane's part of the last file read is in use now.
+// The pointer to the configuration stays, its values change. Returns 0 or -ENOMEM.
+int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_config *runs);
+
+// The same with what it wrote into the run directory. restarted: this process has served another
+// dataplane before; otherwise, if what runs is unknown, nothing changes, because it may be any.
+// *ret_unread: why it is unknown: negative errno, -ENOENT for an earlier version; 0 = it is known.
+int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
+	bool restarted, int *ret_unread);
+// Whether a part of the last file read waits for a restart of the dataplane.
+bool weir_reload_waits(const struct weir_reload *reload);
+// The changes of the last file read that wait for a restart of the dataplane; release with
+// weir_difference_fini. Returns 0 or -ENOMEM.
+int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference *ret);

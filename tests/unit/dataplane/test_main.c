@@ -17,6 +17,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "config_running.h"
 #include "device_lab.h"
 #include "handover.h"
 #include "segment.h"
@@ -197,10 +198,12 @@ static uint32_t xdp_program(void) {
 }
 
 static void check_nothing_left(struct lab *lab) {
+	struct weir_config *runs;
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/" WEIR_HANDOVER_SOCKET, lab->run_dir);
 	assert_int_equal(access(path, F_OK), -1);
+	assert_int_equal(weir_config_running_read(lab->run_dir, 0, &runs), -ENOENT);
 	assert_int_equal(xdp_program(), 0);
 	assert_int_equal(if_nametoindex("mntap"), 0);
 }
@@ -221,6 +224,7 @@ TEST(control_receives_segment_and_vip_map) {
 	struct lab *lab = *state;
 	struct weir_handover handover;
 	struct weir_segment *segment;
+	struct weir_config *runs;
 	int connection;
 	char why[256], byte;
 	uint64_t beat;
@@ -237,6 +241,9 @@ TEST(control_receives_segment_and_vip_map) {
 	assert_int_equal(segment->workers, 2);
 	assert_int_equal(segment->ports, 2);
 	assert_int_equal(segment->header->dataplane_pid, pid);
+	assert_int_equal(weir_config_running_read(lab->run_dir, segment->epoch, &runs), 0);
+	assert_int_equal(runs->ports[0].vlan, 7);
+	weir_config_free(runs);
 	assert_string_equal(segment->header->port[0].kernel_interface, "mn0");
 	assert_int_equal(segment->header->port[0].kernel_ifindex, if_nametoindex("mn0"));
 	assert_int_equal(segment->header->port[0].steered, 1);
@@ -288,6 +295,7 @@ TEST(a_second_process_is_refused_and_the_first_continues) {
 
 TEST(after_a_kill_it_starts_again_at_once) {
 	struct lab *lab = *state;
+	struct weir_config *runs;
 	pid_t pid;
 
 	device_lab_need_root();
@@ -297,6 +305,9 @@ TEST(after_a_kill_it_starts_again_at_once) {
 		if (i > 0) {
 			check_log(lab, "detached stale XDP program");
 		}
+		// The one file: those of the killed ones are gone.
+		assert_int_equal(weir_config_running_read(lab->run_dir, 0, &runs), 0);
+		weir_config_free(runs);
 		assert_int_equal(kill(pid, SIGKILL), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		assert_int_not_equal(xdp_program(), 0);

@@ -65,9 +65,9 @@ TEST(results_of_another_form_are_shown_as_far_as_possible) {
 	void (*const shows[])(const struct weir_cli *, json_t *) = {weir_show_record,
 		weir_show_services, weir_show_backends, weir_show_change, weir_show_weight,
 		weir_show_flow_count, weir_show_workers, weir_show_stealing, weir_show_ports,
-		weir_show_changes, weir_show_health, weir_show_version, weir_show_policy,
-		weir_show_report, weir_show_flow_lookup, weir_show_steals, weir_show_audit,
-		weir_show_history};
+		weir_show_changes, weir_show_waiting, weir_show_health, weir_show_version,
+		weir_show_policy, weir_show_report, weir_show_flow_lookup, weir_show_steals,
+		weir_show_audit, weir_show_history};
 	const struct weir_cli_options options = {0};
 	const char *word = "web";
 

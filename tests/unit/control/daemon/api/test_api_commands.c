@@ -98,8 +98,8 @@ TEST(commands_survive_random_requests) {
 	static const char *const names[] = {"version", "service.show", "backend.show",
 		"backend.drain", "backend.ready", "backend.maintenance", "weight.set", "flow.count",
 		"flow.lookup", "worker.show", "port.show", "stats.show", "metrics.show",
-		"health.show", "config.diff", "capture.start", "capture.read", "capture.stop",
-		"nonsense"};
+		"health.show", "config.diff", "config.waiting", "capture.start", "capture.read",
+		"capture.stop", "nonsense"};
 	static const char *const arguments[] = {"service", "backend", "weight", "protocol",
 		"source", "source_port", "destination", "destination_port", "path", "command"};
 	static const char *const values[] = {"\"web\"", "\"dns\"", "\"w-1\"", "\"w-2\"", "null",

@@ -104,7 +104,7 @@ TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 		"open flows)"));
 }
 
-TEST(changes_have_costs) {
+TEST(waiting_changes_are_listed_with_their_cost) {
 	struct web *web = *state;
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *result, *cost;
@@ -126,6 +126,18 @@ TEST(changes_have_costs) {
 	assert_string_equal(text_of(cost, "text"), "5 open flows: UDP ends with its next datagram");
 	json_decref(result);
 	weir_segment_service_counters(segment, 0, (uint32_t)dns)->open_flows = 0;
+	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
+	assert_int_equal(changes(result), 0); // it was not reloaded
+	json_decref(result);
+	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
+	assert_int_equal(changes(result), 1);
+	assert_string_equal(text_of(change(result, 0), "what"), "port wan mtu");
+	cost = json_object_get(result, "restart");
+	assert_true(json_is_integer(json_object_get(cost, "open_flows")));
+	assert_true(json_is_integer(json_object_get(cost, "breaks")));
+	json_decref(result);
 }
 
 TEST(warnings_are_in_both_answers) {

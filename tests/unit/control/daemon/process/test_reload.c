@@ -159,11 +159,106 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 		assert_true(config->ports[0].has_gateway_mac);
 		assert_int_equal(config->ports[0].gateway_mac[5], 9);
 	}
-	assert_true(weir_reload_dataplane_started(lab->reload));
+	assert_true(weir_reload_waits(lab->reload));
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, NULL), 0);
 	assert_ptr_equal(weir_reload_config(lab->reload), config);
 	assert_int_equal(config->ports[0].mtu, 9000);
 	assert_int_equal(config->services[0].backends[0].weight, 50);
-	assert_false(weir_reload_dataplane_started(lab->reload));
+	assert_false(weir_reload_waits(lab->reload));
+}
+
+static struct weir_config *parse(const char *text) {
+	struct weir_config *config = NULL;
+	struct weir_config_errors errors;
+
+	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), 0);
+	weir_config_errors_fini(&errors);
+	return config;
+}
+
+static void assert_waits(struct lab *lab, const char *expected) {
+	struct weir_difference waiting;
+	char line[256] = "";
+
+	assert_int_equal(weir_reload_waiting(lab->reload, &waiting), 0);
+	assert_int_equal(waiting.count, expected != NULL ? 1 : 0);
+	if (expected != NULL) {
+		weir_change_format(&waiting.change[0], line, sizeof(line));
+		assert_string_equal(line, expected);
+	}
+	assert_int_equal(weir_reload_waits(lab->reload), expected != NULL);
+	weir_difference_fini(&waiting);
+}
+
+// A new control process has read the file, and the dataplane runs with other values.
+TEST(reload_keeps_apart_what_runs_after_a_restart_of_control) {
+	struct lab *lab = *state;
+	struct weir_config *runs =
+		parse("{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"mtu\": 9000, "
+		      "\"gateway_mac\": \"02:00:00:00:00:09\"}], \"services\": []}");
+	const struct weir_config *config = weir_reload_config(lab->reload);
+	struct weir_reload_plan plan;
+
+	assert_waits(lab, NULL);
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
+	assert_int_equal(config->ports[0].mtu, 9000);
+	assert_false(config->ports[0].has_gateway_mac); // control's own
+	assert_int_equal(config->services[0].backends[0].weight, 100);
+	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	assert_int_equal(plan.difference.count, 1);
+	assert_true(plan.difference.change[0].needs_restart);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
+	// It starts again, first with the values that it has, then with those of the file.
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
+	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
+	weir_config_free(runs);
+	runs = parse(CONFIG("", "7"));
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
+	assert_waits(lab, NULL);
+	assert_int_equal(weir_reload_config(lab->reload)->ports[0].mtu, 1500);
+	assert_int_equal(weir_reload_config(lab->reload)->services[0].backends[0].weight, 100);
+	weir_config_free(runs);
+}
+
+// The dataplane reads its own file, not the one of the last reload.
+TEST(reload_of_another_file_waits_although_the_dataplane_restarts) {
+	struct lab *lab = *state;
+	struct weir_config *runs = parse(CONFIG("", "100"));
+	struct weir_reload_plan plan;
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s/other.json", lab->dir);
+	put(other, CONFIG(", \"mtu\": 9000", "100"));
+	assert_int_equal(weir_reload_plan(lab->reload, other, &plan), 0);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, runs), 0);
+	assert_int_equal(weir_reload_config(lab->reload)->ports[0].mtu, 1500);
+	assert_waits(lab, "change port wan mtu: 1500 -> 9000 (needs a restart of weir-dataplane)");
+	weir_config_free(runs);
+	unlink(other);
+}
+
+// At every allocation: what runs and what waits stay, or both are new.
+TEST(reload_without_memory_keeps_what_runs) {
+	struct lab *lab = *state;
+	struct weir_config *runs = parse(CONFIG(", \"mtu\": 9000", "100"));
+	int r = -ENOMEM;
+	long n;
+
+	for (n = 0; r < 0; n++) {
+		starved_after(n);
+		r = weir_reload_dataplane_started(lab->reload, runs);
+		starved_after(-1);
+		assert_true(r == 0 || r == -ENOMEM);
+		assert_int_equal(weir_reload_config(lab->reload)->port_count, 1);
+	}
+	assert_true(n > 5);
+	assert_waits(lab, "change port wan mtu: 9000 -> 1500 (needs a restart of weir-dataplane)");
+	weir_config_free(runs);
 }
 
 // The position of the instance in its fleet follows the file at once, even if other changes must
@@ -192,7 +287,7 @@ TEST(reload_applies_the_position_of_the_instance) {
 		assert_int_equal(instance->members, 3);
 		assert_string_equal(instance->name, "weir");
 	}
-	assert_true(weir_reload_dataplane_started(lab->reload));
+	assert_int_equal(weir_reload_dataplane_started(lab->reload, NULL), 0);
 	assert_string_equal(weir_reload_config(lab->reload)->instance.name, "lb-9");
 	assert_int_equal(weir_reload_config(lab->reload)->instance.member, 2);
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_running.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "text_file.h"
+
+#define PREFIX "dataplane-"
+#define SUFFIX ".json"
+#define UNFINISHED ".new"
+#define DIGITS 16
+#define NAME_BYTES 48
+#define FILE_BYTES_MAX (1u << 20) // far above that of the largest one
+
+static void name_file(uint64_t epoch, const char *end, char name[NAME_BYTES]) {
+	snprintf(name, NAME_BYTES, PREFIX "%016" PRIx64 SUFFIX "%s", epoch, end);
+}
+
+// Whether a name is one of ours; *ret_unfinished: before its rename.
+static bool parse_name(const char *name, uint64_t *ret_epoch, bool *ret_unfinished) {
+	char digits[DIGITS + 1] = "";
+	const char *rest;
+
+	if (strncmp(name, PREFIX, strlen(PREFIX)) != 0) {
+		return false;
+	}
+	name += strlen(PREFIX);
+	if (strspn(name, "0123456789abcdef") != DIGITS) {
+		return false;
+	}
+	memcpy(digits, name, DIGITS);
+	rest = name + DIGITS;
+	*ret_epoch = strtoull(digits, NULL, 16);
+	*ret_unfinished = strcmp(rest, SUFFIX UNFINISHED) == 0;
+	return *ret_unfinished || strcmp(rest, SUFFIX) == 0;
+}
+
+char *weir_config_running_text(const char *text, size_t bytes) {
+	json_t *json = json_loadb(text, bytes, 0, NULL);
+	char *running = NULL;
+
+	if (json != NULL && json_object_set_new(json, "services", json_array()) == 0) {
+		running = json_dumps(json, JSON_INDENT(2));
+	}
+	json_decref(json);
+	return running;
+}
+
+// --- the dataplane's side -----------------------------------------------------------------
+
+static int write_all(int fd, const char *text) {
+	for (size_t bytes = strlen(text); bytes > 0;) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+static int write_file(int dir, const char *name, uid_t user, gid_t group, const char *text) {
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0) {
+		return -errno;
+	}
+	r = write_all(fd, text);
+	// In this order: a process without CAP_FOWNER cannot change the mode of another user's
+	// file.
+	if (r == 0 &&
+		(fchmod(fd, group != (gid_t)-1 ? 0640 : 0600) < 0 || fchown(fd, user, group) < 0)) {
+		r = -errno;
+	}
+	if (close(fd) < 0 && r == 0) {
+		r = -errno;
+	}
+	return r;
+}
+
+int weir_config_running_write(
+	const char *run_dir, uint64_t epoch, uid_t user, gid_t group, const char *text) {
+	int dir = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_BYTES], unfinished[NAME_BYTES];
+	int r;
+
+	if (dir < 0) {
+		return -errno;
+	}
+	name_file(epoch, "", name);
+	name_file(epoch, UNFINISHED, unfinished);
+	r = write_file(dir, unfinished, user, group, text);
+	if (r == 0 && renameat(dir, unfinished, dir, name) < 0) {
+		r = -errno;
+	}
+	if (r < 0) {
+		unlinkat(dir, unfinished, 0);
+	}
+	close(dir);
+	return r;
+}
+
+void weir_config_running_remove(const char *run_dir) {
+	DIR *dir = opendir(run_dir);
+	struct dirent *entry;
+
+	if (dir == NULL) {
+		return;
+	}
+	while ((entry = readdir(dir)) != NULL) {
+		uint64_t epoch;
+		bool unfinished;
+
+		if (parse_name(entry->d_name, &epoch, &unfinished)) {
+			unlinkat(dirfd(dir), entry->d_name, 0);
+		}
+	}
+	closedir(dir);
+}
+
+// --- the readers' side --------------------------------------------------------------------
+
+// The epoch of the only file. Returns 0 or negative errno.
+static int find_only(const char *run_dir, uint64_t *ret_epoch) {
+	DIR *dir = opendir(run_dir);
+	struct dirent *entry;
+	uint32_t count = 0;
+
+	if (dir == NULL) {
+		return -errno;
+	}
+	while ((entry = readdir(dir)) != NULL) {
+		uint64_t epoch;
+		bool unfinished;
+
+		if (parse_name(entry->d_name, &epoch, &unfinished) && !unfinished) {
+			*ret_epoch = epoch;
+			count++;
+		}
+	}
+	closedir(dir);
+	return count == 1 ? 0 : -ENOENT;
+}
+
+int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret) {
+	char path[PATH_MAX], name[NAME_BYTES];
+	struct weir_config_errors errors;
+	struct stat st;
+	size_t bytes;
+	char *text;
+	int r = epoch == 0 ? find_only(run_dir, &epoch) : 0;
+
+	if (r < 0) {
+		return r;
+	}
+	name_file(epoch, "", name);
+	if (snprintf(path, sizeof(path), "%s/%s", run_dir, name) >= (int)sizeof(path)) {
+		return -ENAMETOOLONG;
+	}
+	if (lstat(path, &st) < 0) {
+		return -errno;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		return -EINVAL;
+	}
+	r = weir_text_file_read(path, FILE_BYTES_MAX, &text, &bytes);
+	if (r < 0) {
+		return r;
+	}
+	r = weir_config_parse(text, bytes, ret, &errors);
+	weir_config_errors_fini(&errors);
+	free(text);
+	return r;
+}
