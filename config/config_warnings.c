@@ -21,7 +21,7 @@ static void warn_seed(struct weir_json_reader *reader, const struct weir_json_pl
 			"is the default, which is public: clients can aim all flows at one "
 			"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same "
 			"on all instances that share VIPs; a restart with another hash_seed breaks "
-			"all open flows: first drain or withdraw this instance");
+			"open flows: first drain or withdraw this instance");
 	}
 }
 

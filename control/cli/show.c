@@ -387,7 +387,8 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 	}
 	if (json_array_size(changes) == 0) {
 		fprintf(cli->out,
-			"nothing waits: a restart of weir-dataplane now would break %s of %s open "
+			"nothing waits: a restart of weir-dataplane now would break up to %s of %s "
+			"open "
 			"flows\n",
 			weir_show_value(json_object_get(restart, "breaks"), WEIR_SHOW_NUMBER,
 				breaks, sizeof(breaks)),

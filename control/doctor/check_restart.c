@@ -8,7 +8,7 @@
 #include "config_difference.h"
 #include "doctor.h"
 
-// "which breaks 21 of 40 open flows"; "" = unknown.
+// ", which breaks up to 21 of 40 open flows"; "" = unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
 	char *text, size_t n) {
 	const json_t *restart = json_object_get(doctor->waiting, "restart");
@@ -23,7 +23,7 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 	}
 	if (restart != NULL) {
 		snprintf(text, n,
-			", which breaks %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+			", which breaks up to %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
 			" open flows",
 			breaks, open);
 	}

@@ -211,11 +211,11 @@ const char *weir_restart_cost_text(
 	if (cost->open == 0) {
 		snprintf(text, bytes, "no open flows");
 	} else if (seed) {
-		snprintf(text, bytes, "with another hash_seed it breaks %s", flows);
+		snprintf(text, bytes, "with another hash_seed it breaks up to %s", flows);
 	} else if (cost->lost == 0) {
 		snprintf(text, bytes, "it breaks none of %s", flows);
 	} else {
-		snprintf(text, bytes, "it breaks %" PRIu64 " of %s", cost->lost, flows);
+		snprintf(text, bytes, "it breaks up to %" PRIu64 " of %s", cost->lost, flows);
 	}
 	return text;
 }

@@ -24,11 +24,12 @@ struct weir_restart_cost { // of a restart of the dataplane
 };
 
 // What a restart of the dataplane costs now, without any change. A flow goes on if its service has
-// the policy maglev and its backend is in the selection. Not counted as lost: flows that began
-// before the last change of weights or backends, of which the selection may have another backend.
+// the policy maglev and its backend is in the selection. Of the others, some find their backend by
+// chance: lost is an upper limit. Flows that began before the last change of weights or backends,
+// of which the selection may have another backend, are not in it.
 struct weir_restart_cost weir_restart_cost(
 	const struct weir_tables *tables, const struct weir_segment *segment);
-// "it breaks 21 of 40 open flows"; seed: hash_seed changes, which breaks all. Returns text.
+// "it breaks up to 21 of 40 open flows"; seed: hash_seed changes, and lost is all. Returns text.
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 

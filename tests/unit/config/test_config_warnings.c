@@ -28,7 +28,7 @@ struct expected {
 #define PUBLIC_SEED \
 	"instance.hash_seed: is the default, which is public: clients can aim all flows at one " \
 	"backend; set \"0x\" and the output of \"openssl rand -hex 8\", the same on all " \
-	"instances that share VIPs; a restart with another hash_seed breaks all open flows: " \
+	"instances that share VIPs; a restart with another hash_seed breaks open flows: " \
 	"first " \
 	"drain or withdraw this instance\n"
 #define ZERO_WEIGHTS "all weights are 0: the service gets no new flows; set a weight above 0\n"
