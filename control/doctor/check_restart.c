@@ -21,7 +21,10 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 			breaks = open;
 		}
 	}
-	if (restart != NULL) {
+	if (restart != NULL && breaks == 0) {
+		snprintf(text, n, ", which breaks none of %" JSON_INTEGER_FORMAT " open flows",
+			open);
+	} else if (restart != NULL) {
 		snprintf(text, n,
 			", which breaks up to %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
 			" open flows",
