@@ -105,6 +105,7 @@ def many_binds(services):
     return [{"name": f"many-{i}", "table_size": 2,
              "binds": [{"address": f"203.0.{i // 200}.{i % 200 + 1}", "protocol": "tcp",
                         "port": 1000 + port} for port in range(256)],
+             "health_check": {"type": "none"},
              "backends": [{"name": "web-1", "address": backend_address(1)}]}
             for i in range(services)]
 
