@@ -59,19 +59,6 @@ char *weir_config_running_text(const char *text, size_t bytes) {
 
 // --- the dataplane's side -----------------------------------------------------------------
 
-static int write_all(int fd, const char *text) {
-	for (size_t bytes = strlen(text); bytes > 0;) {
-		ssize_t n = write(fd, text, bytes);
-
-		if (n < 0 && errno != EINTR) {
-			return -errno;
-		}
-		text += n > 0 ? n : 0;
-		bytes -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
 static int write_file(int dir, const char *name, uid_t user, gid_t group, const char *text) {
 	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r;
@@ -79,7 +66,7 @@ static int write_file(int dir, const char *name, uid_t user, gid_t group, const 
 	if (fd < 0) {
 		return -errno;
 	}
-	r = write_all(fd, text);
+	r = weir_text_file_write(fd, text);
 	// In this order: a process without CAP_FOWNER cannot change the mode of another user's
 	// file.
 	if (r == 0 &&

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ROOM_BYTES ((size_t)64 << 10) // at first
@@ -63,4 +64,17 @@ int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_b
 	r = read_all(fd, most, ret, ret_bytes);
 	close(fd);
 	return r;
+}
+
+int weir_text_file_write(int fd, const char *text) {
+	for (size_t bytes = strlen(text); bytes > 0;) {
+		ssize_t n = write(fd, text, bytes);
+
+		if (n < 0 && errno != EINTR) {
+			return -errno;
+		}
+		text += n > 0 ? n : 0;
+		bytes -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
 }

@@ -202,19 +202,6 @@ static int give(int fd) {
 	return fchmod(fd, geteuid() == 0 && gid == (gid_t)-1 ? 0644 : 0640) < 0 ? -errno : 0;
 }
 
-static int write_all(int fd, const char *text) {
-	for (size_t bytes = strlen(text); bytes > 0;) {
-		ssize_t n = write(fd, text, bytes);
-
-		if (n < 0 && errno != EINTR) {
-			return -errno;
-		}
-		text += n > 0 ? n : 0;
-		bytes -= n > 0 ? (size_t)n : 0;
-	}
-	return fsync(fd) < 0 ? -errno : 0;
-}
-
 // The file appears whole, and replaces none that appeared meanwhile.
 static int write_file(const char *file, const char *text, bool replace) {
 	char early[PATH_BYTES];
@@ -227,7 +214,10 @@ static int write_file(const char *file, const char *text, bool replace) {
 	if (fd < 0) {
 		return -errno;
 	}
-	r = write_all(fd, text);
+	r = weir_text_file_write(fd, text);
+	if (r == 0 && fsync(fd) < 0) {
+		r = -errno;
+	}
 	if (r == 0) {
 		r = give(fd);
 	}
