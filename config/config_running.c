@@ -143,26 +143,45 @@ static int find_only(const char *run_dir, uint64_t *ret_epoch) {
 	return count == 1 ? 0 : -ENOENT;
 }
 
+// The path and state of the file of an epoch. Returns 0, -EINVAL (not a regular file) or another
+// negative errno.
+static int find_file(
+	const char *run_dir, uint64_t epoch, char path[PATH_MAX], struct stat *ret_state) {
+	char name[NAME_BYTES];
+
+	name_file(epoch, "", name);
+	if (snprintf(path, PATH_MAX, "%s/%s", run_dir, name) >= PATH_MAX) {
+		return -ENAMETOOLONG;
+	}
+	if (lstat(path, ret_state) < 0) {
+		return -errno;
+	}
+	return S_ISREG(ret_state->st_mode) ? 0 : -EINVAL;
+}
+
+uint64_t weir_config_running_started_ms(const char *run_dir, uint64_t epoch) {
+	char path[PATH_MAX];
+	struct stat state;
+
+	if (find_file(run_dir, epoch, path, &state) < 0 || state.st_mtim.tv_sec < 0) {
+		return 0;
+	}
+	return (uint64_t)state.st_mtim.tv_sec * 1000 + (uint64_t)state.st_mtim.tv_nsec / 1000000;
+}
+
 int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret) {
-	char path[PATH_MAX], name[NAME_BYTES];
 	struct weir_config_errors errors;
-	struct stat st;
+	char path[PATH_MAX];
+	struct stat state;
 	size_t bytes;
 	char *text;
 	int r = epoch == 0 ? find_only(run_dir, &epoch) : 0;
 
+	if (r == 0) {
+		r = find_file(run_dir, epoch, path, &state);
+	}
 	if (r < 0) {
 		return r;
-	}
-	name_file(epoch, "", name);
-	if (snprintf(path, sizeof(path), "%s/%s", run_dir, name) >= (int)sizeof(path)) {
-		return -ENAMETOOLONG;
-	}
-	if (lstat(path, &st) < 0) {
-		return -errno;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		return -EINVAL;
 	}
 	r = weir_text_file_read(path, FILE_BYTES_MAX, &text, &bytes);
 	if (r < 0) {

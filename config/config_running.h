@@ -36,3 +36,7 @@ void weir_config_running_remove(const char *run_dir);
 // -EINVAL (not a regular file, or not a configuration that this version can read), or another
 // negative errno.
 int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_config **ret);
+
+// When the dataplane of an epoch started: when it wrote its file, in milliseconds since 1970. 0 =
+// unknown: there is no file.
+uint64_t weir_config_running_started_ms(const char *run_dir, uint64_t epoch);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "checks.h"
+#include "config_running.h"
 #include "daemon_private.h"
 
 #define TICK_MS WEIR_BUCKET_TICK_MS
@@ -90,6 +91,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	}
 	if (restarted) {
 		weir_daemon_take_running(daemon, segment->epoch);
+		daemon->dataplane_started_ms =
+			weir_config_running_started_ms(daemon->run_dir, segment->epoch);
 	}
 	if (adopting) {
 		// Checks are identified by ids, which may have changed.
@@ -388,8 +391,12 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	const char *failed = "loop";
 	int r;
 
-	*daemon = (struct weir_daemon){
-		.log = log, .run_dir = run_dir, .user = user, .reload = reload};
+	*daemon = (struct weir_daemon){.log = log,
+		.run_dir = run_dir,
+		.user = user,
+		.reload = reload,
+		.started_ms = weir_daemon_wall_ms()};
+	daemon->reloaded_ms = daemon->started_ms;
 	signal(SIGPIPE, SIG_IGN); // report a closed connection as an error
 	r = uv_loop_init(&daemon->loop);
 	if (r < 0) {

@@ -73,6 +73,10 @@ struct weir_daemon {
 	struct weir_estimates *estimates;
 	struct weir_outliers *outliers;
 	uint64_t epoch; // of the last segment attached
+	uint64_t started_ms; // of this process, in milliseconds since 1970, as the next two
+	uint64_t dataplane_started_ms; // of that with this epoch; 0 = unknown
+	uint64_t reloaded_ms; // of the last accepted reload, or the start
+	bool reload_refused; // the last one
 	bool dirty; // something must be published
 	bool retry; // applying the configuration failed, and is retried
 	uint64_t retry_ns; // time of the retry
@@ -139,3 +143,4 @@ void weir_daemon_update_estimates(struct weir_daemon *daemon);
 // For weir_comparison_begin; a dataplane must be attached.
 struct weir_comparisons *weir_daemon_comparisons(struct weir_daemon *daemon);
 uint64_t weir_daemon_now_ns(void); // CLOCK_MONOTONIC
+uint64_t weir_daemon_wall_ms(void); // CLOCK_REALTIME

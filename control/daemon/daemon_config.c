@@ -368,6 +368,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
 		(unsigned long long)(weir_daemon_now_ns() / 1000));
 	r = plan_and_apply(daemon, file, plan, why, why_bytes);
+	daemon->reload_refused = r < 0;
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "reload refused: %s", why);
 	} else {
@@ -386,6 +387,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 				"read %s",
 				plan->file, weir_reload_file(daemon->reload));
 		}
+		daemon->reloaded_ms = weir_daemon_wall_ms();
 		weir_reload_commit(daemon->reload, plan);
 		weir_daemon_steer(daemon);
 	}

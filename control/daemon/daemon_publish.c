@@ -21,6 +21,13 @@ uint64_t weir_daemon_now_ns(void) {
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+uint64_t weir_daemon_wall_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
+}
+
 // After a pause of the whole process, changes may be published before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {

@@ -27,6 +27,7 @@ struct weir_documents {
 	unsigned int timeout_ms;
 	bool ipvs_names;
 	struct weir_log *log;
+	double started; // time of day, seconds
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no answer
@@ -183,8 +184,8 @@ static json_t *json_own(const struct weir_documents *documents) {
 	struct rusage used;
 
 	getrusage(RUSAGE_SELF, &used);
-	return json_pack("{s:s, s:b, s:o, s:f, s:o, s:f, s:o}", "version", WEIR_VERSION,
-		"control_up", (int)up, "dataplane_up",
+	return json_pack("{s:s, s:f, s:b, s:o, s:f, s:o, s:f, s:o}", "version", WEIR_VERSION,
+		"started_seconds", documents->started, "control_up", (int)up, "dataplane_up",
 		up ? json_boolean(json_is_object(json_object_get(documents->control, "dataplane")))
 		   : json_null(),
 		"timestamp_seconds", documents->timestamp, "reply_seconds",
@@ -304,6 +305,7 @@ int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipv
 	documents->timeout_ms = timeout_ms;
 	documents->ipvs_names = ipvs_names;
 	documents->log = log;
+	documents->started = (double)now_ms(CLOCK_REALTIME) / 1000;
 	pthread_mutex_init(&documents->lock, NULL);
 	*ret = documents;
 	return 0;

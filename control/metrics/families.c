@@ -24,12 +24,9 @@ struct output {
 
 // --- lines ----------------------------------------------------------------------------------
 
-// Start of a series: its name and labels, up to the value.
-static void begin_series(struct output *output, const struct weir_family *family,
-	const struct weir_text *labels, const char *label, const char *value) {
-	struct weir_text *text = output->text;
-
-	weir_family_name(text, family);
+// The labels of a series, up to its value.
+static void write_labels(struct weir_text *text, const struct weir_text *labels, const char *label,
+	const char *value) {
 	if (labels->bytes > 0 || label != NULL) {
 		weir_text_add(text, "{", 1);
 		weir_text_add(text, labels->data, labels->bytes);
@@ -39,6 +36,13 @@ static void begin_series(struct output *output, const struct weir_family *family
 		weir_text_add(text, "}", 1);
 	}
 	weir_text_add(text, " ", 1);
+}
+
+// Start of a series: its name and labels, up to the value.
+static void begin_series(struct output *output, const struct weir_family *family,
+	const struct weir_text *labels, const char *label, const char *value) {
+	weir_family_name(output->text, family);
+	write_labels(output->text, labels, label, value);
 }
 
 static void write_number(struct output *output, const struct weir_family *family,
@@ -77,6 +81,31 @@ static void write_map(struct output *output, const struct weir_family *family,
 		begin_series(output, family, labels, family->label, key);
 		weir_family_number(output->text, number, family->scale);
 		weir_text_add(output->text, "\n", 1);
+	}
+}
+
+static void write_part(struct output *output, const struct weir_family *family, const char *part,
+	const struct weir_text *labels, const char *bound, const json_t *number) {
+	weir_text_string(output->text, family->name);
+	weir_text_string(output->text, part);
+	write_labels(output->text, labels, bound != NULL ? family->label : NULL, bound);
+	weir_family_number(output->text, number, 0);
+	weir_text_add(output->text, "\n", 1);
+}
+
+static void write_buckets(struct output *output, const struct weir_family *family,
+	const struct weir_text *labels, const json_t *value) {
+	const json_t *buckets = json_object_get(value, "buckets"), *count = NULL;
+	const char *bound;
+	json_t *number;
+
+	json_object_foreach ((json_t *)buckets, bound, number) {
+		write_part(output, family, "_bucket", labels, bound, number);
+		count = number;
+	}
+	if (count != NULL) {
+		write_part(output, family, "_sum", labels, NULL, json_object_get(value, "sum"));
+		write_part(output, family, "_count", labels, NULL, count);
 	}
 }
 
@@ -131,6 +160,9 @@ static void write_row(struct output *output, const struct weir_family *family,
 		break;
 	case WEIR_FAMILY_INFO:
 		write_info(output, family, rows, number);
+		break;
+	case WEIR_FAMILY_BUCKETS:
+		write_buckets(output, family, labels, value);
 		break;
 	}
 }
@@ -262,6 +294,8 @@ static int find_rows(struct output *output) {
 	return add_object(output, WEIR_SCOPE_METRICS, output->figures->own) < 0 ||
 			       add_object(output, WEIR_SCOPE_CONTROL,
 				       json_object_get(control, "control")) < 0 ||
+			       add_object(output, WEIR_SCOPE_DATAPLANE,
+				       json_object_get(control, "dataplane")) < 0 ||
 			       add_object(output, WEIR_SCOPE_SEGMENT,
 				       json_object_get(control, "segment")) < 0 ||
 			       add_object(output, WEIR_SCOPE_AGENTS,

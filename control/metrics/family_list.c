@@ -78,12 +78,26 @@ const struct weir_family weir_families[] = {
 	GAUGE(METRICS, "weir_metrics_resident_memory_bytes", "bytes", "resident_bytes",
 		"Resident memory of weir-metrics.", PLAIN),
 
+	GAUGE(METRICS, "weir_metrics_start_time_seconds", "seconds", "started_seconds",
+		"Unix time of the start of weir-metrics.", PLAIN),
+
 	// weir-control
 	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
 	GAUGE(CONTROL, "weir_serving", "", "serving",
 		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
 		"dataplane, a stalled worker, or no service with an eligible backend.",
 		PLAIN),
+	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
+		"Unix time of the start of weir-control.", MS),
+	GAUGE(DATAPLANE, "weir_dataplane_start_time_seconds", "seconds", "started_ms",
+		"Unix time of the start of weir-dataplane.", MS),
+	GAUGE(CONTROL, "weir_config_last_reload_successful", "", "reload_ok",
+		"1 if the last reload was accepted, or there was none; 0 if it was refused, and "
+		"the configuration before it is in use.",
+		PLAIN),
+	GAUGE(CONTROL, "weir_config_last_reload_success_timestamp_seconds", "seconds",
+		"reloaded_ms",
+		"Unix time of the last accepted reload, or of the start of weir-control.", MS),
 	COUNTER(CONTROL, "weir_control_cpu_seconds", "seconds", "cpu_us",
 		"CPU time used by weir-control.", US),
 	GAUGE(CONTROL, "weir_control_published", "", "published",
@@ -178,6 +192,15 @@ const struct weir_family weir_families[] = {
 		"Eligible backends: ready, healthy, and with a weight above 0.", PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
 		"1 in panic mode: too few backends are healthy, so all are used.", PLAIN),
+	{.name = "weir_service_check_duration_seconds",
+		.type = WEIR_FAMILY_HISTOGRAM,
+		.kind = WEIR_FAMILY_BUCKETS,
+		.scope = WEIR_SCOPE_SERVICE,
+		.unit = "seconds",
+		.key = "check_seconds",
+		.label = "le",
+		.help = "Durations of health checks of the service's backends, passed or failed, "
+			"without agent-checks."},
 #define X(field, unit, metric, text) \
 	LISTED("weir_service_", WEIR_FAMILY_COUNTER, SERVICE, field, unit, metric, text)
 	WEIR_SHARE_COUNTERS(X)
@@ -266,9 +289,12 @@ const struct weir_family weir_ipvs_families[] = {
 const size_t weir_ipvs_family_count = COUNT(weir_ipvs_families);
 
 const char *weir_family_type_name(enum weir_family_type type) {
-	return type == WEIR_FAMILY_COUNTER ? "counter"
-	       : type == WEIR_FAMILY_GAUGE ? "gauge"
-					   : "unknown";
+	static const char *const names[] = {[WEIR_FAMILY_COUNTER] = "counter",
+		[WEIR_FAMILY_GAUGE] = "gauge",
+		[WEIR_FAMILY_HISTOGRAM] = "histogram",
+		[WEIR_FAMILY_UNKNOWN] = "unknown"};
+
+	return names[type];
 }
 
 void weir_family_labels(const struct weir_family *family, struct weir_text *text) {

@@ -16,6 +16,7 @@
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
 	X(CONTROL, "") /* control */ \
+	X(DATAPLANE, "") /* dataplane */ \
 	X(SEGMENT, "") /* segment */ \
 	X(AGENTS, "") /* agents */ \
 	X(WORKER, "worker") /* workers[] */ \
@@ -34,6 +35,7 @@ enum weir_family_scope {
 enum weir_family_type {
 	WEIR_FAMILY_COUNTER,
 	WEIR_FAMILY_GAUGE,
+	WEIR_FAMILY_HISTOGRAM,
 	WEIR_FAMILY_UNKNOWN, // a device's own statistics
 };
 
@@ -43,6 +45,7 @@ enum weir_family_kind {
 	WEIR_FAMILY_STATE, // one of several words: 1 for the current one, 0 for the others
 	WEIR_FAMILY_MAP, // an object {label: number}
 	WEIR_FAMILY_INFO, // 1, with texts as labels
+	WEIR_FAMILY_BUCKETS, // {buckets: {upper bound: number up to it}, sum}, "+Inf" last
 };
 
 struct weir_family {

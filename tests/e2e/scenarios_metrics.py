@@ -90,6 +90,44 @@ def check_formats(lab):
     assert set(parse(text)) == set(parse(other))
 
 
+def check_durations(families):
+    """Each finished check is in the histogram of its service, and none in that of another."""
+    name = "weir_service_check_duration_seconds"
+    for service in ("web", "lines"):
+        finished = sum(number for what in ("passed", "failed")
+                       for key, number in families[f"weir_backend_{what}_checks_total"].items()
+                       if ("service", service) in key)
+        buckets = {dict(key)["le"]: number for key, number in families[name + "_bucket"].items()
+                   if ("service", service) in key}
+        assert buckets["+Inf"] == value(families, name + "_count", service=service) == finished > 0
+        assert list(buckets.values()) == sorted(buckets.values()), buckets
+        assert 0 < value(families, name + "_sum", service=service) < finished, service
+
+
+def check_starts(lab, families):
+    """In this order, and not long ago."""
+    started = [value(families, f"weir_{name}_start_time_seconds")
+               for name in ("dataplane", "control", "metrics")]
+    assert started == sorted(started) and time.time() - 120 < started[0] < time.time(), started
+
+
+def check_reloads(lab):
+    """A refused reload shows until one is accepted; the time is that of the last accepted one."""
+    names = [f"weir_config_last_reload_{end}" for end in ("successful", "success_timestamp_seconds")]
+    families = age_out(lab)
+    good, since = (value(families, name) for name in names)
+    assert (good, since) == (1, value(families, "weir_control_start_time_seconds"))
+    bad = os.path.join(lab.dir, "bad.json")
+    with open(bad, "w", encoding="utf-8") as file:
+        file.write("{}")
+    assert lab.weirctl("config", "reload", bad, check=False)[0] == 1
+    families = age_out(lab)
+    assert [value(families, name) for name in names] == [0, since]
+    lab.weirctl("config", "reload")
+    families = age_out(lab)
+    assert value(families, names[0]) == 1 and since < value(families, names[1]) < time.time()
+
+
 def check_totals(lab, families):
     """Values that are counted in several ways are equal."""
     for worker in (dict(key)["worker"] for key in families["weir_worker_up"]):
@@ -106,7 +144,7 @@ def check_totals(lab, families):
                      backend=name) == number
 
 
-@scenario(services=[web(), lines(), echo()])
+@scenario(services=[web(), lines(check={"type": "tcp"}), echo()])
 def metrics_agree_with_clients_and_servers(lab):
     """promtool accepts both formats; flows of 100 requests, busy workers, drops and states agree"""
     lab.start_metrics("--ipvs-names")
@@ -123,6 +161,9 @@ def metrics_agree_with_clients_and_servers(lab):
         assert new[1] - new[0] == result.served[name], (name, new, result.served)
     check_formats(lab)
     check_totals(lab, after)
+    check_durations(after)
+    check_starts(lab, after)
+    check_reloads(lab)
     busy = [value(after, f"weir_worker_{what}_seconds_total", worker="0")
             - value(before, f"weir_worker_{what}_seconds_total", worker="0")
             for what in ("busy", "idle")]

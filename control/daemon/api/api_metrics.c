@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "api_commands.h"
@@ -34,6 +33,30 @@ static json_t *count_or_null(bool known, uint64_t count) {
 
 // --- services -------------------------------------------------------------------------------
 
+// As of Prometheus: the checks up to each bound. null without a health check.
+static json_t *check_durations(
+	const struct weir_daemon *daemon, const struct weir_config_service *config, uint16_t id) {
+	static const char *const bounds[] = {
+#define X(us, text) text,
+		WEIR_HEALTH_DURATION_BOUNDS(X)
+#undef X
+			"+Inf"};
+	const struct weir_health_histogram *histogram =
+		weir_health_durations_of(weir_health_durations(daemon->health), id);
+	json_t *buckets;
+	uint64_t sum = 0;
+
+	if (histogram == NULL || config->health_check.type == WEIR_CHECK_NONE) {
+		return json_null();
+	}
+	buckets = json_object();
+	for (unsigned int i = 0; i < WEIR_HEALTH_DURATIONS; i++) {
+		sum += histogram->checks[i];
+		json_object_set_new(buckets, bounds[i], json_integer((json_int_t)sum));
+	}
+	return json_pack("{s:o, s:f}", "buckets", buckets, "sum", (double)histogram->sum_us / 1e6);
+}
+
 #define SERVICE_COLUMNS(X) \
 	X("service", json_string(config->name)) \
 	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
@@ -41,7 +64,8 @@ static json_t *count_or_null(bool known, uint64_t count) {
 	X("binds", weir_json_binds(config)) \
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \
-	X("panic", json_boolean(state->panic))
+	X("panic", json_boolean(state->panic)) \
+	X("check_seconds", check_durations(figures->daemon, config, state->id))
 
 static json_t *service_row(const struct figures *figures, const struct weir_config_service *config,
 	const struct weir_service_state *state) {
@@ -234,17 +258,23 @@ static json_t *json_control(const struct weir_daemon *daemon, const json_t *stat
 	const char *level = json_string_value(json_object_get(status, "level"));
 	bool serving = level != NULL && strcmp(level, "critical") != 0;
 
-	return json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:b}", "version", WEIR_VERSION, "pid",
-		(int)getpid(), "cpu_us", cpu_us(), "publish_us", (json_int_t)daemon->publish_us,
-		"grace_periods", (json_int_t)daemon->graces, "grace_us",
-		(json_int_t)daemon->grace_us, "serving", (int)serving);
+	return json_pack("{s:s, s:i, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:b}", "version",
+		WEIR_VERSION, "pid", (int)getpid(), "started_ms", (json_int_t)daemon->started_ms,
+		"reload_ok", (int)!daemon->reload_refused, "reloaded_ms",
+		(json_int_t)daemon->reloaded_ms, "cpu_us", cpu_us(), "publish_us",
+		(json_int_t)daemon->publish_us, "grace_periods", (json_int_t)daemon->graces,
+		"grace_us", (json_int_t)daemon->grace_us, "serving", (int)serving);
 }
 
-static json_t *json_dataplane(const struct weir_segment *segment) {
+static json_t *json_dataplane(const struct weir_daemon *daemon) {
+	const struct weir_segment *segment = daemon->segment;
+	uint64_t started_ms = daemon->dataplane_started_ms;
+
 	return segment == NULL
 		       ? json_null()
-		       : json_pack("{s:i, s:I, s:I, s:I}", "pid",
-				 (int)segment->header->dataplane_pid, "tsc_hz",
+		       : json_pack("{s:i, s:o, s:I, s:I, s:I}", "pid",
+				 (int)segment->header->dataplane_pid, "started_ms",
+				 count_or_null(started_ms != 0, started_ms), "tsc_hz",
 				 (json_int_t)segment->header->tsc_hz, "workers",
 				 (json_int_t)segment->workers, "ports", (json_int_t)segment->ports);
 }
@@ -261,13 +291,10 @@ static json_t *json_workers(const struct weir_daemon *daemon) {
 static json_t *json_head(struct weir_daemon *daemon) {
 	json_t *status = weir_json_status(daemon, -1);
 	bool attached = daemon->segment != NULL;
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
 	return json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:{s:o, s:o}}", "time_ms",
-		(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "control",
-		json_control(daemon, status), "status", status, "dataplane",
-		json_dataplane(daemon->segment), "workers",
+		(json_int_t)weir_daemon_wall_ms(), "control", json_control(daemon, status),
+		"status", status, "dataplane", json_dataplane(daemon), "workers",
 		attached ? json_workers(daemon) : json_null(), "ports",
 		attached ? weir_api_ports(daemon->segment, NULL) : json_null(), "segment",
 		attached ? weir_json_segment(daemon) : json_null(), "agents",

@@ -23,6 +23,7 @@ static void add_agent_check(const struct weir_config_service *service,
 	if (check->type != WEIR_CHECK_NONE) {
 		targets[(*n)++] = (struct weir_health_target){
 			.backend = backend->id,
+			.service = backend->service_id,
 			.port = check->port,
 			.address = backend->address,
 			.check = check,
@@ -53,6 +54,7 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 	}
 	targets[*n] = (struct weir_health_target){
 		.backend = backend->id,
+		.service = backend->service_id,
 		.port = check->port != 0 ? check->port : bind->port_first,
 		.address = backend->address,
 		.check = check,
@@ -75,6 +77,19 @@ static struct weir_config_health_check check_of(const struct weir_config_service
 		check.timeout_ms = service->agent.timeout_ms;
 	}
 	return check;
+}
+
+static int name_durations(
+	struct weir_health_durations *durations, const struct weir_tables *tables) {
+	uint32_t ids = weir_tables_service_ids(tables);
+	int r = 0;
+
+	for (uint32_t id = 0; id < ids && r == 0; id++) {
+		const char *name = weir_tables_service_name(tables, (uint16_t)id);
+
+		r = name != NULL ? weir_health_durations_name(durations, (uint16_t)id, name) : 0;
+	}
+	return r;
 }
 
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
@@ -100,7 +115,10 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 		add_target(states, of.service, check, &of.backend, targets, &n);
 		add_agent_check(of.service, &of.backend, targets, &n);
 	}
-	r = weir_health_configure(health, targets, n);
+	r = name_durations(weir_health_durations(health), tables);
+	if (r == 0) {
+		r = weir_health_configure(health, targets, n);
+	}
 free_lists:
 	free(checks);
 	free(targets);

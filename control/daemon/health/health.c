@@ -268,6 +268,10 @@ void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 	}
 }
 
+struct weir_health_durations *weir_health_durations(struct weir_health *health) {
+	return &health->checking.durations;
+}
+
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret) {
 	const struct weir_health_check *check = find(health, backend, alongside);
@@ -321,6 +325,7 @@ void weir_health_free(struct weir_health *health) {
 	}
 	weir_health_curl_free(health->checking.curl);
 	weir_data_path_free(health->checking.path);
+	weir_health_durations_fini(&health->checking.durations);
 	free(health->slots);
 	free(health);
 }

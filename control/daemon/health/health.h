@@ -33,6 +33,7 @@
 
 #include "config.h"
 #include "data_path.h"
+#include "health_durations.h"
 #include "health_probe.h"
 #include "health_state.h"
 #include "layout.h"
@@ -57,6 +58,7 @@ typedef void (*weir_health_report_fn)(
 // What to check. A check of type none is not run, and has no status.
 struct weir_health_target {
 	uint16_t backend; // id; at most one target each, and one with `alongside`
+	uint16_t service; // id of its service, for the durations
 	uint16_t port; // host order; already the service's when check->port is 0
 	struct weir_address address;
 	struct weir_address vip; // via the data path: address to connect to; family 0 = connect
@@ -131,6 +133,10 @@ void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 // check).
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret);
+
+// Durations of the checks with a result, without those alongside. The caller sets the names of the
+// services.
+struct weir_health_durations *weir_health_durations(struct weir_health *health);
 
 // Stop all checks. No callback follows; handles close in the next iterations of the loop.
 void weir_health_free(struct weir_health *health); // NULL is allowed

@@ -12,12 +12,14 @@
 #include "health_tcp.h"
 
 #define NS_PER_MS 1000000ull
+#define NS_PER_US 1000u
+#define US_PER_MS 1000ull
 
 struct weir_health_check {
 	struct weir_health_checking *checking;
 	uv_timer_t timer; // next start
 	struct weir_health_start start; // while due or running
-	uint16_t backend;
+	uint16_t backend, service;
 	uint16_t port;
 	bool alongside; // agent-check in addition to the backend's check; its verdict has no effect
 	struct weir_address address;
@@ -193,8 +195,11 @@ void weir_health_check_clear_words(struct weir_health_check *check) {
 	check->agent_words = (struct weir_agent_check){0};
 }
 
-static void take_result(struct weir_health_check *check, bool passed,
+static void take_result(struct weir_health_check *check, bool passed, uint64_t duration_us,
 	const struct weir_report *report, struct update *update) {
+	if (!check->alongside) {
+		weir_health_durations_add(&check->checking->durations, check->service, duration_us);
+	}
 	update->changed = update_verdict(check, passed);
 	update->verdict = check->verdict;
 	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
@@ -236,7 +241,8 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
 	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		take_result(check, outcome == WEIR_PROBE_PASSED, report, &update);
+		take_result(check, outcome == WEIR_PROBE_PASSED,
+			(now - check->started_ns) / NS_PER_US, report, &update);
 	}
 	check->ended_ns = now;
 	schedule(check);
@@ -403,7 +409,8 @@ void weir_health_check_agent_result(struct weir_health_check *check,
 	check->duration_ms = duration_ms;
 	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
-		take_result(check, outcome == WEIR_PROBE_PASSED, NULL, &update);
+		take_result(check, outcome == WEIR_PROBE_PASSED, duration_ms * US_PER_MS, NULL,
+			&update);
 	}
 	check->ended_ns = uv_hrtime();
 	notify(check, &update);
@@ -457,7 +464,8 @@ bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target) {
 	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
 
-	return check->port == target->port && is_same_address(&check->address, &target->address) &&
+	return check->service == target->service && check->port == target->port &&
+	       is_same_address(&check->address, &target->address) &&
 	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
 	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
 	       a->retry_interval_ms == b->retry_interval_ms && a->rise == b->rise &&
@@ -472,6 +480,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	if (!is_same_address(&check->address, &target->address)) {
 		check->source = (struct weir_address){0};
 	}
+	check->service = target->service;
 	check->port = target->port;
 	check->address = target->address;
 	check->vip = target->vip;

@@ -18,6 +18,7 @@ struct weir_health_checking { // common to all checks, and owned by the caller
 	struct weir_health_curl *curl;
 	struct weir_data_path *path; // NULL = there is none
 	struct weir_health_starts starts;
+	struct weir_health_durations durations;
 	uint64_t random; // state of the jitter, not 0
 	weir_health_fn on_health;
 	weir_health_report_fn on_report;

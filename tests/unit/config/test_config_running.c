@@ -80,6 +80,8 @@ TEST(running_file_has_the_dataplanes_part) {
 	assert_int_equal(stat(lab->file, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);
 	assert_int_equal(count_files(lab), 1);
+	assert_int_equal(weir_config_running_started_ms(lab->dir, EPOCH) / 1000, st.st_mtim.tv_sec);
+	assert_int_equal(weir_config_running_started_ms(lab->dir, EPOCH + 2), 0);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(
 			weir_config_running_read(lab->dir, i == 0 ? EPOCH : 0, &config), 0);

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-FAMILY = re.compile(r"^\| `(\w+)` \| \w+ \| ([\w, ]*) \|", re.M)
+FAMILY = re.compile(r"^\| `(\w+)` \| (\w+) \| ([\w, ]*) \|", re.M)
 SELECTOR = re.compile(r"\b((?:weir|node_ipvs)_\w+)(?:\{([^}]*)\})?")
 OF_PROMETHEUS = {"job", "instance"}
 SKIPPED = 77
@@ -23,7 +23,11 @@ SKIPPED = 77
 def families(program):
     text = subprocess.run([program, "--families"], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
-    return {name: set(labels.split(", ")) for name, labels in FAMILY.findall(text)}
+    known = {}
+    for name, kind, labels in FAMILY.findall(text):
+        for end in ("_bucket", "_sum", "_count") if kind == "histogram" else ("",):
+            known[name + end] = set(labels.split(", "))
+    return known
 
 
 def complaints(known, where, expression):

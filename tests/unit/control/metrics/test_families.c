@@ -16,13 +16,14 @@ static const char reply[] =
 	" \"ports\": [{\"name\": \"w\\\"an\", \"ipackets\": 7, \"ibytes\": 700, \"xstats\": "
 	"{\"rx_q0\": 1}}],"
 	" \"columns\": {\"service\": [\"kind\", \"service\", \"policy\", \"forwarding\", \"binds\","
-	"    \"new_flows\"],"
+	"    \"new_flows\", \"check_seconds\"],"
 	"   \"backend\": [\"kind\", \"service\", \"backend\", \"address\", \"health\", \"leaving\","
 	"    \"in_selection\", \"effective_weight\", \"since_ms\", \"open_flows\","
 	"    \"active_flows\"]},"
-	" \"rows\": [[\"service\", \"web\", \"maglev\", \"ipip\", [\"tcp 198.51.100.10:80\"], 4],"
+	" \"rows\": [[\"service\", \"web\", \"maglev\", \"ipip\", [\"tcp 198.51.100.10:80\"], 4,"
+	"   {\"buckets\": {\"0.5\": 2, \"1.0\": 2, \"+Inf\": 3}, \"sum\": 2.25}],"
 	"  [\"service\", \"dns\", \"maglev\", \"ipip\", [\"udp [2001:db8::1]:53\","
-	"    \"udp 198.51.100.10:*\"], null],"
+	"    \"udp 198.51.100.10:*\"], null, null],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.9\", \"refusing\", true, false, 100, 1, 2, 3],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.1\", \"healthy\", false, true, 100, 1500, 7, 9],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.8\", \"healthy\", false, true, 100, 1500, 7, 9],"
@@ -77,6 +78,22 @@ TEST(families_have_the_values_of_the_reply) {
 	has(text, "\nweir_backend_health{service=\"web\",backend=\"b\",state=\"healthy\"} 1\n");
 	has(text, "\nweir_backend_health{service=\"web\",backend=\"b\",state=\"refusing\"} 0\n");
 	has(text, "\nweir_backend_health_age_seconds{service=\"web\",backend=\"b\"} 1.5\n");
+	free(text);
+}
+
+static const char histogram[] =
+	"# TYPE weir_service_check_duration_seconds histogram\n"
+	"weir_service_check_duration_seconds_bucket{service=\"web\",le=\"0.5\"} 2\n"
+	"weir_service_check_duration_seconds_bucket{service=\"web\",le=\"1.0\"} 2\n"
+	"weir_service_check_duration_seconds_bucket{service=\"web\",le=\"+Inf\"} 3\n"
+	"weir_service_check_duration_seconds_sum{service=\"web\"} 2.25\n"
+	"weir_service_check_duration_seconds_count{service=\"web\"} 3\n"
+	"#"; // none of the other service
+
+TEST(histogram_has_buckets_sum_and_count) {
+	char *text = render(reply, false, false);
+
+	has(text, histogram);
 	free(text);
 }
 

@@ -220,6 +220,9 @@ TEST(metrics_show_shows_both_processes) {
 	json_t *workers = json_object_get(figures, "workers");
 
 	assert_int_equal(number_of(control, "pid"), web->lab.control);
+	assert_true(number_of(control, "started_ms") > 0);
+	assert_int_equal(number_of(control, "reloaded_ms"), number_of(control, "started_ms"));
+	assert_true(json_is_true(json_object_get(control, "reload_ok")));
 	assert_true(number_of(control, "cpu_us") > 0);
 	assert_true(number_of(control, "publish_us") > 0);
 	assert_true(number_of(json_object_get(figures, "dataplane"), "tsc_hz") > 0);
