@@ -165,6 +165,18 @@ static int build_drain(const struct weir_cli *cli, json_t *request, char *why, s
 	return build_one_backend(cli, request, why, n);
 }
 
+static int build_host(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	if (cli->options->interval_ms > 0) {
+		json_object_set_new(
+			request, "interval_ms", json_integer(cli->options->interval_ms));
+	}
+	if (json_object_set_new(request, "address", json_string(cli->words[0]))) {
+		snprintf(why, n, "the address is not valid UTF-8");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static const char *const report_keys[] = {"service-time-ms", "service-count", "service-median-ms",
 	"busy-time-ms", "busy-count", "requests-per-second", "errors-per-second", "utilization",
 	"active-requests", "accept-queue", "accept-queue-limit", "cpus", "cpu-mhz",
@@ -343,6 +355,18 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The reply lists those that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 17, 0, build_report, weir_show_report, NULL, true},
+	{"host", "show", "ADDRESS", "show what the backends with an address do, in all services", NULL,
+	 "weirctl host show 10.0.0.11", "host.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
+	{"host", "drain", "[--interval DURATION] [--wait] ADDRESS",
+	 "drain all backends with an address, in all services",
+	 "Like backend drain for each of them, in one step: all of them, or none and an error. Those in\n"
+	 "maintenance stay in it.\n",
+	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
+	 build_host, weir_drain_show_host, weir_drain_run, true},
+	{"host", "ready", "ADDRESS", "end the drains of all backends with an address",
+	 "Like backend ready for those that a drain has taken out; the others in maintenance stay in it.\n",
+	 "weirctl host ready 10.0.0.11", "host.ready", 1, 1, 0, build_host, weir_drain_show_host, NULL,
+	 true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",
 	 "override the configured weight",
 	 "WEIGHT is 0 to 65535; \"configured\" restores the weight of the configuration.\n" BACKEND_TEXT,

@@ -6,14 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "show.h"
+
 #define POLL_MS 500
 #define LINE_BYTES 512
 
 // A drain whose end weirctl waits for.
 struct wait {
 	struct weir_cli *cli;
-	json_t *request; // of backend.show
-	char name[192]; // SERVICE/BACKEND
+	json_t *request; // of backend.show or host.show
+	char name[192]; // SERVICE/BACKEND, or the address of a host
 	bool terminal; // on a terminal: the line is overwritten
 	double began_s;
 	json_int_t first; // open flows at its start
@@ -45,11 +47,27 @@ static void rewrite(FILE *out, const char *line) {
 	fprintf(out, "\r%.*s\033[K", size.ws_col - 1, line);
 }
 
+// Why a drained backend still gets new flows; "" if none does.
+static const char *used_text(const json_t *row, char *text, size_t bytes) {
+	const json_t *in_use = json_object_get(row, "in_use");
+	char names[128];
+
+	text[0] = '\0';
+	if (json_is_true(json_object_get(row, "in_selection"))) {
+		snprintf(text, bytes,
+			"; still gets new flows, because no backend of the service is ready");
+	} else if (json_array_size(in_use) > 0) {
+		snprintf(text, bytes,
+			"; still new flows to %s, because no backend of the service is ready",
+			weir_show_value(in_use, WEIR_SHOW_TEXT, names, sizeof(names)));
+	}
+	return text;
+}
+
 static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
-	bool used = json_is_true(json_object_get(row, "in_selection"));
 	json_int_t flows = flows_of(row);
-	char line[LINE_BYTES], deadline[64] = "";
+	char line[LINE_BYTES], deadline[64] = "", used[256];
 
 	if (wait->cli->options->json) {
 		return;
@@ -61,7 +79,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	snprintf(line, sizeof(line),
 		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flows%s%s",
 		wait->name, flows, wait->first > flows ? wait->first : flows, deadline,
-		used ? "; still gets new flows, because no backend of the service is ready" : "");
+		used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
 	} else if (flows != wait->shown && wait->looks % 2 == 0) { // at most once a second
@@ -72,8 +90,22 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
+// The backends of a host that have open flows, in parentheses.
+static const char *open_text(const json_t *row, char *text, size_t bytes) {
+	const json_t *open = json_object_get(row, "open");
+	char names[256];
+
+	text[0] = '\0';
+	if (json_array_size(open) > 0) {
+		snprintf(text, bytes, " (%s)",
+			weir_show_value(open, WEIR_SHOW_TEXT, names, sizeof(names)));
+	}
+	return text;
+}
+
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
 	const char *admin = json_string_value(json_object_get(row, "admin"));
+	char open[264];
 	double took_s = now_s() - wait->began_s;
 	json_int_t flows = flows_of(row);
 	FILE *out = wait->cli->out;
@@ -85,13 +117,15 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 	fputs(wait->terminal ? "\r\033[K" : "", out);
 	if (state == NULL) {
 		fprintf(wait->cli->err, "weirctl: %s: the drain was ended: %s\n", wait->name,
-			admin != NULL ? admin : "-");
+			admin != NULL ? admin : "ready");
 	} else if (strcmp(state, "drained") == 0) {
 		fprintf(out, "%s: drained after %.1f s\n", wait->name, took_s);
 	} else {
-		fprintf(out, "%s: deadline after %.1f s, %" JSON_INTEGER_FORMAT " open flow%s %s\n",
+		fprintf(out,
+			"%s: deadline after %.1f s, %" JSON_INTEGER_FORMAT " open flow%s %s%s\n",
 			wait->name, took_s, flows, flows == 1 ? "" : "s",
-			strcmp(state, "dropped") == 0 ? "dropped (maintenance)" : "kept");
+			strcmp(state, "dropped") == 0 ? "dropped (maintenance)" : "kept",
+			open_text(row, open, sizeof(open)));
 	}
 }
 
@@ -102,6 +136,9 @@ static const json_t *find_row(const json_t *rows) {
 	json_t *row;
 	size_t i;
 
+	if (json_is_object(rows)) { // a host
+		return rows;
+	}
 	json_array_foreach (rows, i, row) {
 		if (!json_is_true(json_object_get(row, "leaving"))) {
 			return row;
@@ -140,9 +177,24 @@ static bool look(struct wait *wait, int *ret) {
 	return over;
 }
 
-static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
+// Fill in the name and the request. Returns false if out of memory.
+static bool prepare(struct wait *wait, const json_t *begun) {
 	const char *service = json_string_value(json_object_get(begun, "service"));
 	const char *backend = json_string_value(json_object_get(begun, "backend"));
+	const char *address = json_string_value(json_object_get(begun, "address"));
+
+	if (address != NULL) {
+		snprintf(wait->name, sizeof(wait->name), "%s", address);
+		wait->request = json_pack("{s:s, s:s}", "command", "host.show", "address", address);
+	} else if (service != NULL && backend != NULL) {
+		snprintf(wait->name, sizeof(wait->name), "%s/%s", service, backend);
+		wait->request = json_pack("{s:s, s:s, s:s}", "command", "backend.show", "service",
+			service, "backend", backend);
+	}
+	return wait->request != NULL;
+}
+
+static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
 	struct wait wait = {.cli = cli,
 		.terminal = isatty(fileno(cli->out)) && !cli->options->json,
 		.began_s = now_s(),
@@ -150,22 +202,19 @@ static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
 		.shown = -1};
 	int r;
 
-	wait.request = json_pack("{s:s, s:s*, s:s*}", "command", "backend.show", "service", service,
-		"backend", backend);
-	if (wait.request == NULL || service == NULL || backend == NULL) {
+	if (!prepare(&wait, begun)) {
 		fprintf(cli->err, "weirctl: out of memory\n");
-		json_decref(wait.request);
 		return WEIR_CLI_REFUSED;
 	}
-	snprintf(wait.name, sizeof(wait.name), "%s/%s", service, backend);
 	while (!look(&wait, &r) && !ferror(cli->out)) {
 		weir_cli_wait_ms(POLL_MS);
 	}
 	json_decref(wait.request);
 	if (r == WEIR_CLI_UNREACHABLE) {
 		fprintf(cli->err,
-			"weirctl: the drain continues without weirctl; see \"weirctl backend show "
+			"weirctl: the drain continues without weirctl; see \"weirctl %s show "
 			"%s\"\n",
+			json_is_string(json_object_get(begun, "backend")) ? "backend" : "host",
 			wait.name);
 	}
 	return r;
@@ -194,4 +243,45 @@ int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	}
 	json_decref(begun);
 	return r;
+}
+
+// --- hosts ----------------------------------------------------------------------------------
+
+static json_int_t number(const json_t *host, const char *key) {
+	return json_integer_value(json_object_get(host, key));
+}
+
+static const char *plural(json_int_t n) {
+	return n == 1 ? "" : "s";
+}
+
+void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
+	const json_t *drain = json_object_get(host, "drain");
+	const json_t *left = json_object_get(drain, "left_ms");
+	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
+	json_int_t out_of_use = number(host, "maintenance"), services = number(host, "services");
+	json_int_t backends = number(host, "backends") - out_of_use;
+	const json_t *in_use = json_object_get(host, "in_use");
+	char names[256];
+
+	fprintf(cli->out,
+		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
+		" service%s, %" JSON_INTEGER_FORMAT " active flows",
+		json_string_value(json_object_get(host, "address")),
+		json_is_null(drain) ? "ready" : "drain", backends, plural(backends), services,
+		plural(services), number(host, "active_flows"));
+	if (json_is_number(left)) {
+		fprintf(cli->out, ", deadline in %.1f s (%s)", json_number_value(left) / 1000,
+			then != NULL ? then : "keep or drop, by service");
+	}
+	if (out_of_use > 0) {
+		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " more in maintenance", out_of_use);
+	}
+	fputc('\n', cli->out);
+	if (json_array_size(in_use) > 0) {
+		fprintf(cli->out,
+			"warning: still new flows to %s, because no backend of the service is "
+			"ready\n",
+			weir_show_value(in_use, WEIR_SHOW_TEXT, names, sizeof(names)));
+	}
 }

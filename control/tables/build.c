@@ -168,14 +168,15 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 }
 
 #define AT_ONCE_SLOTS 8192u // a table up to this size takes at most half a millisecond
+#define AT_ONCE_TABLES 8u // of this size, in one publication
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
 	return open > 0 && 2 * (uint64_t)open >= chosen && 2 * (uint64_t)open >= candidates &&
 	       candidates - open < WEIR_POLICY_SEARCH;
 }
 
-bool weir_build_may_wait(
-	const struct weir_tables *tables, const struct weir_state *state, uint16_t id) {
+bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
+	uint16_t id, uint32_t at_once) {
 	const struct weir_service_entry *service = &state->services[id];
 	struct weir_policy_table table;
 	uint64_t generation;
@@ -185,7 +186,8 @@ bool weir_build_may_wait(
 	       weir_build_serves(service->listed, service->listed_chosen, service->chosen) &&
 	       2 * service->parts >= service->slots && // 0 slots: the policy does not use them
 	       weir_build_published(tables, id, 0, &table, &generation) &&
-	       generation == service->generation && table.slot_count > AT_ONCE_SLOTS;
+	       generation == service->generation &&
+	       (table.slot_count > AT_ONCE_SLOTS || at_once >= AT_ONCE_TABLES);
 }
 
 // The published subsets, from which weir_selection_build copies the unchanged part. NULL if that

@@ -245,9 +245,10 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 	return 0;
 }
 
-// Decide a service with moved backends; may mark its selection stale. Returns 1 if the selection
-// must be built now, else 0, or -ENOMEM.
-static int decide_moved(const struct weir_tables *tables, struct weir_state *state, uint16_t id) {
+// Decide a service with moved backends; may mark its selection stale. at_once: number of selections
+// that are built now. Returns 1 if this one must be, too, else 0, or -ENOMEM.
+static int decide_moved(
+	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];
 	bool slow_start = service->slow_start;
 
@@ -266,7 +267,7 @@ static int decide_moved(const struct weir_tables *tables, struct weir_state *sta
 		service->stale = false;
 		return 0;
 	}
-	service->stale = weir_build_may_wait(tables, state, id);
+	service->stale = weir_build_may_wait(tables, state, id, at_once);
 	state->stale |= service->stale;
 	return service->stale ? 0 : 1;
 }
@@ -285,7 +286,7 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 			r = weir_eligible_decide(state, id);
 		} else if (service->stage == WEIR_ID_LIVE &&
 			   (service->moved || service->undecided)) {
-			r = decide_moved(tables, state, id);
+			r = decide_moved(tables, state, id, (uint32_t)n - 1);
 			service->dirty = r > 0;
 		}
 		if (r < 0) {

@@ -73,6 +73,25 @@ int weir_tables_backend_find(
 	return id < 0 ? id : weir_backend_id_find(tables->state, (uint16_t)id, name);
 }
 
+uint32_t weir_tables_backends_at(const struct weir_tables *tables,
+	const struct weir_address *address, uint16_t *ids, uint32_t room) {
+	const struct weir_state *state = tables->state;
+	uint32_t n = 0;
+
+	for (uint32_t id = 0; id < state->backend_ids; id++) {
+		const struct weir_backend_entry *backend = &state->backends[id];
+
+		if (backend->stage == WEIR_ID_LIVE &&
+			weir_state_same_address(&backend->address, address)) {
+			if (n < room) {
+				ids[n] = (uint16_t)id;
+			}
+			n++;
+		}
+	}
+	return n;
+}
+
 int weir_tables_service_find(const struct weir_tables *tables, const char *name) {
 	int id = weir_service_id_find(tables->state, name);
 

@@ -346,9 +346,10 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 // (WEIR_POLICY_SEARCH).
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
 // Whether the service's selection may be built later, in steps: workers skip closed candidates, and
-// the published one still serves, judged by its candidates and its slots.
-bool weir_build_may_wait(
-	const struct weir_tables *tables, const struct weir_state *state, uint16_t service);
+// the published one still serves, judged by its candidates and its slots. at_once: number of
+// selections that the publication builds already; small ones wait only behind several.
+bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
+	uint16_t service, uint32_t at_once);
 // Number of subsets published for a service; 0 = nothing published, or invalid.
 uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t service);
 // Get the table published for a service and a subset, after validation. Returns false if none is

@@ -197,6 +197,11 @@ int weir_tables_backend_find(const struct weir_tables *tables, const char *servi
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
+// The backends of the configuration with an address, in any service. Fills up to `room` ids.
+// Returns their number.
+uint32_t weir_tables_backends_at(const struct weir_tables *tables,
+	const struct weir_address *address, uint16_t *ids, uint32_t room);
+
 const char *weir_tables_backend_name(const struct weir_tables *tables, uint16_t id); // or NULL
 // Id of the service of a backend, or WEIR_SERVICE_NONE: for quick filtering.
 uint16_t weir_tables_backend_service(const struct weir_tables *tables, uint16_t id);

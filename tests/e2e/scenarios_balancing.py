@@ -34,14 +34,16 @@ def shares_follow_weights(lab):
 
 @scenario(short=True, services=[web(), lines()])
 def drain_keeps_flows(lab):
-    """A drained backend keeps its connections and gets no new ones; ready ends the drain"""
+    """A drained host keeps its connections and gets no new ones in any service, until it is ready"""
     size = 24 << 20
     digest = lab.make_file("long", size)
     download = clients.Download(lab.client, VIP4, "/files/long", held=True)
     name = download.backend()
     found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    address = lab.backend(name)["address"]
+    assert lab.weirctl("host", "drain", address)[1].startswith(
+        f"{address}: drain, 2 backends in 2 services, ")
     for service_name in ("web", "lines"):
-        lab.weirctl("backend", "drain", f"{service_name}/{name}")
         assert lab.backend(name, service_name)["admin"] == "drain"
     result = clients.curl_batch(lab.client, VIP4, 200)
     assert result.ok == 200 and name not in result.served, (result.errors[:5], result.served)
@@ -52,8 +54,7 @@ def drain_keeps_flows(lab):
     assert download.running(), "the download ended before anything could be shown"
     assert lab.backend(name)["active_flows"] >= 1
     assert download.finish() == (0, size, digest)
-    for service_name in ("web", "lines"):
-        lab.weirctl("backend", "ready", f"{service_name}/{name}")
+    lab.weirctl("host", "ready", address)
     clients.check_lines(found)
     result = clients.curl_batch(lab.client, VIP4, 200)
     assert result.ok == 200 and result.served[name] > 0, result.served

@@ -186,12 +186,14 @@ def compare_form(documented, real, path):
 def answers_have_the_documented_form(lab):
     """Each command answers with the keys and types of the answers that docs/reference/cli.md shows"""
     backend = {"service": "web", "backend": "web-1"}
+    host = {"address": lab.backend("web-1")["address"]}
     flow = {"protocol": "tcp", "source": "192.0.2.2", "source_port": 1024, "destination": VIP4,
             "destination_port": 80}
     arguments = {
         "service.show": {"service": "web"}, "service.set": {"service": "lines",
                                                             "policy": "least-loaded"},
         "backend.drain": backend, "backend.maintenance": backend, "backend.ready": backend,
+        "host.show": host, "host.drain": host, "host.ready": host,
         "backend.report": {**backend, "requests_per_second": 9, "utilization": 0.5},
         "weight.set": {**backend, "weight": 50}, "subset.show": {"service": "web"},
         "policy.compare": {"service": "lines", "for_ms": 200}, "service.waste": {"service": "web"},

@@ -7,6 +7,7 @@
 
 #include "api_capture_filter.h"
 #include "api_commands.h"
+#include "api_host.h"
 #include "api_show.h"
 #include "api_text.h"
 #include "daemon.h"
@@ -116,6 +117,7 @@ static void describe_flow(const struct weir_api_call *call, char *object) {
 static void describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
+	const char *address = weir_api_text(call, "address");
 
 	object[0] = value[0] = '\0';
 	switch (kind) {
@@ -124,6 +126,10 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 	case WEIR_API_AUDIT_BACKEND:
 	case WEIR_API_AUDIT_FLOWS:
 		describe_backend(daemon, call, kind, object, value);
+		break;
+	case WEIR_API_AUDIT_HOST:
+		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", address != NULL ? address : "");
+		weir_api_host_describe(daemon, call, value);
 		break;
 	case WEIR_API_AUDIT_POLICY:
 		describe_policy(daemon, service, value);

@@ -3,6 +3,8 @@
 // API handlers that change the state: backend.drain, backend.ready, backend.maintenance,
 // weight.set. The change is published before the reply is sent, so that it applies to the next
 // packet, or the reply reports that it is not published yet.
+#include "api_change.h"
+
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -27,58 +29,66 @@ static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 		"drain", weir_json_drain(daemon, &state));
 }
 
-static void set_admin(
-	struct weir_daemon *daemon, struct weir_api_call *call, enum weir_admin_state admin) {
-	int id = find_backend(daemon, call);
-
-	if (id < 0) {
-		return;
-	}
-	if (admin == WEIR_ADMIN_READY) {
-		// Its next reports are used again.
-		weir_health_clear_words(daemon->health, (uint16_t)id);
-		weir_states_set_word(daemon->states, (uint16_t)id, WEIR_HEALTH_WORD_NONE,
-			"operator", "weirctl backend ready");
-		weir_outliers_readmit(daemon->outliers, (uint16_t)id);
-	}
-	weir_tables_set_admin(daemon->tables, (uint16_t)id, admin);
-	weir_api_publish_now(daemon, call);
-	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
-}
-
-// The drain continues even if the client disconnects.
-void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
 	const json_t *interval = json_object_get(weir_api_request(call), "interval_ms");
 	double ms = json_number_value(interval);
-	uint64_t until_ns = 0;
-	int id = find_backend(daemon, call);
 
-	if (id < 0) {
-		return;
-	}
 	if (ms > INTERVAL_MAX_MS) {
 		weir_api_fail(call, WEIR_API_BAD_REQUEST,
 			"argument \"interval_ms\" must be a number from 0 to %.0f",
 			INTERVAL_MAX_MS);
+		return false;
+	}
+	*ret_until_ns = json_is_number(interval) ? weir_daemon_now_ns() + (uint64_t)(ms * 1e6) : 0;
+	return true;
+}
+
+void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
+	// Its next reports are used again.
+	weir_health_clear_words(daemon->health, backend);
+	weir_states_set_word(daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator",
+		"weirctl backend ready");
+	weir_outliers_readmit(daemon->outliers, backend);
+	weir_tables_set_admin(daemon->tables, backend, WEIR_ADMIN_READY);
+}
+
+static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint16_t backend) {
+	weir_api_publish_now(daemon, call);
+	weir_api_answer(call, json_admin(daemon, backend));
+}
+
+// The drain continues even if the client disconnects.
+void weir_api_backend_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+	int id = find_backend(daemon, call);
+	uint16_t backend = (uint16_t)id;
+	uint64_t until_ns;
+
+	if (id < 0 || !weir_api_deadline(call, &until_ns)) {
 		return;
 	}
-	if (json_is_number(interval)) {
-		until_ns = weir_daemon_now_ns() + (uint64_t)(ms * 1e6);
-	}
-	if (weir_drains_begin(&daemon->drains, daemon->tables, (uint16_t)id, until_ns) < 0) {
+	if (weir_drains_begin(&daemon->drains, daemon->tables, &backend, 1, until_ns) < 0) {
 		weir_api_answer(call, NULL);
 		return;
 	}
-	weir_api_publish_now(daemon, call);
-	weir_api_answer(call, json_admin(daemon, (uint16_t)id));
+	answer(daemon, call, backend);
 }
 
 void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
-	set_admin(daemon, call, WEIR_ADMIN_READY);
+	int id = find_backend(daemon, call);
+
+	if (id >= 0) {
+		weir_api_make_ready(daemon, (uint16_t)id);
+		answer(daemon, call, (uint16_t)id);
+	}
 }
 
 void weir_api_backend_maintenance(struct weir_daemon *daemon, struct weir_api_call *call) {
-	set_admin(daemon, call, WEIR_ADMIN_MAINTENANCE);
+	int id = find_backend(daemon, call);
+
+	if (id >= 0) {
+		weir_tables_set_admin(daemon->tables, (uint16_t)id, WEIR_ADMIN_MAINTENANCE);
+		answer(daemon, call, (uint16_t)id);
+	}
 }
 
 void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call) {

@@ -72,6 +72,12 @@ static const struct command commands[] = {
 			WEIR_REPORT_FIELDS(X)
 #undef X
 		}},
+	{"host.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_host_show,
+		{REQUIRED("address", ARGUMENT_TEXT)}},
+	{"host.drain", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_drain,
+		{REQUIRED("address", ARGUMENT_TEXT), OPTIONAL("interval_ms", ARGUMENT_NUMBER)}},
+	{"host.ready", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_ready,
+		{REQUIRED("address", ARGUMENT_TEXT)}},
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},

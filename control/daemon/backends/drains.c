@@ -25,13 +25,13 @@ const char *weir_drain_phase_name(uint8_t phase) {
 
 // --- list -----------------------------------------------------------------------------------
 
-static bool has(const struct weir_drains *drains, uint16_t backend) {
-	for (uint32_t i = 0; i < drains->count; i++) {
-		if (drains->backend[i] == backend) {
-			return true;
-		}
+static void add(struct weir_drains *drains, uint16_t backend) {
+	uint64_t *word = &drains->listed[backend / 64], bit = 1ull << backend % 64;
+
+	if ((*word & bit) == 0) {
+		*word |= bit;
+		drains->backend[drains->count++] = backend;
 	}
-	return false;
 }
 
 static int reserve(struct weir_drains *drains, uint32_t room) {
@@ -50,15 +50,18 @@ static int reserve(struct weir_drains *drains, uint32_t room) {
 	return 0;
 }
 
-int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables, uint16_t backend,
-	uint64_t until_ns) {
-	int r = reserve(drains, drains->count + 1);
+int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
+	const uint16_t *backends, uint32_t count, uint64_t until_ns) {
+	struct weir_backend_state state;
+	int r = reserve(drains, drains->count + count);
 
-	if (r == 0) {
-		r = weir_tables_set_drain(tables, backend, WEIR_DRAIN_DRAINING, until_ns);
+	for (uint32_t i = 0; r == 0 && i < count; i++) {
+		r = weir_tables_backend(tables, backends[i], &state);
+		r = r == 0 && state.leaving ? -ENOENT : r;
 	}
-	if (r == 0 && !has(drains, backend)) {
-		drains->backend[drains->count++] = backend;
+	for (uint32_t i = 0; r == 0 && i < count; i++) {
+		weir_tables_set_drain(tables, backends[i], WEIR_DRAIN_DRAINING, until_ns);
+		add(drains, backends[i]);
 	}
 	return r;
 }
@@ -67,13 +70,14 @@ void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *ta
 	uint32_t ids = weir_tables_backend_ids(tables);
 
 	drains->count = 0;
+	memset(drains->listed, 0, sizeof(drains->listed));
 	for (uint32_t id = 0; id < ids; id++) {
 		struct weir_backend_state state;
 
 		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0 && !state.leaving &&
 			state.drain == WEIR_DRAIN_DRAINING &&
 			reserve(drains, drains->count + 1) == 0) {
-			drains->backend[drains->count++] = (uint16_t)id;
+			add(drains, (uint16_t)id);
 		}
 	}
 }
@@ -153,8 +157,12 @@ bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, ui
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < drains->count; i++) {
-		if (advance(tables, drains->backend[i], now_ns, log, &publish)) {
-			drains->backend[left++] = drains->backend[i];
+		uint16_t backend = drains->backend[i];
+
+		if (advance(tables, backend, now_ns, log, &publish)) {
+			drains->backend[left++] = backend;
+		} else {
+			drains->listed[backend / 64] &= ~(1ull << backend % 64);
 		}
 	}
 	drains->count = left;

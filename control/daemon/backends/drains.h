@@ -17,14 +17,15 @@
 struct weir_drains { // zero-initialized
 	uint16_t *backend; // ids of draining backends
 	uint32_t count, room;
+	uint64_t listed[WEIR_BACKENDS_MAX / 64 + 1]; // a bit per id that is in the list
 };
 
 void weir_drains_fini(struct weir_drains *drains);
 
-// Begin the drain of a backend, or change its deadline; until_ns 0 = none. Returns 0, -ENOENT,
-// -ENOMEM (nothing changed).
-int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables, uint16_t backend,
-	uint64_t until_ns);
+// Begin the drains of backends, or change their deadlines; until_ns 0 = none. All or nothing.
+// Returns 0, -ENOENT (one is not in the configuration), -ENOMEM.
+int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
+	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
 // Find draining backends after the tables got a segment or a configuration: an earlier process may
 // have begun their drains. If out of memory, some are not completed until the next call.

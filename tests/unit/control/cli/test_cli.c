@@ -96,8 +96,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"service", "set", "web", "policy=leastconn"},
 			"unknown policy \"leastconn\"; available: maglev, "},
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
-		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, weight, "
-			    "subset, policy, flow"},
+		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, host, "
+			    "weight, subset, policy, flow"},
 		{{"xyzzy"}, "health, status, doctor, version\n"},
 		{{"backend", "drian", "b"},
 			"unknown backend verb \"drian\"; did you mean \"drain\"?"},

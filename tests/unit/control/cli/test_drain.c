@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl backend drain: its request, waiting, progress output, and end.
+// weirctl backend drain and host drain: request, waiting, progress output, and end.
 #include "cli_lab.h"
 
 #include <jansson.h>
@@ -145,4 +145,74 @@ TEST(options_are_checked) {
 	outcome = RUN("/nonexistent", "stats", "show", "--wait");
 	expect_contains(outcome.err, "--wait is not an option of stats show; leave it out");
 	free_outcome(&outcome);
+}
+
+// --- hosts ---
+
+#define HOST(open, drain, in_use, names) \
+	"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 3, " \
+	"\"backends\": 4, \"ready\": 0, \"maintenance\": 1, \"active_flows\": 9, " \
+	"\"open_flows\": " open ", \"drain\": " drain ", \"in_use\": " in_use ", \"open\": " names \
+	"}}"
+
+static struct server *start_host(const char *begun, const char *shown) {
+	static struct server_answer answers[3];
+	static char text[2048];
+
+	snprintf(text, sizeof(text), "{}\n%s", shown);
+	answers[0] = (struct server_answer){"host.drain", begun};
+	answers[1] = (struct server_answer){"host.show", text};
+	return server_start(SERVER_ANSWER, answers);
+}
+
+TEST(host_drain_reports_the_whole_host) {
+	struct server *server = start_host(
+		HOST("7", STATE("draining", "60000"), "[\"dns/d-1\"]", "[\"web/web-1\"]"), "");
+	struct outcome outcome =
+		RUN(server_folder(server), "host", "drain", "10.0.0.11", "--interval", "60s");
+
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(outcome.out,
+		"10.0.0.11: drain, 3 backends in 3 services, 9 active flows, deadline in 60.0 s "
+		"(keep); 1 more in maintenance\n"
+		"warning: still new flows to dns/d-1, because no backend of the service is "
+		"ready\n");
+	expect_contains(server_request(server), "\"address\":\"10.0.0.11\"");
+	expect_contains(server_request(server), "\"interval_ms\":60000");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
+TEST(host_drain_waits_for_all_its_backends) {
+	static const struct {
+		const char *shown;
+		int status;
+		const char *out, *err;
+	} cases[] = {
+		{HOST("5", STATE("draining", "59400"), "[]", "[\"web/web-1\"]") "\n" HOST(
+			 "0", STATE("drained", "null"), "[]", "[]"),
+			0, "10.0.0.11: drained after 0.5 s\n", ""},
+		{HOST("2", STATE("kept", "null"), "[]", "[\"web/web-1\", \"dns/d-1\"]"), 4,
+			": deadline after 0.0 s, 2 open flows kept (web/web-1, dns/d-1)\n", ""},
+		{HOST("2", STATE("dropped", "null"), "[]", "[]"), 0,
+			" deadline after 0.0 s, 2 open flows dropped (maintenance)\n", ""},
+		{HOST("2", "null", "[]", "[]"), 1, "active flows",
+			"weirctl: 10.0.0.11: the drain was ended: ready\n"},
+		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,
+			"active flows", "weirctl: refused: no backend\n"},
+		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n"},
+		};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = start_host(
+			HOST("7", STATE("draining", "60000"), "[]", "[]"), cases[i].shown);
+		struct outcome outcome =
+			RUN(server_folder(server), "host", "drain", "10.0.0.11", "--wait");
+
+		assert_int_equal(outcome.status, cases[i].status);
+		expect_contains(outcome.out, cases[i].out);
+		expect_contains(outcome.err, cases[i].err);
+		free_outcome(&outcome);
+		server_stop(server);
+	}
 }

@@ -117,6 +117,35 @@ TEST(steps_are_small) {
 	close_many(&lab, config);
 }
 
+// A host in a hundred services, all with small tables: a few are built at once, the rest in steps.
+TEST(one_publication_builds_few_of_many_small_tables) {
+	struct lab_room room = {.max_services = 128, .max_backends = 512, .heap_bytes = 64u << 20};
+	struct weir_config *config = lab_config(100, 4);
+	struct weir_tables_work before, after;
+	struct lab lab;
+
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_resolve(&lab);
+	lab_quiescent(&lab);
+	before = weir_tables_work(lab.tables);
+	for (uint16_t id = 0; id < 400; id += 4) {
+		weir_tables_set_drain(lab.tables, id, WEIR_DRAIN_DRAINING, 0);
+	}
+	assert_true(weir_tables_publish(lab.tables) > 0);
+	after = weir_tables_work(lab.tables);
+	assert_in_range(after.slots - before.slots, 1, 8 * LAB_TABLE_SIZE);
+	for (uint16_t id = 0; id < 400; id++) {
+		assert_int_equal(is_closed(&lab, id), id % 4 == 0);
+	}
+	build_all(&lab);
+	assert_false(weir_tables_is_stale(lab.tables));
+	for (uint16_t id = 0; id < 400; id += 4) {
+		assert_int_equal(lab_slots(&lab, id / 4, id), 0);
+	}
+	close_many(&lab, config);
+}
+
 TEST(table_equals_the_one_built_at_once) {
 	uint64_t random = 1;
 

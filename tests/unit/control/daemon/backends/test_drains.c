@@ -48,7 +48,8 @@ static void set_open(struct own *own, uint32_t worker, uint64_t flows) {
 }
 
 static void begin(struct own *own, uint64_t until_ns) {
-	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, own->id, until_ns), 0);
+	assert_int_equal(
+		weir_drains_begin(&own->drains, own->lab.tables, &own->id, 1, until_ns), 0);
 	lab_publish(&own->lab);
 }
 
@@ -231,7 +232,25 @@ TEST(drain_of_a_removed_backend_is_dropped) {
 	lab_apply(&own->lab, own->config);
 	assert_false(tick(own, NOW + 2 * SECOND));
 	assert_int_equal(own->drains.count, 0);
-	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, 999, 0), -ENOENT);
+	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, &own->id, 1, 0), -ENOENT);
+}
+
+TEST(several_begin_all_or_none) {
+	struct own *own = *state;
+	uint16_t ids[] = {lab_id(&own->lab, "s0", "b1"), lab_id(&own->lab, "s0", "b2"), 999};
+	struct weir_drains *drains = &own->drains;
+
+	assert_int_equal(weir_drains_begin(drains, own->lab.tables, ids, 3, 0), -ENOENT);
+	assert_int_equal(drains->count, 0);
+	assert_int_equal(lab_state(&own->lab, ids[0]).admin, WEIR_ADMIN_READY);
+	for (int i = 0; i < 2; i++) { // again: another deadline, the same two
+		assert_int_equal(weir_drains_begin(drains, own->lab.tables, ids, 2, NOW), 0);
+		assert_int_equal(drains->count, 2);
+	}
+	assert_int_equal(lab_state(&own->lab, ids[1]).drain, WEIR_DRAIN_DRAINING);
+	assert_true(tick(own, NOW));
+	assert_int_equal(drains->count, 0);
+	assert_int_equal(lab_state(&own->lab, ids[0]).drain, WEIR_DRAIN_DRAINED);
 }
 
 // Its flows still exist, so it gets its id again.

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// What the handlers that drain and return backends share: api_change.c for one backend, api_host.c
+// for all of a host.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include "api.h"
+
+struct weir_daemon;
+
+// The deadline of a drain, from the argument interval_ms: CLOCK_MONOTONIC, 0 = none. On an error,
+// fails the call and returns false.
+bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
+// Set a backend to ready, and discard its announced state and ejection. Publishes nothing.
+void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of hosts: host.show, host.drain, host.ready. A host is an address: all backends of
+// the configuration with it, in any service.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api_audit.h"
+#include "api_change.h"
+#include "api_commands.h"
+#include "api_host.h"
+#include "api_show.h"
+#include "daemon.h"
+#include "totals.h"
+
+#define NAMES_MOST 8u // listed in a reply
+
+struct host {
+	char address[INET6_ADDRSTRLEN];
+	uint16_t *ids; // of its backends
+	uint32_t count;
+};
+
+// What the backends of a host do. Those that an operator put into maintenance take no part in
+// its drain.
+struct summary {
+	uint32_t services, ready, maintenance;
+	uint32_t phases[WEIR_DRAIN_DROPPED + 1];
+	uint64_t active_flows, open_flows;
+	bool endless; // one has no deadline
+	uint64_t until_ns; // the last deadline
+	int at_deadline; // enum weir_config_at_deadline, if it is that of all; -1: it is not; -2:
+			 // no backend drains
+	json_t *open, *in_use; // names of those with open flows, and of those with new flows
+};
+
+static int parse(const struct weir_api_call *call, struct weir_address *ret) {
+	const char *text = weir_api_text(call, "address");
+	uint8_t bits;
+
+	return text != NULL && strchr(text, '/') == NULL && weir_api_parse_prefix(text, ret, &bits)
+		       ? 0
+		       : -EINVAL;
+}
+
+// Returns 0, -ENOENT, or -ENOMEM.
+static int find(
+	const struct weir_daemon *daemon, const struct weir_address *address, struct host *ret) {
+	uint32_t count = weir_tables_backends_at(daemon->tables, address, NULL, 0);
+	uint16_t *ids = malloc((count + 1) * sizeof(*ids));
+
+	if (ids == NULL) {
+		return -ENOMEM;
+	}
+	weir_address_format(address, ret->address, sizeof(ret->address));
+	if (count == 0) {
+		free(ids);
+		return -ENOENT;
+	}
+	weir_tables_backends_at(daemon->tables, address, ids, count);
+	ret->ids = ids;
+	ret->count = count;
+	return 0;
+}
+
+// The host that a call names. On an error, fails the call and returns false.
+static bool find_named(struct weir_daemon *daemon, struct weir_api_call *call, struct host *ret) {
+	struct weir_address address;
+	int r;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return false;
+	}
+	if (parse(call, &address) < 0) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"argument \"address\" must be an IPv4 or IPv6 address");
+		return false;
+	}
+	r = find(daemon, &address, ret);
+	if (r == -ENOENT) {
+		weir_api_fail(
+			call, WEIR_API_NOT_FOUND, "no backend has the address %s", ret->address);
+	} else if (r < 0) {
+		weir_api_answer(call, NULL);
+	}
+	return r == 0;
+}
+
+static void add_name(json_t *names, const struct weir_backend_state *state) {
+	char name[2 * WEIR_NAME_BYTES];
+
+	if (names != NULL && json_array_size(names) < NAMES_MOST) {
+		snprintf(name, sizeof(name), "%s/%s", state->service, state->name);
+		json_array_append_new(names, json_string(name));
+	}
+}
+
+static void add_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state,
+	struct summary *sum) {
+	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
+
+	sum->active_flows += counters.active_flows;
+	if (state->drain == WEIR_DRAIN_NONE) {
+		return;
+	}
+	sum->phases[state->drain]++;
+	sum->open_flows += counters.open_flows;
+	if (counters.open_flows > 0) {
+		add_name(sum->open, state);
+	}
+	if (state->in_selection) {
+		add_name(sum->in_use, state);
+	}
+	if (state->drain == WEIR_DRAIN_DRAINING) {
+		int then = (int)weir_drains_at_deadline(daemon->tables, state->service);
+
+		sum->endless |= state->drain_until_ns == 0;
+		sum->until_ns = state->drain_until_ns > sum->until_ns ? state->drain_until_ns
+								      : sum->until_ns;
+		sum->at_deadline = sum->at_deadline == -2 || sum->at_deadline == then ? then : -1;
+	}
+}
+
+static void sum_up(const struct weir_daemon *daemon, const struct host *host, struct summary *sum) {
+	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
+
+	sum->at_deadline = -2;
+	for (uint32_t i = 0; i < host->count; i++) {
+		struct weir_backend_state state;
+		uint64_t bit;
+
+		if (weir_tables_backend(daemon->tables, host->ids[i], &state) < 0) {
+			continue;
+		}
+		bit = 1ull << state.service_id % 64;
+		sum->services += (seen[state.service_id / 64] & bit) == 0;
+		seen[state.service_id / 64] |= bit;
+		sum->ready += state.admin == WEIR_ADMIN_READY;
+		sum->maintenance +=
+			state.admin == WEIR_ADMIN_MAINTENANCE && state.drain == WEIR_DRAIN_NONE;
+		add_drain(daemon, &state, sum);
+	}
+}
+
+// The phase of the whole: that of the backends that are least far.
+static enum weir_drain_phase phase_of(const struct summary *sum) {
+	static const enum weir_drain_phase order[] = {
+		WEIR_DRAIN_DRAINING, WEIR_DRAIN_KEPT, WEIR_DRAIN_DROPPED, WEIR_DRAIN_DRAINED};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (sum->phases[order[i]] > 0) {
+			return order[i];
+		}
+	}
+	return WEIR_DRAIN_NONE;
+}
+
+// As weir_json_drain.
+static json_t *json_drain(const struct summary *sum) {
+	enum weir_drain_phase phase = phase_of(sum);
+	uint64_t now_ns = weir_daemon_now_ns();
+	bool counts = phase == WEIR_DRAIN_DRAINING && !sum->endless;
+
+	if (phase == WEIR_DRAIN_NONE) {
+		return json_null();
+	}
+	return json_pack("{s:s, s:o, s:o}", "state", weir_drain_phase_name((uint8_t)phase),
+		"left_ms",
+		counts ? json_integer(sum->until_ns > now_ns
+					      ? (json_int_t)((sum->until_ns - now_ns) / 1000000)
+					      : 0)
+		       : json_null(),
+		"at_deadline",
+		sum->at_deadline >= 0 ? json_string(weir_config_at_deadline_name(
+						(enum weir_config_at_deadline)sum->at_deadline))
+				      : json_null());
+}
+
+static json_t *json_host(const struct weir_daemon *daemon, const struct host *host) {
+	struct summary sum = {.open = json_array(), .in_use = json_array()};
+
+	sum_up(daemon, host, &sum);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+		"address", host->address, "services", (json_int_t)sum.services, "backends",
+		(json_int_t)host->count, "ready", (json_int_t)sum.ready, "maintenance",
+		(json_int_t)sum.maintenance, "draining",
+		(json_int_t)sum.phases[WEIR_DRAIN_DRAINING], "drained",
+		(json_int_t)sum.phases[WEIR_DRAIN_DRAINED], "kept",
+		(json_int_t)sum.phases[WEIR_DRAIN_KEPT], "dropped",
+		(json_int_t)sum.phases[WEIR_DRAIN_DROPPED], "active_flows",
+		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
+		json_drain(&sum), "open", sum.open, "in_use", sum.in_use);
+}
+
+void weir_api_host_describe(
+	const struct weir_daemon *daemon, const struct weir_api_call *call, char *value) {
+	struct summary sum = {0};
+	struct weir_address address;
+	struct host host;
+	uint64_t now_ns = weir_daemon_now_ns();
+	uint32_t drained;
+	int used;
+
+	if (daemon->tables == NULL || parse(call, &address) < 0 ||
+		find(daemon, &address, &host) < 0) {
+		return;
+	}
+	sum_up(daemon, &host, &sum);
+	drained = host.count - sum.ready - sum.maintenance;
+	used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u ready, %u drain, %u maintenance",
+		sum.ready, drained, sum.maintenance);
+	if (sum.phases[WEIR_DRAIN_DRAINING] > 0 && !sum.endless && sum.until_ns > now_ns) {
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
+			", deadline in %.1f s", (double)(sum.until_ns - now_ns) / 1e9);
+	}
+	free(host.ids);
+}
+
+// --- handlers -------------------------------------------------------------------------------
+
+void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct host host;
+
+	if (find_named(daemon, call, &host)) {
+		weir_api_answer(call, json_host(daemon, &host));
+		free(host.ids);
+	}
+}
+
+// Leave only the backends that a drain, or the end of one, concerns.
+static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < host->count; i++) {
+		struct weir_backend_state state;
+
+		if (weir_tables_backend(daemon->tables, host->ids[i], &state) == 0 &&
+			(drained ? state.drain != WEIR_DRAIN_NONE
+				 : state.admin != WEIR_ADMIN_MAINTENANCE ||
+						state.drain == WEIR_DRAIN_DROPPED)) {
+			host->ids[n++] = host->ids[i];
+		}
+	}
+	host->count = n;
+}
+
+void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct host host;
+	uint64_t until_ns;
+	int r;
+
+	if (!weir_api_deadline(call, &until_ns) || !find_named(daemon, call, &host)) {
+		return;
+	}
+	select_backends(daemon, &host, false);
+	r = weir_drains_begin(&daemon->drains, daemon->tables, host.ids, host.count, until_ns);
+	free(host.ids);
+	if (r < 0) {
+		weir_api_answer(call, NULL);
+		return;
+	}
+	weir_api_publish_now(daemon, call);
+	weir_api_host_show(daemon, call);
+}
+
+void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct host host;
+
+	if (!find_named(daemon, call, &host)) {
+		return;
+	}
+	select_backends(daemon, &host, true);
+	for (uint32_t i = 0; i < host.count; i++) {
+		weir_api_make_ready(daemon, host.ids[i]);
+	}
+	free(host.ids);
+	weir_api_publish_now(daemon, call);
+	weir_api_host_show(daemon, call);
+}
