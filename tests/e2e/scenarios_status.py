@@ -93,7 +93,9 @@ def status_shows_whether_to_send_traffic(lab):
     control.signal(signal.SIGCONT)
     expect(lab, 0, "OK")
     wait_for("the log", lambda: count(lab, "control", "weir-dataplane runs again after"), 5)
-    assert count(lab, "control", "weir-dataplane stalled for") == 1, lab.programs["control"].tail()
+    assert count(lab, "control", "error weir-dataplane stalled for") == 1, control.tail()
+    # A worker whose last heartbeat is older than the other's may have got a line before.
+    single = count(lab, "control", " of weir-dataplane stalled for ")
 
     with frozen_worker(dataplane.pid):
         expect(lab, 2, "CRITICAL: 1 of 2 workers of weir-dataplane stalled, the first for ")
@@ -101,7 +103,7 @@ def status_shows_whether_to_send_traffic(lab):
         expect(lab, 2, f"CRITICAL: 1 of 2 workers of weir-dataplane (pid {dataplane.pid}) stalled")
         control.signal(signal.SIGCONT)
     expect(lab, 0, "OK")
-    assert count(lab, "control", " of weir-dataplane stalled for ") == 1, control.tail()
+    assert count(lab, "control", " of weir-dataplane stalled for ") == single + 1, control.tail()
 
     for number in (1, 2):
         lab.kill_backend(number)
