@@ -10,6 +10,7 @@
 
 #define TEXT_BYTES 320
 #define WHAT_BYTES 512
+#define HIDDEN "hidden" // differences are in logs, and shown to users who may not read the file
 
 struct collector {
 	struct weir_difference difference;
@@ -69,7 +70,7 @@ static void compare_value(
 	if (strcmp(before, after) != 0) {
 		join(what, pair->what, key->key);
 		note(collector, WEIR_CHANGE_CHANGE, key, key->names_object ? pair->what : what,
-			before, after);
+			key->secret ? HIDDEN : before, key->secret ? HIDDEN : after);
 	}
 }
 

@@ -42,7 +42,7 @@ static const struct weir_json_key instance_keys[] = {
 	INTEGER("member", INSTANCE, member, 0, WEIR_CONFIG_MEMBERS_MAX - 1, "0", TABLES),
 	INTEGER("members", INSTANCE, members, 1, WEIR_CONFIG_MEMBERS_MAX, "1", TABLES),
 	VALUE("hash_seed", weir_config_type_seed, INSTANCE, hash_seed,
-		.fallback = "\"" WEIR_CONFIG_HASH_SEED "\"", DATAPLANE),
+		.fallback = "\"" WEIR_CONFIG_HASH_SEED "\"", .secret = true, DATAPLANE),
 	COMMENT,
 };
 static const struct weir_json_object instance_object = {.name = "instance", ROWS(instance_keys),

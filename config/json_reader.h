@@ -85,6 +85,7 @@ struct weir_json_key {
 
 	enum weir_json_needs needs; // of a list: to add and to remove an element
 	bool names_object; // in a difference, the object stands for it
+	bool secret; // a difference hides its values
 	// Ignored by the reader; bits with a meaning for the table's owner.
 	uint8_t read_by, belongs_to;
 };

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of the configuration: config.diff, config.reload, config.waiting.
-#include <stdlib.h>
-#include <string.h>
 
 #include "api_audit.h"
 #include "api_commands.h"
@@ -75,20 +73,6 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 	weir_reload_plan_fini(&plan);
 }
 
-// Every member of the group may ask, and could aim flows at a backend with the seed.
-static void hide_seed(struct weir_difference *difference) {
-	for (uint32_t i = 0; i < difference->count; i++) {
-		struct weir_change *change = &difference->change[i];
-
-		if (strcmp(change->key, "hash_seed") == 0) {
-			free(change->from);
-			free(change->to);
-			change->from = strdup("hidden");
-			change->to = strdup("hidden");
-		}
-	}
-}
-
 void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_config *config = weir_reload_config(daemon->reload);
 	const struct weir_change_costs_of of = {
@@ -103,7 +87,6 @@ void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *c
 		weir_change_costs(&of, &waiting) < 0) {
 		weir_api_answer(call, NULL);
 	} else {
-		hide_seed(&waiting);
 		cost = weir_restart_cost(daemon->tables, daemon->segment);
 		weir_api_answer(
 			call, json_pack("{s:s, s:o, s:{s:I, s:I}}", "file",

@@ -126,6 +126,13 @@ static const struct row rows[] = {
 		"change instance clients: 1 -> 4\n"
 		"change instance member: 0 -> 2\n"
 		"change instance members: 1 -> 3\n"},
+	// A difference is in the log and in the audit, which users see who may not read the file.
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
+	 "\"instance\": {\"hash_seed\": \"0xff\"}}",
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
+		"\"instance\": {\"hash_seed\": \"0xfe\"}}",
+		"change instance hash_seed: hidden -> hidden (needs a restart of "
+		"weir-dataplane)\n"},
 	{BASE, TOP "]}", "remove service web: 1 bind, 2 backends, maglev\n"},
 	{TOP "]}", BASE, "add service web: 1 bind, 2 backends, maglev\n"},
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
