@@ -30,6 +30,32 @@ static bool is(const struct weir_change *change, enum weir_change_kind kind, con
 	return change->kind == kind && strcmp(change->key, key) == 0;
 }
 
+// Services by name. Changes come in the order of the services of both configurations: a search
+// begins where the last one ended.
+struct finder {
+	const struct weir_config *config;
+	uint32_t next;
+};
+
+static const struct weir_config_service *find(struct finder *finder, const char *name) {
+	const uint32_t count = finder->config->service_count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t at = (finder->next + i) % count;
+
+		if (strcmp(finder->config->services[at].name, name) == 0) {
+			finder->next = at;
+			return &finder->config->services[at];
+		}
+	}
+	return NULL;
+}
+
+struct costs {
+	const struct weir_change_costs_of *of;
+	struct finder from, to;
+};
+
 static bool has_protocol(const struct weir_config_service *service, uint8_t protocol) {
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		if (service->binds[i].protocol == protocol) {
@@ -63,6 +89,7 @@ static int set(struct weir_change *change, enum weir_change_effect effect, uint6
 struct removal {
 	enum weir_config_on_backend_down down; // for TCP
 	bool tcp, udp; // flows of the protocol may be concerned
+	bool whole; // the service is removed
 	bool udp_ends; // it moves otherwise
 	bool most; // the number is an upper limit
 	uint64_t flows;
@@ -70,10 +97,11 @@ struct removal {
 
 // The effect on TCP flows, and what they do.
 static enum weir_change_effect tcp_effect(
-	enum weir_config_on_backend_down down, const char **ret_text) {
+	enum weir_config_on_backend_down down, bool whole, const char **ret_text) {
 	switch (down) {
 	case WEIR_ON_BACKEND_DOWN_REHASH:
-		*ret_text = "TCP moves to another backend";
+		*ret_text = whole ? "TCP moves to the service that gets its address, else stays"
+				  : "TCP moves to another backend";
 		return WEIR_CHANGE_MOVE;
 	case WEIR_ON_BACKEND_DOWN_RESET:
 		*ret_text = "TCP is reset";
@@ -89,7 +117,7 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	const enum weir_change_effect udp =
 		removal->udp_ends ? WEIR_CHANGE_BREAK : WEIR_CHANGE_MOVE;
 	const char *tcp_text;
-	enum weir_change_effect effect = tcp_effect(removal->down, &tcp_text);
+	enum weir_change_effect effect = tcp_effect(removal->down, removal->whole, &tcp_text);
 	char text[TEXT_BYTES], flows[FLOWS_BYTES];
 
 	if (removal->flows == 0) {
@@ -107,10 +135,11 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 }
 
 // A backend that is removed, or gets another address.
-static int cost_backend(const struct weir_change_costs_of *of, struct weir_change *change,
-	const struct names *names) {
-	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
-	const struct weir_config_service *to = weir_config_find_service(of->to, names->service);
+static int cost_backend(
+	struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_change_costs_of *of = costs->of;
+	const struct weir_config_service *from = find(&costs->from, names->service);
+	const struct weir_config_service *to = find(&costs->to, names->service);
 	int id = weir_tables_backend_find(of->tables, names->service, names->backend);
 
 	if (from == NULL || to == NULL || id < 0) {
@@ -123,9 +152,10 @@ static int cost_backend(const struct weir_change_costs_of *of, struct weir_chang
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
-static int cost_service(const struct weir_change_costs_of *of, struct weir_change *change,
-	const struct names *names) {
-	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
+static int cost_service(
+	struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_change_costs_of *of = costs->of;
+	const struct weir_config_service *from = find(&costs->from, names->service);
 	int id = weir_tables_service_find(of->tables, names->service);
 
 	if (from == NULL || id < 0) {
@@ -135,15 +165,16 @@ static int cost_service(const struct weir_change_costs_of *of, struct weir_chang
 		change, &(struct removal){.down = from->on_backend_down,
 				.tcp = has_protocol(from, IPPROTO_TCP),
 				.udp = has_protocol(from, IPPROTO_UDP),
+				.whole = true,
 				.udp_ends = true,
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
 // The flows of one bind are not counted: at most those of its service. TCP flows stay whatever
 // on_backend_down is, because their backend is not removed.
-static int cost_bind(const struct weir_change_costs_of *of, struct weir_change *change,
-	const struct names *names) {
-	const struct weir_config_service *from = weir_config_find_service(of->from, names->service);
+static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_change_costs_of *of = costs->of;
+	const struct weir_config_service *from = find(&costs->from, names->service);
 	const bool udp = strstr(change->what, " bind udp ") != NULL;
 	int id = weir_tables_service_find(of->tables, names->service);
 
@@ -220,17 +251,52 @@ const char *weir_restart_cost_text(
 	return text;
 }
 
-// Whether a change gives the service another selection, or a policy that ignores the hash.
+// Whether a change gives the service another selection, or a policy that ignores the hash; or
+// removes what its flows are found by.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
 	static const char *const keys[] = {"table_size", "weight", "backends", "address", "name",
-		"weights", "algorithm", "size", "salt"};
+		"weights", "algorithm", "size", "salt", "mode", "client"};
 
 	for (size_t i = 0; names->service[0] != '\0' && i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(change->key, keys[i]) == 0) {
 			return true;
 		}
 	}
-	return false;
+	return is(change, WEIR_CHANGE_REMOVE, "services") ||
+	       is(change, WEIR_CHANGE_REMOVE, "binds");
+}
+
+// Whether a change that is not of a service gives those with subsets others. A worker gets other
+// flows when the number of workers changes, so only subsets of workers depend on that.
+static bool changes_subsets(const struct weir_change *change, bool of_workers) {
+	static const char *const keys[] = {
+		"instance client_id", "instance clients", "instance member", "instance members"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(change->what, keys[i]) == 0) {
+			return true;
+		}
+	}
+	return of_workers && strcmp(change->what, "workers cores") == 0;
+}
+
+static void mark_subsets(const struct weir_change_costs_of *of,
+	const struct weir_difference *difference, bool *changed) {
+	bool any = false, of_workers = false;
+
+	for (uint32_t i = 0; i < difference->count; i++) {
+		any |= changes_subsets(&difference->change[i], false);
+		of_workers |= changes_subsets(&difference->change[i], true);
+	}
+	for (uint32_t i = 0; of_workers && i < of->to->service_count; i++) {
+		const struct weir_config_service *service = &of->to->services[i];
+		int id = weir_tables_service_find(of->tables, service->name);
+
+		if (id >= 0 && service->subset.algorithm != WEIR_SUBSET_NONE &&
+			(any || service->subset.client == WEIR_SUBSET_CLIENT_WORKER)) {
+			changed[id] = true;
+		}
+	}
 }
 
 // Which services select differently after all changes. NULL: out of memory.
@@ -247,6 +313,9 @@ static bool *changed_services(
 		if (id >= 0) {
 			changed[id] = true;
 		}
+	}
+	if (changed != NULL) {
+		mark_subsets(of, difference, changed);
 	}
 	return changed;
 }
@@ -285,6 +354,7 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 }
 
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference) {
+	struct costs costs = {.of = of, .from = {.config = of->from}, .to = {.config = of->to}};
 	bool restart = false;
 	int r = 0;
 
@@ -298,13 +368,13 @@ int weir_change_costs(const struct weir_change_costs_of *of, struct weir_differe
 		if (change->needs_restart) {
 			restart = true;
 		} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {
-			r = cost_service(of, change, &names);
+			r = cost_service(&costs, change, &names);
 		} else if (is(change, WEIR_CHANGE_REMOVE, "binds")) {
-			r = cost_bind(of, change, &names);
+			r = cost_bind(&costs, change, &names);
 		} else if (is(change, WEIR_CHANGE_REMOVE, "backends") ||
 			   (is(change, WEIR_CHANGE_CHANGE, "address") &&
 				   names.backend[0] != '\0')) {
-			r = cost_backend(of, change, &names);
+			r = cost_backend(&costs, change, &names);
 		}
 	}
 	return r == 0 && restart ? cost_restart(of, difference) : r;

@@ -143,6 +143,10 @@ TEST(cost_of_a_removed_service) {
 	lab_remove_service(rig->to, 0);
 	assert_cost(
 		rig, "service s0", WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+	weir_difference_fini(&rig->difference);
+	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_REHASH;
+	assert_cost(rig, "service s0", WEIR_CHANGE_MOVE, 13,
+		"13 open flows: TCP moves to the service that gets its address, else stays");
 }
 
 TEST(cost_of_a_moved_bind) {
@@ -185,6 +189,51 @@ TEST(cost_of_a_restart) {
 	rig->to->instance.hash_seed++;
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
 		"with another hash_seed it breaks up to 20 open flows");
+}
+
+// The flows of a removed service or bind stay, but a worker that starts cannot find them again.
+TEST(cost_of_a_restart_with_removals) {
+	struct rig *rig = *state;
+
+	rig->to->fragments.entries++;
+	rig->to->services[0].binds[0].port_first = 8080;
+	rig->to->services[0].binds[0].port_last = 8080;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 13,
+		"it breaks up to 13 of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	lab_remove_service(rig->to, 1);
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 20,
+		"it breaks up to 20 of 20 open flows");
+}
+
+// Subsets follow from the numbers of the instance and, if workers have their own, of workers.
+TEST(cost_of_a_restart_with_other_subsets) {
+	struct rig *rig = *state;
+	const struct weir_config_subset subset = {
+		.algorithm = WEIR_SUBSET_DETERMINISTIC, .size = 2};
+
+	rig->to->services[1].subset = subset;
+	rig->from->services[1].subset = subset;
+	rig->to->fragments.entries++;
+	assert_cost(
+		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->to->instance.client_id = 1;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 7,
+		"it breaks up to 7 of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->to->instance.client_id = 0;
+	rig->to->services[1].subset.client = WEIR_SUBSET_CLIENT_WORKER;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 7,
+		"it breaks up to 7 of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->from->services[1].subset.client = WEIR_SUBSET_CLIENT_WORKER;
+	assert_cost(
+		rig, "fragments entries", WEIR_CHANGE_NONE, 0, "it breaks none of 20 open flows");
+	weir_difference_fini(&rig->difference);
+	rig->to->workers.count = 3;
+	assert_cost(
+		rig, "workers cores", WEIR_CHANGE_BREAK, 7, "it breaks up to 7 of 20 open flows");
 }
 
 TEST(cost_of_a_restart_with_another_policy) {
