@@ -175,10 +175,11 @@ static void judge_without_control(
 // --- the result -----------------------------------------------------------------------------
 
 static json_t *empty_status(void) {
-	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[]}",
+	return json_pack(
+		"{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[], s:[]}",
 		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
 		"stalled", "not_published", "services", "backends", "eligible", "not_eligible",
-		"panic");
+		"unreachable", "panic");
 }
 
 // Level and summary from the reasons, the worst first.

@@ -83,6 +83,7 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 
 void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
+	const json_t *unreachable = get(doctor->status, "unreachable");
 	const json_t *panic = get(doctor->status, "panic"), *name;
 	struct weir_findings *findings = &doctor->findings;
 	size_t i;
@@ -95,12 +96,17 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 			"has no eligible backend");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
+	json_array_foreach (unreachable, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, json_string_value(name),
+			"has no backend with a next hop: its packets are dropped");
+		weir_findings_cure(findings, "weirctl backend show %s/", json_string_value(name));
+	}
 	json_array_foreach (panic, i, name) {
 		weir_findings_add(findings, WEIR_FINDING_WARNING, json_string_value(name),
 			"panic mode: so few backends are healthy that refusing ones are used, too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
-	if (json_array_size(none) + json_array_size(panic) == 0) {
+	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "services",
 			"%lld, each with an eligible backend",
 			(long long)json_integer_value(get(doctor->status, "services")));

@@ -48,7 +48,8 @@
 	X(control, "control", \
 		"weir-control responds, has the dataplane, and matches weirctl's version") \
 	X(dataplane, "dataplane", "weir-dataplane runs, and none of its workers is stalled") \
-	X(services, "services", "each service has an eligible backend, none is in panic mode") \
+	X(services, "services", \
+		"each service has an eligible backend with a next hop, none is in panic mode") \
 	X(health, "health", "backends that are refusing or ejected") \
 	X(agents, "agents", "each weir-agent answers") \
 	X(clock, "clock", "the clock is synchronised") \

@@ -153,8 +153,10 @@ int weir_tables_service(
 	*ret = (struct weir_service_state){
 		.id = id,
 		.panic = service->panic,
+		.leaving = service->stage != WEIR_ID_LIVE,
 		.backends = service->backends,
 		.eligible = service->eligible,
+		.resolved = service->resolved,
 		.slots = service->slots,
 		.table_slots = service->table_slots,
 		.subsets = weir_build_published_subsets(tables, id),

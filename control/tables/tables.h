@@ -218,7 +218,9 @@ struct weir_service_state {
 	bool panic; // fewer than panic_threshold_percent of the backends in service (healthy,
 		    // ejected, or refusing after having been healthy) are eligible: all of these
 		    // are used; if none is eligible, drained, lame and never healthy ones, too
+	bool leaving; // no longer configured; it stays until its flows have ended
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
+	uint32_t resolved; // have a next hop, of those that are eligible or allowed by panic
 	uint32_t slots; // of all subsets; 0 = the policy does not use slots
 	uint32_t table_slots; // of one subset that has candidates; 0 as above
 	uint32_t subsets; // published: 1, or one per worker; 0 = nothing published, or no segment

@@ -4,6 +4,7 @@
 // metrics about it, so that all of them agree.
 #include "api_status.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,9 +27,11 @@ struct verdict {
 };
 
 struct services {
-	uint32_t count, none, panic; // services; without an eligible backend; in panic mode
+	// Services; without an eligible backend; with such backends, but none has a next hop; in
+	// panic mode.
+	uint32_t count, none, unreachable, panic;
 	uint32_t backends, eligible;
-	json_t *none_names, *panic_names;
+	json_t *none_names, *unreachable_names, *panic_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -92,7 +95,7 @@ static void count_service(
 	const char *name = weir_tables_service_name(daemon->tables, id);
 	struct weir_service_state state;
 
-	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0) {
+	if (name == NULL || weir_tables_service(daemon->tables, id, &state) < 0 || state.leaving) {
 		return;
 	}
 	services->count++;
@@ -101,6 +104,9 @@ static void count_service(
 	if (state.eligible == 0) {
 		services->none++;
 		json_array_append_new(services->none_names, json_string(name));
+	} else if (state.resolved == 0) {
+		services->unreachable++;
+		json_array_append_new(services->unreachable_names, json_string(name));
 	} else if (state.panic) {
 		services->panic++;
 		json_array_append_new(services->panic_names, json_string(name));
@@ -123,21 +129,37 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	return text;
 }
 
-// An instance with one service that works still serves that one, so only the loss of all is
-// critical.
-static void judge_services(const struct services *services, struct verdict *verdict) {
+// what: "no eligible backend". n services lack it. An instance with one service that works still
+// serves that one, so only the loss of all is critical.
+static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
+	const char *what, struct verdict *verdict) {
+	enum weir_status_level level = services->none + services->unreachable == services->count
+					       ? WEIR_STATUS_CRITICAL
+					       : WEIR_STATUS_WARNING;
 	char names[TEXT_BYTES / 2];
 
-	if (services->count == 0) {
-		add(verdict, WEIR_STATUS_WARNING, "no service is configured");
-	} else if (services->none == services->count) {
-		add(verdict, WEIR_STATUS_CRITICAL, "no eligible backend in %s: %s",
+	if (n > 0 && n == services->count) {
+		add(verdict, level, "%s in %s: %s", what,
 			services->count == 1 ? "the service" : "any service",
-			list_names(services->none_names, names));
-	} else if (services->none > 0) {
-		add(verdict, WEIR_STATUS_WARNING, "no eligible backend in %u of %u services: %s",
-			services->none, services->count, list_names(services->none_names, names));
+			list_names(lost, names));
+	} else if (n > 0) {
+		add(verdict, level, "%s in %u of %u services: %s", what, n, services->count,
+			list_names(lost, names));
 	}
+}
+
+static void judge_services(
+	const struct services *services, bool only_one, struct verdict *verdict) {
+	char names[TEXT_BYTES / 2];
+
+	if (services->count == 0 && only_one) {
+		add(verdict, WEIR_STATUS_CRITICAL, "the service is not published yet");
+	} else if (services->count == 0) {
+		add(verdict, WEIR_STATUS_WARNING, "no service is configured");
+	}
+	judge_lost(services, services->none, services->none_names, "no eligible backend", verdict);
+	judge_lost(services, services->unreachable, services->unreachable_names,
+		"no backend with a next hop", verdict);
 	if (services->panic > 0) {
 		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u services: %s",
 			services->panic, services->count, list_names(services->panic_names, names));
@@ -157,7 +179,9 @@ static json_t *json_dataplane(const struct weir_daemon *daemon, const struct wei
 
 json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	struct verdict verdict = {.level = WEIR_STATUS_OK, .reasons = json_array()};
-	struct services services = {.none_names = json_array(), .panic_names = json_array()};
+	struct services services = {.none_names = json_array(),
+		.unreachable_names = json_array(),
+		.panic_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
 
@@ -168,27 +192,36 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	}
 	judge_dataplane(daemon, stalls, &verdict);
 	if (daemon->segment != NULL) {
-		judge_services(&services, &verdict);
+		judge_services(&services, only >= 0, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o}", "level",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o, s:o}", "level",
 		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "not_eligible", services.none_names,
-		"panic", services.panic_names);
+		"unreachable", services.unreachable_names, "panic", services.panic_names);
+}
+
+// The id of the service that the call names. WEIR_SERVICE_NONE: it has none yet, because it waits,
+// or there was no dataplane. Negative: not configured; the call has failed.
+static int find_service(struct weir_daemon *daemon, struct weir_api_call *call, const char *name) {
+	int id = daemon->tables != NULL ? weir_tables_service_find(daemon->tables, name) : -ENOENT;
+
+	if (id >= 0) {
+		return id;
+	}
+	if (weir_config_find_service(weir_reload_config(daemon->reload), name) != NULL) {
+		return WEIR_SERVICE_NONE;
+	}
+	weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"", name);
+	return -ENOENT;
 }
 
 void weir_api_status(struct weir_daemon *daemon, struct weir_api_call *call) {
-	int only = -1;
+	const char *name = weir_api_text(call, "service");
+	int only = name != NULL ? find_service(daemon, call, name) : -1;
 
-	if (weir_api_text(call, "service") != NULL) {
-		if (!weir_api_has_tables(daemon, call)) {
-			return;
-		}
-		only = weir_api_find_service(daemon, call);
-		if (only < 0) {
-			return;
-		}
+	if (name == NULL || only >= 0) {
+		weir_api_answer(call, weir_json_status(daemon, only));
 	}
-	weir_api_answer(call, weir_json_status(daemon, only));
 }

@@ -20,5 +20,6 @@ enum weir_status_level {
 };
 
 // Whether this instance should get traffic: {level, reasons, ...}. only: id of a service that
-// counts; negative = all. Owned by the caller; NULL = out of memory.
+// counts, WEIR_SERVICE_NONE = one without an id; negative = all. Owned by the caller; NULL = out of
+// memory.
 json_t *weir_json_status(struct weir_daemon *daemon, int only);

@@ -11,7 +11,8 @@
 
 #define ATTACHED "\"dataplane\": {\"attached\": true, \"pid\": 7, \"workers\": 2, \"stalled\": []}"
 #define COUNTS \
-	"\"services\": 3, \"backends\": 8, \"eligible\": 7, \"not_eligible\": [], \"panic\": []"
+	"\"services\": 3, \"backends\": 8, \"eligible\": 7, \"not_eligible\": [], " \
+	"\"unreachable\": [], \"panic\": []"
 #define ANSWER(reasons, dataplane) \
 	"{\"ok\": true, \"result\": {\"level\": \"ok\", \"reasons\": [" reasons "], " dataplane \
 	", " COUNTS "}}"

@@ -91,3 +91,71 @@ TEST(status_is_critical_without_a_dataplane) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	expect(web, NULL, "ok", "");
 }
+
+static void reload(const struct web *web) {
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+static bool is_level(const struct web *web, const char *level) {
+	json_t *status = status_of(web, NULL);
+	bool is = strcmp(json_string_value(json_object_get(status, "level")), level) == 0;
+
+	json_decref(status);
+	return is;
+}
+
+// Healthy backends get no packet without a next hop: nothing is served.
+TEST(status_is_critical_without_next_hops) {
+	struct web *web = *state;
+	json_t *status;
+
+	lab_write(web->lab.config, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}],\n"
+				   " \"workers\": {\"cores\": [0, 1]}, \"services\": [" WEB_SERVICES
+				   ", " DNS_SERVICE "]}\n");
+	reload(web);
+	LAB_UNTIL(is_level(web, "critical"));
+	expect(web, NULL, "critical", "no backend with a next hop in any service: ");
+	expect(web, "dns", "critical", "no backend with a next hop in the service: dns");
+	status = status_of(web, "dns");
+	assert_int_equal(json_integer_value(json_object_get(status, "eligible")), 1);
+	assert_int_equal(json_array_size(json_object_get(status, "unreachable")), 1);
+	json_decref(status);
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	reload(web);
+	LAB_UNTIL(is_level(web, "ok"));
+}
+
+// A removed service stays while it has flows, but nothing is wrong with it.
+TEST(status_leaves_out_removed_services) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *status;
+
+	for (uint32_t id = 0; id < 3; id++) {
+		weir_segment_backend_counters(segment, 0, id)->open_flows = 1;
+	}
+	lab_write_config(&web->lab, WEB_SERVICES);
+	reload(web);
+	status = status_of(web, NULL);
+	assert_string_equal(json_string_value(json_object_get(status, "level")), "ok");
+	assert_int_equal(json_integer_value(json_object_get(status, "services")), 1);
+	json_decref(status);
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "status", "service": "dns"})), "not-found");
+}
+
+// As after a start of the machine on which the dataplane fails.
+TEST(status_of_a_service_before_the_first_dataplane) {
+	struct web *web = *state;
+
+	lab_dataplane_stop(web->dataplane);
+	lab_kill(&web->lab);
+	lab_start(&web->lab);
+	expect(web, NULL, "critical", "weir-dataplane is not running, or weir-control cannot");
+	expect(web, "web", "critical", "weir-dataplane is not running, or weir-control cannot");
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "status", "service": "x"})), "not-found");
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	expect(web, "web", "ok", "");
+}
