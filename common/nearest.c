@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define WORD_MAX 64 // longer words are not compared
+#define PREFIX_MIN 4
 
 static uint32_t smallest(uint32_t a, uint32_t b, uint32_t c) {
 	uint32_t least = a < b ? a : b;
@@ -37,6 +38,33 @@ static uint32_t edit_distance(const char *a, const char *b) {
 	return row[b_bytes];
 }
 
+// How many letters both have at their beginning.
+static uint32_t common_prefix(const char *a, const char *b) {
+	uint32_t length = 0;
+
+	while (a[length] != '\0' && a[length] == b[length]) {
+		length++;
+	}
+	return length;
+}
+
+// The candidate with the longest common beginning, if that is at least half of the word
+// ("leastconn" and "least-loaded").
+static const char *same_beginning(const char *word, const char *const *candidates, uint32_t count) {
+	const char *best = NULL;
+	uint32_t longest = 0, half = (uint32_t)(strlen(word) + 1) / 2;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t length = common_prefix(word, candidates[i]);
+
+		if (length > longest) {
+			longest = length;
+			best = candidates[i];
+		}
+	}
+	return longest >= PREFIX_MIN && longest >= half ? best : NULL;
+}
+
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count) {
 	const char *nearest = NULL;
 	uint32_t least = UINT32_MAX;
@@ -54,5 +82,5 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 		least < strlen(word)) {
 		return nearest;
 	}
-	return NULL;
+	return same_beginning(word, candidates, count);
 }

@@ -8,5 +8,6 @@
 
 #include <stdint.h>
 
-// The candidate nearest to a word by edit distance, or NULL if none is close.
+// The candidate nearest to a word by edit distance, else the one with the same beginning; NULL if
+// none is close.
 const char *weir_nearest(const char *word, const char *const *candidates, uint32_t count);

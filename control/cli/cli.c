@@ -100,6 +100,9 @@ static int run_words(const struct weir_cli_options *options, FILE *out, FILE *er
 		return WEIR_CLI_DONE;
 	}
 	if (object == NULL || strcmp(object, "help") == 0) {
+		if (verb != NULL && weir_cli_help_object(out, verb)) {
+			return WEIR_CLI_DONE;
+		}
 		weir_cli_help_all(object != NULL || options->line.help ? out : err);
 		return object != NULL || options->line.help ? WEIR_CLI_DONE : WEIR_CLI_USAGE;
 	}

@@ -15,9 +15,9 @@ void weir_cli_wait_ms(int ms) {
 	}
 }
 
-int weir_cli_unknown(const char *what, const char *word, const char *const names[], uint32_t count,
-	char *why, size_t why_bytes) {
-	const char *nearest = weir_nearest(word, names, count);
+int weir_cli_unknown(const char *what, const char *word, const char *meant,
+	const char *const names[], uint32_t count, char *why, size_t why_bytes) {
+	const char *nearest = meant != NULL ? meant : weir_nearest(word, names, count);
 	char all[384] = "", shown[64];
 	size_t used = 0;
 
@@ -26,12 +26,9 @@ int weir_cli_unknown(const char *what, const char *word, const char *const names
 		used += (size_t)snprintf(
 			all + used, sizeof(all) - used, "%s%s", used ? ", " : "", names[i]);
 	}
-	if (nearest != NULL) {
-		snprintf(why, why_bytes, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown,
-			nearest);
-	} else {
-		snprintf(why, why_bytes, "unknown %s \"%s\"; available: %s", what, shown, all);
-	}
+	snprintf(why, why_bytes, "unknown %s \"%s\"; %s%s%savailable: %s", what, shown,
+		nearest != NULL ? "did you mean \"" : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "\"? " : "", all);
 	return -EINVAL;
 }
 

@@ -58,10 +58,10 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
 // and one line in why.
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,
 	char *why, size_t why_bytes);
-// An unknown word: one line in why with the nearest of these names, or with all of them.
-// what: the kind of name. Returns -EINVAL.
-int weir_cli_unknown(const char *what, const char *word, const char *const names[], uint32_t count,
-	char *why, size_t why_bytes);
+// An unknown word: one line in why with all of these names, and the one that was probably meant
+// (NULL: the nearest, if one is near). what: the kind of name. Returns -EINVAL.
+int weir_cli_unknown(const char *what, const char *word, const char *meant,
+	const char *const names[], uint32_t count, char *why, size_t why_bytes);
 // Put --service and --backend into a request; --backend may be "SERVICE/NAME", as in arguments.
 // Returns 0 or -EINVAL and one line in why.
 int weir_cli_set_owner(

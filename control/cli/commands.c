@@ -14,6 +14,7 @@
 #include "doctor_run.h"
 #include "drain.h"
 #include "flow_list.h"
+#include "import.h"
 #include "import_run.h"
 #include "init.h"
 #include "show.h"
@@ -58,7 +59,9 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		names[i] = weir_policy_name((enum weir_policy)i);
 	}
-	return weir_cli_unknown("policy", text, names, WEIR_POLICY_COUNT + 1, why, n);
+	// Administrators know the names of IPVS.
+	return weir_cli_unknown("policy", text, weir_import_scheduler_policy(text), names,
+		WEIR_POLICY_COUNT + 1, why, n);
 }
 
 // "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.
@@ -116,14 +119,14 @@ static int build_weight(const struct weir_cli *cli, json_t *request, char *why, 
 static int build_service_set(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const char *text = cli->words[1];
 	char shown[64];
-	const char *policy;
+	const char *policy = text + strlen("policy=");
 
 	if (strncmp(text, "policy=", strlen("policy=")) != 0) {
-		snprintf(why, n, "invalid setting \"%s\": expected policy=NAME",
+		snprintf(why, n,
+			"invalid setting \"%s\": expected policy=POLICY; --help lists the policies",
 			weir_terminal_text(text, shown, sizeof(shown)));
 		return -EINVAL;
 	}
-	policy = text + strlen("policy=");
 	if (strcmp(policy, "configured") == 0) {
 		json_object_set_new(request, "policy", json_null());
 	} else if (weir_policy_parse(policy) >= 0) {
@@ -526,75 +529,4 @@ const struct weir_cli_command weir_cli_commands[] = {
 };
 // clang-format on
 
-#define COMMANDS ((int)(sizeof(weir_cli_commands) / sizeof(weir_cli_commands[0])))
-
-const int weir_cli_command_count = COMMANDS;
-
-// Collect the distinct objects, or the verbs of one object; returns their number.
-static uint32_t list_names(const char *object, const char *names[]) {
-	uint32_t count = 0;
-
-	for (int i = 0; i < COMMANDS; i++) {
-		const struct weir_cli_command *command = &weir_cli_commands[i];
-		const char *name = object != NULL ? command->verb : command->object;
-
-		if ((object == NULL || strcmp(command->object, object) == 0) && name != NULL &&
-			(count == 0 || strcmp(names[count - 1], name) != 0)) {
-			names[count++] = name;
-		}
-	}
-	return count;
-}
-
-// A verb without its object: list the objects that have it. Returns false if it is no verb.
-static bool explain_verb(const char *word, char *why, size_t why_bytes) {
-	size_t used = (size_t)snprintf(why, why_bytes, "\"%s\" needs an object before it: ", word);
-	bool found = false;
-
-	for (int i = 0; i < COMMANDS; i++) {
-		const struct weir_cli_command *command = &weir_cli_commands[i];
-
-		if (command->verb != NULL && strcmp(command->verb, word) == 0 && used < why_bytes) {
-			used += (size_t)snprintf(why + used, why_bytes - used, "%s%s %s",
-				found ? ", " : "", command->object, word);
-			found = true;
-		}
-	}
-	return found;
-}
-
-const struct weir_cli_command *weir_cli_command_find(
-	const char *object, const char *verb, char *why, size_t why_bytes) {
-	const char *names[COMMANDS];
-	bool known = false;
-	char what[64];
-	uint32_t count;
-
-	for (int i = 0; i < COMMANDS; i++) {
-		const struct weir_cli_command *command = &weir_cli_commands[i];
-
-		if (strcmp(command->object, object) != 0) {
-			continue;
-		}
-		known = true;
-		if (command->verb == NULL || (verb != NULL && strcmp(command->verb, verb) == 0)) {
-			return command;
-		}
-	}
-	if (!known) {
-		if (!explain_verb(object, why, why_bytes)) {
-			weir_cli_unknown(
-				"object", object, names, list_names(NULL, names), why, why_bytes);
-		}
-		return NULL;
-	}
-	count = list_names(object, names);
-	if (verb != NULL) {
-		snprintf(what, sizeof(what), "%s verb", object);
-		weir_cli_unknown(what, verb, names, count, why, why_bytes);
-	} else {
-		snprintf(why, why_bytes, "\"%s\" needs a verb; see \"weirctl %s --help\"", object,
-			object);
-	}
-	return NULL;
-}
+const int weir_cli_command_count = sizeof(weir_cli_commands) / sizeof(weir_cli_commands[0]);

@@ -9,6 +9,7 @@
 extern const struct weir_cli_command weir_cli_commands[];
 extern const int weir_cli_command_count;
 
-// Find the command of these words. Returns NULL and one line in why, with the nearest command.
+// Find the command of these words. Returns NULL and one line in why, with the commands that
+// exist instead.
 const struct weir_cli_command *weir_cli_command_find(
 	const char *object, const char *verb, char *why, size_t why_bytes);

@@ -47,7 +47,7 @@ static int set_state(json_t *request, const char *text, char *why, size_t n) {
 	if (text == NULL) {
 		return 0;
 	}
-	return weir_cli_unknown("state", text, states, WEIR_FLOW_STATE_COUNT, why, n);
+	return weir_cli_unknown("state", text, NULL, states, WEIR_FLOW_STATE_COUNT, why, n);
 }
 
 int weir_flow_list_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {

@@ -101,7 +101,8 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
 
-bool weir_import_is_scheduler(const char *name); // "wrr"
+// The policy for an IPVS scheduler ("wrr"), as far as there is one. NULL: no scheduler.
+const char *weir_import_scheduler_policy(const char *name);
 
 struct weir_import_backend {
 	struct weir_address address;

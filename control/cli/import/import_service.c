@@ -47,13 +47,13 @@ static const struct scheduler schedulers[] = {
 	{"twos", "power-of-two", "ignores weights, except 0", false},
 };
 
-bool weir_import_is_scheduler(const char *name) {
+const char *weir_import_scheduler_policy(const char *name) {
 	for (size_t i = 0; i < sizeof(schedulers) / sizeof(schedulers[0]); i++) {
 		if (strcmp(schedulers[i].name, name) == 0) {
-			return true;
+			return schedulers[i].policy;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 // --- names --------------------------------------------------------------------------------

@@ -364,7 +364,7 @@ static void read_scheduler(struct weir_import *import, struct weir_import_servic
 	const struct weir_keepalived_statement *statement) {
 	const char *name = weir_keepalived_word(statement, 1);
 
-	if (weir_import_is_scheduler(name)) {
+	if (weir_import_scheduler_policy(name) != NULL) {
 		snprintf(service->scheduler, sizeof(service->scheduler), "%s", name);
 	} else {
 		weir_keepalived_ignored(import, statement, "it is no scheduler; using %s",

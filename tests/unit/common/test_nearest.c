@@ -14,6 +14,9 @@ TEST(nearest_suggests_only_what_is_near) {
 		{"healthcheck", "health_check"},
 		{"tablesize", "table_size"},
 		{"Name", "name"},
+		{"healthy", "health_check"}, // the same beginning
+		{"addr", "address"},
+		{"tables_and_chairs", NULL},
 		{"bananas", NULL},
 		{"", NULL},
 		{"x", NULL},

@@ -94,13 +94,24 @@ TEST(invalid_usage_exits_2_without_a_request) {
 	} cases[] = {
 		{{"show"}, "\"show\" needs an object before it: service show, backend show, "},
 		{{"service", "set", "web", "policy=leastconn"},
-			"unknown policy \"leastconn\"; available: maglev, "},
-		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"?"},
+			"unknown policy \"leastconn\"; did you mean \"least-loaded\"? available: "
+			"maglev, round-robin, least-loaded, "},
+		{{"service", "set", "web", "policy=wlc"}, "did you mean \"least-loaded\"?"},
+		{{"service", "set", "web", "policy=best"}, "unknown policy \"best\"; available: "},
+		{{"service", "set", "web", "policy=interleaved"},
+			"did you mean \"interleaved-weighted-round-robin\"? available: maglev, "},
+		{{"show", "backend"},
+			"unknown command \"show backend\"; did you mean \"backend show\"?\n"},
+		{{"drain", "web/web-1"}, "needs an object before it: backend drain, host drain\n"},
+		{{"backend"},
+			"\"backend\" needs a verb: show, drain, ready, maintenance, report\n"},
+		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"? "
+				      "available: service, backend, "},
 		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, host, "
 			    "weight, subset, policy, flow"},
 		{{"xyzzy"}, "health, status, doctor, version\n"},
-		{{"backend", "drian", "b"},
-			"unknown backend verb \"drian\"; did you mean \"drain\"?"},
+		{{"backend", "drian", "b"}, "unknown backend verb \"drian\"; did you mean "
+					    "\"drain\"? available: show, "},
 		{{"backend", "explode", "b"}, "unknown backend verb \"explode\"; available: show, "
 					      "drain, ready, maintenance, report"},
 		{{"service", "set", "web"}, "an argument is missing"},

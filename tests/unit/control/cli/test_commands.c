@@ -27,7 +27,7 @@ TEST(every_row_is_complete) {
 
 TEST(find_returns_the_command_or_the_nearest) {
 	const struct weir_cli_command *command;
-	char why[256];
+	char why[512];
 
 	command = weir_cli_command_find("weight", "set", why, sizeof(why));
 	assert_non_null(command);
@@ -35,11 +35,19 @@ TEST(find_returns_the_command_or_the_nearest) {
 	command = weir_cli_command_find("version", NULL, why, sizeof(why));
 	assert_non_null(command);
 	assert_null(weir_cli_command_find("wieght", "set", why, sizeof(why)));
-	assert_string_equal(why, "unknown object \"wieght\"; did you mean \"weight\"?");
+	assert_string_equal(why,
+		"unknown object \"wieght\"; did you mean \"weight\"? available: service, backend, "
+		"host, "
+		"weight, "
+		"subset, policy, flow, worker, port, stats, top, capture, trace, config, audit, "
+		"import, health, status, doctor, version");
 	assert_null(weir_cli_command_find("flow", "cuont", why, sizeof(why)));
-	assert_string_equal(why, "unknown flow verb \"cuont\"; did you mean \"count\"?");
+	assert_string_equal(why,
+		"unknown flow verb \"cuont\"; did you mean \"count\"? available: count, lookup, "
+		"list, delete, clear, steals");
 	assert_null(weir_cli_command_find("flow", NULL, why, sizeof(why)));
-	assert_string_equal(why, "\"flow\" needs a verb; see \"weirctl flow --help\"");
+	assert_string_equal(
+		why, "\"flow\" needs a verb: count, lookup, list, delete, clear, steals");
 }
 
 TEST(request_returns_the_result) {

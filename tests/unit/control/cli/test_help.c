@@ -50,6 +50,10 @@ TEST(help_of_an_object_lists_its_verbs) {
 	expect_contains(outcome.out, "Example: weirctl backend");
 	assert_null(strstr(outcome.out, "weight set"));
 	free_outcome(&outcome);
+	outcome = RUN(NULL, "help", "backend");
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "Usage: weirctl [OPTION]... backend VERB");
+	free_outcome(&outcome);
 	outcome = RUN(NULL, "backnd", "--help");
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "did you mean \"backend\"");
