@@ -56,7 +56,11 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		if (ok) {
 			print_good(cli, cli->words[0], config, found.warning_count);
 		} else if (json_array_size(errors) == 0) {
-			fprintf(cli->err, "weirctl: %s\n", strerror(-r));
+			char shown[1024];
+
+			fprintf(cli->err, "weirctl: %s: %s\n",
+				weir_terminal_text(cli->words[0], shown, sizeof(shown)),
+				strerror(-r));
 		}
 	}
 	json_decref(errors);

@@ -69,12 +69,18 @@ void weir_cli_print_json(FILE *out, const json_t *json) {
 static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	const json_t *errors = json_object_get(answer, "errors");
 	const char *text = json_string_value(json_object_get(answer, "error"));
-	const char *path = cli->count > 0 ? cli->words[0] : "configuration";
+	const char *file = json_string_value(json_object_get(answer, "file"));
+	const char *first = json_string_value(json_object_get(json_array_get(errors, 0), "reason"));
 	char shown[1024];
 
 	fprintf(cli->err, "weirctl: refused: %s\n",
 		weir_terminal_text(text != NULL ? text : "no reason given", shown, sizeof(shown)));
-	weir_cli_print_errors(cli->err, path, "", errors);
+	if (file == NULL) { // an earlier weir-control
+		file = cli->count > 0 ? cli->words[0] : "configuration";
+	}
+	if (text == NULL || first == NULL || strstr(text, first) == NULL) {
+		weir_cli_print_errors(cli->err, file, "", errors);
+	}
 }
 
 // The publication state of the daemon, separate from the result, or inside it with --json.

@@ -342,22 +342,20 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
 	int r = weir_daemon_plan(daemon, file, plan);
-	char reason[REASON_BYTES];
+	char reason[REASON_BYTES] = "";
 
 	why[0] = '\0';
 	if (r < 0) {
 		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
-		if (r == -EACCES) {
-			snprintf(why, why_bytes,
-				"user %s cannot read %s: grant the user or its group read access",
-				daemon->user, plan->file);
-		} else {
-			snprintf(why, why_bytes, "%s; nothing was changed",
-				weir_reload_explain(plan, r, reason, sizeof(reason)));
-		}
+		snprintf(why, why_bytes, "%s; nothing was changed",
+			weir_reload_explain(plan, r, daemon->user, reason, sizeof(reason)));
 		return r;
 	}
-	return weir_daemon_apply(daemon, plan->config, why, why_bytes);
+	r = weir_daemon_apply(daemon, plan->config, reason, sizeof(reason));
+	if (r < 0) {
+		snprintf(why, why_bytes, "%s: %s", plan->file, reason);
+	}
+	return r;
 }
 
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,

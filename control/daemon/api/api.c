@@ -202,8 +202,8 @@ void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const ch
 	end_call(call, weir_api_error_answer(code, text));
 }
 
-void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, const char *member,
-	json_t *value, const char *format, ...) {
+void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, json_t *members,
+	const char *format, ...) {
 	char text[ERROR_BYTES];
 	va_list arguments;
 	json_t *answer;
@@ -213,11 +213,10 @@ void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, con
 	va_end(arguments);
 	notify_end(call, weir_api_code_name(code), text);
 	answer = weir_api_error_answer(code, text);
-	if (answer == NULL) {
-		json_decref(value);
-	} else {
-		json_object_set_new(answer, member, value);
+	if (answer != NULL) {
+		json_object_update(answer, members);
 	}
+	json_decref(members);
 	end_call(call, answer);
 }
 

@@ -117,11 +117,11 @@ struct weir_api_rows {
 // rows: takes ownership of its context, which is freed when the call ends.
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows);
-// Answer with an error and end the call. The second form adds a member to the answer and takes
-// the reference of its value.
+// Answer with an error and end the call. The second form adds members to the answer and takes
+// the reference of their object.
 void weir_api_fail(struct weir_api_call *call, enum weir_api_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, const char *member,
-	json_t *value, const char *format, ...) __attribute__((format(printf, 5, 6)));
+void weir_api_fail_with(struct weir_api_call *call, enum weir_api_code code, json_t *members,
+	const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 const char *weir_api_code_name(enum weir_api_code code);

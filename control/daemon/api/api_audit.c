@@ -92,14 +92,12 @@ static void describe_stealing(const struct weir_daemon *daemon, char *value) {
 	}
 }
 
-static void describe_file(const struct weir_daemon *daemon, const struct weir_api_call *call,
-	enum weir_api_audit kind, char *object) {
+static void describe_file(
+	const struct weir_daemon *daemon, const struct weir_api_call *call, char *object) {
 	const char *path = weir_api_text(call, "path");
 
-	if (path == NULL && kind == WEIR_API_AUDIT_RELOAD) {
-		path = weir_reload_file(daemon->reload);
-	}
-	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", path != NULL ? path : "");
+	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s",
+		path != NULL ? path : weir_reload_file(daemon->reload));
 }
 
 static void describe_flow(const struct weir_api_call *call, char *object) {
@@ -143,7 +141,7 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 		break;
 	case WEIR_API_AUDIT_RELOAD:
 	case WEIR_API_AUDIT_FILE:
-		describe_file(daemon, call, kind, object);
+		describe_file(daemon, call, object);
 		break;
 	case WEIR_API_AUDIT_FLOW:
 		describe_flow(call, object);

@@ -7,8 +7,14 @@
 #include "change_costs.h"
 #include "daemon.h"
 
-static json_t *json_errors(const struct weir_reload_plan *plan) {
-	return weir_config_errors_json(plan->errors.error, plan->errors.count);
+// The answer has the errors and the file that they are in.
+static void fail_plan(
+	struct weir_api_call *call, const struct weir_reload_plan *plan, const char *why) {
+	weir_api_fail_with(call, WEIR_API_REFUSED,
+		json_pack("{s:o, s:s?}", "errors",
+			weir_config_errors_json(plan->errors.error, plan->errors.count), "file",
+			plan->file),
+		"%s", why);
 }
 
 // The working directory differs from the caller's, so paths must be absolute. On an error, fails
@@ -45,8 +51,8 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 	}
 	r = weir_daemon_plan(daemon, weir_api_text(call, "path"), &plan);
 	if (r < 0) {
-		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s",
-			weir_reload_explain(&plan, r, why, sizeof(why)));
+		fail_plan(
+			call, &plan, weir_reload_explain(&plan, r, daemon->user, why, sizeof(why)));
 	} else {
 		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload));
 	}
@@ -62,7 +68,7 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 		return;
 	}
 	if (weir_daemon_reload(daemon, path, &plan, why, sizeof(why)) < 0) {
-		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_errors(&plan), "%s", why);
+		fail_plan(call, &plan, why);
 	} else {
 		weir_api_not_published(
 			call, weir_daemon_unpublished(daemon), plan.difference.count > 0);

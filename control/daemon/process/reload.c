@@ -186,18 +186,28 @@ void weir_reload_plan_fini(struct weir_reload_plan *plan) {
 	*plan = (struct weir_reload_plan){0};
 }
 
-const char *weir_reload_explain(
-	const struct weir_reload_plan *plan, int error, char *why, size_t why_bytes) {
+const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
+	char *why, size_t why_bytes) {
 	const char *file = plan->file != NULL ? plan->file : "the file";
+	const struct weir_config_error *first =
+		plan->errors.count > 0 ? &plan->errors.error[0] : NULL;
 
-	if (error == -ENOMEM) {
+	if (error == -EACCES) {
+		snprintf(why, why_bytes,
+			"user %s cannot read %s: grant the user or its group read access", user,
+			file);
+	} else if (error == -ENOMEM) {
 		snprintf(why, why_bytes, "out of memory while reading %s; free memory and retry",
 			file);
 	} else if (plan->errors.count == 0) {
 		snprintf(why, why_bytes, "cannot read %s: %s", file, strerror(-error));
+	} else if (first->line == 0 && first->path[0] == '\0') { // of the whole file
+		snprintf(why, why_bytes, "%s: %.128s", file, first->reason);
+	} else if (plan->errors.count == 1) {
+		snprintf(why, why_bytes, "%s has 1 error, in line %d", file, first->line);
 	} else {
-		snprintf(why, why_bytes, "%s has %u error%s", file, plan->errors.count,
-			plan->errors.count == 1 ? "" : "s");
+		snprintf(why, why_bytes, "%s has %u errors, the first in line %d", file,
+			plan->errors.count, first->line);
 	}
 	return why;
 }

@@ -46,10 +46,11 @@ const char *weir_reload_file(const struct weir_reload *reload);
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
-// Why there is no plan, in one line without a newline: the number of errors in the file, or out of
-// memory. error: the result of weir_reload_plan. Returns why.
-const char *weir_reload_explain(
-	const struct weir_reload_plan *plan, int error, char *why, size_t why_bytes);
+// Why there is no plan, in one line without a newline: the file with the number of errors and the
+// line of the first one, or why it cannot be read. error: the result of weir_reload_plan. user: who
+// reads it. Returns why.
+const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, const char *user,
+	char *why, size_t why_bytes);
 
 // Make the plan's configuration the one in use. Releases the previous one, so apply the new one to
 // the tables first.

@@ -238,6 +238,29 @@ TEST(refusal_exits_1_with_the_reason) {
 	server_stop(server);
 }
 
+// Without a file in the command, the answer names the one that was read.
+TEST(refusal_names_the_file) {
+	static const struct server_answer answers[] = {
+		{"config.reload",
+			"{\"ok\": false, \"error\": \"/etc/w.json has 1 error, in line 7\", "
+			"\"file\": \"/etc/w.json\", \"errors\": [{\"line\": 7, \"column\": 4, "
+			"\"path\": \"a.b\", \"reason\": \"bad\"}]}"},
+		{"config.diff", "{\"ok\": false, \"error\": \"/etc/w.json: cannot read: no\", "
+				"\"file\": \"/etc/w.json\", \"errors\": [{\"reason\": \"cannot "
+				"read: no\"}]}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "config", "reload");
+
+	assert_string_equal(outcome.err, "weirctl: refused: /etc/w.json has 1 error, in line 7\n"
+					 "/etc/w.json:7:4: a.b: bad\n");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "config", "diff");
+	assert_string_equal(outcome.err, "weirctl: refused: /etc/w.json: cannot read: no\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(refused_reload_lists_every_error) {
 	static const struct server_answer answers[] = {
 		{"config.reload", "{\"ok\": false, \"code\": \"refused\", \"error\": \"2 errors\", "

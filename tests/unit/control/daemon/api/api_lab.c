@@ -141,7 +141,7 @@ static void handle(void *context, struct weir_api_call *call) {
 		release_kept(server);
 		weir_api_answer(call, json_null());
 	} else {
-		weir_api_fail_with(call, WEIR_API_REFUSED, "errors", json_array(), "%s%c%c",
+		weir_api_fail_with(call, WEIR_API_REFUSED, json_pack("{s:[]}", "errors"), "%s%c%c",
 			"odd: ", 0xc3, 0x28);
 	}
 }

@@ -171,6 +171,9 @@ TEST(invalid_file_is_refused_with_every_error) {
 		json_t *first = json_array_get(errors, 0);
 
 		assert_string_equal(text_of(answer, "code"), "refused");
+		assert_string_equal(text_of(answer, "file"), web->lab.config);
+		assert_non_null(strstr(text_of(answer, "error"), web->lab.config));
+		assert_non_null(strstr(text_of(answer, "error"), " errors, the first in line "));
 		assert_true(json_array_size(errors) >= 3);
 		assert_true(json_integer_value(json_object_get(first, "line")) > 0);
 		assert_true(json_integer_value(json_object_get(first, "column")) > 0);
@@ -202,7 +205,8 @@ TEST(configuration_that_does_not_fit_is_refused) {
 	free(services);
 	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
 	assert_string_equal(text_of(answer, "code"), "refused");
-	assert_true(strlen(text_of(answer, "error")) > 0);
+	assert_ptr_equal(
+		strstr(text_of(answer, "error"), web->lab.config), text_of(answer, "error"));
 	json_decref(answer);
 	assert_string_equal(
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");

@@ -322,7 +322,7 @@ TEST(reload_without_memory_reports_it) {
 			break;
 		}
 		assert_int_equal(r, -ENOMEM);
-		weir_reload_explain(&plan, r, why, sizeof(why));
+		weir_reload_explain(&plan, r, "nobody", why, sizeof(why));
 		assert_ptr_equal(strstr(why, "out of memory while reading "), why);
 		weir_reload_plan_fini(&plan);
 	}
@@ -330,9 +330,23 @@ TEST(reload_without_memory_reports_it) {
 	weir_reload_plan_fini(&plan);
 	put(lab->file, "{");
 	r = weir_reload_plan(lab->reload, NULL, &plan);
-	weir_reload_explain(&plan, r, why, sizeof(why));
-	assert_non_null(strstr(why, "weir.json has 1 error"));
+	weir_reload_explain(&plan, r, "nobody", why, sizeof(why));
+	assert_non_null(strstr(why, "weir.json has 1 error, in line 1"));
 	weir_reload_plan_fini(&plan);
+	put(lab->file, "{\"ports\": [],\n\"colour\": 1, \"services\": []}");
+	r = weir_reload_plan(lab->reload, NULL, &plan);
+	weir_reload_explain(&plan, r, "nobody", why, sizeof(why));
+	assert_non_null(strstr(why, "weir.json has "));
+	assert_non_null(strstr(why, " errors, the first in line "));
+	weir_reload_plan_fini(&plan);
+	r = weir_reload_plan(lab->reload, "/nonexistent/a.json", &plan);
+	weir_reload_explain(&plan, r, "nobody", why, sizeof(why));
+	assert_string_equal(why, "/nonexistent/a.json: cannot read: No such file or directory");
+	weir_reload_plan_fini(&plan);
+	weir_reload_explain(
+		&(struct weir_reload_plan){.file = "/a.json"}, -EACCES, "nobody", why, sizeof(why));
+	assert_string_equal(
+		why, "user nobody cannot read /a.json: grant the user or its group read access");
 }
 
 #define VIA(via) "\"health_check\": {\"type\": \"tcp\", \"via\": \"" via "\"},"
