@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ROOM_BYTES ((size_t)64 << 10) // at first
@@ -62,6 +63,24 @@ int weir_text_file_read(const char *file, size_t most, char **ret, size_t *ret_b
 		return -errno;
 	}
 	r = read_all(fd, most, ret, ret_bytes);
+	close(fd);
+	return r;
+}
+
+int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_t *ret_bytes) {
+	// Does not wait for a writer of a pipe, whatever has this name by now.
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int r;
+
+	if (fd < 0) {
+		return errno == ENXIO ? -EINVAL : -errno; // a socket
+	}
+	if (fstat(fd, &st) < 0) {
+		r = -errno;
+	} else {
+		r = S_ISREG(st.st_mode) ? read_all(fd, most, ret, ret_bytes) : -EINVAL;
+	}
 	close(fd);
 	return r;
 }

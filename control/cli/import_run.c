@@ -114,13 +114,10 @@ static int open_included(void *context, const char *from, const char *pattern, u
 	if (n < found.gl_pathc) {
 		*ret_name = strdup(found.gl_pathv[n]);
 		r = *ret_name == NULL ? -ENOMEM
-				      : weir_text_file_read(
+				      : weir_text_file_read_regular(
 						found.gl_pathv[n], FILE_MOST, ret_text, ret_bytes);
-		if (r < 0) {
-			free(*ret_name);
-			r = r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not
-						     // the end of the list
-		}
+		r = r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not the end
+					     // of the list
 	}
 	globfree(&found);
 	return r;

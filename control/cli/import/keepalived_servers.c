@@ -125,7 +125,10 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		return;
 	}
 	virtual->any_port |= port == 0;
-	while (json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX) {
+	// Those that another service has count as well, or a wide range would name each of them.
+	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
+				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;
+		n++) {
 		weir_import_bind(import, &virtual->service, &line->place, &range.first, port, port);
 		if (memcmp(&range.first, &range.last, sizeof(range.first)) == 0) {
 			return;

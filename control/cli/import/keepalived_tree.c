@@ -14,7 +14,7 @@
 #define FILES_MAX 1000
 #define NUMBER_MOST 1000000000 // of a sequence
 #define EXPANSIONS_MAX 8 // nesting depth
-#define EXPANDED_MAX 100000 // lines with a definition
+#define EXPANDED_MAX 100000 // lines with a definition, or of one
 
 struct chunk { // bytes per allocation of the tree
 	struct chunk *next;
@@ -36,7 +36,7 @@ struct reader {
 	unsigned int depth; // of the innermost block
 	unsigned int includes, opened; // nesting depth of includes; files so far
 	struct weir_keepalived_definitions definitions;
-	unsigned int expanded; // lines so far
+	unsigned int expanded; // lines so far, as for EXPANDED_MAX
 	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
 	unsigned int words;
 };
@@ -108,28 +108,28 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 	}
 	reader->includes++;
 	for (unsigned int n = 0; !reader->import->failed; n++) {
-		char *name, *text;
-		size_t bytes;
+		char *name = NULL, *text = NULL;
+		size_t bytes = 0;
 		int r = reader->opened == FILES_MAX ? -EMFILE
 						    : files->open(files->context, place.file,
 							      pattern, n, &name, &text, &bytes);
 
 		reader->place = place;
-		if (r < 0) {
-			if (r == -ENOENT && n == 0 && needed) {
-				COMPLAIN(reader, "include \"%s\": %s", pattern, strerror(-r));
-			} else if (r != -ENOENT || n == 0) {
-				SKIP(reader, pattern, "the included file: %s", strerror(-r));
-			}
-			if (r == -ENOENT || r == -EMFILE) {
-				break;
-			}
-			continue;
+		if (r == 0) {
+			reader->opened++;
+			read_text(reader, keep(reader, name, strlen(name)), text, bytes);
+			reader->place = place;
+		} else if (r == -ENOENT && n == 0 && needed) {
+			COMPLAIN(reader, "include \"%s\": %s", pattern, strerror(-r));
+		} else if (r != -ENOENT || n == 0) {
+			SKIP(reader, name != NULL ? name : pattern, "the included file: %s",
+				r == -EINVAL ? "not a regular file" : strerror(-r));
 		}
-		reader->opened++;
-		read_text(reader, keep(reader, name, strlen(name)), text, bytes);
-		free(name);
 		free(text);
+		if (name == NULL) {
+			break;
+		}
+		free(name);
 	}
 	reader->place = place;
 	reader->includes--;
@@ -320,9 +320,20 @@ static void expand(
 
 static void read_line(struct reader *reader, const char *line, unsigned int depth);
 
+// Whether a line with a definition, or of one, is one too many.
+static bool is_too_much(struct reader *reader) {
+	if (reader->expanded < EXPANDED_MAX) {
+		reader->expanded++;
+		return false;
+	}
+	COMPLAIN(reader, "is line number %d with a definition: does one contain itself?",
+		EXPANDED_MAX + 1);
+	return true;
+}
+
 // Further lines of a definition, where it is used.
 static void read_rest(struct reader *reader, const char *rest, unsigned int depth) {
-	while (rest != NULL && !reader->import->failed) {
+	while (rest != NULL && !reader->import->failed && !is_too_much(reader)) {
 		size_t bytes = strcspn(rest, "\n");
 		char *line = strndup(rest, bytes);
 
@@ -408,10 +419,9 @@ static bool repeat(struct reader *reader, const char *line, unsigned int depth) 
 	free(head);
 	for (long i = sequence.first;
 		valid && (sequence.step > 0 ? i <= sequence.last : i >= sequence.last) &&
-		!reader->import->failed && reader->expanded < EXPANDED_MAX;
+		!reader->import->failed && !is_too_much(reader);
 		i += sequence.step) {
 		set_number(reader, sequence.name, i);
-		reader->expanded++;
 		read_line(reader, line + bytes + 1, depth + 1);
 	}
 	return valid;
@@ -430,11 +440,8 @@ static void read_line(struct reader *reader, const char *line, unsigned int dept
 		SKIP(reader, line, "weirctl does not repeat lines: write them one by one");
 	} else if (strchr(line, '$') == NULL) {
 		read_words(reader, line);
-	} else if (reader->expanded++ < EXPANDED_MAX) {
+	} else if (!is_too_much(reader)) {
 		read_definitions(reader, line, depth);
-	} else {
-		COMPLAIN(reader, "is line number %d with a definition: does one contain itself?",
-			EXPANDED_MAX + 1);
 	}
 }
 

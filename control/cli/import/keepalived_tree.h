@@ -17,7 +17,8 @@
 struct weir_keepalived_files {
 	// The n-th file of an include, resolved as in keepalived: relative to the including file,
 	// with wildcards. The caller frees *ret_name and *ret_text. Returns 0, -ENOENT (no n-th
-	// one), or another negative errno.
+	// one), or another negative errno: of the n-th file if *ret_name is set, else of all of
+	// them.
 	int (*open)(void *context, const char *from, const char *pattern, unsigned int n,
 		char **ret_name, char **ret_text, size_t *ret_bytes);
 	void *context;

@@ -32,7 +32,7 @@ static inline int no_file(void *context, const char *from, const char *pattern, 
 		*ret_bytes = strlen(*ret_text);
 		return 0;
 	}
-	return -ENOENT;
+	return strcmp(pattern, "long") == 0 ? -ENAMETOOLONG : -ENOENT;
 }
 
 static inline struct lab import(const char *text, bool keepalived, const char *id) {

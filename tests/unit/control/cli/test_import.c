@@ -309,6 +309,28 @@ static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 }
 
 // Notes of one kind share a line, the most serious kind first; --all prints each note, in order.
+// As those for notify_fifo: keepalived skips what is not a regular file, too.
+TEST(command_does_not_wait_for_pipes) {
+	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pipe[64];
+	struct outcome outcome;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(main_file, sizeof(main_file), "%s/a.conf", dir);
+	snprintf(pipe, sizeof(pipe), "%s/b.inc", dir);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	write_file(main_file,
+		"include *.inc\nvirtual_server 192.0.2.1 80 {\n lb_kind TUN\n" REAL "}\n");
+	alarm(10); // a hang ends the test
+	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
+	alarm(0);
+	assert_int_equal(outcome.status, WEIR_CLI_DONE);
+	expect_contains(outcome.err, "b.inc: the included file: not a regular file");
+	free_outcome(&outcome);
+	unlink(pipe);
+	unlink(main_file);
+	rmdir(dir);
+}
+
 TEST(report_groups_notes_by_kind) {
 	char *rules, summary[8192], each[65536], *line = summary;
 	size_t bytes;

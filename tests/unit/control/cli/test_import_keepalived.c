@@ -10,6 +10,7 @@ static const struct refusal of_keepalived[] = {
 	{"{\n}\n", 1, "without a name"},
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
+	{"~SEQ(A, 1, 400) ~SEQ(B, 1, 400) x\n", 1, "line number 100001"},
 	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
 };
 
@@ -376,6 +377,7 @@ static const struct {
 		2, 1, 1},
 	{"global_defs {\n router_id \"x\n}\n", "missing", "a quote is not closed", 2, 1, 1},
 	{"include nowhere.conf\n", "missing", "No such file", 1, 1, 1},
+	{"include long\n", "missing", "File name too long", 1, 1, 1},
 	{"~LST(A, 1, 2) x\n", "missing", "does not repeat lines", 1, 1, 1},
 };
 
@@ -543,6 +545,47 @@ TEST(definition_that_contains_itself_ends) {
 	struct lab lab = import("$A= \\\n x $A \\\n y $A \\\n z $A\n$A\n" GOOD, true, NULL);
 
 	done(&lab); // with an error or without
+}
+
+// A definition of many lines, each of them a definition of many lines: 9,000,000 lines.
+TEST(definitions_that_multiply_end) {
+	char *text = malloc(100000);
+	size_t used = 0;
+	struct lab lab;
+
+	for (unsigned int n = 0; n < 2; n++) {
+		used += (size_t)sprintf(text + used, n == 0 ? "$A=x" : "$B=x");
+		for (unsigned int i = 0; i < 3000; i++) {
+			used += (size_t)sprintf(text + used, n == 0 ? " \\\nx" : " \\\n$A");
+		}
+		used += (size_t)sprintf(text + used, "\n");
+	}
+	sprintf(text + used, "$B\n");
+	lab = import(text, true, NULL);
+	assert_null(lab.text);
+	assert_true(has_row(lab.import.errors, "reason", 6003, "line number 100001"));
+	assert_true(json_array_size(lab.import.notes) < 110000);
+	done(&lab);
+	free(text);
+}
+
+// The addresses that are taken already are not searched for ever.
+TEST(services_that_share_a_wide_range_have_few_notes) {
+	char text[4096];
+	size_t used = (size_t)sprintf(text, "virtual_server_group g {\n 10.0.0.0/8 80\n}\n");
+	struct lab lab;
+
+	for (unsigned int i = 0; i < 20; i++) {
+		used += (size_t)sprintf(text + used,
+			"virtual_server group g {\n protocol TCP\n real_server 192.0.2.1 80 {\n"
+			" }\n}\n");
+	}
+	lab = import(text, true, NULL);
+	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "binds")), 256);
+	assert_null(service(&lab, 1));
+	expect_note(&lab, 9, "no usable address");
+	assert_true(json_array_size(lab.import.notes) < 100);
+	done(&lab);
 }
 
 TEST(built_in_definitions_are_replaced) {
