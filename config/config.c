@@ -137,12 +137,10 @@ int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	return weir_config_parse_keys(&weir_config_keys, text, bytes, ret, errors);
 }
 
-int weir_config_read(
-	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
-	return weir_config_read_text(file, ret, NULL, errors);
-}
+typedef int (*read_file)(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
-int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
+// ret_text: NULL, or the text, which the caller frees.
+static int read_by(read_file read, const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors) {
 	struct weir_json_reader reader = {.errors = errors};
 	size_t bytes = 0;
@@ -150,9 +148,13 @@ int weir_config_read_text(const char *file, struct weir_config **ret, char **ret
 	int r;
 
 	*errors = (struct weir_config_errors){0};
-	r = weir_text_file_read(file, FILE_BYTES_MAX, &text, &bytes);
-	if (r) {
+	r = read(file, FILE_BYTES_MAX, &text, &bytes);
+	if (r == -EINVAL) {
+		weir_json_error_file(&reader, 0, 0, "not a regular file");
+	} else if (r) {
 		weir_json_error_file(&reader, 0, 0, "cannot read: %s", strerror(-r));
+	}
+	if (r) {
 		return r;
 	}
 	r = weir_config_parse(text, bytes, ret, errors);
@@ -162,6 +164,21 @@ int weir_config_read_text(const char *file, struct weir_config **ret, char **ret
 		free(text);
 	}
 	return r;
+}
+
+int weir_config_read(
+	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
+	return read_by(weir_text_file_read, file, ret, NULL, errors);
+}
+
+int weir_config_read_regular(
+	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
+	return read_by(weir_text_file_read_regular, file, ret, NULL, errors);
+}
+
+int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
+	struct weir_config_errors *errors) {
+	return read_by(weir_text_file_read, file, ret, ret_text, errors);
 }
 
 void weir_config_free(struct weir_config *config) {

@@ -288,6 +288,9 @@ struct weir_config {
 // the file (also described as an error). errors is always initialised; release it with
 // weir_config_errors_fini in every case: a valid file may have warnings there.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
+// The same, but an error without waiting if it is not a regular file.
+int weir_config_read_regular(
+	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 // Like weir_config_read, and *ret_text is the text of the file, NUL-terminated; the caller frees

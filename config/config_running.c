@@ -183,7 +183,7 @@ int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_co
 	if (r < 0) {
 		return r;
 	}
-	r = weir_text_file_read(path, FILE_BYTES_MAX, &text, &bytes);
+	r = weir_text_file_read_regular(path, FILE_BYTES_MAX, &text, &bytes);
 	if (r < 0) {
 		return r;
 	}

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "config_running.h"
 
@@ -68,17 +67,6 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 		}
 	}
 	return -EOPNOTSUPP;
-}
-
-// A reload runs on the loop, and must not block on a pipe.
-static int read_regular_file(
-	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
-	struct stat st;
-
-	if (stat(file, &st) == 0 && !S_ISREG(st.st_mode)) {
-		return one_error(errors, -EINVAL, "not a regular file");
-	}
-	return weir_config_read(file, ret, errors);
 }
 
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
@@ -157,7 +145,8 @@ int weir_reload_plan(
 	if (plan->file == NULL) {
 		return one_error(&plan->errors, -ENOMEM, "out of memory");
 	}
-	r = read_regular_file(plan->file, &plan->config, &plan->errors);
+	// A reload runs on the loop, and must not block on a pipe.
+	r = weir_config_read_regular(plan->file, &plan->config, &plan->errors);
 	if (r == 0) {
 		r = check_abilities(reload, plan->config, &plan->errors);
 	}
