@@ -2,6 +2,7 @@
 #include "documents.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -178,14 +179,23 @@ static double seconds_of(struct timeval time) {
 	return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
+// null if it is unknown, or not UTF-8.
+static json_t *json_host(void) {
+	char name[HOST_NAME_MAX + 1] = "";
+	json_t *host = gethostname(name, sizeof(name) - 1) == 0 ? json_string(name) : NULL;
+
+	return host != NULL ? host : json_null();
+}
+
 static json_t *json_own(const struct weir_documents *documents) {
 	bool up = documents->control != NULL;
 	json_int_t resident = resident_bytes();
 	struct rusage used;
 
 	getrusage(RUSAGE_SELF, &used);
-	return json_pack("{s:s, s:f, s:b, s:o, s:f, s:o, s:f, s:o}", "version", WEIR_VERSION,
-		"started_seconds", documents->started, "control_up", (int)up, "dataplane_up",
+	return json_pack("{s:s, s:o, s:f, s:b, s:o, s:f, s:o, s:f, s:o}", "version", WEIR_VERSION,
+		"host", json_host(), "started_seconds", documents->started, "control_up", (int)up,
+		"dataplane_up",
 		up ? json_boolean(json_is_object(json_object_get(documents->control, "dataplane")))
 		   : json_null(),
 		"timestamp_seconds", documents->timestamp, "reply_seconds",

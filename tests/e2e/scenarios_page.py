@@ -5,6 +5,7 @@ WEIR_SCREENSHOTS names a folder where pictures are kept.
 """
 import json
 import signal
+import socket
 
 import clients
 from browser import Browser
@@ -32,6 +33,14 @@ def column(browser, table, title):
 
 def text_of(browser, element):
     return browser.run(f"return document.getElementById('{element}').textContent;")
+
+
+def check_names(browser, problem):
+    """Tabs of several balancers differ by host and instance; a problem shows in them, too."""
+    name = f"{socket.gethostname()} · lb-0"
+    assert text_of(browser, "name") == name
+    title = browser.run("return document.title;")
+    assert title == ("⚠ " if problem else "") + f"{name} – Weir", title
 
 
 def check_schemes(browser, name):
@@ -90,6 +99,7 @@ def check_stall(lab, browser):
     lab.programs["dataplane"].signal(signal.SIGSTOP)
     wait_for("the page to show it", lambda: text_of(browser, "dataplane") == "dataplane stalled", 30, 0.1)
     assert "no packet is forwarded" in text_of(browser, "problem")
+    check_names(browser, problem=True)
     browser.screenshot("page-dataplane-stalled")
     lab.programs["dataplane"].signal(signal.SIGCONT)
     wait_for("dataplane up", lambda: text_of(browser, "dataplane") == "dataplane up", 30, 0.1)
@@ -105,6 +115,7 @@ def page_shows_events(lab):
     """Chromium: states, shares, flows, events, plots; light and dark; control down; no complaint"""
     browser = open_page(lab)
     assert [row[0] for row in browser.rows("services")] == ["web", "echo"]
+    check_names(browser, problem=False)
     assert column(browser, "backends", "State") == ["healthy"] * 8
     assert column(browser, "backends", "Target share") == ["25.0 %"] * 8
     assert clients.curl_batch(lab.client, VIP4, 400).ok == 400
@@ -132,6 +143,7 @@ def page_shows_events(lab):
     assert "weir-control is not running" in text_of(browser, "problem")
     assert "forwards with its last tables" in text_of(browser, "problem") and is_stale(browser)
     assert len(browser.rows("backends")) == 8  # as they were last
+    check_names(browser, problem=True)
     browser.screenshot("page-control-down")
     lab.start_control()
     wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)

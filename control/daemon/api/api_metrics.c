@@ -258,12 +258,13 @@ static json_t *json_control(const struct weir_daemon *daemon, const json_t *stat
 	const char *level = json_string_value(json_object_get(status, "level"));
 	bool serving = level != NULL && strcmp(level, "critical") != 0;
 
-	return json_pack("{s:s, s:i, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:b}", "version",
-		WEIR_VERSION, "pid", (int)getpid(), "started_ms", (json_int_t)daemon->started_ms,
-		"reload_ok", (int)!daemon->reload_refused, "reloaded_ms",
-		(json_int_t)daemon->reloaded_ms, "cpu_us", cpu_us(), "publish_us",
-		(json_int_t)daemon->publish_us, "grace_periods", (json_int_t)daemon->graces,
-		"grace_us", (json_int_t)daemon->grace_us, "serving", (int)serving);
+	return json_pack("{s:s, s:s, s:i, s:I, s:b, s:I, s:I, s:I, s:I, s:I, s:b}", "version",
+		WEIR_VERSION, "instance", weir_reload_config(daemon->reload)->instance.name, "pid",
+		(int)getpid(), "started_ms", (json_int_t)daemon->started_ms, "reload_ok",
+		(int)!daemon->reload_refused, "reloaded_ms", (json_int_t)daemon->reloaded_ms,
+		"cpu_us", cpu_us(), "publish_us", (json_int_t)daemon->publish_us, "grace_periods",
+		(json_int_t)daemon->graces, "grace_us", (json_int_t)daemon->grace_us, "serving",
+		(int)serving);
 }
 
 static json_t *json_dataplane(const struct weir_daemon *daemon) {

@@ -19,6 +19,7 @@ const byId = (id) => document.getElementById(id);
 let before = null; // the previous reply: {time, workers, drops, service, backend}
 let shown = null; // the latest reply
 let status = null;
+let instance = ""; // its name
 let waiting = null; // timer of the next update; null while a request runs
 
 // --- numbers --------------------------------------------------------------------------------------
@@ -355,6 +356,16 @@ function showEvents() {
 			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
 }
 
+// "lb-0 · weir": the host first, because that differs in any case, and tabs are narrow. The name of
+// the instance is that of the last reply of weir-control.
+function showName(problem) {
+	const control = status.control && status.control.control;
+	instance = control ? control.instance : instance;
+	const name = [status.metrics.host, instance].filter(Boolean).join(" · ");
+	byId("name").textContent = name;
+	document.title = (problem ? "⚠ " : "") + (name ? name + " – " : "") + "Weir";
+}
+
 // [text, class]. Unknown without weir-control.
 function dataplaneBadge(control) {
 	if (!control) {
@@ -383,6 +394,7 @@ function showHead() {
 	badge("published", control && !control.control.published ? "changes not published" : "", "warn");
 	byId("age").textContent = `version ${own.version}, `
 		+ new Date(own.timestamp_seconds * 1000).toLocaleTimeString();
+	showName(headProblem(control));
 	problem(headProblem(control), !control);
 }
 
@@ -414,6 +426,7 @@ function noAnswer(error) {
 	for (const id of ["control", "dataplane", "published"]) {
 		badge(id, "", "");
 	}
+	document.title = "⚠ " + document.title.replace("⚠ ", "");
 	problem(`no response from weir-metrics (${error.message}); the values shown are old; retrying`, true);
 }
 
