@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "duration.h"
 #include "show.h"
 #include "terminal.h"
 #include "text_table.h"
@@ -21,20 +22,20 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// "web: 9,200 of the 10,000 flows that began in 60.0 s; policy maglev".
+// "web: 9,200 of the 10,000 flows that began in 1m00s; policy maglev".
 static void print_recording(FILE *out, const json_t *result) {
 	const char *scaled = json_string_value(json_object_get(result, "durations"));
-	char service[CELL], policy[CELL];
+	char service[CELL], policy[CELL], recorded[WEIR_DURATION_BYTES];
 
 	fprintf(out,
 		"%s, policy %s: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		" flows that began within %.1f s were recorded\n",
+		" flows that began within %s were recorded\n",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(
 			json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy, sizeof(policy)),
 		number(result, "flows"), number(result, "began"),
-		(double)number(result, "recorded_ms") / 1000);
+		weir_duration_text((uint64_t)number(result, "recorded_ms"), recorded));
 	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
 			? ", scaled by the relative speed of the other backend"
@@ -197,6 +198,7 @@ void weir_compare_show(const struct weir_cli *cli, json_t *result) {
 
 int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	int for_ms = cli->options->for_ms > 0 ? cli->options->for_ms : FOR_MS;
+	char text[WEIR_DURATION_BYTES];
 	json_t *request = weir_cli_build(cli, command), *result;
 	int r;
 
@@ -206,8 +208,8 @@ int weir_compare_run(struct weir_cli *cli, const struct weir_cli_command *comman
 	}
 	weir_client_set_timeout(cli->client, for_ms + cli->options->timeout_ms);
 	if (isatty(fileno(cli->err))) {
-		fprintf(cli->err, "weirctl: recording the flows of %s for %.1f s\n", cli->words[0],
-			(double)for_ms / 1000);
+		fprintf(cli->err, "weirctl: recording the flows of %s for %s\n", cli->words[0],
+			weir_duration_text((uint64_t)for_ms, text));
 	}
 	r = weir_cli_request(cli, request, &result);
 	json_decref(request);

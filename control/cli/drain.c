@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "duration.h"
 #include "show.h"
 
 #define POLL_MS 500
@@ -73,8 +74,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 		return;
 	}
 	if (json_is_integer(left)) {
-		snprintf(deadline, sizeof(deadline), ", %" JSON_INTEGER_FORMAT " s left",
-			(json_integer_value(left) + 999) / 1000);
+		snprintf(deadline, sizeof(deadline), ", %s left",
+			weir_show_value(left, WEIR_SHOW_DURATION, used, sizeof(used)));
 	}
 	snprintf(line, sizeof(line),
 		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flows%s%s",
@@ -106,7 +107,7 @@ static const char *open_text(const json_t *row, char *text, size_t bytes) {
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
 	const char *admin = json_string_value(json_object_get(row, "admin"));
 	char open[264];
-	double took_s = now_s() - wait->began_s;
+	char took[WEIR_DURATION_BYTES];
 	json_int_t flows = flows_of(row);
 	FILE *out = wait->cli->out;
 
@@ -114,16 +115,16 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 		weir_cli_print_json(out, row);
 		return;
 	}
+	weir_duration_text((uint64_t)(1000 * (now_s() - wait->began_s)), took);
 	fputs(wait->terminal ? "\r\033[K" : "", out);
 	if (state == NULL) {
 		fprintf(wait->cli->err, "weirctl: %s: the drain was ended: %s\n", wait->name,
 			admin != NULL ? admin : "ready");
 	} else if (strcmp(state, "drained") == 0) {
-		fprintf(out, "%s: drained after %.1f s\n", wait->name, took_s);
+		fprintf(out, "%s: drained after %s\n", wait->name, took);
 	} else {
-		fprintf(out,
-			"%s: deadline after %.1f s, %" JSON_INTEGER_FORMAT " open flow%s %s%s\n",
-			wait->name, took_s, flows, flows == 1 ? "" : "s",
+		fprintf(out, "%s: deadline after %s, %" JSON_INTEGER_FORMAT " open flow%s %s%s\n",
+			wait->name, took, flows, flows == 1 ? "" : "s",
 			strcmp(state, "dropped") == 0 ? "dropped (maintenance)" : "kept",
 			open_text(row, open, sizeof(open)));
 	}
@@ -271,7 +272,8 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 		json_is_null(drain) ? "ready" : "drain", backends, plural(backends), services,
 		plural(services), number(host, "active_flows"));
 	if (json_is_number(left)) {
-		fprintf(cli->out, ", deadline in %.1f s (%s)", json_number_value(left) / 1000,
+		fprintf(cli->out, ", deadline in %s (%s)",
+			weir_show_value(left, WEIR_SHOW_DURATION, names, sizeof(names)),
 			then != NULL ? then : "keep or drop, by service");
 	}
 	if (out_of_use > 0) {

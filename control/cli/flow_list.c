@@ -17,7 +17,7 @@ static const struct weir_show_column columns[] = {
 	{"SERVICE", "service", WEIR_SHOW_TEXT},
 	{"BACKEND", "backend", WEIR_SHOW_TEXT},
 	{"STATE", "state", WEIR_SHOW_TEXT},
-	{"IDLE-MS", "idle_ms", WEIR_SHOW_NUMBER},
+	{"IDLE", "idle_ms", WEIR_SHOW_DURATION},
 	{"WORKER", "worker", WEIR_SHOW_NUMBER},
 };
 

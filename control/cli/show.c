@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "duration.h"
 #include "terminal.h"
 #include "text_table.h"
 #include "weir_version.h"
@@ -58,6 +59,12 @@ const char *weir_show_value(
 		weir_terminal_text(json_string_value(value), buffer, bytes);
 	} else if (json_is_boolean(value)) {
 		snprintf(buffer, bytes, "%s", json_is_true(value) ? "yes" : "no");
+	} else if (json_is_number(value) && kind == WEIR_SHOW_DURATION) {
+		double ms = json_number_value(value);
+		char duration[WEIR_DURATION_BYTES];
+
+		snprintf(buffer, bytes, "%s",
+			weir_duration_text(ms > 0 && ms < 1e18 ? (uint64_t)ms : 0, duration));
 	} else if (json_is_number(value) && kind == WEIR_SHOW_DECIMAL) {
 		snprintf(buffer, bytes, "%.3f", json_number_value(value));
 	} else if (json_is_number(value) && (kind == WEIR_SHOW_PERCENT || json_is_real(value))) {
@@ -107,7 +114,8 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 		heads[c] = (struct weir_text_table_column){
 			columns[c].header, columns[c].kind == WEIR_SHOW_NUMBER ||
 						   columns[c].kind == WEIR_SHOW_PERCENT ||
-						   columns[c].kind == WEIR_SHOW_DECIMAL};
+						   columns[c].kind == WEIR_SHOW_DECIMAL ||
+						   columns[c].kind == WEIR_SHOW_DURATION};
 		cells[c] = text[c];
 	}
 	table = weir_text_table_create(heads, count);
@@ -144,15 +152,33 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 	fputs(bytes < columns ? "\033[K\n" : "\n", out);
 }
 
+// Members that are durations, in milliseconds. Measured times of requests keep their unit, and
+// settings their names.
+static enum weir_show_kind kind_of(const char *key) {
+	static const char *const durations[] = {
+		"since_ms", "age_ms", "agent_age_ms", "left_ms", "idle_ms", "ejected_ms"};
+
+	for (size_t i = 0; i < COUNT(durations); i++) {
+		if (strcmp(key, durations[i]) == 0) {
+			return WEIR_SHOW_DURATION;
+		}
+	}
+	return WEIR_SHOW_TEXT;
+}
+
 static void print_fields(FILE *out, const json_t *object, const char *prefix, int width) {
 	char label[96], value_text[CELL];
 	const char *key;
 	json_t *value;
 
 	json_object_foreach ((json_t *)object, key, value) {
+		const enum weir_show_kind kind = kind_of(key);
 		char shown[64];
 
 		weir_terminal_text(key, shown, sizeof(shown));
+		if (kind == WEIR_SHOW_DURATION) {
+			shown[strlen(shown) - strlen("_ms")] = '\0';
+		}
 		snprintf(label, sizeof(label), "%s%s", prefix, shown);
 		if (json_is_object(value)) {
 			char inner[96 + 2];
@@ -162,7 +188,7 @@ static void print_fields(FILE *out, const json_t *object, const char *prefix, in
 			continue;
 		}
 		fprintf(out, "%-*s  %s\n", width, label,
-			weir_show_value(value, WEIR_SHOW_TEXT, value_text, sizeof(value_text)));
+			weir_show_value(value, kind, value_text, sizeof(value_text)));
 	}
 }
 
@@ -172,7 +198,8 @@ static int widest(const json_t *object, int prefix) {
 	json_t *value;
 
 	json_object_foreach ((json_t *)object, key, value) {
-		int own = prefix + (int)strlen(key);
+		int own = prefix + (int)strlen(key) -
+			  (kind_of(key) == WEIR_SHOW_DURATION ? (int)strlen("_ms") : 0);
 		int inner = json_is_object(value) ? widest(value, own + 1) : own;
 
 		width = inner > width ? inner : width;
@@ -209,7 +236,8 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 		weir_show_value(json_object_get(result, "active_flows"), WEIR_SHOW_NUMBER, flows,
 			sizeof(flows)));
 	if (json_is_number(left)) {
-		fprintf(cli->out, ", deadline in %.1f s (%s)", json_number_value(left) / 1000,
+		fprintf(cli->out, ", deadline in %s (%s)",
+			weir_show_value(left, WEIR_SHOW_DURATION, flows, sizeof(flows)),
 			weir_show_value(json_object_get(drain, "at_deadline"), WEIR_SHOW_TEXT,
 				deadline, sizeof(deadline)));
 	}
@@ -446,13 +474,13 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 		{"BACKEND", "backend", WEIR_SHOW_TEXT},
 		{"CHECK", "check", WEIR_SHOW_TEXT},
 		{"HEALTH", "health", WEIR_SHOW_TEXT},
-		{"SINCE-MS", "since_ms", WEIR_SHOW_NUMBER},
-		{"EJECTED-MS", "ejected_ms", WEIR_SHOW_NUMBER},
+		{"SINCE", "since_ms", WEIR_SHOW_DURATION},
+		{"EJECTED", "ejected_ms", WEIR_SHOW_DURATION},
 		{"PASSES", "passes", WEIR_SHOW_NUMBER},
 		{"FAILS", "fails", WEIR_SHOW_NUMBER},
 		{"LAST-OK", "last.ok", WEIR_SHOW_FLAG},
 		{"LAST-MS", "last.duration_ms", WEIR_SHOW_NUMBER},
-		{"AGE-MS", "last.age_ms", WEIR_SHOW_NUMBER},
+		{"AGE", "last.age_ms", WEIR_SHOW_DURATION},
 		{"DETAIL", "findings", WEIR_SHOW_TEXT},
 	};
 	json_t *row;

@@ -11,6 +11,7 @@ enum weir_show_kind {
 	WEIR_SHOW_NUMBER, // right-aligned
 	WEIR_SHOW_PERCENT, // one decimal
 	WEIR_SHOW_DECIMAL, // three decimals
+	WEIR_SHOW_DURATION, // of a number of milliseconds: 15m12s; right-aligned
 	WEIR_SHOW_FLAG, // yes, no
 };
 

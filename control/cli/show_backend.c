@@ -32,31 +32,13 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 		return;
 	}
 	if (json_is_integer(left)) {
-		add(notes, used, "%s, %.1f s left", state, json_number_value(left) / 1000);
+		char text[32];
+
+		add(notes, used, "%s, %s left", state,
+			weir_show_value(left, WEIR_SHOW_DURATION, text, sizeof(text)));
 	} else {
 		add(notes, used, "%s", state);
 	}
-}
-
-// The shortest readable form.
-static void set_duration(json_t *row, const char *key, const json_t *ms) {
-	json_int_t tenths = json_integer_value(ms) / 100, s = tenths / 10;
-	char text[32];
-
-	if (!json_is_integer(ms)) {
-		return;
-	}
-	if (s < 60) {
-		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT ".%ds", s, (int)(tenths % 10));
-	} else if (s < 3600) {
-		snprintf(text, sizeof(text), "%dm%02ds", (int)(s / 60), (int)(s % 60));
-	} else if (s < 86400) {
-		snprintf(text, sizeof(text), "%dh%02dm", (int)(s / 3600), (int)(s / 60 % 60));
-	} else {
-		snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT "d%02dh", s / 86400,
-			(int)(s / 3600 % 24));
-	}
-	json_object_set_new(row, key, json_string(text));
 }
 
 // An agent that does not answer: nothing is known of the load and the state of its server.
@@ -68,7 +50,10 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 		return;
 	}
 	if (json_is_integer(age)) {
-		add(notes, used, "agent silent for %.0f s", json_number_value(age) / 1000);
+		char text[32];
+
+		add(notes, used, "agent silent for %s",
+			weir_show_value(age, WEIR_SHOW_DURATION, text, sizeof(text)));
 	} else {
 		add(notes, used, "agent silent");
 	}
@@ -235,8 +220,6 @@ static bool weights_differ(const json_t *rows) {
 
 // Add the columns that are not keys of the row.
 static void add_cells(json_t *row, bool differ) {
-	set_duration(row, "since", json_object_get(row, "since_ms"));
-	set_duration(row, "age", json_object_get(json_object_get(row, "report"), "age_ms"));
 	if (differ) {
 		json_object_set(row, "used_weight", json_object_get(row, "effective_weight"));
 	}
@@ -279,7 +262,7 @@ void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width) {
 		{{"ADDRESS", "address", WEIR_SHOW_TEXT}, NULL, 5},
 		{{"ADMIN", "admin", WEIR_SHOW_TEXT}, "ready", 0},
 		{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
-		{{"SINCE", "since", WEIR_SHOW_NUMBER}, NULL, 7},
+		{{"SINCE", "since_ms", WEIR_SHOW_DURATION}, NULL, 7},
 		{{"WEIGHT", "weight", WEIR_SHOW_NUMBER}, NULL, 0},
 		{{"USED", "used_weight", WEIR_SHOW_NUMBER}, "-", 0},
 		{{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT}, NULL, 0},
@@ -288,7 +271,7 @@ void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width) {
 		{{"NEW", "new_flows", WEIR_SHOW_NUMBER}, NULL, 3},
 		{{"REFUSED", "refused", WEIR_SHOW_NUMBER}, "0", 2},
 		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, "0", 1},
-		{{"REPORT", "age", WEIR_SHOW_NUMBER}, "-", 4},
+		{{"REPORT", "report.age_ms", WEIR_SHOW_DURATION}, "-", 4},
 	};
 	bool differ = weights_differ(rows);
 	json_t *row;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "duration.h"
 #include "show_narrow.h"
 #include "terminal.h"
 
@@ -161,8 +162,10 @@ static int request_twice(struct weir_cli *cli, const json_t *request, json_t **r
 		return r;
 	}
 	if (isatty(fileno(cli->err))) {
-		fprintf(cli->err, "weirctl: requesting reports from the agents of %s for %.1f s\n",
-			cli->words[0], (double)again_ms / 1000);
+		char text[WEIR_DURATION_BYTES];
+
+		fprintf(cli->err, "weirctl: requesting reports from the agents of %s for %s\n",
+			cli->words[0], weir_duration_text((uint64_t)again_ms, text));
 	}
 	json_decref(*ret);
 	weir_cli_wait_ms((int)again_ms);

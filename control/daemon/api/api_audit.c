@@ -11,6 +11,7 @@
 #include "api_show.h"
 #include "api_text.h"
 #include "daemon.h"
+#include "duration.h"
 
 struct pending { // one request for a change
 	struct weir_daemon *daemon;
@@ -27,8 +28,10 @@ static void describe_admin(const struct weir_backend_state *state, char *value) 
 	int used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
 
 	if (state->drain == WEIR_DRAIN_DRAINING && until_ns > now_ns) {
-		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
-			", deadline in %.1f s", (double)(until_ns - now_ns) / 1e9);
+		char left[WEIR_DURATION_BYTES];
+
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used, ", deadline in %s",
+			weir_duration_text((until_ns - now_ns) / 1000000, left));
 	}
 }
 

@@ -11,6 +11,7 @@
 
 #include "api_commands.h"
 #include "daemon.h"
+#include "duration.h"
 
 #define NAMES_MOST 5 // services named in a reason
 #define TEXT_BYTES 512
@@ -62,7 +63,7 @@ static json_t *json_stalled(const struct weir_stalls *stalls) {
 
 static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls,
 	struct verdict *verdict) {
-	double s = (double)weir_stalls_longest_ns(stalls, weir_daemon_now_ns()) / 1e9;
+	char stalled[WEIR_DURATION_BYTES];
 	const char *unpublished = weir_daemon_unpublished(daemon);
 
 	if (daemon->segment == NULL) {
@@ -71,14 +72,15 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 			"the log of weir-control");
 		return;
 	}
+	weir_duration_text(weir_stalls_longest_ns(stalls, weir_daemon_now_ns()) / 1000000, stalled);
 	if (stalls->count == daemon->segment->workers) {
 		add(verdict, WEIR_STATUS_CRITICAL,
-			"weir-dataplane has been stalled for %.1f s: no packet is forwarded", s);
+			"weir-dataplane has been stalled for %s: no packet is forwarded", stalled);
 	} else if (stalls->count > 0) {
 		add(verdict, WEIR_STATUS_CRITICAL,
-			"%u of %u workers of weir-dataplane stalled, the first for %.1f s: the "
+			"%u of %u workers of weir-dataplane stalled, the first for %s: the "
 			"packets of their queues are lost",
-			stalls->count, daemon->segment->workers, s);
+			stalls->count, daemon->segment->workers, stalled);
 	}
 	if (__atomic_load_n(&daemon->segment->roots->services, __ATOMIC_ACQUIRE) == 0) {
 		add(verdict, WEIR_STATUS_CRITICAL, "weir-dataplane has no tables yet%s%s",

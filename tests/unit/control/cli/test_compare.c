@@ -22,7 +22,7 @@ TEST(policies_are_lines_and_backends_columns) {
 	expect_shown(weir_compare_show, "web",
 		HEAD("5000", "6000", "0", "0") ", \"backends\": [" BACKEND(
 			"web-1", "40.0", "41.5") ", " BACKEND("web-2", "60.0", "58.5") "]}",
-		"web, policy maglev: 5000 of 6000 flows that began within 60.0 s were recorded\n"
+		"web, policy maglev: 5000 of 6000 flows that began within 1m00s were recorded\n"
 		"Replayed: start and duration of each flow, scaled by the relative speed of the "
 		"other backend.\n"
 		"Not replayed: slower responses under load, errors, changes of the backends.\n"

@@ -35,7 +35,7 @@ TEST(without_wait_it_returns_at_once) {
 
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(
-		outcome.out, "web/web-1: drain, 9 active flows, deadline in 60.0 s (keep)\n");
+		outcome.out, "web/web-1: drain, 9 active flows, deadline in 1m00s (keep)\n");
 	expect_contains(server_request(server), "\"interval_ms\":60000");
 	free_outcome(&outcome);
 	outcome = RUN(server_folder(server), "backend", "drain", "web/web-1");
@@ -57,15 +57,15 @@ TEST(wait_ends_with_the_drain) {
 		{ROW("drain", "5", STATE("draining", "59400")) "\n" ROW(
 			 "drain", "0", STATE("drained", "null")),
 			0,
-			{"web/web-1: draining, 5 of 7 open flows, 60 s left\n",
-				"web/web-1: drained after 0.5 s\n"},
+			{"web/web-1: draining, 5 of 7 open flows, 59.4s left\n",
+				"web/web-1: drained after 0.5s\n"},
 			""},
 		{ROW("drain", "0", STATE("kept", "null")), 0,
-			{" deadline after 0.0 s, 0 open flows kept\n"}, ""},
+			{" deadline after 0.0s, 0 open flows kept\n"}, ""},
 		{ROW("drain", "1", STATE("kept", "null")), 4,
-			{" deadline after 0.0 s, 1 open flow kept\n"}, ""},
+			{" deadline after 0.0s, 1 open flow kept\n"}, ""},
 		{ROW("maintenance", "2", STATE("dropped", "null")), 0,
-			{" deadline after 0.0 s, 2 open flows dropped (maintenance)\n"}, ""},
+			{" deadline after 0.0s, 2 open flows dropped (maintenance)\n"}, ""},
 		{ROW("ready", "2", "null"), 1, {NULL},
 			"weirctl: web/web-1: the drain was ended: ready\n"},
 		{"{\"ok\": true, \"result\": []}", 1, {NULL},
@@ -115,7 +115,7 @@ TEST(progress_is_one_line_within_the_width_of_a_terminal) {
 	run_on_terminal(server_folder(server), 5, 30, words, text, sizeof(text));
 	expect_contains(text, "\rweb/web-1: draining, 5 of 7 o\033[K"
 			      "\rweb/web-1: draining, 4 of 7 o\033[K\r\033[K"
-			      "web/web-1: drained after 1.0 s");
+			      "web/web-1: drained after 1.0s");
 	server_stop(server);
 }
 
@@ -173,7 +173,7 @@ TEST(host_drain_reports_the_whole_host) {
 
 	assert_int_equal(outcome.status, 0);
 	assert_string_equal(outcome.out,
-		"10.0.0.11: drain, 3 backends in 3 services, 9 active flows, deadline in 60.0 s "
+		"10.0.0.11: drain, 3 backends in 3 services, 9 active flows, deadline in 1m00s "
 		"(keep); 1 more in maintenance\n"
 		"warning: still new flows to dns/d-1, because no backend of the service is "
 		"ready\n");
@@ -191,11 +191,11 @@ TEST(host_drain_waits_for_all_its_backends) {
 	} cases[] = {
 		{HOST("5", STATE("draining", "59400"), "[]", "[\"web/web-1\"]") "\n" HOST(
 			 "0", STATE("drained", "null"), "[]", "[]"),
-			0, "10.0.0.11: drained after 0.5 s\n", ""},
+			0, "10.0.0.11: drained after 0.5s\n", ""},
 		{HOST("2", STATE("kept", "null"), "[]", "[\"web/web-1\", \"dns/d-1\"]"), 4,
-			": deadline after 0.0 s, 2 open flows kept (web/web-1, dns/d-1)\n", ""},
+			": deadline after 0.0s, 2 open flows kept (web/web-1, dns/d-1)\n", ""},
 		{HOST("2", STATE("dropped", "null"), "[]", "[]"), 0,
-			" deadline after 0.0 s, 2 open flows dropped (maintenance)\n", ""},
+			" deadline after 0.0s, 2 open flows dropped (maintenance)\n", ""},
 		{HOST("2", "null", "[]", "[]"), 1, "active flows",
 			"weirctl: 10.0.0.11: the drain was ended: ready\n"},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,

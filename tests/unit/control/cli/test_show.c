@@ -203,15 +203,15 @@ TEST(notes_of_backends) {
 				"     -    -        -        -       -\n"
 				"web      b        -        -      -        2.0s       -     -     "
 				"   -      -  "
-				"     -    -        -        -    0.0s\n"
+				"     -    -        -        -    0.1s\n"
 				"web      c        -        -      -       1m01s    auto     7     "
 				"   -      -  "
 				"     -    -        -        -       -\n"
 				"\n"
 				"BACKEND  NOTES\n"
 				"web/a    leaving, no next hop\n"
-				"web/b    draining, 1.5 s left, reports lame-duck, accept queue "
-				"full, agent silent for 12 s\n"
+				"web/b    draining, 1.5s left, reports lame-duck, accept queue "
+				"full, agent silent for 12.4s\n"
 				"web/c    agent silent, CPUs not reported, weight set to 7, slow "
 				"start 43 %\n");
 }

@@ -26,7 +26,7 @@ static const struct row {
 	{"{\"command\": \"backend.maintenance\", \"backend\": \"w-2\"}", "backend.maintenance",
 		"web/w-2", "ready", "maintenance", "done"},
 	{"{\"command\": \"backend.drain\", \"backend\": \"w-2\", \"interval_ms\": 600000}",
-		"backend.drain", "web/w-2", "maintenance", "drain, deadline in 600.0 s", "done"},
+		"backend.drain", "web/w-2", "maintenance", "drain, deadline in 10m00s", "done"},
 	{"{\"command\": \"backend.ready\", \"service\": \"web\", \"backend\": \"w-2\"}",
 		"backend.ready", "web/w-2", NULL, "ready", "done"},
 	{"{\"command\": \"weight.set\", \"backend\": \"w-2\", \"weight\": 7}", "weight.set",

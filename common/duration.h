@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Durations in messages and tables: the same notation everywhere.
+//
+// Threads: any.
+#pragma once
+
+#include <stdint.h>
+
+#define WEIR_DURATION_BYTES 24
+
+// The two largest units, or seconds with a decimal below a minute: 4.1s, 15m12s, 3h05m, 2d04h.
+// Returns buffer.
+const char *weir_duration_text(uint64_t ms, char buffer[WEIR_DURATION_BYTES]);
