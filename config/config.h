@@ -211,6 +211,7 @@ struct weir_config_outlier_ejection {
 	uint32_t failure_percent; // 0..100, default 85
 	uint32_t minimum_flows; // default 50
 	uint32_t consecutive_failures; // default 5; 0 = do not count
+	uint32_t unreachable_flows; // 0..8, default 3; 0 = do not count
 };
 
 // A backend without a report for this long gets no stolen connections.

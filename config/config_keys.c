@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "config_keys.h"
 
+#include "ejection.h"
+
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
 	.bytes = sizeof(((struct of *)0)->field)
@@ -318,6 +320,8 @@ static const struct weir_json_key ejection_keys[] = {
 		CONTROL),
 	INTEGER("minimum_flows", EJECTION, minimum_flows, 1, 1000000, "50", CONTROL),
 	INTEGER("consecutive_failures", EJECTION, consecutive_failures, 0, 1000000, "5", CONTROL),
+	INTEGER("unreachable_flows", EJECTION, unreachable_flows, 0,
+		WEIR_EJECTION_UNREACHABLE_FLOWS, "3", CONTROL),
 	COMMENT,
 };
 static const struct weir_json_object ejection_object = {

@@ -43,6 +43,7 @@ static void add(struct weir_ejection_count *to, struct weir_ejection_count more)
 static void forget(struct weir_ejection_backend *backend) {
 	backend->interval = (struct weir_ejection_count){0};
 	backend->run = 0;
+	backend->unreachable = (struct weir_ejection_unreachable){0};
 }
 
 // Counts since the last look.
@@ -60,6 +61,13 @@ static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	return news;
 }
 
+static void expire_unreachable(const struct weir_ejection_settings *settings,
+	struct weir_ejection_backend *backend, uint64_t now_ms) {
+	if (now_ms - backend->unreachable.first_ms > settings->interval_ms) {
+		backend->unreachable = (struct weir_ejection_unreachable){0};
+	}
+}
+
 // Within one look, failures before and after an established connection cannot be distinguished:
 // they count as before it.
 static void note(struct weir_ejection *service, struct weir_ejection_backend *backend) {
@@ -71,6 +79,10 @@ static void note(struct weir_ejection *service, struct weir_ejection_backend *ba
 	}
 	if (news.established > 0) {
 		backend->run = 0;
+		// Of those since the last look, the order is unknown: the errors may be newer.
+		if (backend->unreachable.first_ms <= service->looked_ms) {
+			backend->unreachable = (struct weir_ejection_unreachable){0};
+		}
 	} else if (news.failed > 0) {
 		if (backend->run == 0) {
 			backend->others = service->total;
@@ -78,6 +90,34 @@ static void note(struct weir_ejection *service, struct weir_ejection_backend *ba
 		backend->run += news.failed;
 	}
 	add(&backend->interval, news);
+}
+
+static bool is_known_flow(const struct weir_ejection_unreachable *unreachable, uint32_t flow) {
+	for (uint32_t i = 0; i < unreachable->flows; i++) {
+		if (unreachable->flow[i] == flow) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
+	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms) {
+	struct weir_ejection_unreachable *unreachable = &backend->unreachable;
+
+	if (weir_ejection_is(backend) || !backend->candidate) {
+		return;
+	}
+	expire_unreachable(settings, backend, now_ms);
+	if (unreachable->messages == 0) {
+		unreachable->first_ms = now_ms;
+	}
+	unreachable->last_ms = now_ms;
+	unreachable->messages++;
+	if (unreachable->flows < WEIR_EJECTION_UNREACHABLE_FLOWS &&
+		!is_known_flow(unreachable, flow)) {
+		unreachable->flow[unreachable->flows++] = flow;
+	}
 }
 
 // --- judging --------------------------------------------------------------------------------
@@ -100,6 +140,21 @@ static void judge_run(const struct weir_ejection_settings *settings,
 	others = minus(minus(service->total, backend->others), own);
 	if (is_worse(own, others)) {
 		judge(backend, WEIR_EJECTION_CONSECUTIVE, own);
+	}
+}
+
+static void judge_unreachable(
+	const struct weir_ejection_settings *settings, struct weir_ejection_backend *backend) {
+	const struct weir_ejection_unreachable *unreachable = &backend->unreachable;
+	uint64_t least_ms = settings->interval_ms / 2;
+
+	if (least_ms > WEIR_EJECTION_UNREACHABLE_MS) {
+		least_ms = WEIR_EJECTION_UNREACHABLE_MS;
+	}
+	if (settings->unreachable_flows > 0 && unreachable->flows >= settings->unreachable_flows &&
+		unreachable->last_ms - unreachable->first_ms >= least_ms) {
+		judge(backend, WEIR_EJECTION_UNREACHABLE,
+			(struct weir_ejection_count){.failed = unreachable->flows});
 	}
 }
 
@@ -163,7 +218,7 @@ static void judge_rates(const struct weir_ejection_settings *settings,
 // An interval without an ejection decrements the number of ejections in a row.
 static void end_interval(struct weir_ejection_backend *backend) {
 	if (!weir_ejection_is(backend) && backend->reason == WEIR_EJECTION_NONE &&
-		backend->times > 0 &&
+		backend->times > 0 && backend->unreachable.messages == 0 &&
 		(backend->interval.established > 0 || backend->interval.failed == 0)) {
 		backend->times--;
 	}
@@ -185,14 +240,17 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 		struct weir_ejection_count before = backends[i].interval;
 
 		backends[i].reason = WEIR_EJECTION_NONE;
+		expire_unreachable(settings, &backends[i], now_ms);
 		note(service, &backends[i]);
 		if (results(backends[i].interval) >= results(before)) {
 			add(&all, minus(backends[i].interval, before));
 		}
 	}
 	add(&service->total, all);
+	service->looked_ms = now_ms;
 	for (uint32_t i = 0; i < count; i++) {
 		judge_run(settings, service, &backends[i]);
+		judge_unreachable(settings, &backends[i]);
 	}
 	if (!is_end) {
 		return;

@@ -2,13 +2,17 @@
 //
 // Ejection: which backends of a service get no new flows for a while, because more of their
 // connections fail than those of the others. Decided by the workers' counters: connections that
-// were established, and those that were not (WEIR_OUTCOME_REFUSED, _UNANSWERED).
+// were established, and those that were not (WEIR_OUTCOME_REFUSED, _UNANSWERED); and by ICMP errors
+// of their hosts about tunnel packets, which work for UDP, too.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
 // failures, and the duration and number of ejections. One rule is added: an ejected backend must do
 // worse than the others together, by at least a tenth of the connections and by more than chance
 // (four standard deviations of the difference of two shares). Forged SYNs, as in a flood, fail on
 // all backends alike, so they eject none.
+//
+// ICMP errors can be forged. They count only if they are about several flows, last longer than a
+// restart of the decapsulation takes, and no connection is established meanwhile.
 //
 // Threads: pure functions over the caller's data. No clock (time is an argument), no allocation.
 #pragma once
@@ -20,7 +24,8 @@
 #define WEIR_EJECTION_REASONS(X) \
 	X(NONE, "none") \
 	X(CONSECUTIVE, "consecutive failures") \
-	X(FAILURE_PERCENT, "failure percentage") X(SUCCESS_RATE, "success rate")
+	X(FAILURE_PERCENT, "failure percentage") \
+	X(SUCCESS_RATE, "success rate") X(UNREACHABLE, "host rejects tunnel packets")
 
 enum weir_ejection_reason {
 #define X(name, text) WEIR_EJECTION_##name,
@@ -30,6 +35,10 @@ enum weir_ejection_reason {
 
 #define WEIR_EJECTION_RATE_BACKENDS 5u // backends with enough connections that success rates need
 #define WEIR_EJECTION_RATE_FLOWS 2u // times minimum_flows: connections for a success rate
+#define WEIR_EJECTION_UNREACHABLE_FLOWS 8u // maximum of unreachable_flows
+// Minimum time from the first ICMP error to the last; half an interval if that is less. Linux sends
+// one a second.
+#define WEIR_EJECTION_UNREACHABLE_MS 1500u
 
 struct weir_ejection_settings {
 	uint64_t interval_ms; // of success rates and failure percentages; above 0
@@ -39,10 +48,19 @@ struct weir_ejection_settings {
 	uint32_t failure_percent; // above: ejected. 100 = never for this
 	uint32_t minimum_flows; // connections per interval that a failure percentage needs
 	uint32_t consecutive_failures; // 0 = never ejected for these
+	uint32_t unreachable_flows; // with ICMP errors in an interval; 0 = never ejected for these
 };
 
 struct weir_ejection_count {
 	uint64_t established, failed;
+};
+
+// ICMP errors about tunnel packets to a backend. An interval begins with the first one.
+struct weir_ejection_unreachable {
+	uint64_t first_ms, last_ms;
+	uint32_t messages;
+	uint32_t flows; // number of distinct ones
+	uint32_t flow[WEIR_EJECTION_UNREACHABLE_FLOWS]; // their hashes
 };
 
 struct weir_ejection_backend { // zeroed at first
@@ -60,11 +78,13 @@ struct weir_ejection_backend { // zeroed at first
 	struct weir_ejection_count interval; // in this interval
 	uint64_t run; // failures since the last connection that was established
 	struct weir_ejection_count others; // failures of the others when the run began
+	struct weir_ejection_unreachable unreachable;
 };
 
 struct weir_ejection { // of one service; zeroed at first
 	uint64_t interval_end_ms; // start of the interval; 0 = none
 	struct weir_ejection_count total; // of all backends, since the beginning
+	uint64_t looked_ms; // time of the last look
 };
 
 // Evaluate the counters of a service's backends, about once a second. Sets the reason of each
@@ -73,6 +93,11 @@ struct weir_ejection { // of one service; zeroed at first
 void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection *service, struct weir_ejection_backend *backends, uint32_t count,
 	uint64_t now_ms);
+
+// Record an ICMP error of a backend's host about a tunnel packet; flow: hash of the inner flow. The
+// next look decides.
+void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
+	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 
 // Whether one more of these backends may be ejected: the limit is a share of candidates plus
 // ejected ones, and one candidate always remains.

@@ -217,6 +217,7 @@ static void on_tick(uv_timer_t *timer) {
 
 	weir_daemon_set_time(daemon);
 	weir_daemon_configure_again(daemon);
+	weir_rejections_tick(daemon->rejections, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {
 		(void)weir_daemon_stalls(daemon);
 		log_refusals(daemon);
@@ -365,6 +366,13 @@ static int create_backends(struct weir_daemon *daemon) {
 		daemon, &daemon->next_hops);
 }
 
+// Create the modules for ejection.
+static int create_outliers(struct weir_daemon *daemon) {
+	int r = weir_outliers_create(daemon->log, daemon->states, &daemon->outliers);
+
+	return r < 0 ? r : weir_rejections_create(daemon->outliers, &daemon->rejections);
+}
+
 // Create the modules for requests of the API to workers.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
@@ -419,7 +427,7 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 		goto close_loop;
 	}
 	failed = "outliers";
-	r = weir_outliers_create(log, daemon->states, &daemon->outliers);
+	r = create_outliers(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -499,6 +507,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 		uv_close(handles[i], NULL);
 	}
 	uv_run(&daemon->loop, UV_RUN_DEFAULT); // until every handle is closed
+	weir_rejections_free(daemon->rejections);
 	weir_outliers_free(daemon->outliers);
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);

@@ -31,6 +31,7 @@
 #include "outliers.h"
 #include "probed_agents.h"
 #include "recent.h"
+#include "rejections.h"
 #include "reload.h"
 #include "reports.h"
 #include "samples.h"
@@ -72,6 +73,7 @@ struct weir_daemon {
 	struct weir_comparisons comparisons;
 	struct weir_estimates *estimates;
 	struct weir_outliers *outliers;
+	struct weir_rejections *rejections;
 	uint64_t epoch; // of the last segment attached
 	uint64_t started_ms; // of this process, in milliseconds since 1970, as the next two
 	uint64_t dataplane_started_ms; // of that with this epoch; 0 = unknown

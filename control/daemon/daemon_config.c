@@ -135,6 +135,9 @@ static void configure_all(struct weir_daemon *daemon, const struct weir_config *
 	weir_steals_configure(daemon->steals, config->workers.steal);
 	again |= may_retry(update_estimates(daemon, config));
 	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
+	if (r == 0) {
+		r = weir_rejections_follow(daemon->rejections, daemon->tables, config);
+	}
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
 	}

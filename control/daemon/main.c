@@ -79,7 +79,7 @@ static int check_access(const struct weir_control_options *options,
 
 // Sockets that need privileges, opened before these are dropped.
 struct sockets {
-	struct weir_path_mtu_sockets path_mtu;
+	struct weir_icmp_sockets path_mtu, unreachable;
 	struct weir_data_path_tunnel tunnel;
 };
 
@@ -117,17 +117,22 @@ static int open_sockets(const struct weir_control_options *options,
 	struct weir_reload *reload) {
 	int r = weir_path_mtu_open(&sockets->path_mtu);
 
+	if (r == 0) {
+		r = weir_unreachable_open(&sockets->unreachable);
+	}
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"cannot receive ICMP errors (%s): smaller path MTUs to backends are not "
-			"detected; start as root or with CAP_NET_RAW",
+			"cannot receive ICMP errors (%s): smaller path MTUs to backends, and "
+			"backends that reject tunnel packets, are not detected; start as root or "
+			"with CAP_NET_RAW",
 			strerror(-r));
 	}
 	return options->data_path_checks ? open_tunnel(run_as, &sockets->tunnel, log, reload) : 0;
 }
 
 static void close_sockets(struct sockets *sockets) {
-	weir_path_mtu_close(&sockets->path_mtu);
+	weir_icmp_close(&sockets->path_mtu);
+	weir_icmp_close(&sockets->unreachable);
 	weir_data_path_tunnel_close(&sockets->tunnel);
 }
 
@@ -136,6 +141,7 @@ static int hand_over(struct sockets *sockets, struct weir_daemon *daemon, struct
 	int r = 0;
 
 	weir_next_hops_listen(daemon->next_hops, &sockets->path_mtu);
+	weir_rejections_listen(daemon->rejections, &sockets->unreachable);
 	if (sockets->tunnel.device >= 0) {
 		r = weir_daemon_set_data_path(daemon, &sockets->tunnel);
 	}
@@ -165,8 +171,9 @@ static int serve(struct weir_daemon *daemon, struct weir_api_socket *socket, gid
 
 static int run(const struct weir_control_options *options, const struct weir_run_as *run_as,
 	gid_t admin_group, struct weir_log *log, struct weir_reload *reload) {
-	struct sockets sockets = {
-		.path_mtu = {.ipv4 = -1, .ipv6 = -1}, .tunnel = WEIR_DATA_PATH_TUNNEL_NONE};
+	struct sockets sockets = {.path_mtu = {.ipv4 = -1, .ipv6 = -1},
+		.unreachable = {.ipv4 = -1, .ipv6 = -1},
+		.tunnel = WEIR_DATA_PATH_TUNNEL_NONE};
 	struct weir_api_socket socket;
 	struct weir_daemon daemon;
 	char why[WHY_BYTES] = "";

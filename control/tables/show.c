@@ -12,6 +12,23 @@ uint32_t weir_tables_service_ids(const struct weir_tables *tables) {
 	return tables->state->service_ids;
 }
 
+bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source) {
+	struct weir_address masked = *source;
+
+	for (unsigned int i = 0; i < hop->source_bits && source->family == 4; i++) {
+		masked.bytes[3 - i / 8] &= (uint8_t)~(1u << i % 8);
+	}
+	return weir_state_same_address(&hop->source, &masked);
+}
+
+bool weir_tables_has_source(
+	const struct weir_tables *tables, uint16_t id, const struct weir_address *source) {
+	const struct weir_state *state = tables->state;
+
+	return id < state->backend_ids && state->backends[id].stage != WEIR_ID_FREE &&
+	       weir_next_hop_has_source(&state->backends[id].hop, source);
+}
+
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_segment *segment = tables->segment;
 	uint64_t flows = 0;

@@ -190,6 +190,11 @@ uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret);
+// Whether tunnel packets of this next hop have this outer source.
+bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir_address *source);
+// Whether tunnel packets to a backend have this outer source.
+bool weir_tables_has_source(
+	const struct weir_tables *tables, uint16_t id, const struct weir_address *source);
 // Its active flows, summed over workers: unlike the others, reads shared memory for each worker.
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,

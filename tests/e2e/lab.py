@@ -319,6 +319,9 @@ class Lab:
     def start_backend(self, number):
         self.start_nginx(number)
         self.start_server(number)
+        self.start_decapsulation(number)
+
+    def start_decapsulation(self, number):
         self.program(f"agent-{number}", self.namespaces[f"b{number}"], self.binary("weir-agent"), "decap", "eth0")
 
     def start_server(self, number):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Backends that cannot serve, detected without a health check."""
 import contextlib
+import threading
 
 import clients
-from lab import BACKENDS, VIP4, lines
+from lab import BACKENDS, VIP4, echo, lines
 from netns import wait_for
 from scenario import scenario
 
@@ -129,3 +130,64 @@ def backends_are_ejected_only_on_demand(lab):
              lambda: lab.backend("web-3", "lines")["errors"] >= 5, 5)
     assert not ejected(lab, "web-3") and lab.backend("web-3", "lines")["in_selection"]
     assert all(r["ejections"] is None for r in lab.api("health.show", service="lines"))
+
+
+# --- tunnels that end nowhere -------------------------------------------------------------------
+
+class Datagrams:
+    """A datagram every 10 ms to the echo service, each from another port, like a resolver's."""
+
+    def __init__(self, namespace, vip):
+        self.namespace, self.vip, self.sent, self.stopping = namespace, vip, 0, threading.Event()
+        self.thread = threading.Thread(target=self.work, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        self.thread.join()
+
+    def work(self):
+        while not self.stopping.wait(0.01):
+            with contextlib.closing(clients.Udp(self.namespace, self.vip)) as session:
+                session.sock.send(b"query")
+                self.sent += 1
+
+
+REJECTED = "host rejects tunnel packets"
+ONE_OF_IPV6 = [{"name": name, "address": address} for name, address in (
+    ("web-1", "10.0.0.11"), ("web-2", "10.0.0.12"), ("web-3", "10.0.0.13"),
+    ("web-4", "2001:db8:a::14"))]
+HALF = {"outlier_ejection": {"base_ejection_ms": 20000, "max_ejection_percent": 50}}
+
+
+@scenario(services=[echo(ONE_OF_IPV6, **HALF), lines(**HALF)])
+def backend_without_decapsulation_is_ejected(lab):
+    """No health check, and decapsulation that is killed: ejected for UDP and for TCP"""
+    def why(service, name):
+        return [c["why"] for c in lab.api("health.history", service=service, backend=name)]
+
+    def used(name):
+        return lab.backend(name, "echo")["in_selection"]
+
+    with Datagrams(lab.client, VIP4):
+        lab.programs["agent-3"].kill()  # its address is IPv4
+        lab.programs["agent-4"].kill()
+        for service, name, kind in (("echo", "web-3", "protocol unreachable"),
+                                    ("echo", "web-4", "protocol unreachable"),
+                                    ("lines", "web-3", "protocol unreachable")):
+            wait_for(f"{service}/{name} to be ejected",
+                     lambda s=service, n=name: lab.backend(n, s)["ejected"], 10)
+            last = why(service, name)[-1]
+            assert REJECTED in last and kind in last, last
+        assert not used("web-3") and not used("web-4")
+        for _ in range(40):  # new sessions only reach the others
+            with contextlib.closing(clients.Udp(lab.client, VIP4)) as session:
+                assert session.ask() in ("web-1", "web-2")
+        lab.start_decapsulation(3)
+        lab.wait_for_program("agent-3", lambda: "accepts" in lab.programs["agent-3"].output(), 10)
+        lab.weirctl("backend", "ready", "echo/web-3")
+        wait_for("web-3 to be used", lambda: used("web-3"), 5)
+    assert not used("web-4") and used("web-1") and used("web-2")

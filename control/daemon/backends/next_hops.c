@@ -214,7 +214,7 @@ int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_sta
 	return 0;
 }
 
-void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_path_mtu_sockets *sockets) {
+void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets *sockets) {
 	weir_neighbours_listen(hops->neighbours, sockets);
 }
 

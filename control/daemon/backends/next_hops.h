@@ -10,8 +10,8 @@
 
 #include "config.h"
 #include "health.h"
+#include "icmp_sockets.h"
 #include "log.h"
-#include "path_mtu.h"
 #include "states.h"
 #include "tables.h"
 
@@ -23,7 +23,7 @@ int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_sta
 	struct weir_health *health, void (*changed)(void *context), void *context,
 	struct weir_next_hops **ret);
 // Read the path MTU of backends from these sockets. Takes ownership of them.
-void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_path_mtu_sockets *sockets);
+void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets *sockets);
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 

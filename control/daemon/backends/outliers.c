@@ -9,11 +9,14 @@
 #include "configured.h"
 #include "ejection.h"
 
+#define EXPLANATION_BYTES 64
+
 struct member { // of a service, alongside its struct weir_ejection_backend
 	uint64_t identity;
 	struct weir_address address; // a different address is a different machine
 	uint64_t ejections;
 	uint16_t id;
+	uint8_t unreachable; // enum weir_unreachable_kind: of the last ICMP error
 };
 
 struct watched { // a service with ejection
@@ -83,7 +86,8 @@ static struct weir_ejection_settings settings_of(
 		.max_percent = config->max_ejection_percent,
 		.failure_percent = config->failure_percent,
 		.minimum_flows = config->minimum_flows,
-		.consecutive_failures = config->consecutive_failures};
+		.consecutive_failures = config->consecutive_failures,
+		.unreachable_flows = config->unreachable_flows};
 }
 
 static struct watched *find_watched(const struct weir_outliers *outliers, const char *name) {
@@ -143,6 +147,7 @@ static int fill(struct watched *watched, const struct weir_tables *tables,
 		if (former != NULL && at < former->count) {
 			watched->backends[watched->count] = former->backends[at];
 			member->ejections = former->members[at].ejections;
+			member->unreachable = former->members[at].unreachable;
 			watched->backends[watched->count].known &=
 				former->members[at].id == member->id;
 		}
@@ -251,19 +256,32 @@ static void note(const struct weir_outliers *outliers, uint16_t id, enum weir_lo
 	}
 }
 
+// The observations behind a decision, as text.
+static void explain(const struct weir_ejection_backend *backend, const struct member *member,
+	char *text, size_t bytes) {
+	uint64_t failed = backend->judged.failed, all = failed + backend->judged.established;
+
+	if (backend->reason == WEIR_EJECTION_UNREACHABLE) {
+		snprintf(text, bytes, "%u ICMP errors, %s", backend->unreachable.messages,
+			weir_unreachable_text((enum weir_unreachable_kind)member->unreachable));
+	} else {
+		snprintf(text, bytes, "%llu of %llu connections failed", (unsigned long long)failed,
+			(unsigned long long)all);
+	}
+}
+
 static void eject(
 	struct weir_outliers *outliers, struct watched *watched, uint32_t i, uint64_t now_ms) {
 	struct weir_ejection_backend *backend = &watched->backends[i];
-	uint64_t failed = backend->judged.failed, all = failed + backend->judged.established;
-	char what[WEIR_STATES_WHY_BYTES];
-	uint64_t length_ms = weir_ejection_begin(&watched->settings, backend, now_ms);
+	char what[WEIR_STATES_WHY_BYTES], why[EXPLANATION_BYTES];
+	uint64_t length_ms;
 
+	explain(backend, &watched->members[i], why, sizeof(why));
+	length_ms = weir_ejection_begin(&watched->settings, backend, now_ms);
 	watched->members[i].ejections++;
 	weir_tables_set_ejected(outliers->tables, watched->members[i].id, true);
-	snprintf(what, sizeof(what), "ejected for %.4g s: %s, %llu of %llu connections failed",
-		(double)length_ms / 1000,
-		weir_ejection_reason_text((enum weir_ejection_reason)backend->reason),
-		(unsigned long long)failed, (unsigned long long)all);
+	snprintf(what, sizeof(what), "ejected for %.4g s: %s, %s", (double)length_ms / 1000,
+		weir_ejection_reason_text((enum weir_ejection_reason)backend->reason), why);
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }
 
@@ -342,6 +360,18 @@ static struct watched *find_backend(
 	}
 	*ret_index = outliers->places[id].member;
 	return &outliers->watched[outliers->places[id].service - 1];
+}
+
+void weir_outliers_unreachable(struct weir_outliers *outliers, uint16_t id,
+	enum weir_unreachable_kind kind, uint32_t flow, uint64_t now_ms) {
+	uint32_t i;
+	struct watched *watched = find_backend(outliers, id, &i);
+
+	if (watched != NULL) {
+		weir_ejection_record_unreachable(
+			&watched->settings, &watched->backends[i], flow, now_ms);
+		watched->members[i].unreachable = (uint8_t)kind;
+	}
 }
 
 void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t id) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outliers: ejects backends whose connections fail, as configured by `outlier_ejection` of their
-// service, and readmits them. Reads the counters of workers; policy/ejection.h decides. Services
-// without it cost nothing. Ejections end with this process.
+// Outliers: ejects backends whose connections fail or whose hosts reject tunnel packets, as
+// configured by `outlier_ejection` of their service, and readmits them. Reads the counters of
+// workers; rejections.h passes ICMP errors; policy/ejection.h decides. Services without it cost
+// nothing. Ejections end with this process.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -13,6 +14,7 @@
 #include "log.h"
 #include "states.h"
 #include "tables.h"
+#include "unreachable.h"
 
 struct weir_outliers;
 
@@ -34,6 +36,11 @@ int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tab
 // Read the counters; call once a second while a dataplane is attached. Returns whether the tables
 // must be published.
 bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
+
+// Record that the backend's host rejected a tunnel packet of this flow (a hash). Backends that
+// cannot be ejected are ignored.
+void weir_outliers_unreachable(struct weir_outliers *outliers, uint16_t backend,
+	enum weir_unreachable_kind kind, uint32_t flow, uint64_t now_ms);
 
 // End the ejection of a backend, if ejected, on behalf of an operator.
 void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t backend);

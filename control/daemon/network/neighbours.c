@@ -8,6 +8,7 @@
 
 #include "neighbours.h"
 #include "neighbours_hops.h"
+#include "path_mtu.h"
 
 #define TICK_MS 250
 #define FIRST_PROBES_MS \
@@ -329,25 +330,13 @@ static struct entry *find_entry(
 	return found != NULL ? *found : NULL;
 }
 
-// Whether the dataplane's packets to the entry's backend have this source.
-static bool is_source(const struct entry *entry, const struct weir_address *source) {
-	const struct weir_address *ours = &entry->last_reported.source;
-	uint8_t bits = entry->last_reported.source_bits;
-	struct weir_address masked = *source;
-
-	for (unsigned int i = 0; i < bits && source->family == 4; i++) {
-		masked.bytes[3 - i / 8] &= (uint8_t)~(1u << i % 8);
-	}
-	return weir_neighbours_compare(ours, &masked) == 0;
-}
-
 // Returns whether the report lowers the entry's MTU.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;
 
 	if (entry == NULL || !entry->reported || !entry->last_reported.resolved ||
-		!is_source(entry, &report->source)) {
+		!weir_next_hop_has_source(&entry->last_reported, &report->source)) {
 		return false;
 	}
 	now = n->ports[entry->last_reported.port].info.mtu;
@@ -518,7 +507,7 @@ int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *
 	n->loop = loop;
 	n->on_next_hop = on_next_hop;
 	n->context = context;
-	n->path_mtu = (struct weir_path_mtu_sockets){.ipv4 = -1, .ipv6 = -1};
+	n->path_mtu = (struct weir_icmp_sockets){.ipv4 = -1, .ipv6 = -1};
 	TAILQ_INIT(&n->dirty);
 	r = weir_routes_open(loop, &events, n, &n->routes);
 	if (r) {
@@ -537,10 +526,10 @@ int weir_neighbours_create(uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *
 	return 0;
 }
 
-void weir_neighbours_listen(struct weir_neighbours *n, struct weir_path_mtu_sockets *sockets) {
-	weir_path_mtu_close(&n->path_mtu);
+void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets) {
+	weir_icmp_close(&n->path_mtu);
 	n->path_mtu = *sockets;
-	*sockets = (struct weir_path_mtu_sockets){.ipv4 = -1, .ipv6 = -1};
+	*sockets = (struct weir_icmp_sockets){.ipv4 = -1, .ipv6 = -1};
 }
 
 static void on_closed(uv_handle_t *handle) {
@@ -556,7 +545,7 @@ void weir_neighbours_free(struct weir_neighbours *n) {
 		return;
 	}
 	weir_routes_close(n->routes);
-	weir_path_mtu_close(&n->path_mtu);
+	weir_icmp_close(&n->path_mtu);
 	for (uint32_t i = 0; i < n->entry_count; i++) {
 		entry_free(n, n->entries[i]);
 	}

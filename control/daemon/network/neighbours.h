@@ -16,8 +16,8 @@
 
 #include <uv.h>
 
+#include "icmp_sockets.h"
 #include "next_hop.h"
-#include "path_mtu.h"
 
 #define WEIR_NEIGHBOURS_HOLD_MS 3000
 #define WEIR_NEIGHBOURS_PATH_MTU_MS 600000 // expiry of a path MTU (RFC 1191, 6.3)
@@ -37,7 +37,7 @@ int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neigh
 
 // Read the path MTU of backends from these sockets (path_mtu.h), a few messages per tick. Takes
 // ownership of the sockets.
-void weir_neighbours_listen(struct weir_neighbours *n, struct weir_path_mtu_sockets *sockets);
+void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
 // No callback follows; handles close in the next iterations of the loop. NULL is allowed.
 void weir_neighbours_free(struct weir_neighbours *n);

@@ -9,8 +9,8 @@
 
 #include <sys/queue.h>
 
+#include "icmp_sockets.h"
 #include "next_hop.h"
-#include "path_mtu.h"
 #include "routes.h"
 
 #define HOP_BUCKETS 4096
@@ -70,7 +70,7 @@ struct weir_neighbours {
 	uint32_t hop_count[2]; // of IPv4, of IPv6
 	uint32_t kernel_max[2]; // the kernel's limit of neighbours; 0 = unknown
 	uint32_t probe_bucket; // of hops, where the next turn of datagrams starts
-	struct weir_path_mtu_sockets path_mtu;
+	struct weir_icmp_sockets path_mtu;
 };
 
 // Order: family, then address. Returns as memcmp.

@@ -2,9 +2,8 @@
 //
 // Path MTU: routers on the path to a backend report that tunnel packets are too large
 // ("fragmentation needed", "packet too big"). The messages are sent to the outer source, an address
-// of this host; raw ICMP sockets receive a copy of them, with any port driver. The messages can be
-// forged, so a message must quote a packet from a source in use to a configured backend, and the
-// MTU has a lower bound.
+// of this host. They can be forged, so a message must quote a packet from a source in use to a
+// configured backend, and the MTU has a lower bound.
 //
 // Threads: one, that of the loop. No globals, no logging.
 #pragma once
@@ -14,13 +13,10 @@
 #include <stdint.h>
 
 #include "config.h"
+#include "icmp_sockets.h"
 
 #define WEIR_PATH_MTU_MIN4 576 // RFC 791: accepted by every host
 #define WEIR_PATH_MTU_MIN6 1280 // RFC 8200, 5; RFC 8201, 4
-
-struct weir_path_mtu_sockets {
-	int ipv4, ipv6; // -1 = none
-};
 
 // Content of a message.
 struct weir_path_mtu_report {
@@ -29,13 +25,12 @@ struct weir_path_mtu_report {
 	uint32_t mtu; // bytes of the outer packet; 0 = not given (RFC 1191, 5)
 };
 
-// Open the sockets; needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
-int weir_path_mtu_open(struct weir_path_mtu_sockets *ret);
-void weir_path_mtu_close(struct weir_path_mtu_sockets *sockets); // allowed without open sockets
+// Open the sockets, as weir_icmp_open.
+int weir_path_mtu_open(struct weir_icmp_sockets *ret);
 
 // Read the next report. Returns false if none is queued or the budgets are used up. budget: maximum
 // number of messages to read, of IPv4 and of IPv6; reduced by those read.
-bool weir_path_mtu_receive(const struct weir_path_mtu_sockets *sockets, unsigned int budget[2],
+bool weir_path_mtu_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_path_mtu_report *ret);
 
 // Parse one message: an IPv4 packet, or ICMPv6 without its IPv6 header, as delivered by raw

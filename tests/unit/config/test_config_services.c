@@ -201,6 +201,7 @@ TEST(outlier_ejection_is_enabled_by_its_object) {
 	assert_int_equal(ejection->failure_percent, 85);
 	assert_int_equal(ejection->minimum_flows, 50);
 	assert_int_equal(ejection->consecutive_failures, 5);
+	assert_int_equal(ejection->unreachable_flows, 3);
 	weir_config_free(none);
 	weir_config_free(some);
 	weir_config_free(off);

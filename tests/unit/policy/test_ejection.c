@@ -272,3 +272,71 @@ TEST(number_of_ejections_is_capped) {
 		assert_int_equal(n, cases[i].allowed);
 	}
 }
+
+// Seconds of a backend of three; each has the ICMP errors of this many flows, all different unless
+// `same`.
+TEST(icmp_errors_eject) {
+	static const struct {
+		const char *name;
+		uint32_t unreachable_flows;
+		uint8_t errors[12];
+		bool same, serves; // it establishes a connection every second
+		uint32_t second; // of the ejection, 0 = none
+	} cases[] = {
+		{"as Linux sends them", 3, {6, 1, 1, 1}, false, false, 3},
+		{"one a second", 3, {1, 1, 1}, false, false, 3},
+		{"not at all", 3, {0}, false, false, 0},
+		{"a restart of the decapsulation", 3, {6, 6}, false, false, 0},
+		{"always the same flow", 3, {6, 1, 1, 1, 1, 1}, true, false, 0},
+		{"few, in more than an interval", 3, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1}, false,
+			false, 0},
+		{"it serves", 3, {6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6}, false, true, 0},
+		{"one flow is enough", 1, {1, 1, 1}, true, false, 3},
+		{"never", 0, {6, 6, 6, 6, 6, 6}, false, false, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct world w = begin(3);
+		uint32_t flow = 0, ejected = 0;
+
+		w.settings.unreachable_flows = cases[i].unreachable_flows;
+		for (uint32_t second = 1; second <= 12 && ejected == 0; second++) {
+			for (uint32_t k = 0; k < cases[i].errors[second - 1]; k++) {
+				weir_ejection_record_unreachable(&w.settings, &w.backends[0],
+					cases[i].same ? 7 : flow++, w.now_ms + 500);
+			}
+			feed(&w, 0, cases[i].serves, 0);
+			look(&w);
+			if (w.backends[0].reason == WEIR_EJECTION_UNREACHABLE) {
+				ejected = second;
+			}
+			assert_int_equal(w.backends[1].reason, WEIR_EJECTION_NONE);
+		}
+		if (ejected != cases[i].second) {
+			fail_msg("%s: in second %u", cases[i].name, ejected);
+		}
+	}
+}
+
+// A host that still rejects packets after its ejection is ejected for longer.
+TEST(icmp_errors_eject_again) {
+	struct world w = begin(3);
+	uint64_t length_ms = 0;
+	uint32_t flow = 0;
+
+	w.settings.unreachable_flows = 3;
+	for (uint32_t times = 1; times <= 5; times++) {
+		do {
+			weir_ejection_record_unreachable(
+				&w.settings, &w.backends[0], flow++, w.now_ms + 500);
+			look(&w);
+		} while (w.backends[0].reason != WEIR_EJECTION_UNREACHABLE);
+		length_ms = weir_ejection_begin(&w.settings, &w.backends[0], w.now_ms);
+		assert_int_equal(length_ms, times * 30 * SECOND);
+		// Of flows that stay.
+		weir_ejection_record_unreachable(&w.settings, &w.backends[0], flow++, w.now_ms);
+		assert_int_equal(w.backends[0].unreachable.messages, 0);
+		w.now_ms += length_ms;
+		assert_true(weir_ejection_over(&w.backends[0], w.now_ms));
+	}
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// ICMP sockets: raw sockets that receive a copy of the ICMP messages to this host, with any port
+// driver. A filter in the kernel keeps unrelated messages out of their buffers. Messages can be
+// forged by anyone who can send to this host: their users validate them.
+//
+// Threads: one, that of the loop. No globals, no logging.
+#pragma once
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "config.h"
+
+#define WEIR_ICMP_BYTES 8 // of its header
+#define WEIR_ICMP_MESSAGE_BYTES 2048 // read of a message
+
+struct weir_icmp_sockets {
+	int ipv4, ipv6; // -1 = none
+};
+
+struct weir_icmp_filter {
+	const struct sock_filter *code;
+	uint16_t instructions;
+};
+
+// An ICMPv4 message with its IPv4 header, or ICMPv6 without.
+struct weir_icmp_message {
+	uint8_t family; // 4 or 6
+	struct weir_address from; // ICMPv6: its source
+	size_t bytes;
+	uint8_t data[WEIR_ICMP_MESSAGE_BYTES]; // the checksum of ICMPv4 covers the whole message;
+					       // the kernel verifies that of ICMPv6
+};
+
+// Open the sockets; needs CAP_NET_RAW. Returns 0, or negative errno with no socket open.
+int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_filter *ipv6,
+	struct weir_icmp_sockets *ret);
+void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed without open sockets
+
+// Read the next message. Returns false if none is queued or the budgets are used up. budget:
+// maximum number of messages to read, of IPv4 and of IPv6; reduced by those read.
+bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
+	struct weir_icmp_message *ret);
+
+// Whether the checksum of an ICMPv4 message is correct.
+bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes);
+
+// Big-endian values of a message.
+static inline uint16_t weir_icmp_get16(const uint8_t *at) {
+	return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static inline uint32_t weir_icmp_get32(const uint8_t *at) {
+	return (uint32_t)weir_icmp_get16(at) << 16 | weir_icmp_get16(at + 2);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "unreachable.h"
+
+#include <netinet/in.h>
+#include <string.h>
+
+#define ICMP4_UNREACHABLE 3
+#define ICMP4_FRAGMENTATION_NEEDED 4
+#define ICMP6_UNREACHABLE 1
+#define ICMP6_PARAMETER_PROBLEM 4
+#define ICMP6_UNKNOWN_NEXT_HEADER 1
+#define IP4_BYTES 20
+#define IP4_PROTOCOL 9 // offsets
+#define IP6_BYTES 40
+#define IP6_NEXT_HEADER 6
+#define PORTS_BYTES 4
+#define OTHER_FRAGMENT 0x1fff // of the field of IPv4: not the first one
+
+// --- parsing --------------------------------------------------------------------------------
+
+// The part of a message that is not parsed yet.
+struct rest {
+	const uint8_t *at;
+	size_t bytes;
+};
+
+static bool skip(struct rest *rest, size_t bytes) {
+	if (rest->bytes < bytes) {
+		return false;
+	}
+	rest->at += bytes;
+	rest->bytes -= bytes;
+	return true;
+}
+
+// An IP header: addresses, the protocol that follows.
+struct header {
+	struct weir_address source, destination;
+	uint8_t protocol;
+};
+
+// Take a header from the front. Packets with IPv6 extension headers are not parsed.
+static bool take_ip4(struct rest *rest, struct header *ret) {
+	const uint8_t *at = rest->at;
+	size_t header;
+
+	if (rest->bytes < IP4_BYTES || at[0] >> 4 != 4) {
+		return false;
+	}
+	header = (size_t)(at[0] & 0x0f) * 4;
+	if (header < IP4_BYTES || (weir_icmp_get16(at + 6) & OTHER_FRAGMENT) != 0) {
+		return false;
+	}
+	*ret = (struct header){.source = weir_address_of(4, at + 12),
+		.destination = weir_address_of(4, at + 16),
+		.protocol = at[IP4_PROTOCOL]};
+	return skip(rest, header);
+}
+
+static bool take_ip6(struct rest *rest, struct header *ret) {
+	const uint8_t *at = rest->at;
+
+	if (rest->bytes < IP6_BYTES || at[0] >> 4 != 6) {
+		return false;
+	}
+	*ret = (struct header){.source = weir_address_of(6, at + 8),
+		.destination = weir_address_of(6, at + 24),
+		.protocol = at[IP6_NEXT_HEADER]};
+	return skip(rest, IP6_BYTES);
+}
+
+static bool kind4(uint8_t code, uint8_t *ret) {
+	switch (code) {
+	case 0: // network
+	case 1: // host
+		*ret = WEIR_UNREACHABLE_HOST;
+		return true;
+	case 2:
+		*ret = WEIR_UNREACHABLE_PROTOCOL;
+		return true;
+	case 3:
+		*ret = WEIR_UNREACHABLE_PORT;
+		return true;
+	case 9: // network
+	case 10: // host
+	case 13: // by the administrator
+		*ret = WEIR_UNREACHABLE_PROHIBITED;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool kind6(const uint8_t *icmp, uint8_t *ret) {
+	if (icmp[0] == ICMP6_PARAMETER_PROBLEM) {
+		*ret = WEIR_UNREACHABLE_PROTOCOL;
+		return icmp[1] == ICMP6_UNKNOWN_NEXT_HEADER &&
+		       weir_icmp_get32(icmp + 4) == IP6_NEXT_HEADER;
+	}
+	switch (icmp[1]) {
+	case 0: // no route
+	case 3: // address
+		*ret = WEIR_UNREACHABLE_HOST;
+		break;
+	case 4:
+		*ret = WEIR_UNREACHABLE_PORT;
+		break;
+	case 1: // by the administrator
+	case 5: // by a policy for sources
+	case 6: // by a route
+		*ret = WEIR_UNREACHABLE_PROHIBITED;
+		break;
+	default:
+		return false;
+	}
+	return icmp[0] == ICMP6_UNREACHABLE;
+}
+
+static bool is_same(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
+// The quoted packet: a tunnel packet to `host` and, in it, a flow.
+static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_address *host,
+	struct weir_unreachable_report *ret) {
+	struct header outer, inner;
+
+	if (!(family == 4 ? take_ip4(rest, &outer) : take_ip6(rest, &outer)) ||
+		!is_same(&outer.destination, host)) {
+		return false;
+	}
+	if (!(outer.protocol == IPPROTO_IPIP         ? take_ip4(rest, &inner)
+		    : outer.protocol == IPPROTO_IPV6 ? take_ip6(rest, &inner)
+						     : false) ||
+		(inner.protocol != IPPROTO_TCP && inner.protocol != IPPROTO_UDP) ||
+		rest->bytes < PORTS_BYTES) {
+		return false;
+	}
+	ret->host = *host;
+	ret->source = outer.source;
+	ret->protocol = inner.protocol;
+	ret->client = inner.source;
+	ret->vip = inner.destination;
+	ret->client_port = weir_icmp_get16(rest->at);
+	ret->vip_port = weir_icmp_get16(rest->at + 2);
+	return true;
+}
+
+static bool parse4(struct rest *rest, struct weir_unreachable_report *ret) {
+	struct header ip;
+	const uint8_t *icmp;
+
+	if (!take_ip4(rest, &ip) || ip.protocol != IPPROTO_ICMP) {
+		return false;
+	}
+	icmp = rest->at;
+	if (rest->bytes < WEIR_ICMP_BYTES || icmp[0] != ICMP4_UNREACHABLE ||
+		!kind4(icmp[1], &ret->kind) || !weir_icmp_checksum_good(icmp, rest->bytes)) {
+		return false;
+	}
+	return skip(rest, WEIR_ICMP_BYTES) && parse_quoted(rest, 4, &ip.source, ret);
+}
+
+static bool parse6(
+	struct rest *rest, const struct weir_address *from, struct weir_unreachable_report *ret) {
+	if (rest->bytes < WEIR_ICMP_BYTES || !kind6(rest->at, &ret->kind)) {
+		return false;
+	}
+	return skip(rest, WEIR_ICMP_BYTES) && parse_quoted(rest, 6, from, ret);
+}
+
+bool weir_unreachable_parse(
+	const struct weir_icmp_message *message, struct weir_unreachable_report *ret) {
+	struct rest rest = {message->data, message->bytes};
+	struct weir_unreachable_report report = {0};
+
+	if (!(message->family == 4 ? parse4(&rest, &report)
+				   : parse6(&rest, &message->from, &report))) {
+		return false;
+	}
+	*ret = report;
+	return true;
+}
+
+static uint32_t add_bytes(uint32_t hash, const void *data, size_t bytes) {
+	const uint8_t *at = data;
+
+	for (size_t i = 0; i < bytes; i++) {
+		hash = (hash ^ at[i]) * 16777619u; // FNV-1a
+	}
+	return hash;
+}
+
+uint32_t weir_unreachable_flow(const struct weir_unreachable_report *report) {
+	uint32_t hash = add_bytes(2166136261u, report->client.bytes, sizeof(report->client.bytes));
+
+	hash = add_bytes(hash, report->vip.bytes, sizeof(report->vip.bytes));
+	hash = add_bytes(hash, &report->client_port, sizeof(report->client_port));
+	hash = add_bytes(hash, &report->vip_port, sizeof(report->vip_port));
+	return add_bytes(hash, &report->protocol, sizeof(report->protocol));
+}
+
+const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
+	static const char *const texts[] = {
+#define X(name, text) [WEIR_UNREACHABLE_##name] = text,
+		WEIR_UNREACHABLE_KINDS(X)
+#undef X
+	};
+
+	return texts[kind];
+}
+
+// --- sockets --------------------------------------------------------------------------------
+
+// Common end of both filters: the protocol of the quoted packet, and the verdicts.
+#define IS_TUNNEL \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPIP, 1, 0), \
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_IPV6, 0, 1), \
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX), BPF_STMT(BPF_RET | BPF_K, 0)
+
+// "Unreachable" that quotes a tunnel packet. X: bytes of the IPv4 header.
+static const struct sock_filter filter4[] = {
+	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
+	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_UNREACHABLE, 0, 6),
+	BPF_STMT(BPF_LD | BPF_B | BPF_IND, 1),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP4_FRAGMENTATION_NEEDED, 4, 0),
+	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_PROTOCOL),
+	IS_TUNNEL,
+};
+
+// "Unreachable" or "parameter problem" that quotes a tunnel packet.
+static const struct sock_filter filter6[] = {
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 1, 0),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_PARAMETER_PROBLEM, 0, 4),
+	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, WEIR_ICMP_BYTES + IP6_NEXT_HEADER),
+	IS_TUNNEL,
+};
+
+int weir_unreachable_open(struct weir_icmp_sockets *ret) {
+	static const struct weir_icmp_filter ipv4 = {filter4, sizeof(filter4) / sizeof(filter4[0])};
+	static const struct weir_icmp_filter ipv6 = {filter6, sizeof(filter6) / sizeof(filter6[0])};
+
+	return weir_icmp_open(&ipv4, &ipv6, ret);
+}
+
+bool weir_unreachable_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
+	struct weir_unreachable_report *ret) {
+	struct weir_icmp_message message;
+
+	while (weir_icmp_receive(sockets, budget, &message)) {
+		if (weir_unreachable_parse(&message, ret)) {
+			return true;
+		}
+	}
+	return false;
+}
