@@ -6,10 +6,13 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "handover.h"
@@ -19,11 +22,36 @@
 
 // --- finding the process --------------------------------------------------------------------
 
+pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device) {
+	unsigned int major_id, minor_id;
+	uint64_t inode;
+	int pid;
+
+	// "1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF"
+	if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%" SCNu64, &pid, &major_id, &minor_id,
+		    &inode) != 4 ||
+		inode != lock->st_ino || pid <= 0) {
+		return 0;
+	}
+	return !same_device || (major_id == major(lock->st_dev) && minor_id == minor(lock->st_dev))
+		       ? (pid_t)pid
+		       : 0;
+}
+
+// The device in /proc/locks may differ from that of stat, as on btrfs, but not on tmpfs, where
+// inodes have small numbers that files of other tmpfs have, too.
+static bool has_same_device(const char *path) {
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
 pid_t weir_glance_find(const char *run_dir) {
 	char path[PATH_MAX], line[256];
 	struct stat lock;
+	bool same_device;
 	FILE *locks;
-	pid_t found = -ENOENT;
+	pid_t found = 0;
 
 	if ((size_t)snprintf(path, sizeof(path), "%s/" WEIR_HANDOVER_LOCK, run_dir) >=
 		sizeof(path)) {
@@ -32,23 +60,16 @@ pid_t weir_glance_find(const char *run_dir) {
 	if (stat(path, &lock) < 0) {
 		return -errno;
 	}
+	same_device = has_same_device(path);
 	locks = fopen("/proc/locks", "re");
 	if (locks == NULL) {
 		return -errno;
 	}
-	while (found < 0 && fgets(line, sizeof(line), locks) != NULL) {
-		uint64_t inode;
-		int pid;
-
-		// "1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF"; the device may differ from
-		// that of stat, as on btrfs.
-		if (sscanf(line, "%*d: FLOCK %*s %*s %d %*x:%*x:%" SCNu64, &pid, &inode) == 2 &&
-			inode == lock.st_ino && pid > 0) {
-			found = (pid_t)pid;
-		}
+	while (found == 0 && fgets(line, sizeof(line), locks) != NULL) {
+		found = weir_glance_holder(line, &lock, same_device);
 	}
 	fclose(locks);
-	return found;
+	return found != 0 ? found : -ENOENT;
 }
 
 // Open a memfd of a process for reading. Returns the descriptor or negative errno.

@@ -7,6 +7,8 @@
 // Threads: any.
 #pragma once
 
+#include <stdbool.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "segment.h"
@@ -23,6 +25,9 @@ struct weir_glance {
 // /proc/locks for every user. Returns its pid, -ENOENT (none runs), or another negative errno, e.g.
 // -EACCES.
 pid_t weir_glance_find(const char *run_dir);
+// The process that holds a lock of this file, from a line of /proc/locks; 0: a line of others.
+// same_device: the line has the device of stat, so it must be the same.
+pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_device);
 // Look at a dataplane. now_ns: CLOCK_MONOTONIC. why gets one line. Returns 0, -EACCES (only root
 // may, and the dataplane's own user), -ENOENT (no segment: no dataplane, or one that is starting or
 // ending), -EPROTO (of another version), or another negative errno.

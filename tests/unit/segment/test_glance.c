@@ -5,6 +5,7 @@
 #include "handover_lab.h"
 
 #include <fcntl.h>
+#include <sys/sysmacros.h>
 
 #include "glance.h"
 #include "heartbeat.h"
@@ -36,6 +37,28 @@ TEST(glance_ignores_a_lock_file_that_is_left) {
 	assert_int_equal(weir_glance_find(dir), -ENOENT);
 	unlink(path);
 	rmdir(dir);
+}
+
+// Every user can lock a file of the same number in another file system.
+TEST(glance_compares_the_file_system_of_a_lock) {
+	const struct stat lock = {.st_dev = makedev(0, 0x19), .st_ino = 1234};
+	static const struct {
+		const char *line;
+		pid_t same, any;
+	} cases[] = {
+		{"1: FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 4711, 4711},
+		{"1: FLOCK  ADVISORY  WRITE 4711 00:1a:1234 0 EOF\n", 0, 4711},
+		{"1: FLOCK  ADVISORY  WRITE 4711 00:19:1235 0 EOF\n", 0, 0},
+		{"1: POSIX  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0},
+		{"1: FLOCK  ADVISORY  WRITE -1 00:19:1234 0 EOF\n", 0, 0},
+		{"1: -> FLOCK  ADVISORY  WRITE 4711 00:19:1234 0 EOF\n", 0, 0}, // it waits
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(weir_glance_holder(cases[i].line, &lock, true), cases[i].same);
+		assert_int_equal(weir_glance_holder(cases[i].line, &lock, false), cases[i].any);
+	}
 }
 
 TEST(glance_sees_stalled_workers) {
