@@ -46,9 +46,9 @@ class Browser:
         """Run a function with this body in the page; returns its value."""
         return self.call("POST", self.session + "/execute/sync", {"script": script, "args": []})
 
-    def rows(self, table):
-        """Texts of the cells of a table, without its head."""
-        return self.run(f"return [...document.getElementById('{table}').tBodies[0].rows]"
+    def rows(self, table, kind=":not(.group)"):
+        """Texts of the cells of a table, without its head and those of groups of rows (kind: a CSS selector)."""
+        return self.run(f"return [...document.querySelectorAll('#{table} tbody tr{kind}')]"
                         ".map((row) => [...row.cells].map((cell) => cell.textContent));")
 
     def scheme(self, name):

@@ -35,6 +35,19 @@ def text_of(browser, element):
     return browser.run(f"return document.getElementById('{element}').textContent;")
 
 
+def groups(browser):
+    """Of each service in the table of backends: its own line, and the names of the backends below."""
+    found = []
+    for head, name, address, state in browser.run(
+            "return [...document.querySelectorAll('#backends tbody tr')].map((row) => "
+            "[row.classList.contains('group'), ...[...row.cells].slice(0, 3).map((cell) => cell.textContent)]);"):
+        if head:
+            found.append(((name, address, state), []))
+        else:
+            found[-1][1].append(name)
+    return found
+
+
 def check_names(browser, problem):
     """Tabs of several balancers differ by host and instance; a problem shows in them, too."""
     name = f"{socket.gethostname()} · lb-0"
@@ -128,6 +141,8 @@ def page_shows_events(lab):
     wait_for("the drain and the failure", lambda: column(browser, "backends", "State")[:4] == [
         "healthy", "healthy, drain", "refusing", "healthy"], 30, 0.1)
     assert column(browser, "backends", "New flows")[:4] == ["yes", "no", "no", "yes"]
+    assert groups(browser) == [(("web", "maglev", "2 of 4 eligible"), list(BACKENDS)),
+                               (("echo", "maglev", "4 of 4 eligible"), list(BACKENDS))]
     assert column(browser, "services", "Eligible")[0] == "2 of 4"
     wait_for("the event", lambda: ["web/web-3", "healthy → refusing"] in [
         row[1:3] for row in browser.rows("events")], 30, 0.1)
@@ -147,7 +162,17 @@ def page_shows_events(lab):
     browser.screenshot("page-control-down")
     lab.start_control()
     wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)
+    check_late_backend(lab, browser)
     assert browser.complaints() == []
+
+
+def check_late_backend(lab, browser):
+    """A backend whose id is the last one stands with its service."""
+    lab.write_config([web({**{name: 100 for name in BACKENDS}, "late-1": 100}), echo()])
+    lab.weirctl("config", "reload")
+    wait_for("the backend", lambda: len(browser.rows("backends")) == 9, 30, 0.1)
+    assert [(head[0], names) for head, names in groups(browser)] == [
+        ("web", [*BACKENDS, "late-1"]), ("echo", list(BACKENDS))]
 
 
 LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,

@@ -62,7 +62,8 @@ function rate(now, then) {
 
 // --- tables ---------------------------------------------------------------------------------------
 
-// cells: [text, class, share]. Elements are reused, and updated only if the text changes.
+// cells: [text, class, share]; with the member group for the head of a group of rows. Elements are
+// reused, and updated only if the text changes.
 function fill(id, titles, rows, select) {
 	const table = byId(id);
 	if (!table.tHead) {
@@ -82,6 +83,7 @@ function fill(id, titles, rows, select) {
 	}
 	rows.forEach((cells, number) => {
 		const row = body.rows[number] || body.insertRow();
+		row.classList.toggle("group", Boolean(cells.group));
 		if (select) {
 			row.className = "link";
 			row.tabIndex = 0;
@@ -97,9 +99,7 @@ function fill(id, titles, rows, select) {
 			if (cell.className !== name) {
 				cell.className = name;
 			}
-			if (share !== undefined) {
-				cell.style.backgroundSize = `${Math.min(100, Math.max(0, share || 0))}% 100%`;
-			}
+			cell.style.backgroundSize = `${Math.min(100, Math.max(0, share || 0))}% 100%`;
 		});
 	});
 }
@@ -251,16 +251,20 @@ function showDrops() {
 		rows.length ? rows : [[[shown.workers.length ? "none" : "–"], [""], [""]]]);
 }
 
+// [text, class]
+function eligibleOf(service) {
+	return [`${service.eligible} of ${service.backends}${service.panic ? ", panic" : ""}`,
+		service.panic || service.eligible === 0 ? "bad"
+			: service.eligible < service.backends ? "warn" : "good"];
+}
+
 function showServices() {
 	const rows = [];
 	for (const [name, row] of shown.service) {
 		const then = before && before.service.get(name) || {};
-		const unwell = row.eligible < row.backends;
 		rows.push([[name], [row.policy], [row.binds.slice(0, 2).join(", ")
 			+ (row.binds.length > 2 ? ` and ${row.binds.length - 2} more` : "")],
-			[`${row.eligible} of ${row.backends}${row.panic ? ", panic" : ""}`,
-				row.panic || row.eligible === 0 ? "bad" : unwell ? "warn" : "good"],
-			[short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
+			eligibleOf(row), [short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
 			[short(rate(row.packets, then.packets))], [short(rate(row.bytes, then.bytes))],
 			[short(rate(row.dropped, then.dropped))]]);
 	}
@@ -307,35 +311,60 @@ function isWanted(name, text) {
 	return text.endsWith("/") ? name.startsWith(text) : name.includes(text);
 }
 
+function backendCells(row, sum) {
+	const share = sum > 0 && row.rate !== null ? 100 * row.rate / sum : null;
+	return [[row.backend], [row.address],
+		[stateOf(row), row.health === "healthy" && row.admin === "ready" && row.resolved
+			&& !row.ejected && !row.agent_silent ? "good" : row.health === "refusing" || !row.resolved ? "bad" : "warn"],
+		[duration(row.since_ms)],
+		[row.in_selection ? "yes" : "no", row.in_selection ? "" : "warn"],
+		[row.effective_weight === row.weight ? short(row.weight)
+			: `${short(row.effective_weight)} (${short(row.weight)})`],
+		[percent(row.share_percent), "", row.share_percent],
+		[percent(share), "", share],
+		[short(row.open_flows)], [short(row.rate)],
+		[short(row.errors)], [row.utilization === null ? "–" : percent(100 * row.utilization)],
+		[row.fails === null ? "–" : short(row.fails)]];
+}
+
+// The service's own line. Backends of a removed service remain while they have flows.
+function groupCells(name, sum) {
+	const row = shown.service.get(name);
+	const [eligible, kind] = row ? eligibleOf(row) : ["removed", "warn"];
+	return Object.assign([[name], [row ? row.policy : ""], [row ? eligible + " eligible" : eligible, kind],
+		[""], [""], [""], [""], [""], [row ? short(row.open_flows) : ""],
+		[before && row ? short(sum) : ""], [""], [""], [""]], {group: true});
+}
+
+// {service: [row, ...]}, in the order of the services, removed ones last. Backends are listed by id,
+// and a service gets ids at every reload.
+function backendsByService() {
+	const groups = new Map([...shown.service.keys()].map((name) => [name, []]));
+	for (const [name, row] of shown.backend) {
+		if (!groups.has(row.service)) {
+			groups.set(row.service, []);
+		}
+		groups.get(row.service).push([name.toLowerCase(), row]);
+	}
+	return groups;
+}
+
 function showBackends() {
 	const text = byId("filter-text").value.toLowerCase(), unwell = byId("filter-unwell").checked;
 	const sums = achieved(), rows = [];
 	let found = 0;
-	for (const [name, row] of shown.backend) {
-		if (!isWanted(name.toLowerCase(), text) || (unwell && row.in_selection)) {
-			continue;
+	for (const [service, all] of backendsByService()) {
+		const wanted = all.filter(([name, row]) => isWanted(name, text) && !(unwell && row.in_selection));
+		const room = Math.max(0, ROWS_MAX - found), sum = sums.get(service);
+		if (wanted.length > 0 && room > 0) {
+			rows.push(groupCells(service, sum),
+				...wanted.slice(0, room).map(([, row]) => backendCells(row, sum)));
 		}
-		if (++found > ROWS_MAX) {
-			continue;
-		}
-		const sum = sums.get(row.service);
-		const share = sum > 0 && row.rate !== null ? 100 * row.rate / sum : null;
-		rows.push([[row.service], [row.backend], [row.address],
-			[stateOf(row), row.health === "healthy" && row.admin === "ready" && row.resolved
-				&& !row.ejected && !row.agent_silent ? "good" : row.health === "refusing" || !row.resolved ? "bad" : "warn"],
-			[duration(row.since_ms)],
-			[row.in_selection ? "yes" : "no", row.in_selection ? "" : "warn"],
-			[row.effective_weight === row.weight ? short(row.weight)
-				: `${short(row.effective_weight)} (${short(row.weight)})`],
-			[percent(row.share_percent), "", row.share_percent],
-			[percent(share), "", share],
-			[short(row.open_flows)], [short(row.rate)],
-			[short(row.errors)], [row.utilization === null ? "–" : percent(100 * row.utilization)],
-			[row.fails === null ? "–" : short(row.fails)]]);
+		found += wanted.length;
 	}
 	byId("backends-count").textContent = `${found} of ${shown.backend.size}`
 		+ (found > ROWS_MAX ? `, the first ${ROWS_MAX} shown: filter to see others` : "");
-	fill("backends", [["Service"], ["Backend"], ["Address"], ["State"], ["For", "number"], ["New flows"],
+	fill("backends", [["Backend"], ["Address"], ["State"], ["For", "number"], ["New flows"],
 		["Weight", "number"], ["Target share", "number share"], ["Share now", "number share"],
 		["Open flows", "number"], ["New flows/s", "number"], ["Errors", "number"], ["Utilization", "number"],
 		["Failed checks", "number"]], rows);
