@@ -57,6 +57,12 @@ class Browser:
                   {"cmd": "Emulation.setEmulatedMedia",
                    "params": {"features": [{"name": "prefers-color-scheme", "value": name}]}})
 
+    def width(self, pixels, height=1800):
+        """Make the page this wide; windows of the browser have a larger least width."""
+        self.call("POST", self.session + "/goog/cdp/execute",
+                  {"cmd": "Emulation.setDeviceMetricsOverride",
+                   "params": {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": False}})
+
     def complaints(self):
         """The browser's console output: errors, and violations of the page's policy."""
         return [entry["message"] for entry in

@@ -70,13 +70,20 @@ def check_schemes(browser, name):
     assert papers["light"] > 600 and papers["dark"] < 165, papers
 
 
-def check_no_overflow(browser):
-    """Nothing is wider than the window, also on a phone."""
-    for width in (1400, 420):
-        browser.call("POST", browser.session + "/window/rect", {"width": width, "height": 1800})
-        wide = browser.run("return document.documentElement.scrollWidth - innerWidth;")
+def check_widths(browser):
+    """Plots in a row, and nothing is wider than the window, also on a phone."""
+    for width, in_a_row in ((1600, 4), (1100, 4), (1099, 2), (560, 2), (559, 1), (400, 1)):
+        browser.width(width)
+        wide, rows = browser.run(
+            "return [document.documentElement.scrollWidth - document.documentElement.clientWidth, "
+            "new Set([...document.querySelectorAll('#plots figure')].map((one) => one.offsetTop)).size];")
         assert wide <= 0, f"{wide} pixels wider than the window of {width}"
-    browser.call("POST", browser.session + "/window/rect", {"width": 1400, "height": 1800})
+        assert 4 / rows == in_a_row, f"{rows} rows of plots in a window of {width} pixels"
+        cut = browser.run("return [...document.querySelectorAll('#plots span, #plots strong')].filter("
+                          "(part) => part.scrollWidth > part.parentElement.clientWidth).length;")
+        assert cut == 0, f"{cut} texts of plots are cut off at {width} pixels"
+        browser.screenshot(f"width-{width}")
+    browser.width(1400)
 
 
 def check_numbers(browser):
@@ -147,7 +154,7 @@ def page_shows_events(lab):
     wait_for("the event", lambda: ["web/web-3", "healthy → refusing"] in [
         row[1:3] for row in browser.rows("events")], 30, 0.1)
     check_schemes(browser, "page-4")
-    check_no_overflow(browser)
+    check_widths(browser)
     check_numbers(browser)
     check_rows(browser)
     check_silence(lab, browser)
@@ -196,7 +203,7 @@ def page_shows_1000_backends(lab):
     print(f"an update took {took:.0f} ms; ", end="")
     assert took < 2000
     check_schemes(browser, "page-1000")
-    check_no_overflow(browser)
+    check_widths(browser)
     browser.run("document.getElementById('filter-text').value = 'web/';"
                 "document.getElementById('filter').dispatchEvent(new Event('input'));")
     assert column(browser, "backends", "Backend") == list(BACKENDS)
