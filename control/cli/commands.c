@@ -442,8 +442,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 build_nothing, weir_stats_show, weir_stats_run, false},
 	{"top", NULL, "[--once] [--interval SECONDS] [--sort ORDER]",
 	 "show services, backends, workers, drops and events live",
-	 "For a terminal. Keys: n, p, a, w and b sort the backends by new flows, packets, active\n"
-	 "flows, weight and name; j and k (or the arrows) scroll by a line, space and - by ten, g to\n"
+	 "For a terminal. Keys: n, p, a, w, b and s sort the backends by new flows, packets, active\n"
+	 "flows, weight, name and service; ? shows all keys; j and k (or the arrows) scroll by a line, space and - by ten, g to\n"
 	 "the first; q and ^C quit. --json prints one sample, as --once does.\n",
 	 "weirctl top --once --sort packets", "stats.show", 0, 0, WEIR_CLI_TOP, build_nothing, NULL,
 	 weir_top_run, false},

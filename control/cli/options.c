@@ -163,7 +163,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(SECONDS, "interval", "SECONDS", "sampling interval", FIELD(interval_ms),
 		.fallback = "1", .min = 100, .max = WEEK_MS, .groups = WEIR_CLI_TOP),
 	WEIR_OPTION_ROW(WORD, "sort", "ORDER", "order of the backends", FIELD(sort),
-		.fallback = "new-flows", .words = sorts, .groups = WEIR_CLI_TOP),
+		.fallback = "service", .words = sorts, .groups = WEIR_CLI_TOP),
 	WEIR_OPTION_ROW(FLAG, "wait", NULL, "wait for the end of the drain, and show the progress",
 		FIELD(wait), .groups = WEIR_CLI_DRAIN),
 	WEIR_OPTION_ROW(SECONDS, "for", "DURATION", "recording time: 500ms, 60s, 2m", FIELD(for_ms),

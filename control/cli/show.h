@@ -35,6 +35,11 @@ uint32_t weir_show_lines(const char *text); // number of newlines
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
 // Whether one object was requested by name; it is then shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
+// The rows with those of a service together, in the order of their first ones, otherwise as they
+// are. Owned by the caller; the rows are the same objects.
+json_t *weir_show_by_service(const json_t *rows);
+// Leave the name of a service to the first of its rows, which stand together. Changes the rows.
+void weir_show_service_once(const json_t *rows);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
 // Format a value as in a cell or record. Returns buffer.
@@ -67,5 +72,7 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result);
 void weir_show_reload(const struct weir_cli *cli, json_t *result);
 void weir_show_health(const struct weir_cli *cli, json_t *result);
 void weir_show_audit(const struct weir_cli *cli, json_t *result);
+// For a terminal of this width: two lines or more for each; 0 = a table of any width.
+void weir_show_audit_within(FILE *out, json_t *result, uint32_t width);
 void weir_show_history(const struct weir_cli *cli, json_t *result);
 void weir_show_version(const struct weir_cli *cli, json_t *result);

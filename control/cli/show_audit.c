@@ -4,9 +4,10 @@
 #include <pwd.h>
 #include <string.h>
 
-#include "show.h"
+#include "show_narrow.h"
 
 #define CELL 400
+#define INDENT 4
 
 // Resolve the user name in weirctl: weir-control must not block on a directory service.
 static void add_user(json_t *row) {
@@ -43,7 +44,70 @@ static void add_outcome(json_t *row) {
 	}
 }
 
-void weir_show_audit(const struct weir_cli *cli, json_t *result) {
+// "web/web-1: ready -> drain", as in the log; the result instead if it was refused.
+static const char *change_of(const json_t *row, char *text, size_t bytes) {
+	const json_t *before = json_object_get(row, "before"),
+		     *after = json_object_get(row, "after");
+	const char *outcome = json_string_value(json_object_get(row, "outcome"));
+	const bool done = outcome != NULL && strcmp(outcome, "done") == 0;
+	char object[CELL], from[CELL], to[CELL];
+
+	weir_show_value(json_object_get(row, "object"), WEIR_SHOW_TEXT, object, sizeof(object));
+	weir_show_value(before, WEIR_SHOW_TEXT, from, sizeof(from));
+	weir_show_value(
+		done ? after : json_object_get(row, "result"), WEIR_SHOW_TEXT, to, sizeof(to));
+	snprintf(text, bytes, "%s: %s%s%s", object, done && json_is_string(before) ? from : "",
+		done && json_is_string(before) && json_is_string(after) ? " -> " : "",
+		!done || json_is_string(after) ? to : "");
+	if (done && json_is_string(json_object_get(row, "why"))) { // not published yet
+		snprintf(text + strlen(text), bytes - strlen(text), "; %.100s",
+			weir_show_value(
+				json_object_get(row, "why"), WEIR_SHOW_TEXT, to, sizeof(to)));
+	}
+	return text;
+}
+
+static void print_wrapped(FILE *out, const char *text, uint32_t indent, uint32_t width) {
+	const size_t room = width > indent + 1 ? width - indent : 1;
+
+	while (*text != '\0') {
+		size_t bytes = strlen(text), line = bytes;
+
+		if (bytes > room) {
+			for (line = room; line > 0 && text[line] != ' '; line--) {
+			}
+			line = line > 0 ? line : room; // a word that is longer than a line
+		}
+		fprintf(out, "%*s%.*s\n", (int)indent, "", (int)line, text);
+		text += line;
+		text += strspn(text, " ");
+	}
+}
+
+// For a terminal: who and when in a line, and what below it.
+static void show_within(FILE *out, const json_t *rows, uint32_t width) {
+	char time[CELL], user[CELL], pid[CELL], command[CELL], text[4 * CELL];
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		fprintf(out, "%s  %s  %s%s%s\n",
+			weir_show_value(
+				json_object_get(row, "time"), WEIR_SHOW_TEXT, time, sizeof(time)),
+			weir_show_value(json_object_get(row, "command"), WEIR_SHOW_TEXT, command,
+				sizeof(command)),
+			weir_show_value(
+				json_object_get(row, "user"), WEIR_SHOW_TEXT, user, sizeof(user)),
+			json_is_integer(json_object_get(row, "pid")) ? ", pid " : "",
+			json_is_integer(json_object_get(row, "pid"))
+				? weir_show_value(json_object_get(row, "pid"), WEIR_SHOW_NUMBER,
+					  pid, sizeof(pid))
+				: "");
+		print_wrapped(out, change_of(row, text, sizeof(text)), INDENT, width);
+	}
+}
+
+void weir_show_audit_within(FILE *out, json_t *result, uint32_t width) {
 	static const struct weir_show_column columns[] = {
 		{"TIME", "time", WEIR_SHOW_TEXT},
 		{"USER", "user", WEIR_SHOW_TEXT},
@@ -62,6 +126,14 @@ void weir_show_audit(const struct weir_cli *cli, json_t *result) {
 		add_user(row);
 		add_outcome(row);
 	}
-	weir_show_table(cli->out, result, columns, sizeof(columns) / sizeof(columns[0]),
+	if (width > 0 && json_array_size(result) > 0) {
+		show_within(out, result, width);
+		return;
+	}
+	weir_show_table(out, result, columns, sizeof(columns) / sizeof(columns[0]),
 		"no changes since the start of weir-control");
+}
+
+void weir_show_audit(const struct weir_cli *cli, json_t *result) {
+	weir_show_audit_within(cli->out, result, weir_show_width(cli->out));
 }

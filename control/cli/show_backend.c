@@ -2,6 +2,7 @@
 //
 // Backends: one line for each, or a page for one.
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "show_narrow.h"
@@ -255,7 +256,8 @@ static void show_notes(FILE *out, const json_t *rows) {
 	json_decref(noted);
 }
 
-void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width) {
+// On a terminal the name of a service stands in its first row only; in a pipe each row has all.
+void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
 		{{"BACKEND", "name", WEIR_SHOW_TEXT}, NULL, 0},
@@ -273,15 +275,26 @@ void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width) {
 		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, "0", 1},
 		{{"REPORT", "report.age_ms", WEIR_SHOW_DURATION}, "-", 4},
 	};
-	bool differ = weights_differ(rows);
-	json_t *row;
-	size_t i;
+	bool differ = weights_differ(all);
+	json_t *rows = weir_show_by_service(all), *row;
+	char *notes = NULL;
+	size_t i, bytes;
+	FILE *memory = open_memstream(&notes, &bytes);
 
 	json_array_foreach (rows, i, row) {
 		add_cells(row, differ);
 	}
+	if (memory != NULL) { // before their services are left out
+		show_notes(memory, rows);
+		fclose(memory);
+	}
+	if (width > 0) {
+		weir_show_service_once(rows);
+	}
 	weir_show_narrow(out, rows, choices, COUNT(choices), "no backends", width);
-	show_notes(out, rows);
+	fputs(notes != NULL ? notes : "", out);
+	free(notes);
+	json_decref(rows);
 }
 
 void weir_show_backends(const struct weir_cli *cli, json_t *result) {

@@ -19,6 +19,7 @@
 struct screen {
 	struct weir_top_screen size;
 	enum weir_top_sort sort;
+	bool help; // the keys are shown
 	int signals; // signalfd: termination, and changes of the terminal's size
 	int keys; // descriptor, or -1: standard input is not a terminal
 	struct termios before;
@@ -59,6 +60,14 @@ static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
 }
 
 // --- the terminal -------------------------------------------------------------------------------
+
+// https://no-color.org
+static bool has_colours(void) {
+	const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	return (none == NULL || none[0] == '\0') && terminal != NULL && terminal[0] != '\0' &&
+	       strcmp(terminal, "dumb") != 0;
+}
 
 static void measure(FILE *out, struct weir_top_screen *size) {
 	struct winsize now = {0};
@@ -121,11 +130,15 @@ static void draw(FILE *out, json_t *view, struct screen *screen) {
 	if (localtime_r(&now, &local) != NULL) {
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
 	}
-	snprintf(title, sizeof(title), "top %s  by %s (n p a w b)  scroll: j k space  quit: q",
-		clock, sorts[screen->sort]);
+	snprintf(title, sizeof(title), "top %s  by %s  keys: ?  quit: q", clock,
+		sorts[screen->sort]);
 	weir_top_sort_backends(view, screen->sort);
 	measure(out, &screen->size);
-	weir_top_draw(out, view, title, &screen->size);
+	if (screen->help) {
+		weir_top_draw_keys(out, &screen->size);
+	} else {
+		weir_top_draw(out, view, title, &screen->size);
+	}
 	fflush(out);
 }
 
@@ -148,6 +161,9 @@ static bool take_keys(struct screen *screen) {
 #undef X
 		case 'q':
 			return false;
+		case '?':
+			screen->help = !screen->help;
+			break;
 		case 'j': // 'B' ends the sequence of the arrow key
 		case 'B':
 			*first += 1;
@@ -210,7 +226,8 @@ static bool pass_time(FILE *out, json_t *view, struct screen *screen, int interv
 // ---------------------------------------------------------------------------------
 
 static int live(struct weir_cli *cli, json_t **last, int interval_ms) {
-	struct screen screen = {.sort = (enum weir_top_sort)cli->options->sort};
+	struct screen screen = {
+		.sort = (enum weir_top_sort)cli->options->sort, .size.colour = has_colours()};
 	FILE *err = cli->err;
 	char *said = NULL;
 	size_t bytes;

@@ -18,8 +18,8 @@ static json_t *last_of(json_t *events) {
 	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
 
-	for (size_t i = first; i < count; i++) {
-		json_t *event = json_array_get(events, i);
+	for (size_t i = count; i > first; i--) { // newest first
+		json_t *event = json_array_get(events, i - 1);
 
 		weir_show_add_time(event);
 		json_array_append(last, event);
@@ -87,8 +87,8 @@ void weir_top_sort_backends(json_t *view, enum weir_top_sort sort) {
 	};
 	const json_t *backends = json_object_get(view, "backends");
 	size_t count = json_array_size(backends);
-	json_t **rows = calloc(count + 1, sizeof(*rows));
-	json_t *sorted = json_array();
+	json_t **rows = sort != WEIR_TOP_SERVICE ? calloc(count + 1, sizeof(*rows)) : NULL;
+	json_t *sorted = sort == WEIR_TOP_SERVICE ? weir_show_by_service(backends) : json_array();
 
 	for (size_t i = 0; rows != NULL && i < count; i++) {
 		rows[i] = json_array_get(backends, i);
@@ -98,6 +98,8 @@ void weir_top_sort_backends(json_t *view, enum weir_top_sort sort) {
 		for (size_t i = 0; i < count; i++) {
 			json_array_append(sorted, rows[i]);
 		}
+	}
+	if (rows != NULL || sort == WEIR_TOP_SERVICE) {
 		json_object_set(view, "backends", sorted);
 	}
 	json_decref(sorted);
@@ -140,7 +142,7 @@ static void print_drops(FILE *out, const json_t *view) {
 	for (size_t i = 0; i < count; i++) {
 		json_array_append_new(rows, row[i]);
 	}
-	weir_show_table(out, rows, columns, COUNT(columns), "no drops");
+	weir_show_table(out, rows, columns, COUNT(columns), "no drops since the previous update");
 	json_decref(rows);
 }
 
@@ -162,8 +164,8 @@ static void print_services(FILE *out, const json_t *view) {
 
 static void print_backends(FILE *out, const json_t *rows) {
 	static const struct weir_show_column columns[] = {
-		{"BACKEND", "name", WEIR_SHOW_TEXT},
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
+		{"BACKEND", "name", WEIR_SHOW_TEXT},
 		{"ADMIN", "admin", WEIR_SHOW_TEXT},
 		{"HEALTH", "health", WEIR_SHOW_TEXT},
 		{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER},
@@ -217,18 +219,58 @@ static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t 
 	return text;
 }
 
-// Print at most this many lines, each cut to the columns.
-static void put(FILE *out, const char *text, uint32_t lines, uint32_t columns) {
-	while (text != NULL && *text != '\0' && lines-- > 0) {
-		size_t line = strcspn(text, "\n");
+#define BOLD "\033[1m"
+#define RED "\033[1;31m"
+#define YELLOW "\033[33m"
 
-		weir_show_line(out, text, line, columns);
+static const char *worker_style(const json_t *row) {
+	return json_is_false(json_object_get(row, "alive")) ? RED : "";
+}
+
+static const char *service_style(const json_t *row) {
+	json_int_t eligible = json_integer_value(json_object_get(row, "eligible"));
+
+	if (eligible == 0 || json_is_true(json_object_get(row, "panic"))) {
+		return RED;
+	}
+	return eligible < json_integer_value(json_object_get(row, "backends")) ? YELLOW : "";
+}
+
+static const char *backend_style(const json_t *row) {
+	const char *health = text_of(row, "health");
+
+	if (strcmp(health, "refusing") == 0 || json_is_true(json_object_get(row, "ejected"))) {
+		return RED;
+	}
+	return strcmp(text_of(row, "admin"), "ready") != 0 || strcmp(health, "healthy") != 0
+		       ? YELLOW
+		       : "";
+}
+
+// Print at most this many lines, each cut to the columns. rows: of the lines after the first; NULL:
+// without styles.
+static void put(FILE *out, const char *text, uint32_t lines, const struct weir_top_screen *screen,
+	const json_t *rows, const char *(*style)(const json_t *row)) {
+	const bool styled = screen->colour && json_array_size(rows) > 0;
+
+	for (uint32_t i = 0; text != NULL && *text != '\0' && i < lines; i++) {
+		size_t line = strcspn(text, "\n");
+		const char *mark = !styled         ? ""
+				   : i == 0        ? BOLD
+				   : style != NULL ? style(json_array_get(rows, i - 1))
+						   : "";
+
+		fputs(mark, out);
+		weir_show_line(out, text, line, screen->columns);
+		fputs(mark[0] != '\0' ? "\033[0m" : "", out);
 		text += line + (text[line] == '\n');
 	}
 }
 
 struct section {
 	void (*print)(FILE *out, const json_t *view);
+	const char *key; // of its rows in the view; NULL = without styles
+	const char *(*style)(const json_t *row);
 	char *text;
 	uint32_t most; // lines
 	uint32_t lines; // lines assigned to it
@@ -252,17 +294,19 @@ static uint32_t share_out(struct section *sections, uint32_t count, const uint32
 }
 
 // A truncated section shows how many lines are missing.
-static void put_section(FILE *out, const struct section *section, uint32_t columns) {
+static void put_section(FILE *out, const struct section *section, const json_t *view,
+	const struct weir_top_screen *screen) {
+	const json_t *rows = section->key != NULL ? json_object_get(view, section->key) : NULL;
 	const uint32_t all = section->text != NULL ? weir_show_lines(section->text) : 0;
 	char rest[32];
 
 	if (all <= section->lines || section->lines == 0) {
-		put(out, section->text, section->lines, columns);
+		put(out, section->text, section->lines, screen, rows, section->style);
 		return;
 	}
-	put(out, section->text, section->lines - 1, columns);
+	put(out, section->text, section->lines - 1, screen, rows, section->style);
 	snprintf(rest, sizeof(rest), "... %u more\n", all - section->lines + 1);
-	put(out, rest, 1, columns);
+	put(out, rest, 1, screen, NULL, NULL);
 }
 
 static void put_backends(
@@ -276,34 +320,58 @@ static void put_backends(
 		screen->first = count > shown ? count - shown : 0;
 	}
 	for (uint32_t i = screen->first; i < count && i < screen->first + shown; i++) {
-		json_array_append(rows, json_array_get(all, i));
+		json_array_append_new(rows, json_copy(json_array_get(all, i)));
 	}
+	weir_show_service_once(rows);
 	// Without a row it would print that there are none.
 	text = shown > 0 || count == 0 ? text_by(print_backends, rows) : NULL;
-	put(out, text, lines, screen->columns);
+	put(out, text, lines, screen, rows, backend_style);
 	free(text);
 	json_decref(rows);
 }
 
 void weir_top_draw(
 	FILE *out, const json_t *view, const char *title, struct weir_top_screen *screen) {
-	struct section sections[] = {{.print = print_workers, .most = 9},
-		{.print = print_drops, .most = 6}, {.print = print_services, .most = 9},
-		{.print = print_events, .most = EVENTS + 1}};
+	struct section sections[] = {{print_workers, "worker_rows", worker_style, .most = 9},
+		{print_drops, .most = 6}, {print_services, "services", service_style, .most = 9},
+		{print_events, "events", NULL, .most = EVENTS + 1}};
 	static const uint32_t order[] = {2, 1, 0, 3};
 	// The last line stays empty, or the terminal scrolls.
 	uint32_t rows = screen->rows > 2 ? screen->rows - 2 : 0;
 
 	rows = share_out(sections, COUNT(sections), order, view, rows);
 	fputs("\033[H", out);
-	put(out, title, screen->rows > 1 ? 1 : 0, screen->columns);
+	put(out, title, screen->rows > 1 ? 1 : 0, screen, NULL, NULL);
 	for (uint32_t i = 0; i < 3; i++) {
-		put_section(out, &sections[i], screen->columns);
+		put_section(out, &sections[i], view, screen);
 	}
 	put_backends(out, view, rows, screen);
-	put_section(out, &sections[3], screen->columns);
+	put_section(out, &sections[3], view, screen);
 	fputs("\033[J", out);
 	for (uint32_t i = 0; i < COUNT(sections); i++) {
 		free(sections[i].text);
 	}
+}
+
+void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen) {
+	static const char text[] = "Keys of weirctl top\n\nOrder of the backends:\n"
+#define X(name, word, help, key) "  %c  " help "\n"
+		WEIR_TOP_SORTS(X)
+#undef X
+			"\nScroll the backends:\n"
+			"  j k, arrows  by a line\n"
+			"  space -      by ten\n"
+			"  g            to the first\n"
+			"\n  q  quit\n  ?  back\n";
+	char keys[sizeof(text) + 16];
+
+	snprintf(keys, sizeof(keys),
+		text
+#define X(name, word, help, key) , key
+			WEIR_TOP_SORTS(X)
+#undef X
+	);
+	fputs("\033[H", out);
+	put(out, keys, screen->rows > 1 ? screen->rows - 1 : 0, screen, NULL, NULL);
+	fputs("\033[J", out);
 }

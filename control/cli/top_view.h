@@ -8,6 +8,7 @@
 
 // How backends are sorted. X(NAME, "word", "help", key)
 #define WEIR_TOP_SORTS(X) \
+	X(SERVICE, "service", "by service, in configured order: rows stay in place", 's') \
 	X(NEW_FLOWS, "new-flows", "most new flows per second first", 'n') \
 	X(PACKETS, "packets", "most packets per second first", 'p') \
 	X(ACTIVE, "active", "most active flows first", 'a') \
@@ -32,8 +33,12 @@ void weir_top_print(FILE *out, const json_t *view);
 
 struct weir_top_screen {
 	uint32_t rows, columns;
+	bool colour; // what is wrong stands out
 	uint32_t first; // index of the first backend shown; corrected to the valid range
 };
+
+// The keys, instead of the view.
+void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen);
 
 // Draw it on a terminal, cut to its size: backends take the remaining lines.
 void weir_top_draw(

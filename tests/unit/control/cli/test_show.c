@@ -127,6 +127,41 @@ TEST(audit_shows_the_user_and_escapes_values) {
 			"done\n");
 }
 
+// On a terminal no line is wider than it.
+TEST(audit_fits_the_terminal) {
+	static const char list[] = JSON([{"uid": 0, "pid": 7, "command": "backend.drain",
+		"object": "web/web-1", "before": "ready", "after": "drain, deadline in 1m00s",
+		"outcome": "done", "why": null, "times": 1}, {"uid": null, "pid": null,
+		"command": "weight.set", "object": "web/web-3", "before": "as configured (100)",
+		"after": null, "outcome": "forbidden", "times": 4,
+		"why": "user 60007 may only look: weight.set is for root, the user of weir-control"}]);
+
+	for (uint32_t width = 40; width <= 120; width += 40) {
+		json_t *result = json_loads(list, 0, NULL);
+		char *text;
+		size_t bytes;
+		FILE *out = open_memstream(&text, &bytes);
+
+		setenv("TZ", "UTC0", 1);
+		weir_show_audit_within(out, result, width);
+		fclose(out);
+		for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+			assert_true(width < 80 || strcspn(line, "\n") <= width);
+		}
+		if (width == 80) {
+			assert_string_equal(text,
+				"1970-01-01 00:00:00.000  backend.drain  root, pid 7\n"
+				"    web/web-1: ready -> drain, deadline in 1m00s\n"
+				"1970-01-01 00:00:00.000  weight.set  SIGHUP\n"
+				"    web/web-3: forbidden, 4 times: user 60007 may only look: "
+				"weight.set is for\n"
+				"    root, the user of weir-control\n");
+		}
+		free(text);
+		json_decref(result);
+	}
+}
+
 // A truncated number looks like another one.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
@@ -289,6 +324,22 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 	text = within("[]", 10);
 	assert_string_equal(text, "no backends\n");
+	free(text);
+}
+
+// The daemon lists them by id: those that a reload added to the first service come last.
+TEST(backends_of_a_service_stand_together) {
+	static const char rows[] = JSON([{"service": "web", "name": "a"},
+		{"service": "dns", "name": "b"}, {"service": "web", "name": "c", "leaving": true}]);
+	char *text = within(rows, 0);
+
+	assert_true(strstr(text, "web      c") < strstr(text, "dns      b"));
+	free(text);
+	text = within(rows, 80);
+	assert_non_null(strstr(text, "\nweb      a"));
+	assert_non_null(strstr(text, "\n         c"));
+	assert_non_null(strstr(text, "\ndns      b"));
+	assert_non_null(strstr(text, "\nweb/c    leaving\n"));
 	free(text);
 }
 

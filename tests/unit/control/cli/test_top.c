@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <utmp.h>
@@ -51,7 +52,8 @@ static const char *line_of(const char *text, const char *word) {
 
 TEST(once_prints_everything) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
-	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+	struct outcome outcome =
+		RUN(server_folder(server), "top", "--once", "--interval=0.1", "--sort=new-flows");
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "     0     1  yes      12.5      9");
@@ -72,7 +74,9 @@ TEST(backends_are_sorted_as_requested) {
 		const char *sort;
 		const char *order[3];
 	} cases[] = {{"packets", {"b-few", "b-many", "b-none"}},
-		{"weight", {"b-none", "b-many", "b-few"}}, {"name", {"b-few", "b-many", "b-none"}}};
+		{"weight", {"b-none", "b-many", "b-few"}},
+		{"service", {"b-few", "b-many", "b-none"}},
+		{"name", {"b-few", "b-many", "b-none"}}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct server *server = server_start(SERVER_ANSWER, answers);
@@ -91,7 +95,8 @@ TEST(backends_are_sorted_as_requested) {
 
 TEST(json_is_one_object) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
-	struct outcome outcome = RUN(server_folder(server), "top", "--json", "--interval=0.1");
+	struct outcome outcome =
+		RUN(server_folder(server), "top", "--json", "--interval=0.1", "--sort=new-flows");
 	json_t *view = json_loads(outcome.out, 0, NULL);
 
 	assert_int_equal(json_integer_value(json_object_get(view, "interval_ms")), 2000);
@@ -184,8 +189,8 @@ static char *last_screen(struct terminal *t) {
 	}
 	to = begin;
 	for (const char *p = begin; *p != '\0'; p++) {
-		if (strncmp(p, "\033[K", 3) == 0) {
-			p += 2;
+		if (strncmp(p, "\033[", 2) == 0) { // also colours
+			p += 2 + strcspn(p + 2, "Km");
 		} else if (*p != '\r') {
 			*to++ = *p;
 		}
@@ -280,6 +285,64 @@ TEST(values_without_room_are_omitted) {
 	expect_contains(screen, "top ");
 	expect_contains(screen, ">\n");
 	assert_null(strstr(screen, "no back"));
+	server_stop(server);
+}
+
+// What is wrong stands out, and nothing does for NO_COLOR and for a dumb terminal.
+TEST(colours_are_for_terminals_that_have_them) {
+	static const struct {
+		const char *term, *no_color;
+		bool colours;
+	} cases[] = {{"xterm", NULL, true}, {"xterm", "", true}, {"xterm", "1", false},
+		{"dumb", NULL, false}, {NULL, NULL, false}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = server_start(SERVER_ANSWER, answers);
+
+		cases[i].term != NULL ? setenv("TERM", cases[i].term, 1) : unsetenv("TERM");
+		cases[i].no_color != NULL ? setenv("NO_COLOR", cases[i].no_color, 1)
+					  : unsetenv("NO_COLOR");
+		open_terminal(&terminal, server_folder(server), 24, 80);
+		expect_drawn(&terminal, 0, "\033[J");
+		type(&terminal, "q");
+		expect_restored(&terminal, 0);
+		assert_int_equal(strstr(terminal.text, "\033[1;31m         b-none") != NULL,
+			cases[i].colours);
+		assert_int_equal(strstr(terminal.text, "\033[33mweb ") != NULL, cases[i].colours);
+		assert_int_equal(strstr(terminal.text, "\033[1mSERVICE") != NULL, cases[i].colours);
+		server_stop(server);
+	}
+	setenv("TERM", "xterm", 1);
+}
+
+TEST(the_keys_are_shown) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	size_t from;
+
+	open_terminal(&terminal, server_folder(server), 24, 80);
+	expect_drawn(&terminal, 0, "\033[J");
+	expect_contains(terminal.text, "keys: ?");
+	from = type(&terminal, "?");
+	expect_drawn(&terminal, from, "  p  most packets per second first");
+	expect_drawn(&terminal, from, "  q  quit");
+	from = type(&terminal, "?");
+	expect_drawn(&terminal, from, "by service");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
+TEST(the_newest_event_is_the_first) {
+	static const struct server_answer two[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT
+				   ", {\"time_ms\": 1795382265000, \"backend\": \"newest\"}]}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, two);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	assert_true(line_of(outcome.out, "newest") < line_of(outcome.out, "timeout"));
+	free_outcome(&outcome);
 	server_stop(server);
 }
 
