@@ -39,7 +39,7 @@ static int send_command(struct weir_cli *cli, const char *command, json_t **ret)
 
 // The view from the last sample until now. Replaces *last.
 static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
-	json_t *now = NULL, *workers = NULL, *events = NULL;
+	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL;
 	int r = send_command(cli, "stats.show", &now);
 
 	r = r == WEIR_CLI_DONE ? send_command(cli, "worker.show", &workers) : r;
@@ -48,6 +48,11 @@ static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
 		*ret = weir_top_between(*last, now, workers, events);
 		r = *ret != NULL ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
 	}
+	r = r == WEIR_CLI_DONE ? send_command(cli, "status", &status) : r;
+	if (r == WEIR_CLI_DONE) {
+		json_object_set(*ret, "status", status);
+	}
+	json_decref(status);
 	json_decref(workers);
 	json_decref(events);
 	if (r == WEIR_CLI_DONE) {
@@ -125,13 +130,14 @@ static void draw(FILE *out, json_t *view, struct screen *screen) {
 	};
 	time_t now = time(NULL);
 	struct tm local = {0};
-	char title[128], clock[16] = "";
+	char title[512], clock[16] = "";
 
 	if (localtime_r(&now, &local) != NULL) {
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
 	}
 	snprintf(title, sizeof(title), "top %s  by %s  keys: ?  quit: q", clock,
 		sorts[screen->sort]);
+	weir_top_add_faults(view, title, sizeof(title));
 	weir_top_sort_backends(view, screen->sort);
 	measure(out, &screen->size);
 	if (screen->help) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "top_view.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "show.h"
 #include "stats.h"
+#include "terminal.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 #define EVENTS 5u // shown
@@ -192,6 +194,32 @@ static void print_events(FILE *out, const json_t *view) {
 	weir_show_table(out, json_object_get(view, "events"), columns, COUNT(columns), "no events");
 }
 
+static const char *level_of(const json_t *view) {
+	return text_of(json_object_get(view, "status"), "level");
+}
+
+void weir_top_add_faults(const json_t *view, char *title, size_t bytes) {
+	const char *level = level_of(view);
+	size_t clock = strlen("top 12:00:00  "), i;
+	char shown[256];
+	json_t *reason;
+
+	if (level[0] == '\0' || strcmp(level, "ok") == 0 || strlen(title) < clock) {
+		return;
+	}
+	snprintf(title + clock, bytes - clock, "%s", level); // instead of the keys
+	for (char *c = title + clock; *c != '\0'; c++) {
+		*c = (char)toupper((unsigned char)*c);
+	}
+	json_array_foreach (
+		json_object_get(json_object_get(view, "status"), "reasons"), i, reason) {
+		size_t used = strlen(title);
+
+		snprintf(title + used, bytes - used, "%s%s", i > 0 ? "; " : ": ",
+			weir_terminal_text(text_of(reason, "text"), shown, sizeof(shown)));
+	}
+}
+
 void weir_top_print(FILE *out, const json_t *view) {
 	print_workers(out, view);
 	fputc('\n', out);
@@ -341,7 +369,14 @@ void weir_top_draw(
 
 	rows = share_out(sections, COUNT(sections), order, view, rows);
 	fputs("\033[H", out);
+	if (screen->colour) {
+		fputs(strcmp(level_of(view), "critical") == 0    ? RED
+			: strcmp(level_of(view), "warning") == 0 ? YELLOW
+								 : "",
+			out);
+	}
 	put(out, title, screen->rows > 1 ? 1 : 0, screen, NULL, NULL);
+	fputs(screen->colour ? "\033[0m" : "", out);
 	for (uint32_t i = 0; i < 3; i++) {
 		put_section(out, &sections[i], view, screen);
 	}

@@ -8,7 +8,7 @@
 
 // How backends are sorted. X(NAME, "word", "help", key)
 #define WEIR_TOP_SORTS(X) \
-	X(SERVICE, "service", "by service, in configured order: rows stay in place", 's') \
+	X(SERVICE, "service", "by service: rows stay in place", 's') \
 	X(NEW_FLOWS, "new-flows", "most new flows per second first", 'n') \
 	X(PACKETS, "packets", "most packets per second first", 'p') \
 	X(ACTIVE, "active", "most active flows first", 'a') \
@@ -27,6 +27,10 @@ json_t *weir_top_between(
 	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
 // Sort the backends, in place.
 void weir_top_sort_backends(json_t *view, enum weir_top_sort sort);
+
+// If this instance should get no traffic, or something needs attention (view.status, as weirctl
+// status shows it): append the reasons to the title.
+void weir_top_add_faults(const json_t *view, char *title, size_t bytes);
 
 // Print all of it.
 void weir_top_print(FILE *out, const json_t *view);

@@ -25,6 +25,7 @@ RESULTS = {
                        for n in range(1000)],
     "stats.show": {"time_ms": 0, "workers": {}, "drops": {}, "ports": [], "services": [],
                    "backends": []},
+    "status": {"level": "ok", "reasons": []},
     "worker.show": [],
 }
 

@@ -35,9 +35,11 @@
 	"{\"time_ms\": 1795382264092, \"service\": \"web\", \"backend\": \"b-none\", \"from\": " \
 	"\"healthy\", \"to\": \"refusing\", \"source\": \"check\", \"why\": \"timeout\"}"
 
+#define STATUS_OK {"status", "{\"ok\": true, \"result\": {\"level\": \"ok\", \"reasons\": []}}"}
+
 static const struct server_answer answers[] = {{"stats.show", FIRST "\n" SECOND},
 	{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
-	{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, {0}};
+	{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, STATUS_OK, {0}};
 
 // --- without a terminal -------------------------------------------------------------------------
 
@@ -267,7 +269,7 @@ TEST(a_truncated_section_is_marked) {
 		{"worker.show",
 			"{\"ok\": true, \"result\": [" WORKER "," WORKER "," WORKER "," WORKER
 			"," WORKER "," WORKER "," WORKER "," WORKER "," WORKER "," WORKER "]}"},
-		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, {0}};
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, STATUS_OK, {0}};
 	struct server *server = server_start(SERVER_ANSWER, many);
 	const char *screen;
 
@@ -315,6 +317,21 @@ TEST(colours_are_for_terminals_that_have_them) {
 	setenv("TERM", "xterm", 1);
 }
 
+TEST(a_fault_is_in_the_first_line) {
+	static const struct server_answer stalled[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"},
+		{"status", "{\"ok\": true, \"result\": {\"level\": \"critical\", \"reasons\": "
+			   "[{\"text\": \"stalled for 4.1s\"}, {\"text\": \"b\"}]}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, stalled);
+	const char *screen = first_screen(server, 24, 80);
+
+	expect_contains(screen, "  CRITICAL: stalled for 4.1s; b\n");
+	assert_null(strstr(screen, "keys: ?"));
+	server_stop(server);
+}
+
 TEST(the_keys_are_shown) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	size_t from;
@@ -337,7 +354,7 @@ TEST(the_newest_event_is_the_first) {
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
 		{"health.history", "{\"ok\": true, \"result\": [" EVENT
 				   ", {\"time_ms\": 1795382265000, \"backend\": \"newest\"}]}"},
-		{0}};
+		STATUS_OK, {0}};
 	struct server *server = server_start(SERVER_ANSWER, two);
 	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
 
@@ -409,7 +426,8 @@ static char *many(int time_ms) {
 TEST(a_thousand_backends_are_scrolled) {
 	char *first = many(1000), *second = many(2000);
 	char *both = malloc(strlen(first) + strlen(second) + 2);
-	struct server_answer list[] = {{"stats.show", both}, answers[1], answers[2], {0}};
+	struct server_answer list[] = {
+		{"stats.show", both}, answers[1], answers[2], answers[3], {0}};
 	struct server *server;
 	size_t from;
 
