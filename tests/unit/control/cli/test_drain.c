@@ -4,6 +4,8 @@
 #include "cli_lab.h"
 
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define BEGUN \
@@ -26,6 +28,24 @@ static struct server *start(const char *shown) {
 	answers[0] = (struct server_answer){"backend.drain", BEGUN};
 	answers[1] = (struct server_answer){"backend.show", text};
 	return server_start(SERVER_ANSWER, answers);
+}
+
+// Replace the duration of a drain in a text by T. Returns its seconds, which a busy machine makes
+// longer, or 0 if there is none.
+static double take_duration(char *text) {
+	char *after = strstr(text, " after "), *end;
+	double s;
+
+	if (after == NULL) {
+		return 0;
+	}
+	after += strlen(" after ");
+	s = strtod(after, &end);
+	assert_ptr_not_equal(end, after);
+	assert_int_equal(*end, 's');
+	*after++ = 'T';
+	memmove(after, end + 1, strlen(end + 1) + 1);
+	return s;
 }
 
 TEST(without_wait_it_returns_at_once) {
@@ -53,25 +73,26 @@ TEST(wait_ends_with_the_drain) {
 		const char *shown;
 		int status;
 		const char *out[3], *err;
+		double least_s; // weirctl looks every 500 ms
 	} cases[] = {
 		{ROW("drain", "5", STATE("draining", "59400")) "\n" ROW(
 			 "drain", "0", STATE("drained", "null")),
 			0,
 			{"web/web-1: draining, 5 of 7 open flows, 59.4s left\n",
-				"web/web-1: drained after 0.5s\n"},
-			""},
+				"web/web-1: drained after T\n"},
+			"", 0.5},
 		{ROW("drain", "0", STATE("kept", "null")), 0,
-			{" deadline after 0.0s, 0 open flows kept\n"}, ""},
+			{" deadline after T, 0 open flows kept\n"}, "", 0},
 		{ROW("drain", "1", STATE("kept", "null")), 4,
-			{" deadline after 0.0s, 1 open flow kept\n"}, ""},
+			{" deadline after T, 1 open flow kept\n"}, "", 0},
 		{ROW("maintenance", "2", STATE("dropped", "null")), 0,
-			{" deadline after 0.0s, 2 open flows dropped (maintenance)\n"}, ""},
+			{" deadline after T, 2 open flows dropped (maintenance)\n"}, "", 0},
 		{ROW("ready", "2", "null"), 1, {NULL},
-			"weirctl: web/web-1: the drain was ended: ready\n"},
+			"weirctl: web/web-1: the drain was ended: ready\n", 0},
 		{"{\"ok\": true, \"result\": []}", 1, {NULL},
-			"weirctl: web/web-1 was removed from the configuration\n"},
+			"weirctl: web/web-1 was removed from the configuration\n", 0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no such backend\"}", 1,
-			{NULL}, "weirctl: refused: no such backend\n"},
+			{NULL}, "weirctl: refused: no such backend\n", 0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -80,6 +101,7 @@ TEST(wait_ends_with_the_drain) {
 			"--interval=1m", "--wait");
 
 		assert_int_equal(outcome.status, cases[i].status);
+		assert_true(take_duration(outcome.out) >= cases[i].least_s);
 		for (int k = 0; cases[i].out[k] != NULL; k++) {
 			expect_contains(outcome.out, cases[i].out[k]);
 		}
@@ -113,9 +135,10 @@ TEST(progress_is_one_line_within_the_width_of_a_terminal) {
 	char text[4096];
 
 	run_on_terminal(server_folder(server), 5, 30, words, text, sizeof(text));
+	assert_true(take_duration(text) >= 1);
 	expect_contains(text, "\rweb/web-1: draining, 5 of 7 o\033[K"
 			      "\rweb/web-1: draining, 4 of 7 o\033[K\r\033[K"
-			      "web/web-1: drained after 1.0s");
+			      "web/web-1: drained after T");
 	server_stop(server);
 }
 
@@ -188,19 +211,20 @@ TEST(host_drain_waits_for_all_its_backends) {
 		const char *shown;
 		int status;
 		const char *out, *err;
+		double least_s;
 	} cases[] = {
 		{HOST("5", STATE("draining", "59400"), "[]", "[\"web/web-1\"]") "\n" HOST(
 			 "0", STATE("drained", "null"), "[]", "[]"),
-			0, "10.0.0.11: drained after 0.5s\n", ""},
+			0, "10.0.0.11: drained after T\n", "", 0.5},
 		{HOST("2", STATE("kept", "null"), "[]", "[\"web/web-1\", \"dns/d-1\"]"), 4,
-			": deadline after 0.0s, 2 open flows kept (web/web-1, dns/d-1)\n", ""},
+			": deadline after T, 2 open flows kept (web/web-1, dns/d-1)\n", "", 0},
 		{HOST("2", STATE("dropped", "null"), "[]", "[]"), 0,
-			" deadline after 0.0s, 2 open flows dropped (maintenance)\n", ""},
+			" deadline after T, 2 open flows dropped (maintenance)\n", "", 0},
 		{HOST("2", "null", "[]", "[]"), 1, "active flows",
-			"weirctl: 10.0.0.11: the drain was ended: ready\n"},
+			"weirctl: 10.0.0.11: the drain was ended: ready\n", 0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,
-			"active flows", "weirctl: refused: no backend\n"},
-		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n"},
+			"active flows", "weirctl: refused: no backend\n", 0},
+		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n", 0},
 		};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -210,6 +234,7 @@ TEST(host_drain_waits_for_all_its_backends) {
 			RUN(server_folder(server), "host", "drain", "10.0.0.11", "--wait");
 
 		assert_int_equal(outcome.status, cases[i].status);
+		assert_true(take_duration(outcome.out) >= cases[i].least_s);
 		expect_contains(outcome.out, cases[i].out);
 		expect_contains(outcome.err, cases[i].err);
 		free_outcome(&outcome);
