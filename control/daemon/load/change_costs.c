@@ -101,7 +101,7 @@ static enum weir_change_effect tcp_effect(
 	switch (down) {
 	case WEIR_ON_BACKEND_DOWN_REHASH:
 		*ret_text = whole ? "TCP moves to the service that gets its address, else stays"
-				  : "TCP moves to another backend";
+				  : "TCP moves to another backend, which resets it";
 		return WEIR_CHANGE_MOVE;
 	case WEIR_ON_BACKEND_DOWN_RESET:
 		*ret_text = "TCP is reset";

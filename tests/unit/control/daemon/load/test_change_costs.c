@@ -97,7 +97,7 @@ TEST(cost_of_a_removed_backend) {
 		{WEIR_ON_BACKEND_DOWN_KEEP, WEIR_CHANGE_STAY,
 			"12 open flows: TCP stays until it ends"},
 		{WEIR_ON_BACKEND_DOWN_REHASH, WEIR_CHANGE_MOVE,
-			"12 open flows: TCP moves to another backend"},
+			"12 open flows: TCP moves to another backend, which resets it"},
 		{WEIR_ON_BACKEND_DOWN_RESET, WEIR_CHANGE_BREAK, "12 open flows: TCP is reset"},
 	};
 
