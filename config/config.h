@@ -20,6 +20,7 @@
 
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
+#define WEIR_CONFIG_BINDS_MAX 256 // per service
 #define WEIR_CONFIG_CORES_MAX 64
 #define WEIR_CONFIG_SOURCE_BITS_MAX 16 // of an IPv4 source prefix: a /16
 

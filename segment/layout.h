@@ -46,7 +46,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 11 // the number people see; fingerprint.h finds other differences
+#define WEIR_SEGMENT_ABI 12 // the number people see; fingerprint.h finds other differences
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -93,6 +93,13 @@ enum weir_closed_ports {
 	WEIR_CLOSED_PORTS(X)
 #undef X
 };
+
+// Flags of the service id in a bind or a range. WEIR_SERVICE_NONE has them, too: use the functions
+// of service_table.h.
+#define WEIR_ABI_DRAINS 12 // the first one whose workers know them; the others: no service
+#define WEIR_BIND_DRAINED 0x8000u // takes no new flows: their first packets are refused
+#define WEIR_BIND_ENDED 0x4000u // with DRAINED: its existing flows have ended, too
+_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_ENDED, "ids leave room for the flags");
 
 // IPv4 addresses are stored in the first 4 bytes, the rest 0; family distinguishes them.
 struct weir_bind { // 32 bytes, [control]
@@ -221,7 +228,9 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
 	uint32_t error_window_ms; // automatic one; 0 = none computed yet
 	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
-	uint32_t reserved[12];
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain of binds
+	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
+	uint32_t reserved[9];
 	char name[WEIR_NAME_BYTES];
 };
 _Static_assert(sizeof(struct weir_identity_service) == 128, "segment ABI");

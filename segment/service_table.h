@@ -14,7 +14,7 @@ struct weir_service_bind {
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint16_t port_first; // host order; 0 with port_last 65535 = every port
 	uint16_t port_last; // inclusive
-	uint16_t service;
+	uint16_t service; // with the flags WEIR_BIND_DRAINED, WEIR_BIND_ENDED
 	uint8_t closed; // enum weir_closed_ports; the highest of an address's binds applies
 };
 
@@ -27,10 +27,21 @@ struct weir_service_bind {
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
-// The service of (address, protocol, port), or WEIR_SERVICE_NONE. One or two probes. [worker]
-// address: 16 bytes, IPv4 zero padded; port in host order.
+// The service of (address, protocol, port) with the flags of the bind, or WEIR_SERVICE_NONE. One or
+// two probes. [worker] address: 16 bytes, IPv4 zero padded; port in host order. So the result is no
+// valid id unless new flows are accepted.
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
+
+static inline bool weir_bind_is_drained(uint16_t bind) {
+	return bind != WEIR_SERVICE_NONE && (bind & WEIR_BIND_DRAINED) != 0;
+}
+
+// The service of existing flows of a bind, or WEIR_SERVICE_NONE.
+static inline uint16_t weir_bind_existing(uint16_t bind) {
+	return (bind & WEIR_BIND_ENDED) != 0 ? WEIR_SERVICE_NONE
+					     : (uint16_t)(bind & ~WEIR_BIND_DRAINED);
+}
 
 // Whether the address is a VIP, for any port. [worker]
 bool weir_service_is_vip(

@@ -168,6 +168,14 @@ static int build_drain(const struct weir_cli *cli, json_t *request, char *why, s
 	return build_one_backend(cli, request, why, n);
 }
 
+static int build_service_drain(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
+	if (cli->options->interval_ms > 0) {
+		json_object_set_new(
+			request, "interval_ms", json_integer(cli->options->interval_ms));
+	}
+	return build_service(cli, request, why, n);
+}
+
 static int build_host(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	if (cli->options->interval_ms > 0) {
 		json_object_set_new(
@@ -320,12 +328,34 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Existing flows keep their backend.\n",
 	 "weirctl service set web policy=least-loaded", "service.set", 2, 2, 0, build_service_set,
 	 weir_show_policy, NULL, true},
+	{"service", "drain", "[--interval DURATION] [--wait] NAME",
+	 "refuse new flows of a service; existing flows continue",
+	 "At all its VIPs. TCP clients get an RST, UDP clients \"port unreachable\", or nothing with\n"
+	 "closed_ports \"drop\". The drain ends when no open flow is left, or at the deadline;\n"
+	 "drain.at_deadline of the service decides about the rest. New flows are refused until\n"
+	 "\"service ready\".\n",
+	 "weirctl service drain --interval 60s --wait web", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
+	 build_service_drain, weir_drain_show_binds, weir_drain_run, true},
+	{"service", "ready", "NAME", "accept new flows of a service again", NULL,
+	 "weirctl service ready web", "bind.ready", 1, 1, 0, build_service, weir_drain_show_binds, NULL,
+	 true},
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
 	 "backend: the sum of the gaps is wasted, because that backend is full first. Agents that do\n"
 	 "not measure utilization are requested to do so for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
+	{"vip", "show", "ADDRESS", "show the drain of a VIP", NULL, "weirctl vip show 198.51.100.10",
+	 "bind.show", 1, 1, 0, build_host, weir_show_record, NULL, false},
+	{"vip", "drain", "[--interval DURATION] [--wait] ADDRESS",
+	 "refuse new flows to a VIP, in all services; existing flows continue",
+	 "Like service drain, for the binds with this address. Flows are counted by service: those of\n"
+	 "its other VIPs count, and at_deadline \"drop\" has an effect only when all are drained.\n",
+	 "weirctl vip drain --interval 60s --wait 198.51.100.10", "bind.drain", 1, 1, WEIR_CLI_DRAIN,
+	 build_host, weir_drain_show_binds, weir_drain_run, true},
+	{"vip", "ready", "ADDRESS", "accept new flows to a VIP again", NULL,
+	 "weirctl vip ready 198.51.100.10", "bind.ready", 1, 1, 0, build_host, weir_drain_show_binds,
+	 NULL, true},
 	{"backend", "show", "[[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
 	 "SHARE-% is the target share of new flows, NEW-% the actual share since the start.\n",

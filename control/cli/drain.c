@@ -8,6 +8,7 @@
 
 #include "duration.h"
 #include "show.h"
+#include "terminal.h"
 
 #define POLL_MS 500
 #define LINE_BYTES 512
@@ -15,8 +16,8 @@
 // A drain whose end weirctl waits for.
 struct wait {
 	struct weir_cli *cli;
-	json_t *request; // of backend.show or host.show
-	char name[192]; // SERVICE/BACKEND, or the address of a host
+	json_t *request; // of backend.show, host.show or bind.show
+	char name[192]; // SERVICE/BACKEND, a service, or the address of a host or VIP
 	bool terminal; // on a terminal: the line is overwritten
 	double began_s;
 	json_int_t first; // open flows at its start
@@ -125,7 +126,9 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 	} else {
 		fprintf(out, "%s: deadline after %s, %" JSON_INTEGER_FORMAT " open flow%s %s%s\n",
 			wait->name, took, flows, flows == 1 ? "" : "s",
-			strcmp(state, "dropped") == 0 ? "dropped (maintenance)" : "kept",
+			strcmp(state, "dropped") != 0                   ? "kept"
+			: json_object_get(row, "drained_binds") != NULL ? "dropped"
+									: "dropped (maintenance)",
 			open_text(row, open, sizeof(open)));
 	}
 }
@@ -137,7 +140,7 @@ static const json_t *find_row(const json_t *rows) {
 	json_t *row;
 	size_t i;
 
-	if (json_is_object(rows)) { // a host
+	if (json_is_object(rows)) { // a host, or binds
 		return rows;
 	}
 	json_array_foreach (rows, i, row) {
@@ -184,7 +187,11 @@ static bool prepare(struct wait *wait, const json_t *begun) {
 	const char *backend = json_string_value(json_object_get(begun, "backend"));
 	const char *address = json_string_value(json_object_get(begun, "address"));
 
-	if (address != NULL) {
+	if (json_object_get(begun, "drained_binds") != NULL) {
+		snprintf(wait->name, sizeof(wait->name), "%s", address != NULL ? address : service);
+		wait->request = json_pack("{s:s, s:s*, s:s*}", "command", "bind.show", "service",
+			service, "address", address);
+	} else if (address != NULL) {
 		snprintf(wait->name, sizeof(wait->name), "%s", address);
 		wait->request = json_pack("{s:s, s:s}", "command", "host.show", "address", address);
 	} else if (service != NULL && backend != NULL) {
@@ -195,7 +202,7 @@ static bool prepare(struct wait *wait, const json_t *begun) {
 	return wait->request != NULL;
 }
 
-static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
+static int wait_for_end(struct weir_cli *cli, const char *object, const json_t *begun) {
 	struct wait wait = {.cli = cli,
 		.terminal = isatty(fileno(cli->out)) && !cli->options->json,
 		.began_s = now_s(),
@@ -215,8 +222,7 @@ static int wait_for_end(struct weir_cli *cli, const json_t *begun) {
 		fprintf(cli->err,
 			"weirctl: the drain continues without weirctl; see \"weirctl %s show "
 			"%s\"\n",
-			json_is_string(json_object_get(begun, "backend")) ? "backend" : "host",
-			wait.name);
+			object, wait.name);
 	}
 	return r;
 }
@@ -240,7 +246,7 @@ int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		weir_cli_print_json(cli->out, begun);
 	}
 	if (cli->options->wait) {
-		r = wait_for_end(cli, begun);
+		r = wait_for_end(cli, command->object, begun);
 	}
 	json_decref(begun);
 	return r;
@@ -286,4 +292,32 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 			"ready\n",
 			weir_show_value(in_use, WEIR_SHOW_TEXT, names, sizeof(names)));
 	}
+}
+
+// --- binds ----------------------------------------------------------------------------------
+
+void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
+	const char *service = json_string_value(json_object_get(result, "service"));
+	const char *address = json_string_value(json_object_get(result, "address"));
+	const json_t *drain = json_object_get(result, "drain");
+	const json_t *left = json_object_get(drain, "left_ms");
+	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
+	json_int_t binds = number(result, "binds"), others = number(result, "other_binds");
+	char shown[80], duration[WEIR_DURATION_BYTES];
+
+	fprintf(cli->out,
+		"%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %" JSON_INTEGER_FORMAT " active flows",
+		weir_terminal_text(address != NULL ? address : service, shown, sizeof(shown)),
+		number(result, "drained_binds") > 0 ? "drain" : "ready", binds, plural(binds),
+		number(result, "active_flows"));
+	if (json_is_number(left)) {
+		fprintf(cli->out, ", deadline in %s (%s)",
+			weir_duration_text((uint64_t)json_integer_value(left), duration),
+			then != NULL ? then : "keep or drop, by service");
+	}
+	if (others > 0) {
+		fprintf(cli->out, "; includes the flows of %" JSON_INTEGER_FORMAT " other bind%s",
+			others, plural(others));
+	}
+	fputc('\n', cli->out);
 }

@@ -102,9 +102,16 @@ static void inherit_service(struct weir_service_entry *to, const struct weir_ser
 	}
 	to->error_window_ms = from->error_window_ms;
 	to->policy_set = from->policy_set;
+	if ((from->drain_set || !to->adopted) && to->config == from->config) {
+		to->drain_set = from->drain_set;
+		to->drain = from->drain;
+		to->drain_until_ns = from->drain_until_ns;
+		memcpy(to->drained, from->drained, sizeof(to->drained));
+	}
 }
 
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from) {
+	state->draining |= from->draining;
 	for (uint32_t id = 0; id < from->service_ids; id++) {
 		const struct weir_service_entry *old = &from->services[id];
 		int same = old->stage == WEIR_ID_LIVE ? weir_service_id_find(state, old->name)

@@ -104,6 +104,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		return id;
 	}
 	service = &state->services[id];
+	weir_bind_drains_follow(service, config);
 	service->config = config;
 	service->seen = state->serial;
 	service->down_flags = down_flags(config->on_backend_down);
@@ -133,6 +134,7 @@ static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&
 			state->services[id].seen != state->serial) {
+			weir_bind_drains_clear(&state->services[id]);
 			weir_service_leave(state, (uint16_t)id);
 		}
 	}

@@ -271,7 +271,8 @@ static uint32_t collect_binds(const struct weir_state *state, struct weir_servic
 			binds[n].protocol = bind->protocol;
 			binds[n].port_first = bind->port_first;
 			binds[n].port_last = bind->port_last;
-			binds[n].service = (uint16_t)id;
+			binds[n].service =
+				(uint16_t)id | weir_bind_drains_flags(&state->services[id], i);
 			binds[n].closed = (uint8_t)config->closed_ports;
 		}
 	}

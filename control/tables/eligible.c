@@ -129,14 +129,15 @@ static bool is_down(const struct weir_backend_entry *backend) {
 // Set the flags of the backend's row.
 static void set_flags(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
+	bool ended = weir_bind_drains_ended(&state->services[backend->service]);
 	uint8_t flags = 0;
 
-	if (!backend->usable) {
+	if (!backend->usable || ended) {
 		flags |= WEIR_BACKEND_CLOSED;
 	}
-	if (is_down(backend)) {
+	if (is_down(backend) || ended) {
 		flags |= WEIR_BACKEND_DOWN;
-		flags |= backend->drain == WEIR_DRAIN_DROPPED
+		flags |= backend->drain == WEIR_DRAIN_DROPPED || ended
 				 ? WEIR_BACKEND_RESET
 				 : state->services[backend->service].down_flags;
 	}

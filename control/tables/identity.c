@@ -52,6 +52,11 @@ void weir_identity_store_service(
 		from->configured_policy | (uint32_t)from->runtime_policy << RUNTIME_SHIFT);
 	store(&to->error_window_ms, from->error_window_ms);
 	store(&to->down_flags, from->down_flags);
+	// The deadline before the phase that uses it.
+	if (to->drain_until_ns != from->drain_until_ns) {
+		__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
+	}
+	store(&to->drain, from->drain);
 	store(&to->state, WEIR_IDENTITY_USED);
 }
 
@@ -193,6 +198,10 @@ static void adopt_service(
 	service->error_window_ms = entry->error_window_ms;
 	if (entry->down_flags == WEIR_BACKEND_REHASH || entry->down_flags == WEIR_BACKEND_RESET) {
 		service->down_flags = (uint8_t)entry->down_flags;
+	}
+	if (entry->drain <= WEIR_DRAIN_DROPPED) {
+		service->drain = (uint8_t)entry->drain;
+		service->drain_until_ns = entry->drain_until_ns;
 	}
 	service->adopted = true;
 }

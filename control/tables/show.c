@@ -171,6 +171,8 @@ int weir_tables_service(
 		.id = id,
 		.panic = service->panic,
 		.leaving = service->stage != WEIR_ID_LIVE,
+		.drain = service->drain,
+		.drain_until_ns = service->drain_until_ns,
 		.backends = service->backends,
 		.eligible = service->eligible,
 		.resolved = service->resolved,

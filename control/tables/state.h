@@ -86,6 +86,10 @@ struct weir_service_entry {
 	bool stale; // its selection must be rebuilt, in steps
 	uint8_t worst; // enum weir_group: worst one allowed by panic
 	bool touched; // in the list of those with something to publish
+	bool drain_set; // drained or ready by a caller in this process
+	uint8_t drain; // enum weir_drain_phase of its drained binds
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
+	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64]; // a bit per bind of config
 };
 
 struct weir_backend_entry {
@@ -171,6 +175,7 @@ struct weir_state { // freed and cloned as a whole
 	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
 	bool stale; // some service may be stale
+	bool draining; // some service may have drained binds, and flows
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -264,6 +269,20 @@ bool weir_eligible_member(const struct weir_state *state, uint16_t backend,
 // has room for service->backends. Returns their number.
 uint32_t weir_eligible_members(const struct weir_state *state, uint16_t service,
 	struct weir_selection_member *members, bool *ret_reported);
+
+// --- bind_drains.c ---
+
+bool weir_bind_drains_has(const struct weir_service_entry *service, uint32_t bind);
+// Whether all binds are drained, and their flows have ended.
+bool weir_bind_drains_ended(const struct weir_service_entry *service);
+// The flags of a bind in the service table.
+uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32_t bind);
+// Call before the configuration of a service is replaced: binds of a drained address stay drained.
+void weir_bind_drains_follow(
+	struct weir_service_entry *service, const struct weir_config_service *config);
+void weir_bind_drains_clear(struct weir_service_entry *service);
+// After the first configuration over a segment: find the binds that are drained there.
+void weir_bind_drains_adopt(struct weir_state *state, const struct weir_segment *segment);
 
 // --- slow_start.c ---
 

@@ -243,6 +243,9 @@ int weir_tables_apply(
 	if (r < 0) {
 		goto keep_former;
 	}
+	if (previous == NULL && tables->segment != NULL) {
+		weir_bind_drains_adopt(state, tables->segment);
+	}
 	tables->config = config;
 	if (tables->writer != NULL) {
 		weir_writer_reclaim(tables->writer);
@@ -293,6 +296,7 @@ static int adopt_segment(struct weir_tables *tables, const struct weir_segment *
 			weir_state_free(state);
 			return r;
 		}
+		weir_bind_drains_adopt(state, segment);
 	}
 	weir_state_inherit(state, tables->state);
 	*ret = state;

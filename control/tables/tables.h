@@ -137,6 +137,25 @@ int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool 
 int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, uint32_t ms);
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
+// Drains of binds: those of a service, or those with an address (NULL = all). Packets that begin a
+// flow are refused; existing flows continue. Number of selected binds:
+uint32_t weir_tables_select_binds(
+	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
+// Begin their drain (another deadline for all drained binds of the service, 0 = none), or end it.
+// A new bind of a drained address, or of a service that is drained as a whole, is drained, too.
+// Returns 0 or -ENOENT.
+int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
+	const struct weir_address *address, bool drained, uint64_t until_ns);
+// The first service from this id on whose binds drain: id or -ENOENT.
+int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
+// Set the phase at the end of a drain. DROPPED: its flows end; only if all its binds are drained,
+// else KEPT. Returns the phase or -ENOENT.
+int weir_tables_end_bind_drain(
+	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase);
+uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
+// bind: as in the configuration of the service.
+bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
+
 // Whether replaced tables wait for a grace period. Once none do, retry what returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
@@ -235,6 +254,8 @@ struct weir_service_state {
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // WEIR_POLICY_UNSET = none
 	struct weir_policy_settings settings; // zeroed for a service that leaves
+	uint8_t drain; // enum weir_drain_phase of its drained binds
+	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 };
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);

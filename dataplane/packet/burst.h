@@ -154,11 +154,20 @@ uint64_t weir_burst_key_hash(
 
 // --- tables ---------------------------------------------------------------------------------
 
-// The service that owns a key's destination, or WEIR_SERVICE_NONE.
+// The service that takes new flows to a key's destination, or WEIR_SERVICE_NONE.
 static inline uint16_t weir_burst_service(
 	const struct weir_burst *b, const struct weir_flow_key *key) {
 	uint16_t service = weir_service_lookup(b->services, key->destination, key->family,
 		key->protocol, rte_be_to_cpu_16(key->destination_port));
+
+	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
+}
+
+// The same for an existing flow: also if the bind takes no new ones.
+static inline uint16_t weir_burst_existing_service(
+	const struct weir_burst *b, const struct weir_flow_key *key) {
+	uint16_t service = weir_bind_existing(weir_service_lookup(b->services, key->destination,
+		key->family, key->protocol, rte_be_to_cpu_16(key->destination_port)));
 
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
@@ -172,8 +181,9 @@ static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 
 	return services->buckets == NULL ||
 	       ((head->flags & WEIR_BACKEND_PRESENT) != 0 &&
-		       weir_service_lookup(services, key->destination, key->family, key->protocol,
-			       rte_be_to_cpu_16(key->destination_port)) == head->service);
+		       weir_bind_existing(weir_service_lookup(services, key->destination,
+			       key->family, key->protocol,
+			       rte_be_to_cpu_16(key->destination_port))) == head->service);
 }
 
 // The first open backend in the slots after that of a hash; `closed`, the slot's own backend, if no

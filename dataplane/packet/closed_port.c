@@ -33,10 +33,21 @@ static void reject(struct weir_burst *b, unsigned int i) {
 	weir_burst_reply(b, d, limit);
 }
 
+static bool is_drained(const struct weir_burst *b, const struct weir_flow_key *key) {
+	return weir_bind_is_drained(weir_service_lookup(b->services, key->destination, key->family,
+		key->protocol, rte_be_to_cpu_16(key->destination_port)));
+}
+
 void weir_closed_port(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
+	enum weir_closed_ports how =
+		weir_service_closed_ports(b->services, d->key.destination, d->key.family);
 
-	switch (weir_service_closed_ports(b->services, d->key.destination, d->key.family)) {
+	// The kernel serves no port that Weir has; with AF_XDP it would not even get the packet.
+	if (how == WEIR_CLOSED_PORTS_KERNEL && is_drained(b, &d->key)) {
+		how = WEIR_CLOSED_PORTS_REJECT;
+	}
+	switch (how) {
 	case WEIR_CLOSED_PORTS_KERNEL:
 		weir_burst_to_kernel(b, d);
 		break;

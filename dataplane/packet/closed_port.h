@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Closed port: a packet to a port that belongs to no service. Called by new_flow.c and slow_path.c.
+// Closed port: a packet to a port that belongs to no service, or to one that takes no new flows.
+// Called by new_flow.c and slow_path.c.
 //
 // Threads: part of a pipeline; its worker only.
 #pragma once

@@ -49,7 +49,7 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 // The headers of the backend that the policy chooses for a flow that leaves its own; NULL = no
 // other backend. The selection may be older than the rows, and contain backends that are down.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
-	uint16_t service = weir_burst_service(b, &d->key);
+	uint16_t service = weir_burst_existing_service(b, &d->key);
 	const struct weir_outer *outer;
 	uint16_t backend;
 
@@ -192,7 +192,7 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 		return outer;
 	}
 	d->verdict.backend = WEIR_BACKEND_NONE;
-	d->verdict.service = weir_burst_service(b, &d->key);
+	d->verdict.service = weir_burst_existing_service(b, &d->key);
 	if (d->verdict.service == WEIR_SERVICE_NONE) {
 		end_flow(pipeline, flow, b->now_ns);
 		if (d->kind == WEIR_PACKET_FLOW) {
@@ -231,7 +231,7 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
 	weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
-	uint16_t service = weir_burst_service(b, &d->key);
+	uint16_t service = weir_burst_existing_service(b, &d->key);
 	struct weir_flow_start start;
 	const struct weir_outer *other;
 	uint16_t backend;

@@ -511,6 +511,11 @@ unsigned int weir_new_flow_process(
 			}
 			continue;
 		}
+		// A drained bind: it still takes packets of existing flows.
+		if (unlikely(service == WEIR_SERVICE_NONE) && !is_first(d)) {
+			service = weir_burst_existing_service(b, &d->key);
+			d->verdict.service = service;
+		}
 		if (unlikely(service != of.service)) {
 			new_flows_of(b, service, &of);
 		}

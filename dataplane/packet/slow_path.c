@@ -53,7 +53,7 @@ static void icmp_error(struct weir_burst *b, unsigned int i) {
 		d->verdict.backend = weir_flow_backend(pipeline->flows, flow);
 		d->verdict.choice = WEIR_CHOICE_FLOW;
 	} else {
-		d->verdict.service = weir_burst_service(b, &d->key);
+		d->verdict.service = weir_burst_existing_service(b, &d->key);
 		if (d->verdict.service == WEIR_SERVICE_NONE) {
 			weir_burst_drop(b, d, WEIR_DROP_ICMP_UNMATCHED);
 			return;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A bind is removed while connections to it are open: they stay, whatever the device."""
+"""A bind is removed, or drained, while connections to it are open: they stay, whatever the device."""
 import os
 
 import clients
-from lab import HERE, PYTHON, VIP4, VIP6, lines, web
+from lab import HERE, PYTHON, VIP4, VIP6, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_ports import start_with_tap
@@ -80,3 +80,55 @@ def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
         assert clients.Line(lab.client, vip).ask() == "lb"
     for line in open_lines:
         assert line.ask() == line.backend, "another backend"
+
+
+def is_refused(lab, vip):
+    try:
+        clients.Line(lab.client, vip, timeout=3).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError as error:
+        raise AssertionError(f"not refused at once: {error}") from error
+    return False
+
+
+def check_existing(flows):
+    for flow, backend in flows.items():
+        assert flow.ask() == backend, "another backend"
+
+
+@scenario(services=[lines(drain={"at_deadline": "drop"}), echo()])
+def drained_vip_refuses_new_flows(lab):
+    """vip drain and service drain: new flows are refused at once, existing ones stay; the deadline; restarts"""
+    flows = {}
+    for vip in (VIP4, VIP6):
+        for _ in range(3):
+            for flow in (clients.Line(lab.client, vip), clients.Udp(lab.client, vip)):
+                flows[flow] = flow.ask()
+    lab.weirctl("vip", "drain", VIP4)
+    assert is_refused(lab, VIP4) and not is_refused(lab, VIP6)
+    check_existing(flows)
+    try:
+        clients.Udp(lab.client, VIP4).ask()
+        raise AssertionError("a new UDP flow to a drained VIP")
+    except ConnectionRefusedError:
+        pass
+    lab.programs["control"].kill()
+    lab.start_control()
+    lab.wait_ready()
+    assert is_refused(lab, VIP4) and not is_refused(lab, VIP6)
+    lab.weirctl("config", "reload")
+    assert is_refused(lab, VIP4)
+    check_existing(flows)
+    lab.weirctl("vip", "ready", VIP4)
+    assert not is_refused(lab, VIP4)
+    code, text, _ = lab.weirctl("service", "drain", "--interval=1s", "--wait", "lines", check=False)
+    assert code == 0 and " dropped" in text.splitlines()[-1], (code, text)
+    for flow, backend in flows.items():
+        if isinstance(flow, clients.Line):
+            wait_for("an RST after the deadline", lambda flow=flow: is_reset(flow), 5)
+        else:
+            assert flow.ask() == backend
+    assert is_refused(lab, VIP4) and is_refused(lab, VIP6)
+    lab.weirctl("service", "ready", "lines")
+    assert not is_refused(lab, VIP4) and not is_refused(lab, VIP6)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_binds.h"
 #include "api_capture_filter.h"
 #include "api_commands.h"
 #include "api_host.h"
@@ -127,6 +128,9 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 	case WEIR_API_AUDIT_BACKEND:
 	case WEIR_API_AUDIT_FLOWS:
 		describe_backend(daemon, call, kind, object, value);
+		break;
+	case WEIR_API_AUDIT_BINDS:
+		weir_api_binds_describe(daemon, call, object, value);
 		break;
 	case WEIR_API_AUDIT_HOST:
 		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", address != NULL ? address : "");

@@ -17,6 +17,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_NONE,
 	WEIR_API_AUDIT_ADMIN, // a backend's administrative state
 	WEIR_API_AUDIT_HOST, // administrative states of the backends of a host
+	WEIR_API_AUDIT_BINDS, // drain of binds
 	WEIR_API_AUDIT_WEIGHT, // weight of a backend
 	WEIR_API_AUDIT_POLICY, // of a service
 	WEIR_API_AUDIT_STEALING, // between workers

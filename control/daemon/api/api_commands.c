@@ -72,6 +72,13 @@ static const struct command commands[] = {
 			WEIR_REPORT_FIELDS(X)
 #undef X
 		}},
+	{"bind.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_bind_show,
+		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("address", ARGUMENT_TEXT)}},
+	{"bind.drain", CHANGE, WEIR_API_AUDIT_BINDS, weir_api_bind_drain,
+		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("address", ARGUMENT_TEXT),
+			OPTIONAL("interval_ms", ARGUMENT_NUMBER)}},
+	{"bind.ready", CHANGE, WEIR_API_AUDIT_BINDS, weir_api_bind_ready,
+		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("address", ARGUMENT_TEXT)}},
 	{"host.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_host_show,
 		{REQUIRED("address", ARGUMENT_TEXT)}},
 	{"host.drain", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_drain,

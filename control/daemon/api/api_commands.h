@@ -27,6 +27,9 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(backend_ready) \
 	X(backend_maintenance) \
 	X(backend_report) \
+	X(bind_show) \
+	X(bind_drain) \
+	X(bind_ready) \
 	X(host_show) \
 	X(host_drain) \
 	X(host_ready) \

@@ -145,40 +145,6 @@ static void sum_up(const struct weir_daemon *daemon, const struct host *host, st
 	}
 }
 
-// The phase of the whole: that of the backends that are least far.
-static enum weir_drain_phase phase_of(const struct summary *sum) {
-	static const enum weir_drain_phase order[] = {
-		WEIR_DRAIN_DRAINING, WEIR_DRAIN_KEPT, WEIR_DRAIN_DROPPED, WEIR_DRAIN_DRAINED};
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		if (sum->phases[order[i]] > 0) {
-			return order[i];
-		}
-	}
-	return WEIR_DRAIN_NONE;
-}
-
-// As weir_json_drain.
-static json_t *json_drain(const struct summary *sum) {
-	enum weir_drain_phase phase = phase_of(sum);
-	uint64_t now_ns = weir_daemon_now_ns();
-	bool counts = phase == WEIR_DRAIN_DRAINING && !sum->endless;
-
-	if (phase == WEIR_DRAIN_NONE) {
-		return json_null();
-	}
-	return json_pack("{s:s, s:o, s:o}", "state", weir_drain_phase_name((uint8_t)phase),
-		"left_ms",
-		counts ? json_integer(sum->until_ns > now_ns
-					      ? (json_int_t)((sum->until_ns - now_ns) / 1000000)
-					      : 0)
-		       : json_null(),
-		"at_deadline",
-		sum->at_deadline >= 0 ? json_string(weir_config_at_deadline_name(
-						(enum weir_config_at_deadline)sum->at_deadline))
-				      : json_null());
-}
-
 static json_t *json_host(const struct weir_daemon *daemon, const struct host *host) {
 	struct summary sum = {.open = json_array(), .in_use = json_array()};
 
@@ -192,7 +158,11 @@ static json_t *json_host(const struct weir_daemon *daemon, const struct host *ho
 		(json_int_t)sum.phases[WEIR_DRAIN_KEPT], "dropped",
 		(json_int_t)sum.phases[WEIR_DRAIN_DROPPED], "active_flows",
 		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
-		json_drain(&sum), "open", sum.open, "in_use", sum.in_use);
+		weir_json_drains(&(struct weir_drain_sum){.phases = sum.phases,
+			.until_ns = sum.until_ns,
+			.endless = sum.endless,
+			.at_deadline = sum.at_deadline}),
+		"open", sum.open, "in_use", sum.in_use);
 }
 
 void weir_api_host_describe(

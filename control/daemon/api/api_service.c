@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api_binds.h"
 #include "api_commands.h"
 #include "api_counters.h"
 #include "api_show.h"
@@ -32,9 +33,15 @@ static json_t *policy_or_null(uint8_t policy) {
 
 static json_t *json_warnings(struct weir_daemon *daemon, uint16_t id) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, id);
+	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
 	json_t *warnings = json_array();
 	char text[160];
 
+	if (drained > 0) {
+		snprintf(text, sizeof(text), "drained: %u of its binds take%s no new flows",
+			drained, drained == 1 ? "s" : "");
+		json_array_append_new(warnings, json_string(text));
+	}
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
 			"flow control: every backend was at max_active_flows for %llu new flow%s "
@@ -51,19 +58,21 @@ static json_t *json_service(
 	struct weir_service_state state = {0};
 
 	weir_tables_service(daemon->tables, id, &state);
-	return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
-			 "s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+	return json_pack(
+		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
+		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
 		weir_config_forwarding_name(service->forwarding), "binds", weir_json_binds(service),
-		"table_size", (json_int_t)service->table_size, "slots", (json_int_t)state.slots,
-		"backends", (json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
-		"panic", (int)state.panic, "generation", (json_int_t)state.generation,
-		"active_flows", (json_int_t)counters.active_flows, "new_flows",
-		(json_int_t)counters.new_flows, "packets", (json_int_t)counters.packets, "bytes",
-		(json_int_t)counters.bytes, "dropped", (json_int_t)counters.dropped, "spilled",
-		(json_int_t)counters.spilled, "rejected", (json_int_t)counters.rejected, "rehashed",
+		"drained_binds", weir_json_drained_binds(daemon, service, id), "table_size",
+		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
+		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "panic",
+		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
+		(json_int_t)counters.active_flows, "new_flows", (json_int_t)counters.new_flows,
+		"packets", (json_int_t)counters.packets, "bytes", (json_int_t)counters.bytes,
+		"dropped", (json_int_t)counters.dropped, "spilled", (json_int_t)counters.spilled,
+		"rejected", (json_int_t)counters.rejected, "rehashed",
 		(json_int_t)counters.rehashed, "reset", (json_int_t)counters.reset, "warnings",
 		json_warnings(daemon, id));
 }

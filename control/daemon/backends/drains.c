@@ -92,16 +92,16 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 	return config != NULL ? config->drain.at_deadline : WEIR_AT_DEADLINE_KEEP;
 }
 
-// The phase of a backend's drain.
-static enum weir_drain_phase phase_of(const struct weir_tables *tables,
-	const struct weir_backend_state *state, uint64_t open_flows, uint64_t now_ns) {
+// The phase of the drain of a backend, or of the binds of a service.
+static enum weir_drain_phase phase_of(const struct weir_tables *tables, const char *service,
+	uint64_t until_ns, uint64_t open_flows, uint64_t now_ns) {
 	if (open_flows == 0 && weir_tables_segment(tables) != NULL) {
 		return WEIR_DRAIN_DRAINED;
 	}
-	if (state->drain_until_ns == 0 || now_ns < state->drain_until_ns) {
+	if (until_ns == 0 || now_ns < until_ns) {
 		return WEIR_DRAIN_DRAINING;
 	}
-	return weir_drains_at_deadline(tables, state->service) == WEIR_AT_DEADLINE_DROP
+	return weir_drains_at_deadline(tables, service) == WEIR_AT_DEADLINE_DROP
 		       ? WEIR_DRAIN_DROPPED
 		       : WEIR_DRAIN_KEPT;
 }
@@ -141,7 +141,7 @@ static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_n
 		return false;
 	}
 	open_flows = weir_sum_backend(weir_tables_segment(tables), backend).open_flows;
-	phase = phase_of(tables, &state, open_flows, now_ns);
+	phase = phase_of(tables, state.service, state.drain_until_ns, open_flows, now_ns);
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
@@ -151,9 +151,61 @@ static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_n
 	return false;
 }
 
+// --- binds ----------------------------------------------------------------------------------
+
+static void log_service(const struct weir_tables *tables, struct weir_log *log, uint16_t id,
+	enum weir_drain_phase phase, uint64_t open_flows) {
+	const char *name = weir_tables_service_name(tables, id);
+	const struct weir_log_fields fields = {
+		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
+
+	if (phase == WEIR_DRAIN_DRAINED) {
+		weir_log_event(log, WEIR_LOG_INFO, &fields,
+			"service %s: its VIPs are drained: no open flows", name);
+		return;
+	}
+	weir_log_event(log, WEIR_LOG_WARN, &fields,
+		"service %s: drain deadline of its VIPs reached: %" PRIu64 " open flow%s %s", name,
+		open_flows, open_flows == 1 ? "" : "s",
+		phase == WEIR_DRAIN_DROPPED ? "dropped" : "kept");
+}
+
+// Flows are counted by service, whatever the VIP.
+static bool advance_service(
+	struct weir_tables *tables, uint16_t id, uint64_t now_ns, struct weir_log *log) {
+	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;
+	const char *name = weir_tables_service_name(tables, id);
+	struct weir_service_state state;
+	enum weir_drain_phase phase;
+	int r;
+
+	if (weir_tables_service(tables, id, &state) < 0) {
+		return false;
+	}
+	phase = phase_of(tables, name, state.drain_until_ns, open_flows, now_ns);
+	if (phase == WEIR_DRAIN_DRAINING) {
+		return false;
+	}
+	r = weir_tables_end_bind_drain(tables, id, phase);
+	if (r >= 0) {
+		log_service(tables, log, id, (enum weir_drain_phase)r, open_flows);
+	}
+	return r >= 0;
+}
+
+static bool tick_services(struct weir_tables *tables, uint64_t now_ns, struct weir_log *log) {
+	bool publish = false;
+	int id = -1;
+
+	while ((id = weir_tables_next_draining(tables, (uint32_t)(id + 1))) >= 0) {
+		publish |= advance_service(tables, (uint16_t)id, now_ns, log);
+	}
+	return publish;
+}
+
 bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
 	struct weir_log *log) {
-	bool publish = false;
+	bool publish = tick_services(tables, now_ns, log);
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < drains->count; i++) {

@@ -31,7 +31,8 @@ int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 // have begun their drains. If out of memory, some are not completed until the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
-// Call about every 100 ms. While no dataplane is attached, the number of flows is unknown, and only
+// Call about every 100 ms. Also completes the drains of services and VIPs, whose state is in the
+// tables alone. While no dataplane is attached, the number of flows is unknown, and only
 // deadlines end a drain. Returns whether the tables must be published.
 bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
 	struct weir_log *log);

@@ -30,8 +30,9 @@ SERVICE_DETAILS = ("configured_policy", "settings", "workload", "flow_control", 
 SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 
-# Requests of commands without a verb, if the name differs, and their completions.
-REQUESTS = {"trace": "capture.start"}
+# Requests of commands, if the name differs, and completions of those without a verb.
+REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
+            "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
@@ -62,6 +63,9 @@ class ControlServer:
 
     def answer(self, request):
         answer = json.loads(json.dumps(self.answers[request["command"]]))
+        if request["command"].startswith("bind."):
+            for key in ("service", "address"):
+                answer["result"][key] = request.get(key)
         if request["command"] in ("service.show", "backend.show", "health.show", "subset.show"):
             # Like the daemon: only the requested part.
             one = {"service.show": "name", "backend.show": "service", "health.show": "service",

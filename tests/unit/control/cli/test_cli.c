@@ -92,7 +92,7 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		char *words[8];
 		const char *err;
 	} cases[] = {
-		{{"show"}, "\"show\" needs an object before it: service show, backend show, "},
+		{{"show"}, "\"show\" needs an object before it: service show, vip show, "},
 		{{"service", "set", "web", "policy=leastconn"},
 			"unknown policy \"leastconn\"; did you mean \"least-loaded\"? available: "
 			"maglev, round-robin, least-loaded, "},
@@ -102,12 +102,12 @@ TEST(invalid_usage_exits_2_without_a_request) {
 			"did you mean \"interleaved-weighted-round-robin\"? available: maglev, "},
 		{{"show", "backend"},
 			"unknown command \"show backend\"; did you mean \"backend show\"?\n"},
-		{{"drain", "web/web-1"}, "needs an object before it: backend drain, host drain\n"},
+		{{"drain", "web/web-1"}, "needs an object before it: service drain, vip drain, "},
 		{{"backend"},
 			"\"backend\" needs a verb: show, drain, ready, maintenance, report\n"},
 		{{"servise", "show"}, "unknown object \"servise\"; did you mean \"service\"? "
-				      "available: service, backend, "},
-		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, backend, host, "
+				      "available: service, vip, backend, "},
+		{{"xyzzy"}, "unknown object \"xyzzy\"; available: service, vip, backend, host, "
 			    "weight, subset, policy, flow"},
 		{{"xyzzy"}, "health, status, doctor, version\n"},
 		{{"backend", "drian", "b"}, "unknown backend verb \"drian\"; did you mean "

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// API handlers of drained binds: bind.show, bind.drain, bind.ready. `service` selects the binds of
+// a service, `address` those of a VIP, in all services; both, those of one service with the VIP.
+#include "api_binds.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api_audit.h"
+#include "api_change.h"
+#include "api_commands.h"
+#include "daemon.h"
+#include "totals.h"
+
+struct selected {
+	int only; // service id; negative: all
+	bool by_address;
+	struct weir_address address;
+};
+
+struct summary {
+	uint32_t services, binds;
+	uint32_t drained; // binds
+	uint32_t others; // binds of these services that are neither selected nor drained
+	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // of services
+	uint64_t active_flows, open_flows;
+	uint64_t until_ns; // the last deadline
+	bool endless; // a drain has no deadline
+	int at_deadline; // as in api_host.c
+};
+
+static const struct weir_address *address_of(const struct selected *selected) {
+	return selected->by_address ? &selected->address : NULL;
+}
+
+static int parse(
+	const struct weir_daemon *daemon, const struct weir_api_call *call, struct selected *ret) {
+	const char *address = weir_api_text(call, "address");
+	const char *service = weir_api_text(call, "service");
+	uint8_t bits;
+
+	*ret = (struct selected){.only = -1, .by_address = address != NULL};
+	if ((address == NULL && service == NULL) ||
+		(address != NULL &&
+			(strchr(address, '/') != NULL ||
+				!weir_api_parse_prefix(address, &ret->address, &bits)))) {
+		return -EINVAL;
+	}
+	if (service != NULL) {
+		ret->only = weir_tables_service_find(daemon->tables, service);
+	}
+	return service != NULL && ret->only < 0 ? -ENOENT : 0;
+}
+
+// The first selected service from this id on, or -ENOENT.
+static int next_service(
+	const struct weir_daemon *daemon, const struct selected *selected, uint32_t from) {
+	uint32_t ids = weir_tables_service_ids(daemon->tables);
+
+	for (uint32_t id = from; id < ids; id++) {
+		if ((selected->only < 0 || (uint32_t)selected->only == id) &&
+			weir_tables_select_binds(
+				daemon->tables, (uint16_t)id, address_of(selected)) > 0) {
+			return (int)id;
+		}
+	}
+	return -ENOENT;
+}
+
+// On an error, fails the call and returns false.
+static bool find_named(
+	struct weir_daemon *daemon, struct weir_api_call *call, struct selected *ret) {
+	int r;
+
+	if (!weir_api_has_tables(daemon, call)) {
+		return false;
+	}
+	r = parse(daemon, call, ret);
+	if (r == -ENOENT) {
+		weir_api_find_service(daemon, call);
+		return false;
+	}
+	if (r < 0) {
+		weir_api_fail(call, WEIR_API_BAD_REQUEST,
+			"needs the argument \"service\", or \"address\" with an IPv4 or IPv6 "
+			"address");
+		return false;
+	}
+	if (next_service(daemon, ret, 0) < 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no %s has the VIP %.100s",
+			ret->only >= 0 ? "bind of the service" : "service",
+			weir_api_text(call, "address"));
+		return false;
+	}
+	return true;
+}
+
+static void add(const struct weir_daemon *daemon, const struct selected *selected, uint16_t id,
+	struct summary *sum) {
+	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
+	uint32_t selects = weir_tables_select_binds(daemon->tables, id, address_of(selected));
+	uint32_t binds = weir_tables_select_binds(daemon->tables, id, NULL);
+	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
+	struct weir_service_state state;
+
+	if (weir_tables_service(daemon->tables, id, &state) < 0) {
+		return;
+	}
+	sum->services++;
+	sum->binds += selects;
+	sum->drained += drained;
+	sum->others += drained < binds && binds > selects
+			       ? binds - (drained > selects ? drained : selects)
+			       : 0;
+	sum->phases[state.drain]++;
+	sum->active_flows += counters.active_flows;
+	sum->open_flows += counters.open_flows;
+	if (state.drain == WEIR_DRAIN_DRAINING) {
+		int then = (int)weir_drains_at_deadline(
+			daemon->tables, weir_tables_service_name(daemon->tables, id));
+
+		sum->endless |= state.drain_until_ns == 0;
+		sum->until_ns =
+			state.drain_until_ns > sum->until_ns ? state.drain_until_ns : sum->until_ns;
+		sum->at_deadline = sum->at_deadline == -2 || sum->at_deadline == then ? then : -1;
+	}
+}
+
+static void sum_up(
+	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
+	int id = -1;
+
+	*sum = (struct summary){.at_deadline = -2};
+	while ((id = next_service(daemon, selected, (uint32_t)(id + 1))) >= 0) {
+		add(daemon, selected, (uint16_t)id, sum);
+	}
+}
+
+static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call *call,
+	const struct selected *selected) {
+	const char *service = weir_api_text(call, "service");
+	char text[INET6_ADDRSTRLEN];
+	struct summary sum;
+
+	sum_up(daemon, selected, &sum);
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "service",
+		service != NULL ? json_string(service) : json_null(), "address",
+		selected->by_address
+			? json_string(weir_address_format(&selected->address, text, sizeof(text)))
+			: json_null(),
+		"services", (json_int_t)sum.services, "binds", (json_int_t)sum.binds,
+		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
+		"active_flows", (json_int_t)sum.active_flows, "open_flows",
+		(json_int_t)sum.open_flows, "drain",
+		weir_json_drains(&(struct weir_drain_sum){.phases = sum.phases,
+			.until_ns = sum.until_ns,
+			.endless = sum.endless,
+			.at_deadline = sum.at_deadline}));
+}
+
+void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	char *object, char *value) {
+	const char *address = weir_api_text(call, "address");
+	const char *service = weir_api_text(call, "service");
+	uint64_t now_ns = weir_daemon_now_ns();
+	struct selected selected;
+	struct summary sum;
+	int used;
+
+	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s%s%s", service != NULL ? service : "",
+		service != NULL && address != NULL ? " " : "", address != NULL ? address : "");
+	if (daemon->tables == NULL || parse(daemon, call, &selected) < 0) {
+		return;
+	}
+	sum_up(daemon, &selected, &sum);
+	used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained,
+		sum.drained > sum.binds ? sum.drained : sum.binds);
+	if (sum.phases[WEIR_DRAIN_DRAINING] > 0 && !sum.endless && sum.until_ns > now_ns) {
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
+			", deadline in %.1f s", (double)(sum.until_ns - now_ns) / 1e9);
+	}
+}
+
+json_t *weir_json_drained_binds(
+	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id) {
+	char text[WEIR_BIND_TEXT_BYTES];
+	json_t *binds = json_array();
+
+	for (uint32_t i = 0; i < service->bind_count; i++) {
+		if (weir_tables_bind_is_drained(daemon->tables, id, i)) {
+			json_array_append_new(binds,
+				json_string(
+					weir_bind_format(&service->binds[i], text, sizeof(text))));
+		}
+	}
+	return binds;
+}
+
+// --- handlers -------------------------------------------------------------------------------
+
+void weir_api_bind_show(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct selected selected;
+
+	if (find_named(daemon, call, &selected)) {
+		weir_api_answer(call, json_binds(daemon, call, &selected));
+	}
+}
+
+// All of them in one publication of the service table.
+static void set(
+	struct weir_daemon *daemon, struct weir_api_call *call, bool drained, uint64_t until_ns) {
+	struct selected selected;
+	int id = -1;
+
+	if (!find_named(daemon, call, &selected)) {
+		return;
+	}
+	if (drained && daemon->segment != NULL && daemon->segment->abi < WEIR_ABI_DRAINS) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"weir-dataplane is too old to drain services and VIPs: restart it");
+		return;
+	}
+	while ((id = next_service(daemon, &selected, (uint32_t)(id + 1))) >= 0) {
+		weir_tables_drain_binds(
+			daemon->tables, (uint16_t)id, address_of(&selected), drained, until_ns);
+	}
+	weir_api_publish_now(daemon, call);
+	weir_api_answer(call, json_binds(daemon, call, &selected));
+}
+
+void weir_api_bind_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+	uint64_t until_ns;
+
+	if (weir_api_deadline(call, &until_ns)) {
+		set(daemon, call, true, until_ns);
+	}
+}
+
+void weir_api_bind_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
+	set(daemon, call, false, 0);
+}

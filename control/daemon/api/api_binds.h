@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The state of drained binds, for the audit and service.show.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <jansson.h>
+
+#include "api.h"
+
+struct weir_config_service;
+struct weir_daemon;
+
+// The binds that a call names, in WEIR_AUDIT_OBJECT_BYTES, and their state, in
+// WEIR_AUDIT_VALUE_BYTES. Leaves value alone if there are none.
+void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	char *object, char *value);
+// The drained binds of a service, as text.
+json_t *weir_json_drained_binds(
+	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id);

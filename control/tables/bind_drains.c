@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Drains of binds: which binds take no new flows. The published service table has them, and is
+// where the next control process finds them; the phase and the deadline are in the identity of the
+// service.
+#include <errno.h>
+#include <string.h>
+
+#include "blob.h"
+#include "service_table.h"
+#include "state.h"
+
+bool weir_bind_drains_has(const struct weir_service_entry *service, uint32_t bind) {
+	return (service->drained[bind / 64] >> bind % 64 & 1) != 0;
+}
+
+static void set(struct weir_service_entry *service, uint32_t bind, bool drained) {
+	uint64_t bit = 1ull << bind % 64;
+
+	service->drained[bind / 64] =
+		drained ? service->drained[bind / 64] | bit : service->drained[bind / 64] & ~bit;
+}
+
+static uint32_t count(const struct weir_service_entry *service) {
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < WEIR_CONFIG_BINDS_MAX / 64; i++) {
+		n += (uint32_t)__builtin_popcountll(service->drained[i]);
+	}
+	return n;
+}
+
+static bool are_all(const struct weir_service_entry *service) {
+	return service->config != NULL && count(service) == service->config->bind_count;
+}
+
+bool weir_bind_drains_ended(const struct weir_service_entry *service) {
+	return service->drain == WEIR_DRAIN_DROPPED && are_all(service);
+}
+
+uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32_t bind) {
+	if (!weir_bind_drains_has(service, bind)) {
+		return 0;
+	}
+	return weir_bind_drains_ended(service) ? WEIR_BIND_DRAINED | WEIR_BIND_ENDED
+					       : WEIR_BIND_DRAINED;
+}
+
+void weir_bind_drains_clear(struct weir_service_entry *service) {
+	memset(service->drained, 0, sizeof(service->drained));
+	service->drain = WEIR_DRAIN_NONE;
+	service->drain_until_ns = 0;
+}
+
+// --- configuration --------------------------------------------------------------------------
+
+static bool has_address(
+	const struct weir_service_entry *service, const struct weir_address *address) {
+	for (uint32_t i = 0; i < service->config->bind_count; i++) {
+		if (weir_bind_drains_has(service, i) &&
+			weir_state_same_address(&service->config->binds[i].address, address)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_bind_drains_follow(
+	struct weir_service_entry *service, const struct weir_config_service *config) {
+	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64] = {0};
+	bool all;
+
+	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
+		return; // of another process: see weir_bind_drains_adopt
+	}
+	all = are_all(service); // a new bind of a drained service is drained, too
+	for (uint32_t i = 0; i < config->bind_count; i++) {
+		if (all || has_address(service, &config->binds[i].address)) {
+			drained[i / 64] |= 1ull << i % 64;
+		}
+	}
+	memcpy(service->drained, drained, sizeof(drained));
+	if (count(service) == 0) {
+		weir_bind_drains_clear(service);
+	}
+}
+
+static void adopt_binds(
+	struct weir_service_entry *service, uint16_t id, const struct weir_services_view *view) {
+	for (uint32_t i = 0; i < service->config->bind_count; i++) {
+		const struct weir_config_bind *bind = &service->config->binds[i];
+		uint16_t found = weir_service_lookup(view, bind->address.bytes,
+			bind->address.family, bind->protocol, bind->port_first);
+
+		set(service, i,
+			weir_bind_is_drained(found) &&
+				(found & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED)) == id);
+	}
+}
+
+void weir_bind_drains_adopt(struct weir_state *state, const struct weir_segment *segment) {
+	struct weir_services_view view;
+	struct weir_blob_extent extent;
+	bool any = weir_blob_services(segment,
+		__atomic_load_n(&segment->roots->services, __ATOMIC_ACQUIRE), &extent, &view);
+
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		struct weir_service_entry *service = &state->services[id];
+
+		if (service->stage != WEIR_ID_LIVE || service->drain == WEIR_DRAIN_NONE ||
+			service->config == NULL) {
+			continue;
+		}
+		if (any) {
+			adopt_binds(service, (uint16_t)id, &view);
+		}
+		if (count(service) == 0) {
+			weir_bind_drains_clear(service);
+		}
+		state->draining |= service->drain == WEIR_DRAIN_DRAINING;
+	}
+}
+
+// --- changes --------------------------------------------------------------------------------
+
+static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) {
+	struct weir_service_entry *service = &tables->state->services[id];
+
+	return id < tables->state->service_ids && service->stage == WEIR_ID_LIVE &&
+			       service->config != NULL
+		       ? service
+		       : NULL;
+}
+
+// The rows of its backends follow: they are down while the flows of the whole service have ended.
+static void changed(struct weir_tables *tables, uint16_t id) {
+	struct weir_state *state = tables->state;
+
+	state->services[id].undecided = true;
+	state->undecided = true;
+	state->services_dirty = true;
+	weir_state_touch_service(state, id);
+}
+
+uint32_t weir_tables_select_binds(
+	const struct weir_tables *tables, uint16_t id, const struct weir_address *address) {
+	const struct weir_service_entry *service = &tables->state->services[id];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; id < tables->state->service_ids && service->config != NULL &&
+			     i < service->config->bind_count;
+		i++) {
+		n += address == NULL ||
+		     weir_state_same_address(&service->config->binds[i].address, address);
+	}
+	return n;
+}
+
+int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
+	const struct weir_address *address, bool drained, uint64_t until_ns) {
+	struct weir_service_entry *service = live(tables, id);
+
+	if (service == NULL) {
+		return -ENOENT;
+	}
+	for (uint32_t i = 0; i < service->config->bind_count; i++) {
+		if (address == NULL ||
+			weir_state_same_address(&service->config->binds[i].address, address)) {
+			set(service, i, drained);
+		}
+	}
+	service->drain_set = true;
+	if (count(service) == 0) {
+		weir_bind_drains_clear(service);
+	} else if (drained) {
+		service->drain = WEIR_DRAIN_DRAINING;
+		service->drain_until_ns = until_ns;
+		tables->state->draining = true;
+	} else if (service->drain == WEIR_DRAIN_DROPPED) { // of all binds only
+		service->drain = WEIR_DRAIN_KEPT;
+	}
+	changed(tables, id);
+	return 0;
+}
+
+int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from) {
+	const struct weir_state *state = tables->state;
+
+	for (uint32_t id = from; state->draining && id < state->service_ids; id++) {
+		if (state->services[id].drain == WEIR_DRAIN_DRAINING &&
+			state->services[id].stage == WEIR_ID_LIVE) {
+			return (int)id;
+		}
+	}
+	return -ENOENT;
+}
+
+int weir_tables_end_bind_drain(
+	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase) {
+	struct weir_service_entry *service = live(tables, id);
+
+	if (service == NULL || service->drain != WEIR_DRAIN_DRAINING) {
+		return -ENOENT;
+	}
+	service->drain =
+		(uint8_t)(phase == WEIR_DRAIN_DROPPED && !are_all(service) ? WEIR_DRAIN_KEPT
+									   : phase);
+	changed(tables, id);
+	return service->drain;
+}
+
+uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t id) {
+	return id < tables->state->service_ids ? count(&tables->state->services[id]) : 0;
+}
+
+bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t id, uint32_t bind) {
+	return id < tables->state->service_ids && bind < WEIR_CONFIG_BINDS_MAX &&
+	       weir_bind_drains_has(&tables->state->services[id], bind);
+}
