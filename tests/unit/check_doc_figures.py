@@ -197,7 +197,7 @@ FIGURES = (
      "WEIR_SERVER_CONNECTION_MS", SECOND),
     ("docs/reference/metrics.md", "may be repeated, up to {}", "control/metrics/metrics_options.h",
      "WEIR_METRICS_HOSTS_MAX", 1),
-    ("docs/reference/metrics.md", "Tables have {} rows at most", "control/metrics/page/page.js", "ROWS_MAX", 1),
+    ("docs/reference/metrics.md", "Tables have {} services or backends at most", "control/metrics/page/page.js", "ROWS_MAX", 1),
     ("docs/reference/metrics.md", "It polls every {} seconds", "control/metrics/page/page.js", "PERIOD_MS",
      SECOND),
     ("docs/reference/metrics.md", "sample for the plots every {} s", "control/metrics/history.h",
