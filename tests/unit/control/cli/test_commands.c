@@ -36,7 +36,8 @@ TEST(find_returns_the_command_or_the_nearest) {
 	assert_non_null(command);
 	assert_null(weir_cli_command_find("wieght", "set", why, sizeof(why)));
 	assert_string_equal(why,
-		"unknown object \"wieght\"; did you mean \"weight\"? available: service, vip, backend, "
+		"unknown object \"wieght\"; did you mean \"weight\"? available: service, vip, "
+		"backend, "
 		"host, "
 		"weight, "
 		"subset, policy, flow, worker, port, stats, top, capture, trace, config, audit, "
