@@ -24,15 +24,21 @@ struct pending { // one request for a change
 
 // --- present state ------------------------------------------------------------------------
 
-static void describe_admin(const struct weir_backend_state *state, char *value) {
-	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
-	int used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
+void weir_api_audit_deadline(uint64_t until_ns, char *value) {
+	uint64_t now_ns = weir_daemon_now_ns();
+	size_t used = strlen(value);
+	char left[WEIR_DURATION_BYTES];
 
-	if (state->drain == WEIR_DRAIN_DRAINING && until_ns > now_ns) {
-		char left[WEIR_DURATION_BYTES];
-
-		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used, ", deadline in %s",
+	if (until_ns > now_ns) {
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - used, ", deadline in %s",
 			weir_duration_text((until_ns - now_ns) / 1000000, left));
+	}
+}
+
+static void describe_admin(const struct weir_backend_state *state, char *value) {
+	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
+	if (state->drain == WEIR_DRAIN_DRAINING) {
+		weir_api_audit_deadline(state->drain_until_ns, value);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include "api_audit.h"
 #include "api_change.h"
 #include "api_commands.h"
+#include "api_drain_sum.h"
 #include "daemon.h"
 #include "totals.h"
 
@@ -25,11 +26,8 @@ struct summary {
 	uint32_t services, binds;
 	uint32_t drained; // binds
 	uint32_t others; // binds of these services that are neither selected nor drained
-	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // of services
+	struct weir_drain_sum drains; // of services
 	uint64_t active_flows, open_flows;
-	uint64_t until_ns; // the last deadline
-	bool endless; // a drain has no deadline
-	int at_deadline; // as in api_host.c
 };
 
 static const struct weir_address *address_of(const struct selected *selected) {
@@ -115,25 +113,17 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	sum->others += drained < binds && binds > selects
 			       ? binds - (drained > selects ? drained : selects)
 			       : 0;
-	sum->phases[state.drain]++;
 	sum->active_flows += counters.active_flows;
 	sum->open_flows += counters.open_flows;
-	if (state.drain == WEIR_DRAIN_DRAINING) {
-		int then = (int)weir_drains_at_deadline(
-			daemon->tables, weir_tables_service_name(daemon->tables, id));
-
-		sum->endless |= state.drain_until_ns == 0;
-		sum->until_ns =
-			state.drain_until_ns > sum->until_ns ? state.drain_until_ns : sum->until_ns;
-		sum->at_deadline = sum->at_deadline == -2 || sum->at_deadline == then ? then : -1;
-	}
+	weir_drain_sum_add(&sum->drains, daemon->tables,
+		weir_tables_service_name(daemon->tables, id), state.drain, state.drain_until_ns);
 }
 
 static void sum_up(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
 	int id = -1;
 
-	*sum = (struct summary){.at_deadline = -2};
+	*sum = (struct summary){0};
 	while ((id = next_service(daemon, selected, (uint32_t)(id + 1))) >= 0) {
 		add(daemon, selected, (uint16_t)id, sum);
 	}
@@ -154,21 +144,15 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 		"services", (json_int_t)sum.services, "binds", (json_int_t)sum.binds,
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
 		"active_flows", (json_int_t)sum.active_flows, "open_flows",
-		(json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&(struct weir_drain_sum){.phases = sum.phases,
-			.until_ns = sum.until_ns,
-			.endless = sum.endless,
-			.at_deadline = sum.at_deadline}));
+		(json_int_t)sum.open_flows, "drain", weir_json_drains(&sum.drains));
 }
 
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value) {
 	const char *address = weir_api_text(call, "address");
 	const char *service = weir_api_text(call, "service");
-	uint64_t now_ns = weir_daemon_now_ns();
 	struct selected selected;
 	struct summary sum;
-	int used;
 
 	snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s%s%s", service != NULL ? service : "",
 		service != NULL && address != NULL ? " " : "", address != NULL ? address : "");
@@ -176,12 +160,9 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 		return;
 	}
 	sum_up(daemon, &selected, &sum);
-	used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained,
+	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained,
 		sum.drained > sum.binds ? sum.drained : sum.binds);
-	if (sum.phases[WEIR_DRAIN_DRAINING] > 0 && !sum.endless && sum.until_ns > now_ns) {
-		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
-			", deadline in %.1f s", (double)(sum.until_ns - now_ns) / 1e9);
-	}
+	weir_api_audit_deadline(weir_drain_sum_deadline(&sum.drains), value);
 }
 
 json_t *weir_json_drained_binds(

@@ -52,38 +52,6 @@ void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
 	weir_tables_set_admin(daemon->tables, backend, WEIR_ADMIN_READY);
 }
 
-static enum weir_drain_phase phase_of(const struct weir_drain_sum *sum) {
-	static const enum weir_drain_phase order[] = {
-		WEIR_DRAIN_DRAINING, WEIR_DRAIN_KEPT, WEIR_DRAIN_DROPPED, WEIR_DRAIN_DRAINED};
-
-	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
-		if (sum->phases[order[i]] > 0) {
-			return order[i];
-		}
-	}
-	return WEIR_DRAIN_NONE;
-}
-
-json_t *weir_json_drains(const struct weir_drain_sum *sum) {
-	enum weir_drain_phase phase = phase_of(sum);
-	uint64_t now_ns = weir_daemon_now_ns();
-	bool counts = phase == WEIR_DRAIN_DRAINING && !sum->endless;
-
-	if (phase == WEIR_DRAIN_NONE) {
-		return json_null();
-	}
-	return json_pack("{s:s, s:o, s:o}", "state", weir_drain_phase_name((uint8_t)phase),
-		"left_ms",
-		counts ? json_integer(sum->until_ns > now_ns
-					      ? (json_int_t)((sum->until_ns - now_ns) / 1000000)
-					      : 0)
-		       : json_null(),
-		"at_deadline",
-		sum->at_deadline >= 0 ? json_string(weir_config_at_deadline_name(
-						(enum weir_config_at_deadline)sum->at_deadline))
-				      : json_null());
-}
-
 static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint16_t backend) {
 	weir_api_publish_now(daemon, call);
 	weir_api_answer(call, json_admin(daemon, backend));

@@ -11,6 +11,7 @@
 #include "api_audit.h"
 #include "api_change.h"
 #include "api_commands.h"
+#include "api_drain_sum.h"
 #include "api_host.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -28,12 +29,8 @@ struct host {
 // its drain.
 struct summary {
 	uint32_t services, ready, maintenance;
-	uint32_t phases[WEIR_DRAIN_DROPPED + 1];
+	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows;
-	bool endless; // one has no deadline
-	uint64_t until_ns; // the last deadline
-	int at_deadline; // enum weir_config_at_deadline, if it is that of all; -1: it is not; -2:
-			 // no backend drains
 	json_t *open, *in_use; // names of those with open flows, and of those with new flows
 };
 
@@ -106,7 +103,8 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	if (state->drain == WEIR_DRAIN_NONE) {
 		return;
 	}
-	sum->phases[state->drain]++;
+	weir_drain_sum_add(
+		&sum->drains, daemon->tables, state->service, state->drain, state->drain_until_ns);
 	sum->open_flows += counters.open_flows;
 	if (counters.open_flows > 0) {
 		add_name(sum->open, state);
@@ -114,20 +112,11 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	if (state->in_selection) {
 		add_name(sum->in_use, state);
 	}
-	if (state->drain == WEIR_DRAIN_DRAINING) {
-		int then = (int)weir_drains_at_deadline(daemon->tables, state->service);
-
-		sum->endless |= state->drain_until_ns == 0;
-		sum->until_ns = state->drain_until_ns > sum->until_ns ? state->drain_until_ns
-								      : sum->until_ns;
-		sum->at_deadline = sum->at_deadline == -2 || sum->at_deadline == then ? then : -1;
-	}
 }
 
 static void sum_up(const struct weir_daemon *daemon, const struct host *host, struct summary *sum) {
 	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
 
-	sum->at_deadline = -2;
 	for (uint32_t i = 0; i < host->count; i++) {
 		struct weir_backend_state state;
 		uint64_t bit;
@@ -153,16 +142,12 @@ static json_t *json_host(const struct weir_daemon *daemon, const struct host *ho
 		"address", host->address, "services", (json_int_t)sum.services, "backends",
 		(json_int_t)host->count, "ready", (json_int_t)sum.ready, "maintenance",
 		(json_int_t)sum.maintenance, "draining",
-		(json_int_t)sum.phases[WEIR_DRAIN_DRAINING], "drained",
-		(json_int_t)sum.phases[WEIR_DRAIN_DRAINED], "kept",
-		(json_int_t)sum.phases[WEIR_DRAIN_KEPT], "dropped",
-		(json_int_t)sum.phases[WEIR_DRAIN_DROPPED], "active_flows",
+		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINING], "drained",
+		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINED], "kept",
+		(json_int_t)sum.drains.phases[WEIR_DRAIN_KEPT], "dropped",
+		(json_int_t)sum.drains.phases[WEIR_DRAIN_DROPPED], "active_flows",
 		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&(struct weir_drain_sum){.phases = sum.phases,
-			.until_ns = sum.until_ns,
-			.endless = sum.endless,
-			.at_deadline = sum.at_deadline}),
-		"open", sum.open, "in_use", sum.in_use);
+		weir_json_drains(&sum.drains), "open", sum.open, "in_use", sum.in_use);
 }
 
 void weir_api_host_describe(
@@ -170,9 +155,7 @@ void weir_api_host_describe(
 	struct summary sum = {0};
 	struct weir_address address;
 	struct host host;
-	uint64_t now_ns = weir_daemon_now_ns();
 	uint32_t drained;
-	int used;
 
 	if (daemon->tables == NULL || parse(call, &address) < 0 ||
 		find(daemon, &address, &host) < 0) {
@@ -180,12 +163,9 @@ void weir_api_host_describe(
 	}
 	sum_up(daemon, &host, &sum);
 	drained = host.count - sum.ready - sum.maintenance;
-	used = snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u ready, %u drain, %u maintenance",
-		sum.ready, drained, sum.maintenance);
-	if (sum.phases[WEIR_DRAIN_DRAINING] > 0 && !sum.endless && sum.until_ns > now_ns) {
-		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - (size_t)used,
-			", deadline in %.1f s", (double)(sum.until_ns - now_ns) / 1e9);
-	}
+	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u ready, %u drain, %u maintenance", sum.ready,
+		drained, sum.maintenance);
+	weir_api_audit_deadline(weir_drain_sum_deadline(&sum.drains), value);
 	free(host.ids);
 }
 

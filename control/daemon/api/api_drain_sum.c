@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "api_drain_sum.h"
+
+#include "daemon.h"
+
+void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *tables,
+	const char *service, uint8_t phase, uint64_t until_ns) {
+	if (phase == WEIR_DRAIN_DRAINING) {
+		int then = (int)weir_drains_at_deadline(tables, service);
+		bool same = sum->phases[phase] == 0 || sum->at_deadline == then;
+
+		sum->at_deadline = same ? then : -1;
+		sum->endless |= until_ns == 0;
+		sum->until_ns = until_ns > sum->until_ns ? until_ns : sum->until_ns;
+	}
+	sum->phases[phase]++;
+}
+
+uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum) {
+	return sum->endless ? 0 : sum->until_ns;
+}
+
+static enum weir_drain_phase phase_of(const struct weir_drain_sum *sum) {
+	static const enum weir_drain_phase order[] = {
+		WEIR_DRAIN_DRAINING, WEIR_DRAIN_KEPT, WEIR_DRAIN_DROPPED, WEIR_DRAIN_DRAINED};
+
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		if (sum->phases[order[i]] > 0) {
+			return order[i];
+		}
+	}
+	return WEIR_DRAIN_NONE;
+}
+
+json_t *weir_json_drains(const struct weir_drain_sum *sum) {
+	enum weir_drain_phase phase = phase_of(sum);
+	uint64_t now_ns = weir_daemon_now_ns(), until_ns = weir_drain_sum_deadline(sum);
+	bool drains = phase == WEIR_DRAIN_DRAINING;
+
+	if (phase == WEIR_DRAIN_NONE) {
+		return json_null();
+	}
+	return json_pack("{s:s, s:o, s:o}", "state", weir_drain_phase_name((uint8_t)phase),
+		"left_ms",
+		drains && until_ns != 0
+			? json_integer(until_ns > now_ns
+					       ? (json_int_t)((until_ns - now_ns) / 1000000)
+					       : 0)
+			: json_null(),
+		"at_deadline",
+		drains && sum->at_deadline >= 0
+			? json_string(weir_config_at_deadline_name(
+				  (enum weir_config_at_deadline)sum->at_deadline))
+			: json_null());
+}
