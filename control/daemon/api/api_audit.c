@@ -8,11 +8,11 @@
 #include "api_binds.h"
 #include "api_capture_filter.h"
 #include "api_commands.h"
+#include "api_drain_sum.h"
 #include "api_host.h"
 #include "api_show.h"
 #include "api_text.h"
 #include "daemon.h"
-#include "duration.h"
 
 struct pending { // one request for a change
 	struct weir_daemon *daemon;
@@ -24,21 +24,10 @@ struct pending { // one request for a change
 
 // --- present state ------------------------------------------------------------------------
 
-void weir_api_audit_deadline(uint64_t until_ns, char *value) {
-	uint64_t now_ns = weir_daemon_now_ns();
-	size_t used = strlen(value);
-	char left[WEIR_DURATION_BYTES];
-
-	if (until_ns > now_ns) {
-		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - used, ", deadline in %s",
-			weir_duration_text((until_ns - now_ns) / 1000000, left));
-	}
-}
-
 static void describe_admin(const struct weir_backend_state *state, char *value) {
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%s", weir_api_admin_name(state->admin));
 	if (state->drain == WEIR_DRAIN_DRAINING) {
-		weir_api_audit_deadline(state->drain_until_ns, value);
+		weir_api_append_deadline(state->drain_until_ns, value);
 	}
 }
 

@@ -43,6 +43,3 @@ void weir_api_audit_capture(
 	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate);
 // Record the number of deleted flows. Call before the answer.
 void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows);
-// Append the deadline of a drain, CLOCK_MONOTONIC, to a value of WEIR_AUDIT_VALUE_BYTES. Nothing is
-// appended to a value without one (0), or whose deadline has passed.
-void weir_api_audit_deadline(uint64_t until_ns, char *value);

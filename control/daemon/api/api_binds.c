@@ -162,7 +162,7 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 	sum_up(daemon, &selected, &sum);
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained,
 		sum.drained > sum.binds ? sum.drained : sum.binds);
-	weir_api_audit_deadline(weir_drain_sum_deadline(&sum.drains), value);
+	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);
 }
 
 json_t *weir_json_drained_binds(

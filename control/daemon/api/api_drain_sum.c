@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "api_drain_sum.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon.h"
+#include "duration.h"
 
 void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *tables,
 	const char *service, uint8_t phase, uint64_t until_ns) {
@@ -52,4 +56,15 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 			? json_string(weir_config_at_deadline_name(
 				  (enum weir_config_at_deadline)sum->at_deadline))
 			: json_null());
+}
+
+void weir_api_append_deadline(uint64_t until_ns, char *value) {
+	uint64_t now_ns = weir_daemon_now_ns();
+	size_t used = strlen(value);
+	char left[WEIR_DURATION_BYTES];
+
+	if (until_ns > now_ns) {
+		snprintf(value + used, WEIR_AUDIT_VALUE_BYTES - used, ", deadline in %s",
+			weir_duration_text((until_ns - now_ns) / 1000000, left));
+	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The drains of several backends or services, as one.
+// Drains in replies and in the audit: the drains of several backends or services as one, and their
+// deadline.
 //
 // Threads: one, that of the loop.
 #pragma once
@@ -9,7 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "drains.h"
+#include "layout.h"
+
+struct weir_tables;
 
 struct weir_drain_sum { // zeroed: none
 	uint32_t phases[WEIR_DRAIN_DROPPED + 1]; // numbers by enum weir_drain_phase
@@ -25,3 +28,6 @@ void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *ta
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
 // As weir_json_drain, with the phase of those that are least far. The caller owns the result.
 json_t *weir_json_drains(const struct weir_drain_sum *sum);
+// Append the deadline of a drain, CLOCK_MONOTONIC, to a value of WEIR_AUDIT_VALUE_BYTES. Nothing is
+// appended if there is none (0), or if it has passed.
+void weir_api_append_deadline(uint64_t until_ns, char *value);

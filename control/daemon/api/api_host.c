@@ -165,7 +165,7 @@ void weir_api_host_describe(
 	drained = host.count - sum.ready - sum.maintenance;
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u ready, %u drain, %u maintenance", sum.ready,
 		drained, sum.maintenance);
-	weir_api_audit_deadline(weir_drain_sum_deadline(&sum.drains), value);
+	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);
 	free(host.ids);
 }
 
