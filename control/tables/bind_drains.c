@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "blob.h"
 #include "service_table.h"
 #include "state.h"
 
@@ -98,12 +97,7 @@ static void adopt_binds(
 	}
 }
 
-void weir_bind_drains_adopt(struct weir_state *state, const struct weir_segment *segment) {
-	struct weir_services_view view;
-	struct weir_blob_extent extent;
-	bool any = weir_blob_services(segment,
-		__atomic_load_n(&segment->roots->services, __ATOMIC_ACQUIRE), &extent, &view);
-
+void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		struct weir_service_entry *service = &state->services[id];
 
@@ -111,8 +105,8 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_segment 
 			service->config == NULL) {
 			continue;
 		}
-		if (any) {
-			adopt_binds(service, (uint16_t)id, &view);
+		if (view != NULL) {
+			adopt_binds(service, (uint16_t)id, view);
 		}
 		if (count(service) == 0) {
 			weir_bind_drains_clear(service);

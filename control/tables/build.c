@@ -84,6 +84,16 @@ void weir_build_row(const struct weir_tables *tables, const struct weir_state *s
 	weir_backend_row_build(&path, ret);
 }
 
+bool weir_build_published_services(const struct weir_segment *segment,
+	const struct weir_writer *writer, struct weir_services_view *ret) {
+	const struct weir_root root = {.kind = WEIR_BLOB_SERVICES};
+	const struct weir_blob *current = weir_writer_current(writer, root);
+	struct weir_blob_extent extent;
+
+	return current != NULL && is_published(segment, root, current) &&
+	       weir_blob_services(segment, segment->roots->services, &extent, ret);
+}
+
 // The reference of a service's selection, 0 = none. If the root was overwritten, the writer may
 // reuse the memory that it refers to.
 static weir_ref published_selection(const struct weir_tables *tables, uint16_t service) {

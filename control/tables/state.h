@@ -281,8 +281,9 @@ uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
-// After the first configuration over a segment: find the binds that are drained there.
-void weir_bind_drains_adopt(struct weir_state *state, const struct weir_segment *segment);
+// After the first configuration over a segment: find the binds that are drained in the published
+// service table. view: NULL = none.
+void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
 // --- slow_start.c ---
 
@@ -375,6 +376,10 @@ uint32_t weir_build_published_subsets(const struct weir_tables *tables, uint16_t
 // published, or if it is invalid.
 bool weir_build_published(const struct weir_tables *tables, uint16_t service, uint32_t subset,
 	struct weir_policy_table *ret, uint64_t *ret_generation);
+// Get the published service table, after validation. Returns false if none is published, or if
+// its root or the table was overwritten: the writer may reuse such memory.
+bool weir_build_published_services(const struct weir_segment *segment,
+	const struct weir_writer *writer, struct weir_services_view *ret);
 int weir_build_services(
 	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
 

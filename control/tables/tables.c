@@ -219,6 +219,14 @@ uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry) 
 	return tables->state->waiting;
 }
 
+static void adopt_bind_drains(struct weir_state *state, const struct weir_segment *segment,
+	const struct weir_writer *writer) {
+	struct weir_services_view view;
+	bool any = weir_build_published_services(segment, writer, &view);
+
+	weir_bind_drains_adopt(state, any ? &view : NULL);
+}
+
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
@@ -244,7 +252,7 @@ int weir_tables_apply(
 		goto keep_former;
 	}
 	if (previous == NULL && tables->segment != NULL) {
-		weir_bind_drains_adopt(state, tables->segment);
+		adopt_bind_drains(state, tables->segment, tables->writer);
 	}
 	tables->config = config;
 	if (tables->writer != NULL) {
@@ -296,7 +304,7 @@ static int adopt_segment(struct weir_tables *tables, const struct weir_segment *
 			weir_state_free(state);
 			return r;
 		}
-		weir_bind_drains_adopt(state, segment);
+		adopt_bind_drains(state, segment, writer);
 	}
 	weir_state_inherit(state, tables->state);
 	*ret = state;
