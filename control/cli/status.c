@@ -176,30 +176,39 @@ static void judge_without_control(
 
 static json_t *empty_status(void) {
 	return json_pack(
-		"{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[], s:[]}",
+		"{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[], s:[], s:[]}",
 		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
 		"stalled", "not_published", "services", "backends", "eligible", "not_eligible",
-		"unreachable", "panic");
+		"unreachable", "panic", "drained");
 }
 
-// Level and summary from the reasons, the worst first.
+// Append the reasons of this level to the text. Returns whether there are any.
+static bool append_reasons(const json_t *status, int level, char *text, size_t bytes) {
+	const json_t *reason;
+	bool any = false;
+	size_t i;
+
+	json_array_foreach (json_object_get(status, "reasons"), i, reason) {
+		size_t used = strlen(text);
+
+		if (level_of(reason) == level) {
+			snprintf(text + used, bytes - used, "%s%s", used > 0 ? "; " : "",
+				json_string_value(json_object_get(reason, "text")));
+			any = true;
+		}
+	}
+	return any;
+}
+
+// Level and summary from the reasons, the worst first. Those of the level ok are no faults.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
-	const json_t *reasons = json_object_get(status, "reasons"), *reason;
 	char text[1024] = "";
-	size_t used = 0, i;
 	int worst = LEVEL_OK;
 
 	for (int k = 0; k < 3; k++) {
-		json_array_foreach (reasons, i, reason) {
-			if (level_of(reason) != order[k]) {
-				continue;
-			}
-			worst = worst == LEVEL_OK ? order[k] : worst;
-			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
-				used > 0 ? "; " : "",
-				json_string_value(json_object_get(reason, "text")));
-			used = used < sizeof(text) ? used : sizeof(text) - 1;
+		if (append_reasons(status, order[k], text, sizeof(text)) && worst == LEVEL_OK) {
+			worst = order[k];
 		}
 	}
 	if (worst == LEVEL_OK) {
@@ -213,6 +222,7 @@ static void finish(json_t *status) {
 			json_integer_value(json_object_get(status, "eligible")),
 			json_integer_value(json_object_get(status, "backends")));
 	}
+	append_reasons(status, LEVEL_OK, text, sizeof(text));
 	json_object_set_new(status, "level", json_string(levels[worst].name));
 	json_object_set_new(status, "summary", json_string(text));
 }

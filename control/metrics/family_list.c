@@ -85,8 +85,8 @@ const struct weir_family weir_families[] = {
 	GAUGE(CONTROL, "weir_control_info", "", "version", "1; the version of weir-control.", INFO),
 	GAUGE(CONTROL, "weir_serving", "", "serving",
 		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
-		"dataplane, a stalled worker, or no service with an eligible backend that has a "
-		"next hop.",
+		"dataplane, a stalled worker, no service with an eligible backend that has a "
+		"next hop, or all services drained.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-control.", MS),

@@ -130,5 +130,7 @@ def drained_vip_refuses_new_flows(lab):
         else:
             assert flow.ask() == backend
     assert is_refused(lab, VIP4) and is_refused(lab, VIP6)
+    code, text, _ = lab.weirctl("status", check=False)
+    assert code == 0 and text.rstrip().endswith("; 1 of 2 services drained: lines"), (code, text)
     lab.weirctl("service", "ready", "lines")
     assert not is_refused(lab, VIP4) and not is_refused(lab, VIP6)

@@ -29,10 +29,12 @@ struct verdict {
 
 struct services {
 	// Services; without an eligible backend; with such backends, but none has a next hop; in
-	// panic mode.
+	// panic mode. None of them is drained.
 	uint32_t count, none, unreachable, panic;
+	uint32_t drained; // all their binds; whatever their backends are
+	uint32_t ended; // of these: no existing flow is waited for
 	uint32_t backends, eligible;
-	json_t *none_names, *unreachable_names, *panic_names;
+	json_t *none_names, *unreachable_names, *panic_names, *drained_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -92,6 +94,12 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 
 // --- services -------------------------------------------------------------------------------
 
+static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
+	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
+
+	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
+}
+
 static void count_service(
 	const struct weir_daemon *daemon, uint16_t id, struct services *services) {
 	const char *name = weir_tables_service_name(daemon->tables, id);
@@ -103,7 +111,11 @@ static void count_service(
 	services->count++;
 	services->backends += state.backends;
 	services->eligible += state.eligible;
-	if (state.eligible == 0) {
+	if (is_drained(daemon, id)) {
+		services->drained++;
+		services->ended += state.drain != WEIR_DRAIN_DRAINING;
+		json_array_append_new(services->drained_names, json_string(name));
+	} else if (state.eligible == 0) {
 		services->none++;
 		json_array_append_new(services->none_names, json_string(name));
 	} else if (state.resolved == 0) {
@@ -135,9 +147,10 @@ static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 // serves that one, so only the loss of all is critical.
 static void judge_lost(const struct services *services, uint32_t n, const json_t *lost,
 	const char *what, struct verdict *verdict) {
-	enum weir_status_level level = services->none + services->unreachable == services->count
-					       ? WEIR_STATUS_CRITICAL
-					       : WEIR_STATUS_WARNING;
+	enum weir_status_level level =
+		services->none + services->unreachable + services->ended == services->count
+			? WEIR_STATUS_CRITICAL
+			: WEIR_STATUS_WARNING;
 	char names[TEXT_BYTES / 2];
 
 	if (n > 0 && n == services->count) {
@@ -147,6 +160,25 @@ static void judge_lost(const struct services *services, uint32_t n, const json_t
 	} else if (n > 0) {
 		add(verdict, level, "%s in %u of %u services: %s", what, n, services->count,
 			list_names(lost, names));
+	}
+}
+
+// A drain is no fault. While existing flows of a drained service continue they need its routes;
+// after that nothing does.
+static void judge_drained(const struct services *services, struct verdict *verdict) {
+	char names[TEXT_BYTES / 2];
+
+	if (services->drained == 0) {
+		return;
+	}
+	list_names(services->drained_names, names);
+	if (services->ended == services->count) {
+		add(verdict, WEIR_STATUS_CRITICAL, "drained on purpose, by an operator: %s%s",
+			services->count == 1 ? "the service " : "all services: ", names);
+	} else {
+		add(verdict, WEIR_STATUS_OK, "%u of %u services drained%s: %s", services->drained,
+			services->count, services->ended == 0 ? ", existing flows continue" : "",
+			names);
 	}
 }
 
@@ -166,6 +198,7 @@ static void judge_services(
 		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u services: %s",
 			services->panic, services->count, list_names(services->panic_names, names));
 	}
+	judge_drained(services, verdict);
 }
 
 // --- the result -----------------------------------------------------------------------------
@@ -183,7 +216,8 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	struct verdict verdict = {.level = WEIR_STATUS_OK, .reasons = json_array()};
 	struct services services = {.none_names = json_array(),
 		.unreachable_names = json_array(),
-		.panic_names = json_array()};
+		.panic_names = json_array(),
+		.drained_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
 
@@ -196,12 +230,13 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	if (daemon->segment != NULL) {
 		judge_services(&services, only >= 0, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o, s:o}", "level",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "level",
 		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
 		"eligible", (json_int_t)services.eligible, "not_eligible", services.none_names,
-		"unreachable", services.unreachable_names, "panic", services.panic_names);
+		"unreachable", services.unreachable_names, "panic", services.panic_names, "drained",
+		services.drained_names);
 }
 
 // The id of the service that the call names. WEIR_SERVICE_NONE: it has none yet, because it waits,

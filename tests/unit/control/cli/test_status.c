@@ -39,6 +39,13 @@ TEST(status_prints_the_answer_of_control) {
 	} cases[] = {
 		{ANSWER("", ATTACHED), "OK: workers: 2, services: 3, eligible backends: 7 of 8\n",
 			0},
+		{ANSWER(REASON("ok", "1 of 3 services drained: web"), ATTACHED),
+			"OK: workers: 2, services: 3, eligible backends: 7 of 8; 1 of 3 services "
+			"drained: web\n",
+			0},
+		{ANSWER(REASON("ok", "1 of 3 services drained: web") ", " REASON("warning", "dns"),
+			 ATTACHED),
+			"WARNING: dns; 1 of 3 services drained: web\n", 1},
 		{ANSWER(REASON("warning", "no eligible backend in 1 of 3 services: web"), ATTACHED),
 			"WARNING: no eligible backend in 1 of 3 services: web\n", 1},
 		{ANSWER(REASON("warning", "not published yet: full") ", " REASON(

@@ -61,6 +61,73 @@ TEST(status_counts_services_without_an_eligible_backend) {
 	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
 }
 
+static void set_service(const struct web *web, const char *verb, const char *service) {
+	json_decref(lab_result(
+		&web->lab, "{\"command\": \"bind.%s\", \"service\": \"%s\"}", verb, service));
+}
+
+static void set_open_flows(const struct web *web, uint64_t flows) {
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+
+	for (uint32_t id = 0; id < 3; id++) {
+		weir_segment_backend_counters(segment, 0, id)->open_flows = flows;
+	}
+}
+
+static bool is_level(const struct web *web, const char *level) {
+	json_t *status = status_of(web, NULL);
+	bool is = strcmp(json_string_value(json_object_get(status, "level")), level) == 0;
+
+	json_decref(status);
+	return is;
+}
+
+static bool has_reason(const struct web *web, const char *reason) {
+	json_t *status = status_of(web, NULL);
+	const char *text = json_string_value(
+		json_object_get(json_array_get(json_object_get(status, "reasons"), 0), "text"));
+	bool has = text != NULL && strstr(text, reason) != NULL;
+
+	json_decref(status);
+	return has;
+}
+
+// No fault, whatever its backends are; but routes to it are needed only as long as its flows.
+TEST(status_of_drained_services) {
+	struct web *web = *state;
+	json_t *status;
+
+	set_service(web, "drain", "dns");
+	LAB_UNTIL(has_reason(web, "1 of 2 services drained: dns"));
+	expect(web, NULL, "ok", "1 of 2 services drained: dns");
+	expect(web, "dns", "critical", "drained on purpose, by an operator: the service dns");
+	expect(web, "web", "ok", "");
+	set_admin(web, "maintenance", "dns", "w-1");
+	expect(web, NULL, "ok", "1 of 2 services drained: dns");
+	set_open_flows(web, 1);
+	set_service(web, "drain", "web");
+	set_service(web, "drain", "dns");
+	expect(web, NULL, "ok", "2 of 2 services drained, existing flows continue: ");
+	expect(web, "dns", "ok", "1 of 1 services drained, existing flows continue: dns");
+	set_open_flows(web, 0);
+	LAB_UNTIL(has_reason(web, "drained on purpose"));
+	expect(web, NULL, "critical", "drained on purpose, by an operator: all services: ");
+	status = status_of(web, NULL);
+	assert_int_equal(json_array_size(json_object_get(status, "drained")), 2);
+	assert_int_equal(json_array_size(json_object_get(status, "not_eligible")), 0);
+	json_decref(status);
+	set_service(web, "ready", "web");
+	set_service(web, "ready", "dns");
+	expect(web, NULL, "warning", "no eligible backend in 1 of 2 services: dns");
+	// A drain and a fault leave nothing that serves.
+	set_service(web, "drain", "web");
+	LAB_UNTIL(has_reason(web, "no eligible backend in 1 of 2 services: dns"));
+	LAB_UNTIL(is_level(web, "critical"));
+	set_service(web, "ready", "web");
+	set_admin(web, "ready", "dns", "w-1");
+	expect(web, NULL, "ok", "");
+}
+
 TEST(status_is_critical_while_workers_hang) {
 	struct web *web = *state;
 	json_t *workers;
@@ -96,14 +163,6 @@ static void reload(const struct web *web) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-static bool is_level(const struct web *web, const char *level) {
-	json_t *status = status_of(web, NULL);
-	bool is = strcmp(json_string_value(json_object_get(status, "level")), level) == 0;
-
-	json_decref(status);
-	return is;
-}
-
 // Healthy backends get no packet without a next hop: nothing is served.
 TEST(status_is_critical_without_next_hops) {
 	struct web *web = *state;
@@ -128,12 +187,9 @@ TEST(status_is_critical_without_next_hops) {
 // A removed service stays while it has flows, but nothing is wrong with it.
 TEST(status_leaves_out_removed_services) {
 	struct web *web = *state;
-	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *status;
 
-	for (uint32_t id = 0; id < 3; id++) {
-		weir_segment_backend_counters(segment, 0, id)->open_flows = 1;
-	}
+	set_open_flows(web, 1);
 	lab_write_config(&web->lab, WEB_SERVICES);
 	reload(web);
 	status = status_of(web, NULL);
