@@ -106,6 +106,7 @@ static void inherit_service(struct weir_service_entry *to, const struct weir_ser
 		to->drain_set = from->drain_set;
 		to->drain = from->drain;
 		to->drain_until_ns = from->drain_until_ns;
+		to->drain_begun_ms = from->drain_begun_ms;
 		memcpy(to->drained, from->drained, sizeof(to->drained));
 	}
 }

@@ -49,6 +49,7 @@ void weir_bind_drains_clear(struct weir_service_entry *service) {
 	memset(service->drained, 0, sizeof(service->drained));
 	service->drain = WEIR_DRAIN_NONE;
 	service->drain_until_ns = 0;
+	service->drain_begun_ms = 0;
 }
 
 // --- configuration --------------------------------------------------------------------------
@@ -169,6 +170,7 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 	} else if (drained) {
 		service->drain = WEIR_DRAIN_DRAINING;
 		service->drain_until_ns = until_ns;
+		service->drain_begun_ms = tables->state->now_ms;
 		tables->state->draining = true;
 	} else if (service->drain == WEIR_DRAIN_DROPPED) { // of all binds only
 		service->drain = WEIR_DRAIN_KEPT;

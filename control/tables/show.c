@@ -173,6 +173,7 @@ int weir_tables_service(
 		.leaving = service->stage != WEIR_ID_LIVE,
 		.drain = service->drain,
 		.drain_until_ns = service->drain_until_ns,
+		.drain_begun_ms = service->drain_begun_ms,
 		.backends = service->backends,
 		.eligible = service->eligible,
 		.resolved = service->resolved,

@@ -89,6 +89,7 @@ struct weir_service_entry {
 	bool drain_set; // drained or ready by a caller in this process
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
+	uint64_t drain_begun_ms; // last order of a drain, CLOCK_MONOTONIC; 0 = before this process
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64]; // a bit per bind of config
 };
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service_table.h"
 #include "state.h"
 
 #define SERVICE_BUCKETS_MOST 24u // of a service table, per bind
@@ -225,6 +226,16 @@ static void adopt_bind_drains(struct weir_state *state, const struct weir_segmen
 	bool any = weir_build_published_services(segment, writer, &view);
 
 	weir_bind_drains_adopt(state, any ? &view : NULL);
+}
+
+uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port) {
+	struct weir_services_view view;
+
+	return tables->segment != NULL &&
+			       weir_build_published_services(tables->segment, tables->writer, &view)
+		       ? weir_service_lookup(&view, address, family, protocol, port)
+		       : WEIR_SERVICE_NONE;
 }
 
 int weir_tables_apply(

@@ -153,6 +153,10 @@ int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
 int weir_tables_end_bind_drain(
 	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase);
 uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
+// The published bind of a destination, as weir_service_lookup has it; WEIR_SERVICE_NONE also
+// without a segment. address: 16 bytes, IPv4 zero padded.
+uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port);
 // bind: as in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
@@ -256,6 +260,7 @@ struct weir_service_state {
 	struct weir_policy_settings settings; // zeroed for a service that leaves
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
+	uint64_t drain_begun_ms; // its last drain, CLOCK_MONOTONIC; 0 = before this process
 };
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);

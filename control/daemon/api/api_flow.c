@@ -12,7 +12,9 @@
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
+#include "duration.h"
 #include "flow_state.h"
+#include "service_table.h"
 
 #define WHY_BYTES 320
 
@@ -28,6 +30,8 @@ struct verdict { // result of the workers' answers
 	struct weir_backend_state chosen; // for a new flow, in the best answer
 	bool subsets; // the flow is unknown, and each worker has its own subset
 	bool by_worker; // therefore the chosen backend depends on the worker
+	uint16_t service; // the one that owns the destination, or WEIR_SERVICE_NONE
+	bool drained; // its bind: new flows are refused
 };
 
 // --- words --------------------------------------------------------------------------------
@@ -186,33 +190,74 @@ static json_t *json_by_worker(
 	return list;
 }
 
-static void explain(const struct weir_lookup_result *result, const struct verdict *verdict,
-	const struct weir_service_state *service, char *why) {
+static void explain_drain(
+	const struct weir_tables *tables, const struct weir_service_state *service, char *why) {
+	const uint64_t now_ns = weir_daemon_now_ns(), begun_ns = service->drain_begun_ms * 1000000;
+	const char *name = weir_tables_service_name(tables, service->id);
+	char text[WEIR_DURATION_BYTES];
+
+	append(why, "%s%s drained", why[0] != '\0' ? "; " : "",
+		weir_tables_drained_binds(tables, service->id) ==
+				weir_tables_select_binds(tables, service->id, NULL)
+			? "service"
+			: "bind");
+	if (begun_ns > 0 && begun_ns <= now_ns) {
+		append(why, " %s ago", weir_duration_text((now_ns - begun_ns) / 1000000, text));
+	}
+	append(why, ": new flows are refused");
+	if (service->drain == WEIR_DRAIN_DRAINING && service->drain_until_ns > now_ns) {
+		append(why, "; deadline in %s (%s)",
+			weir_duration_text((service->drain_until_ns - now_ns) / 1000000, text),
+			weir_config_at_deadline_name(weir_drains_at_deadline(tables, name)));
+	} else if (service->drain == WEIR_DRAIN_DRAINING) {
+		append(why, "; no deadline");
+	} else if (service->drain == WEIR_DRAIN_DRAINED) {
+		append(why, "; the drain is over: no open flows");
+	} else {
+		append(why, "; the deadline has passed: existing flows are %s",
+			weir_drain_phase_name(service->drain));
+	}
+}
+
+static void explain(const struct weir_tables *tables, const struct weir_lookup_result *result,
+	const struct verdict *verdict, const struct weir_service_state *service, char *why) {
 	const struct weir_message *response = &result->response;
 
 	why[0] = '\0';
 	if (response->flow.found) {
 		explain_found(result, verdict->has_backend ? &verdict->backend : NULL,
 			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
-		return;
 	}
-	if (response->flow.service == WEIR_SERVICE_NONE) {
+	if (verdict->drained) {
+		explain_drain(tables, service, why);
+	} else if (response->flow.found) {
+		return;
+	} else if (response->flow.service == WEIR_SERVICE_NONE) {
 		append(why, "no service is bound to this address and port");
 	} else if (!verdict->has_chosen) {
 		append(why, "service has no usable backend");
 	} else {
 		explain_choice(result, verdict->by_worker ? NULL : &verdict->chosen, service, why);
 	}
-	explain_missing(result, why);
+	if (!response->flow.found) {
+		explain_missing(result, why);
+	}
 }
 
 static void judge(const struct weir_tables *tables, const struct weir_lookup_result *result,
-	const struct weir_service_state *service, struct verdict *ret) {
+	struct weir_service_state *service, struct verdict *ret) {
 	const struct weir_message *response = &result->response;
+	const uint16_t bind = weir_tables_bind_at(tables, response->flow.destination,
+		response->flow.family, response->flow.protocol, response->flow.destination_port);
 
+	ret->drained = weir_bind_is_drained(bind);
+	ret->service = ret->drained ? (uint16_t)(bind & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED))
+				    : response->flow.service;
+	weir_tables_service(tables, ret->service, service);
 	ret->has_backend = weir_tables_backend(tables, response->flow.backend, &ret->backend) == 0;
-	ret->has_chosen = weir_tables_backend(tables, response->flow.chosen, &ret->chosen) == 0;
-	ret->subsets = !response->flow.found && service->subsets > 1;
+	ret->has_chosen = !ret->drained &&
+			  weir_tables_backend(tables, response->flow.chosen, &ret->chosen) == 0;
+	ret->subsets = !ret->drained && !response->flow.found && service->subsets > 1;
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
@@ -226,18 +271,17 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	bool has_slot; // the backend of a new flow is known
 	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
-	weir_tables_service(tables, response->flow.service, &service);
 	judge(tables, result, &service, &verdict);
 	has_slot = verdict.has_chosen && service.slots > 0;
 	chosen = has_slot && !verdict.by_worker ? &verdict.chosen : NULL;
 	goes_to = found ? (verdict.has_backend ? &verdict.backend : NULL) : chosen;
-	explain(result, &verdict, &service, why);
+	explain(tables, result, &verdict, &service, why);
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)response->flow.hash);
 	weir_api_answer(lookup->call,
 		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b}",
 			"service",
-			string_or_null(weir_tables_service_name(tables, response->flow.service)),
-			"hash", hash, "found", (int)found, "worker",
+			string_or_null(weir_tables_service_name(tables, verdict.service)), "hash",
+			hash, "found", (int)found, "worker",
 			found ? json_integer(result->worker) : json_null(), "state",
 			string_or_null(
 				found ? weir_api_flow_state_name(response->flow.state) : NULL),

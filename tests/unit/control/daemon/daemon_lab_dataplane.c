@@ -76,7 +76,7 @@ static struct choice choose(struct worker *worker, const uint8_t vip[16], uint8_
 	if (services->buckets == NULL) {
 		return choice;
 	}
-	choice.service = weir_service_lookup(services, vip, 4, protocol, port);
+	choice.service = weir_bind_existing(weir_service_lookup(services, vip, 4, protocol, port));
 	if (choice.service == WEIR_SERVICE_NONE) {
 		return choice;
 	}

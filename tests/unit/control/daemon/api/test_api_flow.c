@@ -190,6 +190,49 @@ TEST(lookup_of_an_unowned_destination_reports_it) {
 	json_decref(found);
 }
 
+static void order(struct web *web, const char *request) {
+	json_decref(lab_result(&web->lab, "{\"command\": \"bind.%s}", request));
+	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+}
+
+// Of a new flow and of an existing one; the whole service, and one of its two binds.
+TEST(lookup_of_a_drained_destination_reports_it) {
+	struct web *web = *state;
+	json_t *found;
+	char backend[32];
+
+	begin_known_flow(web, backend);
+	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 1;
+	order(web, "drain\", \"service\": \"web\", \"interval_ms\": 600000");
+	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	expect_in(found, "service drained 0.");
+	expect_in(found, " ago: new flows are refused; deadline in ");
+	assert_string_equal(text_of(found, "service"), "web");
+	assert_true(json_is_null(json_object_get(found, "backend")));
+	assert_true(json_is_null(json_object_get(found, "chosen")));
+	json_decref(found);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	expect_in(found, "flow table of worker 0; service drained 0.");
+	assert_string_equal(text_of(found, "backend"), backend);
+	assert_true(json_is_null(json_object_get(found, "chosen")));
+	json_decref(found);
+	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
+	order(web, "ready\", \"service\": \"web\"");
+	order(web, "drain\", \"address\": \"198.51.100.11\"");
+	found = lab_result(&web->lab,
+		JSON({"command": "flow.lookup", "protocol": "udp", "source": "192.0.2.1",
+			"source_port": 9, "destination": "198.51.100.11",
+			"destination_port": 53}));
+	expect_in(found, "bind drained 0.");
+	expect_in(found, " ago: new flows are refused; ");
+	assert_string_equal(text_of(found, "service"), "dns");
+	json_decref(found);
+	order(web, "ready\", \"address\": \"198.51.100.11\"");
+	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	expect_in(found, "slot ");
+	json_decref(found);
+}
+
 TEST(lookup_without_usable_backend_reports_it) {
 	struct web *web = *state;
 	json_t *found;
