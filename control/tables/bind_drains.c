@@ -85,20 +85,77 @@ void weir_bind_drains_follow(
 	}
 }
 
-static void adopt_binds(
-	struct weir_service_entry *service, uint16_t id, const struct weir_services_view *view) {
-	for (uint32_t i = 0; i < service->config->bind_count; i++) {
-		const struct weir_config_bind *bind = &service->config->binds[i];
-		uint16_t found = weir_service_lookup(view, bind->address.bytes,
-			bind->address.family, bind->protocol, bind->port_first);
+// What the published service table has of the services that drain: a bit per id.
+struct found {
+	uint64_t drained[WEIR_SERVICES_MAX / 64], open[WEIR_SERVICES_MAX / 64];
+};
 
-		set(service, i,
-			weir_bind_is_drained(found) &&
-				(found & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED)) == id);
+static bool has(const uint64_t *bits, uint32_t id) {
+	return (bits[id / 64] >> id % 64 & 1) != 0;
+}
+
+// All binds of a service with one address are drained, or none.
+static void set_address(struct weir_service_entry *service, const struct weir_bind *key) {
+	struct weir_address address = {.family = key->family};
+
+	memcpy(address.bytes, key->address, sizeof(address.bytes));
+	for (uint32_t i = 0; i < service->config->bind_count; i++) {
+		if (weir_state_same_address(&service->config->binds[i].address, &address)) {
+			set(service, i, true);
+		}
+	}
+}
+
+static void take(
+	struct weir_state *state, const struct weir_bind *key, uint16_t bind, struct found *found) {
+	uint32_t id = bind & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED);
+	struct weir_service_entry *service;
+
+	if (bind == WEIR_SERVICE_NONE || id >= state->service_ids) {
+		return;
+	}
+	service = &state->services[id];
+	if (service->stage != WEIR_ID_LIVE || service->config == NULL ||
+		service->drain == WEIR_DRAIN_NONE) {
+		return;
+	}
+	if (!weir_bind_is_drained(bind)) {
+		found->open[id / 64] |= 1ull << id % 64;
+		return;
+	}
+	found->drained[id / 64] |= 1ull << id % 64;
+	set_address(service, key);
+}
+
+// Each range belongs to one key: others were not written by weir_service_table_build.
+static void take_table(
+	struct weir_state *state, const struct weir_services_view *view, struct found *found) {
+	uint32_t ranges_left = view->range_count;
+
+	for (uint64_t i = 0; i <= view->bucket_mask; i++) {
+		const struct weir_bind *key = &view->buckets[i];
+		uint32_t first = key->first, count = key->count;
+
+		if (key->family != 0 && key->kind == WEIR_BIND_EXACT) {
+			take(state, key, key->service, found);
+		}
+		if (key->family == 0 || key->kind != WEIR_BIND_RANGES || count > ranges_left ||
+			first > view->range_count - count) {
+			continue;
+		}
+		ranges_left -= count;
+		for (uint32_t k = 0; k < count; k++) {
+			take(state, key, view->ranges[first + k].service, found);
+		}
 	}
 }
 
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view) {
+	struct found found = {0};
+
+	if (view != NULL && view->buckets != NULL) {
+		take_table(state, view, &found);
+	}
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		struct weir_service_entry *service = &state->services[id];
 
@@ -106,8 +163,11 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 			service->config == NULL) {
 			continue;
 		}
-		if (view != NULL) {
-			adopt_binds(service, (uint16_t)id, view);
+		// As in weir_bind_drains_follow: the configuration may have new binds.
+		for (uint32_t i = 0; has(found.drained, id) && !has(found.open, id) &&
+				     i < service->config->bind_count;
+			i++) {
+			set(service, i, true);
 		}
 		if (count(service) == 0) {
 			weir_bind_drains_clear(service);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "service_table.h"
@@ -102,4 +103,63 @@ TEST(removed_service_is_not_drained_when_it_returns) {
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(without);
+}
+
+static void add_bind(struct weir_config *config, uint32_t service, uint8_t last, uint16_t first,
+	uint16_t port_last) {
+	struct weir_config_service *of = &config->services[service];
+	struct weir_config_bind *bind;
+
+	of->binds = realloc(of->binds, (of->bind_count + 1) * sizeof(*of->binds));
+	assert_non_null(of->binds);
+	bind = &of->binds[of->bind_count++];
+	*bind = of->binds[0];
+	bind->address.bytes[3] = last;
+	bind->port_first = first;
+	bind->port_last = port_last;
+}
+
+// The first ports of the range belong to a narrower bind of another service.
+TEST(drain_of_an_overlapped_range_survives_a_restart) {
+	struct weir_config *config = lab_config(2, 3);
+	const uint8_t *vip = config->services[0].binds[0].address.bytes;
+	struct lab lab;
+
+	config->services[0].binds[0].port_last = 90; // from 80
+	config->services[1].binds[0].address = config->services[0].binds[0].address;
+	config->services[1].binds[0].port_last = 81;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	drain(&lab, 0, true);
+	assert_true(weir_bind_is_drained(
+		weir_service_lookup(lab_services(&lab), vip, 4, IPPROTO_TCP, 85)));
+	lab_restart(&lab);
+	lab_apply(&lab, config);
+	assert_true(weir_bind_is_drained(
+		weir_service_lookup(lab_services(&lab), vip, 4, IPPROTO_TCP, 85)));
+	assert_int_equal(weir_service_lookup(lab_services(&lab), vip, 4, IPPROTO_TCP, 80), 1);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
+// The file changes while no control process runs.
+TEST(bind_added_to_a_drained_service_during_a_restart_is_drained) {
+	struct weir_config *config = lab_config(2, 3), *next = lab_config(2, 3);
+	struct lab lab;
+
+	add_bind(next, 0, 77, 80, 80);
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	drain(&lab, 0, true);
+	assert_int_equal(
+		weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED), WEIR_DRAIN_DROPPED);
+	lab_publish(&lab);
+	lab_restart(&lab);
+	lab_apply(&lab, next);
+	assert_int_equal(weir_bind_existing(bind_of(&lab, next, 0)), WEIR_SERVICE_NONE);
+	assert_true(weir_bind_is_drained(weir_service_lookup(
+		lab_services(&lab), next->services[0].binds[1].address.bytes, 4, IPPROTO_TCP, 80)));
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
 }
