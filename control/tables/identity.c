@@ -23,6 +23,14 @@ static void store(uint32_t *word, uint32_t value) {
 
 // --- store --------------------------------------------------------------------------------
 
+// Call before the phase is stored. The deadline of a drain that ends stays: without it, a process
+// killed before it stores the next phase would leave a drain that never ends.
+static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns) {
+	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
+		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
+	}
+}
+
 static void add_counters(struct weir_share_counters *sum, const struct weir_share_counters *one) {
 #define X(field, unit, metric, text) sum->field += weir_counter_read(&one->field);
 	WEIR_SHARE_COUNTERS(X)
@@ -52,10 +60,7 @@ void weir_identity_store_service(
 		from->configured_policy | (uint32_t)from->runtime_policy << RUNTIME_SHIFT);
 	store(&to->error_window_ms, from->error_window_ms);
 	store(&to->down_flags, from->down_flags);
-	// The deadline before the phase that uses it.
-	if (to->drain_until_ns != from->drain_until_ns) {
-		__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
-	}
+	store_deadline(&to->drain_until_ns, from->drain, from->drain_until_ns);
 	store(&to->drain, from->drain);
 	store(&to->state, WEIR_IDENTITY_USED);
 }
@@ -98,8 +103,7 @@ void weir_identity_store_backend(
 	store(&to->configured_weight,
 		from->weight_auto ? from->auto_weight : from->configured_weight);
 	store(&to->reported_weight, from->reported_weight);
-	// Store the deadline before the phase that uses it.
-	__atomic_store_n(&to->drain_until_ns, from->drain_until_ns, __ATOMIC_RELEASE);
+	store_deadline(&to->drain_until_ns, from->drain, from->drain_until_ns);
 	if (to->slow_start_ms != from->slow_start_ms) {
 		__atomic_store_n(&to->slow_start_ms, from->slow_start_ms, __ATOMIC_RELEASE);
 	}

@@ -41,6 +41,9 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 		if (lab->segment->identity_backends[id].state != 0) {
 			ret->backend[id] = lab->segment->identity_backends[id];
 		}
+		if (lab->segment->identity_backends[id].state >> 26 != WEIR_DRAIN_DRAINING) {
+			ret->backend[id].drain_until_ns = 0; // not used
+		}
 	}
 	for (uint16_t id = 0; id < SERVICES; id++) {
 		const struct weir_policy_table *table = &lab_selection(lab, id)->table;
@@ -48,6 +51,9 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 
 		if (lab->segment->identity_services[id].state != 0) {
 			ret->service[id] = lab->segment->identity_services[id];
+		}
+		if (ret->service[id].drain != WEIR_DRAIN_DRAINING) {
+			ret->service[id].drain_until_ns = 0; // not used
 		}
 		ret->looked_up[id] =
 			weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
@@ -91,8 +97,8 @@ static void assert_some_open(
 	const struct weir_reader *reader, const struct weir_backend_row *rows) {
 	for (uint8_t i = 0; i < SERVICES; i++) {
 		const uint8_t vip[16] = {198, 51, 0, i};
-		uint16_t service =
-			weir_service_lookup(weir_reader_services(reader), vip, 4, IPPROTO_TCP, 80);
+		uint16_t service = weir_bind_existing(
+			weir_service_lookup(weir_reader_services(reader), vip, 4, IPPROTO_TCP, 80));
 		const struct weir_policy_table *table;
 		uint32_t open = 0;
 
@@ -414,6 +420,68 @@ TEST(s3_crash_at_any_store_of_a_change) {
 			weir_tables_set_policy(lab.tables, 1, WEIR_POLICY_LEAST_LOADED);
 		}
 		assert_true(weir_tables_publish(lab.tables) > 0);
+		end(&crash, &lab, config);
+		lab_close(&lab);
+	}
+	lab_config_free(config);
+}
+
+#define DEADLINE 5000000000ull // CLOCK_MONOTONIC, ns
+
+static void drain_service(struct lab *lab, bool drained) {
+	assert_int_equal(
+		weir_tables_drain_binds(lab->tables, 1, NULL, drained, drained ? DEADLINE : 0), 0);
+}
+
+// The service or the backend drains until its deadline, or does not drain.
+static void check_deadline(struct lab *lab) {
+	struct weir_backend_state backend = lab_state(lab, 5);
+	struct weir_service_state service;
+
+	assert_int_equal(weir_tables_service(lab->tables, 1, &service), 0);
+	if (service.drain == WEIR_DRAIN_DRAINING) {
+		assert_int_equal(service.drain_until_ns, DEADLINE);
+	}
+	if (backend.drain == WEIR_DRAIN_DRAINING) {
+		assert_int_equal(backend.drain_until_ns, DEADLINE);
+	}
+}
+
+// A service begins to drain, is dropped at the deadline, is ready again; the same of a backend.
+TEST(s3_crash_at_any_store_of_a_drain) {
+	struct weir_config *config = lab_config(2, 4);
+
+	if (!stores_work()) {
+		skip();
+	}
+	for (int what = 0; what < 6; what++) {
+		struct crash crash = {.differ = true, .check = check_deadline};
+		struct lab lab;
+
+		lab_open(&lab, &room);
+		lab_apply(&lab, config);
+		set_hops(&lab);
+		if (what == 1 || what == 2) {
+			drain_service(&lab, true);
+		} else if (what > 3) {
+			weir_tables_set_drain(lab.tables, 5, WEIR_DRAIN_DRAINING, DEADLINE);
+		}
+		lab_settle(&lab);
+		lab_set_flows(&lab, 1, 5, 3);
+		begin(&crash, &lab);
+		if (what == 0 || what == 2) {
+			drain_service(&lab, what == 0);
+		} else if (what == 1) {
+			weir_tables_end_bind_drain(lab.tables, 1, WEIR_DRAIN_DROPPED);
+		} else if (what == 3) {
+			weir_tables_set_drain(lab.tables, 5, WEIR_DRAIN_DRAINING, DEADLINE);
+		} else if (what == 4) {
+			weir_tables_set_drain(lab.tables, 5, WEIR_DRAIN_DROPPED, DEADLINE);
+		} else {
+			weir_tables_set_admin(lab.tables, 5, WEIR_ADMIN_READY);
+		}
+		assert_true(weir_tables_publish(lab.tables) > 0);
+		print_message("%d: ", what);
 		end(&crash, &lab, config);
 		lab_close(&lab);
 	}
