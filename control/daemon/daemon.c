@@ -232,8 +232,10 @@ static void on_tick(uv_timer_t *timer) {
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
 	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') { // else: still new flows
-		daemon->dirty |= weir_drains_tick(
-			&daemon->drains, daemon->tables, weir_daemon_now_ns(), daemon->log);
+		const struct weir_drains_of of = {
+			.tables = daemon->tables, .states = daemon->states, .log = daemon->log};
+
+		daemon->dirty |= weir_drains_tick(&daemon->drains, &of, weir_daemon_now_ns());
 	}
 }
 

@@ -126,6 +126,7 @@ static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);
 	documents->control = control;
+	weir_history_note_starts(&documents->history, control);
 	note_answer(documents, why);
 	documents->requested_ms = now_ms(CLOCK_MONOTONIC);
 	documents->took_ms = documents->requested_ms - began_ms;
@@ -206,19 +207,22 @@ static json_t *json_own(const struct weir_documents *documents) {
 
 static void write_status(struct weir_documents *documents, const struct weir_figures *figures,
 	struct weir_text *text) {
-	json_t *events = NULL, *steals = NULL;
+	json_t *events = NULL, *steals = NULL, *audit = NULL;
 
 	if (documents->control != NULL) {
 		events = result_of(documents, "health.history");
 		steals = result_of(documents, "flow.steals");
+		audit = result_of(documents, "audit.show");
 	}
 	weir_status_write(text, &(struct weir_status){.figures = *figures,
 					.history = &documents->history,
 					.events = events,
 					.steals = steals,
+					.audit = audit,
 					.why = documents->why});
 	json_decref(events);
 	json_decref(steals);
+	json_decref(audit);
 }
 
 static struct weir_document *make(struct weir_documents *documents, enum weir_document_kind kind) {

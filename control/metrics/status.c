@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "status.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 static json_t *last_of(const json_t *list) {
 	size_t count = json_array_size(list);
 	json_t *last = json_array();
@@ -10,6 +13,51 @@ static json_t *last_of(const json_t *list) {
 		json_array_append(last, json_array_get(list, i));
 	}
 	return last;
+}
+
+// Whether the page shows an entry of the audit: what may change who gets traffic, and refused
+// reloads. Other entries, such as deleted flows and captures, have addresses of clients.
+static bool is_listed(const json_t *entry) {
+	static const char *const commands[] = {"backend.drain", "backend.ready",
+		"backend.maintenance", "bind.drain", "bind.ready", "config.reload", "host.drain",
+		"host.ready", "service.set", "weight.set", "worker.steal"};
+	const char *outcome = json_string_value(json_object_get(entry, "outcome"));
+	const char *command = json_string_value(json_object_get(entry, "command"));
+
+	if (outcome == NULL || command == NULL) {
+		return false;
+	}
+	if (strcmp(outcome, "done") != 0) {
+		return strcmp(command, "config.reload") == 0 && strcmp(outcome, "refused") == 0;
+	}
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+		if (strcmp(command, commands[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Users are left out: the page has no authentication.
+static json_t *json_changes(const json_t *audit) {
+	static const char *const members[] = {
+		"time_ms", "command", "object", "before", "after", "outcome", "why"};
+	json_t *changes = json_array();
+	size_t i;
+	json_t *entry;
+
+	json_array_foreach ((json_t *)audit, i, entry) {
+		json_t *change = is_listed(entry) ? json_object() : NULL;
+
+		for (size_t n = 0; change != NULL && n < sizeof(members) / sizeof(members[0]);
+			n++) {
+			json_object_set(change, members[n], json_object_get(entry, members[n]));
+		}
+		if (change != NULL) {
+			json_array_append_new(changes, change);
+		}
+	}
+	return changes;
 }
 
 // A new reference to it, or null.
@@ -23,14 +71,18 @@ static int append(const char *bytes, size_t count, void *text) {
 }
 
 void weir_status_write(struct weir_text *text, const struct weir_status *status) {
-	json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:s}", "metrics",
+	json_t *changes = json_changes(status->audit);
+	json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "metrics",
 		or_null(status->figures.own), "control", or_null(status->figures.control),
 		"history", weir_history_json(status->history), "events", last_of(status->events),
-		"steals", last_of(json_object_get(status->steals, "recent")), "why", status->why);
+		"steals", last_of(json_object_get(status->steals, "recent")), "changes",
+		last_of(changes), "starts", weir_history_starts_json(status->history), "why",
+		status->why);
 
 	if (object == NULL || json_dump_callback(object, append, text,
 				      JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0) {
 		text->failed = true;
 	}
+	json_decref(changes);
 	json_decref(object);
 }

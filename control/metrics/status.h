@@ -16,6 +16,7 @@ struct weir_status {
 	const struct weir_history *history;
 	const json_t *events; // result of health.history, or NULL
 	const json_t *steals; // result of flow.steals, or NULL
+	const json_t *audit; // result of audit.show, or NULL
 	const char *why; // no answer from weir-control; "" = it answered
 };
 

@@ -4,12 +4,13 @@
 WEIR_SCREENSHOTS names a folder where pictures are kept.
 """
 import json
+import os
 import signal
 import socket
 
 import clients
 from browser import Browser
-from lab import BACKENDS, VIP4, echo, web
+from lab import BACKENDS, VIP4, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 
@@ -146,7 +147,7 @@ def page_shows_events(lab):
     lab.weirctl("backend", "drain", "web/web-2")
     lab.kill_backend(3)
     wait_for("the drain and the failure", lambda: column(browser, "backends", "State")[:4] == [
-        "healthy", "healthy, drain", "refusing", "healthy"], 30, 0.1)
+        "healthy", "healthy, drained", "refusing", "healthy"], 30, 0.1)
     assert column(browser, "backends", "New flows")[:4] == ["yes", "no", "no", "yes"]
     assert groups(browser) == [(("web", "maglev", "2 of 4 eligible"), list(BACKENDS)),
                                (("echo", "maglev", "4 of 4 eligible"), list(BACKENDS))]
@@ -180,6 +181,70 @@ def check_late_backend(lab, browser):
     wait_for("the backend", lambda: len(browser.rows("backends")) == 9, 30, 0.1)
     assert [(head[0], names) for head, names in groups(browser)] == [
         ("web", [*BACKENDS, "late-1"]), ("echo", list(BACKENDS))]
+
+
+def events(browser):
+    """{(object, event): why} of the newest ones of each kind."""
+    return {(of, what): why for _, of, what, why in reversed(browser.rows("events"))}
+
+
+def cell(browser, table, name, title):
+    """Of the first row of this name."""
+    return column(browser, table, title)[[row[0] for row in browser.rows(table)].index(name)]
+
+
+def reload_fails(lab):
+    path = os.path.join(lab.dir, "weir.json")
+    with open(path, "a", encoding="ascii") as file:
+        file.write("}")
+    code, _, error = lab.weirctl("config", "reload", check=False)
+    assert code == 1, error
+
+
+@scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], alone=True, seconds=200)
+def page_shows_drains_reloads_and_starts(lab):
+    """Chromium: time left of drains, their begin and end, reloads, starts of both processes"""
+    browser = open_page(lab)
+    one = clients.Line(lab.client, VIP4)
+    backend, service = one.backend, f"lines/{one.backend}"
+    lab.weirctl("backend", "drain", "--interval=1h", service)
+    wait_for("time left", lambda: cell(browser, "backends", backend, "State").startswith(
+        "healthy, drains, 59m"), 30, 0.1)
+    assert events(browser)[service, "drain"] == "ready → drain, deadline in 1h00m"
+    lab.weirctl("backend", "drain", service)
+    wait_for("no deadline", lambda: cell(browser, "backends", backend, "State")
+             == "healthy, drains, no deadline", 30, 0.1)
+    lab.weirctl("backend", "drain", "--interval=0.1s", service)
+    wait_for("the deadline", lambda: events(browser).get((service, "end of drain"))
+             == "drain deadline reached: 1 open flow kept", 30, 0.1)
+    assert cell(browser, "backends", backend, "State") == "healthy, drained, flows kept"
+    lab.weirctl("backend", "ready", service)
+    lab.weirctl("host", "drain", "--interval=1h", lab.backend(backend, "lines")["address"])
+    lab.weirctl("service", "drain", "lines")
+    wait_for("the drain of the service", lambda: cell(browser, "services", "lines", "Eligible")
+             == "3 of 4, drains, no deadline", 30, 0.1)
+    assert "3 of 4 eligible, drains, no deadline" in [head[2] for head, _ in groups(browser)]
+    browser.screenshot("page-drains")
+    lab.weirctl("vip", "ready", VIP4)
+    binds = f"{len(lab.config()['services'][0]['binds']) // 2} of"
+    wait_for("a part of it", lambda: cell(browser, "services", "lines", "Eligible").startswith(
+        f"3 of 4, {binds}"), 30, 0.1)
+    lab.weirctl("service", "ready", "lines")
+    lab.weirctl("config", "reload")
+    reload_fails(lab)
+    wait_for("reloads", lambda: {"reload", "reload refused"} <= {what for _, what in events(browser)}, 30, 0.1)
+    found = events(browser)
+    address = lab.backend(backend, "lines")["address"]
+    assert {(service, "ready"), (f"host {address}", "drain"), ("lines", "drain"), ("lines", "ready"),
+            (VIP4, "ready"), ("weir-control", "start"), ("weir-dataplane", "start")} <= set(found), found
+    assert "weir.json" in found[os.path.join(lab.dir, "weir.json"), "reload refused"]
+    lab.write_config()
+    lab.programs["control"].kill()
+    lab.start_control()
+    wait_for("both starts of control", lambda: [row[1] for row in browser.rows("events")].count(
+        "weir-control") == 2, 30, 0.1)
+    assert one.ask() == backend
+    assert browser.complaints() == []
 
 
 LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,

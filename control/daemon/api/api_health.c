@@ -6,11 +6,16 @@
 #include "api_commands.h"
 #include "daemon.h"
 
+// Of a service, backend and states are null.
 static json_t *change_row(const struct weir_states_change *change) {
-	return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s}", "time_ms",
-		(json_int_t)change->time_ms, "service", change->service, "backend", change->backend,
-		"from", weir_health_state_name(change->from), "to",
-		weir_health_state_name(change->to), "source", change->source, "why", change->why);
+	bool one = change->backend[0] != '\0';
+
+	return json_pack("{s:I, s:s, s:s?, s:s?, s:s?, s:s, s:s}", "time_ms",
+		(json_int_t)change->time_ms, "service", change->service, "backend",
+		one ? change->backend : NULL, "from",
+		one ? weir_health_state_name(change->from) : NULL, "to",
+		one ? weir_health_state_name(change->to) : NULL, "source", change->source, "why",
+		change->why);
 }
 
 static bool is_wanted(const char *wanted, const char *name) {

@@ -10,7 +10,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "api_binds.h"
 #include "api_commands.h"
+#include "api_drain_sum.h"
 #include "api_show.h"
 #include "api_status.h"
 #include "daemon.h"
@@ -57,6 +59,14 @@ static json_t *check_durations(
 	return json_pack("{s:o, s:f}", "buckets", buckets, "sum", (double)histogram->sum_us / 1e6);
 }
 
+static json_t *service_drain(const struct weir_daemon *daemon,
+	const struct weir_config_service *config, const struct weir_service_state *state) {
+	struct weir_drain_sum sum = {.endless = false};
+
+	weir_drain_sum_add(&sum, daemon->tables, config->name, state->drain, state->drain_until_ns);
+	return weir_json_drains(&sum);
+}
+
 #define SERVICE_COLUMNS(X) \
 	X("service", json_string(config->name)) \
 	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
@@ -65,6 +75,8 @@ static json_t *check_durations(
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \
 	X("panic", json_boolean(state->panic)) \
+	X("drained_binds", weir_json_drained_binds(figures->daemon, config, state->id)) \
+	X("drain", service_drain(figures->daemon, config, state)) \
 	X("check_seconds", check_durations(figures->daemon, config, state->id))
 
 static json_t *service_row(const struct figures *figures, const struct weir_config_service *config,
@@ -124,6 +136,7 @@ static json_t *utilization(const struct condition *is) {
 	X("address", json_string(address)) \
 	X("admin", json_string(weir_api_admin_name(state->admin))) \
 	X("health", json_string(weir_api_health_name(state->health))) \
+	X("drain", weir_json_drain(figures->daemon, state)) \
 	X("leaving", json_boolean(state->leaving)) \
 	X("resolved", json_boolean(state->resolved)) \
 	X("ejected", json_boolean(state->ejected)) \

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,32 +107,42 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables, const ch
 		       : WEIR_DRAIN_KEPT;
 }
 
-static void log_end(const struct weir_tables *tables, struct weir_log *log,
-	const struct weir_backend_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
-	const char *what = phase == WEIR_DRAIN_DROPPED ? "dropped (maintenance)" : "kept";
+// What the end of a drain did to the flows that were left. dropped: what they are called then.
+static const char *end_text(const struct weir_tables *tables, enum weir_drain_phase phase,
+	uint64_t open_flows, const char *dropped, char text[WEIR_STATES_WHY_BYTES]) {
+	const char *what = phase == WEIR_DRAIN_DROPPED ? dropped : "kept";
+
+	if (phase == WEIR_DRAIN_DRAINED) {
+		return "drained: no open flows";
+	}
+	if (weir_tables_segment(tables) == NULL) {
+		snprintf(text, WEIR_STATES_WHY_BYTES,
+			"drain deadline reached without a dataplane: flows %s", what);
+	} else {
+		snprintf(text, WEIR_STATES_WHY_BYTES,
+			"drain deadline reached: %" PRIu64 " open flow%s %s", open_flows,
+			open_flows == 1 ? "" : "s", what);
+	}
+	return text;
+}
+
+static void note_end(const struct weir_drains_of *of, const struct weir_backend_state *state,
+	enum weir_drain_phase phase, uint64_t open_flows) {
 	const struct weir_log_fields fields = {.service = state->service,
 		.backend = state->name,
 		.state = weir_drain_phase_name((uint8_t)phase)};
+	char text[WEIR_STATES_WHY_BYTES];
+	const char *why = end_text(of->tables, phase, open_flows, "dropped (maintenance)", text);
 
-	if (phase == WEIR_DRAIN_DRAINED) {
-		weir_log_event(log, WEIR_LOG_INFO, &fields, "backend %s/%s: drained: no open flows",
-			state->service, state->name);
-		return;
-	}
-	if (weir_tables_segment(tables) == NULL) {
-		weir_log_event(log, WEIR_LOG_WARN, &fields,
-			"backend %s/%s: drain deadline reached without a dataplane: flows %s",
-			state->service, state->name, what);
-		return;
-	}
-	weir_log_event(log, WEIR_LOG_WARN, &fields,
-		"backend %s/%s: drain deadline reached: %" PRIu64 " open flow%s %s", state->service,
-		state->name, open_flows, open_flows == 1 ? "" : "s", what);
+	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		&fields, "backend %s/%s: %s", state->service, state->name, why);
+	weir_states_record(of->states, state->id, "drain", why);
 }
 
 // Returns whether it is still draining.
-static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_ns,
-	struct weir_log *log, bool *publish) {
+static bool advance(
+	const struct weir_drains_of *of, uint16_t backend, uint64_t now_ns, bool *publish) {
+	struct weir_tables *tables = of->tables;
 	struct weir_backend_state state;
 	enum weir_drain_phase phase;
 	uint64_t open_flows;
@@ -145,7 +156,7 @@ static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_n
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
-	log_end(tables, log, &state, phase, open_flows);
+	note_end(of, &state, phase, open_flows);
 	weir_tables_set_drain(tables, backend, phase, state.drain_until_ns);
 	*publish = true;
 	return false;
@@ -153,26 +164,22 @@ static bool advance(struct weir_tables *tables, uint16_t backend, uint64_t now_n
 
 // --- binds ----------------------------------------------------------------------------------
 
-static void log_service(const struct weir_tables *tables, struct weir_log *log, uint16_t id,
+static void note_service_end(const struct weir_drains_of *of, uint16_t id,
 	enum weir_drain_phase phase, uint64_t open_flows) {
-	const char *name = weir_tables_service_name(tables, id);
+	const char *name = weir_tables_service_name(of->tables, id);
 	const struct weir_log_fields fields = {
 		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
+	char text[WEIR_STATES_WHY_BYTES];
+	const char *why = end_text(of->tables, phase, open_flows, "dropped", text);
 
-	if (phase == WEIR_DRAIN_DRAINED) {
-		weir_log_event(log, WEIR_LOG_INFO, &fields,
-			"service %s: its VIPs are drained: no open flows", name);
-		return;
-	}
-	weir_log_event(log, WEIR_LOG_WARN, &fields,
-		"service %s: drain deadline of its VIPs reached: %" PRIu64 " open flow%s %s", name,
-		open_flows, open_flows == 1 ? "" : "s",
-		phase == WEIR_DRAIN_DROPPED ? "dropped" : "kept");
+	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		&fields, "VIPs of service %s: %s", name, why);
+	weir_states_record_service(of->states, name, "drain", why);
 }
 
 // Flows are counted by service, whatever the VIP.
-static bool advance_service(
-	struct weir_tables *tables, uint16_t id, uint64_t now_ns, struct weir_log *log) {
+static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
+	struct weir_tables *tables = of->tables;
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;
 	const char *name = weir_tables_service_name(tables, id);
 	struct weir_service_state state;
@@ -188,30 +195,30 @@ static bool advance_service(
 	}
 	r = weir_tables_end_bind_drain(tables, id, phase);
 	if (r >= 0) {
-		log_service(tables, log, id, (enum weir_drain_phase)r, open_flows);
+		note_service_end(of, id, (enum weir_drain_phase)r, open_flows);
 	}
 	return r >= 0;
 }
 
-static bool tick_services(struct weir_tables *tables, uint64_t now_ns, struct weir_log *log) {
+static bool tick_services(const struct weir_drains_of *of, uint64_t now_ns) {
 	bool publish = false;
 	int id = -1;
 
-	while ((id = weir_tables_next_draining(tables, (uint32_t)(id + 1))) >= 0) {
-		publish |= advance_service(tables, (uint16_t)id, now_ns, log);
+	while ((id = weir_tables_next_draining(of->tables, (uint32_t)(id + 1))) >= 0) {
+		publish |= advance_service(of, (uint16_t)id, now_ns);
 	}
 	return publish;
 }
 
-bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
-	struct weir_log *log) {
-	bool publish = tick_services(tables, now_ns, log);
+bool weir_drains_tick(
+	struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns) {
+	bool publish = tick_services(of, now_ns);
 	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < drains->count; i++) {
 		uint16_t backend = drains->backend[i];
 
-		if (advance(tables, backend, now_ns, log, &publish)) {
+		if (advance(of, backend, now_ns, &publish)) {
 			drains->backend[left++] = backend;
 		} else {
 			drains->listed[backend / 64] &= ~(1ull << backend % 64);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "log.h"
+#include "states.h"
 #include "tables.h"
 
 struct weir_drains { // zero-initialized
@@ -31,11 +32,16 @@ int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 // have begun their drains. If out of memory, some are not completed until the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
+struct weir_drains_of { // what a tick uses
+	struct weir_tables *tables;
+	struct weir_states *states; // records the end of each drain in its history
+	struct weir_log *log;
+};
+
 // Call about every 100 ms. Also completes the drains of services and VIPs, whose state is in the
 // tables alone. While no dataplane is attached, the number of flows is unknown, and only
 // deadlines end a drain. Returns whether the tables must be published.
-bool weir_drains_tick(struct weir_drains *drains, struct weir_tables *tables, uint64_t now_ns,
-	struct weir_log *log);
+bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
 // What happens to the flows of a backend of this service at the deadline.
 enum weir_config_at_deadline weir_drains_at_deadline(

@@ -150,6 +150,14 @@ void weir_states_record(
 	}
 }
 
+void weir_states_record_service(
+	struct weir_states *states, const char *service, const char *source, const char *why) {
+	struct weir_backend_state none = {.service_id = 0};
+
+	snprintf(none.service, sizeof(none.service), "%s", service);
+	remember(states, &none, (enum weir_health_state)none.health, source, why);
+}
+
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why) {
 	struct entry *entry = find(states, backend);

@@ -35,7 +35,7 @@ struct weir_states_status {
 struct weir_states_change {
 	uint64_t time_ms; // since 1970
 	char service[WEIR_NAME_BYTES];
-	char backend[WEIR_NAME_BYTES];
+	char backend[WEIR_NAME_BYTES]; // "": an event of the service
 	enum weir_health_state from, to; // equal: an event without a change of state
 	char source[16]; // of the change: "check", ...
 	char why[WEIR_STATES_WHY_BYTES];
@@ -67,6 +67,10 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 // Record an event of the backend that does not change its health. Does nothing for an unused id.
 void weir_states_record(
 	struct weir_states *states, uint16_t backend, const char *source, const char *why);
+
+// The same for a service, by its name.
+void weir_states_record_service(
+	struct weir_states *states, const char *service, const char *source, const char *why);
 
 // Set whether its next hop is resolved, which may be unchanged; why: one line if not. Changes are
 // recorded, except the first resolution.

@@ -44,13 +44,19 @@ function percent(part) {
 		: part.toFixed(part > 0 && part < 10 ? 2 : 1) + " %";
 }
 
+// As weir_duration_text: 4.1s, 15m12s, 3h05m, 2d04h.
 function duration(ms) {
 	if (ms === null || ms === undefined) {
 		return "–";
 	}
-	const s = Math.floor(ms / 1000);
-	return s < 60 ? `${s} s` : s < 3600 ? `${Math.floor(s / 60)} min`
-		: s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
+	const tenths = Math.floor((Math.floor(ms / 10) + 5) / 10), s = Math.floor(tenths / 10);
+	for (const [size, part, unit, partUnit] of [[86400, 3600, "d", "h"], [3600, 60, "h", "m"], [60, 1, "m", "s"]]) {
+		if (s >= size) {
+			return Math.floor(s / size) + unit
+				+ String(Math.floor(s % size / part)).padStart(2, "0") + partUnit;
+		}
+	}
+	return `${s}.${tenths % 10}s`;
 }
 
 // Rate per second of a counter; null if it is unknown or was reset.
@@ -251,11 +257,29 @@ function showDrops() {
 		rows.length ? rows : [[[shown.workers.length ? "none" : "–"], [""], [""]]]);
 }
 
+// The progress of a drain; "" without one.
+function drainText(drain) {
+	if (!drain) {
+		return "";
+	}
+	return drain.state !== "draining" ? {kept: "drained, flows kept", dropped: "flows dropped"}[drain.state] || drain.state
+		: "drains, " + (drain.left_ms === null ? "no deadline" : duration(drain.left_ms) + " left");
+}
+
+// Of a service; some of its binds may be drained, while others are not.
+function serviceDrain(service) {
+	const drained = (service.drained_binds || []).length, all = service.binds.length;
+	return drained === 0 ? "" : (drained < all ? `${drained} of ${all} addresses: ` : "")
+		+ (drainText(service.drain) || "drained");
+}
+
 // [text, class]
-function eligibleOf(service) {
-	return [`${service.eligible} of ${service.backends}${service.panic ? ", panic" : ""}`,
-		service.panic || service.eligible === 0 ? "bad"
-			: service.eligible < service.backends ? "warn" : "good"];
+function eligibleOf(service, unit) {
+	const drain = serviceDrain(service);
+	return [[`${service.eligible} of ${service.backends}${unit}`, service.panic ? "panic" : "", drain]
+		.filter(Boolean).join(", "),
+	service.panic || service.eligible === 0 ? "bad"
+		: service.eligible < service.backends || drain ? "warn" : "good"];
 }
 
 function showServices() {
@@ -264,7 +288,7 @@ function showServices() {
 		const then = before && before.service.get(name) || {};
 		rows.push([[name], [row.policy], [row.binds.slice(0, 2).join(", ")
 			+ (row.binds.length > 2 ? ` and ${row.binds.length - 2} more` : "")],
-			eligibleOf(row), [short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
+			eligibleOf(row, ""), [short(row.open_flows)], [short(rate(row.new_flows, then.new_flows))],
 			[short(rate(row.packets, then.packets))], [short(rate(row.bytes, then.bytes))],
 			[short(rate(row.dropped, then.dropped))]]);
 	}
@@ -279,8 +303,11 @@ function showServices() {
 
 function stateOf(row) {
 	const words = [row.health];
-	if (row.admin !== "ready") {
+	if (row.admin !== "ready" && !(row.admin === "drain" && row.drain)) {
 		words.push(row.admin);
+	}
+	if (row.drain) {
+		words.push(drainText(row.drain));
 	}
 	for (const word of ["ejected", "leaving", "at_limit"]) {
 		if (row[word]) {
@@ -330,8 +357,7 @@ function backendCells(row, sum) {
 // The service's own line. Backends of a removed service remain while they have flows.
 function groupCells(name, sum) {
 	const row = shown.service.get(name);
-	const [eligible, kind] = row ? eligibleOf(row) : ["removed", "warn"];
-	return Object.assign([[name], [row ? row.policy : ""], [row ? eligible + " eligible" : eligible, kind],
+	return Object.assign([[name], [row ? row.policy : ""], row ? eligibleOf(row, " eligible") : ["removed", "warn"],
 		[""], [""], [""], [""], [""], [row ? short(row.open_flows) : ""],
 		[before && row ? short(sum) : ""], [""], [""], [""]], {group: true});
 }
@@ -370,17 +396,40 @@ function showBackends() {
 		["Failed checks", "number"]], rows);
 }
 
+// A change of a backend's health, another event of it, or the end of a drain.
+function healthEvent(event) {
+	const one = {time: event.time_ms, of: event.backend ? `${event.service}/${event.backend}` : event.service};
+	if (event.source === "drain") {
+		return {...one, what: "end of drain", kind: event.why.startsWith("drained") ? "good" : "warn", why: event.why};
+	}
+	return {...one, kind: event.to === "refusing" ? "bad" : event.to === "healthy" ? "good" : "warn",
+		...event.from === event.to ? {what: event.source, why: event.why}
+			: {what: `${event.from} → ${event.to}`, why: `${event.source}: ${event.why}`}};
+}
+
+// An entry of the audit.
+function changeEvent(change) {
+	const [object, verb] = change.command.split("."), done = change.outcome === "done";
+	const what = {"config.reload": "reload", "service.set": "policy", "weight.set": "weight",
+		"worker.steal": "stealing"}[change.command] || verb;
+	const values = [change.before, change.after].filter(Boolean).join(" → ");
+	return {time: change.time_ms, of: (object === "host" ? "host " : "") + change.object,
+		what: what + (done ? "" : " refused"),
+		kind: !done ? "bad" : {drain: "warn", maintenance: "warn", ready: "good"}[verb] || "",
+		why: [values, change.why].filter(Boolean).join("; ")};
+}
+
+function stealEvent(steal) {
+	return {time: steal.time_ms, of: `${steal.service}/${steal.from}`, what: `steal to ${steal.to}`, kind: "",
+		why: `${steal.outcome}, ${steal.client}:${steal.client_port}`};
+}
+
 function showEvents() {
-	const events = status.events.map((event) => ({time: event.time_ms,
-		of: `${event.service}/${event.backend}`,
-		what: event.from === event.to ? event.source : `${event.from} → ${event.to}`,
-		kind: event.to === "refusing" ? "bad" : event.to === "healthy" ? "good" : "warn",
-		why: event.from === event.to ? event.why : `${event.source}: ${event.why}`}))
-		.concat(status.steals.map((steal) => ({time: steal.time_ms,
-			of: `${steal.service}/${steal.from}`, what: `steal to ${steal.to}`, kind: "",
-			why: `${steal.outcome}, ${steal.client}:${steal.client_port}`})))
+	const events = [...status.events.map(healthEvent), ...status.changes.map(changeEvent),
+		...status.steals.map(stealEvent),
+		...status.starts.map((start) => ({time: start.time_ms, of: start.process, what: "start", kind: "", why: ""}))]
 		.sort((a, b) => b.time - a.time);
-	fill("events", [["Time"], ["Backend"], ["Event"], ["Why", "long"]],
+	fill("events", [["Time"], ["Object"], ["Event"], ["Why", "long"]],
 		events.length ? events.map((event) => [[new Date(event.time).toLocaleString()], [event.of],
 			[event.what, event.kind], [event.why]]) : [[["none yet"], [""], [""], [""]]]);
 }

@@ -121,6 +121,52 @@ TEST(a_sample_without_workers_is_an_answer) {
 	server_stop(server);
 }
 
+#define ENTRY(command, outcome) \
+	"{\"time_ms\": 5, \"uid\": 77, \"command\": \"" command "\", \"object\": \"" command \
+	" " outcome "\", \"outcome\": \"" outcome "\"}"
+
+// Who made a change, and addresses of clients, are for users of the control socket alone.
+TEST(page_shows_changes_of_the_audit_and_starts) {
+	static const struct server_answer list[] = {
+		{"metrics.show", "{\"ok\": true, \"result\": {\"control\": {\"started_ms\": 7}, "
+				 "\"dataplane\": {\"started_ms\": 8}}}"},
+		{"audit.show",
+			"{\"ok\": true, \"result\": [" ENTRY("host.drain", "done") ", " ENTRY(
+				"bind.ready", "done") ", " ENTRY("backend.drain",
+				"forbidden") ", " ENTRY("config.reload",
+				"refused") ", " ENTRY("config.reload",
+				"forbidden") ", " ENTRY("flow.delete", "done") "]}"},
+		{"*", "{\"ok\": true, \"result\": []}"}, {0}};
+	static const char *const listed[] = {"\"host.drain done\"", "\"bind.ready done\"",
+		"\"config.reload refused\"", "{\"time_ms\":7,\"process\":\"weir-control\"}",
+		"{\"time_ms\":8,\"process\":\"weir-dataplane\"}"};
+	static const char *const unlisted[] = {
+		"backend.drain", "config.reload forbidden", "flow.delete", "uid", "77"};
+	struct server *server = server_start(SERVER_ANSWER, list);
+	struct weir_log log = log_of_tests();
+	struct weir_documents *documents;
+	struct weir_document *document;
+
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	assert_int_equal(weir_documents_get(documents, WEIR_DOCUMENT_STATUS, &document), 0);
+	for (size_t i = 0; i < sizeof(listed) / sizeof(listed[0]); i++) {
+		if (memmem(document->data, document->bytes, listed[i], strlen(listed[i])) == NULL) {
+			fail_msg("without %s", listed[i]);
+		}
+	}
+	for (size_t i = 0; i < sizeof(unlisted) / sizeof(unlisted[0]); i++) {
+		if (memmem(document->data, document->bytes, unlisted[i], strlen(unlisted[i])) !=
+			NULL) {
+			fail_msg("with %s", unlisted[i]);
+		}
+	}
+	weir_document_release(document);
+	weir_documents_free(documents);
+	server_stop(server);
+}
+
 TEST(sent_document_outlives_a_newer_one) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct weir_log log = log_of_tests();

@@ -43,3 +43,37 @@ TEST(history_drops_the_oldest) {
 	assert_int_equal(value(json, WEIR_HISTORY_SAMPLES - 1, 0), WEIR_HISTORY_SAMPLES + 6);
 	json_decref(json);
 }
+
+static void note(struct weir_history *history, int control, int dataplane) {
+	json_t *figures = json_pack("{s:{s:i}, s:{s:i}}", "control", "started_ms", control,
+		"dataplane", "started_ms", dataplane);
+
+	weir_history_note_starts(history, figures);
+	json_decref(figures);
+}
+
+TEST(history_notes_each_start_once) {
+	struct weir_history history = {.count = 0};
+	const json_t *last;
+	json_t *starts;
+
+	weir_history_note_starts(&history, NULL);
+	note(&history, 10, 0); // 0: no dataplane, or an unknown time
+	note(&history, 10, 20);
+	note(&history, 30, 20);
+	starts = weir_history_starts_json(&history);
+	assert_int_equal(json_array_size(starts), 3);
+	last = json_array_get(starts, 2);
+	assert_int_equal(json_integer_value(json_object_get(last, "time_ms")), 30);
+	assert_string_equal(json_string_value(json_object_get(last, "process")), "weir-control");
+	json_decref(starts);
+	for (int i = 0; i < 2 * WEIR_HISTORY_STARTS; i++) {
+		note(&history, 100 + i, 20);
+	}
+	starts = weir_history_starts_json(&history);
+	assert_int_equal(json_array_size(starts), WEIR_HISTORY_STARTS);
+	last = json_array_get(starts, WEIR_HISTORY_STARTS - 1);
+	assert_int_equal(
+		json_integer_value(json_object_get(last, "time_ms")), 99 + 2 * WEIR_HISTORY_STARTS);
+	json_decref(starts);
+}

@@ -213,6 +213,48 @@ TEST(metrics_show_agrees_with_backend_show) {
 	json_decref(figures);
 }
 
+// The event of a service is of no backend, and changes no state.
+static bool has_drain_event(struct lab *lab, const char *service, const char *why) {
+	json_t *history = lab_result(lab, "{\"command\": \"health.history\"}"), *change;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach (history, i, change) {
+		found |= is_text(json_object_get(change, "source"), "drain") &&
+			 is_text(json_object_get(change, "service"), service) &&
+			 is_text(json_object_get(change, "why"), why) &&
+			 json_is_null(json_object_get(change, "backend")) &&
+			 json_is_null(json_object_get(change, "to"));
+	}
+	json_decref(history);
+	return found;
+}
+
+TEST(metrics_show_shows_drains) {
+	struct web *web = *state;
+	json_t *figures, *holder = NULL, *backend;
+	const json_t *row;
+
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	json_decref(lab_result(&web->lab, JSON({"command": "bind.drain", "service": "dns"})));
+	LAB_UNTIL(has_drain_event(&web->lab, "dns", "drained: no open flows"));
+	figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));
+	backend = lab_backend(&web->lab, &holder, "web", "w-2");
+	row = find_row(figures, "backend", "web", "w-2");
+	assert_true(json_is_object(cell(figures, row, "drain")));
+	assert_true(json_equal(cell(figures, row, "drain"), json_object_get(backend, "drain")));
+	row = find_row(figures, "service", "dns", NULL);
+	assert_true(is_text(json_object_get(cell(figures, row, "drain"), "state"), "drained"));
+	assert_int_equal(json_array_size(cell(figures, row, "drained_binds")), 2);
+	row = find_row(figures, "service", "web", NULL);
+	assert_true(json_is_null(cell(figures, row, "drain")));
+	assert_int_equal(json_array_size(cell(figures, row, "drained_binds")), 0);
+	json_decref(holder);
+	json_decref(figures);
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
+	json_decref(lab_result(&web->lab, JSON({"command": "bind.ready", "service": "dns"})));
+}
+
 TEST(metrics_show_shows_both_processes) {
 	struct web *web = *state;
 	json_t *figures = lab_result(&web->lab, JSON({"command": "metrics.show"}));

@@ -16,9 +16,14 @@ struct own {
 	struct lab lab;
 	struct weir_config *config; // service s0, backends b0 to b3
 	struct weir_log log;
+	struct weir_states *states;
 	struct weir_drains drains;
 	uint16_t id; // of b0
 };
+
+static void on_changed(void *context) {
+	(void)context;
+}
 
 static int setup(void **state) {
 	struct own *own = calloc(1, sizeof(*own));
@@ -29,6 +34,8 @@ static int setup(void **state) {
 	lab_open(&own->lab, NULL);
 	lab_apply(&own->lab, own->config);
 	own->id = lab_id(&own->lab, "s0", "b0");
+	assert_int_equal(weir_states_create(&own->log, on_changed, NULL, &own->states), 0);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
 	*state = own;
 	return 0;
 }
@@ -37,6 +44,7 @@ static int teardown(void **state) {
 	struct own *own = *state;
 
 	weir_drains_fini(&own->drains);
+	weir_states_free(own->states);
 	lab_close(&own->lab);
 	lab_config_free(own->config);
 	free(own);
@@ -54,7 +62,9 @@ static void begin(struct own *own, uint64_t until_ns) {
 }
 
 static bool tick(struct own *own, uint64_t now_ns) {
-	bool publish = weir_drains_tick(&own->drains, own->lab.tables, now_ns, &own->log);
+	const struct weir_drains_of of = {
+		.tables = own->lab.tables, .states = own->states, .log = &own->log};
+	bool publish = weir_drains_tick(&own->drains, &of, now_ns);
 
 	lab_publish(&own->lab);
 	return publish;
@@ -62,6 +72,18 @@ static bool tick(struct own *own, uint64_t now_ns) {
 
 static enum weir_drain_phase phase(struct own *own) {
 	return (enum weir_drain_phase)lab_state(&own->lab, own->id).drain;
+}
+
+// The last event is this one.
+static void assert_event(struct own *own, const char *backend, const char *why) {
+	struct weir_states_change change;
+
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.service, "s0");
+	assert_string_equal(change.backend, backend);
+	assert_string_equal(change.source, "drain");
+	assert_string_equal(change.why, why);
+	assert_int_equal(change.from, change.to);
 }
 
 TEST_EACH(setup, teardown);
@@ -83,6 +105,7 @@ TEST(drain_is_over_when_no_open_flow_is_left) {
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
 	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_DRAIN);
 	assert_int_equal(own->drains.count, 0);
+	assert_event(own, "b0", "drained: no open flows");
 }
 
 TEST(flows_are_kept_at_the_deadline) {
@@ -93,9 +116,20 @@ TEST(flows_are_kept_at_the_deadline) {
 	assert_false(tick(own, NOW + 10 * SECOND - 1));
 	assert_true(tick(own, NOW + 10 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	assert_event(own, "b0", "drain deadline reached: 2 open flows kept");
 	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_DRAIN);
 	lab_quiescent(&own->lab);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_DOWN, 0);
+}
+
+TEST(end_of_the_drain_of_a_service_is_an_event) {
+	struct own *own = *state;
+
+	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, NOW + SECOND), 0);
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 2;
+	assert_false(tick(own, NOW));
+	assert_true(tick(own, NOW + SECOND));
+	assert_event(own, "", "drain deadline reached: 2 open flows kept");
 }
 
 // The service keeps the flows of backends that are down; those of this one are reset nevertheless.
@@ -109,6 +143,7 @@ TEST(flows_are_dropped_at_the_deadline) {
 	begin(own, NOW + SECOND);
 	assert_true(tick(own, NOW + 2 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DROPPED);
+	assert_event(own, "b0", "drain deadline reached: 1 open flow dropped (maintenance)");
 	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_MAINTENANCE);
 	lab_quiescent(&own->lab);
 	flags = lab_row(&own->lab, own->id).flags;
