@@ -10,6 +10,7 @@
 #include "api_binds.h"
 #include "api_commands.h"
 #include "api_counters.h"
+#include "api_order.h"
 #include "api_show.h"
 #include "daemon.h"
 #include "totals.h"
@@ -220,23 +221,26 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 }
 
 static json_t *json_shares(struct weir_daemon *daemon, uint16_t service) {
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
+	struct weir_api_order *order = weir_api_order(daemon);
 	struct weir_backend_state state;
 	struct weir_shares *shares;
 	json_t *list;
 
-	if (weir_api_shares(daemon, service, &shares) < 0) {
+	if (order == NULL || weir_api_shares(daemon, service, &shares) < 0) {
+		free(order);
 		return NULL;
 	}
 	list = json_array();
-	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_tables_backend_service(daemon->tables, (uint16_t)id) == service &&
-			weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&
-			!state.leaving) {
+	for (uint32_t i = 0; i < order->count; i++) {
+		const uint16_t id = order->ids[i];
+
+		if (weir_tables_backend_service(daemon->tables, id) == service &&
+			weir_tables_backend(daemon->tables, id, &state) == 0 && !state.leaving) {
 			json_array_append_new(list, json_share(daemon, shares, &state));
 		}
 	}
 	weir_shares_free(shares);
+	free(order);
 	return list;
 }
 

@@ -15,6 +15,7 @@
 #include "api_backend.h"
 #include "api_commands.h"
 #include "api_counters.h"
+#include "api_order.h"
 #include "daemon.h"
 #include "flow_state.h"
 #include "totals.h"
@@ -82,7 +83,8 @@ struct backend_list {
 	const char *service; // of the request, NULL = all
 	bool leaving; // include leaving backends
 	struct weir_shares *shares; // or NULL
-	uint32_t id; // next one
+	struct weir_api_order *order;
+	uint32_t next; // in the order
 };
 
 // Whether the list contains a backend. Its state is copied only then, because a list of one service
@@ -102,16 +104,14 @@ static bool is_in(
 static int next_backend(void *context, json_t **ret) {
 	struct backend_list *list = context;
 	const struct weir_daemon *daemon = list->daemon;
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 
 	if (daemon->segment != list->segment || daemon->epoch != list->epoch) {
 		return -ECANCELED; // ids and counters have changed
 	}
-	while (list->id < ids) {
+	while (list->next < list->order->count) {
 		struct weir_backend_state state;
-		uint16_t id = (uint16_t)list->id++;
 
-		if (is_in(list, id, &state)) {
+		if (is_in(list, list->order->ids[list->next++], &state)) {
 			*ret = list->row(list, &state);
 			return 1;
 		}
@@ -123,6 +123,7 @@ static void free_list(void *context) {
 	struct backend_list *list = context;
 
 	weir_shares_free(list->shares);
+	free(list->order);
 	free(list);
 }
 
@@ -131,10 +132,15 @@ static int list_backends(struct weir_daemon *daemon, const char *service, row_of
 	struct weir_api_rows *ret) {
 	struct backend_list *list = calloc(1, sizeof(*list));
 
-	if (list == NULL) {
+	struct weir_api_order *order = weir_api_order(daemon);
+
+	if (list == NULL || order == NULL) {
+		free(order);
+		free(list);
 		return -ENOMEM;
 	}
-	*list = (struct backend_list){.daemon = daemon,
+	*list = (struct backend_list){.order = order,
+		.daemon = daemon,
 		.segment = daemon->segment,
 		.epoch = daemon->epoch,
 		.row = row,
@@ -252,16 +258,14 @@ int weir_api_backend_rows(
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;
-	uint32_t ids = weir_tables_backend_ids(daemon->tables);
 	json_t *named = json_array();
 
-	for (uint32_t id = 0; id < ids; id++) {
+	for (uint32_t i = 0; i < list->order->count; i++) {
 		struct weir_backend_state state;
+		uint16_t id = list->order->ids[i];
+		const char *known = weir_tables_backend_name(daemon->tables, id);
 
-		const char *known = weir_tables_backend_name(daemon->tables, (uint16_t)id);
-
-		if (known != NULL && strcmp(name, known) == 0 &&
-			is_in(list, (uint16_t)id, &state)) {
+		if (known != NULL && strcmp(name, known) == 0 && is_in(list, id, &state)) {
 			json_array_append_new(named, list->row(list, &state));
 		}
 	}

@@ -146,6 +146,57 @@ TEST(backend_show_selects) {
 			"backend": "w-2"})), "not-found");
 }
 
+#define BACKEND(name, host) "{\"name\": \"" name "\", \"address\": \"10.0.1." #host "\"}"
+
+static void reload_with(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+// The rows as "service/name service/name ".
+static void expect_rows(const struct web *web, const char *command, const char *outer,
+	const char *key, const char *expected) {
+	json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), command), *row;
+	char text[512] = "";
+	size_t i, used = 0;
+
+	json_array_foreach (outer != NULL ? json_object_get(result, outer) : result, i, row) {
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s/%s ",
+			text_of(row, "service"), text_of(row, key));
+	}
+	assert_string_equal(text, expected);
+	json_decref(result);
+}
+
+static size_t count_backends(const struct web *web) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "backend.show"}));
+	size_t count = json_array_size(list);
+
+	json_decref(list);
+	return count;
+}
+
+// What a reload adds stands where the file has it; what leaves stands last.
+TEST(lists_have_the_order_of_the_file) {
+	static const char expected[] = "new/n-1 web/w-3 web/w-2 web/w-1 dns/w-1 ";
+	struct web *web = *state;
+
+	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 1;
+	reload_with(web, "{\"name\": \"new\", \"binds\": [{\"address\": \"198.51.100.12\", "
+			 "\"protocol\": \"tcp\", \"port\": 80}], \"backends\": [" BACKEND(
+				 "n-1", 21) "]}, {\"name\": \"web\", \"binds\": [{\"address\": "
+					    "\"198.51.100.10\", \"protocol\": \"tcp\", "
+					    "\"port\": 80}], \"table_size\": 1009, "
+					    "\"backends\": [" BACKEND("w-3", 14) ", " BACKEND(
+						    "w-2", 12) "]}, " DNS_SERVICE);
+	expect_rows(web, "backend.show", NULL, "name", expected);
+	expect_rows(web, "health.show", NULL, "backend", "new/n-1 web/w-3 web/w-2 dns/w-1 ");
+	expect_rows(web, "stats.show", "backends", "name", expected);
+	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
+	reload_with(web, WEB_SERVICES ", " DNS_SERVICE);
+	LAB_UNTIL(count_backends(web) == 3); // the others have left
+}
+
 TEST(flow_count_is_per_backend) {
 	struct web *web = *state;
 	json_t *list;
