@@ -211,6 +211,21 @@ uint32_t weir_tables_select_binds(
 	return n;
 }
 
+uint32_t weir_tables_select_drained(
+	const struct weir_tables *tables, uint16_t id, const struct weir_address *address) {
+	const struct weir_service_entry *service = &tables->state->services[id];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; id < tables->state->service_ids && service->config != NULL &&
+			     i < service->config->bind_count;
+		i++) {
+		n += weir_bind_drains_has(service, i) &&
+		     (address == NULL ||
+			     weir_state_same_address(&service->config->binds[i].address, address));
+	}
+	return n;
+}
+
 int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 	const struct weir_address *address, bool drained, uint64_t until_ns) {
 	struct weir_service_entry *service = live(tables, id);

@@ -141,6 +141,9 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, u
 // flow are refused; existing flows continue. Number of selected binds:
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
+// Number of these that are drained:
+uint32_t weir_tables_select_drained(
+	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Begin their drain (another deadline for all drained binds of the service, 0 = none), or end it.
 // A new bind of a drained address, or of a service that is drained as a whole, is drained, too.
 // Returns 0 or -ENOENT.

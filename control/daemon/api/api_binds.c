@@ -24,9 +24,9 @@ struct selected {
 
 struct summary {
 	uint32_t services, binds;
-	uint32_t drained; // binds
+	uint32_t drained; // of the selected binds
 	uint32_t others; // binds of these services that are neither selected nor drained
-	struct weir_drain_sum drains; // of services
+	struct weir_drain_sum drains; // of services with drained ones
 	uint64_t active_flows, open_flows;
 };
 
@@ -100,8 +100,9 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	struct summary *sum) {
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, id);
 	uint32_t selects = weir_tables_select_binds(daemon->tables, id, address_of(selected));
-	uint32_t binds = weir_tables_select_binds(daemon->tables, id, NULL);
-	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
+	uint32_t drained = weir_tables_select_drained(daemon->tables, id, address_of(selected));
+	uint32_t unselected = weir_tables_select_binds(daemon->tables, id, NULL) - selects;
+	uint32_t others_drained = weir_tables_drained_binds(daemon->tables, id) - drained;
 	struct weir_service_state state;
 
 	if (weir_tables_service(daemon->tables, id, &state) < 0) {
@@ -110,13 +111,14 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	sum->services++;
 	sum->binds += selects;
 	sum->drained += drained;
-	sum->others += drained < binds && binds > selects
-			       ? binds - (drained > selects ? drained : selects)
-			       : 0;
+	sum->others += unselected - others_drained;
 	sum->active_flows += counters.active_flows;
 	sum->open_flows += counters.open_flows;
-	weir_drain_sum_add(&sum->drains, daemon->tables,
-		weir_tables_service_name(daemon->tables, id), state.drain, state.drain_until_ns);
+	if (drained > 0) {
+		weir_drain_sum_add(&sum->drains, daemon->tables,
+			weir_tables_service_name(daemon->tables, id), state.drain,
+			state.drain_until_ns);
+	}
 }
 
 static void sum_up(
@@ -160,8 +162,7 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 		return;
 	}
 	sum_up(daemon, &selected, &sum);
-	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained,
-		sum.drained > sum.binds ? sum.drained : sum.binds);
+	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained, sum.binds);
 	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);
 }
 

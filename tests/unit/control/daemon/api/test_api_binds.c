@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// bind.show, bind.drain, bind.ready: one VIP of a service with two.
+#include "daemon_web.h"
+
+#include <stdio.h>
+
+TEST_GROUP(lab_own_network);
+TEST_EACH(web_start, web_stop);
+
+#define V4 "198.51.100.11"
+#define V6 "2001:db8::11"
+
+static json_t *bind(const struct web *web, const char *verb, const char *address) {
+	return lab_result(
+		&web->lab, "{\"command\": \"bind.%s\", \"address\": \"%s\"}", verb, address);
+}
+
+static json_int_t number(const json_t *object, const char *key) {
+	return json_integer_value(json_object_get(object, key));
+}
+
+static void expect(
+	const struct web *web, const char *address, json_int_t drained, json_int_t others) {
+	json_t *binds = bind(web, "show", address);
+
+	assert_int_equal(number(binds, "binds"), 1);
+	assert_int_equal(number(binds, "drained_binds"), drained);
+	assert_int_equal(number(binds, "other_binds"), others);
+	assert_int_equal(json_is_null(json_object_get(binds, "drain")), drained == 0);
+	json_decref(binds);
+}
+
+TEST(vip_is_ready_while_another_one_of_its_service_is_drained) {
+	const struct web *web = *state;
+
+	json_decref(bind(web, "drain", V6));
+	expect(web, V6, 1, 1);
+	expect(web, V4, 0, 0);
+	json_decref(bind(web, "drain", V4));
+	expect(web, V6, 1, 0);
+	expect(web, V4, 1, 0);
+	json_decref(bind(web, "ready", V4));
+	expect(web, V6, 1, 1);
+	expect(web, V4, 0, 0);
+}
+
+TEST(audit_records_what_changed_of_the_vip) {
+	const struct web *web = *state;
+	json_t *list;
+	const json_t *entry;
+
+	json_decref(bind(web, "drain", V6));
+	json_decref(bind(web, "drain", V4));
+	json_decref(bind(web, "ready", "2001:DB8:0::0:11"));
+	list = lab_result(&web->lab, JSON({"command": "audit.show"}));
+	entry = json_array_get(list, json_array_size(list) - 1);
+	assert_string_equal(
+		json_string_value(json_object_get(entry, "before")), "1 of 1 binds drained");
+	assert_string_equal(
+		json_string_value(json_object_get(entry, "after")), "0 of 1 binds drained");
+	json_decref(list);
+	expect(web, V4, 1, 1);
+}
