@@ -135,6 +135,33 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 
 // --- waiting --------------------------------------------------------------------------------
 
+static json_int_t number(const json_t *object, const char *key) {
+	return json_integer_value(json_object_get(object, key));
+}
+
+// Whether a part of a host or of binds is ready again, or was added by a reload, so that a script
+// must not go on as if all of it were drained. Then this is printed.
+static bool is_partly_ready(const struct wait *wait, const json_t *row) {
+	bool binds = json_object_get(row, "drained_binds") != NULL;
+	json_int_t all = number(row, binds ? "binds" : "backends");
+	json_int_t ready = binds ? all - number(row, "drained_binds") : number(row, "ready");
+
+	if (ready <= 0) {
+		return false;
+	}
+	if (wait->cli->options->json) {
+		weir_cli_print_json(wait->cli->out, row);
+		return true;
+	}
+	fputs(wait->terminal ? "\r\033[K" : "", wait->cli->out);
+	fflush(wait->cli->out);
+	fprintf(wait->cli->err,
+		"weirctl: %s: not drained as a whole: %" JSON_INTEGER_FORMAT
+		" of %" JSON_INTEGER_FORMAT " %s %s ready\n",
+		wait->name, ready, all, binds ? "binds" : "backends", ready == 1 ? "is" : "are");
+	return true;
+}
+
 // The backend in the configuration, not a removed one of the same name. NULL: none.
 static const json_t *find_row(const json_t *rows) {
 	json_t *row;
@@ -167,6 +194,8 @@ static bool look(struct wait *wait, int *ret) {
 	if (row == NULL) {
 		fprintf(wait->cli->err, "weirctl: %s was removed from the configuration\n",
 			wait->name);
+		*ret = WEIR_CLI_REFUSED;
+	} else if (state != NULL && is_partly_ready(wait, row)) {
 		*ret = WEIR_CLI_REFUSED;
 	} else if (state != NULL && strcmp(state, "draining") == 0) {
 		show_progress(wait, row);
@@ -253,10 +282,6 @@ int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command)
 }
 
 // --- hosts ----------------------------------------------------------------------------------
-
-static json_int_t number(const json_t *host, const char *key) {
-	return json_integer_value(json_object_get(host, key));
-}
 
 static const char *plural(json_int_t n) {
 	return n == 1 ? "" : "s";

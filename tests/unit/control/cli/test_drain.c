@@ -172,9 +172,10 @@ TEST(options_are_checked) {
 
 // --- hosts ---
 
-#define HOST(open, drain, in_use, names) \
+#define HOST(open, drain, in_use, names) HOST_WITH("0", open, drain, in_use, names)
+#define HOST_WITH(ready, open, drain, in_use, names) \
 	"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 3, " \
-	"\"backends\": 4, \"ready\": 0, \"maintenance\": 1, \"active_flows\": 9, " \
+	"\"backends\": 4, \"ready\": " ready ", \"maintenance\": 1, \"active_flows\": 9, " \
 	"\"open_flows\": " open ", \"drain\": " drain ", \"in_use\": " in_use ", \"open\": " names \
 	"}}"
 
@@ -222,6 +223,10 @@ TEST(host_drain_waits_for_all_its_backends) {
 			" deadline after T, 2 open flows dropped (maintenance)\n", "", 0},
 		{HOST("2", "null", "[]", "[]"), 1, "active flows",
 			"weirctl: 10.0.0.11: the drain was ended: ready\n", 0},
+		// A backend was set to ready, or a reload added one.
+		{HOST_WITH("1", "0", STATE("drained", "null"), "[]", "[]"), 1, "active flows",
+			"weirctl: 10.0.0.11: not drained as a whole: 1 of 4 backends is ready\n",
+			0},
 		{"{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}", 1,
 			"active flows", "weirctl: refused: no backend\n", 0},
 		{JSON({"ok": 1}), 3, "active flows", "see \"weirctl host show 10.0.0.11\"\n", 0},
@@ -237,6 +242,49 @@ TEST(host_drain_waits_for_all_its_backends) {
 		assert_true(take_duration(outcome.out) >= cases[i].least_s);
 		expect_contains(outcome.out, cases[i].out);
 		expect_contains(outcome.err, cases[i].err);
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
+// --- VIPs ---
+
+#define VIP(drained, open, drain) \
+	"{\"ok\": true, \"result\": {\"service\": null, \"address\": \"198.51.100.10\", " \
+	"\"services\": 2, \"binds\": 3, \"drained_binds\": " drained ", \"other_binds\": 1, " \
+	"\"active_flows\": 9, \"open_flows\": " open ", \"drain\": " drain "}}"
+
+TEST(vip_drain_waits_for_all_its_binds) {
+	static const struct {
+		const char *shown;
+		int status;
+		const char *out, *err;
+	} cases[] = {
+		{VIP("3", "0", STATE("drained", "null")), 0, "198.51.100.10: drained after T\n",
+			""},
+		{VIP("3", "2", STATE("kept", "null")), 4, ", 2 open flows kept\n", ""},
+		{VIP("0", "2", "null"), 1, "active flows",
+			"weirctl: 198.51.100.10: the drain was ended: ready\n"},
+		{VIP("1", "0", STATE("drained", "null")), 1, "active flows",
+			"weirctl: 198.51.100.10: not drained as a whole: 2 of 3 binds are ready\n"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		static struct server_answer answers[3];
+		static char text[2048];
+		struct server *server;
+		struct outcome outcome;
+
+		snprintf(text, sizeof(text), "{}\n%s", cases[i].shown);
+		answers[0] = (struct server_answer){
+			"bind.drain", VIP("3", "7", STATE("draining", "60000"))};
+		answers[1] = (struct server_answer){"bind.show", text};
+		server = server_start(SERVER_ANSWER, answers);
+		outcome = RUN(server_folder(server), "vip", "drain", "198.51.100.10", "--wait");
+		assert_int_equal(outcome.status, cases[i].status);
+		take_duration(outcome.out);
+		expect_contains(outcome.out, cases[i].out);
+		assert_string_equal(outcome.err, cases[i].err);
 		free_outcome(&outcome);
 		server_stop(server);
 	}
