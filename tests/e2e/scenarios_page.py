@@ -87,6 +87,58 @@ def check_widths(browser):
     browser.width(1400)
 
 
+# Texts with their contrast to what is behind them (WCAG 2), as filters show both; [] = all of at least 4.5.
+DIM = """
+const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+const behind = (element) => {
+	for (; element; element = element.parentElement) {
+		const [r, g, b, a = 1] = parse(getComputedStyle(element).backgroundColor);
+		if (a > 0) return [r, g, b];
+	}
+	return [255, 255, 255];
+};
+const filtered = (element, color) => element.closest("main") && getComputedStyle(element.closest("main")).filter
+	=== "grayscale(1)" ? Array(3).fill(0.2126 * color[0] + 0.7152 * color[1] + 0.0722 * color[2]) : color;
+const light = (color) => color.map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92
+	: ((part + 0.055) / 1.055) ** 2.4).reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+const seen = (element, color, paper) => {
+	let opacity = 1;
+	for (let one = element; one; one = one.parentElement) opacity *= getComputedStyle(one).opacity;
+	return color.map((part, i) => part * opacity + paper[i] * (1 - opacity));
+};
+return [...document.querySelectorAll("body *")].filter((element) => element.offsetParent
+	&& [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim())).map((element) => {
+	const paper = filtered(element, behind(element));
+	const lights = [paper, seen(element, filtered(element, parse(getComputedStyle(element).color)), paper)]
+		.map(light).sort((a, b) => a - b);
+	return [element.textContent, (lights[1] + 0.05) / (lights[0] + 0.05)];
+}).filter(([, contrast]) => contrast < 4.5);
+"""
+
+
+def check_contrast(browser, name):
+    """All text can be read, also while the values are old."""
+    for scheme in ("light", "dark"):
+        browser.scheme(scheme)
+        dim = browser.run(DIM)
+        assert dim == [], (scheme, dim[:9])
+        browser.screenshot(f"{name}-{scheme}")
+
+
+def check_workers(browser):
+    """The widest rows of the table of workers fit beside the drops."""
+    browser.width(1100)
+    wide = browser.run("""
+        shown.workers = [{worker: 63, alive: false, core: 127, busy_percent: 100, rx_packets: 2e8,
+            dropped: 2e8, flows: 123456, buckets: 1024, buckets_taken: 123456}];
+        before = {...shown, time: shown.time - 1000, workers: [{rx_packets: 1e5, dropped: 1e5}]};
+        showWorkers();
+        const table = document.getElementById("workers");
+        return table.scrollWidth - table.parentElement.clientWidth;""")
+    assert wide <= 0, f"the table of workers is {wide} pixels too wide"
+    browser.width(1400)
+
+
 def check_numbers(browser):
     """Three digits and a unit, also if rounding leads to the next unit."""
     for number, text in ((9999, "9999"), (999499, "999 k"), (999999, "1.00 M"), (2.5e15, "2500 T"),
@@ -155,7 +207,9 @@ def page_shows_events(lab):
     wait_for("the event", lambda: ["web/web-3", "healthy → refusing"] in [
         row[1:3] for row in browser.rows("events")], 30, 0.1)
     check_schemes(browser, "page-4")
+    check_contrast(browser, "page-4")
     check_widths(browser)
+    check_workers(browser)
     check_numbers(browser)
     check_rows(browser)
     check_silence(lab, browser)
@@ -167,7 +221,7 @@ def page_shows_events(lab):
     assert "forwards with its last tables" in text_of(browser, "problem") and is_stale(browser)
     assert len(browser.rows("backends")) == 8  # as they were last
     check_names(browser, problem=True)
-    browser.screenshot("page-control-down")
+    check_contrast(browser, "page-control-down")
     lab.start_control()
     wait_for("control up", lambda: text_of(browser, "control") == "control up", 30, 0.1)
     check_late_backend(lab, browser)
