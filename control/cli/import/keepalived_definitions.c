@@ -24,14 +24,17 @@ static bool is_name(const char *own, const char *name, size_t bytes) {
 
 // Definitions of keepalived itself. path: room for one.
 static const char *built_in(const char *file, const char *name, size_t bytes, char *path) {
-	static const char *const names[][2] = {
-		{"_INSTANCE", ""}, {"_RANDOM", "0"}, {"_HASH", "#"}, {"_BANG", "!"}};
+	static const char *const names[][2] = {{"_INSTANCE", ""}, {"_HASH", "#"}, {"_BANG", "!"}};
 	const char *slash = strrchr(file, '/');
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (is_name(names[i][0], name, bytes)) {
 			return names[i][1];
 		}
+	}
+	if (is_name("_RANDOM", name, bytes)) { // "${_RANDOM 1 9}": the least number
+		snprintf(path, WEIR_KEEPALIVED_LINE_BYTES, "%ld", strtol(name + bytes, NULL, 10));
+		return path;
 	}
 	if (!is_name("_PWD", name, bytes)) {
 		return NULL;
@@ -111,7 +114,18 @@ bool weir_keepalived_expand(const struct weir_keepalived_definitions *definition
 
 // --- definitions --------------------------------------------------------------------------
 
-// The line without the "\" at its end; *ret_more: it has one.
+// Where the comment of a line begins, or its end.
+static size_t comment_at(const char *line, size_t bytes) {
+	bool quoted = false;
+	size_t at = 0;
+
+	for (; at < bytes && (quoted || strchr("#!", line[at]) == NULL); at++) {
+		quoted ^= line[at] == '"';
+	}
+	return at;
+}
+
+// The line without its comment and the "\" at its end; *ret_more: it has one.
 static size_t line_bytes(const char *line, bool *ret_more) {
 	size_t bytes = strlen(line);
 
@@ -119,8 +133,8 @@ static size_t line_bytes(const char *line, bool *ret_more) {
 		bytes--;
 	}
 	*ret_more = bytes > 0 && line[bytes - 1] == '\\';
-	bytes -= *ret_more;
-	while (*ret_more && bytes > 0 && isspace((unsigned char)line[bytes - 1])) {
+	bytes = comment_at(line, bytes - *ret_more);
+	while (bytes > 0 && isspace((unsigned char)line[bytes - 1])) {
 		bytes--;
 	}
 	return bytes;

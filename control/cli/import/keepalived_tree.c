@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "keepalived_definitions.h"
+#include "keepalived_private.h"
 
 #define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
 #define DEPTH_MAX 16 // of blocks
@@ -137,15 +138,34 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 
 // --- statements ---------------------------------------------------------------------------
 
+// Blocks whose "}" is missing end here.
+static void close_all(struct reader *reader, const char *where) {
+	for (; reader->depth > 0; reader->depth--) {
+		const struct weir_keepalived_statement *open =
+			reader->level[reader->depth].statement;
+		char what[WEIR_IMPORT_TEXT_BYTES];
+
+		weir_import_note(reader->import, &open->place, WEIR_IMPORT_ADJUST,
+			weir_keepalived_text(open, what, sizeof(what)),
+			"the block is not closed, and read as if it ended %s: add its \"}\"",
+			where);
+		reader->level[reader->depth - 1].last = NULL;
+	}
+}
+
 static struct weir_keepalived_statement *end_statement(struct reader *reader) {
-	struct level *level = &reader->level[reader->depth];
 	struct weir_keepalived_statement *statement;
 	unsigned int words = reader->words;
+	struct level *level;
 
 	reader->words = 0;
 	if (words == 0) {
 		return NULL;
 	}
+	if (reader->depth > 0 && strcmp(reader->word[0], "virtual_server") == 0) {
+		close_all(reader, "before the next virtual_server");
+	}
+	level = &reader->level[reader->depth];
 	if (is_include(reader->word[0])) {
 		if (words != 2) {
 			SKIP(reader, reader->word[0], "it needs one file or pattern");
@@ -179,8 +199,8 @@ static void open_block(struct reader *reader) {
 		statement = reader->level[reader->depth].last;
 	}
 	if (statement == NULL || statement->block) {
-		COMPLAIN(reader,
-			"\"{\" without a name before it: write the name of the block there");
+		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_ADJUST, "{",
+			"keepalived skips it, too: write the name of the block before it");
 		return;
 	}
 	if (reader->depth + 1 == DEPTH_MAX) {
@@ -197,7 +217,9 @@ static void open_block(struct reader *reader) {
 static void close_block(struct reader *reader) {
 	(void)end_statement(reader);
 	if (reader->depth == 0) {
-		COMPLAIN(reader, "\"}\" without a block that is open: remove it, or add the \"{\"");
+		weir_import_note(reader->import, &reader->place, WEIR_IMPORT_ADJUST, "}",
+			"keepalived skips it, too, because no block is open: remove it, or the one "
+			"that ends a block too early");
 		return;
 	}
 	reader->depth--;
@@ -372,33 +394,46 @@ static void read_definitions(struct reader *reader, const char *line, unsigned i
 	free(expansion);
 }
 
-static void set_number(struct reader *reader, const char *name, long number) {
+struct sequence {
+	char name[WEIR_IMPORT_TEXT_BYTES];
+	long first, step, last;
+	bool hexadecimal;
+};
+
+static void set_number(struct reader *reader, const struct sequence *sequence, long number) {
 	char text[24];
 
-	snprintf(text, sizeof(text), "%ld", number);
-	if (weir_keepalived_set(&reader->definitions, name, strlen(name), text) == -ENOMEM) {
+	snprintf(text, sizeof(text), sequence->hexadecimal ? "%lx" : "%ld", number);
+	if (weir_keepalived_set(&reader->definitions, sequence->name, strlen(sequence->name),
+		    text) == -ENOMEM) {
 		reader->import->failed = true;
 	}
 }
 
-struct sequence {
-	char name[WEIR_IMPORT_TEXT_BYTES];
-	long first, step, last;
-};
-
-// "~SEQ(NAME, FIRST, LAST)", "~SEQ(NAME, FIRST, STEP, LAST)"
+// "~SEQ(NAME, LAST)", "~SEQ(NAME, FIRST, LAST)", "~SEQ(NAME, FIRST, STEP, LAST)"; "~SEQx": the
+// value is hexadecimal. Numbers may be like 0x1f or 017.
 static bool read_sequence(const char *text, struct sequence *ret) {
-	char end = '\0';
-	int numbers = sscanf(text, "~SEQ(%63[A-Za-z0-9_] , %ld , %ld , %ld %c", ret->name,
-		&ret->first, &ret->step, &ret->last, &end);
+	long number[3];
+	unsigned int count = 0;
+	int used = 0;
+	char *at;
 
-	if (numbers != 5) {
-		numbers = sscanf(text, "~SEQ(%63[A-Za-z0-9_] , %ld , %ld %c", ret->name,
-			&ret->first, &ret->last, &end);
-		ret->step = numbers == 4 && ret->last < ret->first ? -1 : 1;
+	text += strlen("~SEQ");
+	ret->hexadecimal = *text == 'x';
+	text += ret->hexadecimal;
+	if (sscanf(text, " (%63[A-Za-z0-9_] ,%n", ret->name, &used) != 1 || used == 0) {
+		return false;
 	}
-	return numbers >= 4 && end == ')' && ret->step != 0 && labs(ret->first) <= NUMBER_MOST &&
-	       labs(ret->step) <= NUMBER_MOST && labs(ret->last) <= NUMBER_MOST;
+	for (at = (char *)text + used - 1; *at == ',' && count < 3; count++) {
+		number[count] = strtol(at + 1, &at, 0);
+		at += strspn(at, " \t");
+	}
+	ret->last = number[count - 1];
+	ret->first = count > 1 ? number[0] : ret->last < 0 ? -1 : 1;
+	ret->step = count == 3 ? number[1] : ret->first <= ret->last ? 1 : -1;
+	return *at == ')' && ret->step != 0 && labs(ret->first) <= NUMBER_MOST &&
+	       labs(ret->step) <= NUMBER_MOST && labs(ret->last) <= NUMBER_MOST &&
+	       (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
 }
 
 // A line that begins with a sequence: the rest of it once for each number. Returns false if it has
@@ -421,7 +456,7 @@ static bool repeat(struct reader *reader, const char *line, unsigned int depth) 
 		valid && (sequence.step > 0 ? i <= sequence.last : i >= sequence.last) &&
 		!reader->import->failed && !is_too_much(reader);
 		i += sequence.step) {
-		set_number(reader, sequence.name, i);
+		set_number(reader, &sequence, i);
 		read_line(reader, line + bytes + 1, depth + 1);
 	}
 	return valid;
@@ -490,12 +525,8 @@ void weir_keepalived_read(struct weir_import *import, const struct weir_keepaliv
 	reader->tree = ret;
 	reader->level[0].tail = &ret->statements;
 	read_text(reader, file, text, bytes);
-	for (; reader->depth > 0 && !import->failed; reader->depth--) {
-		const struct weir_keepalived_statement *open =
-			reader->level[reader->depth].statement;
-
-		weir_import_error(import, &open->place,
-			"the block \"%s\" is not closed: add a \"}\" at its end", open->word[0]);
+	if (!import->failed) {
+		close_all(reader, "at the end of the file");
 	}
 	weir_keepalived_definitions_fini(&reader->definitions);
 	free(reader);

@@ -2,7 +2,8 @@
 //
 // The text of a keepalived.conf as a tree of statements: handles includes, conditions (@id),
 // definitions ($NAME, also of several lines), comments and quotes, but not the meaning of a
-// statement.
+// statement, except that a virtual_server is in no other block: the "}" of one before it is
+// missing.
 //
 // Threads: any. Pure: the caller reads the files.
 #pragma once

@@ -289,7 +289,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_REFUSED);
 	assert_string_equal(outcome.out, "");
-	expect_contains(outcome.err, "b.inc:1: error: the block");
+	expect_contains(outcome.err, "b.inc:1: adjust: virtual_server 192.0.2.1 80: the block");
 	assert_null(strchr(outcome.err, '\x1b'));
 	free_outcome(&outcome);
 	unlink(report);

@@ -3,11 +3,8 @@
 // weirctl import keepalived: the result of single statements, and of text that keepalived ignores.
 #include "import_lab.h"
 
-// Errors: the structure of the file is unclear, or there is nothing to import.
+// Errors: a limit of the import, a required file, or there is nothing to import.
 static const struct refusal of_keepalived[] = {
-	{"virtual_server 192.0.2.1 80 {\n", 1, "\"virtual_server\" is not closed"},
-	{"global_defs {\n}\n}\n", 3, "without a block"},
-	{"{\n}\n", 1, "without a name"},
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
 	{"~SEQ(A, 1, 400) ~SEQ(B, 1, 400) x\n", 1, "line number 100001"},
@@ -51,6 +48,94 @@ TEST(text_of_keepalived_is_read_like_keepalived) {
 	assert_int_equal(json_array_size(lab.import.errors), 0);
 	assert_string_equal(policy(&lab, 0), "round-robin");
 	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
+	done(&lab);
+}
+
+TEST(a_comment_is_not_of_the_definition_before_it) {
+	struct lab lab = import("$VIP=192.0.2.1 # the address\n$NAME=\"a # b\" ! a router\n"
+				"$SERVER= \\\n real_server 10.0.0.1 $PORT { # first \\\n"
+				"  # weight 5 \\\n  weight 7 \\\n }\n$PORT=80 ! plain\n"
+				"virtual_server $VIP $PORT {\n $SERVER\n}\n",
+		true, NULL);
+	const json_t *bind = json_array_get(json_object_get(service(&lab, 0), "binds"), 0);
+	const json_t *server = json_array_get(json_object_get(service(&lab, 0), "backends"), 0);
+
+	assert_string_equal(json_string_value(json_object_get(bind, "address")), "192.0.2.1");
+	assert_int_equal(json_integer_value(json_object_get(bind, "port")), 80);
+	assert_int_equal(json_integer_value(json_object_get(server, "weight")), 7);
+	done(&lab);
+}
+
+// As many as keepalived has, with the same addresses.
+TEST(sequences_have_the_numbers_of_keepalived) {
+	static const struct {
+		const char *text, *first, *last;
+		size_t servers;
+	} rows[] = {
+		{"~SEQ(A, 3) real_server 10.0.0.$A 80 ", "10.0.0.1", "10.0.0.3", 3},
+		{"~SEQ(A, 5, 3) real_server 10.0.0.$A 80", "10.0.0.5", "10.0.0.3", 3},
+		{"~SEQ(A, 0x9, 0xb) real_server 10.0.0.$A 80", "10.0.0.9", "10.0.0.11", 3},
+		{"~SEQ(A, 010, 2, 12) real_server 10.0.0.$A 80", "10.0.0.8", "10.0.0.12", 3},
+		{"~SEQx(A, 9, 0xb) real_server fd00::$A 80", "fd00::9", "fd00::b", 3},
+		{"~SEQx (A, 144,16,160) real_server fd00::$A 80", "fd00::90", "fd00::a0", 2},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+		struct lab lab;
+		const json_t *servers;
+
+		snprintf(text, sizeof(text), "virtual_server 192.0.2.1 80 {\n %s\n}\n",
+			rows[i].text);
+		lab = import(text, true, NULL);
+		servers = json_object_get(service(&lab, 0), "backends");
+		assert_int_equal(json_array_size(servers), rows[i].servers);
+		assert_string_equal(
+			json_string_value(json_object_get(json_array_get(servers, 0), "address")),
+			rows[i].first);
+		assert_string_equal(
+			json_string_value(json_object_get(
+				json_array_get(servers, rows[i].servers - 1), "address")),
+			rows[i].last);
+		done(&lab);
+	}
+}
+
+TEST(random_numbers_are_the_least_ones) {
+	struct lab lab = import("virtual_server 192.0.2.1 80 {\n delay_loop ${_RANDOM 7 9}\n"
+				" real_server 10.0.0.1 80 {\n  weight ${_RANDOM 1 10}\n"
+				"  TCP_CHECK {\n  }\n }\n}\n",
+		true, NULL);
+	const json_t *server = json_array_get(json_object_get(service(&lab, 0), "backends"), 0);
+
+	assert_int_equal(json_integer_value(json_object_get(server, "weight")), 1);
+	assert_int_equal(json_integer_value(json_object_get(
+				 json_object_get(service(&lab, 0), "health_check"), "interval_ms")),
+		7000);
+	done(&lab);
+}
+
+// Where the "}" of one service is missing, the following ones are services of their own.
+TEST(services_behind_a_block_that_is_not_closed_are_imported) {
+	struct lab lab = import("virtual_server 192.0.2.1 80 {\n real_server 10.0.0.1 80 {\n"
+				"  weight 2\nvirtual_server 192.0.2.2 80 {\n"
+				" real_server 10.0.0.2 80 {\n  weight 3\n }\n}\n"
+				"virtual_server 192.0.2.3 80\n{\n real_server 10.0.0.3 80 {\n",
+		true, NULL);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 3);
+	expect_note(&lab, 1, "the block is not closed");
+	expect_note(&lab, 2, "before the next virtual_server");
+	expect_note(&lab, 11, "at the end of the file");
+	for (unsigned int i = 0; i < 3; i++) {
+		const json_t *servers = json_object_get(service(&lab, i), "backends");
+
+		assert_int_equal(json_array_size(servers), 1);
+		assert_int_equal(
+			json_integer_value(json_object_get(json_array_get(servers, 0), "weight")),
+			i == 2 ? 1 : i + 2);
+	}
 	done(&lab);
 }
 
@@ -379,6 +464,11 @@ static const struct {
 	{"include nowhere.conf\n", "missing", "No such file", 1, 1, 1},
 	{"include long\n", "missing", "File name too long", 1, 1, 1},
 	{"~LST(A, 1, 2) x\n", "missing", "does not repeat lines", 1, 1, 1},
+	{"{\n}\n", "adjust", "write the name of the block", 1, 1, 1},
+	{"global_defs {\n}\n}\n", "adjust", "no block is open", 3, 1, 1},
+	{"global_defs {\n", "adjust", "before the next virtual_server", 1, 1, 1},
+	{"virtual_server 192.0.2.2 80 {\n real_server 10.0.0.2 80 {\n  TCP_CHECK {\n  }\n",
+		"adjust", "before the next virtual_server", 2, 2, 1},
 };
 
 TEST(unsupported_statements_are_left_out_and_the_rest_imported) {
