@@ -75,6 +75,7 @@ struct weir_import_service {
 	json_t *keys; // of its binds in import->binds
 	json_t *by_address; // the backends, borrowed
 	uint16_t port; // of the first bind; 0 = every port
+	json_int_t taken_line; // of an address that another service has already; 0 = none
 	char scheduler[WEIR_IMPORT_TEXT_BYTES];
 	bool hashes_ports; // sh-port, mh-port
 	bool left_out; // noted already

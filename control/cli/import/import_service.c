@@ -173,6 +173,7 @@ void weir_import_bind(struct weir_import *import, struct weir_import_service *se
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, text,
 			"it is the address of line %" JSON_INTEGER_FORMAT " already",
 			json_integer_value(former));
+		service->taken_line = json_integer_value(former);
 		return;
 	}
 	if (json_array_size(service->binds) >= WEIR_IMPORT_BINDS_MAX) {
@@ -406,7 +407,12 @@ void weir_import_service_end(struct weir_import *import, struct weir_import_serv
 	const struct weir_import_place *place = &service->place;
 
 	weir_import_select(import, service);
-	if (!service->left_out && json_array_size(service->binds) == 0) {
+	if (!service->left_out && json_array_size(service->binds) == 0 && service->taken_line > 0) {
+		weir_import_leave_out(import, service, place, service->name,
+			"its addresses are those of another one already (line %" JSON_INTEGER_FORMAT
+			")",
+			service->taken_line);
+	} else if (!service->left_out && json_array_size(service->binds) == 0) {
 		weir_import_leave_out(import, service, place, service->name, "no usable address");
 	} else if (!service->left_out && json_array_size(service->backends) == 0) {
 		weir_import_leave_out(import, service, place, service->name,

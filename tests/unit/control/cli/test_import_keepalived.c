@@ -673,7 +673,7 @@ TEST(services_that_share_a_wide_range_have_few_notes) {
 	lab = import(text, true, NULL);
 	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "binds")), 256);
 	assert_null(service(&lab, 1));
-	expect_note(&lab, 9, "no usable address");
+	expect_note(&lab, 9, "those of another one already (line 2)");
 	assert_true(json_array_size(lab.import.notes) < 100);
 	done(&lab);
 }
