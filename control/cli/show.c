@@ -143,13 +143,17 @@ uint32_t weir_show_lines(const char *text) {
 }
 
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns) {
+	size_t shown = bytes;
+
 	if (bytes > columns) {
-		fprintf(out, "%.*s>", (int)columns - 1, line);
-	} else {
-		fprintf(out, "%.*s", (int)bytes, line);
+		shown = columns > 0 ? columns - 1 : 0;
+		while (shown > 0 && line[shown] != ' ' && line[shown - 1] != ' ') {
+			shown--;
+		}
 	}
+	fprintf(out, "%.*s%s", (int)shown, line, shown < bytes ? ">" : "");
 	// In the last column a terminal would erase that.
-	fputs(bytes < columns ? "\033[K\n" : "\n", out);
+	fputs(shown + (shown < bytes) < columns ? "\033[K\n" : "\n", out);
 }
 
 // Members that are durations, in milliseconds. Measured times of requests keep their unit, and

@@ -31,7 +31,7 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	uint32_t count, const char *nothing);
 uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
-// line; it replaces a whole number, never a part of one.
+// line; it replaces whole words and numbers, never a part of one.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
 // Whether one object was requested by name; it is then shown with all details.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);

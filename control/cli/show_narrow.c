@@ -64,28 +64,62 @@ static uint32_t least(
 	return best;
 }
 
-void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
-	uint32_t count, const char *nothing, uint32_t width) {
-	struct weir_show_column columns[WEIR_SHOW_COLUMNS_MAX] = {{0}};
-	const char *spared[WEIR_SHOW_COLUMNS_MAX];
-	uint32_t n = 0, spared_count = 0, c;
-	struct fit fit;
+// Hide columns until the rest fits. Returns the number of those hidden for lack of width.
+static uint32_t fit_columns(struct fit *fit, const json_t *rows,
+	const struct weir_show_choice *choices, uint32_t count, uint32_t width,
+	const char *ret_spared[WEIR_SHOW_COLUMNS_MAX]) {
+	uint32_t spared = 0, c;
 
 	for (c = 0; c < count; c++) {
-		measure(rows, &choices[c], &fit.width[c], &fit.shown[c]);
+		measure(rows, &choices[c], &fit->width[c], &fit->shown[c]);
 	}
-	while (width > 0 && width_of(&fit, count) > width &&
-		(c = least(&fit, choices, count)) < count) {
-		fit.shown[c] = false;
-		spared[spared_count++] = choices[c].column.header;
+	while (width > 0 && width_of(fit, count) > width &&
+		(c = least(fit, choices, count)) < count) {
+		fit->shown[c] = false;
+		ret_spared[spared++] = choices[c].column.header;
 	}
-	for (c = 0; c < count; c++) {
+	return spared;
+}
+
+uint32_t weir_show_least_width(
+	const json_t *rows, const struct weir_show_choice *choices, uint32_t count) {
+	const char *spared[WEIR_SHOW_COLUMNS_MAX];
+	struct fit fit;
+
+	fit_columns(&fit, rows, choices, count, 1, spared);
+	return (uint32_t)width_of(&fit, count);
+}
+
+static uint32_t print_fitted(FILE *out, const json_t *measured, const json_t *rows,
+	const struct weir_show_choice *choices, uint32_t count, const char *nothing, uint32_t width,
+	const char *ret_spared[WEIR_SHOW_COLUMNS_MAX]) {
+	struct weir_show_column columns[WEIR_SHOW_COLUMNS_MAX] = {{0}};
+	struct fit fit;
+	uint32_t spared = fit_columns(&fit, measured, choices, count, width, ret_spared), n = 0;
+
+	for (uint32_t c = 0; c < count; c++) {
 		if (fit.shown[c]) {
 			columns[n++] = choices[c].column;
 		}
 	}
 	weir_show_table(out, rows, columns, n, nothing);
-	for (c = 0; c < spared_count && json_array_size(rows) > 0; c++) {
+	return spared;
+}
+
+void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
+	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
+	uint32_t width) {
+	const char *spared[WEIR_SHOW_COLUMNS_MAX];
+
+	print_fitted(out, all, rows, choices, count, nothing, width, spared);
+}
+
+void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
+	uint32_t count, const char *nothing, uint32_t width) {
+	const char *spared[WEIR_SHOW_COLUMNS_MAX];
+	uint32_t n = print_fitted(out, rows, rows, choices, count, nothing, width, spared), c;
+
+	for (c = 0; c < n && json_array_size(rows) > 0; c++) {
 		fprintf(out, "%s%s", c == 0 ? "too narrow for " : ", ", spared[c]);
 	}
 	if (c > 0) {

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "show_narrow.h"
+#include "status.h"
 #include "top_view.h"
 
 #define PAGE 10u
@@ -26,8 +28,14 @@ struct screen {
 	sigset_t mask_before;
 };
 
-// --- samples
-// --------------------------------------------------------------------------------------
+// --- samples ------------------------------------------------------------------------------------
+
+struct samples {
+	json_t *last; // NULL = none
+	json_int_t began_ms, dropped_ms; // of the first sample, and of the last one with new drops
+	json_int_t drops; // in the last sample
+	bool dropped; // dropped_ms is valid
+};
 
 static int send_command(struct weir_cli *cli, const char *command, json_t **ret) {
 	json_t *request = json_pack("{s:s}", "command", command);
@@ -37,30 +45,70 @@ static int send_command(struct weir_cli *cli, const char *command, json_t **ret)
 	return r;
 }
 
-// The view from the last sample until now. Replaces *last.
-static int look(struct weir_cli *cli, json_t **last, json_t **ret) {
-	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL;
+static json_int_t sum_drops(const json_t *sample) {
+	json_int_t sum = 0;
+	const char *reason;
+	json_t *n;
+
+	json_object_foreach (json_object_get(sample, "drops"), reason, n) {
+		sum += json_integer_value(n);
+	}
+	return sum;
+}
+
+// Keep a sample. Returns for how long there were no drops.
+static json_t *take_sample(struct samples *samples, json_t *now) {
+	const json_int_t now_ms = json_integer_value(json_object_get(now, "time_ms"));
+	const json_t *started = json_object_get(now, "dataplane_started_ms");
+	const json_int_t drops = sum_drops(now);
+	const char *since;
+	json_int_t since_ms;
+
+	if (samples->began_ms == 0) {
+		samples->began_ms = now_ms;
+	} else if (drops != samples->drops && drops > 0) {
+		samples->dropped = true;
+		samples->dropped_ms = now_ms;
+	}
+	samples->drops = drops;
+	json_decref(samples->last);
+	samples->last = json_incref(now);
+	since = drops == 0 ? "dataplane" : samples->dropped ? "drop" : "top";
+	since_ms = drops == 0         ? json_integer_value(started)
+		   : samples->dropped ? samples->dropped_ms
+				      : samples->began_ms;
+	return json_pack("{s:s, s:o, s:I}", "since", since, "ms",
+		since_ms > 0 ? json_integer(now_ms > since_ms ? now_ms - since_ms : 0)
+			     : json_null(),
+		"total", drops);
+}
+
+// The view from the last sample until now, in *ret; NULL after the first sample.
+static int look(struct weir_cli *cli, struct samples *samples, json_t **ret) {
+	json_t *now = NULL, *workers = NULL, *events = NULL, *status = NULL, *view = NULL;
 	int r = send_command(cli, "stats.show", &now);
 
+	if (r == WEIR_CLI_DONE && samples->last == NULL) {
+		json_decref(take_sample(samples, now));
+		goto release_now;
+	}
 	r = r == WEIR_CLI_DONE ? send_command(cli, "worker.show", &workers) : r;
 	r = r == WEIR_CLI_DONE ? send_command(cli, "health.history", &events) : r;
-	if (r == WEIR_CLI_DONE) {
-		*ret = weir_top_between(*last, now, workers, events);
-		r = *ret != NULL ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
-	}
 	r = r == WEIR_CLI_DONE ? send_command(cli, "status", &status) : r;
 	if (r == WEIR_CLI_DONE) {
-		json_object_set(*ret, "status", status);
+		view = weir_top_between(samples->last, now, workers, events);
+		r = view != NULL ? WEIR_CLI_DONE : WEIR_CLI_REFUSED;
+	}
+	if (r == WEIR_CLI_DONE) {
+		json_object_set(view, "status", status);
+		json_object_set_new(view, "no_drops", take_sample(samples, now));
+		*ret = view;
 	}
 	json_decref(status);
-	json_decref(workers);
 	json_decref(events);
-	if (r == WEIR_CLI_DONE) {
-		json_decref(*last);
-		*last = now;
-	} else {
-		json_decref(now);
-	}
+	json_decref(workers);
+release_now:
+	json_decref(now);
 	return r;
 }
 
@@ -122,28 +170,52 @@ static void end(struct screen *screen, FILE *out) {
 	sigprocmask(SIG_SETMASK, &screen->mask_before, NULL);
 }
 
-static void draw(FILE *out, json_t *view, struct screen *screen) {
+struct live {
+	struct weir_cli *cli;
+	struct screen screen;
+	struct samples samples;
+	json_t *view; // the last one; without figures before the first
+	struct weir_top_outage outage;
+};
+
+static bool all_stalled(const json_t *view) {
+	const json_t *rows = json_object_get(view, "worker_rows"), *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		if (!json_is_false(json_object_get(row, "alive"))) {
+			return false;
+		}
+	}
+	return json_array_size(rows) > 0;
+}
+
+static void draw(struct live *live) {
 	static const char *const sorts[] = {
 #define X(name, word, help, key) [WEIR_TOP_##name] = word,
 		WEIR_TOP_SORTS(X)
 #undef X
 	};
+	struct screen *screen = &live->screen;
+	FILE *out = live->cli->out;
 	time_t now = time(NULL);
 	struct tm local = {0};
-	char title[512], clock[16] = "";
+	char title[64], clock[16] = "", banner[2048];
 
 	if (localtime_r(&now, &local) != NULL) {
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
 	}
 	snprintf(title, sizeof(title), "top %s  by %s  keys: ?  quit: q", clock,
 		sorts[screen->sort]);
-	weir_top_add_faults(view, title, sizeof(title));
-	weir_top_sort_backends(view, screen->sort);
+	weir_top_banner(
+		json_object_get(live->view, "status"), &live->outage, banner, sizeof(banner));
+	weir_top_sort_backends(live->view, screen->sort);
 	measure(out, &screen->size);
+	screen->size.stale = live->outage.since != 0 || all_stalled(live->view);
 	if (screen->help) {
 		weir_top_draw_keys(out, &screen->size);
 	} else {
-		weir_top_draw(out, view, title, &screen->size);
+		weir_top_draw(out, live->view, title, banner, &screen->size);
 	}
 	fflush(out);
 }
@@ -202,7 +274,8 @@ static int64_t now_ms(void) {
 }
 
 // Until the next sample, redraw on a key or a change of the terminal's size. False: quit.
-static bool pass_time(FILE *out, json_t *view, struct screen *screen, int interval_ms) {
+static bool pass_time(struct live *live, int interval_ms) {
+	struct screen *screen = &live->screen;
 	int64_t until_ms = now_ms() + interval_ms, left_ms;
 
 	while ((left_ms = until_ms - now_ms()) > 0) {
@@ -221,63 +294,127 @@ static bool pass_time(FILE *out, json_t *view, struct screen *screen, int interv
 		if (wait[1].revents != 0 && !take_keys(screen)) {
 			return false;
 		}
-		if (view != NULL) {
-			draw(out, view, screen);
+		if (json_object_size(live->view) > 0) {
+			draw(live);
 		}
 	}
 	return true;
 }
 
-// --- output modes
-// ---------------------------------------------------------------------------------
+// --- live ---------------------------------------------------------------------------------------
 
-static int live(struct weir_cli *cli, json_t **last, int interval_ms) {
-	struct screen screen = {
-		.sort = (enum weir_top_sort)cli->options->sort, .size.colour = has_colours()};
-	FILE *err = cli->err;
-	char *said = NULL;
+// Keys wait for these: shorter than for a command.
+#define CALL_MS 1000
+#define STATUS_MS 300
+
+static int shorter(int ms, int limit_ms) {
+	return ms < limit_ms ? ms : limit_ms;
+}
+
+// Ask weir-control, on a new connection if the last one failed. The error is in outage.why.
+static int ask(struct live *live, json_t **ret) {
+	struct weir_cli *cli = live->cli;
+	char *why = live->outage.why, *said = NULL;
 	size_t bytes;
-	json_t *view = NULL;
-	int r = WEIR_CLI_DONE;
+	FILE *err = cli->err;
+	int timeout_ms = shorter(cli->options->timeout_ms, CALL_MS), r = WEIR_CLI_UNREACHABLE;
 
-	// Errors are printed after the terminal is restored.
+	if (cli->client == NULL && weir_client_connect(cli->options->run_dir, timeout_ms,
+					   &cli->client, why, sizeof(live->outage.why))) {
+		return r;
+	}
+	weir_client_set_timeout(cli->client, timeout_ms);
 	cli->err = open_memstream(&said, &bytes);
-	if (cli->err == NULL || !begin(&screen, cli->out)) {
-		fprintf(err, "weirctl: out of memory or descriptors\n");
-		r = WEIR_CLI_REFUSED;
-		goto restore_err;
-	}
-	fprintf(cli->out, "weirctl top: measuring\n");
-	fflush(cli->out);
-	while (r == WEIR_CLI_DONE && pass_time(cli->out, view, &screen, interval_ms) &&
-		!ferror(cli->out)) {
-		json_t *next = NULL;
-
-		r = look(cli, last, &next);
-		if (r == WEIR_CLI_DONE) {
-			json_decref(view);
-			view = next;
-			draw(cli->out, view, &screen);
-		}
-	}
-	json_decref(view);
-	end(&screen, cli->out);
-restore_err:
 	if (cli->err != NULL) {
+		r = look(cli, &live->samples, ret);
 		fclose(cli->err);
-		fputs(said, err);
+		snprintf(why, sizeof(live->outage.why), "%.*s", (int)strcspn(said, "\n"), said);
 		free(said);
 	}
 	cli->err = err;
+	if (r != WEIR_CLI_DONE) {
+		weir_client_free(cli->client);
+		cli->client = NULL;
+	}
 	return r;
 }
 
-static int once(struct weir_cli *cli, json_t **last, int interval_ms) {
-	json_t *view = NULL;
+// As weirctl status, which also looks at the dataplane itself. Returns whether weir-control
+// answers.
+static bool look_at_status(struct live *live) {
+	struct weir_cli_options options = *live->cli->options;
+	json_t *status;
+	bool answers;
+
+	options.timeout_ms = shorter(options.timeout_ms, STATUS_MS);
+	status = weir_status_get(&options);
+	answers = json_is_true(json_object_get(json_object_get(status, "control"), "answers"));
+	json_object_set_new(live->view, "status", status);
+	return answers;
+}
+
+static void update(struct live *live) {
+	bool was_down = live->outage.since != 0;
+	json_t *next = NULL;
 	int r;
 
-	weir_cli_wait_ms(interval_ms);
-	r = look(cli, last, &view);
+	if (live->cli->client == NULL && !look_at_status(live)) {
+		return;
+	}
+	r = ask(live, &next);
+	if (r == WEIR_CLI_DONE && next != NULL) {
+		json_decref(live->view);
+		live->view = next;
+		live->outage.since = 0;
+		live->outage.figures = time(NULL);
+	} else if (r != WEIR_CLI_DONE && !was_down) {
+		// Rates across the outage would be those of no time.
+		json_decref(live->samples.last);
+		live->samples.last = NULL;
+		live->outage.since = time(NULL);
+		look_at_status(live);
+	}
+}
+
+static int run_live(struct weir_cli *cli, int interval_ms) {
+	struct live live = {.cli = cli,
+		.screen = {.sort = (enum weir_top_sort)cli->options->sort,
+			.size.colour = has_colours()},
+		.view = json_object()};
+	int r = WEIR_CLI_DONE;
+
+	if (live.view == NULL || !begin(&live.screen, cli->out)) {
+		fprintf(cli->err, "weirctl: out of memory or descriptors\n");
+		r = WEIR_CLI_REFUSED;
+		goto free_view;
+	}
+	fprintf(cli->out, "weirctl top: measuring\n");
+	fflush(cli->out);
+	do {
+		update(&live);
+		if (json_object_size(live.view) > 0) {
+			draw(&live);
+		}
+	} while (pass_time(&live, interval_ms) && !ferror(cli->out));
+	end(&live.screen, cli->out);
+free_view:
+	json_decref(live.samples.last);
+	json_decref(live.view);
+	return r;
+}
+
+// --- once ---------------------------------------------------------------------------------------
+
+static int once(struct weir_cli *cli, int interval_ms) {
+	struct samples samples = {0};
+	json_t *view = NULL;
+	int r = look(cli, &samples, &view);
+
+	if (r == WEIR_CLI_DONE) {
+		weir_cli_wait_ms(interval_ms);
+		r = look(cli, &samples, &view);
+	}
+	json_decref(samples.last);
 	if (r != WEIR_CLI_DONE) {
 		return r;
 	}
@@ -285,7 +422,7 @@ static int once(struct weir_cli *cli, json_t **last, int interval_ms) {
 	if (cli->options->json) {
 		weir_cli_print_json(cli->out, view);
 	} else {
-		weir_top_print(cli->out, view);
+		weir_top_print(cli->out, view, weir_show_width(cli->out));
 	}
 	json_decref(view);
 	return r;
@@ -294,20 +431,15 @@ static int once(struct weir_cli *cli, json_t **last, int interval_ms) {
 int weir_top_run(struct weir_cli *cli, const struct weir_cli_command *command) {
 	const struct weir_cli_options *options = cli->options;
 	const int interval_ms = options->interval_ms > 0 ? options->interval_ms : 1000;
-	const bool is_live = !options->once && !options->json;
-	json_t *last = NULL;
-	int r;
 
 	(void)command;
-	if (is_live && !isatty(fileno(cli->out))) {
+	if (options->once || options->json) {
+		return once(cli, interval_ms);
+	}
+	if (!isatty(fileno(cli->out))) {
 		fprintf(cli->err,
 			"weirctl: standard output is not a terminal: use --once or --json\n");
 		return WEIR_CLI_USAGE;
 	}
-	r = send_command(cli, "stats.show", &last);
-	if (r == WEIR_CLI_DONE) {
-		r = is_live ? live(cli, &last, interval_ms) : once(cli, &last, interval_ms);
-	}
-	json_decref(last);
-	return r;
+	return run_live(cli, interval_ms);
 }

@@ -2,10 +2,11 @@
 #include "top_view.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "show.h"
+#include "show_narrow.h"
 #include "stats.h"
 #include "terminal.h"
 
@@ -101,7 +102,7 @@ void weir_top_sort_backends(json_t *view, enum weir_top_sort sort) {
 			json_array_append(sorted, rows[i]);
 		}
 	}
-	if (rows != NULL || sort == WEIR_TOP_SERVICE) {
+	if (backends != NULL && (rows != NULL || sort == WEIR_TOP_SERVICE)) {
 		json_object_set(view, "backends", sorted);
 	}
 	json_decref(sorted);
@@ -110,27 +111,25 @@ void weir_top_sort_backends(json_t *view, enum weir_top_sort sort) {
 
 // --- tables -------------------------------------------------------------------------------------
 
-static void print_workers(FILE *out, const json_t *view) {
-	static const struct weir_show_column columns[] = {
-		{"WORKER", "worker", WEIR_SHOW_NUMBER},
-		{"CORE", "core", WEIR_SHOW_NUMBER},
-		{"ALIVE", "alive", WEIR_SHOW_FLAG},
-		{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT},
-		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER},
+static void print_workers(FILE *out, const json_t *view, uint32_t width) {
+	static const struct weir_show_choice choices[] = {
+		{{"WORKER", "worker", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"CORE", "core", WEIR_SHOW_NUMBER}, NULL, 2},
+		{{"ALIVE", "alive", WEIR_SHOW_FLAG}, NULL, 0},
+		{{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT}, NULL, 0},
+		{{"FLOWS", "flows", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER}, NULL, 1},
 	};
+	const json_t *rows = json_object_get(view, "worker_rows");
 
-	weir_show_table(
-		out, json_object_get(view, "worker_rows"), columns, COUNT(columns), "no workers");
+	weir_show_fitted(out, rows, rows, choices, COUNT(choices), "no workers", width);
 }
 
 static int compare_drops(const void *a, const void *b) {
 	return by_number(*(json_t *const *)a, *(json_t *const *)b, "n");
 }
 
-static void print_drops(FILE *out, const json_t *view) {
-	static const struct weir_show_column columns[] = {
-		{"DROP-REASON", "name", WEIR_SHOW_TEXT}, {"PACKETS/S", "n", WEIR_SHOW_NUMBER}};
+static json_t *sorted_drops(const json_t *view) {
 	json_t *row[64], *rows = json_array(), *n;
 	const char *reason;
 	size_t count = 0;
@@ -144,97 +143,235 @@ static void print_drops(FILE *out, const json_t *view) {
 	for (size_t i = 0; i < count; i++) {
 		json_array_append_new(rows, row[i]);
 	}
-	weir_show_table(out, rows, columns, COUNT(columns), "no drops since the previous update");
+	return rows;
+}
+
+// For how long there were no drops.
+static void describe_quiet(const json_t *quiet, char *text, size_t bytes) {
+	const json_t *ms = json_object_get(quiet, "ms"), *total = json_object_get(quiet, "total");
+	const char *since = text_of(quiet, "since");
+	char duration[64];
+
+	weir_show_value(ms, WEIR_SHOW_DURATION, duration, sizeof(duration));
+	if (strcmp(since, "dataplane") == 0 && json_is_integer(ms)) {
+		snprintf(text, bytes, "no drops since weir-dataplane began, %s ago", duration);
+	} else if (strcmp(since, "dataplane") == 0) {
+		snprintf(text, bytes, "no drops since weir-dataplane began");
+	} else if (strcmp(since, "top") == 0) {
+		snprintf(text, bytes,
+			"no drops since top began, %s ago (%" JSON_INTEGER_FORMAT " before)",
+			duration, json_integer_value(total));
+	} else {
+		snprintf(text, bytes, "no drops for %s", duration);
+	}
+}
+
+static void print_drops(FILE *out, const json_t *view, uint32_t width) {
+	static const struct weir_show_column columns[] = {
+		{"DROP-REASON", "name", WEIR_SHOW_TEXT}, {"PACKETS/S", "n", WEIR_SHOW_NUMBER}};
+	json_t *rows = sorted_drops(view);
+	char quiet[128];
+
+	(void)width;
+	describe_quiet(json_object_get(view, "no_drops"), quiet, sizeof(quiet));
+	weir_show_table(out, rows, columns, COUNT(columns), quiet);
 	json_decref(rows);
 }
 
-static void print_services(FILE *out, const json_t *view) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "name", WEIR_SHOW_TEXT},
-		{"BACKENDS", "backends", WEIR_SHOW_NUMBER},
-		{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER},
-		{"PANIC", "panic", WEIR_SHOW_FLAG},
-		{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER},
-		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
-		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
-		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
+static void print_services(FILE *out, const json_t *view, uint32_t width) {
+	static const struct weir_show_choice choices[] = {
+		{{"SERVICE", "name", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"BACKENDS", "backends", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"PANIC", "panic", WEIR_SHOW_FLAG}, NULL, 4},
+		{{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER}, NULL, 2},
+		{{"NEW/S", "new_flows", WEIR_SHOW_NUMBER}, NULL, 6},
+		{{"PACKETS/S", "packets", WEIR_SHOW_NUMBER}, NULL, 1},
+		{{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER}, NULL, 5},
 	};
+	const json_t *rows = json_object_get(view, "services");
 
-	weir_show_table(
-		out, json_object_get(view, "services"), columns, COUNT(columns), "no services");
+	weir_show_fitted(out, rows, rows, choices, COUNT(choices), "no services", width);
 }
 
-static void print_backends(FILE *out, const json_t *rows) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "name", WEIR_SHOW_TEXT},
-		{"ADMIN", "admin", WEIR_SHOW_TEXT},
-		{"HEALTH", "health", WEIR_SHOW_TEXT},
-		{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER},
-		{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT},
-		{"NEW/S", "new_flows", WEIR_SHOW_NUMBER},
-		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
-		{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER},
-		{"ERRORS/S", "errors", WEIR_SHOW_NUMBER},
+static const struct weir_show_choice backend_columns[] = {
+	{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 8},
+	{{"BACKEND", "name", WEIR_SHOW_TEXT}, NULL, 0},
+	{{"ADMIN", "admin", WEIR_SHOW_TEXT}, "ready", 7},
+	{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
+	{{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER}, NULL, 2},
+	{{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT}, NULL, 1},
+	{{"NEW/S", "new_flows", WEIR_SHOW_NUMBER}, NULL, 6},
+	{{"PACKETS/S", "packets", WEIR_SHOW_NUMBER}, NULL, 3},
+	{{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER}, NULL, 4},
+	{{"ERRORS/S", "errors", WEIR_SHOW_NUMBER}, NULL, 5},
+};
+
+// Those that are shown, or all. Columns are the same for all, so that they stay while one scrolls.
+static void print_backends(FILE *out, const json_t *view, uint32_t width) {
+	const json_t *all = json_object_get(view, "backends");
+	const json_t *shown = json_object_get(view, "shown");
+
+	weir_show_fitted(out, all, shown != NULL ? shown : all, backend_columns,
+		COUNT(backend_columns), "no backends", width);
+}
+
+// On a screen only the time of a day, or the day and the minute.
+static json_t *clock_of(const char *when) {
+	const time_t now = time(NULL);
+	char today[16] = "";
+	struct tm local;
+
+	if (localtime_r(&now, &local) != NULL) {
+		strftime(today, sizeof(today), "%Y-%m-%d", &local);
+	}
+	return strlen(when) < strlen("2026-11-22 20:41:07") ? json_string(when)
+	       : strncmp(when, today, strlen(today)) == 0   ? json_stringn(when + 11, 8)
+							    : json_stringn(when + 5, 11);
+}
+
+static void print_events(FILE *out, const json_t *view, uint32_t width) {
+	static const struct weir_show_choice choices[] = {
+		{{"EVENT", "time", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 2},
+		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"FROM", "from", WEIR_SHOW_TEXT}, NULL, 1},
+		{{"TO", "to", WEIR_SHOW_TEXT}, NULL, 0},
 	};
+	static const struct weir_show_choice why = {{"WHY", "why", WEIR_SHOW_TEXT}, NULL, 0};
+	struct weir_show_choice all[COUNT(choices) + 1];
+	json_t *rows = json_array(), *event;
+	size_t i;
 
-	weir_show_table(out, rows, columns, COUNT(columns), "no backends");
+	json_array_foreach (json_object_get(view, "events"), i, event) {
+		json_t *row = json_copy(event);
+
+		if (width > 0) {
+			json_object_set_new(row, "time", clock_of(text_of(event, "time")));
+		}
+		json_array_append_new(rows, row);
+	}
+	memcpy(all, choices, sizeof(choices));
+	all[COUNT(choices)] = why;
+	weir_show_fitted(out, rows, rows, all, COUNT(all), "no events", width);
+	json_decref(rows);
 }
 
-static void print_events(FILE *out, const json_t *view) {
-	static const struct weir_show_column columns[] = {
-		{"EVENT", "time", WEIR_SHOW_TEXT},
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "backend", WEIR_SHOW_TEXT},
-		{"FROM", "from", WEIR_SHOW_TEXT},
-		{"TO", "to", WEIR_SHOW_TEXT},
-		{"WHY", "why", WEIR_SHOW_TEXT},
-	};
-
-	weir_show_table(out, json_object_get(view, "events"), columns, COUNT(columns), "no events");
+void weir_top_print(FILE *out, const json_t *view, uint32_t width) {
+	print_workers(out, view, width);
+	fputc('\n', out);
+	print_drops(out, view, width);
+	fputc('\n', out);
+	print_services(out, view, width);
+	fputc('\n', out);
+	print_backends(out, view, width);
+	fputc('\n', out);
+	print_events(out, view, width);
 }
 
-static const char *level_of(const json_t *view) {
-	return text_of(json_object_get(view, "status"), "level");
+// --- faults -------------------------------------------------------------------------------------
+
+static const char *level_of(const json_t *status) {
+	const char *level = text_of(status, "level");
+
+	return level[0] != '\0' ? level : "ok";
 }
 
-void weir_top_add_faults(const json_t *view, char *title, size_t bytes) {
-	const char *level = level_of(view);
-	size_t clock = strlen("top 12:00:00  "), i;
-	char shown[256];
+__attribute__((format(printf, 3, 4))) static void append(
+	char *text, size_t bytes, const char *format, ...) {
+	size_t used = strlen(text);
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text + used, bytes - used, format, arguments);
+	va_end(arguments);
+}
+
+// The worst first, except this one.
+static void append_reasons(
+	const json_t *status, const char *except, const char *separator, char *text, size_t bytes) {
+	static const char *const levels[] = {"critical", "unknown", "warning", "ok"};
+	char shown[512];
 	json_t *reason;
+	size_t i;
 
-	if (level[0] == '\0' || strcmp(level, "ok") == 0 || strlen(title) < clock) {
+	for (size_t k = 0; k < COUNT(levels); k++) {
+		json_array_foreach (json_object_get(status, "reasons"), i, reason) {
+			const char *said = text_of(reason, "text");
+
+			if (strcmp(level_of(reason), levels[k]) == 0 && strcmp(said, except) != 0) {
+				append(text, bytes, "%s%s", separator,
+					weir_terminal_text(said, shown, sizeof(shown)));
+				separator = "; ";
+			}
+		}
+	}
+}
+
+static const char *clock_text(time_t when, char text[16]) {
+	struct tm local;
+
+	text[0] = '\0';
+	if (localtime_r(&when, &local) != NULL) {
+		strftime(text, 16, "%H:%M:%S", &local);
+	}
+	return text;
+}
+
+static void describe_outage(
+	const json_t *status, const struct weir_top_outage *outage, char *text, size_t bytes) {
+	const json_t *control = json_object_get(status, "control");
+	const char *why = text_of(control, "why");
+	char shown[256], since[16];
+
+	if (json_is_false(json_object_get(control, "answers"))) {
+		const bool silent = strstr(why, "does not answer") != NULL;
+
+		append(text, bytes, "weir-control %s since %s",
+			silent ? "has not answered" : "is down", clock_text(outage->since, since));
+		if (!silent && strcmp(why, "weir-control is not running") != 0) {
+			append(text, bytes, " (%s)", weir_terminal_text(why, shown, sizeof(shown)));
+		}
+		append_reasons(status, why, "; ", text, bytes);
+	} else {
+		append(text, bytes, "no figures since %s", clock_text(outage->since, since));
+		append_reasons(status, "", ": ", text, bytes);
+		if (strcmp(level_of(status), "ok") == 0) {
+			append(text, bytes, ": %s",
+				weir_terminal_text(outage->why, shown, sizeof(shown)));
+		}
+	}
+	if (outage->figures != 0) {
+		append(text, bytes, "; figures of %s", clock_text(outage->figures, since));
+	}
+	append(text, bytes, "; trying again");
+}
+
+void weir_top_banner(
+	const json_t *status, const struct weir_top_outage *outage, char *banner, size_t bytes) {
+	const char *level = level_of(status);
+
+	banner[0] = '\0';
+	if (outage->since == 0 && strcmp(level, "ok") == 0 &&
+		json_array_size(json_object_get(status, "reasons")) == 0) {
 		return;
 	}
-	snprintf(title + clock, bytes - clock, "%s", level); // instead of the keys
-	for (char *c = title + clock; *c != '\0'; c++) {
+	append(banner, bytes,
+		"%s: ", outage->since != 0 && strcmp(level, "ok") == 0 ? "unknown" : level);
+	for (char *c = banner; *c != '\0'; c++) {
 		*c = (char)toupper((unsigned char)*c);
 	}
-	json_array_foreach (
-		json_object_get(json_object_get(view, "status"), "reasons"), i, reason) {
-		size_t used = strlen(title);
-
-		snprintf(title + used, bytes - used, "%s%s", i > 0 ? "; " : ": ",
-			weir_terminal_text(text_of(reason, "text"), shown, sizeof(shown)));
+	if (outage->since != 0) {
+		describe_outage(status, outage, banner, bytes);
+	} else {
+		append_reasons(status, "", "", banner, bytes);
 	}
-}
-
-void weir_top_print(FILE *out, const json_t *view) {
-	print_workers(out, view);
-	fputc('\n', out);
-	print_drops(out, view);
-	fputc('\n', out);
-	print_services(out, view);
-	fputc('\n', out);
-	print_backends(out, json_object_get(view, "backends"));
-	fputc('\n', out);
-	print_events(out, view);
 }
 
 // --- a screen -----------------------------------------------------------------------------------
 
-static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t *part) {
+static char *text_by(void (*print)(FILE *out, const json_t *view, uint32_t width),
+	const json_t *view, uint32_t width) {
 	char *text = NULL;
 	size_t bytes;
 	FILE *memory = open_memstream(&text, &bytes);
@@ -242,7 +379,7 @@ static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t 
 	if (memory == NULL) {
 		return NULL;
 	}
-	print(memory, part);
+	print(memory, view, width);
 	fclose(memory);
 	return text;
 }
@@ -250,6 +387,8 @@ static char *text_by(void (*print)(FILE *out, const json_t *part), const json_t 
 #define BOLD "\033[1m"
 #define RED "\033[1;31m"
 #define YELLOW "\033[33m"
+#define GREY "\033[90m"
+#define PLAIN "\033[0m"
 
 static const char *worker_style(const json_t *row) {
 	return json_is_false(json_object_get(row, "alive")) ? RED : "";
@@ -275,28 +414,8 @@ static const char *backend_style(const json_t *row) {
 		       : "";
 }
 
-// Print at most this many lines, each cut to the columns. rows: of the lines after the first; NULL:
-// without styles.
-static void put(FILE *out, const char *text, uint32_t lines, const struct weir_top_screen *screen,
-	const json_t *rows, const char *(*style)(const json_t *row)) {
-	const bool styled = screen->colour && json_array_size(rows) > 0;
-
-	for (uint32_t i = 0; text != NULL && *text != '\0' && i < lines; i++) {
-		size_t line = strcspn(text, "\n");
-		const char *mark = !styled         ? ""
-				   : i == 0        ? BOLD
-				   : style != NULL ? style(json_array_get(rows, i - 1))
-						   : "";
-
-		fputs(mark, out);
-		weir_show_line(out, text, line, screen->columns);
-		fputs(mark[0] != '\0' ? "\033[0m" : "", out);
-		text += line + (text[line] == '\n');
-	}
-}
-
 struct section {
-	void (*print)(FILE *out, const json_t *view);
+	void (*print)(FILE *out, const json_t *view, uint32_t width);
 	const char *key; // of its rows in the view; NULL = without styles
 	const char *(*style)(const json_t *row);
 	char *text;
@@ -304,15 +423,64 @@ struct section {
 	uint32_t lines; // lines assigned to it
 };
 
+static void put_line(FILE *out, const char *line, size_t bytes, const char *style,
+	const struct weir_top_screen *screen) {
+	style = screen->colour ? style : "";
+	fputs(style, out);
+	weir_show_line(out, line, bytes, screen->columns);
+	fputs(style[0] != '\0' ? PLAIN : "", out);
+}
+
+// Print at most this many lines of a section, each cut to the columns. rows: of the lines after the
+// first.
+static void put(FILE *out, const struct section *section, uint32_t lines, const json_t *rows,
+	const struct weir_top_screen *screen) {
+	const char *text = section->text;
+	const bool styled = json_array_size(rows) > 0;
+
+	for (uint32_t i = 0; text != NULL && *text != '\0' && i < lines; i++) {
+		size_t bytes = strcspn(text, "\n");
+
+		put_line(out, text, bytes,
+			screen->stale            ? GREY
+			: !styled                ? ""
+			: i == 0                 ? BOLD
+			: section->style != NULL ? section->style(json_array_get(rows, i - 1))
+						 : "",
+			screen);
+		text += bytes + (text[bytes] == '\n');
+	}
+}
+
+// Print a text on at most so many lines, broken between words. Returns their number.
+static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const char *style,
+	const struct weir_top_screen *screen) {
+	uint32_t n = 0;
+
+	for (; *text != '\0' && n < lines; n++) {
+		size_t bytes = strlen(text), part = bytes;
+
+		if (bytes > screen->columns && n + 1 < lines) {
+			for (part = screen->columns; part > 0 && text[part] != ' ';) {
+				part--;
+			}
+			part = part > 0 ? part : bytes;
+		}
+		put_line(out, text, part, style, screen);
+		text += part + strspn(text + part, " ");
+	}
+	return n;
+}
+
 // Assign lines to each section by importance; backends keep BACKEND_LINES. Returns the remaining
 // lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
-	const json_t *view, uint32_t rows) {
+	const json_t *view, uint32_t rows, uint32_t width) {
 	for (uint32_t i = 0; i < count; i++) {
 		struct section *section = &sections[order[i]];
 		uint32_t lines;
 
-		section->text = text_by(section->print, view);
+		section->text = text_by(section->print, view, width);
 		lines = section->text != NULL ? weir_show_lines(section->text) : 0;
 		lines = lines < section->most ? lines : section->most;
 		section->lines = rows >= lines + BACKEND_LINES ? lines : 0;
@@ -329,63 +497,107 @@ static void put_section(FILE *out, const struct section *section, const json_t *
 	char rest[32];
 
 	if (all <= section->lines || section->lines == 0) {
-		put(out, section->text, section->lines, screen, rows, section->style);
+		put(out, section, section->lines, rows, screen);
 		return;
 	}
-	put(out, section->text, section->lines - 1, screen, rows, section->style);
-	snprintf(rest, sizeof(rest), "... %u more\n", all - section->lines + 1);
-	put(out, rest, 1, screen, NULL, NULL);
+	put(out, section, section->lines - 1, rows, screen);
+	snprintf(rest, sizeof(rest), "... %u more", all - section->lines + 1);
+	put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 }
 
+// The last line shows how many are out of sight.
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
-	const json_t *all = json_object_get(view, "backends");
+	json_t *all = json_object_get(view, "backends"), *rows = json_array(), *part;
 	uint32_t count = (uint32_t)json_array_size(all), shown = lines > 1 ? lines - 1 : 0;
-	json_t *rows = json_array();
-	char *text;
+	struct section section = {.style = backend_style};
+	const bool scrolls = count > shown && shown > 1;
+	char rest[64];
 
+	shown = scrolls ? shown - 1 : shown < count ? shown : count;
 	if (screen->first + shown > count) {
-		screen->first = count > shown ? count - shown : 0;
+		screen->first = count - shown;
 	}
-	for (uint32_t i = screen->first; i < count && i < screen->first + shown; i++) {
+	for (uint32_t i = screen->first; i < screen->first + shown; i++) {
 		json_array_append_new(rows, json_copy(json_array_get(all, i)));
 	}
 	weir_show_service_once(rows);
+	part = json_pack("{s:O?, s:O}", "backends", all, "shown", rows);
 	// Without a row it would print that there are none.
-	text = shown > 0 || count == 0 ? text_by(print_backends, rows) : NULL;
-	put(out, text, lines, screen, rows, backend_style);
-	free(text);
+	section.text =
+		shown > 0 || count == 0 ? text_by(print_backends, part, screen->columns) : NULL;
+	put(out, &section, lines, rows, screen);
+	if (scrolls) {
+		const uint32_t above = screen->first, below = count - above - shown;
+
+		snprintf(rest, sizeof(rest), "... ");
+		if (above > 0) {
+			append(rest, sizeof(rest), "%u more above (k)%s", above,
+				below > 0 ? ", " : "");
+		}
+		if (below > 0) {
+			append(rest, sizeof(rest), "%u more below (j)", below);
+		}
+		put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
+	}
+	free(section.text);
+	json_decref(part);
 	json_decref(rows);
 }
 
-void weir_top_draw(
-	FILE *out, const json_t *view, const char *title, struct weir_top_screen *screen) {
+static void put_sections(
+	FILE *out, const json_t *view, uint32_t rows, struct weir_top_screen *screen) {
 	struct section sections[] = {{print_workers, "worker_rows", worker_style, .most = 9},
 		{print_drops, .most = 6}, {print_services, "services", service_style, .most = 9},
 		{print_events, "events", NULL, .most = EVENTS + 1}};
 	static const uint32_t order[] = {2, 1, 0, 3};
-	// The last line stays empty, or the terminal scrolls.
-	uint32_t rows = screen->rows > 2 ? screen->rows - 2 : 0;
 
-	rows = share_out(sections, COUNT(sections), order, view, rows);
-	fputs("\033[H", out);
-	if (screen->colour) {
-		fputs(strcmp(level_of(view), "critical") == 0    ? RED
-			: strcmp(level_of(view), "warning") == 0 ? YELLOW
-								 : "",
-			out);
-	}
-	put(out, title, screen->rows > 1 ? 1 : 0, screen, NULL, NULL);
-	fputs(screen->colour ? "\033[0m" : "", out);
+	rows = share_out(sections, COUNT(sections), order, view, rows, screen->columns);
 	for (uint32_t i = 0; i < 3; i++) {
 		put_section(out, &sections[i], view, screen);
 	}
 	put_backends(out, view, rows, screen);
 	put_section(out, &sections[3], view, screen);
-	fputs("\033[J", out);
 	for (uint32_t i = 0; i < COUNT(sections); i++) {
 		free(sections[i].text);
 	}
+}
+
+// Whether the name and the health of each backend fit; otherwise how wide that is.
+static bool is_wide_enough(
+	const json_t *view, const struct weir_top_screen *screen, char *text, size_t bytes) {
+	uint32_t least = weir_show_least_width(
+		json_object_get(view, "backends"), backend_columns, COUNT(backend_columns));
+
+	if (least <= screen->columns) {
+		return true;
+	}
+	snprintf(text, bytes, "too narrow: top needs %u columns for these backends", least);
+	return false;
+}
+
+void weir_top_draw(FILE *out, const json_t *view, const char *title, const char *banner,
+	struct weir_top_screen *screen) {
+	const char *level = level_of(json_object_get(view, "status"));
+	// The last line stays empty, or the terminal scrolls.
+	uint32_t rows = screen->rows > 1 ? screen->rows - 1 : 0, most = rows / 4;
+	char narrow[96];
+
+	fputs("\033[H", out);
+	if (banner[0] == '\0' || rows > BACKEND_LINES) {
+		rows -= put_words(out, title, rows > 0, "", screen);
+	}
+	rows -= put_words(out, banner, most > 0 || rows == 0 ? most : 1,
+		strcmp(level, "warning") == 0                ? YELLOW
+		: strcmp(level, "ok") == 0 && !screen->stale ? ""
+							     : RED,
+		screen);
+	if (!is_wide_enough(view, screen, narrow, sizeof(narrow))) {
+		put_words(out, narrow, rows, "", screen);
+	} else if (json_object_get(view, "backends") != NULL) {
+		put_sections(out, view, rows, screen);
+	}
+	fputs("\033[J", out);
 }
 
 void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen) {
@@ -399,6 +611,8 @@ void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen) {
 			"  g            to the first\n"
 			"\n  q  quit\n  ?  back\n";
 	char keys[sizeof(text) + 16];
+	const struct section section = {.text = keys};
+	struct weir_top_screen fresh = *screen;
 
 	snprintf(keys, sizeof(keys),
 		text
@@ -406,7 +620,8 @@ void weir_top_draw_keys(FILE *out, const struct weir_top_screen *screen) {
 			WEIR_TOP_SORTS(X)
 #undef X
 	);
+	fresh.stale = false;
 	fputs("\033[H", out);
-	put(out, keys, screen->rows > 1 ? screen->rows - 1 : 0, screen, NULL, NULL);
+	put(out, &section, screen->rows > 1 ? screen->rows - 1 : 0, NULL, &fresh);
 	fputs("\033[J", out);
 }

@@ -2,9 +2,14 @@
 """weirctl status: whether the balancer should get traffic, also while processes are stopped, hang or have ended."""
 import contextlib
 import ctypes
+import fcntl
 import os
+import pty
 import signal
+import struct
 import subprocess
+import termios
+import threading
 import time
 
 import clients
@@ -126,3 +131,63 @@ def status_shows_whether_to_send_traffic(lab):
     expect(lab, 2, "has no tables")
     lab.start_control()
     expect(lab, 0, "OK")
+
+
+class Top:
+    """weirctl top on a terminal of its own."""
+    def __init__(self, lab):
+        self.terminal, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 160, 0, 0))
+        self.process = subprocess.Popen([lab.binary("weirctl"), "--run-dir", lab.run_dir, "top"], stdin=slave,
+                                        stdout=slave, stderr=slave, env={**os.environ, "TERM": "xterm"})
+        os.close(slave)
+        self.text = ""
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        with contextlib.suppress(OSError):  # at the end of the process
+            while data := os.read(self.terminal, 65536):
+                self.text += data.decode()
+
+    def wait(self, words, without="\0"):
+        """Until a screen that begins from now on has these words, and not those."""
+        begin = len(self.text)
+
+        def drawn():
+            screens = self.text[begin:].split("\033[H")[1:-1]
+            assert any(words in s and without not in s for s in screens), (words, self.text[begin:])
+            return True
+        wait_for(words, drawn, 20)
+
+    def end(self):
+        os.write(self.terminal, b"q")
+        code = self.process.wait(10)
+        self.reader.join(10)
+        os.close(self.terminal)
+        return code
+
+
+@scenario(services=[web({"web-1": 100, "web-2": 100})], hosts=2)
+def top_stays_during_outages(lab):
+    """weirctl top says what is down since when, and goes on when it is back"""
+    grey = "\033[90m"
+    top = Top(lab)
+    top.wait("no drops since weir-dataplane began, ", without=grey)
+    lab.programs["control"].kill()
+    top.wait("WARNING: weir-control is down since ")
+    top.wait("; weir-dataplane forwards with its last tables, without health checks; ")
+    lab.start_control()
+    lab.wait_ready()
+    top.wait("web-2", without=grey)
+    lab.programs["dataplane"].signal(signal.SIGSTOP)
+    top.wait("CRITICAL: weir-dataplane has been stalled for ")
+    top.wait(grey + "web ")
+    lab.programs["dataplane"].signal(signal.SIGCONT)
+    top.wait("web-2", without=grey)
+    lab.programs["dataplane"].kill()
+    top.wait("CRITICAL: no figures since ")
+    top.wait(": weir-dataplane is not running: no packet is forwarded; ")
+    lab.start_dataplane()
+    top.wait("web-2", without=grey)
+    assert top.end() == 0

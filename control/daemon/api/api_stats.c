@@ -124,9 +124,13 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	clock_gettime(CLOCK_REALTIME, &now);
 	weir_api_answer_rows(call,
-		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "time_ms",
-			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, "workers",
-			weir_json_workers_sum(daemon->segment), "drops",
+		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+			(json_int_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+			"dataplane_started_ms",
+			daemon->dataplane_started_ms != 0
+				? json_integer((json_int_t)daemon->dataplane_started_ms)
+				: json_null(),
+			"workers", weir_json_workers_sum(daemon->segment), "drops",
 			weir_json_drops(daemon->segment), "ports",
 			weir_api_ports(daemon->segment, NULL), "segment", weir_json_segment(daemon),
 			"agents", weir_json_agents(daemon)),

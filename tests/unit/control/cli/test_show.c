@@ -442,7 +442,8 @@ TEST(continued_lines_are_marked) {
 		const char *line;
 		uint32_t columns;
 		const char *text;
-	} cases[] = {{"a 125", 6, "a 125\033[K\n"}, {"a 125", 5, "a 125\n"}, {"a 125", 4, "a 1>\n"},
+	} cases[] = {{"a 125", 6, "a 125\033[K\n"}, {"a 125", 5, "a 125\n"},
+		{"a 125", 4, "a >\033[K\n"}, {"a 125 6", 6, "a 125>\n"}, {"ab", 1, ">\n"},
 		{"a 125", 1, ">\n"}, {"", 1, "\033[K\n"}};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <utmp.h>
 
 #include <jansson.h>
@@ -156,11 +157,13 @@ static void open_terminal(
 
 // Read until this text has arrived since `from`.
 static void expect_drawn(struct terminal *t, size_t from, const char *part) {
+	const time_t until = time(NULL) + 10;
+
 	while (strstr(t->text + from, part) == NULL) {
 		struct pollfd wait = {.fd = t->fd, .events = POLLIN};
 		ssize_t n;
 
-		if (poll(&wait, 1, 10000) <= 0 || t->bytes >= TEXT - 1) {
+		if (poll(&wait, 1, 10000) <= 0 || time(NULL) > until || t->bytes >= TEXT - 1) {
 			fail_msg("\"%s\" did not come:\n%s", part, t->text + from);
 		}
 		n = read(t->fd, t->text + t->bytes, TEXT - 1 - t->bytes);
@@ -284,8 +287,8 @@ TEST(values_without_room_are_omitted) {
 	const char *screen;
 
 	screen = first_screen(server, 3, 9);
-	expect_contains(screen, "top ");
-	expect_contains(screen, ">\n");
+	expect_contains(screen, "top >\n");
+	expect_contains(screen, "too >\n");
 	assert_null(strstr(screen, "no back"));
 	server_stop(server);
 }
@@ -317,7 +320,7 @@ TEST(colours_are_for_terminals_that_have_them) {
 	setenv("TERM", "xterm", 1);
 }
 
-TEST(a_fault_is_in_the_first_line) {
+TEST(a_fault_is_below_the_title) {
 	static const struct server_answer stalled[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
 		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"},
@@ -327,8 +330,7 @@ TEST(a_fault_is_in_the_first_line) {
 	struct server *server = server_start(SERVER_ANSWER, stalled);
 	const char *screen = first_screen(server, 24, 80);
 
-	expect_contains(screen, "  CRITICAL: stalled for 4.1s; b\n");
-	assert_null(strstr(screen, "keys: ?"));
+	expect_contains(screen, "keys: ?  quit: q\nCRITICAL: stalled for 4.1s; b\nWORKER");
 	server_stop(server);
 }
 
@@ -389,16 +391,205 @@ TEST(an_interrupt_restores_the_terminal) {
 	server_stop(server);
 }
 
-TEST(the_end_of_the_daemon_is_reported_below_the_screen) {
+// --- outages ------------------------------------------------------------------------------------
+
+// The daemon is stopped and started again: its folder is another one, behind a link.
+static void link_to(const char *link, const struct server *server) {
+	unlink(link);
+	assert_int_equal(symlink(server_folder(server), link), 0);
+}
+
+TEST(it_stays_while_the_daemon_is_down) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
+	char link[64];
+	size_t from;
+
+	snprintf(link, sizeof(link), "/tmp/weir-top-%d", (int)getpid());
+	link_to(link, server);
+	open_terminal(&terminal, link, 24, 200);
+	expect_drawn(&terminal, 0, "b-many");
+	from = terminal.bytes;
+	server_stop(server);
+	expect_drawn(&terminal, from, "CRITICAL: weir-control is down since ");
+	expect_drawn(&terminal, from, "; weir-dataplane is not running: no packet is forwarded; ");
+	expect_drawn(&terminal, from, "; figures of ");
+	expect_drawn(&terminal, from, "\033[90m         b-many"); // grey
+	from = terminal.bytes;
+	server = server_start(SERVER_ANSWER, answers);
+	link_to(link, server);
+	expect_drawn(&terminal, from, "\033[1;31m         b-none"); // as before
+	from = terminal.bytes;
+	expect_drawn(&terminal, from, "\033[J");
+	assert_null(strstr(terminal.text + from, "CRITICAL"));
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+	unlink(link);
+}
+
+TEST(it_stays_while_the_daemon_hangs) {
+	static const struct server_answer none[] = {{0}};
+	struct server *server = server_start(SERVER_HANG, none);
+	size_t from;
+
+	open_terminal(&terminal, server_folder(server), 24, 200);
+	expect_drawn(&terminal, 0, "CRITICAL: weir-control has not answered since ");
+	from = type(&terminal, "?");
+	expect_drawn(&terminal, from, "Keys of weirctl top");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
+#define NO_DATAPLANE \
+	"{\"ok\": false, \"code\": \"no-dataplane\", \"error\": \"weir-dataplane is not " \
+	"attached\"}"
+
+// Also before the first figures.
+TEST(it_waits_for_a_dataplane) {
+	static const struct server_answer list[] = {
+		{"stats.show", NO_DATAPLANE "\n" NO_DATAPLANE "\n" FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"},
+		{"status", "{\"ok\": true, \"result\": {\"level\": \"critical\", \"reasons\": [], "
+			   "\"dataplane\": {\"attached\": false}}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, list);
+
+	open_terminal(&terminal, server_folder(server), 24, 200);
+	expect_drawn(&terminal, 0, "CRITICAL: no figures since ");
+	expect_drawn(&terminal, 0,
+		": weir-dataplane is not running: no packet is forwarded; trying again");
+	expect_drawn(&terminal, 0, "b-many");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
+// --- width --------------------------------------------------------------------------------------
+
+static bool has_word(const char *screen, const char *word) {
+	size_t bytes = strlen(word);
+
+	for (const char *p = screen; (p = strstr(p, word)) != NULL; p += bytes) {
+		if ((p == screen || p[-1] == ' ' || p[-1] == '\n') &&
+			(p[bytes] == ' ' || p[bytes] == '\n')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// The most important columns stay, and none is cut.
+TEST(columns_fit_the_width) {
+	static const struct {
+		unsigned short columns;
+		const char *shown, *hidden; // of the backends
+	} cases[] = {{80, "SHARE-%", "xyz"}, {76, "WEIGHT", "SHARE-%"}, {60, "ERRORS/S", "WEIGHT"},
+		{50, "NEW/S", "PACKETS/S"}, {30, "HEALTH", "ERRORS/S"}, {17, "BACKEND", "NEW/S"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = server_start(SERVER_ANSWER, answers);
+		const char *screen = first_screen(server, 24, cases[i].columns);
+		const char *backends = line_of(screen, "BACKEND ");
+
+		if (!has_word(backends, cases[i].shown) ||
+			(strstr(backends, cases[i].hidden) != NULL &&
+				strstr(backends, cases[i].hidden) < strchr(backends, '\n'))) {
+			fail_msg("%d columns:\n%s", cases[i].columns, screen);
+		}
+		assert_true(has_word(backends, "b-many") && has_word(backends, "refusing"));
+		server_stop(server);
+	}
+}
+
+TEST(too_narrow_a_terminal_says_so) {
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	const char *screen = first_screen(server, 24, 16);
+
+	expect_contains(screen, "too narrow: top\nneeds 17 columns\nfor these\nbackends\n");
+	assert_null(strstr(screen, "b-many"));
+	server_stop(server);
+}
+
+// No fault, but one asks why nothing arrives.
+TEST(a_drained_service_is_mentioned) {
+	static const struct server_answer drained[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"},
+		{"status",
+			"{\"ok\": true, \"result\": {\"level\": \"ok\", \"reasons\": [{\"level\": "
+			"\"ok\", \"text\": \"1 of 3 services drained: old\"}]}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, drained);
+
+	expect_contains(first_screen(server, 24, 80), "\nOK: 1 of 3 services drained: old\nWORKER");
+	server_stop(server);
+}
+
+TEST(a_long_banner_is_broken_between_words) {
+	static const struct server_answer faults[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"},
+		{"status", "{\"ok\": true, \"result\": {\"level\": \"warning\", \"reasons\": "
+			   "[{\"level\": \"ok\", \"text\": \"1 of 3 services drained: old\"}, "
+			   "{\"level\": \"warning\", \"text\": \"panic mode in 1 of 3 services: "
+			   "web\"}]}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, faults);
+
+	expect_contains(first_screen(server, 24, 40),
+		"WARNING: panic mode in 1 of 3 services:\nweb; 1 of 3 services drained: old\n");
+	server_stop(server);
+}
+
+// --- drops --------------------------------------------------------------------------------------
+
+// Of services and backends without any: the time of a sample, its drops, the start of the
+// dataplane.
+#define SAMPLE(time, drops, started) \
+	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
+	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \
+	"}, \"services\": [], \"backends\": []}}"
+
+TEST(no_drops_says_for_how_long) {
+	static const struct {
+		const char *samples, *text;
+	} cases[] = {{SAMPLE(9000000, 0, "1000") "\n" SAMPLE(9001000, 0, "1000"),
+			     "no drops since weir-dataplane began, 2h30m ago\n"},
+		{SAMPLE(9000000, 0, "null") "\n" SAMPLE(9001000, 0, "null"),
+			"no drops since weir-dataplane began\n"},
+		{SAMPLE(9000000, 5, "1000") "\n" SAMPLE(9002000, 5, "1000"),
+			"no drops since top began, 2.0s ago (5 before)\n"}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct server_answer list[] = {
+			{"stats.show", cases[i].samples}, answers[1], answers[2], answers[3], {0}};
+		struct server *server = server_start(SERVER_ANSWER, list);
+		struct outcome outcome =
+			RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+		expect_contains(outcome.out, cases[i].text);
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
+TEST(no_drops_after_drops_counts_from_the_last) {
+	static const struct server_answer list[] = {
+		{"stats.show",
+			SAMPLE(9000000, 5, "1000") "\n" SAMPLE(9001000, 7, "1000") "\n" SAMPLE(
+				9002000, 7, "1000") "\n" SAMPLE(9005000, 7, "1000")},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": []}"}, STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, list);
 
 	open_terminal(&terminal, server_folder(server), 24, 80);
-	expect_drawn(&terminal, 0, "\033[J");
+	expect_drawn(&terminal, 0, "tcp_flags            2");
+	expect_drawn(&terminal, 0, "no drops for 4.0s\033[K");
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
 	server_stop(server);
-	expect_drawn(&terminal, 0, "\033[?1049l");
-	expect_drawn(&terminal, (size_t)(strstr(terminal.text, "\033[?1049l") - terminal.text),
-		"weirctl: ");
-	expect_restored(&terminal, 3);
 }
 
 // --- many backends ------------------------------------------------------------------------------
@@ -439,8 +630,10 @@ TEST(a_thousand_backends_are_scrolled) {
 	assert_null(strstr(terminal.text, "b-010"));
 	from = type(&terminal, " ");
 	expect_drawn(&terminal, from, "b-010");
+	expect_drawn(&terminal, from, "... 10 more above (k), 988 more below (j)");
+	expect_contains(terminal.text, "... 998 more below (j)");
 	from = type(&terminal, "j");
-	expect_drawn(&terminal, from, "b-013");
+	expect_drawn(&terminal, from, "... 11 more above (k), 9");
 	from = type(&terminal, "g");
 	expect_drawn(&terminal, from, "b-000");
 	type(&terminal, "q");

@@ -84,6 +84,8 @@ TEST(stats_show_sums_and_shows_the_segment) {
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 	json_t *before = lab_result(&web->lab, JSON({"command": "stats.show"})), *after, *part;
 
+	// The lab's dataplane has not written when it started.
+	assert_true(json_is_null(json_object_get(before, "dataplane_started_ms")));
 	weir_counter_add(&segment->worker_counters[0].rx_packets, 5);
 	weir_counter_add(&segment->worker_counters[1].rx_packets, 6);
 	weir_counter_add(&segment->worker_counters[1].drops[WEIR_DROP_FRAGMENT], 4);
