@@ -84,7 +84,8 @@ void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 void weir_doctor_check_services(struct weir_doctor *doctor) {
 	const json_t *none = get(doctor->status, "not_eligible");
 	const json_t *unreachable = get(doctor->status, "unreachable");
-	const json_t *panic = get(doctor->status, "panic"), *name;
+	const json_t *panic = get(doctor->status, "panic");
+	const json_t *drained = get(doctor->status, "drained"), *name;
 	struct weir_findings *findings = &doctor->findings;
 	size_t i;
 
@@ -106,7 +107,14 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 			"panic mode: so few backends are healthy that refusing ones are used, too");
 		weir_findings_cure(findings, "weirctl health show %s", json_string_value(name));
 	}
-	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) == 0) {
+	json_array_foreach (drained, i, name) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, json_string_value(name),
+			"is drained: new flows are refused");
+		weir_findings_cure(findings, "weirctl service ready %s", json_string_value(name));
+	}
+	if (json_array_size(none) + json_array_size(unreachable) + json_array_size(panic) +
+			json_array_size(drained) ==
+		0) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "services",
 			"%lld, each with an eligible backend",
 			(long long)json_integer_value(get(doctor->status, "services")));
@@ -151,7 +159,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 				text_of(row, "why"));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"is ejected: its connections fail");
+				"is ejected: its connections fail, or its host rejects packets");
 		}
 		weir_findings_cure(findings, "weirctl health history %s", subject);
 	}

@@ -86,7 +86,7 @@ const struct weir_family weir_families[] = {
 	GAUGE(CONTROL, "weir_serving", "", "serving",
 		"1 if this instance should get traffic, 0 if weirctl status is critical: no "
 		"dataplane, a stalled worker, no service with an eligible backend that has a "
-		"next hop, or all services drained.",
+		"next hop, or all services drained, and the drains over.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_control_start_time_seconds", "seconds", "started_ms",
 		"Unix time of the start of weir-control.", MS),
@@ -241,7 +241,9 @@ const struct weir_family weir_families[] = {
 		"1 if the backend's weir-agent does not answer: its load and state are unknown.",
 		PLAIN),
 	GAUGE(BACKEND, "weir_backend_ejected", "", "ejected",
-		"1 if the backend is ejected because its connections fail.", PLAIN),
+		"1 if the backend is ejected: its connections fail, or its host rejects "
+		"packets.",
+		PLAIN),
 	COUNTER(BACKEND, "weir_backend_ejections", "", "ejections",
 		"Ejections since the start of weir-control.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_configured_weight", "", "weight", "Configured weight.", PLAIN),

@@ -28,7 +28,7 @@ struct weir_backend_state {
 	uint16_t service_id;
 	uint8_t admin; // enum weir_admin_state
 	uint8_t health; // enum weir_health_state
-	bool ejected; // takes no new flows for a while, because its connections fail
+	bool ejected; // takes no new flows for a while, see outliers.h
 	bool leaving; // removed from the configuration, still has flows
 	bool resolved; // next hop known
 	uint16_t path_mtu; // 0 = that of the port

@@ -166,6 +166,12 @@ def doctor_works_without_the_daemons(lab):
     lab.start_nginx(1)
     find(lab, "services", "services", "ok")
     find(lab, "health", "backends", "ok")
+    lab.api("bind.drain", service="web")
+    row = find(lab, "services", "web", "notice", "is drained")
+    assert row["cure"] == "weirctl service ready web", row
+    assert ("services", "services") not in weirctl_doctor(lab)[0]
+    lab.api("bind.ready", service="web")
+    find(lab, "services", "services", "ok")
     lab.programs["dataplane"].signal(signal.SIGSTOP)
     row = find(lab, "dataplane", "weir-dataplane", "fault", "1 of 1 workers stalled")
     assert row["cure"] == "systemctl restart weir-dataplane", row
