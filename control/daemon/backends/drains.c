@@ -200,30 +200,41 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	return r >= 0;
 }
 
-static bool tick_services(const struct weir_drains_of *of, uint64_t now_ns) {
+static bool tick_services(struct weir_drains *drains, const struct weir_drains_of *of,
+	uint64_t now_ns, uint32_t looks) {
 	bool publish = false;
-	int id = -1;
 
-	while ((id = weir_tables_next_draining(of->tables, (uint32_t)(id + 1))) >= 0) {
+	for (; looks > 0; looks--) {
+		int id = weir_tables_next_draining(of->tables, drains->next_service);
+
+		if (id < 0) {
+			drains->next_service = 0;
+			break;
+		}
 		publish |= advance_service(of, (uint16_t)id, now_ns);
+		drains->next_service = (uint32_t)id + 1;
 	}
 	return publish;
 }
 
 bool weir_drains_tick(
 	struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns) {
-	bool publish = tick_services(of, now_ns);
-	uint32_t left = 0;
+	const struct weir_segment *segment = weir_tables_segment(of->tables);
+	uint32_t looks = WEIR_DRAINS_LINES / (segment != NULL ? segment->workers : 1);
+	bool publish = tick_services(drains, of, now_ns, looks);
 
-	for (uint32_t i = 0; i < drains->count; i++) {
-		uint16_t backend = drains->backend[i];
+	for (; looks > 0 && drains->next < drains->count; looks--) {
+		uint16_t backend = drains->backend[drains->next];
 
 		if (advance(of, backend, now_ns, &publish)) {
-			drains->backend[left++] = backend;
+			drains->next++;
 		} else {
 			drains->listed[backend / 64] &= ~(1ull << backend % 64);
+			drains->backend[drains->next] = drains->backend[--drains->count];
 		}
 	}
-	drains->count = left;
+	if (drains->next >= drains->count) {
+		drains->next = 0;
+	}
 	return publish;
 }

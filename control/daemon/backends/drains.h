@@ -18,6 +18,8 @@
 struct weir_drains { // zero-initialized
 	uint16_t *backend; // ids of draining backends
 	uint32_t count, room;
+	uint32_t next; // index in backend where the next tick begins
+	uint32_t next_service; // id where it begins
 	uint64_t listed[WEIR_BACKENDS_MAX / 64 + 1]; // a bit per id that is in the list
 };
 
@@ -40,7 +42,9 @@ struct weir_drains_of { // what a tick uses
 
 // Call about every 100 ms. Also completes the drains of services and VIPs, whose state is in the
 // tables alone. While no dataplane is attached, the number of flows is unknown, and only
-// deadlines end a drain. Returns whether the tables must be published.
+// deadlines end a drain. One call looks at WEIR_DRAINS_LINES / workers backends, and at as many
+// services; the next one continues. Returns whether the tables must be published.
+#define WEIR_DRAINS_LINES 16384u // of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
 // What happens to the flows of a backend of this service at the deadline.

@@ -288,6 +288,43 @@ TEST(several_begin_all_or_none) {
 	assert_int_equal(lab_state(&own->lab, ids[0]).drain, WEIR_DRAIN_DRAINED);
 }
 
+// The counters of all of them, for 64 workers, would hold the loop for most of the time.
+TEST(tick_looks_at_a_part_of_many_drains) {
+	static const struct lab_room room = {
+		.workers = 64, .max_services = 512, .max_backends = 512};
+	const uint32_t part = WEIR_DRAINS_LINES / room.workers, all = part + part / 2;
+	struct weir_config *config = lab_config(all, 1);
+	struct own *own = *state;
+	struct weir_drains *drains = &own->drains;
+	struct weir_service_state service;
+	struct weir_drains_of of = {.states = own->states, .log = &own->log};
+	uint16_t ids[512];
+	struct lab lab;
+
+	config->segment.max_services = room.max_services;
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	of.tables = lab.tables;
+	for (uint16_t id = 0; id < all; id++) {
+		ids[id] = id;
+		assert_int_equal(weir_tables_drain_binds(lab.tables, id, NULL, true, 0), 0);
+	}
+	assert_int_equal(weir_drains_begin(drains, lab.tables, ids, all, 0), 0);
+	lab_publish(&lab);
+	for (uint32_t left = all - part;; left = 0) {
+		assert_true(weir_drains_tick(drains, &of, NOW));
+		assert_int_equal(drains->count, left);
+		assert_int_equal(weir_tables_service(lab.tables, (uint16_t)(all - 1), &service), 0);
+		assert_int_equal(
+			service.drain, left > 0 ? WEIR_DRAIN_DRAINING : WEIR_DRAIN_DRAINED);
+		if (left == 0) {
+			break;
+		}
+	}
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // Its flows still exist, so it gets its id again.
 TEST(readded_backend_does_not_drain) {
 	struct own *own = *state;
