@@ -188,11 +188,14 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 }
 
 // The rows of its backends follow: they are down while the flows of the whole service have ended.
-static void changed(struct weir_tables *tables, uint16_t id) {
+// had_ended: before the change.
+static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 
-	state->services[id].undecided = true;
-	state->undecided = true;
+	if (weir_bind_drains_ended(&state->services[id]) != had_ended) {
+		state->services[id].undecided = true;
+		state->undecided = true;
+	}
 	state->services_dirty = true;
 	weir_state_touch_service(state, id);
 }
@@ -229,10 +232,12 @@ uint32_t weir_tables_select_drained(
 int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 	const struct weir_address *address, bool drained, uint64_t until_ns) {
 	struct weir_service_entry *service = live(tables, id);
+	bool had_ended;
 
 	if (service == NULL) {
 		return -ENOENT;
 	}
+	had_ended = weir_bind_drains_ended(service);
 	for (uint32_t i = 0; i < service->config->bind_count; i++) {
 		if (address == NULL ||
 			weir_state_same_address(&service->config->binds[i].address, address)) {
@@ -250,7 +255,7 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 	} else if (service->drain == WEIR_DRAIN_DROPPED) { // of all binds only
 		service->drain = WEIR_DRAIN_KEPT;
 	}
-	changed(tables, id);
+	changed(tables, id, had_ended);
 	return 0;
 }
 
@@ -276,7 +281,7 @@ int weir_tables_end_bind_drain(
 	service->drain =
 		(uint8_t)(phase == WEIR_DRAIN_DROPPED && !are_all(service) ? WEIR_DRAIN_KEPT
 									   : phase);
-	changed(tables, id);
+	changed(tables, id, false);
 	return service->drain;
 }
 

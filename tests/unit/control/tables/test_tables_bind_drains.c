@@ -89,6 +89,28 @@ TEST(dropped_service_is_down_for_its_flows_until_it_is_ready) {
 	lab_config_free(config);
 }
 
+// A VIP may have 1,000 services: their selections stay as they are.
+TEST(drain_examines_no_backend_until_flows_are_dropped) {
+	struct weir_config *config = lab_config(1, 3);
+	uint64_t examined;
+	struct lab lab;
+
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	examined = weir_tables_work(lab.tables).backends;
+	drain(&lab, 0, true);
+	drain(&lab, 0, false);
+	drain(&lab, 0, true);
+	assert_int_equal(weir_tables_work(lab.tables).backends, examined);
+	weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED);
+	lab_publish(&lab);
+	assert_int_equal(weir_tables_work(lab.tables).backends, examined + 3);
+	drain(&lab, 0, true); // drains again: existing flows continue
+	assert_int_equal(lab_row(&lab, 0).flags & WEIR_BACKEND_DOWN, 0);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 TEST(removed_service_is_not_drained_when_it_returns) {
 	struct weir_config *config = lab_config(2, 3), *without = lab_config_copy(config);
 	struct lab lab;
