@@ -304,7 +304,14 @@ static const struct weir_outer *move_datagram(struct weir_burst *b, struct weir_
 
 enum remedy { KEEP, MOVE, REHASH, RESET };
 
-static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
+// Whether the flows of the packet's bind have ended, so that no backend gets its SYN.
+static bool has_ended(const struct weir_burst *b, const struct weir_descriptor *d, uint32_t flags) {
+	return (flags & WEIR_BACKEND_RESET) != 0 &&
+	       weir_burst_existing_service(b, &d->key) == WEIR_SERVICE_NONE;
+}
+
+static enum remedy remedy_of(
+	const struct weir_burst *b, const struct weir_descriptor *d, uint32_t flags) {
 	if (d->kind != WEIR_PACKET_FLOW) {
 		return KEEP;
 	}
@@ -312,6 +319,7 @@ static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return MOVE;
 	case WEIR_FLOW_EVENT_SYN: // a backend was already chosen
+		return has_ended(b, d, flags) ? RESET : KEEP;
 	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if it is up
 		return KEEP;
 	case WEIR_FLOW_EVENT_DATA:
@@ -327,7 +335,7 @@ static enum remedy remedy_of(const struct weir_descriptor *d, uint32_t flags) {
 const struct weir_outer *weir_move_from_down(
 	struct weir_burst *b, unsigned int i, const struct weir_outer *outer) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
-	enum remedy remedy = remedy_of(d, outer->head.flags);
+	enum remedy remedy = remedy_of(b, d, outer->head.flags);
 	const struct weir_outer *other;
 	weir_flow_ref flow;
 

@@ -78,7 +78,7 @@ void lab_free(struct lab *lab) {
 	free(lab);
 }
 
-void lab_publish_services(struct lab *lab) {
+void lab_publish_binds(struct lab *lab, uint16_t flags) {
 	struct weir_service_bind binds[6] = {
 		{.protocol = 6, .port_first = 80, .port_last = 80, .service = 0},
 		{.protocol = 6, .port_first = 8000, .port_last = 8999, .service = 0},
@@ -87,6 +87,7 @@ void lab_publish_services(struct lab *lab) {
 	struct weir_service_table *table;
 
 	for (unsigned int i = 0; i < 3; i++) {
+		binds[i].service |= flags;
 		binds[i].family = 4;
 		memcpy(binds[i].address, frame_vip4, 16);
 		binds[i + 3] = binds[i];
@@ -97,6 +98,10 @@ void lab_publish_services(struct lab *lab) {
 	assert_int_equal(weir_writer_publish(lab->writer,
 				 (struct weir_root){.kind = WEIR_BLOB_SERVICES}, table),
 		0);
+}
+
+void lab_publish_services(struct lab *lab) {
+	lab_publish_binds(lab, 0);
 }
 
 void lab_publish_backends(struct lab *lab) {

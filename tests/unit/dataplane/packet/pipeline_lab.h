@@ -43,6 +43,8 @@ void lab_free(struct lab *lab);
 
 void lab_publish_default(struct lab *lab);
 void lab_publish_services(struct lab *lab);
+// The same, with flags for all binds: 0, WEIR_BIND_DRAINED, also WEIR_BIND_ENDED.
+void lab_publish_binds(struct lab *lab, uint16_t flags);
 void lab_publish_backends(struct lab *lab);
 // Equal weights.
 void lab_publish_policy(struct lab *lab, const struct weir_selection_params *params,
