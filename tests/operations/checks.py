@@ -42,9 +42,12 @@ class Checks:
         assert set(shown) == set(wanted), f"services {sorted(shown)}, not {sorted(wanted)}"
         for name, service in wanted.items():
             selected, panic = self.compare_service(service)
-            got = (shown[name]["policy"], shown[name]["runtime_policy"], shown[name]["panic"])
-            expected = (service.active_policy, service.runtime_policy, panic)
-            assert got == expected, f"{name}: policy and panic {got}, should be {expected}"
+            got = tuple(shown[name][key] for key in
+                        ("policy", "runtime_policy", "panic", "drained_binds"))
+            expected = (service.active_policy, service.runtime_policy, panic,
+                        [service.bind] if service.drained else [])
+            assert got == expected, \
+                f"{name}: policy, panic and drained binds {got}, should be {expected}"
             self.selected[service.number] = selected
         return True
 
@@ -110,12 +113,42 @@ class Checks:
                     f"SYN of {key} of {address(host)} went to {backend}"
         self.confirm(list(wanted.values()))
 
-    def send(self, key, flags):
+    def send(self, key, flags, correct=False):
         service = self.model.services[key[0]]
         protocol = TCP if service.protocol == "tcp" else UDP
-        return self.wire.send(key[1], key[2], service.vip, protocol, flags)
+        return self.wire.send(key[1], key[2], service.vip, protocol, flags, correct)
+
+    def dropped(self, what, packets, reasons):
+        """All packets are dropped for one of these reasons. packets: functions that send one."""
+        def count():
+            drops = self.lab.drops()
+            return sum(drops.get(reason, 0) for reason in reasons)
+
+        before = count()
+        for send in packets:
+            send()
+        wait_for(f"drops of {what} for {reasons}", lambda: count() == before + len(packets),
+                 SECONDS)
+
+    def refused_flows(self, service):
+        """A drained service takes no new flows."""
+        self.dropped(f"new flows of {service.name}", [
+            lambda key=(service.number, *self.tuple_of()): self.send(key, SYN)
+            for _ in range(NEW)], ("closed_port",))
+
+    def ended_flows(self, service):
+        """The existing flows of a service were dropped at the deadline of its drain."""
+        keys = [key for key in self.model.flows if key[0] == service.number]
+        self.dropped(f"old flows of {service.name}", [
+            lambda key=key, flags=flags: self.send(key, flags, correct=True)
+            for key, flags in zip(keys[:OLD], OLD * (SYN, ACK | PSH))],
+            ("backend_down", "closed_port"))
+        self.model.forget_flows(service.number)
 
     def new_flows(self, service):
+        if service.drained:
+            self.refused_flows(service)
+            return
         if not self.selected[service.number]:
             self.no_backend_to_choose(service)
             return
@@ -147,11 +180,9 @@ class Checks:
                     f"S6: new flow {key} of {self.model.flows[key]} went to {backend}"
 
     def no_backend_to_choose(self, service):
-        before = self.lab.drops().get("no_backend", 0)
-        for _ in range(NEW):
-            self.send((service.number, *self.tuple_of()), SYN)
-        wait_for("drops for the reason no_backend", lambda: self.lab.drops().get(
-            "no_backend", 0) == before + NEW, SECONDS)
+        self.dropped(f"new flows of {service.name}", [
+            lambda key=(service.number, *self.tuple_of()): self.send(key, SYN)
+            for _ in range(NEW)], ("no_backend",))
 
     def end_some(self):
         """Clients close the oldest connections, so that the table does not grow."""

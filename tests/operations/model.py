@@ -26,6 +26,7 @@ class Backend:
     def __init__(self, host, weight):
         self.host, self.weight = host, weight
         self.admin, self.runtime_weight = "ready", None
+        self.drained = False  # by an operator; in maintenance if its flows were dropped
 
     @property
     def name(self):
@@ -42,10 +43,16 @@ class Service:
         self.policy, self.runtime_policy = "maglev", None
         self.threshold, self.subset, self.table_size = 50, None, 1021
         self.backends = {}  # by host
+        self.at_deadline = "drop" if number % 2 else "keep"
+        self.drained = False  # its bind
 
     @property
     def name(self):
         return f"s{self.number}"
+
+    @property
+    def bind(self):
+        return f"{self.protocol} {self.vip}:80"
 
     @property
     def vip(self):
@@ -89,7 +96,7 @@ class Service:
     def configuration(self):
         made = {"name": self.name, "forwarding": "ipip", "policy": {"name": self.policy},
                 "table_size": self.table_size, "panic_threshold_percent": self.threshold,
-                "health_check": CHECK,
+                "health_check": CHECK, "drain": {"at_deadline": self.at_deadline},
                 "binds": [{"address": self.vip, "protocol": self.protocol, "port": 80}],
                 "backends": [{"name": b.name, "address": address(host), "weight": b.weight}
                              for host, b in self.backends.items()]}
@@ -117,6 +124,9 @@ class Model:
 
     def remove_service(self, number):
         del self.services[number]
+        self.forget_flows(number)
+
+    def forget_flows(self, number):
         self.flows = {key: host for key, host in self.flows.items() if key[0] != number}
 
     def reloaded(self, before):

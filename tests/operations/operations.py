@@ -5,15 +5,17 @@ import contextlib
 import json
 import signal
 
-from model import POLICIES
+from model import POLICIES, address
 from netns import wait_for
 
 SERVICES_MAX = 6
 WEIGHTS = (0, 1, 10, 50, 100, 100, 200, 65535)
 # How often: a hundredth each.
-KINDS = {"weight": 16, "state": 20, "policy": 7, "reload": 20, "sighup": 3, "bad-reload": 3,
-         "host": 12, "steal": 4, "kill-control": 5, "kill-while": 5, "stop-control": 2,
-         "kill-dataplane": 1, "nothing": 2}
+KINDS = {"weight": 12, "state": 16, "policy": 6, "bind": 7, "drain-host": 4, "reload": 18,
+         "sighup": 3, "bad-reload": 3, "host": 12, "steal": 3, "kill-control": 5, "kill-while": 6,
+         "stop-control": 2, "kill-dataplane": 1, "nothing": 2}
+DEADLINES_MS = (None, None, 0, 100, 600_000)
+SOON_MS = 1000
 RELOADS = ("add-backend", "remove-backend", "weight", "policy", "threshold", "subset", "table",
            "add-service", "remove-service")
 
@@ -58,11 +60,87 @@ class Operations:
                     {**place, "weight": weight},
                     lambda: setattr(backend, "runtime_weight", weight))
         admin = self.chance.choice(("drain", "drain", "ready", "ready", "maintenance"))
-        more = {}
-        if admin == "drain" and self.chance.random() < 0.5:
-            more["interval_ms"] = self.chance.choice((0, 100, 600_000))
+        more = self.any_deadline() if admin == "drain" else {}
+
+        def told():
+            backend.admin, backend.drained = admin, admin == "drain"
+            self.end_drain(service, backend, more)
         return (f"{service.name}/{backend.name} {admin} {more or ''}", "backend." + admin,
-                {**place, **more}, lambda: setattr(backend, "admin", admin))
+                {**place, **more}, told)
+
+    def any_deadline(self):
+        deadline = self.chance.choice(DEADLINES_MS)
+        return {} if deadline is None else {"interval_ms": deadline}
+
+    @staticmethod
+    def is_soon(arguments):
+        return arguments.get("interval_ms", SOON_MS) < SOON_MS
+
+    def end_drain(self, service, backend, arguments):
+        """A deadline that is soon has passed: flows may be left, and are then kept or dropped."""
+        if not self.is_soon(arguments):
+            return
+        def state():
+            row = self.lab.backend(backend.name, service.name)
+            return row["drain"]["state"]
+        wait_for("the end of a drain", lambda: state() != "draining", 10)
+        allowed = {"drained", "dropped" if service.at_deadline == "drop" else "kept"}
+        assert state() in allowed, f"{service.name}/{backend.name}: {state()}, not {allowed}"
+        if state() == "dropped":
+            backend.admin = "maintenance"
+
+    def change_bind(self):
+        """As change."""
+        service = self.any_service()
+        verb = self.chance.choice(("drain", "ready"))
+        more = self.any_deadline() if verb == "drain" else {}
+        what = {"service": service.name} if self.chance.random() < 0.5 else {"address": service.vip}
+
+        def told():
+            service.drained = verb == "drain"
+            if self.is_soon(more):
+                self.end_bind_drain(service)
+        return f"{service.name} {verb} {more or ''}", "bind." + verb, {**what, **more}, told
+
+    def end_bind_drain(self, service):
+        def drain():
+            return self.lab.api("bind.show", service=service.name)
+        wait_for("the end of a drain", lambda: drain()["drain"]["state"] != "draining", 10)
+        is_left = any(key[0] == service.number for key in self.model.flows)
+        then = "dropped" if service.at_deadline == "drop" else "kept"
+        state = drain()["drain"]["state"]
+        assert state in ({then} if is_left else {then, "drained"}), \
+            f"{service.name}: {state}, not {then}; {is_left} {drain()}"
+        if state == "dropped":
+            self.checks.ended_flows(service)
+
+    def choose_bind(self, kind):
+        text, command, arguments, told = self.change_bind()
+
+        def action():
+            self.lab.api(command, **arguments)
+            told()
+            self.checks.new_flows(self.any_service())
+        return f"{kind} {text}", action
+
+    def choose_drain_host(self, kind):
+        """All backends of a host, in all services."""
+        host = self.chance.choice(sorted(self.any_service().backends))
+        verb = self.chance.choice(("drain", "ready"))
+        more = self.any_deadline() if verb == "drain" else {}
+
+        def action():
+            self.lab.api("host." + verb, address=address(host), **more)
+            for service in self.model.services.values():
+                backend = service.backends.get(host)
+                if backend is None:
+                    continue
+                if verb == "ready" and backend.drained:
+                    backend.admin, backend.drained = "ready", False
+                elif verb == "drain" and (backend.drained or backend.admin != "maintenance"):
+                    backend.admin, backend.drained = "drain", True
+                    self.end_drain(service, backend, more)
+        return f"{kind} h-{host} {verb} {more or ''}", action
 
     def choose_weight(self, kind):
         text, command, arguments, told = self.change()
@@ -233,7 +311,8 @@ class Operations:
 
     def choose_kill_while(self, kind):
         """Control dies during an operation: afterwards that is either done or not."""
-        text, command, arguments, told = self.change()
+        text, command, arguments, told = \
+            self.change_bind() if self.chance.random() < 0.3 else self.change()
         pause = self.chance.choice((0, 0.0002, 0.001, 0.005))
 
         def action():
@@ -256,10 +335,24 @@ class Operations:
 
     def is_done(self, command, arguments):
         wait_for("control attached", lambda: self.lab.api("version")["dataplane"]["attached"], 15)
+        if command.startswith("bind."):
+            place = {key: arguments[key] for key in ("service", "address") if key in arguments}
+            shown = self.lab.api("bind.show", **place)
+            return (shown["drained_binds"] > 0) == (command == "bind.drain") and \
+                self.has_deadline(shown["drain"], arguments)
         backend = self.lab.backend(arguments["backend"], arguments["service"])
         if command == "weight.set":
             return backend["runtime_weight"] == arguments["weight"]
+        if command == "backend.drain":
+            return backend["drain"] is not None and self.has_deadline(backend["drain"], arguments)
         return backend["admin"] == command.partition(".")[2]
+
+    def has_deadline(self, drain, arguments):
+        """Whether a drain has the deadline of these arguments, or one as far away."""
+        if drain is None:
+            return True
+        far = drain["state"] == "draining" and drain["left_ms"] not in range(SOON_MS)
+        return not far if self.is_soon(arguments) else far or drain["state"] == "drained"
 
     def choose_kill_dataplane(self, kind):
         """Control is not restarted, and publishes everything again (S4)."""

@@ -49,11 +49,15 @@ class Wire:
     def close(self):
         self.socket.close()
 
-    def send(self, source, port, vip, protocol, flags=0):
-        """Returns the number of the packet."""
+    def send(self, source, port, vip, protocol, flags=0, correct=False):
+        """Returns the number of the packet. The balancer sends no RST for a TCP packet whose
+        checksum is not correct."""
         self.number += 1
         if protocol == TCP:
             segment = struct.pack("!HHIIBBHHH", port, 80, self.number, 1, 0x50, flags, 8192, 0, 0)
+            if correct:
+                pseudo = packed(source) + packed(vip) + struct.pack("!HH", TCP, len(segment))
+                segment = segment[:16] + struct.pack("!H", checksum(pseudo + segment)) + segment[18:]
         else:
             segment = struct.pack("!HHHHI", port, 80, 12, 0, self.number)
         self.socket.send(self.head + ipv4(source, vip, protocol, segment))
