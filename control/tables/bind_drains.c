@@ -252,6 +252,7 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 		service->drain_until_ns = until_ns;
 		service->drain_begun_ms = tables->state->now_ms;
 		tables->state->draining = true;
+		tables->drain_begun = true;
 	} else if (service->drain == WEIR_DRAIN_DROPPED) { // of all binds only
 		service->drain = WEIR_DRAIN_KEPT;
 	}

@@ -337,6 +337,8 @@ struct weir_tables {
 	uint64_t slots_written; // by the builders of selections
 	uint64_t epoch; // of the last segment bound
 	uint32_t leaving; // services and backends that left after the last apply
+	bool drain_begun; // since the last publication
+	uint64_t drain_mark; // grace period of the last one with a begun drain
 	uint64_t refusals[WEIR_WORKERS_MAX]; // refused tables already handled, by worker
 };
 

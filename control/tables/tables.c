@@ -57,6 +57,7 @@ int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret) {
 	if (tables == NULL) {
 		return -ENOMEM;
 	}
+	tables->drain_begun = true; // by an earlier process
 	r = weir_state_create(&tables->state);
 	if (r < 0) {
 		goto free_tables;
@@ -347,6 +348,7 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 static void unbind(struct weir_tables *tables) {
 	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
+	tables->drain_begun = true; // those that are adopted with the next segment
 	tables->writer = NULL;
 	tables->segment = NULL;
 }
@@ -405,6 +407,7 @@ static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_st
 		return -ENOENT;
 	}
 	backend->set |= WEIR_SET_ADMIN;
+	tables->drain_begun |= phase == WEIR_DRAIN_DRAINING;
 	if (backend->drain_until_ns != until_ns) {
 		backend->drain_until_ns = until_ns;
 		weir_state_touch_backend(tables->state, id);
@@ -527,9 +530,17 @@ int weir_tables_publish(struct weir_tables *tables) {
 	published = weir_publish_state(tables, tables->state);
 	if (published < 0) {
 		weir_publish_rows(tables);
+	} else if (tables->drain_begun) {
+		tables->drain_begun = false;
+		tables->drain_mark = weir_writer_mark(tables->writer);
 	}
 	weir_writer_reclaim(tables->writer);
 	return published;
+}
+
+bool weir_tables_drains_are_adopted(const struct weir_tables *tables) {
+	return tables->writer != NULL && !tables->drain_begun &&
+	       weir_writer_passed(tables->writer, tables->drain_mark);
 }
 
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms) {

@@ -163,6 +163,10 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // bind: as in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
+// Whether no worker can begin a flow of a drained backend or bind any more. Not while a worker has
+// not adopted the last begun drain, or while unbound.
+bool weir_tables_drains_are_adopted(const struct weir_tables *tables);
+
 // Whether replaced tables wait for a grace period. Once none do, retry what returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 

@@ -96,7 +96,7 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 // The phase of the drain of a backend, or of the binds of a service.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables, const char *service,
 	uint64_t until_ns, uint64_t open_flows, uint64_t now_ns) {
-	if (open_flows == 0 && weir_tables_segment(tables) != NULL) {
+	if (open_flows == 0 && weir_tables_drains_are_adopted(tables)) {
 		return WEIR_DRAIN_DRAINED;
 	}
 	if (until_ns == 0 || now_ns < until_ns) {
