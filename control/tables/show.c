@@ -115,6 +115,13 @@ int weir_tables_service_find(const struct weir_tables *tables, const char *name)
 	return id >= 0 && tables->state->services[id].stage == WEIR_ID_LIVE ? id : -ENOENT;
 }
 
+const struct weir_config_service *weir_tables_service_config(
+	const struct weir_tables *tables, const char *name) {
+	int id = weir_tables_service_find(tables, name);
+
+	return id >= 0 ? tables->state->services[id].config : NULL;
+}
+
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_state *state = tables->state;
 

@@ -87,8 +87,7 @@ void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *ta
 
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service) {
-	const struct weir_config_service *config =
-		weir_config_find_service(weir_tables_config(tables), service);
+	const struct weir_config_service *config = weir_tables_service_config(tables, service);
 
 	return config != NULL ? config->drain.at_deadline : WEIR_AT_DEADLINE_KEEP;
 }
