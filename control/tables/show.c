@@ -29,6 +29,21 @@ bool weir_tables_has_source(
 	       weir_next_hop_has_source(&state->backends[id].hop, source);
 }
 
+bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t bytes) {
+	const struct weir_state *state = tables->state;
+	const struct weir_next_hop *hop;
+	uint32_t mtu;
+
+	if (tables->segment == NULL || id >= state->backend_ids ||
+		!state->backends[id].hop.resolved ||
+		state->backends[id].hop.port >= tables->segment->ports) {
+		return true;
+	}
+	hop = &state->backends[id].hop;
+	mtu = tables->segment->header->port[hop->port].mtu;
+	return bytes <= mtu && (hop->mtu == 0 || bytes <= hop->mtu);
+}
+
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_segment *segment = tables->segment;
 	uint64_t flows = 0;

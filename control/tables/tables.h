@@ -225,6 +225,8 @@ bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir
 // Whether tunnel packets to a backend have this outer source.
 bool weir_tables_has_source(
 	const struct weir_tables *tables, uint16_t id, const struct weir_address *source);
+// Whether a tunnel packet of this length goes to a backend in one piece; true if that is unknown.
+bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t bytes);
 // Its active flows, summed over workers: unlike the others, reads shared memory for each worker.
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,

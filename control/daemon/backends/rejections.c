@@ -166,6 +166,7 @@ uint32_t weir_rejections_take(struct weir_rejections *rejections,
 		rejections->work += 1 + owner->service->bind_count;
 		ours = ours ||
 		       (weir_tables_has_source(rejections->tables, owner->id, &report->source) &&
+			       weir_tables_fits(rejections->tables, owner->id, report->bytes) &&
 			       is_bound(owner->service, report));
 	}
 	for (uint32_t i = first; ours && i < end; i++) {

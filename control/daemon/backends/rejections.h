@@ -2,9 +2,11 @@
 //
 // Rejections: finds the backends that an ICMP error about a tunnel packet (unreachable.h) is about,
 // and passes it to outliers.h. A message must be about a packet that we send: the quoted outer
-// addresses are those of packets to a backend, and the quoted flow is to a bind of its service. It
-// then counts for every backend with the address of the host, because a host sends few messages,
-// whatever the service: Linux six, then one a second.
+// addresses are those of packets to a backend, the quoted flow is to a bind of its service, and the
+// packet went out in one piece (weir-agent decap leaves IPv6 fragments to the kernel, which rejects
+// the whole packet, so that clients with packets of 1,280 bytes can cause errors). It then counts
+// for every backend with the address of the host, because a host sends few messages, whatever the
+// service: Linux six, then one a second.
 //
 // Cost: at most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood the
 // others are lost, and ejection takes longer.

@@ -36,6 +36,7 @@ static bool skip(struct rest *rest, size_t bytes) {
 // An IP header: addresses, the protocol that follows.
 struct header {
 	struct weir_address source, destination;
+	uint32_t bytes; // with the header
 	uint8_t protocol;
 };
 
@@ -53,6 +54,7 @@ static bool take_ip4(struct rest *rest, struct header *ret) {
 	}
 	*ret = (struct header){.source = weir_address_of(4, at + 12),
 		.destination = weir_address_of(4, at + 16),
+		.bytes = weir_icmp_get16(at + 2),
 		.protocol = at[IP4_PROTOCOL]};
 	return skip(rest, header);
 }
@@ -65,6 +67,7 @@ static bool take_ip6(struct rest *rest, struct header *ret) {
 	}
 	*ret = (struct header){.source = weir_address_of(6, at + 8),
 		.destination = weir_address_of(6, at + 24),
+		.bytes = IP6_BYTES + (uint32_t)weir_icmp_get16(at + 4),
 		.protocol = at[IP6_NEXT_HEADER]};
 	return skip(rest, IP6_BYTES);
 }
@@ -138,6 +141,7 @@ static bool parse_quoted(struct rest *rest, uint8_t family, const struct weir_ad
 	}
 	ret->host = *host;
 	ret->source = outer.source;
+	ret->bytes = outer.bytes;
 	ret->protocol = inner.protocol;
 	ret->client = inner.source;
 	ret->vip = inner.destination;

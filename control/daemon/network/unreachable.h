@@ -37,6 +37,7 @@ struct weir_unreachable_report {
 	uint8_t kind; // enum weir_unreachable_kind
 	uint8_t protocol; // of the flow: IPPROTO_TCP, IPPROTO_UDP
 	uint16_t client_port, vip_port;
+	uint32_t bytes; // of the quoted outer packet, by its header
 	struct weir_address host; // sent the message; destination of the quoted outer packet
 	struct weir_address source; // of the quoted outer packet
 	struct weir_address client, vip; // of the quoted inner packet

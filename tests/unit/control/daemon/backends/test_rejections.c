@@ -160,6 +160,28 @@ TEST(established_connections_contradict_messages) {
 	}
 }
 
+// With IPv6, a host that decapsulates rejects packets that arrive in fragments.
+TEST(packets_in_fragments_count_for_no_backend) {
+	struct own *own = *state;
+	struct weir_unreachable_report one = report(own, 1);
+	struct weir_next_hop hop = lab_hop(1);
+
+	one.bytes = 1500;
+	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);
+	one.bytes++; // more than the port takes
+	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
+	hop.source = weir_address_of(4, (const uint8_t[4]){10, 0, 8, 0});
+	hop.source_bits = 8;
+	hop.mtu = 1280;
+	for (uint32_t id = 0; id < weir_tables_backend_ids(own->lab.tables); id++) {
+		weir_tables_set_next_hop(own->lab.tables, (uint16_t)id, &hop);
+	}
+	one.bytes = 1288; // 1,248 bytes of a client
+	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 0);
+	one.bytes = 1280;
+	assert_int_equal(weir_rejections_take(own->rejections, &one, own->now_ms), 2);
+}
+
 TEST(other_reports_count_for_no_backend) {
 	struct own *own = *state;
 	struct weir_unreachable_report one = report(own, 1);

@@ -68,6 +68,7 @@ TEST(unreachable_reads_ipv4) {
 	assert_int_equal(report.protocol, IPPROTO_UDP);
 	assert_int_equal(report.client_port, 53000);
 	assert_int_equal(report.vip_port, 53);
+	assert_int_equal(report.bytes, 53);
 	flow = weir_unreachable_flow(&report);
 	message.data[69]++; // another port of the client
 	fix_checksum(&message);
@@ -154,6 +155,7 @@ TEST(unreachable_reads_ipv6) {
 	assert_int_equal(report.source.bytes[15], 2);
 	assert_int_equal(report.vip.bytes[15], 10);
 	assert_int_equal(report.vip_port, 53);
+	assert_int_equal(report.bytes, 88);
 	for (message.bytes = 0; message.bytes < sizeof(message6); message.bytes++) {
 		assert_false(weir_unreachable_parse(&message, &report));
 	}
