@@ -130,14 +130,13 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 // still configured, and all are retried.
 static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_retry(configure_backends(daemon, config));
-	int r;
+	int r, rejections;
 
 	weir_steals_configure(daemon->steals, config->workers.steal);
 	again |= may_retry(update_estimates(daemon, config));
 	r = weir_outliers_follow(daemon->outliers, daemon->tables, config);
-	if (r == 0) {
-		r = weir_rejections_follow(daemon->rejections, daemon->tables, config);
-	}
+	rejections = weir_rejections_follow(daemon->rejections, daemon->tables, config);
+	r = r < 0 ? r : rejections;
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR, "out of memory: no backend is ejected");
 	}
