@@ -15,6 +15,7 @@
 #include "client.h"
 #include "families.h"
 #include "history.h"
+#include "history_file.h"
 #include "status.h"
 #include "weir_version.h"
 
@@ -29,6 +30,8 @@ struct weir_documents {
 	bool ipvs_names;
 	struct weir_log *log;
 	double started; // time of day, seconds
+	const char *directory; // of the history; NULL = it is not saved
+	bool unsaved; // the last time, which was logged
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no answer
@@ -306,6 +309,38 @@ void weir_documents_sample(struct weir_documents *documents) {
 	weir_history_add(&documents->history, now_ms(CLOCK_REALTIME), workers);
 	pthread_mutex_unlock(&documents->lock);
 	json_decref(workers);
+}
+
+// --- the history over a restart ---------------------------------------------------------------
+
+void weir_documents_keep(struct weir_documents *documents, const char *directory) {
+	char why[WHY_BYTES];
+	int r = weir_history_read(
+		directory, now_ms(CLOCK_REALTIME), &documents->history, why, sizeof(why));
+
+	documents->directory = directory;
+	if (r < 0 && r != -ENOENT) {
+		weir_log_write(documents->log, WEIR_LOG_WARN, "%s", why);
+	}
+}
+
+void weir_documents_save(struct weir_documents *documents) {
+	char why[WHY_BYTES];
+	json_t *json;
+	int r;
+
+	if (documents->directory == NULL) {
+		return;
+	}
+	pthread_mutex_lock(&documents->lock);
+	json = weir_history_json(&documents->history);
+	pthread_mutex_unlock(&documents->lock);
+	r = weir_history_write(documents->directory, json, why, sizeof(why));
+	json_decref(json);
+	if (r < 0 && !documents->unsaved) {
+		weir_log_write(documents->log, WEIR_LOG_WARN, "%s", why);
+	}
+	documents->unsaved = r < 0;
 }
 
 int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipvs_names,

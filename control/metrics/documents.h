@@ -34,6 +34,13 @@ int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipv
 	struct weir_log *log, struct weir_documents **ret);
 void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 
+// Begin with the history that a former process saved in this directory, if there is one; a broken
+// file is ignored with a line in the log. directory: borrowed.
+void weir_documents_keep(struct weir_documents *documents, const char *directory);
+// Save the history there. Does nothing before weir_documents_keep. A failure is logged once, until
+// it succeeds again.
+void weir_documents_save(struct weir_documents *documents);
+
 // Returns 0 or -ENOMEM. A failure to reach weir-control is not an error here: the document reports
 // it.
 int weir_documents_get(

@@ -1,20 +1,142 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "history.h"
 
-void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers) {
-	struct weir_history_sample *sample = &history->sample[history->next];
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
 
-	*sample = (struct weir_history_sample){.time_ms = time_ms, .known = json_is_array(workers)};
+#define RECORD_MEMBERS 2 // of a ring, and of a start
+
+static const uint64_t periods_ms[] = {
+#define X(name, ms) [WEIR_HISTORY_##name] = (ms),
+	WEIR_HISTORY_RINGS(X)
+#undef X
+};
+
+static const char *const columns[] = {"time_ms",
+#define X(field) #field,
+	WEIR_HISTORY_FIGURES(X)
+#undef X
+};
+
+#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static const char *const processes[] = {
+#define X(member, name) [WEIR_HISTORY_##member] = name,
+	WEIR_HISTORY_PROCESSES(X)
+#undef X
+};
+
+#define PROCESSES (sizeof(processes) / sizeof(processes[0]))
+
+// --- samples ----------------------------------------------------------------------------------
+
+// The n-th last one, counted from 0.
+static const struct weir_history_sample *last_sample(
+	const struct weir_history_samples *ring, uint32_t n) {
+	return &ring->sample[(ring->next + 2 * WEIR_HISTORY_SAMPLES - 1 - n) %
+			     WEIR_HISTORY_SAMPLES];
+}
+
+static void push(struct weir_history_samples *ring, const struct weir_history_sample *sample) {
+	ring->sample[ring->next] = *sample;
+	ring->next = (ring->next + 1) % WEIR_HISTORY_SAMPLES;
+	ring->count += ring->count < WEIR_HISTORY_SAMPLES;
+}
+
+static void remove_from(struct weir_history_samples *ring, uint64_t time_ms) {
+	while (ring->count > 0 && last_sample(ring, 0)->time_ms >= time_ms) {
+		ring->next = (ring->next + WEIR_HISTORY_SAMPLES - 1) % WEIR_HISTORY_SAMPLES;
+		ring->count--;
+	}
+}
+
+// An unknown sample makes a gap of two periods, so the next one may be known instead.
+static bool is_due(const struct weir_history_samples *ring,
+	const struct weir_history_sample *sample, uint64_t period_ms) {
+	uint64_t age_ms =
+		ring->count > 0 ? sample->time_ms - last_sample(ring, 0)->time_ms : UINT64_MAX;
+
+	return age_ms >= (sample->known ? period_ms : 2 * period_ms);
+}
+
+static struct weir_history_sample sum_of(uint64_t time_ms, const json_t *workers) {
+	struct weir_history_sample sample = {.time_ms = time_ms, .known = json_is_array(workers)};
+
 	for (size_t i = 0; i < json_array_size(workers); i++) {
 		const json_t *worker = json_array_get(workers, i);
 
-#define X(field) sample->field += json_integer_value(json_object_get(worker, #field));
+#define X(field) sample.field += json_integer_value(json_object_get(worker, #field));
 		WEIR_HISTORY_FIGURES(X)
 #undef X
-		sample->rx_packets -= json_integer_value(json_object_get(worker, "handed_over"));
+		sample.rx_packets -= json_integer_value(json_object_get(worker, "handed_over"));
 	}
-	history->next = (history->next + 1) % WEIR_HISTORY_SAMPLES;
-	history->count += history->count < WEIR_HISTORY_SAMPLES;
+#define X(field) sample.field = sample.field > 0 ? sample.field : 0;
+	WEIR_HISTORY_FIGURES(X) // of counters that are read one after the other
+#undef X
+	return sample;
+}
+
+void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers) {
+	const struct weir_history_sample sample = sum_of(time_ms, workers);
+
+	for (int i = 0; i < WEIR_HISTORY_RING_COUNT; i++) {
+		remove_from(&history->ring[i], time_ms);
+		if (i == WEIR_HISTORY_RECENT || is_due(&history->ring[i], &sample, periods_ms[i])) {
+			push(&history->ring[i], &sample);
+		}
+	}
+}
+
+// --- starts -----------------------------------------------------------------------------------
+
+// The n-th last one, counted from 0.
+static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
+	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
+			       WEIR_HISTORY_STARTS];
+}
+
+static void note_start(
+	struct weir_history *history, enum weir_history_process process, uint64_t time_ms) {
+	for (uint32_t n = 0; n < WEIR_HISTORY_STARTS; n++) {
+		const struct weir_history_start *start = last_start(history, n);
+
+		if (start->process == process && start->time_ms == time_ms) {
+			return;
+		}
+	}
+	history->start[history->next_start] =
+		(struct weir_history_start){.time_ms = time_ms, .process = process};
+	history->next_start = (history->next_start + 1) % WEIR_HISTORY_STARTS;
+}
+
+void weir_history_note_starts(struct weir_history *history, const json_t *figures) {
+	static const char *const members[] = {
+#define X(member, name) [WEIR_HISTORY_##member] = #member,
+		WEIR_HISTORY_PROCESSES(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < PROCESSES; i++) {
+		json_int_t time_ms = json_integer_value(
+			json_object_get(json_object_get(figures, members[i]), "started_ms"));
+
+		if (time_ms > 0) {
+			note_start(history, (enum weir_history_process)i, (uint64_t)time_ms);
+		}
+	}
+}
+
+// --- to JSON ----------------------------------------------------------------------------------
+
+static json_t *json_columns(void) {
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < COLUMNS; i++) {
+		json_array_append_new(list, json_string(columns[i]));
+	}
+	return list;
 }
 
 static json_t *json_sample(const struct weir_history_sample *sample) {
@@ -29,61 +151,23 @@ static json_t *json_sample(const struct weir_history_sample *sample) {
 	return list;
 }
 
-json_t *weir_history_json(const struct weir_history *history) {
-	json_t *columns = json_array(), *samples = json_array();
-	uint32_t oldest = history->next + WEIR_HISTORY_SAMPLES - history->count;
+static json_t *json_rings(const struct weir_history *history) {
+	json_t *list = json_array();
 
-	json_array_append_new(columns, json_string("time_ms"));
-#define X(field) json_array_append_new(columns, json_string(#field));
-	WEIR_HISTORY_FIGURES(X)
-#undef X
-	for (uint32_t i = 0; i < history->count; i++) {
-		json_array_append_new(samples,
-			json_sample(&history->sample[(oldest + i) % WEIR_HISTORY_SAMPLES]));
-	}
-	return json_pack("{s:o, s:o}", "columns", columns, "samples", samples);
-}
+	for (int i = 0; i < WEIR_HISTORY_RING_COUNT; i++) {
+		json_t *samples = json_array();
 
-// --- starts -----------------------------------------------------------------------------------
-
-static const char *const processes[] = {
-#define X(member, name) [WEIR_HISTORY_##member] = name,
-	WEIR_HISTORY_PROCESSES(X)
-#undef X
-};
-
-// The n-th last one, counted from 0.
-static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
-	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
-			       WEIR_HISTORY_STARTS];
-}
-
-static void note_start(
-	struct weir_history *history, enum weir_history_process process, const json_t *of) {
-	json_int_t time_ms = json_integer_value(json_object_get(of, "started_ms"));
-
-	for (uint32_t n = 0; n < WEIR_HISTORY_STARTS; n++) {
-		const struct weir_history_start *start = last_start(history, n);
-
-		if (start->process == process && start->time_ms == (uint64_t)time_ms) {
-			return;
+		for (uint32_t n = history->ring[i].count; n-- > 0;) {
+			json_array_append_new(
+				samples, json_sample(last_sample(&history->ring[i], n)));
 		}
+		json_array_append_new(list, json_pack("{s:I, s:o}", "period_ms",
+						    (json_int_t)periods_ms[i], "samples", samples));
 	}
-	if (time_ms > 0) {
-		history->start[history->next_start] = (struct weir_history_start){
-			.time_ms = (uint64_t)time_ms, .process = process};
-		history->next_start = (history->next_start + 1) % WEIR_HISTORY_STARTS;
-	}
+	return list;
 }
 
-void weir_history_note_starts(struct weir_history *history, const json_t *figures){
-#define X(member, name) \
-	note_start(history, WEIR_HISTORY_##member, json_object_get(figures, #member));
-	WEIR_HISTORY_PROCESSES(X)
-#undef X
-}
-
-json_t *weir_history_starts_json(const struct weir_history *history) {
+static json_t *json_starts(const struct weir_history *history) {
 	json_t *list = json_array();
 
 	for (uint32_t n = WEIR_HISTORY_STARTS; n-- > 0;) {
@@ -96,4 +180,106 @@ json_t *weir_history_starts_json(const struct weir_history *history) {
 		}
 	}
 	return list;
+}
+
+json_t *weir_history_json(const struct weir_history *history) {
+	return json_pack("{s:o, s:o, s:o}", "columns", json_columns(), "rings", json_rings(history),
+		"starts", json_starts(history));
+}
+
+// --- from JSON --------------------------------------------------------------------------------
+
+// Of samples and starts, which are 0 or more. Returns whether it is one.
+static bool take_number(const json_t *value, int64_t *ret) {
+	*ret = json_integer_value(value);
+	return json_is_integer(value) && *ret >= 0;
+}
+
+static int parse_sample(const json_t *list, struct weir_history_sample *ret) {
+	struct weir_history_sample sample = {.known = json_array_size(list) == COLUMNS};
+	bool right = sample.known || json_array_size(list) == 1;
+	int64_t time_ms;
+	size_t column = 0;
+
+	right &= take_number(json_array_get(list, 0), &time_ms);
+	sample.time_ms = (uint64_t)time_ms;
+#define X(field) \
+	column++; \
+	right &= !sample.known || take_number(json_array_get(list, column), &sample.field);
+	WEIR_HISTORY_FIGURES(X)
+#undef X
+	*ret = sample;
+	return right ? 0 : -EINVAL;
+}
+
+static int parse_ring(
+	const json_t *json, uint64_t period_ms, uint64_t now_ms, struct weir_history_samples *ret) {
+	const json_t *samples = json_object_get(json, "samples");
+	size_t count = json_array_size(samples);
+	uint64_t last_ms = 0;
+
+	if (json_object_size(json) != RECORD_MEMBERS || !json_is_array(samples) ||
+		count > WEIR_HISTORY_SAMPLES ||
+		(uint64_t)json_integer_value(json_object_get(json, "period_ms")) != period_ms) {
+		return -EINVAL;
+	}
+	for (size_t i = 0; i < count; i++) {
+		struct weir_history_sample sample;
+
+		if (parse_sample(json_array_get(samples, i), &sample) < 0 ||
+			sample.time_ms <= last_ms) {
+			return -EINVAL;
+		}
+		last_ms = sample.time_ms;
+		if (last_ms <= now_ms) {
+			push(ret, &sample);
+		}
+	}
+	return 0;
+}
+
+static int parse_start(const json_t *json, uint64_t now_ms, struct weir_history *history) {
+	const char *process = json_string_value(json_object_get(json, "process"));
+	int64_t time_ms;
+	size_t i = 0;
+
+	if (process == NULL || json_object_size(json) != RECORD_MEMBERS ||
+		!take_number(json_object_get(json, "time_ms"), &time_ms) || time_ms == 0) {
+		return -EINVAL;
+	}
+	while (i < PROCESSES && strcmp(processes[i], process) != 0) {
+		i++;
+	}
+	if (i == PROCESSES) {
+		return -EINVAL;
+	}
+	if ((uint64_t)time_ms <= now_ms) {
+		note_start(history, (enum weir_history_process)i, (uint64_t)time_ms);
+	}
+	return 0;
+}
+
+int weir_history_parse(const json_t *json, uint64_t now_ms, struct weir_history *history) {
+	const json_t *rings = json_object_get(json, "rings");
+	const json_t *starts = json_object_get(json, "starts");
+	struct weir_history parsed = {.next_start = 0};
+	json_t *wanted = json_columns();
+	int r = json_equal(wanted, json_object_get(json, "columns")) &&
+				json_array_size(rings) == WEIR_HISTORY_RING_COUNT &&
+				json_is_array(starts)
+			? 0
+			: -EINVAL;
+
+	json_decref(wanted);
+	for (int i = 0; r == 0 && i < WEIR_HISTORY_RING_COUNT; i++) {
+		r = parse_ring(
+			json_array_get(rings, (size_t)i), periods_ms[i], now_ms, &parsed.ring[i]);
+	}
+	for (size_t i = 0; r == 0 && i < json_array_size(starts); i++) {
+		r = parse_start(json_array_get(starts, i), now_ms, &parsed);
+	}
+	if (r == 0) {
+		*history = parsed;
+	}
+	return r;
 }

@@ -26,6 +26,7 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 320
 #define BACKLOG 64
+#define SAVE_S 60 // between two times that the history is saved
 
 static int open_socket(const struct weir_metrics_options *options, struct weir_log *log) {
 	const struct sockaddr *address = (const struct sockaddr *)&options->listen.address;
@@ -99,15 +100,20 @@ static time_t now_s(void) {
 static void wait_for_end(
 	struct weir_server *server, struct weir_documents *documents, const sigset_t *signals) {
 	const struct timespec second = {.tv_sec = 1};
-	time_t sampled = 0;
+	time_t sampled = 0, saved = now_s();
 
 	do {
 		if (now_s() - sampled >= WEIR_HISTORY_MS / 1000) {
 			sampled = now_s();
 			weir_documents_sample(documents);
 		}
+		if (now_s() - saved >= SAVE_S) {
+			saved = now_s();
+			weir_documents_save(documents);
+		}
 		weir_server_second(server);
 	} while (sigtimedwait(signals, NULL, &second) < 0);
+	weir_documents_save(documents);
 }
 
 static int serve(const struct weir_metrics_options *options, int fd, struct weir_log *log,
@@ -122,6 +128,9 @@ static int serve(const struct weir_metrics_options *options, int fd, struct weir
 	if (r < 0) {
 		close(fd);
 		return r;
+	}
+	if (options->state_dir != NULL) {
+		weir_documents_keep(documents, options->state_dir);
 	}
 	params.documents = documents;
 	r = weir_server_create(&params, &server);

@@ -13,6 +13,7 @@
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_metrics_options, member)
 #define TIMEOUT_MS 5000
 #define ADDRESS_BYTES 64
+#define STATE_DIR_MAX 3072
 
 // "127.0.0.1:9479" or "[::1]:9479".
 static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
@@ -91,6 +92,10 @@ static const struct weir_option rows[] = {
 		FIELD(ipvs_names)),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR", "directory of the sockets", FIELD(run_dir),
 		.fallback = WEIR_RUN_DIR_DEFAULT, .min = 1, .max = WEIR_RUN_DIR_MAX),
+	WEIR_OPTION_ROW(TEXT, "state-dir", "DIR",
+		"directory that keeps the history of the page over a restart; without it, the "
+		"plots of the page start empty",
+		FIELD(state_dir), .min = 1, .max = STATE_DIR_MAX),
 	WEIR_OPTION_ROW(NUMBER, "timeout", "MS", "time to wait for weir-control", FIELD(timeout_ms),
 		.fallback = "5000", .min = 1, .max = 3600000),
 	WEIR_OPTION_ROW(TEXT, "user", "USER",

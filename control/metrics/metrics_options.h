@@ -22,6 +22,7 @@ struct weir_metrics_listen {
 
 struct weir_metrics_options {
 	const char *run_dir, *user, *group;
+	const char *state_dir; // NULL = none
 	const char *listen_text;
 	struct weir_metrics_listen listen;
 	const char *hosts[WEIR_METRICS_HOSTS_MAX];

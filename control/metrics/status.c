@@ -72,12 +72,11 @@ static int append(const char *bytes, size_t count, void *text) {
 
 void weir_status_write(struct weir_text *text, const struct weir_status *status) {
 	json_t *changes = json_changes(status->audit);
-	json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "metrics",
+	json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "metrics",
 		or_null(status->figures.own), "control", or_null(status->figures.control),
 		"history", weir_history_json(status->history), "events", last_of(status->events),
 		"steals", last_of(json_object_get(status->steals, "recent")), "changes",
-		last_of(changes), "starts", weir_history_starts_json(status->history), "why",
-		status->why);
+		last_of(changes), "why", status->why);
 
 	if (object == NULL || json_dump_callback(object, append, text,
 				      JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0) {

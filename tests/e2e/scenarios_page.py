@@ -5,6 +5,7 @@ WEIR_SCREENSHOTS names a folder where pictures are kept.
 """
 import json
 import os
+import pwd
 import signal
 import socket
 
@@ -13,12 +14,13 @@ from browser import Browser
 from lab import BACKENDS, VIP4, echo, lines, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_metrics import http
 
 URL = "http://127.0.0.1:9479/"
 
 
-def open_page(lab):
-    lab.start_metrics()
+def open_page(lab, *options):
+    lab.start_metrics(*options)
     browser = Browser(lab.lb, lab.dir)
     lab.programs["chromedriver"] = browser.program
     browser.open(URL)
@@ -91,6 +93,9 @@ def check_widths(browser):
 DIM = """
 const parse = (text) => text.match(/[\\d.]+/g).map(Number);
 const behind = (element) => {
+	if (element.classList.contains("share") && element.tagName === "TD") {
+		return parse(getComputedStyle(element).backgroundImage).slice(0, 3);
+	}
 	for (; element; element = element.parentElement) {
 		const [r, g, b, a = 1] = parse(getComputedStyle(element).backgroundColor);
 		if (a > 0) return [r, g, b];
@@ -299,6 +304,60 @@ def page_shows_drains_reloads_and_starts(lab):
         "weir-control") == 2, 30, 0.1)
     assert one.ask() == backend
     assert browser.complaints() == []
+
+
+def plotted(lab):
+    """The samples of the last twenty minutes, and the starts; None without an answer."""
+    try:
+        history = json.loads(http(lab, "/status.json")[2])["history"]
+    except OSError:
+        return None
+    return history["rings"][0]["samples"], history["starts"]
+
+
+@scenario(services=[web()], alone=True, seconds=200)
+def page_keeps_its_plots_over_restarts(lab):
+    """Chromium: plots begin filled, also after a restart of weir-metrics, which a broken file does not prevent"""
+    folder = os.path.join(lab.dir, "state")
+    os.mkdir(folder)
+    os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)
+    os.chmod(lab.dir, 0o755)
+    options, file = ("--state-dir", folder), os.path.join(folder, "history.json")
+    lab.start_metrics(*options)
+    wait_for("samples", lambda: len(plotted(lab)[0]) >= 3, 30, 0.5)
+    samples, starts = plotted(lab)
+    assert [start["process"] for start in starts] == ["weir-control", "weir-dataplane"]
+    lab.programs["metrics"].stop()
+    assert os.listdir(folder) == ["history.json"] and os.stat(file).st_mode == 0o100600
+    lab.programs["control"].kill()
+    lab.start_control()
+    browser = open_page(lab, *options)
+    assert plotted(lab)[0][:len(samples)] == samples
+    for number, name in enumerate(("20 minutes", "24 hours")):
+        browser.run(f"document.querySelectorAll('#range button')[{number}].click();")
+        assert browser.run("return document.querySelector('#range [aria-pressed=true]').textContent;") == name
+        assert browser.run("return [...document.querySelectorAll('#plots path')].every("
+                           "(path) => path.getAttribute('d').includes('L'));"), name
+        browser.screenshot(f"page-plots-{number}")
+    assert [row[1] for row in browser.rows("events")].count("weir-control") == 2
+    check_pause(browser)
+    for content in ("", samples, {"rings": "x"}):
+        lab.programs["metrics"].stop()
+        with open(file, "w", encoding="ascii") as broken:
+            json.dump(content, broken)
+        lab.start_metrics(*options)
+        wait_for("weir-metrics", lambda: plotted(lab), 10)
+        assert len(plotted(lab)[0]) <= 2
+        assert lab.programs["metrics"].output().count("is not a history of this version") == 1
+    assert browser.complaints() == []
+
+
+def check_pause(browser):
+    """No line over the time when weir-metrics was not running, and nothing older than the plot."""
+    assert browser.run("""const history = {columns: ["time_ms", "flows"], rings: [{period_ms: 5000, samples:
+        [[1, 9], [2e6, 1], [2e6 + 5e3, 2], [3e6, 3], [3e6 + 5e3, 4]]}, {period_ms: 360000, samples: []}]};
+        return series(history, 0, "flows", true);""") == [
+            [2000000, 1], [2005000, 2], [3000000, None], [3000000, 3], [3005000, 4]]
 
 
 LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,

@@ -52,7 +52,7 @@ def check_received_once(lab):
     """The page of weir-metrics counts a packet once although two workers have received it."""
     def plotted():
         history = json.loads(http(lab, "/status.json")[2])["history"]
-        return history["samples"][-1][history["columns"].index("rx_packets")]
+        return history["rings"][0]["samples"][-1][history["columns"].index("rx_packets")]
 
     lab.start_metrics()
     workers = lab.api("worker.show")

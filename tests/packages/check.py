@@ -270,6 +270,8 @@ def metrics_and_page_are_served(lab):
         if line not in metrics.splitlines():
             raise AssertionError(f"/metrics has no line {line}:\n{metrics}")
     look_at_the_page(lab)
+    lab.balancer.run("systemctl restart weir-metrics && "
+                     "test $(stat -L -c %a /var/lib/weir-metrics/history.json) = 600")
     said = lab.balancer.journal("weir-metrics")
     if "\nweir-metrics " not in said:  # a record of the journal: its time is not in the message
         raise AssertionError(f"the journal of weir-metrics has other records:\n{said}")
@@ -453,7 +455,8 @@ def removal_stops_and_purge_removes(lab):
     lab.balancer.run("dpkg --purge weir")
     for unit in UNITS:
         expect(unit, lab.balancer.property(unit, "ActiveState"), "inactive")
-    lab.balancer.run("test ! -e /etc/weir/weir.json && test ! -e /usr/sbin/weir-dataplane")
+    lab.balancer.run("test ! -e /etc/weir/weir.json && test ! -e /usr/sbin/weir-dataplane && "
+                     "test ! -e /var/lib/private/weir-metrics && test ! -L /var/lib/weir-metrics")
 
 
 def version_in(folder):

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Requests /status.json every two seconds and shows it. Rates in tables are differences between the
-// last two replies of weir-control; plots show the samples of weir-metrics. Received text is
+// last two replies of weir-control; plots show the samples of weir-metrics: the last twenty minutes, or
+// the last day. Received text is
 // inserted as text, never as markup.
 "use strict";
 
 const PERIOD_MS = 2000;
 const PATIENCE_MS = 30000; // the timeout of weir-metrics, too
 const ROWS_MAX = 2000; // of a table
+const SAMPLES = 240; // of a ring of history
 const PLOTS = [
 	{title: "Packets", unit: "/s", lines: [["rx_packets", "received"], ["forwarded", "forwarded"]]},
 	{title: "Drops", unit: "/s", lines: [["dropped", "dropped"]]},
@@ -20,6 +22,7 @@ let before = null; // the previous reply: {time, workers, drops, service, backen
 let shown = null; // the latest reply
 let status = null;
 let instance = ""; // its name
+let range = 0; // which of the rings of history the plots show
 let waiting = null; // timer of the next update; null while a request runs
 
 // --- numbers --------------------------------------------------------------------------------------
@@ -125,21 +128,41 @@ function svg(name, attributes) {
 	return element;
 }
 
-// [[time, value or null], ...] of one figure.
-function series(history, name, gauge) {
-	const column = history.columns.indexOf(name);
-	const points = [];
-	history.samples.forEach((sample, i) => {
-		const last = history.samples[i - 1];
-		if (gauge) {
-			points.push([sample[0], sample.length > 1 ? sample[column] : null]);
-		} else if (i > 0) {
-			const known = sample.length > 1 && last.length > 1 && sample[0] > last[0]
-				&& sample[column] >= last[column];
-			points.push([sample[0], known
-				? (sample[column] - last[column]) * 1000 / (sample[0] - last[0]) : null]);
+// The samples of a ring of history. Those of a day end with the newest samples of all: the last known one
+// and, if that is a gap, the last one. After a pause of weir-metrics a ring has ones older than its time.
+function samplesOf(history, number) {
+	const {samples, period_ms: period} = history.rings[number], recent = history.rings[0].samples;
+	const all = [...samples];
+	for (const sample of [recent.findLast((one) => one.length > 1), recent.at(-1)]) {
+		if (sample && !(all.length && all.at(-1)[0] >= sample[0])) {
+			all.push(sample);
 		}
-	});
+	}
+	return all.filter((sample) => sample[0] >= all.at(-1)[0] - period * SAMPLES);
+}
+
+// [[time, value or null], ...] of one figure. null: no answer, or weir-metrics was not running. A rate is that
+// since the sample before, so the first one also stands there.
+function series(history, number, name, gauge) {
+	const column = history.columns.indexOf(name), points = [], pause = 3 * history.rings[number].period_ms;
+	let last = null;
+	for (const sample of samplesOf(history, number)) {
+		const known = sample.length > 1, follows = last && sample[0] - last[0] <= pause;
+		if (last && !follows) {
+			points.push([sample[0], null]);
+		}
+		if (gauge) {
+			points.push([sample[0], known ? sample[column] : null]);
+		} else if (follows) {
+			const value = known && last.length > 1 && sample[column] >= last[column]
+				? (sample[column] - last[column]) * 1000 / (sample[0] - last[0]) : null;
+			if (value !== null && (points.length === 0 || points.at(-1)[1] === null)) {
+				points.push([last[0], value]);
+			}
+			points.push([sample[0], value]);
+		}
+		last = sample;
+	}
 	return points;
 }
 
@@ -189,12 +212,12 @@ function makePlot(plot) {
 }
 
 function drawPlot(plot, history) {
-	const lines = plot.lines.map((line) => series(history, line[0], plot.gauge));
+	const lines = plot.lines.map((line) => series(history, range, line[0], plot.gauge));
 	const values = lines.flat().map((point) => point[1]).filter((value) => value !== null);
-	const times = history.samples.map((sample) => sample[0]);
-	const until = times[times.length - 1] || 0, from = Math.min(times[0] || 0, until - 60000);
+	const times = samplesOf(history, range).map((sample) => sample[0]);
+	const until = times.at(-1) || 0, from = Math.min(times[0] || 0, until - 60000);
+	const newest = series(history, 0, plot.lines[0][0], plot.gauge).at(-1), last = newest ? newest[1] : null;
 	const most = niceMost(Math.max(0, ...values));
-	const last = lines[0].length ? lines[0][lines[0].length - 1][1] : null;
 	if (!plot.picture) {
 		makePlot(plot);
 	}
@@ -204,6 +227,25 @@ function drawPlot(plot, history) {
 		"now"].map((text) => Object.assign(document.createElement("span"), {textContent: text})));
 	plot.picture.setAttribute("aria-label", `${plot.title}: now ${plot.now.textContent}, at most `
 		+ `${short(Math.max(0, ...values))}${plot.unit} in the last ${duration(until - from)}`);
+}
+
+function showPlots() {
+	PLOTS.forEach((plot) => drawPlot(plot, status.history));
+	[...byId("range").children].forEach((button, number) => {
+		button.setAttribute("aria-pressed", String(number === range));
+	});
+}
+
+function makeRange() {
+	for (const [number, name] of ["20 minutes", "24 hours"].entries()) {
+		byId("range").append(Object.assign(document.createElement("button"), {type: "button", textContent: name,
+			onclick: () => {
+				range = number;
+				if (status) {
+					showPlots();
+				}
+			}}));
+	}
 }
 
 // --- sections -------------------------------------------------------------------------------------
@@ -427,7 +469,7 @@ function stealEvent(steal) {
 function showEvents() {
 	const events = [...status.events.map(healthEvent), ...status.changes.map(changeEvent),
 		...status.steals.map(stealEvent),
-		...status.starts.map((start) => ({time: start.time_ms, of: start.process, what: "start", kind: "", why: ""}))]
+		...status.history.starts.map((start) => ({time: start.time_ms, of: start.process, what: "start", kind: "", why: ""}))]
 		.sort((a, b) => b.time - a.time);
 	fill("events", [["Time"], ["Object"], ["Event"], ["Why", "long"]],
 		events.length ? events.map((event) => [[new Date(event.time).toLocaleString()], [event.of],
@@ -484,7 +526,7 @@ function problem(text, stale) {
 
 function show() {
 	showHead();
-	PLOTS.forEach((plot) => drawPlot(plot, status.history));
+	showPlots();
 	if (!status.control) {
 		return; // keep the last known values
 	}
@@ -525,6 +567,7 @@ async function update() {
 	waiting = setTimeout(update, document.hidden ? 10 * PERIOD_MS : PERIOD_MS);
 }
 
+makeRange();
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 byId("filter").addEventListener("input", () => shown && showBackends());
 document.addEventListener("visibilitychange", () => {
