@@ -305,28 +305,6 @@ void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 
-void weir_show_ports(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"PORT", "port", WEIR_SHOW_NUMBER},
-		{"NAME", "name", WEIR_SHOW_TEXT},
-		{"MAC", "mac", WEIR_SHOW_TEXT},
-		{"MTU-BYTES", "mtu", WEIR_SHOW_NUMBER},
-		{"VLAN", "vlan", WEIR_SHOW_NUMBER},
-		{"KERNEL-INTERFACE", "kernel_interface", WEIR_SHOW_TEXT},
-		{"STEERED", "steered", WEIR_SHOW_FLAG},
-		{"RX-PACKETS", "ipackets", WEIR_SHOW_NUMBER},
-		{"LOST", "lost", WEIR_SHOW_NUMBER},
-		{"TX-PACKETS", "opackets", WEIR_SHOW_NUMBER},
-		{"TX-ERRORS", "oerrors", WEIR_SHOW_NUMBER},
-	};
-
-	if (weir_show_is_single(cli, result)) {
-		weir_show_fields(cli->out, json_array_get(result, 0));
-		return;
-	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no ports");
-}
-
 // What happens to open flows, of a change that a reload applies. "" = nothing, or unknown.
 static const char *effect_of(const json_t *change) {
 	const char *effect =
@@ -444,59 +422,6 @@ void weir_show_reload(const struct weir_cli *cli, json_t *result) {
 	}
 }
 
-// The result of the last check, and of the agent-check.
-static void add_findings(json_t *row) {
-	const json_t *last = json_object_get(row, "last");
-	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
-	const char *detail = json_string_value(json_object_get(last, "detail"));
-	const char *heard = json_string_value(json_object_get(agent, "detail"));
-	char text[256];
-
-	if (heard != NULL) {
-		snprintf(text, sizeof(text), "%.96s%sagent-check: %.96s",
-			detail != NULL ? detail : "", detail != NULL ? "; " : "", heard);
-		json_object_set_new(row, "findings", json_string(text));
-	} else if (detail != NULL) {
-		json_object_set_new(row, "findings", json_string(detail));
-	}
-}
-
-static void add_way(json_t *row) {
-	const char *check = json_string_value(json_object_get(row, "check"));
-	const char *via = json_string_value(json_object_get(row, "via"));
-	char text[64];
-
-	if (check != NULL && via != NULL && strcmp(via, "data-path") == 0) {
-		snprintf(text, sizeof(text), "%.20s via %s", check, via);
-		json_object_set_new(row, "check", json_string(text));
-	}
-}
-
-void weir_show_health(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "backend", WEIR_SHOW_TEXT},
-		{"CHECK", "check", WEIR_SHOW_TEXT},
-		{"HEALTH", "health", WEIR_SHOW_TEXT},
-		{"SINCE", "since_ms", WEIR_SHOW_DURATION},
-		{"EJECTED", "ejected_ms", WEIR_SHOW_DURATION},
-		{"PASSES", "passes", WEIR_SHOW_NUMBER},
-		{"FAILS", "fails", WEIR_SHOW_NUMBER},
-		{"LAST-OK", "last.ok", WEIR_SHOW_FLAG},
-		{"LAST-MS", "last.duration_ms", WEIR_SHOW_NUMBER},
-		{"AGE", "last.age_ms", WEIR_SHOW_DURATION},
-		{"DETAIL", "findings", WEIR_SHOW_TEXT},
-	};
-	json_t *row;
-	size_t i;
-
-	json_array_foreach (result, i, row) {
-		add_findings(row);
-		add_way(row);
-	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
-}
-
 void weir_show_add_time(json_t *row) {
 	json_int_t ms = json_integer_value(json_object_get(row, "time_ms"));
 	time_t seconds = (time_t)(ms / 1000);
@@ -508,38 +433,6 @@ void weir_show_add_time(json_t *row) {
 		snprintf(text, sizeof(text), "%s.%03u", day, (unsigned int)(ms % 1000));
 		json_object_set_new(row, "time", json_string(text));
 	}
-}
-
-void weir_show_history(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"TIME", "time", WEIR_SHOW_TEXT},
-		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "backend", WEIR_SHOW_TEXT},
-		{"FROM", "from", WEIR_SHOW_TEXT},
-		{"TO", "to", WEIR_SHOW_TEXT},
-		{"SOURCE", "source", WEIR_SHOW_TEXT},
-		{"WHY", "why", WEIR_SHOW_TEXT},
-	};
-	const char *word = cli->count > 0 ? cli->words[0] : NULL;
-	char nothing[512], name[160];
-	json_t *row;
-	size_t i;
-
-	json_array_foreach (result, i, row) {
-		weir_show_add_time(row);
-	}
-	if (word == NULL) {
-		snprintf(nothing, sizeof(nothing),
-			"no health changes since the start of weir-control");
-	} else { // names are not validated: it may be the name of a service
-		weir_terminal_text(word, name, sizeof(name));
-		snprintf(nothing, sizeof(nothing),
-			"no health changes of %s since the start of weir-control%s%s%s", name,
-			strchr(word, '/') == NULL ? "; of a service: weirctl health history " : "",
-			strchr(word, '/') == NULL ? name : "",
-			strchr(word, '/') == NULL ? "/" : "");
-	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), nothing);
 }
 
 void weir_show_version(const struct weir_cli *cli, json_t *result) {

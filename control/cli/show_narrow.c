@@ -118,11 +118,32 @@ void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choi
 	uint32_t count, const char *nothing, uint32_t width) {
 	const char *spared[WEIR_SHOW_COLUMNS_MAX];
 	uint32_t n = print_fitted(out, rows, rows, choices, count, nothing, width, spared), c;
+	size_t used = 0;
 
 	for (c = 0; c < n && json_array_size(rows) > 0; c++) {
-		fprintf(out, "%s%s", c == 0 ? "too narrow for " : ", ", spared[c]);
+		const char *before = c == 0 ? "too narrow for " : ", ";
+		size_t bytes = strlen(before) + strlen(spared[c]);
+
+		if (c > 0 && used + bytes + 1 > width) {
+			before = ",\n";
+			used = 0;
+		}
+		fprintf(out, "%s%s", before, spared[c]);
+		used += bytes;
 	}
 	if (c > 0) {
 		fputc('\n', out);
 	}
+}
+
+void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
+	uint32_t count, const char *nothing) {
+	struct weir_show_choice all[WEIR_SHOW_COLUMNS_MAX];
+	uint32_t width = weir_show_width(out);
+
+	memcpy(all, choices, count * sizeof(*choices));
+	for (uint32_t c = 0; width == 0 && c < count; c++) {
+		all[c].plain = NULL;
+	}
+	weir_show_narrow(out, rows, all, count, nothing, width);
 }

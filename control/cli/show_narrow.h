@@ -25,6 +25,10 @@ void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);
 
+// For a file, all columns as weir_show_table; for a terminal, fitted to its width.
+void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
+	uint32_t count, const char *nothing);
+
 // Like weir_show_table, fitted to width if possible; 0 = unlimited. Names of columns hidden for
 // lack of width are printed below.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,

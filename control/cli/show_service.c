@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Output for services, changes to them, and reports for them.
-#include "show.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "show_narrow.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
 // Shares are a separate table; warnings are printed last.
 static void show_single(FILE *out, json_t *service) {
-	static const struct weir_show_column columns[] = {
-		{"BACKEND", "backend", WEIR_SHOW_TEXT},
-		{"IN-USE", "in_selection", WEIR_SHOW_FLAG},
-		{"WEIGHT", "weight", WEIR_SHOW_NUMBER},
-		{"EFFECTIVE-%", "effective_share_percent", WEIR_SHOW_PERCENT},
-		{"ACHIEVED-%", "achieved_share_percent", WEIR_SHOW_PERCENT},
-		{"OPEN-FLOWS", "open_flows", WEIR_SHOW_NUMBER},
-		{"ERRORS", "errors", WEIR_SHOW_NUMBER},
-		{"SERVICE-MS", "service_time_ms", WEIR_SHOW_DECIMAL},
-		{"SAMPLES", "samples", WEIR_SHOW_NUMBER},
+	static const struct weir_show_choice choices[] = {
+		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"IN-USE", "in_selection", WEIR_SHOW_FLAG}, NULL, 5},
+		{{"WEIGHT", "weight", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"EFFECTIVE-%", "effective_share_percent", WEIR_SHOW_PERCENT}, NULL, 6},
+		{{"ACHIEVED-%", "achieved_share_percent", WEIR_SHOW_PERCENT}, NULL, 4},
+		{{"OPEN-FLOWS", "open_flows", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"ERRORS", "errors", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"SERVICE-MS", "service_time_ms", WEIR_SHOW_DECIMAL}, "-", 2},
+		{{"SAMPLES", "samples", WEIR_SHOW_NUMBER}, "-", 1},
 	};
 	json_t *shares = json_incref(json_object_get(service, "shares"));
 
@@ -25,7 +28,7 @@ static void show_single(FILE *out, json_t *service) {
 	weir_show_fields(out, service);
 	if (shares != NULL) {
 		fprintf(out, "\n");
-		weir_show_table(out, shares, columns, COUNT(columns), "no backends");
+		weir_show_list(out, shares, choices, COUNT(choices), "no backends");
 	}
 	json_decref(shares);
 }
@@ -43,23 +46,64 @@ static void show_warnings(FILE *out, const json_t *service, const json_t *warnin
 	}
 }
 
+// As many binds as fit into a third of the width, at least one.
+static json_t *some_binds(const json_t *binds, uint32_t width) {
+	size_t count = json_array_size(binds), n;
+	char text[512], one[128];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (n = 0; n < count; n++) {
+		weir_show_value(json_array_get(binds, n), WEIR_SHOW_TEXT, one, sizeof(one));
+		if (n > 0 &&
+			used + 2 + strlen(one) + (n + 1 < count ? strlen(" +99") : 0) > width / 3) {
+			break;
+		}
+		used += (size_t)snprintf(
+			text + used, sizeof(text) - used, "%s%s", n > 0 ? ", " : "", one);
+		used = used < sizeof(text) ? used : sizeof(text) - 1;
+	}
+	if (n < count) {
+		snprintf(text + used, sizeof(text) - used, " +%zu", count - n);
+	}
+	return json_string(text);
+}
+
+// On a terminal, with fewer binds.
+static json_t *rows_for(FILE *out, const json_t *services) {
+	const uint32_t width = weir_show_width(out);
+	json_t *rows = json_array(), *service;
+	size_t i;
+
+	json_array_foreach (services, i, service) {
+		json_t *row = json_copy(service);
+		const json_t *binds = json_object_get(row, "binds");
+
+		if (width > 0 && json_array_size(binds) > 1) {
+			json_object_set_new(row, "binds", some_binds(binds, width));
+		}
+		json_array_append_new(rows, row);
+	}
+	return rows;
+}
+
 void weir_show_services(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"SERVICE", "name", WEIR_SHOW_TEXT},
-		{"POLICY", "policy", WEIR_SHOW_TEXT},
-		{"SLOTS", "slots", WEIR_SHOW_NUMBER},
-		{"BACKENDS", "backends", WEIR_SHOW_NUMBER},
-		{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER},
-		{"PANIC", "panic", WEIR_SHOW_FLAG},
-		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
-		{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER},
-		{"PACKETS", "packets", WEIR_SHOW_NUMBER},
-		{"BYTES", "bytes", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"BINDS", "binds", WEIR_SHOW_TEXT},
+	static const struct weir_show_choice choices[] = {
+		{{"SERVICE", "name", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"POLICY", "policy", WEIR_SHOW_TEXT}, NULL, 5},
+		{{"SLOTS", "slots", WEIR_SHOW_NUMBER}, NULL, 1},
+		{{"BACKENDS", "backends", WEIR_SHOW_NUMBER}, NULL, 7},
+		{{"ELIGIBLE", "eligible", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"PANIC", "panic", WEIR_SHOW_FLAG}, "no", 0},
+		{{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER}, NULL, 8},
+		{{"NEW-FLOWS", "new_flows", WEIR_SHOW_NUMBER}, NULL, 4},
+		{{"PACKETS", "packets", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"BYTES", "bytes", WEIR_SHOW_NUMBER}, NULL, 2},
+		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, "0", 6},
+		{{"BINDS", "binds", WEIR_SHOW_TEXT}, NULL, 9},
 	};
 	json_t *one = weir_show_is_single(cli, result) ? json_array_get(result, 0) : NULL;
-	json_t *warnings, *service;
+	json_t *warnings, *service, *rows;
 	size_t i;
 
 	if (one != NULL) {
@@ -69,7 +113,9 @@ void weir_show_services(const struct weir_cli *cli, json_t *result) {
 		json_decref(warnings);
 		return;
 	}
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no services");
+	rows = rows_for(cli->out, result);
+	weir_show_list(cli->out, rows, choices, COUNT(choices), "no services");
+	json_decref(rows);
 	json_array_foreach (result, i, service) {
 		show_warnings(cli->out, service, json_object_get(service, "warnings"));
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Output for workers, and for bucket stealing between them.
-#include "show.h"
+// Output for workers, for bucket stealing between them, and for ports.
+#include "show_narrow.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
@@ -24,29 +24,29 @@ static void show_state(FILE *out, const json_t *object) {
 }
 
 void weir_show_workers(const struct weir_cli *cli, json_t *result) {
-	static const struct weir_show_column columns[] = {
-		{"WORKER", "worker", WEIR_SHOW_NUMBER},
-		{"CORE", "core", WEIR_SHOW_NUMBER},
-		{"ALIVE", "alive", WEIR_SHOW_FLAG},
-		{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT},
-		{"BUCKETS", "buckets", WEIR_SHOW_NUMBER},
-		{"TAKEN", "buckets_taken", WEIR_SHOW_NUMBER},
-		{"GIVEN", "buckets_given", WEIR_SHOW_NUMBER},
-		{"REFUSED", "refusals", WEIR_SHOW_NUMBER},
-		{"HOTTEST-%", "hottest_percent", WEIR_SHOW_PERCENT},
-		{"RX-PACKETS", "rx_packets", WEIR_SHOW_NUMBER},
-		{"TX-PACKETS", "tx_packets", WEIR_SHOW_NUMBER},
-		{"FORWARDED", "forwarded", WEIR_SHOW_NUMBER},
-		{"REPLIED", "replied", WEIR_SHOW_NUMBER},
-		{"TO-KERNEL", "to_kernel", WEIR_SHOW_NUMBER},
-		{"HANDED-OVER", "handed_over", WEIR_SHOW_NUMBER},
-		{"DROPPED", "dropped", WEIR_SHOW_NUMBER},
-		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
-		{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER},
-		{"UNTRACKED", "flow_untracked", WEIR_SHOW_NUMBER},
+	static const struct weir_show_choice choices[] = {
+		{{"WORKER", "worker", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"CORE", "core", WEIR_SHOW_NUMBER}, NULL, 12},
+		{{"ALIVE", "alive", WEIR_SHOW_FLAG}, NULL, 0},
+		{{"BUSY-%", "busy_percent", WEIR_SHOW_PERCENT}, NULL, 0},
+		{{"BUCKETS", "buckets", WEIR_SHOW_NUMBER}, "-", 10},
+		{{"TAKEN", "buckets_taken", WEIR_SHOW_NUMBER}, "-", 3},
+		{{"GIVEN", "buckets_given", WEIR_SHOW_NUMBER}, "-", 2},
+		{{"REFUSED", "refusals", WEIR_SHOW_NUMBER}, "-", 1},
+		{{"HOTTEST-%", "hottest_percent", WEIR_SHOW_PERCENT}, "-", 4},
+		{{"RX-PACKETS", "rx_packets", WEIR_SHOW_NUMBER}, NULL, 14},
+		{{"TX-PACKETS", "tx_packets", WEIR_SHOW_NUMBER}, NULL, 9},
+		{{"FORWARDED", "forwarded", WEIR_SHOW_NUMBER}, NULL, 13},
+		{{"REPLIED", "replied", WEIR_SHOW_NUMBER}, "0", 5},
+		{{"TO-KERNEL", "to_kernel", WEIR_SHOW_NUMBER}, "0", 8},
+		{{"HANDED-OVER", "handed_over", WEIR_SHOW_NUMBER}, "0", 7},
+		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"FLOWS", "flows", WEIR_SHOW_NUMBER}, NULL, 15},
+		{{"HALF-OPEN", "flows_half_open", WEIR_SHOW_NUMBER}, NULL, 11},
+		{{"UNTRACKED", "flow_untracked", WEIR_SHOW_NUMBER}, "0", 6},
 	};
 
-	weir_show_table(cli->out, result, columns, COUNT(columns), "no workers");
+	weir_show_list(cli->out, result, choices, COUNT(choices), "no workers");
 	show_state(cli->out, json_array_get(result, 0));
 }
 
@@ -73,4 +73,26 @@ int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *co
 
 void weir_show_stealing(const struct weir_cli *cli, json_t *result) {
 	show_state(cli->out, result);
+}
+
+void weir_show_ports(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_choice choices[] = {
+		{{"PORT", "port", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"NAME", "name", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"MAC", "mac", WEIR_SHOW_TEXT}, NULL, 1},
+		{{"MTU-BYTES", "mtu", WEIR_SHOW_NUMBER}, NULL, 3},
+		{{"VLAN", "vlan", WEIR_SHOW_NUMBER}, "-", 4},
+		{{"KERNEL-INTERFACE", "kernel_interface", WEIR_SHOW_TEXT}, NULL, 5},
+		{{"STEERED", "steered", WEIR_SHOW_FLAG}, NULL, 2},
+		{{"RX-PACKETS", "ipackets", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"LOST", "lost", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"TX-PACKETS", "opackets", WEIR_SHOW_NUMBER}, NULL, 0},
+		{{"TX-ERRORS", "oerrors", WEIR_SHOW_NUMBER}, "0", 0},
+	};
+
+	if (weir_show_is_single(cli, result)) {
+		weir_show_fields(cli->out, json_array_get(result, 0));
+		return;
+	}
+	weir_show_list(cli->out, result, choices, COUNT(choices), "no ports");
 }

@@ -319,8 +319,8 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 	text = within(full, 10); // as many digits as distinguish them
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
-	assert_non_null(strstr(text, "too narrow for DROPPED, REFUSED, NEW, REPORT, ADDRESS, "
-				     "NEW-%, SINCE\n"));
+	assert_non_null(strstr(text, "too narrow for DROPPED,\nREFUSED,\nNEW,\nREPORT,\nADDRESS,\n"
+				     "NEW-%,\nSINCE\n"));
 	free(text);
 	text = within("[]", 10);
 	assert_string_equal(text, "no backends\n");

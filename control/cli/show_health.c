@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Output for the health of backends, and its history.
+#include <stdio.h>
+#include <string.h>
+
+#include "show_narrow.h"
+#include "terminal.h"
+
+#define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
+
+// The result of the last check, and of the agent-check.
+static void add_findings(json_t *row) {
+	const json_t *last = json_object_get(row, "last");
+	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
+	const char *detail = json_string_value(json_object_get(last, "detail"));
+	const char *heard = json_string_value(json_object_get(agent, "detail"));
+	char text[256];
+
+	if (heard != NULL) {
+		snprintf(text, sizeof(text), "%.96s%sagent-check: %.96s",
+			detail != NULL ? detail : "", detail != NULL ? "; " : "", heard);
+		json_object_set_new(row, "findings", json_string(text));
+	} else if (detail != NULL) {
+		json_object_set_new(row, "findings", json_string(detail));
+	}
+}
+
+static void add_way(json_t *row) {
+	const char *check = json_string_value(json_object_get(row, "check"));
+	const char *via = json_string_value(json_object_get(row, "via"));
+	char text[64];
+
+	if (check != NULL && via != NULL && strcmp(via, "data-path") == 0) {
+		snprintf(text, sizeof(text), "%.20s via %s", check, via);
+		json_object_set_new(row, "check", json_string(text));
+	}
+}
+
+void weir_show_health(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_choice choices[] = {
+		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"CHECK", "check", WEIR_SHOW_TEXT}, NULL, 6},
+		{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"SINCE", "since_ms", WEIR_SHOW_DURATION}, NULL, 8},
+		{{"EJECTED", "ejected_ms", WEIR_SHOW_DURATION}, "-", 0},
+		{{"PASSES", "passes", WEIR_SHOW_NUMBER}, NULL, 1},
+		{{"FAILS", "fails", WEIR_SHOW_NUMBER}, NULL, 5},
+		{{"LAST-OK", "last.ok", WEIR_SHOW_FLAG}, NULL, 2},
+		{{"LAST-MS", "last.duration_ms", WEIR_SHOW_NUMBER}, NULL, 4},
+		{{"AGE", "last.age_ms", WEIR_SHOW_DURATION}, NULL, 3},
+		{{"DETAIL", "findings", WEIR_SHOW_TEXT}, NULL, 9},
+	};
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (result, i, row) {
+		add_findings(row);
+		add_way(row);
+	}
+	if (weir_show_width(cli->out) > 0) {
+		weir_show_service_once(result);
+	}
+	weir_show_list(cli->out, result, choices, COUNT(choices), "no backends");
+}
+
+void weir_show_history(const struct weir_cli *cli, json_t *result) {
+	static const struct weir_show_choice choices[] = {
+		{{"TIME", "time", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 3},
+		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"FROM", "from", WEIR_SHOW_TEXT}, NULL, 2},
+		{{"TO", "to", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"SOURCE", "source", WEIR_SHOW_TEXT}, NULL, 1},
+		{{"WHY", "why", WEIR_SHOW_TEXT}, NULL, 4},
+	};
+	const char *word = cli->count > 0 ? cli->words[0] : NULL;
+	char nothing[512], name[160];
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (result, i, row) {
+		weir_show_add_time(row);
+	}
+	if (word == NULL) {
+		snprintf(nothing, sizeof(nothing),
+			"no health changes since the start of weir-control");
+	} else { // names are not validated: it may be the name of a service
+		weir_terminal_text(word, name, sizeof(name));
+		snprintf(nothing, sizeof(nothing),
+			"no health changes of %s since the start of weir-control%s%s%s", name,
+			strchr(word, '/') == NULL ? "; of a service: weirctl health history " : "",
+			strchr(word, '/') == NULL ? name : "",
+			strchr(word, '/') == NULL ? "/" : "");
+	}
+	weir_show_list(cli->out, result, choices, COUNT(choices), nothing);
+}
