@@ -15,6 +15,8 @@
 
 #define FILE_MOST (64u << 20) // bytes of one
 #define PATH_BYTES 4096
+#define BRANCHES_MOST 3 // of a pattern: braces, and parts of the path with wildcards
+#define ALTERNATIVES_MOST 64 // in its braces
 
 // --- the report ---------------------------------------------------------------------------
 
@@ -92,35 +94,80 @@ static int read_source(
 	return 0;
 }
 
+// Files of the last include, which are read one by one.
+struct included {
+	char pattern[PATH_BYTES]; // "" = none
+	glob_t found; // of this pattern
+};
+
+// Whether glob ends soon. Each part of a path with wildcards, and each brace, multiplies the number
+// of paths that it looks at ("/*/../*/../*", "{a,b}{a,b}{a,b}").
+static bool is_bounded(const char *pattern) {
+	unsigned int branches = 0, commas = 0;
+	bool wild = false; // in this part of the path
+
+	for (; *pattern != '\0'; pattern++) {
+		bool is_wildcard = strchr("*?[", *pattern) != NULL;
+
+		branches += *pattern == '{' || (is_wildcard && !wild);
+		commas += *pattern == ',';
+		wild = *pattern != '/' && (wild || is_wildcard);
+	}
+	return branches <= BRANCHES_MOST && commas <= ALTERNATIVES_MOST;
+}
+
+static void forget(struct included *included) {
+	if (included->pattern[0] != '\0') {
+		globfree(&included->found);
+		included->pattern[0] = '\0';
+	}
+}
+
+// Returns 0, -ENOENT, or another negative errno.
+static int find(struct included *included, const char *pattern) {
+	int r;
+
+	if (pattern[0] != '\0' && strcmp(included->pattern, pattern) == 0) {
+		return 0;
+	}
+	forget(included);
+	if (!is_bounded(pattern)) {
+		return -E2BIG;
+	}
+	r = glob(pattern, GLOB_BRACE, NULL, &included->found);
+	if (r != 0) {
+		return r == GLOB_NOMATCH ? -ENOENT : r == GLOB_NOSPACE ? -ENOMEM : -EIO;
+	}
+	strcpy(included->pattern, pattern); // of the same size
+	return 0;
+}
+
 // Resolve a pattern of an include, relative to the directory of the file that contains it.
 static int open_included(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *slash = strrchr(from, '/');
+	struct included *included = context;
 	char path[PATH_BYTES];
-	glob_t found;
 	int r;
 
-	(void)context;
 	r = snprintf(path, sizeof(path), "%.*s%s",
 		pattern[0] == '/' || slash == NULL ? 0 : (int)(slash - from + 1), from, pattern);
 	if (r < 0 || (size_t)r >= sizeof(path)) {
 		return -ENAMETOOLONG;
 	}
-	r = glob(path, GLOB_BRACE, NULL, &found);
-	if (r != 0) {
-		return r == GLOB_NOMATCH ? -ENOENT : r == GLOB_NOSPACE ? -ENOMEM : -EIO;
+	r = find(included, path);
+	if (r < 0) {
+		return r;
 	}
-	r = -ENOENT;
-	if (n < found.gl_pathc) {
-		*ret_name = strdup(found.gl_pathv[n]);
-		r = *ret_name == NULL ? -ENOMEM
-				      : weir_text_file_read_regular(
-						found.gl_pathv[n], FILE_MOST, ret_text, ret_bytes);
-		r = r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not the end
-					     // of the list
+	if (n >= included->found.gl_pathc) {
+		return -ENOENT;
 	}
-	globfree(&found);
-	return r;
+	*ret_name = strdup(included->found.gl_pathv[n]);
+	r = *ret_name == NULL ? -ENOMEM
+			      : weir_text_file_read_regular(included->found.gl_pathv[n], FILE_MOST,
+					ret_text, ret_bytes);
+	return r == -ENOENT ? -EIO : r; // the file is named explicitly, so this is not the end of
+					// the list
 }
 
 // --- commands -----------------------------------------------------------------------------
@@ -154,9 +201,12 @@ static void read_ipvs(struct weir_cli *cli, struct weir_import *import, const ch
 
 static void read_keepalived(struct weir_cli *cli, struct weir_import *import, const char *name,
 	const char *text, size_t bytes) {
-	const struct weir_keepalived_files files = {.open = open_included, .id = cli->options->id};
+	struct included included = {.pattern = ""};
+	const struct weir_keepalived_files files = {
+		.open = open_included, .context = &included, .id = cli->options->id};
 
 	weir_import_keepalived(import, &files, name, text, bytes);
+	forget(&included);
 }
 
 int weir_import_ipvs_run(struct weir_cli *cli, const struct weir_cli_command *command) {

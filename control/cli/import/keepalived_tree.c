@@ -13,6 +13,8 @@
 #define DEPTH_MAX 16 // of blocks
 #define INCLUDES_MAX 8 // nesting depth
 #define FILES_MAX 1000
+#define LOOKS_MAX 4000 // for files of includes; those that cannot be read count, too
+#define BYTES_MAX (64u << 20) // of all included files
 #define NUMBER_MOST 1000000000 // of a sequence
 #define EXPANSIONS_MAX 8 // nesting depth
 #define EXPANDED_MAX 100000 // lines with a definition, or of one
@@ -36,6 +38,8 @@ struct reader {
 	struct level level[DEPTH_MAX];
 	unsigned int depth; // of the innermost block
 	unsigned int includes, opened; // nesting depth of includes; files so far
+	unsigned int looks; // as for LOOKS_MAX
+	size_t included_bytes; // so far
 	struct weir_keepalived_definitions definitions;
 	unsigned int expanded; // lines so far, as for EXPANDED_MAX
 	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // of the current statement
@@ -111,20 +115,28 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 	for (unsigned int n = 0; !reader->import->failed; n++) {
 		char *name = NULL, *text = NULL;
 		size_t bytes = 0;
-		int r = reader->opened == FILES_MAX ? -EMFILE
-						    : files->open(files->context, place.file,
-							      pattern, n, &name, &text, &bytes);
+		int r = reader->opened == FILES_MAX || reader->looks++ >= LOOKS_MAX
+				? -EMFILE
+				: files->open(files->context, place.file, pattern, n, &name, &text,
+					  &bytes);
 
 		reader->place = place;
+		if (r == 0 && bytes > BYTES_MAX - reader->included_bytes) {
+			r = -EFBIG;
+		}
 		if (r == 0) {
 			reader->opened++;
+			reader->included_bytes += bytes;
 			read_text(reader, keep(reader, name, strlen(name)), text, bytes);
 			reader->place = place;
 		} else if (r == -ENOENT && n == 0 && needed) {
 			COMPLAIN(reader, "include \"%s\": %s", pattern, strerror(-r));
 		} else if (r != -ENOENT || n == 0) {
 			SKIP(reader, name != NULL ? name : pattern, "the included file: %s",
-				r == -EINVAL ? "not a regular file" : strerror(-r));
+				r == -EINVAL  ? "not a regular file"
+				: r == -E2BIG ? "its pattern has too many wildcards and braces"
+				: r == -EFBIG ? "all included files together are too large"
+					      : strerror(-r));
 		}
 		free(text);
 		if (name == NULL) {

@@ -298,6 +298,35 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	rmdir(dir);
 }
 
+// Each of these multiplies the paths that glob looks at.
+TEST(command_ends_with_any_pattern_of_an_include) {
+	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pattern[512] = "";
+	struct outcome outcome;
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(main_file, sizeof(main_file), "%s/a.conf", dir);
+	for (int k = 0; k < 2; k++) {
+		char text[1024];
+
+		pattern[0] = '\0';
+		for (int i = 0; i < 40; i++) {
+			strcat(pattern, k == 0 ? "{a,b}" : "/*/..");
+		}
+		snprintf(text, sizeof(text),
+			"include \"%s\"\nvirtual_server 192.0.2.1 80 {\n lb_kind TUN\n" REAL "}\n",
+			pattern);
+		write_file(main_file, text);
+		alarm(10); // a hang ends the test
+		outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
+		alarm(0);
+		assert_int_equal(outcome.status, WEIR_CLI_DONE);
+		expect_contains(outcome.err, "too many wildcards and braces");
+		free_outcome(&outcome);
+	}
+	unlink(main_file);
+	rmdir(dir);
+}
+
 static void count_report(const char *rules, bool all, char *ret, size_t bytes) {
 	struct lab lab = import(rules, false, NULL);
 	FILE *out = fmemopen(ret, bytes, "w");
