@@ -122,8 +122,8 @@ TEST(a_sample_without_workers_is_an_answer) {
 }
 
 #define ENTRY(command, outcome) \
-	"{\"time_ms\": 5, \"uid\": 77, \"command\": \"" command "\", \"object\": \"" command \
-	" " outcome "\", \"outcome\": \"" outcome "\"}"
+	"{\"time_ms\": 5, \"uid\": 4000000077, \"command\": \"" command \
+	"\", \"object\": \"" command " " outcome "\", \"outcome\": \"" outcome "\"}"
 
 // Who made a change, and addresses of clients, are for users of the control socket alone.
 TEST(page_shows_changes_of_the_audit_and_starts) {
@@ -141,7 +141,7 @@ TEST(page_shows_changes_of_the_audit_and_starts) {
 		"\"config.reload refused\"", "{\"time_ms\":7,\"process\":\"weir-control\"}",
 		"{\"time_ms\":8,\"process\":\"weir-dataplane\"}"};
 	static const char *const unlisted[] = {
-		"backend.drain", "config.reload forbidden", "flow.delete", "uid", "77"};
+		"backend.drain", "config.reload forbidden", "flow.delete", "uid", "4000000077"};
 	struct server *server = server_start(SERVER_ANSWER, list);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
