@@ -47,7 +47,7 @@
 	X(GROUP_MAC, "group_mac", "reply suppressed: broadcast or multicast MAC address") \
 	X(OTHER_MAC, "other_mac", "frame to another MAC address, or to a VIP in a broadcast or multicast frame") \
 	X(FRAGMENT_BUFFERS, "fragment_buffers", "no packet buffers for the fragments of a packet") \
-	X(CLOSED_PORT, "closed_port", "to a port of a VIP without a bind (closed_ports)") \
+	X(CLOSED_PORT, "closed_port", "to a port of a VIP without a bind (closed_ports), or a new flow to a drained bind") \
 	X(FRAGMENT_OVERLAP, "fragment_overlap", "fragment that overlaps another, or is beyond the end") \
 	X(FRAGMENT_TINY, "fragment_tiny", "fragment with an incomplete TCP or UDP header, or an invalid length") \
 	X(FRAGMENT_FIRST_MISSING, "fragment_first_missing", "fragment whose first fragment has not arrived, was refused, or arrived too long ago") \
