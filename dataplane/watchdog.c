@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "watchdog.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "duration.h"
 
 void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segment *segment,
 	const struct weir_log *log, uint64_t now_ms) {
@@ -16,7 +17,7 @@ void weir_watchdog_init(struct weir_watchdog *watchdog, const struct weir_segmen
 }
 
 static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_t silent_ms) {
-	char worker[16];
+	char worker[16], silent[WEIR_DURATION_BYTES];
 	const struct weir_log_fields fields = {
 		.worker = worker, .state = stuck ? "stalled" : "running"};
 
@@ -26,8 +27,8 @@ static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_
 	watchdog->stuck[w] = stuck;
 	snprintf(worker, sizeof(worker), "%u", w);
 	if (stuck) {
-		weir_log_event(watchdog->log, WEIR_LOG_ERROR, &fields,
-			"worker %u stalled for %" PRIu64 " ms", w, silent_ms);
+		weir_log_event(watchdog->log, WEIR_LOG_ERROR, &fields, "worker %u stalled for %s",
+			w, weir_duration_text(silent_ms, silent));
 	} else {
 		weir_log_event(watchdog->log, WEIR_LOG_WARN, &fields, "worker %u recovered", w);
 	}

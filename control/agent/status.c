@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "duration.h"
+
 //--- as JSON ------------------------------------------------------------------------------
 
 static void set_number(json_t *object, const char *name, uint64_t value) {
@@ -184,15 +186,16 @@ const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_CO
 }
 
 static void write_drain(const json_t *drain, FILE *out) {
-	char connections[WEIR_DRAIN_COUNT_BYTES];
+	char connections[WEIR_DRAIN_COUNT_BYTES], left[WEIR_DURATION_BYTES];
+	const json_int_t left_ms = number_of(drain, "left_ms");
 
 	if (strcmp(text_of(drain, "state"), "none") != 0) {
 		fprintf(out,
 			"drain      %s, %" JSON_INTEGER_FORMAT
-			" balancers not yet notified, %s connections, %.1f s left\n",
+			" balancers not yet notified, %s connections, %s left\n",
 			text_of(drain, "state"), number_of(drain, "unheard"),
 			weir_status_connections(drain, connections),
-			(double)number_of(drain, "left_ms") / 1e3);
+			weir_duration_text(left_ms > 0 ? (uint64_t)left_ms : 0, left));
 	}
 }
 

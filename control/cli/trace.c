@@ -5,6 +5,7 @@
 
 #include "capture_session.h"
 #include "captured.h"
+#include "duration.h"
 #include "trace_view.h"
 
 #define SILENT_MS 5000 // time without a packet before a message
@@ -83,6 +84,7 @@ static void show_packet(struct trace *trace, json_t *packet) {
 }
 
 static int pass_packets(struct trace *trace) {
+	char silent[WEIR_DURATION_BYTES];
 	json_t *packets, *packet;
 	size_t i;
 	int r;
@@ -102,8 +104,8 @@ static int pass_packets(struct trace *trace) {
 		if (trace->shown == 0 && !trace->warned_silent &&
 			weir_capture_session_lasts(trace->capture, SILENT_MS)) {
 			fprintf(trace->cli->err,
-				"weirctl: no packet of this flow for %d s; waiting (^C to end)\n",
-				SILENT_MS / 1000);
+				"weirctl: no packet of this flow for %s; waiting (^C to end)\n",
+				weir_duration_text(SILENT_MS, silent));
 			trace->warned_silent = true;
 		}
 	} while (trace->shown < trace->most && !ferror(trace->cli->out) &&

@@ -98,12 +98,12 @@ static void print_chart(
 
 static void print_nothing(FILE *out, const json_t *result, const char *service, size_t backends) {
 	double again_ms = value(result, "again_ms");
+	char again[WEIR_DURATION_BYTES];
 
 	fprintf(out, "%s: none of its %zu backends reports its utilization", service, backends);
 	if (again_ms > 0) {
-		fprintf(out,
-			"; their agents were just requested to measure it: try again in %.0f s\n",
-			ceil(again_ms / 1000));
+		fprintf(out, "; their agents were just requested to measure it: try again in %s\n",
+			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
 	} else {
 		fprintf(out, ": it comes from weir-agent, health checks or weirctl\n");
 	}

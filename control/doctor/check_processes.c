@@ -13,6 +13,7 @@
 
 #include "device.h"
 #include "doctor.h"
+#include "duration.h"
 #include "tree.h"
 
 #define AGENT_KEYS "/etc/weir/agent.keys" // default of weir-agent
@@ -273,7 +274,7 @@ void weir_doctor_check_program(struct weir_doctor *doctor) {
 }
 
 void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
-	char environment[8192], cgroup[512];
+	char environment[8192], cgroup[512], after[WEIR_DURATION_BYTES];
 	int length, at = 0;
 
 	if (doctor->dataplane == 0 ||
@@ -290,8 +291,12 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 	while (at < length) { // each ends with NUL
 		if (strncmp(environment + at, "WATCHDOG_USEC=", strlen("WATCHDOG_USEC=")) == 0) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK,
-				"weir-dataplane.service", "watchdog after %s us",
-				environment + at + strlen("WATCHDOG_USEC="));
+				"weir-dataplane.service", "watchdog after %s",
+				weir_duration_text(
+					strtoull(environment + at + strlen("WATCHDOG_USEC="), NULL,
+						10) /
+						1000,
+					after));
 			return;
 		}
 		at += (int)strlen(environment + at) + 1;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "doctor.h"
+#include "duration.h"
 
 #define FINDINGS_MOST 32 // per check, of backends
 #define SUBJECT_BYTES 96
@@ -129,6 +130,12 @@ static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
 	return ++*n <= FINDINGS_MOST;
 }
 
+static const char *duration_of(const json_t *row, const char *key, char text[WEIR_DURATION_BYTES]) {
+	json_int_t ms = json_integer_value(get(row, key));
+
+	return weir_duration_text(ms > 0 ? (uint64_t)ms : 0, text);
+}
+
 static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what) {
 	if (n > FINDINGS_MOST) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "backends", "%u more %s",
@@ -142,6 +149,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	uint32_t bad = 0;
 	const json_t *row;
 	char subject[SUBJECT_BYTES];
+	char length[WEIR_DURATION_BYTES];
 	size_t i;
 
 	json_array_foreach (doctor->backends, i, row) {
@@ -154,9 +162,8 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 		}
 		if (refusing) {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"has been refusing for %.0f s: %s",
-				json_number_value(get(row, "since_ms")) / 1000,
-				text_of(row, "why"));
+				"has been refusing for %s: %s",
+				duration_of(row, "since_ms", length), text_of(row, "why"));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 				"is ejected: its connections fail, or its host rejects packets");
@@ -175,6 +182,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	uint32_t silent = 0, answering = 0;
 	const json_t *row;
 	char subject[SUBJECT_BYTES];
+	char length[WEIR_DURATION_BYTES];
 	size_t i;
 
 	json_array_foreach (doctor->backends, i, row) {
@@ -186,8 +194,8 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 		}
 		if (json_is_integer(age)) {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"its weir-agent has not answered for %.0f s",
-				json_number_value(age) / 1000);
+				"its weir-agent has not answered for %s",
+				duration_of(row, "agent_age_ms", length));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
 				"its weir-agent has never answered");

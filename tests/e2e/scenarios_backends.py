@@ -84,7 +84,7 @@ def ejected_for_failures(lab, name, timeout):
     state = lab.backend(name, "lines")
     assert state["health"] == "healthy" and not state["in_selection"], state
     changes = history(lab, name)
-    assert changes[-1][0] == "outliers" and "ejected for 4 s: consecutive failures" in changes[-1][1], changes
+    assert changes[-1][0] == "outliers" and "ejected for 4.0s: consecutive failures" in changes[-1][1], changes
     row = next(r for r in lab.api("health.show", service="lines") if r["backend"] == name)
     assert row["ejections"] == 1 and 0 < row["ejected_ms"] <= 4000, row
     assert not any(ejected(lab, other) for other in BACKENDS if other != name)
@@ -99,7 +99,7 @@ def refusing_backend_is_ejected(lab):
     wait_for("the ejection to be over", lambda: not ejected(lab, "web-3"), 10)
     wait_for("web-3 to be ejected again",
              lambda: try_to_connect(lab, 10, 2) >= 0 and ejected(lab, "web-3"), 20)
-    assert "ejected for 8 s" in history(lab, "web-3")[-1][1], history(lab, "web-3")
+    assert "ejected for 8.0s" in history(lab, "web-3")[-1][1], history(lab, "web-3")
     lab.start_server(3)
     lab.wait_for_program("server-3", lambda: "serving" in lab.programs["server-3"].output(), 10)
     lab.weirctl("backend", "ready", "lines/web-3")

@@ -353,7 +353,7 @@ def trace_text_names_commands(lab):
     with Weirctl(lab, *trace_of(VIP4, "--duration", "6")) as trace:
         status, out, err = trace.end(20)
     assert status == 0 and out == "no packets of this flow\n", out
-    assert err == "weirctl: no packet of this flow for 5 s; waiting (^C to end)\n", err
+    assert err == "weirctl: no packet of this flow for 5.0s; waiting (^C to end)\n", err
     with Weirctl(lab, *trace_of(VIP4)) as trace:
         trace.wait_begun()
         trace.process.send_signal(signal.SIGINT)

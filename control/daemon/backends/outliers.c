@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "configured.h"
+#include "duration.h"
 #include "ejection.h"
 
 #define EXPLANATION_BYTES 64
@@ -273,14 +274,15 @@ static void explain(const struct weir_ejection_backend *backend, const struct me
 static void eject(
 	struct weir_outliers *outliers, struct watched *watched, uint32_t i, uint64_t now_ms) {
 	struct weir_ejection_backend *backend = &watched->backends[i];
-	char what[WEIR_STATES_WHY_BYTES], why[EXPLANATION_BYTES];
+	char what[WEIR_STATES_WHY_BYTES], why[EXPLANATION_BYTES], length[WEIR_DURATION_BYTES];
 	uint64_t length_ms;
 
 	explain(backend, &watched->members[i], why, sizeof(why));
 	length_ms = weir_ejection_begin(&watched->settings, backend, now_ms);
 	watched->members[i].ejections++;
 	weir_tables_set_ejected(outliers->tables, watched->members[i].id, true);
-	snprintf(what, sizeof(what), "ejected for %.4g s: %s, %s", (double)length_ms / 1000,
+	snprintf(what, sizeof(what), "ejected for %s: %s, %s",
+		weir_duration_text(length_ms, length),
 		weir_ejection_reason_text((enum weir_ejection_reason)backend->reason), why);
 	note(outliers, watched->members[i].id, WEIR_LOG_WARN, what);
 }

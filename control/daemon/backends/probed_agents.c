@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "configured.h"
+#include "duration.h"
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
@@ -245,7 +246,7 @@ static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
 static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 	const struct weir_agents_status *status, uint64_t now_ms) {
 	const struct backend *backend = &probed->backends[id];
-	const double s = (double)(now_ms - backend->silent_ms) / 1000;
+	char length[WEIR_DURATION_BYTES];
 	struct weir_backend_state state;
 	struct weir_log_fields fields = {.state = backend->silent ? "silent" : "answers"};
 
@@ -254,14 +255,15 @@ static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 	}
 	fields.service = state.service;
 	fields.backend = state.name;
+	weir_duration_text(now_ms - backend->silent_ms, length);
 	if (!backend->silent) {
 		weir_log_event(probed->log, WEIR_LOG_INFO, &fields,
-			"weir-agent of %s/%s answers again after %.1f s", state.service, state.name,
-			s);
+			"weir-agent of %s/%s answers again after %s", state.service, state.name,
+			length);
 	} else if (status->has_answer) {
 		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
-			"weir-agent of %s/%s is silent: its last answer was %.1f s ago",
-			state.service, state.name, s);
+			"weir-agent of %s/%s is silent: its last answer was %s ago", state.service,
+			state.name, length);
 	} else {
 		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
 			"weir-agent of %s/%s is silent: it has not answered any of %llu probes",

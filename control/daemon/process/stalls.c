@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "duration.h"
 #include "heartbeat.h"
 
 void weir_stalls_watch(
@@ -21,37 +22,39 @@ static uint64_t last_ns(const struct weir_stalls *stalls, uint32_t worker) {
 	return heartbeat_ns > stalls->attached_ns ? heartbeat_ns : stalls->attached_ns;
 }
 
-static double seconds(uint64_t since_ns, uint64_t now_ns) {
-	return now_ns > since_ns ? (double)(now_ns - since_ns) / 1e9 : 0;
+static uint64_t length_ms(uint64_t since_ns, uint64_t now_ns) {
+	return now_ns > since_ns ? (now_ns - since_ns) / 1000000 : 0;
 }
 
-static void log_worker(const struct weir_log *log, uint32_t worker, bool stalled, double s) {
-	char number[16];
+static void log_worker(const struct weir_log *log, uint32_t worker, bool stalled, uint64_t ms) {
+	char number[16], length[WEIR_DURATION_BYTES];
 	const struct weir_log_fields fields = {
 		.worker = number, .state = stalled ? "stalled" : "running"};
 
 	snprintf(number, sizeof(number), "%u", worker);
 	if (stalled) {
 		weir_log_event(log, WEIR_LOG_ERROR, &fields,
-			"worker %u of weir-dataplane stalled for %.1f s: the packets of its queues "
+			"worker %u of weir-dataplane stalled for %s: the packets of its queues "
 			"are lost",
-			worker, s);
+			worker, weir_duration_text(ms, length));
 	} else {
 		weir_log_event(log, WEIR_LOG_WARN, &fields,
-			"worker %u of weir-dataplane runs again after %.1f s", worker, s);
+			"worker %u of weir-dataplane runs again after %s", worker,
+			weir_duration_text(ms, length));
 	}
 }
 
-static void log_all(const struct weir_log *log, bool stalled, double s) {
+static void log_all(const struct weir_log *log, bool stalled, uint64_t ms) {
+	char length[WEIR_DURATION_BYTES];
 	const struct weir_log_fields fields = {.state = stalled ? "stalled" : "running"};
 
 	if (stalled) {
 		weir_log_event(log, WEIR_LOG_ERROR, &fields,
-			"weir-dataplane stalled for %.1f s: no worker runs, no packet is forwarded",
-			s);
+			"weir-dataplane stalled for %s: no worker runs, no packet is forwarded",
+			weir_duration_text(ms, length));
 	} else {
-		weir_log_event(
-			log, WEIR_LOG_WARN, &fields, "weir-dataplane runs again after %.1f s", s);
+		weir_log_event(log, WEIR_LOG_WARN, &fields, "weir-dataplane runs again after %s",
+			weir_duration_text(ms, length));
 	}
 }
 
@@ -68,7 +71,7 @@ static void log_change(const struct weir_stalls *stalls, const struct weir_log *
 		first_ns = since_ns != 0 && since_ns < first_ns ? since_ns : first_ns;
 	}
 	if (stalls->count == workers || (stalls->count == 0 && before == workers)) {
-		log_all(log, stalls->count > 0, seconds(first_ns, now_ns));
+		log_all(log, stalls->count > 0, length_ms(first_ns, now_ns));
 		return;
 	}
 	for (uint32_t w = 0; w < workers; w++) {
@@ -76,7 +79,7 @@ static void log_change(const struct weir_stalls *stalls, const struct weir_log *
 
 		if (stalled != (before_ns[w] != 0)) {
 			log_worker(log, w, stalled,
-				seconds(stalled ? stalls->since_ns[w] : before_ns[w], now_ns));
+				length_ms(stalled ? stalls->since_ns[w] : before_ns[w], now_ns));
 		}
 	}
 }

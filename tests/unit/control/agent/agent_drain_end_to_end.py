@@ -265,7 +265,7 @@ def uncountable_connections_do_not_end_a_drain(lab):
                         connection.recv(512)
                         connection.send(json.dumps({"word": "lame-duck", "drain": drain}).encode())
         threading.Thread(target=serve, daemon=True).start()
-        assert "serving, 0 balancers not yet notified, an unknown number of connections, 0.9 s" in \
+        assert "serving, 0 balancers not yet notified, an unknown number of connections, 0.9s left" in \
             lab.command("status")
         command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--run-dir",
                             lab.run_dir)

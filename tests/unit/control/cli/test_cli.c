@@ -401,3 +401,22 @@ TEST(full_disk_is_no_success) {
 	assert_int_equal(weir_cli_main(2, argv, NULL, full, stderr), 1);
 	fclose(full);
 }
+
+// Of this machine, with the backends of a daemon.
+TEST(doctor_has_the_usual_durations) {
+	static const struct server_answer answers[] = {
+		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
+		{"backend.show",
+			"{\"ok\": true, \"result\": [{\"service\": \"web\", \"name\": \"b\", "
+			"\"health\": "
+			"\"refusing\", \"since_ms\": 912300, \"why\": \"timeout\", \"agent\": "
+			"\"silent\", \"agent_age_ms\": 4100, \"address\": \"10.0.0.11\"}]}"},
+		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "doctor");
+
+	expect_contains(outcome.out, "has been refusing for 15m12s: timeout\n");
+	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}

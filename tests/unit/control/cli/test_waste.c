@@ -106,7 +106,7 @@ TEST(missing_reports_are_shown) {
 		80, false);
 	assert_string_equal(text,
 		"web: none of its 2 backends reports its utilization; their agents were just "
-		"requested to measure it: try again in 5 s\n");
+		"requested to measure it: try again in 5.0s\n");
 	free(text);
 	text = chart(json_pack("[i]", 3), 80, false); // of another version
 	free(text);
@@ -135,7 +135,7 @@ TEST(agents_that_need_a_request_are_waited_for) {
 	server = server_start(SERVER_ANSWER, late);
 	outcome = RUN(server_folder(server), "service", "waste", "web");
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, "again in 6 s\n");
+	expect_contains(outcome.out, "again in 6.0s\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }

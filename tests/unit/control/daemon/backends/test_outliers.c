@@ -131,7 +131,7 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 	assert_string_equal(change.backend, "b0");
 	assert_string_equal(change.source, "outliers");
 	assert_string_equal(
-		change.why, "ejected for 30 s: consecutive failures, 10 of 10 connections failed");
+		change.why, "ejected for 30.0s: consecutive failures, 10 of 10 connections failed");
 	assert_int_equal(
 		weir_outliers_status(own->outliers, id_of(own, 0), own->now_ms, &status), 0);
 	assert_int_equal(status.ejections, 1);

@@ -118,7 +118,7 @@ TEST(rejecting_host_is_ejected_from_its_services) {
 	assert_true(is_ejected(own, "s1", "b1"));
 	assert_false(is_ejected(own, "s1", "b0"));
 	assert_true(weir_states_history(own->states, 0, &change));
-	assert_string_equal(change.why, "ejected for 30 s: host rejects tunnel packets, 3 ICMP "
+	assert_string_equal(change.why, "ejected for 30.0s: host rejects tunnel packets, 3 ICMP "
 					"errors, port unreachable");
 }
 

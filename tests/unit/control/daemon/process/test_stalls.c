@@ -90,7 +90,7 @@ TEST(stalls_of_the_whole_dataplane_are_one_line) {
 	assert_true(check(own, START + SECOND * 11 / 10));
 	assert_int_equal(own->stalls.count, 2);
 	assert_non_null(strstr(logged(own),
-		"error weir-dataplane stalled for 1.1 s: no worker runs, no packet is "
+		"error weir-dataplane stalled for 1.1s: no worker runs, no packet is "
 		"forwarded\n"));
 	assert_null(strstr(own->text, "worker 0"));
 	for (int i = 2; i < 30; i++) { // once
@@ -102,7 +102,7 @@ TEST(stalls_of_the_whole_dataplane_are_one_line) {
 	beat(own, 1, START + 30 * SECOND);
 	assert_true(check(own, START + 30 * SECOND));
 	assert_int_equal(own->stalls.count, 0);
-	assert_non_null(strstr(logged(own), "warn  weir-dataplane runs again after 30.0 s\n"));
+	assert_non_null(strstr(logged(own), "warn  weir-dataplane runs again after 30.0s\n"));
 	assert_int_equal(weir_stalls_longest_ns(&own->stalls, START + 30 * SECOND), 0);
 }
 
@@ -115,14 +115,14 @@ TEST(stall_of_one_worker_is_logged_with_its_number) {
 	assert_true(check(own, START + 5 * SECOND));
 	assert_int_equal(own->stalls.count, 1);
 	assert_non_null(strstr(logged(own),
-		"error worker 1 of weir-dataplane stalled for 2.0 s: the packets of its queues are "
+		"error worker 1 of weir-dataplane stalled for 2.0s: the packets of its queues are "
 		"lost\n"));
 	assert_null(strstr(own->text, "worker 0"));
 	beat(own, 0, START + 7 * SECOND);
 	beat(own, 1, START + 7 * SECOND);
 	assert_true(check(own, START + 7 * SECOND));
 	assert_non_null(
-		strstr(logged(own), "warn  worker 1 of weir-dataplane runs again after 4.0 s\n"));
+		strstr(logged(own), "warn  worker 1 of weir-dataplane runs again after 4.0s\n"));
 }
 
 // Control attaches before the first heartbeat, and to another dataplane after the loss of one.
