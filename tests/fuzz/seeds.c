@@ -357,6 +357,37 @@ static void save_requests(const char *folder) {
 	save_request(folder, "move-ones-6", &message);
 }
 
+// The services drain, and all binds of the table have a value. count: of ranges of each.
+static void save_drained(
+	const char *folder, const char *name, uint32_t phase, uint16_t bind, uint32_t count) {
+	static const uint8_t options[] = {0x00, 0xf4, 0xfc};
+	char file[64];
+
+	for (unsigned int i = 0; i < sizeof(options); i++) {
+		struct seed seed = {.n = 0};
+
+		put8(&seed, options[i]);
+		for (size_t id = 0; id < 2; id++) {
+			put_piece(&seed, 9,
+				id * sizeof(struct weir_identity_service) +
+					offsetof(struct weir_identity_service, drain),
+				&phase, sizeof(phase));
+		}
+		for (size_t at = 0; at < 16; at++) {
+			const size_t bucket =
+				sizeof(struct weir_service_table) + at * sizeof(struct weir_bind);
+
+			put_piece(&seed, 4, bucket + offsetof(struct weir_bind, service), &bind,
+				sizeof(bind));
+			put_piece(&seed, 4, bucket + offsetof(struct weir_bind, count), &count,
+				sizeof(count));
+		}
+		put_renew(&seed, 4);
+		snprintf(file, sizeof(file), "%s-%02x", name, options[i]);
+		save(&seed, folder, "segment", file);
+	}
+}
+
 static void save_segment(const char *folder) {
 	struct seed seed = {.bytes = {0xf4}, .n = 1};
 
@@ -413,6 +444,9 @@ static void save_segment(const char *folder) {
 	save_log(folder);
 	save_piece(folder, "slot-beyond", 5, 64 + 32, 0xffffffffffffffff, 8);
 	save_piece(folder, "bind-service", 4, 64 + 22, 0xffff, 2);
+	save_drained(folder, "drained", 1, WEIR_BIND_DRAINED, 1);
+	save_drained(folder, "drained-ended", 4, WEIR_BIND_DRAINED | WEIR_BIND_ENDED | 1, 2);
+	save_drained(folder, "drained-unknown", 77, 0xfffe, UINT32_MAX);
 	save_piece(folder, "identity-name", 9, offsetof(struct weir_identity_service, name) + 8,
 		0x4141414141414141, 8);
 	save_piece(folder, "any", 12, 16, 0x4141414141414141, 8);
