@@ -246,6 +246,8 @@ static void on_second(uv_timer_t *timer) {
 	daemon->dirty |= weir_estimates_second(daemon->estimates, weir_daemon_now_ns());
 	daemon->dirty |= weir_outliers_second(daemon->outliers, weir_daemon_now_ns() / NS_PER_MS);
 	weir_checks_pace(daemon->health, daemon->tables);
+	weir_checks_second(&daemon->checks_log, daemon->log, daemon->health, daemon->tables,
+		weir_daemon_now_ns() / NS_PER_MS);
 	weir_probed_agents_second(daemon->probed_agents);
 	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
 	if (daemon->segment != NULL) {

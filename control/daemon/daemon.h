@@ -17,6 +17,7 @@
 
 #include "audit.h"
 #include "captures.h"
+#include "checks.h"
 #include "comparison.h"
 #include "dataplane_link.h"
 #include "drains.h"
@@ -54,6 +55,7 @@ struct weir_daemon {
 	struct weir_states *states;
 	struct weir_reports *reports;
 	struct weir_health *health;
+	struct weir_checks_log checks_log;
 	struct weir_probed_agents *probed_agents;
 	struct weir_agents *agents; // of probed_agents
 	struct weir_next_hops *next_hops;

@@ -2,9 +2,14 @@
 #include "checks.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "configured.h"
+#include "duration.h"
+
+#define NAMES_MOST 3 // services named in a line
 
 static uint32_t count_backends(const struct weir_config *config) {
 	uint32_t count = 0;
@@ -132,4 +137,89 @@ void weir_checks_pace(struct weir_health *health, const struct weir_tables *tabl
 		weir_health_set_far(
 			health, (uint16_t)id, weir_tables_backend_is_far(tables, (uint16_t)id));
 	}
+}
+
+// --- unchecked backends -------------------------------------------------------------------
+
+struct services { // of unchecked backends
+	uint32_t count;
+	size_t used;
+	char names[NAMES_MOST * (WEIR_NAME_BYTES + 2)]; // of the first
+	bool seen[WEIR_SERVICES_MAX];
+};
+
+static void note_service(struct services *services, const struct weir_backend_state *state) {
+	if (services->seen[state->service_id]) {
+		return;
+	}
+	services->seen[state->service_id] = true;
+	if (services->count++ < NAMES_MOST) {
+		services->used += (size_t)snprintf(services->names + services->used,
+			sizeof(services->names) - services->used, "%s%s",
+			services->used > 0 ? ", " : "", state->service);
+	}
+}
+
+static const char *reason(
+	const struct weir_health *health, uint16_t backend, struct weir_health_status *status) {
+	static const char prefix[] = "no result: ";
+
+	if (weir_health_status(health, backend, false, status) < 0 || !status->checked) {
+		return "its check was changed";
+	}
+	return strncmp(status->detail, prefix, strlen(prefix)) == 0
+		       ? status->detail + strlen(prefix)
+		       : status->detail;
+}
+
+void weir_checks_unchecked(const struct weir_health *health, const struct weir_tables *tables,
+	int service, struct weir_unchecked *ret) {
+	uint32_t ids = tables != NULL ? weir_tables_backend_ids(tables) : 0;
+	struct services services = {.count = 0};
+	struct weir_backend_state state, first = {.id = 0};
+	struct weir_health_status status;
+	char more[32] = "";
+
+	*ret = (struct weir_unchecked){.backends = 0};
+	for (uint32_t id = 0; id < ids; id++) {
+		if (weir_health_unchecked_ms(health, (uint16_t)id) == 0 ||
+			weir_tables_backend(tables, (uint16_t)id, &state) < 0 || state.leaving ||
+			(service >= 0 && state.service_id != service)) {
+			continue;
+		}
+		first = ret->backends++ == 0 ? state : first;
+		note_service(&services, &state);
+	}
+	if (ret->backends == 0) {
+		return;
+	}
+	if (services.count > NAMES_MOST) {
+		snprintf(more, sizeof(more), " and %u more", services.count - NAMES_MOST);
+	}
+	snprintf(ret->text, sizeof(ret->text),
+		"health checks of %u backend%s (%s%s) have no result and change nothing; %s/%s: %s",
+		ret->backends, ret->backends == 1 ? "" : "s", services.names, more, first.service,
+		first.name, reason(health, first.id, &status));
+}
+
+void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *log,
+	const struct weir_health *health, const struct weir_tables *tables, uint64_t now_ms) {
+	struct weir_unchecked unchecked;
+	char since[WEIR_DURATION_BYTES];
+
+	weir_checks_unchecked(health, tables, -1, &unchecked);
+	if (unchecked.backends == logged->backends ||
+		(logged->logged_ms != 0 && now_ms - logged->logged_ms < WEIR_CHECKS_LOG_MS)) {
+		return;
+	}
+	if (unchecked.backends > 0) {
+		weir_log_write(log, WEIR_LOG_WARN, "%s", unchecked.text);
+	} else {
+		weir_log_write(log, WEIR_LOG_INFO,
+			"health checks of all backends have results again, after %s",
+			weir_duration_text(now_ms - logged->since_ms, since));
+	}
+	logged->since_ms = logged->backends == 0 ? now_ms : logged->since_ms;
+	logged->backends = unchecked.backends;
+	logged->logged_ms = now_ms;
 }

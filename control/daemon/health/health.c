@@ -283,6 +283,12 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 	return 0;
 }
 
+uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend) {
+	const struct weir_health_check *check = find(health, backend, false);
+
+	return check != NULL ? weir_health_check_unchecked_ms(check) : 0;
+}
+
 // --- create and free ----------------------------------------------------------------------
 
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,

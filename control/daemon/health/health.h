@@ -42,6 +42,7 @@
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
 #define WEIR_HEALTH_FAR_INTERVALS 10u // between two checks of a backend that is far from use
+#define WEIR_HEALTH_UNCHECKED 3u // checks in a row without a result: the backend is unchecked
 
 struct weir_health;
 
@@ -133,6 +134,11 @@ void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 // check).
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret);
+
+// How long a backend's check has had no result: since the last one, or the first check. 0 = the
+// backend is not unchecked: one of its last WEIR_HEALTH_UNCHECKED checks had a result, or it has no
+// check.
+uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Durations of the checks with a result, without those alongside. The caller sets the names of the
 // services.

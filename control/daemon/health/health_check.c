@@ -37,7 +37,8 @@ struct weir_health_check {
 	uint64_t started_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe, 0 = none ended
 	bool passed;
-	bool without_result; // the last probe could not run on this host
+	uint32_t missing; // probes in a row, up to the last, that could not run on this host
+	uint64_t missing_ns; // if there are any: end of the last one with a result, or of the first
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
@@ -91,7 +92,7 @@ static bool is_settled(const struct weir_health_check *check) {
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
-	return config->retry_interval_ms != 0 && check->ended_ns != 0 && !check->without_result &&
+	return config->retry_interval_ms != 0 && check->ended_ns != 0 && check->missing == 0 &&
 	       !check->passed && check->verdict != WEIR_HEALTH_VERDICT_FAILING;
 }
 
@@ -195,6 +196,16 @@ void weir_health_check_clear_words(struct weir_health_check *check) {
 	check->agent_words = (struct weir_agent_check){0};
 }
 
+static void end_probe(
+	struct weir_health_check *check, enum weir_probe_outcome outcome, uint64_t now_ns) {
+	if (outcome != WEIR_PROBE_UNKNOWN) {
+		check->missing = 0;
+	} else if (check->missing++ == 0) {
+		check->missing_ns = check->ended_ns != 0 ? check->ended_ns : now_ns;
+	}
+	check->ended_ns = now_ns;
+}
+
 static void take_result(struct weir_health_check *check, bool passed, uint64_t duration_us,
 	const struct weir_report *report, struct update *update) {
 	if (!check->alongside) {
@@ -239,12 +250,11 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 		update.detail, sizeof(update.detail));
 	keep_detail(check, &update);
 	check->duration_ms = (uint32_t)((now - check->started_ns) / NS_PER_MS);
-	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED,
 			(now - check->started_ns) / NS_PER_US, report, &update);
 	}
-	check->ended_ns = now;
+	end_probe(check, outcome, now);
 	schedule(check);
 	notify(check, &update);
 }
@@ -407,12 +417,11 @@ void weir_health_check_agent_result(struct weir_health_check *check,
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
 	keep_detail(check, &update);
 	check->duration_ms = duration_ms;
-	check->without_result = outcome == WEIR_PROBE_UNKNOWN;
 	if (outcome != WEIR_PROBE_UNKNOWN) {
 		take_result(check, outcome == WEIR_PROBE_PASSED, duration_ms * US_PER_MS, NULL,
 			&update);
 	}
-	check->ended_ns = uv_hrtime();
+	end_probe(check, outcome, uv_hrtime());
 	notify(check, &update);
 }
 
@@ -436,12 +445,18 @@ void weir_health_check_status(
 	if (check->ended_ns != 0) {
 		ret->checked = true;
 		ret->passed = check->passed;
-		ret->without_result = check->without_result;
+		ret->without_result = check->missing > 0;
 		memcpy(ret->detail, check->detail, sizeof(ret->detail));
 		ret->duration_ms = check->duration_ms;
 		ret->age_ms = (now - check->ended_ns) / NS_PER_MS;
 		ret->streak = check->streak;
 	}
+}
+
+uint64_t weir_health_check_unchecked_ms(const struct weir_health_check *check) {
+	const uint64_t ms = (uv_hrtime() - check->missing_ns) / NS_PER_MS;
+
+	return check->missing < WEIR_HEALTH_UNCHECKED ? 0 : ms > 0 ? ms : 1;
 }
 
 // --- the target ---------------------------------------------------------------------------

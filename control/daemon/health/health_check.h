@@ -60,6 +60,7 @@ void weir_health_check_agent_result(struct weir_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms);
 void weir_health_check_status(
 	const struct weir_health_check *check, struct weir_health_status *ret);
+uint64_t weir_health_check_unchecked_ms(const struct weir_health_check *check);
 
 void weir_health_check_free(
 	struct weir_health_check *check); // closes with the loop; NULL is allowed

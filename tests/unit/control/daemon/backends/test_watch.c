@@ -3,6 +3,7 @@
 // Results of checks and next hops reach the workers: real checks of real listeners in a separate
 // network namespace, next hops of a port with a gateway_mac.
 #include "daemon_lab.h"
+#include "shell.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -154,6 +155,38 @@ TEST(health_show_shows_the_last_check) {
 	assert_true(json_integer_value(json_object_get(one, "passes")) >= 2);
 	assert_int_equal(json_integer_value(json_object_get(one, "fails")), 0);
 	json_decref(list);
+}
+
+// This host does not let out the packets of the checks.
+static void block(const char *address) {
+	SHELL("ip addr del %s/32 dev lo && ip route add prohibit %s", address, address);
+}
+
+static void unblock(const char *address) {
+	SHELL("ip route del prohibit %s && ip addr add %s/32 dev lo", address, address);
+}
+
+// Checks without a result change no state: the log shows that they have none.
+TEST(unchecked_backends_are_logged) {
+	struct own_lab *own = *state;
+
+	own->listener[2] = listener(2);
+	start(own, CHECKED(TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
+	block("10.0.0.12");
+	LAB_UNTIL(
+		lab_log_has(&own->lab, "warn  health checks of 1 backend (web) have no result and "
+				       "change nothing; web/b-2: permission denied"));
+	block("10.0.0.11");
+	LAB_UNTIL(
+		lab_log_has(&own->lab, "warn  health checks of 2 backends (web) have no result and "
+				       "change nothing; web/b-1: "));
+	assert_true(backend_is(own, "b-1", "health", "healthy"));
+	unblock("10.0.0.11");
+	unblock("10.0.0.12");
+	LAB_UNTIL(lab_log_has(
+		&own->lab, "info  health checks of all backends have results again, after "));
 }
 
 TEST(backend_without_checks_is_healthy_again) {

@@ -367,6 +367,41 @@ TEST(health_local_failures_do_not_count) {
 	assert_int_equal(status_of(lab, 7).fails, 0);
 	assert_string_equal(status_of(lab, 7).detail, "too many open files");
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	assert_int_equal(weir_health_unchecked_ms(lab->health, 7), 0);
+}
+
+static bool is_unchecked(void *context) {
+	return weir_health_unchecked_ms(((struct lab *)context)->health, 7) > 0;
+}
+
+static bool is_checked_again(void *context) {
+	return !is_unchecked(context);
+}
+
+// Only after several checks without a result, until there is one: a changed check is none.
+TEST(health_without_results_is_unchecked) {
+	struct lab *lab = *state;
+	struct rlimit before, none;
+	uint64_t begun_ms, ms;
+
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
+	begun_ms = uv_hrtime() / 1000000;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 3;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	watch_lab_run(&lab->loop, is_unchecked, lab, 5000, "no results");
+	ms = uv_hrtime() / 1000000 - begun_ms;
+	assert_true(ms > (WEIR_HEALTH_UNCHECKED - 1) * lab->check.interval_ms * 9 / 10);
+	assert_true(weir_health_unchecked_ms(lab->health, 7) + 1 >= ms);
+	lab->check.interval_ms *= 2;
+	configure(lab);
+	assert_true(is_unchecked(lab));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	watch_lab_run(&lab->loop, is_checked_again, lab, 5000, "a result");
+	assert_int_equal(weir_health_unchecked_ms(lab->health, 8), 0);
 }
 
 // --- configuring --------------------------------------------------------------------------
