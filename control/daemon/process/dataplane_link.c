@@ -38,6 +38,9 @@ struct weir_dataplane_link {
 	struct weir_handover handover;
 	int connection;
 	unsigned int eager; // immediate retries left
+	uint64_t tried_ms; // loop time of the last attempt
+	uint64_t silent_ms; // of the first of the last ones, all without a reply; 0 = none
+	bool waits; // logged that it waits for the dataplane
 	int failed; // the last failure that was logged
 	char failed_why[WHY_BYTES];
 };
@@ -95,27 +98,36 @@ static void run_dir_changed(uv_fs_event_t *event, const char *name, int events, 
 	}
 }
 
-// A missing dataplane is normal during startup; any other error needs attention.
 static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
-	if (error == link->failed && strcmp(why, link->failed_why) == 0) {
-		return;
+// A dataplane listens first, and replies when its ports are started.
+static bool may_be_starting(struct weir_dataplane_link *link, int error) {
+	if (error != -ETIMEDOUT) {
+		link->silent_ms = 0;
+		return false;
 	}
-	if (is_absence(error)) {
-		if (!is_absence(link->failed)) {
-			weir_log_write(link->log, WEIR_LOG_INFO,
-				"waiting for weir-dataplane on %s/" WEIR_HANDOVER_SOCKET,
-				link->run_dir);
-		}
-	} else {
+	if (link->silent_ms == 0) {
+		link->silent_ms = link->tried_ms;
+	}
+	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
+}
+
+// A missing or starting dataplane is normal; any other error needs attention.
+static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
+	bool waits = may_be_starting(link, error) || is_absence(error);
+
+	if (waits && !link->waits) {
+		weir_log_write(link->log, WEIR_LOG_INFO,
+			"waiting for weir-dataplane on %s/" WEIR_HANDOVER_SOCKET, link->run_dir);
+	} else if (!waits && (error != link->failed || strcmp(why, link->failed_why) != 0)) {
 		weir_log_write(link->log, WEIR_LOG_ERROR, "cannot attach to weir-dataplane: %s",
 			why[0] != '\0' ? why : strerror(-error));
 	}
+	link->waits = waits;
 	link->failed = error;
-	snprintf(link->failed_why, sizeof(link->failed_why), "%s", why);
+	snprintf(link->failed_why, sizeof(link->failed_why), "%s", waits ? "" : why);
 }
 
 static uint64_t retry_after(struct weir_dataplane_link *link, int error) {
@@ -159,8 +171,7 @@ static void connection_readable(uv_poll_t *poll, int status, int events) {
 		return; // the dataplane sends nothing on this connection
 	}
 	weir_log_write(link->log, WEIR_LOG_WARN, "lost weir-dataplane; waiting for it");
-	link->failed = -ENOENT; // logged already
-	link->failed_why[0] = '\0';
+	link->waits = true; // logged already
 	uv_poll_stop(poll);
 	link->events.lost(link->events.context);
 	drop_segment(link);
@@ -245,6 +256,8 @@ static void attempt_done(uv_work_t *work, int status) {
 		r = adopt(link, attempt, why);
 	}
 	if (r == 0) {
+		link->silent_ms = 0;
+		link->waits = false;
 		link->failed = 0;
 	} else {
 		note_failure(link, r, why);
@@ -266,6 +279,7 @@ static void try_now(struct weir_dataplane_link *link) {
 		return;
 	}
 	uv_timer_stop(&link->retry);
+	link->tried_ms = uv_now(link->loop);
 	attempt = calloc(1, sizeof(*attempt));
 	if (attempt == NULL) {
 		retry_in(link, WEIR_LINK_RETRY_MS);

@@ -4,7 +4,8 @@
 // (S4). Retries every WEIR_LINK_RETRY_MS, and at once when the dataplane's socket appears.
 //
 // Threads: one, that of the loop; waits for the dataplane's reply in libuv's thread pool, so that a
-// stalled dataplane does not block the loop. Each change of state is logged once.
+// stalled dataplane does not block the loop. Each change of state is logged once: a missing or
+// starting dataplane as information, any other as an error.
 #pragma once
 
 #include <uv.h>
@@ -14,6 +15,7 @@
 #include "segment.h"
 
 #define WEIR_LINK_RETRY_MS 200
+#define WEIR_LINK_STARTING_MS 5000 // a dataplane that does not reply for longer is an error
 #define WEIR_LINK_REFUSED_RETRY_MS 2000 // a segment of another version
 
 struct weir_dataplane_link;

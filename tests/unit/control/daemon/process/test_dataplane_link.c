@@ -246,6 +246,30 @@ TEST(link_passes_the_vip_maps_and_closes_them) {
 	close(fd);
 }
 
+// It listens first, and replies when its ports are started: seconds later.
+TEST(link_logs_no_error_while_the_dataplane_starts) {
+	struct lab *lab = *state;
+	struct weir_handover_server *server;
+	uint64_t began;
+
+	UNTIL(lines_with(lab, "waiting for weir-dataplane") == 1);
+	start_dataplane(lab);
+	server = lab->server;
+	lab->server = NULL; // not served from now on
+	began = now_ms();
+	UNTIL(lab->refused == 1); // an attempt without a reply
+	assert_int_equal(lines_with(lab, "cannot attach"), 0);
+	// A dataplane that never replies is a fault.
+	UNTIL(lines_with(lab, "does not reply") == 1);
+	assert_true(now_ms() - began >= WEIR_LINK_STARTING_MS);
+	began = now_ms();
+	UNTIL(now_ms() - began > 2500); // another attempt
+	assert_int_equal(lines_with(lab, "cannot attach"), 1);
+	assert_int_equal(lines_with(lab, "waiting for weir-dataplane"), 1);
+	lab->server = server;
+	UNTIL(lab->attached == 1);
+}
+
 // A dataplane that listens but does not serve: the loop continues, and freeing the link does not
 // block.
 TEST(link_does_not_block_the_loop_on_a_stalled_dataplane) {
