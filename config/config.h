@@ -237,6 +237,7 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
+	uint32_t removed_ms; // default 60000; 0 = removed at once
 };
 
 struct weir_config_service {

@@ -301,6 +301,7 @@ static const struct weir_json_object backend_object = {.name = "backend", ROWS(b
 #define DRAIN weir_config_drain
 static const struct weir_json_key drain_keys[] = {
 	CHOICE("at_deadline", DRAIN, at_deadline, weir_config_at_deadline, "\"keep\"", CONTROL),
+	INTEGER("removed_ms", DRAIN, removed_ms, 0, 604800000, "60000", UNIT("ms"), CONTROL),
 	COMMENT,
 };
 static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};

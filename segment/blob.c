@@ -71,6 +71,7 @@ bool weir_blob_services(const struct weir_segment *segment, weir_ref ref,
 	ret->bucket_mask = table->buckets - 1;
 	ret->range_count = table->ranges;
 	ret->hash_seed = table->hash_seed;
+	ret->ended = table->ended > 0;
 	*ret_extent = extent;
 	return true;
 }

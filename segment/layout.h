@@ -46,7 +46,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 12 // the number people see; fingerprint.h finds other differences
+#define WEIR_SEGMENT_ABI 13 // the number people see; fingerprint.h finds other differences
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -99,7 +99,12 @@ enum weir_closed_ports {
 #define WEIR_ABI_DRAINS 12 // the first one whose workers know them; the others: no service
 #define WEIR_BIND_DRAINED 0x8000u // takes no new flows: their first packets are refused
 #define WEIR_BIND_ENDED 0x4000u // with DRAINED: its existing flows have ended, too
-_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_ENDED, "ids leave room for the flags");
+#define WEIR_ABI_REMOVALS 13 // the first one whose workers know the next flag
+#define WEIR_BIND_REMOVED \
+	0x2000u // with DRAINED, of TCP: no longer in the configuration. With
+		// ENDED: workers end its flows themselves
+#define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
+_Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "ids leave room for the flags");
 
 // IPv4 addresses are stored in the first 4 bytes, the rest 0; family distinguishes them.
 struct weir_bind { // 32 bytes, [control]
@@ -130,7 +135,8 @@ struct weir_service_table { // blob, [control]
 	uint64_t buckets_off; // from the start of the blob: struct weir_bind[buckets]
 	uint64_t ranges_off; // from the start of the blob: struct weir_bind_range[ranges]
 	uint64_t hash_seed;
-	uint64_t reserved[2];
+	uint32_t ended; // number of binds and ranges with REMOVED and ENDED; since ABI 13
+	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 
@@ -230,7 +236,11 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Only during a drain of binds
 	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
-	uint32_t reserved[9];
+	// Since ABI 13. The removal of binds or of the service: the service table has these binds.
+	uint32_t removed_ms; // the configured interval, 0 = none
+	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase
+	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
+	uint32_t reserved[5];
 	char name[WEIR_NAME_BYTES];
 };
 _Static_assert(sizeof(struct weir_identity_service) == 128, "segment ABI");

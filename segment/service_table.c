@@ -63,20 +63,30 @@ static const struct weir_bind *find(const struct weir_services_view *view, const
 	return NULL;
 }
 
-static uint16_t find_range(
-	const struct weir_services_view *view, const struct weir_bind *bind, uint16_t port) {
+// The ranges of a bucket. Returns their number, 0 if they are outside of the table.
+static uint32_t ranges_of(const struct weir_services_view *view, const struct weir_bind *bind,
+	const struct weir_bind_range **ret) {
 	// Read once: another process may change them between the check and the use.
 	uint32_t first = __atomic_load_n(&bind->first, __ATOMIC_RELAXED);
 	uint32_t count = __atomic_load_n(&bind->count, __ATOMIC_RELAXED);
+
+	if (first > view->range_count || count > view->range_count - first) {
+		return 0;
+	}
+	*ret = &view->ranges[first];
+	return count;
+}
+
+static uint16_t find_range(
+	const struct weir_services_view *view, const struct weir_bind *bind, uint16_t port) {
+	const struct weir_bind_range *ranges = NULL;
+	uint32_t count = ranges_of(view, bind, &ranges);
 	uint32_t low = 0;
 	uint32_t high = count;
 
-	if (first > view->range_count || count > view->range_count - first) {
-		return WEIR_SERVICE_NONE;
-	}
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const struct weir_bind_range *range = &view->ranges[first + middle];
+		const struct weir_bind_range *range = &ranges[middle];
 
 		if (port < range->first) {
 			high = middle;
@@ -141,6 +151,66 @@ enum weir_closed_ports weir_service_closed_ports(
 						  : WEIR_CLOSED_PORTS_KERNEL;
 }
 
+// --- enumeration --------------------------------------------------------------------------
+
+static void fill(struct weir_service_bind *ret, const struct weir_bind *bind, uint16_t first,
+	uint16_t last, uint16_t service) {
+	*ret = (struct weir_service_bind){.family = bind->family,
+		.protocol = bind->protocol,
+		.port_first = first,
+		.port_last = last,
+		.service = service};
+	memcpy(ret->address, bind->address, sizeof(ret->address));
+}
+
+bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
+	struct weir_service_bind *ret) {
+	for (; view->buckets != NULL && cursor->bucket <= view->bucket_mask; cursor->bucket++) {
+		const struct weir_bind *bind = &view->buckets[cursor->bucket];
+		const struct weir_bind_range *ranges = NULL;
+
+		if (bind->family != 0 && bind->kind == WEIR_BIND_EXACT) {
+			fill(ret, bind, bind->port, bind->port, bind->service);
+			cursor->bucket++;
+			return true;
+		}
+		if (bind->family != 0 && bind->kind == WEIR_BIND_RANGES &&
+			cursor->range < ranges_of(view, bind, &ranges) &&
+			cursor->ranges + cursor->range < view->range_count) {
+			ranges += cursor->range++;
+			fill(ret, bind, ranges->first, ranges->last, ranges->service);
+			return true;
+		}
+		cursor->ranges += cursor->range;
+		cursor->range = 0;
+	}
+	return false;
+}
+
+bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last) {
+	struct key key = {.family = family, .protocol = protocol, .kind = WEIR_BIND_RANGES};
+	const struct weir_bind_range *ranges = NULL;
+	const struct weir_bind *bind;
+	uint32_t count, from = *first;
+
+	memcpy(key.address, address, sizeof(key.address));
+	bind = view->buckets != NULL ? find(view, &key) : NULL;
+	count = bind != NULL ? ranges_of(view, bind, &ranges) : 0;
+	for (uint32_t i = 0; i < count && ranges[i].first <= *last; i++) {
+		if (ranges[i].first > from) {
+			*last = ranges[i].first - 1;
+		} else if (ranges[i].last >= from) {
+			from = ranges[i].last + 1u;
+		}
+	}
+	if (from > *last) {
+		return false;
+	}
+	*first = (uint16_t)from;
+	return true;
+}
+
 // --- build --------------------------------------------------------------------------------
 
 struct builder {
@@ -151,6 +221,7 @@ struct builder {
 	struct weir_bind_range *ranges; // at most 2 * n
 	uint32_t range_count;
 	uint32_t *edges; // scratch, 2 * n
+	uint32_t ended; // binds
 };
 
 static uint32_t width(const struct weir_service_bind *bind) {
@@ -367,6 +438,7 @@ static int make_table(const struct builder *b, struct weir_writer *writer, uint3
 	table->buckets_off = sizeof(*table);
 	table->ranges_off = sizeof(*table) + buckets_bytes;
 	table->hash_seed = seed;
+	table->ended = b->ended;
 	if (!fill_buckets(
 		    b, (struct weir_bind *)(void *)(base + table->buckets_off), buckets, seed)) {
 		weir_writer_discard(writer, table);
@@ -396,6 +468,7 @@ static int make_tables(const struct builder *b, struct weir_writer *writer, uint
 
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret) {
+	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
 	struct builder b = {.n = n};
 	int r = -ENOMEM;
 
@@ -406,6 +479,7 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 		if (!bind_valid(&binds[i])) {
 			return -EINVAL;
 		}
+		b.ended += (binds[i].service & over) == over;
 	}
 	b.binds = calloc((size_t)n + 1, sizeof(*b.binds));
 	b.keys = calloc(3 * (size_t)n + 1, sizeof(*b.keys));

@@ -14,7 +14,7 @@ struct weir_service_bind {
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint16_t port_first; // host order; 0 with port_last 65535 = every port
 	uint16_t port_last; // inclusive
-	uint16_t service; // with the flags WEIR_BIND_DRAINED, WEIR_BIND_ENDED
+	uint16_t service; // with the flags WEIR_BIND_FLAGS
 	uint8_t closed; // enum weir_closed_ports; the highest of an address's binds applies
 };
 
@@ -40,7 +40,15 @@ static inline bool weir_bind_is_drained(uint16_t bind) {
 // The service of existing flows of a bind, or WEIR_SERVICE_NONE.
 static inline uint16_t weir_bind_existing(uint16_t bind) {
 	return (bind & WEIR_BIND_ENDED) != 0 ? WEIR_SERVICE_NONE
-					     : (uint16_t)(bind & ~WEIR_BIND_DRAINED);
+					     : (uint16_t)(bind & ~WEIR_BIND_FLAGS);
+}
+
+// Whether the flows of a service's backends to this bind end with it.
+static inline bool weir_bind_is_over(uint16_t bind, uint16_t service) {
+	const uint16_t over = WEIR_BIND_REMOVED | WEIR_BIND_ENDED;
+
+	return bind != WEIR_SERVICE_NONE && (bind & over) == over &&
+	       (bind & ~WEIR_BIND_FLAGS) == service;
 }
 
 // Whether the address is a VIP, for any port. [worker]
@@ -50,3 +58,18 @@ bool weir_service_is_vip(
 // a VIP. [worker]
 enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
+
+// Enumerate the binds, in no order: exact ports, and disjoint parts of ranges. A table of another
+// process may have duplicates, and any values; each of its ranges is enumerated once at most.
+struct weir_service_cursor { // zero at the start
+	uint64_t bucket;
+	uint32_t range; // of a bucket with ranges
+	uint32_t ranges; // of the buckets before
+};
+bool weir_service_next(const struct weir_services_view *view, struct weir_service_cursor *cursor,
+	struct weir_service_bind *ret);
+
+// Reduce the ports first..last to the first ones in succession that no range has (exact ports do
+// not count). Returns false if there are none.
+bool weir_service_gap(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t *first, uint16_t *last);

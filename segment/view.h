@@ -13,6 +13,7 @@ struct weir_services_view {
 	uint32_t bucket_mask;
 	uint32_t range_count;
 	uint64_t hash_seed;
+	bool ended; // it has binds of which workers end the TCP flows
 };
 
 struct weir_selection_view { // of this worker's subset

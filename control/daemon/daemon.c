@@ -253,6 +253,7 @@ static void on_second(uv_timer_t *timer) {
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due ||
+			weir_tables_removed_count(daemon->tables) != daemon->steered_removed ||
 			(daemon->leaving_ns != 0 && weir_daemon_now_ns() >= daemon->leaving_ns)) {
 			weir_daemon_steer(daemon);
 			weir_daemon_notify_status(daemon);

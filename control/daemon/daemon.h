@@ -91,6 +91,7 @@ struct weir_daemon {
 	// Why building or publishing a stale selection failed; "" = it did not.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
+	uint32_t steered_removed; // removed binds in the VIP maps
 	uint64_t leaving_ns; // time of the next look for leaving keys of VIP maps; 0 = they have
 			     // none
 	char steer_why[272]; // why updating them failed, as logged; "" = it succeeded

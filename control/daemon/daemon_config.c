@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
@@ -14,8 +15,37 @@
 #define REASON_BYTES 320
 #define LEAVING_NS 60000000000ull // between looks for leaving keys that have expired
 
+static int update_maps(struct weir_daemon *daemon, const struct weir_config *config,
+	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
+	return weir_steer_map_update(daemon->handover->vip_map_fd, daemon->handover->vip_maps,
+		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
+}
+
+// Update the maps to the configuration with the removed binds that drain, as those of one more
+// service. Returns 0, or negative errno: they may be too many.
+static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
+	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
+	struct weir_config config = *weir_reload_config(daemon->reload);
+	struct weir_config_service *services = calloc(config.service_count + 1, sizeof(*services));
+	struct weir_config_bind *binds = calloc(removed, sizeof(*binds));
+	int r = -ENOMEM;
+
+	if (services != NULL && binds != NULL) {
+		memcpy(services, config.services, config.service_count * sizeof(*services));
+		services[config.service_count++] = (struct weir_config_service){.binds = binds,
+			.bind_count = weir_tables_removed_binds(
+				daemon->tables, WEIR_SERVICE_NONE, binds, removed)};
+		config.services = services;
+		r = update_maps(daemon, &config, changes, why, why_bytes);
+	}
+	free(binds);
+	free(services);
+	return r;
+}
+
 // Returns 0 or negative errno (logged; the caller retries).
 static int steer(struct weir_daemon *daemon) {
+	uint32_t removed = daemon->tables != NULL ? weir_tables_removed_count(daemon->tables) : 0;
 	const struct weir_handover *handover = daemon->handover;
 	struct weir_steer_map_changes changes;
 	char why[256] = "", text[sizeof(daemon->steer_why)];
@@ -26,9 +56,13 @@ static int steer(struct weir_daemon *daemon) {
 		daemon->leaving_ns = 0;
 		return 0;
 	}
-	r = weir_steer_map_update(handover->vip_map_fd, handover->vip_maps,
-		weir_reload_config(daemon->reload), (uint32_t)(weir_daemon_now_ns() / 1000000000),
-		&changes, why, sizeof(why));
+	daemon->steered_removed = removed;
+	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
+	if (removed == 0 || r < 0) { // without them, open connections still get here
+		why[0] = '\0';
+		r = update_maps(
+			daemon, weir_reload_config(daemon->reload), &changes, why, sizeof(why));
+	}
 	if (r < 0) {
 		if (why[0] == '\0') {
 			snprintf(why, sizeof(why), "%s", strerror(-r));

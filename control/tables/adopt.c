@@ -28,6 +28,17 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
+// A backend that left with its service, which drains, is not down yet.
+static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
+	const struct weir_backend_row *row) {
+	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
+
+	if (backend->stage == WEIR_ID_LEAVING && (row->flags & WEIR_BACKEND_PRESENT) != 0 &&
+		state->services[backend->service].removal == WEIR_DRAIN_DRAINING) {
+		backend->flags = WEIR_BACKEND_CLOSED | (row->flags & down);
+	}
+}
+
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment) {
 	struct weir_backend_row row;
 
@@ -36,6 +47,7 @@ void weir_state_adopt(struct weir_state *state, const struct weir_segment *segme
 		if (state->backends[id].stage != WEIR_ID_FREE &&
 			weir_reader_row(segment, (uint16_t)id, &row)) {
 			adopt_next_hop(&state->backends[id], segment, &row);
+			adopt_flags(state, &state->backends[id], &row);
 		}
 	}
 	weir_state_mark_all(state);

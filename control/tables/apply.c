@@ -108,6 +108,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	service->config = config;
 	service->seen = state->serial;
 	service->down_flags = down_flags(config->on_backend_down);
+	service->removed_ms = config->drain.removed_ms;
 	weir_service_follow_policy(state, service);
 	weir_state_mark_service(state, (uint16_t)id);
 	for (uint32_t i = 0; i < config->backend_count; i++) {
@@ -135,6 +136,7 @@ static void leave_unseen(struct weir_state *state) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&
 			state->services[id].seen != state->serial) {
 			weir_bind_drains_clear(&state->services[id]);
+			weir_removal_begin(state, (uint16_t)id);
 			weir_service_leave(state, (uint16_t)id);
 		}
 	}

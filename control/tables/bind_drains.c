@@ -95,10 +95,10 @@ static bool has(const uint64_t *bits, uint32_t id) {
 }
 
 // All binds of a service with one address are drained, or none.
-static void set_address(struct weir_service_entry *service, const struct weir_bind *key) {
-	struct weir_address address = {.family = key->family};
+static void set_address(struct weir_service_entry *service, const struct weir_service_bind *bind) {
+	struct weir_address address = {.family = bind->family};
 
-	memcpy(address.bytes, key->address, sizeof(address.bytes));
+	memcpy(address.bytes, bind->address, sizeof(address.bytes));
 	for (uint32_t i = 0; i < service->config->bind_count; i++) {
 		if (weir_state_same_address(&service->config->binds[i].address, &address)) {
 			set(service, i, true);
@@ -107,11 +107,12 @@ static void set_address(struct weir_service_entry *service, const struct weir_bi
 }
 
 static void take(
-	struct weir_state *state, const struct weir_bind *key, uint16_t bind, struct found *found) {
-	uint32_t id = bind & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED);
+	struct weir_state *state, const struct weir_service_bind *bind, struct found *found) {
+	uint32_t id = bind->service & ~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service;
 
-	if (bind == WEIR_SERVICE_NONE || id >= state->service_ids) {
+	if (bind->service == WEIR_SERVICE_NONE || id >= state->service_ids ||
+		(bind->service & WEIR_BIND_REMOVED) != 0) {
 		return;
 	}
 	service = &state->services[id];
@@ -119,42 +120,21 @@ static void take(
 		service->drain == WEIR_DRAIN_NONE) {
 		return;
 	}
-	if (!weir_bind_is_drained(bind)) {
+	if (!weir_bind_is_drained(bind->service)) {
 		found->open[id / 64] |= 1ull << id % 64;
 		return;
 	}
 	found->drained[id / 64] |= 1ull << id % 64;
-	set_address(service, key);
-}
-
-// Each range belongs to one key: others were not written by weir_service_table_build.
-static void take_table(
-	struct weir_state *state, const struct weir_services_view *view, struct found *found) {
-	uint32_t ranges_left = view->range_count;
-
-	for (uint64_t i = 0; i <= view->bucket_mask; i++) {
-		const struct weir_bind *key = &view->buckets[i];
-		uint32_t first = key->first, count = key->count;
-
-		if (key->family != 0 && key->kind == WEIR_BIND_EXACT) {
-			take(state, key, key->service, found);
-		}
-		if (key->family == 0 || key->kind != WEIR_BIND_RANGES || count > ranges_left ||
-			first > view->range_count - count) {
-			continue;
-		}
-		ranges_left -= count;
-		for (uint32_t k = 0; k < count; k++) {
-			take(state, key, view->ranges[first + k].service, found);
-		}
-	}
+	set_address(service, bind);
 }
 
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view) {
+	struct weir_service_cursor cursor = {0};
+	struct weir_service_bind bind;
 	struct found found = {0};
 
-	if (view != NULL && view->buckets != NULL) {
-		take_table(state, view, &found);
+	while (view != NULL && weir_service_next(view, &cursor, &bind)) {
+		take(state, &bind, &found);
 	}
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		struct weir_service_entry *service = &state->services[id];

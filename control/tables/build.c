@@ -289,10 +289,50 @@ static uint32_t collect_binds(const struct weir_state *state, struct weir_servic
 	return n;
 }
 
+static struct weir_services_view view_of(const struct weir_service_table *table) {
+	const uint8_t *base = (const uint8_t *)table;
+
+	return (struct weir_services_view){
+		.buckets = (const struct weir_bind *)(const void *)(base + table->buckets_off),
+		.ranges = (const struct weir_bind_range *)(const void *)(base + table->ranges_off),
+		.bucket_mask = table->buckets - 1,
+		.range_count = table->ranges,
+		.hash_seed = table->hash_seed};
+}
+
+// Build the table again with the binds that were removed and drain, if there are any. They are left
+// out if that fails: a lack of memory must not prevent the removal.
+static void add_removed(const struct weir_tables *tables, struct weir_state *state,
+	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
+	const struct weir_services_view built = view_of(*table);
+	struct weir_services_view published = {0};
+	bool known = tables->segment->abi >= WEIR_ABI_REMOVALS &&
+		     weir_build_published_services(tables->segment, tables->writer, &published);
+	uint32_t count = 0;
+	struct weir_service_bind *removed =
+		known ? weir_removals_collect(state, &published, &built, &count) : NULL;
+	struct weir_service_bind *all =
+		removed != NULL ? malloc(((size_t)n + count) * sizeof(*all)) : NULL;
+	struct weir_service_table *larger = NULL;
+
+	if (all != NULL) {
+		memcpy(all, binds, n * sizeof(*all));
+		memcpy(all + n, removed, count * sizeof(*all));
+	}
+	if (all != NULL && weir_service_table_build(
+				   tables->writer, all, n + count, built.hash_seed, &larger) == 0) {
+		weir_writer_discard(tables->writer, *table);
+		*table = larger;
+	}
+	weir_removals_settle(state, removed, larger != NULL ? count : 0);
+	free(all);
+	free(removed);
+}
+
 int weir_build_services(
-	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret) {
+	const struct weir_tables *tables, struct weir_state *state, struct weir_blob **ret) {
 	uint32_t n = collect_binds(state, NULL);
-	struct weir_service_bind *binds = calloc(n + 1, sizeof(*binds));
+	struct weir_service_bind *binds = calloc((size_t)n + 1, sizeof(*binds));
 	struct weir_service_table *table;
 	int r;
 
@@ -302,9 +342,10 @@ int weir_build_services(
 	collect_binds(state, binds);
 	r = weir_service_table_build(
 		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
-	free(binds);
 	if (r == 0) {
+		add_removed(tables, state, binds, n, &table);
 		settle(tables, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob, ret);
 	}
+	free(binds);
 	return r;
 }

@@ -316,8 +316,10 @@ bool weir_eligible_may_eject(const struct weir_state *state, uint16_t id) {
 int weir_eligible_decide_all(struct weir_state *state) {
 	weir_eligible_move(state);
 	for (uint32_t id = 0; state->undecided && id < state->service_ids; id++) {
-		int r = state->services[id].undecided ? weir_eligible_decide(state, (uint16_t)id)
-						      : 0;
+		const struct weir_service_entry *service = &state->services[id];
+		int r = service->undecided && service->stage == WEIR_ID_LIVE
+				? weir_eligible_decide(state, (uint16_t)id)
+				: 0;
 
 		if (r < 0) {
 			return r;

@@ -62,6 +62,11 @@ void weir_identity_store_service(
 	store(&to->down_flags, from->down_flags);
 	store_deadline(&to->drain_until_ns, from->drain, from->drain_until_ns);
 	store(&to->drain, from->drain);
+	store(&to->removed_ms, from->removed_ms);
+	if (to->removal_until_ns != from->removal_until_ns) {
+		__atomic_store_n(&to->removal_until_ns, from->removal_until_ns, __ATOMIC_RELEASE);
+	}
+	store(&to->removal, from->removal);
 	store(&to->state, WEIR_IDENTITY_USED);
 }
 
@@ -206,6 +211,12 @@ static void adopt_service(
 	if (entry->drain <= WEIR_DRAIN_DROPPED) {
 		service->drain = (uint8_t)entry->drain;
 		service->drain_until_ns = entry->drain_until_ns;
+	}
+	service->removed_ms = entry->removed_ms;
+	if (entry->removal == WEIR_DRAIN_DRAINING || entry->removal == WEIR_DRAIN_DROPPED) {
+		service->removal = (uint8_t)entry->removal;
+		service->removal_until_ns = entry->removal_until_ns;
+		state->removing = true;
 	}
 	service->adopted = true;
 }

@@ -442,6 +442,9 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		if (state->backends[link - 1].stage == WEIR_ID_LIVE) {
 			weir_backend_leave(state, link - 1);
+			if (service->removal == WEIR_DRAIN_DRAINING) { // not down until the end
+				state->backends[link - 1].flags = WEIR_BACKEND_CLOSED;
+			}
 		}
 	}
 	service->stage = WEIR_ID_LEAVING;

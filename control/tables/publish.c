@@ -353,7 +353,7 @@ static void finish_service(struct weir_tables *tables, struct weir_state *state,
 		service->dirty = false;
 		service->stale = false;
 	}
-	if (service->stage == WEIR_ID_LEAVING) {
+	if (service->stage == WEIR_ID_LEAVING && !weir_removal_holds(service)) {
 		service->stage = WEIR_ID_UNCHOSEN;
 		service->mark = weir_writer_mark(tables->writer);
 	}

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "service_table.h"
 #include "state.h"
 
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables) {
@@ -196,6 +197,10 @@ int weir_tables_service(
 		.drain = service->drain,
 		.drain_until_ns = service->drain_until_ns,
 		.drain_begun_ms = service->drain_begun_ms,
+		.removal = service->removal,
+		.removal_until_ns = service->removal_until_ns,
+		.removed_binds = service->removed_binds,
+		.down_flags = service->down_flags,
 		.backends = service->backends,
 		.eligible = service->eligible,
 		.resolved = service->resolved,
@@ -212,6 +217,33 @@ int weir_tables_service(
 		ret->settings = weir_service_settings(tables->state, service);
 	}
 	return 0;
+}
+
+uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
+	struct weir_config_bind *ret, uint32_t room) {
+	struct weir_service_cursor cursor = {0};
+	struct weir_services_view published;
+	struct weir_service_bind bind;
+	uint32_t n = 0;
+
+	if (tables->state->removed_binds == 0 || tables->segment == NULL ||
+		!weir_build_published_services(tables->segment, tables->writer, &published)) {
+		return 0;
+	}
+	while (n < room && weir_service_next(&published, &cursor, &bind)) {
+		if (bind.service == WEIR_SERVICE_NONE || (bind.service & WEIR_BIND_REMOVED) == 0 ||
+			(service != WEIR_SERVICE_NONE &&
+				(bind.service & ~WEIR_BIND_FLAGS) != service)) {
+			continue;
+		}
+		ret[n] = (struct weir_config_bind){.address = {.family = bind.family},
+			.protocol = bind.protocol,
+			.port_first = bind.port_first,
+			.port_last = bind.port_last};
+		memcpy(ret[n].address.bytes, bind.address, sizeof(ret[n].address.bytes));
+		n++;
+	}
+	return n;
 }
 
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables) {

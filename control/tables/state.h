@@ -91,6 +91,12 @@ struct weir_service_entry {
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
 	uint64_t drain_begun_ms; // last order of a drain, CLOCK_MONOTONIC; 0 = before this process
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64]; // a bit per bind of config
+	// Its removed binds, or its own removal while it leaves: NONE, DRAINING, or DROPPED
+	// (removed binds whose flows have ended).
+	uint8_t removal; // enum weir_drain_phase
+	uint32_t removed_ms; // how long they drain, as last configured; 0 = not at all
+	uint64_t removal_until_ns; // CLOCK_MONOTONIC, end of the phase
+	uint32_t removed_binds; // in the service table
 };
 
 struct weir_backend_entry {
@@ -177,6 +183,8 @@ struct weir_state { // freed and cloned as a whole
 	bool services_dirty; // the service table may have changed
 	bool stale; // some service may be stale
 	bool draining; // some service may have drained binds, and flows
+	bool removing; // some service may have a removal
+	uint32_t removed_binds; // of all services
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -286,6 +294,22 @@ void weir_bind_drains_clear(struct weir_service_entry *service);
 // service table. view: NULL = none.
 void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services_view *view);
 
+// --- removals.c ---
+
+// Whether the removal of a service that leaves is not over: it stays published.
+bool weir_removal_holds(const struct weir_service_entry *service);
+// Call before weir_service_leave.
+void weir_removal_begin(struct weir_state *state, uint16_t service);
+// Collect the binds of TCP in the published service table that `built`, made from the configuration
+// alone, does not have, and that drain; begins the drains of new ones. Returns an array of *ret_n
+// elements for the caller to free, or NULL: none, or no memory.
+struct weir_service_bind *weir_removals_collect(struct weir_state *state,
+	const struct weir_services_view *published, const struct weir_services_view *built,
+	uint32_t *ret_n);
+// These binds are in the new table; n = 0: none. Ends the removals of services without any.
+void weir_removals_settle(
+	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n);
+
 // --- slow_start.c ---
 
 // Call when a backend becomes eligible, or is no longer eligible.
@@ -384,7 +408,7 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 bool weir_build_published_services(const struct weir_segment *segment,
 	const struct weir_writer *writer, struct weir_services_view *ret);
 int weir_build_services(
-	const struct weir_tables *tables, const struct weir_state *state, struct weir_blob **ret);
+	const struct weir_tables *tables, struct weir_state *state, struct weir_blob **ret);
 
 // --- parts.c ---
 

@@ -287,6 +287,7 @@ int weir_tables_apply(
 	}
 	weir_state_free(tables->state);
 	tables->state = state;
+	tables->drain_begun |= state->removing;
 	tables->leaving = leaving(state);
 	return 0;
 

@@ -167,6 +167,24 @@ bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t serv
 // not adopted the last begun drain, or while unbound.
 bool weir_tables_drains_are_adopted(const struct weir_tables *tables);
 
+// Removals: what a configuration, with `drain.removed_ms` above 0, no longer has drains until a
+// deadline. Binds of TCP: packets that begin a flow are refused, existing flows continue; at the
+// deadline with on_backend_down "reset" workers end them, and the binds stay refused for the
+// timeout of established flows, because a client in a transfer ignores an RST with a number that it
+// is past, and needs several; otherwise the binds are withdrawn, and the flows continue. A service:
+// the same for its binds; its backends are down from the deadline on.
+//
+// The first service with a removal from this id on: id or -ENOENT.
+int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
+// End the present phase of a removal: drained (no flows are left), or its end was reached. Returns
+// enum weir_drain_phase: DRAINED, DROPPED or KEPT (what happens to the flows), or -ENOENT.
+int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
+// The removed binds in the service table, of a service or (WEIR_SERVICE_NONE) of all; ranges may be
+// in parts. Fills up to `room` elements. Returns their number. Reads the whole published table.
+uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
+	struct weir_config_bind *ret, uint32_t room);
+uint32_t weir_tables_removed_count(const struct weir_tables *tables); // of all; cheap
+
 // Whether replaced tables wait for a grace period. Once none do, retry what returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);
 
@@ -274,6 +292,12 @@ struct weir_service_state {
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_begun_ms; // its last drain, CLOCK_MONOTONIC; 0 = before this process
+	// Of its removed binds, or (leaving) of itself: enum weir_drain_phase NONE, DRAINING, or
+	// DROPPED: the flows of its removed binds have ended.
+	uint8_t removal;
+	uint64_t removal_until_ns; // CLOCK_MONOTONIC, end of the phase
+	uint32_t removed_binds; // in the service table
+	uint8_t down_flags; // WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0
 };
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);

@@ -71,9 +71,10 @@ struct weir_flow_listener {
 	// flow (service_ns: until its last packet), WEIR_OUTCOME_KNOWN if it had already finished.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, bool half_open);
-	// Returns false for a UDP flow whose address and port now belong to another service than
-	// its backend, or to none: the table ends it (EVICTED). Called from within sweep, after
-	// weir_flow_recheck, and adopt. NULL = all flows belong to their backends.
+	// Returns false for a flow that the table ends (EVICTED): of UDP, if its address and port
+	// now belong to another service than its backend, or to none; of TCP, if its bind was
+	// removed and its drain is over. Called from within sweep, after weir_flow_recheck, and
+	// adopt. NULL = all flows belong to their backends.
 	bool (*belongs)(void *context, const struct weir_flow_key *key, uint16_t backend);
 	void *context;
 };

@@ -159,6 +159,7 @@ struct weir_flow_table {
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
 	bool measuring; // a start was ever stored
 	bool rechecking; // either family is rechecking: datagrams take the slow lookup
+	bool recheck_tcp; // the last recheck was of TCP, too
 	uint32_t rechecks; // begun
 	uint64_t hash_seed;
 	struct weir_flow_secret secret;

@@ -41,7 +41,8 @@ void weir_flow_starts_clear(
 // The rest of the present sweep, and a whole one.
 #define RECHECK_SWEEPS 2u
 
-void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns) {
+void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns) {
+	table->recheck_tcp = tcp;
 	table->family4.recheck = table->family4.count > 0 ? RECHECK_SWEEPS : 0;
 	table->family6.recheck = table->family6.count > 0 ? RECHECK_SWEEPS : 0;
 	table->rechecks++;
@@ -59,7 +60,9 @@ void weir_flow_bucket_recheck(
 		struct weir_flow_key key;
 		struct weir_flow_place place;
 
-		if (!weir_flow_is_udp(words[slot])) {
+		if (!weir_flow_is_udp(words[slot]) &&
+			(!table->recheck_tcp ||
+				weir_flow_phase_of(words[slot]) == WEIR_PHASE_FREE)) {
 			continue;
 		}
 		key = weir_flow_key_at(table, ipv6, bucket, slot);

@@ -25,10 +25,12 @@ void weir_flow_starts_clear(
 // Call when the services have changed. Until the sweep has passed every bucket, within two seconds,
 // it ends UDP flows that no longer belong to their backend's service (`belongs` of the listener),
 // and the fast path leaves datagrams to weir_flow_lookup, whose caller must make the same check.
-// Afterwards the fast path has no extra cost.
-void weir_flow_recheck(struct weir_flow_table *table, uint64_t now_ns);
+// Afterwards the fast path has no extra cost. tcp: the sweep ends such flows of TCP, too, which
+// continue until then.
+void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns);
 
-// End the UDP flows of a bucket that do not belong to their backend's service.
+// End the flows of a bucket that do not belong to their backend's service: those of UDP, and with
+// `tcp` of the last recheck all.
 void weir_flow_bucket_recheck(
 	struct weir_flow_table *table, bool ipv6, uint32_t bucket, uint64_t now_ns);
 

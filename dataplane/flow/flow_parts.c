@@ -298,7 +298,7 @@ bool weir_flow_adopt(
 	// The services have changed since: the first buckets were checked with the previous ones,
 	// and the sweep skips parts that are not owned yet.
 	if (unlikely(parcel->rechecks != table->rechecks)) {
-		weir_flow_recheck(table, now_ns);
+		weir_flow_recheck(table, table->recheck_tcp, now_ns);
 	}
 	parcel->state = WEIR_FLOW_PARCEL_ADOPTED;
 	return true;

@@ -172,18 +172,24 @@ static inline uint16_t weir_burst_existing_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// Whether a UDP flow belongs to the service of its backend: its address and port may have been
-// assigned to another one, or to none. Before any service is published, all flows stay.
+// Whether a flow belongs to the service of its backend. The address and port of a UDP flow may have
+// been assigned to another one, or to none; the bind of a TCP flow may have been removed, and its
+// drain be over. Before any service is published, all flows stay.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
 	const struct weir_row_head *head = &pipeline->outers[backend].head;
+	uint16_t bind;
 
-	return services->buckets == NULL ||
-	       ((head->flags & WEIR_BACKEND_PRESENT) != 0 &&
-		       weir_bind_existing(weir_service_lookup(services, key->destination,
-			       key->family, key->protocol,
-			       rte_be_to_cpu_16(key->destination_port))) == head->service);
+	if (services->buckets == NULL) {
+		return true;
+	}
+	bind = weir_service_lookup(services, key->destination, key->family, key->protocol,
+		rte_be_to_cpu_16(key->destination_port));
+	return key->protocol == WEIR_PROTOCOL_TCP
+		       ? !weir_bind_is_over(bind, head->service)
+		       : (head->flags & WEIR_BACKEND_PRESENT) != 0 &&
+				 weir_bind_existing(bind) == head->service;
 }
 
 // The first open backend in the slots after that of a hash; `closed`, the slot's own backend, if no

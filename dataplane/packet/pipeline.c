@@ -39,15 +39,15 @@ static void publish(struct weir_pipeline *pipeline) {
 	memset(pending, 0, offsetof(struct weir_pending, drops));
 }
 
-// Adopt published changes. Flows of UDP are checked when the services have changed.
+// Adopt published changes. Flows of UDP are checked when the services have changed, those of TCP
+// when the drain of a removed bind is over, too.
 static inline void adopt_changes(struct weir_pipeline *pipeline, uint64_t now_ns) {
-	uint64_t generation;
+	const struct weir_services_view *services = weir_reader_services(&pipeline->reader);
 
 	weir_reader_update(&pipeline->reader);
-	generation = weir_reader_services(&pipeline->reader)->generation;
-	if (unlikely(generation != pipeline->services_checked)) {
-		pipeline->services_checked = generation;
-		weir_flow_recheck(pipeline->flows, now_ns);
+	if (unlikely(services->generation != pipeline->services_checked)) {
+		pipeline->services_checked = services->generation;
+		weir_flow_recheck(pipeline->flows, services->ended, now_ns);
 	}
 }
 

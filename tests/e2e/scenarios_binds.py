@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A bind is removed, or drained, while connections to it are open: they stay, whatever the device."""
+import contextlib
 import os
+import socket
+import time
 
 import clients
 from lab import HERE, PYTHON, VIP4, VIP6, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_ports import start_with_tap
+
+
+AT_ONCE = {"drain": {"removed_ms": 0}}  # binds go to the kernel, services end
+REMOVED_S = 8
+SLOWLY = {"on_backend_down": "reset", "drain": {"removed_ms": REMOVED_S * 1000}}
 
 
 def other_port(**more):
@@ -33,7 +41,7 @@ def is_reset(line):
 
 def remove_binds(lab):
     open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6) for _ in range(4)]
-    reload_with(lab, other_port())
+    reload_with(lab, other_port(**AT_ONCE))
     for _ in range(3):
         for line in open_lines:
             assert line.ask() == line.backend, "another backend"
@@ -47,7 +55,7 @@ def remove_binds(lab):
     open_lines += [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
     for line in open_lines:
         assert line.ask() == line.backend, "another backend"
-    reload_with(lab, lines(on_backend_down="reset"))
+    reload_with(lab, lines(on_backend_down="reset", **AT_ONCE))
     reload_with(lab)
     for line in open_lines:
         wait_for("RST of a deleted service", lambda line=line: is_reset(line), 5)
@@ -70,7 +78,7 @@ def removed_bind_keeps_open_connections_with_tap(lab):
 def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
     """A server of the balancer has the port now; it remembers no handshake. Open connections stay"""
     open_lines = [clients.Line(lab.client, vip) for vip in (VIP4, VIP6)]
-    reload_with(lab, other_port())
+    reload_with(lab, other_port(**AT_ONCE))
     lab.lb.ip("address", "add", VIP4 + "/32", "dev", "lo")
     lab.lb.ip("address", "add", VIP6 + "/128", "dev", "lo", "nodad")
     lab.lb.run("sysctl", "-q", "-w", "net.ipv4.tcp_syncookies=2")
@@ -82,9 +90,10 @@ def removed_bind_leaves_the_kernel_its_syn_cookies(lab):
         assert line.ask() == line.backend, "another backend"
 
 
-def is_refused(lab, vip):
+def is_refused(lab, vip, port=7000):
     try:
-        clients.Line(lab.client, vip, timeout=3).close()
+        with lab.client.inside(), contextlib.closing(socket.create_connection((vip, port), 3)):
+            pass
     except ConnectionRefusedError:
         return True
     except OSError as error:
@@ -134,3 +143,77 @@ def drained_vip_refuses_new_flows(lab):
     assert code == 0 and text.rstrip().endswith("; 1 of 2 services drained: lines"), (code, text)
     lab.weirctl("service", "ready", "lines")
     assert not is_refused(lab, VIP4) and not is_refused(lab, VIP6)
+
+
+class Removal:
+    """Downloads at the time of a reload that removes what serves the first of them."""
+
+    def __init__(self, lab, *vips):
+        self.lab = lab
+        self.downloads = [clients.Download(lab.client, vip, "/slow/big") for vip in vips]
+        for download in self.downloads:
+            download.backend()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for download in self.downloads:
+            download.stop()
+
+    def reload(self, *services):
+        self.lab.write_config(services)
+        self.began = time.monotonic()
+        _, text, _ = self.lab.weirctl("config", "reload")
+        assert f"TCP drains for {REMOVED_S}.0s, then is reset" in text, text
+
+    def restart_control(self):
+        self.lab.programs["control"].kill()
+        self.lab.start_control()
+        wait_for("control attached to the dataplane",
+                 lambda: self.lab.api("version")["dataplane"]["attached"])
+        self.lab.wait_published()
+        assert time.monotonic() - self.began < REMOVED_S, "the machine is too slow"
+
+    def are_reset(self, *downloads):
+        """Whether curl gets an RST at the deadline."""
+        assert all(download.running() for download in downloads), "ended before the deadline"
+        for download in downloads:
+            wait_for("end of a download", lambda download=download: not download.running(),
+                     self.began + REMOVED_S + 5 - time.monotonic())
+        assert time.monotonic() - self.began > REMOVED_S - 0.2
+        return all(download.finish()[0] == 56 for download in downloads)
+
+
+@scenario(services=[web(**SLOWLY), lines()])
+def removed_vip_drains_then_resets(lab):
+    """A VIP removed by a reload: a download goes on to the deadline, new flows are refused; SIGKILL of control"""
+    lab.make_file("big", 200 << 20)
+    one_vip = web(**SLOWLY)
+    one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
+    with Removal(lab, VIP4, VIP6) as removal:
+        removal.reload(one_vip, lines())
+        assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
+        removal.restart_control()
+        assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)
+        assert removal.are_reset(removal.downloads[0])
+        assert removal.downloads[1].running(), "a download from the VIP that stays"
+        assert is_refused(lab, VIP4, 80)  # until all of its clients have got an RST
+        lab.write_config([web(**SLOWLY), lines()])
+        lab.weirctl("config", "reload")
+        wait_for("the VIP", lambda: not is_refused(lab, VIP4, 80), 5)
+
+
+@scenario(services=[web(**SLOWLY), lines()])
+def removed_service_drains_then_resets(lab):
+    """The same for a service that is removed"""
+    lab.make_file("big", 200 << 20)
+    with Removal(lab, VIP4, VIP6) as removal:
+        removal.reload(lines())
+        assert is_refused(lab, VIP4, 80) and is_refused(lab, VIP6, 80)
+        removal.restart_control()
+        assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)
+        _, notes, _ = lab.weirctl("backend", "show")
+        assert "drain" in notes and "leaving" in notes, notes
+        assert removal.are_reset(*removal.downloads)
+        assert is_refused(lab, VIP4, 80)

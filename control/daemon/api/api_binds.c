@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api_audit.h"
@@ -178,6 +179,20 @@ json_t *weir_json_drained_binds(
 					weir_bind_format(&service->binds[i], text, sizeof(text))));
 		}
 	}
+	return binds;
+}
+
+json_t *weir_json_removed_binds(const struct weir_daemon *daemon, uint16_t id, uint32_t count) {
+	struct weir_config_bind *removed = count > 0 ? calloc(count, sizeof(*removed)) : NULL;
+	char text[WEIR_BIND_TEXT_BYTES];
+	json_t *binds = json_array();
+
+	count = removed != NULL ? weir_tables_removed_binds(daemon->tables, id, removed, count) : 0;
+	for (uint32_t i = 0; i < count; i++) {
+		json_array_append_new(
+			binds, json_string(weir_bind_format(&removed[i], text, sizeof(text))));
+	}
+	free(removed);
 	return binds;
 }
 

@@ -19,3 +19,5 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 // The drained binds of a service, as text.
 json_t *weir_json_drained_binds(
 	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id);
+// The removed binds of a service that are still in the service table, as text; count: their number.
+json_t *weir_json_removed_binds(const struct weir_daemon *daemon, uint16_t id, uint32_t count);

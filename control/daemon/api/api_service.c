@@ -13,6 +13,7 @@
 #include "api_order.h"
 #include "api_show.h"
 #include "daemon.h"
+#include "duration.h"
 #include "totals.h"
 
 json_t *weir_json_binds(const struct weir_config_service *service) {
@@ -32,7 +33,28 @@ static json_t *policy_or_null(uint8_t policy) {
 		       : json_string(weir_policy_name((enum weir_policy)policy));
 }
 
-static json_t *json_warnings(struct weir_daemon *daemon, uint16_t id) {
+static void warn_of_removal(const struct weir_service_state *state, json_t *warnings) {
+	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->removal_until_ns;
+	const char *plural = state->removed_binds == 1 ? "" : "s";
+	char text[160], left[WEIR_DURATION_BYTES];
+
+	weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left);
+	if (state->removal == WEIR_DRAIN_DRAINING) {
+		snprintf(text, sizeof(text), "removed: %u bind%s drain%s for another %s%s",
+			state->removed_binds, plural, state->removed_binds == 1 ? "s" : "", left,
+			state->down_flags == WEIR_BACKEND_RESET ? ", then TCP flows are reset"
+								: "");
+		json_array_append_new(warnings, json_string(text));
+	} else if (state->removal == WEIR_DRAIN_DROPPED) {
+		snprintf(text, sizeof(text),
+			"removed: TCP flows of %u bind%s are reset, for another %s",
+			state->removed_binds, plural, left);
+		json_array_append_new(warnings, json_string(text));
+	}
+}
+
+static json_t *json_warnings(
+	struct weir_daemon *daemon, const struct weir_service_state *state, uint16_t id) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, id);
 	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
 	json_t *warnings = json_array();
@@ -43,6 +65,7 @@ static json_t *json_warnings(struct weir_daemon *daemon, uint16_t id) {
 			drained, drained == 1 ? "s" : "");
 		json_array_append_new(warnings, json_string(text));
 	}
+	warn_of_removal(state, warnings);
 	if (limited > 0) {
 		snprintf(text, sizeof(text),
 			"flow control: every backend was at max_active_flows for %llu new flow%s "
@@ -60,13 +83,14 @@ static json_t *json_service(
 
 	weir_tables_service(daemon->tables, id, &state);
 	return json_pack(
-		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
+		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, "
 		"s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
 		weir_config_forwarding_name(service->forwarding), "binds", weir_json_binds(service),
-		"drained_binds", weir_json_drained_binds(daemon, service, id), "table_size",
+		"drained_binds", weir_json_drained_binds(daemon, service, id), "removed_binds",
+		weir_json_removed_binds(daemon, id, state.removed_binds), "table_size",
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
 		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "panic",
 		(int)state.panic, "generation", (json_int_t)state.generation, "active_flows",
@@ -75,7 +99,7 @@ static json_t *json_service(
 		"dropped", (json_int_t)counters.dropped, "spilled", (json_int_t)counters.spilled,
 		"rejected", (json_int_t)counters.rejected, "rehashed",
 		(json_int_t)counters.rehashed, "reset", (json_int_t)counters.reset, "warnings",
-		json_warnings(daemon, id));
+		json_warnings(daemon, &state, id));
 }
 
 // --- all services -------------------------------------------------------------------------

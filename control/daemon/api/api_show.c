@@ -174,19 +174,29 @@ json_t *weir_json_percent(double value) {
 
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
-	bool counts = state->drain == WEIR_DRAIN_DRAINING && until_ns != 0;
+	enum weir_config_at_deadline then = weir_drains_at_deadline(daemon->tables, state->service);
+	uint8_t drain = state->drain;
+	struct weir_service_state service;
+	bool counts;
 
-	if (state->drain == WEIR_DRAIN_NONE) {
+	if (state->leaving &&
+		weir_tables_service(daemon->tables, state->service_id, &service) == 0 &&
+		service.leaving && service.removal == WEIR_DRAIN_DRAINING) { // with its service
+		drain = WEIR_DRAIN_DRAINING;
+		until_ns = service.removal_until_ns;
+		then = service.down_flags == WEIR_BACKEND_RESET ? WEIR_AT_DEADLINE_DROP
+								: WEIR_AT_DEADLINE_KEEP;
+	}
+	counts = drain == WEIR_DRAIN_DRAINING && until_ns != 0;
+	if (drain == WEIR_DRAIN_NONE) {
 		return json_null();
 	}
-	return json_pack("{s:s, s:o, s:s}", "state", weir_drain_phase_name(state->drain), "left_ms",
+	return json_pack("{s:s, s:o, s:s}", "state", weir_drain_phase_name(drain), "left_ms",
 		counts ? json_integer(until_ns > now_ns
 					      ? (json_int_t)((until_ns - now_ns) / 1000000)
 					      : 0)
 		       : json_null(),
-		"at_deadline",
-		weir_config_at_deadline_name(
-			weir_drains_at_deadline(daemon->tables, state->service)));
+		"at_deadline", weir_config_at_deadline_name(then));
 }
 
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,

@@ -199,19 +199,60 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	return r >= 0;
 }
 
-static bool tick_services(struct weir_drains *drains, const struct weir_drains_of *of,
-	uint64_t now_ns, uint32_t looks) {
+// --- removals -------------------------------------------------------------------------------
+
+static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
+	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
+	const char *name = weir_tables_service_name(of->tables, id);
+	const struct weir_log_fields fields = {
+		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
+	const char *dropped = state->leaving ? "reset" : "of its binds reset";
+	char text[WEIR_STATES_WHY_BYTES];
+	const char *why = end_text(of->tables, phase, open_flows, dropped, text);
+
+	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		&fields, "%s service %s: %s", state->leaving ? "removed" : "removed binds of", name,
+		why);
+	weir_states_record_service(of->states, name, "drain", why);
+}
+
+static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
+	uint64_t open_flows = weir_sum_service(weir_tables_segment(of->tables), id).open_flows;
+	struct weir_service_state state;
+	bool drains, drained;
+	int r;
+
+	if (weir_tables_service(of->tables, id, &state) < 0) {
+		return false;
+	}
+	// Otherwise its flows have ended: clients get RSTs.
+	drains = state.removal == WEIR_DRAIN_DRAINING;
+	drained = drains && open_flows == 0 && weir_tables_drains_are_adopted(of->tables);
+	if (!drained && now_ns < state.removal_until_ns) {
+		return false;
+	}
+	r = weir_tables_end_removal(of->tables, id, drained);
+	if (r >= 0 && drains) {
+		note_removal_end(of, id, &state, (enum weir_drain_phase)r, open_flows);
+	}
+	return r >= 0;
+}
+
+// Look at up to `looks` services from *next on.
+static bool tick_services(const struct weir_drains_of *of, uint64_t now_ns, uint32_t looks,
+	uint32_t *next, int (*find)(const struct weir_tables *tables, uint32_t from),
+	bool (*go_on)(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns)) {
 	bool publish = false;
 
 	for (; looks > 0; looks--) {
-		int id = weir_tables_next_draining(of->tables, drains->next_service);
+		int id = find(of->tables, *next);
 
 		if (id < 0) {
-			drains->next_service = 0;
+			*next = 0;
 			break;
 		}
-		publish |= advance_service(of, (uint16_t)id, now_ns);
-		drains->next_service = (uint32_t)id + 1;
+		publish |= go_on(of, (uint16_t)id, now_ns);
+		*next = (uint32_t)id + 1;
 	}
 	return publish;
 }
@@ -220,8 +261,11 @@ bool weir_drains_tick(
 	struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns) {
 	const struct weir_segment *segment = weir_tables_segment(of->tables);
 	uint32_t looks = WEIR_DRAINS_LINES / (segment != NULL ? segment->workers : 1);
-	bool publish = tick_services(drains, of, now_ns, looks);
+	bool publish = tick_services(of, now_ns, looks, &drains->next_service,
+		weir_tables_next_draining, advance_service);
 
+	publish |= tick_services(of, now_ns, looks, &drains->next_removal, weir_tables_next_removal,
+		advance_removal);
 	for (; looks > 0 && drains->next < drains->count; looks--) {
 		uint16_t backend = drains->backend[drains->next];
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drains: completes the drains that operators started, whether or not the client still waits. A
-// drain ends when no open flow is left, or at its deadline, when the remaining flows are kept or
-// dropped by the service's drain.at_deadline. The phase of each is in the tables, and so survives
-// this process.
+// Drains: completes the drains that operators started, whether or not the client still waits, and
+// those of what a reload removed. A drain ends when no open flow is left, or at its deadline, when
+// the remaining flows are kept or dropped by the service's drain.at_deadline, or by on_backend_down
+// of what was removed. The phase of each is in the tables, and so survives this process.
 //
 // Threads: one, that of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -20,6 +20,7 @@ struct weir_drains { // zero-initialized
 	uint32_t count, room;
 	uint32_t next; // index in backend where the next tick begins
 	uint32_t next_service; // id where it begins
+	uint32_t next_removal; // the same of what was removed
 	uint64_t listed[WEIR_BACKENDS_MAX / 64 + 1]; // a bit per id that is in the list
 };
 
@@ -40,10 +41,10 @@ struct weir_drains_of { // what a tick uses
 	struct weir_log *log;
 };
 
-// Call about every 100 ms. Also completes the drains of services and VIPs, whose state is in the
-// tables alone. While no dataplane is attached, the number of flows is unknown, and only
-// deadlines end a drain. One call looks at WEIR_DRAINS_LINES / workers backends, and at as many
-// services; the next one continues. Returns whether the tables must be published.
+// Call about every 100 ms. Also completes the drains of services and VIPs, and of what was removed,
+// whose state is in the tables alone. While no dataplane is attached, the number of flows is
+// unknown, and only deadlines end a drain. One call looks at WEIR_DRAINS_LINES / workers backends,
+// and at as many services; the next one continues. Returns whether the tables must be published.
 #define WEIR_DRAINS_LINES 16384u // of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "duration.h"
 #include "totals.h"
 
-#define TEXT_BYTES 160
+#define TEXT_BYTES 200
 #define FLOWS_BYTES 64
 
 // Names of the objects in a change, "service web backend web-1 weight". "" = none.
@@ -90,35 +91,45 @@ struct removal {
 	enum weir_config_on_backend_down down; // for TCP
 	bool tcp, udp; // flows of the protocol may be concerned
 	bool whole; // the service is removed
+	uint32_t removed_ms; // TCP drains before, 0 = not at all
 	bool udp_ends; // it moves otherwise
 	bool most; // the number is an upper limit
 	uint64_t flows;
 };
 
 // The effect on TCP flows, and what they do.
-static enum weir_change_effect tcp_effect(
-	enum weir_config_on_backend_down down, bool whole, const char **ret_text) {
-	switch (down) {
+static enum weir_change_effect tcp_effect(const struct removal *removal, char text[TEXT_BYTES]) {
+	enum weir_change_effect effect = WEIR_CHANGE_STAY;
+	const char *what = "stays until it ends";
+	char time[WEIR_DURATION_BYTES];
+
+	switch (removal->down) {
 	case WEIR_ON_BACKEND_DOWN_REHASH:
-		*ret_text = whole ? "TCP moves to the service that gets its address, else stays"
-				  : "TCP moves to another backend, which resets it";
-		return WEIR_CHANGE_MOVE;
+		what = removal->whole ? "moves to the service that gets its address, else stays"
+				      : "moves to another backend, which resets it";
+		effect = WEIR_CHANGE_MOVE;
+		break;
 	case WEIR_ON_BACKEND_DOWN_RESET:
-		*ret_text = "TCP is reset";
-		return WEIR_CHANGE_BREAK;
+		what = "is reset";
+		effect = WEIR_CHANGE_BREAK;
+		break;
 	case WEIR_ON_BACKEND_DOWN_KEEP:
 		break;
 	}
-	*ret_text = "TCP stays until it ends";
-	return WEIR_CHANGE_STAY;
+	if (removal->removed_ms > 0 && effect != WEIR_CHANGE_STAY) {
+		snprintf(text, TEXT_BYTES, "TCP drains for %s, then %s",
+			weir_duration_text(removal->removed_ms, time), what);
+	} else {
+		snprintf(text, TEXT_BYTES, "TCP %s", what);
+	}
+	return effect;
 }
 
 static int set_removal(struct weir_change *change, const struct removal *removal) {
 	const enum weir_change_effect udp =
 		removal->udp_ends ? WEIR_CHANGE_BREAK : WEIR_CHANGE_MOVE;
-	const char *tcp_text;
-	enum weir_change_effect effect = tcp_effect(removal->down, removal->whole, &tcp_text);
-	char text[TEXT_BYTES], flows[FLOWS_BYTES];
+	char text[2 * TEXT_BYTES], tcp_text[TEXT_BYTES], flows[FLOWS_BYTES];
+	enum weir_change_effect effect = tcp_effect(removal, tcp_text);
 
 	if (removal->flows == 0) {
 		return set(change, WEIR_CHANGE_NONE, 0, "no open flows");
@@ -166,28 +177,53 @@ static int cost_service(
 				.tcp = has_protocol(from, IPPROTO_TCP),
 				.udp = has_protocol(from, IPPROTO_UDP),
 				.whole = true,
+				.removed_ms = from->drain.removed_ms,
 				.udp_ends = true,
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
-// The flows of one bind are not counted: at most those of its service. TCP flows stay whatever
-// on_backend_down is, because their backend is not removed.
+// Whether some service has a bind, "tcp 198.51.100.10:80".
+static bool has_bind(const struct weir_config *config, const char *bind) {
+	char text[WEIR_BIND_TEXT_BYTES];
+
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t j = 0; j < service->bind_count; j++) {
+			weir_bind_format(&service->binds[j], text, sizeof(text));
+			if (strcmp(text, bind) == 0) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+// The flows of one bind are not counted: at most those of its service. Their backend is not
+// removed: TCP flows stay, unless the bind drains and they are reset then.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
+	const struct weir_config_service *to = find(&costs->to, names->service);
+	const char *bind = strstr(change->what, " bind ");
 	const bool udp = strstr(change->what, " bind udp ") != NULL;
 	int id = weir_tables_service_find(of->tables, names->service);
+	bool resets;
 
-	if (from == NULL || id < 0) {
+	if (from == NULL || to == NULL || bind == NULL || id < 0) {
 		return 0;
 	}
-	return set_removal(
-		change, &(struct removal){.down = WEIR_ON_BACKEND_DOWN_KEEP,
-				.tcp = !udp,
-				.udp = udp,
-				.udp_ends = true,
-				.most = from->bind_count > 1,
-				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
+	resets = to->drain.removed_ms > 0 && to->on_backend_down == WEIR_ON_BACKEND_DOWN_RESET &&
+		 !has_bind(of->to, bind + strlen(" bind "));
+	return set_removal(change,
+		&(struct removal){
+			.down = resets ? WEIR_ON_BACKEND_DOWN_RESET : WEIR_ON_BACKEND_DOWN_KEEP,
+			.removed_ms = to->drain.removed_ms,
+			.tcp = !udp,
+			.udp = udp,
+			.udp_ends = true,
+			.most = from->bind_count > 1,
+			.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
 // --- a restart of the dataplane -----------------------------------------------------------

@@ -73,6 +73,65 @@ TEST(exact_binds_are_found_and_nothing_else) {
 	assert_false(weir_service_is_vip(view, (const uint8_t[16]){198, 51, 100, 12}, 4));
 }
 
+TEST(enumeration_has_all_binds_once) {
+	const struct weir_service_bind binds[] = {
+		bind4(10, IPPROTO_TCP, 80, 80, 0),
+		bind4(10, IPPROTO_TCP, 1000, 1999, 1),
+		bind4(10, IPPROTO_TCP, 1500, 1509, 2 | WEIR_BIND_DRAINED),
+		bind4(11, IPPROTO_UDP, 53, 53, 3),
+	};
+	static const struct {
+		uint16_t first, last, service;
+	} expected[] = {{80, 80, 0}, {1000, 1499, 1}, {1500, 1509, 2 | WEIR_BIND_DRAINED},
+		{1510, 1999, 1}, {53, 53, 3}};
+	const struct weir_services_view *view = publish(*state, binds, 4, 1);
+	struct weir_service_cursor cursor = {0};
+	struct weir_service_bind bind;
+	uint32_t found = 0, n = 0;
+
+	for (; weir_service_next(view, &cursor, &bind); n++) {
+		for (uint32_t i = 0; i < 5; i++) {
+			if (bind.port_first == expected[i].first &&
+				bind.port_last == expected[i].last &&
+				bind.service == expected[i].service) {
+				assert_int_equal(bind.address[3], i == 4 ? 11 : 10);
+				assert_int_equal(bind.protocol, i == 4 ? IPPROTO_UDP : IPPROTO_TCP);
+				found |= 1u << i;
+			}
+		}
+	}
+	assert_int_equal(n, 5);
+	assert_int_equal(found, 31);
+}
+
+TEST(gaps_are_ports_without_a_range) {
+	const struct weir_service_bind binds[] = {
+		bind4(10, IPPROTO_TCP, 150, 150, 0),
+		bind4(10, IPPROTO_TCP, 200, 299, 1),
+		bind4(10, IPPROTO_TCP, 400, 65535, 1),
+	};
+	static const struct {
+		uint16_t first, last, gap_first, gap_last; // gap_last 0: none
+	} cases[] = {{100, 500, 100, 199}, {200, 500, 300, 399}, {250, 260, 0, 0},
+		{150, 150, 150, 150}, {300, 399, 300, 399}, {400, 65535, 0, 0}, {0, 65535, 0, 199},
+		{299, 400, 300, 399}};
+	const struct weir_services_view *view = publish(*state, binds, 3, 1);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		uint16_t first = cases[i].first, last = cases[i].last;
+		bool any = weir_service_gap(view, binds[0].address, 4, IPPROTO_TCP, &first, &last);
+
+		assert_int_equal(any, cases[i].gap_last != 0);
+		assert_true(!any || (first == cases[i].gap_first && last == cases[i].gap_last));
+		first = cases[i].first;
+		last = cases[i].last;
+		assert_true(
+			weir_service_gap(view, binds[0].address, 4, IPPROTO_UDP, &first, &last));
+		assert_int_equal(first, cases[i].first);
+		assert_int_equal(last, cases[i].last);
+	}
+}
+
 TEST(exact_takes_precedence_over_range_and_narrow_over_wide) {
 	const struct weir_service_bind binds[] = {
 		bind4(10, IPPROTO_TCP, 0, 65535, 0),

@@ -16,6 +16,14 @@ static bool is_even(void *context, const struct weir_flow_key *key, uint16_t bac
 	return key->source_port % 2 == 0;
 }
 
+// The same for flows of both protocols.
+static bool is_even_of_any(void *context, const struct weir_flow_key *key, uint16_t backend) {
+	assert_non_null(context);
+	assert_true(key->protocol == 17 || key->protocol == 6);
+	assert_int_equal(backend, 1 + key->source_port % 3);
+	return key->source_port % 2 == 0;
+}
+
 static uint64_t sweep_turns(struct lab *f, uint64_t now, uint64_t ns) {
 	for (uint64_t end = now + ns; now < end; now += TURN_NS) {
 		weir_flow_sweep(f->table, now);
@@ -53,7 +61,7 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 		// In the middle of a sweep, which has visited half of the flows.
 		weir_flow_sweep(f->table, now);
 		now = sweep_turns(f, now, WITHIN_NS / 4);
-		weir_flow_recheck(f->table, now);
+		weir_flow_recheck(f->table, false, now);
 		now = sweep_turns(f, now, WITHIN_NS);
 		for (uint32_t i = 0; i < flows / 2; i++) {
 			struct weir_flow_key key =
@@ -64,6 +72,23 @@ TEST(flow_recheck_ends_the_udp_flows_of_other_services) {
 		assert_int_equal(weir_flow_count(f->table), active_total(f));
 		drop(f);
 	}
+}
+
+TEST(flow_recheck_of_tcp_ends_the_flows_of_ended_binds) {
+	struct lab *f = make(8192, 100);
+	uint64_t now = START;
+
+	f->table->listener.belongs = is_even_of_any;
+	fill(f, 2048);
+	weir_flow_recheck(f->table, true, now);
+	now = sweep_turns(f, now, WITHIN_NS);
+	for (uint32_t i = 0; i < 2048; i++) {
+		struct weir_flow_key key = key_of(i, i % 7 < 5 ? 4 : 6, i % 5 == 0 ? 6 : 17);
+
+		assert_int_equal(find(f, &key, now) >= 0, i % 2 == 0);
+	}
+	assert_int_equal(weir_flow_count(f->table), active_total(f));
+	drop(f);
 }
 
 TEST(flow_recheck_disables_the_fast_path_of_datagrams_until_all_are_checked) {
@@ -77,7 +102,7 @@ TEST(flow_recheck_disables_the_fast_path_of_datagrams_until_all_are_checked) {
 	assert_true(hit(f, &key, DGRAM, now, &backend) || find(f, &key, now) >= 0);
 	weir_flow_advance(f->table, find(f, &key, now), DGRAM, now);
 	assert_true(hit(f, &key, DGRAM, now, &backend));
-	weir_flow_recheck(f->table, now);
+	weir_flow_recheck(f->table, false, now);
 	assert_false(hit(f, &key, DGRAM, now, &backend));
 	now = sweep_turns(f, now, 100000000);
 	assert_false(hit(f, &key, DGRAM, now, &backend));
@@ -92,10 +117,10 @@ TEST(flow_recheck_of_an_empty_table_ends_at_once) {
 	struct weir_flow_key key = key_of(0, 4, 17);
 
 	f->table->listener.belongs = is_even;
-	weir_flow_recheck(f->table, START);
+	weir_flow_recheck(f->table, false, START);
 	assert_false(f->table->rechecking);
 	assert_true(insert(f, &key, 1, DGRAM, START) >= 0);
-	weir_flow_recheck(f->table, START);
+	weir_flow_recheck(f->table, false, START);
 	assert_true(f->table->rechecking);
 	weir_flow_remove(f->table, find(f, &key, START), WEIR_FLOW_END_COMPLETED, START);
 	weir_flow_sweep(f->table, START + TURN_NS);
@@ -191,7 +216,7 @@ TEST(flow_recheck_during_an_adoption_ends_all_flows_of_other_services) {
 		count_parcel(pair.parcel, taker, 1);
 		assert_false(weir_flow_adopt(taker->table, pair.parcel, now));
 		taker->table->listener.belongs = is_even;
-		weir_flow_recheck(taker->table, now);
+		weir_flow_recheck(taker->table, false, now);
 		now = sweep_turns(taker, now, parts == 0 ? TURN_NS : WITHIN_NS);
 		while (!weir_flow_adopt(taker->table, pair.parcel, now)) {
 		}

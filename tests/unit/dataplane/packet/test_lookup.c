@@ -146,6 +146,51 @@ TEST(lookup_tcp_flow_stays_when_its_bind_is_removed) {
 	lab_free(lab);
 }
 
+// Set the only bind, of the flows of lab_tcp.
+static void bind_tcp(struct lab *lab, uint16_t service) {
+	struct weir_service_bind bind = {
+		.family = 4, .protocol = 6, .port_first = 80, .port_last = 80, .service = service};
+	struct weir_service_table *table;
+
+	memcpy(bind.address, frame_vip4, 16);
+	assert_int_equal(weir_service_table_build(lab->writer, &bind, 1, 99, &table), 0);
+	assert_int_equal(weir_writer_publish(lab->writer,
+				 (struct weir_root){.kind = WEIR_BLOB_SERVICES}, table),
+		0);
+	weir_pipeline_settle(lab->pipeline);
+}
+
+static uint8_t tcp_action(struct lab *lab, uint16_t flow, uint8_t flags) {
+	const struct frame_spec spec = lab_tcp(flow, flags);
+
+	return lab_send(lab, &spec).action;
+}
+
+// Within two seconds after the end of its drain, the next packet of a flow is answered by an RST.
+TEST(lookup_tcp_flow_ends_with_the_drain_of_its_removed_bind) {
+	const uint16_t removed = WEIR_BIND_DRAINED | WEIR_BIND_REMOVED;
+	struct lab *lab = lab_make();
+
+	tcp_action(lab, 1, 0x02);
+	tcp_action(lab, 1, 0x10);
+	bind_tcp(lab, 0 | removed);
+	lab_wait(lab, 3000);
+	assert_int_equal(tcp_action(lab, 1, 0x10), WEIR_ACTION_FORWARD);
+	assert_int_equal(tcp_action(lab, 2, 0x02), WEIR_ACTION_REPLY);
+	bind_tcp(lab, 1 | removed | WEIR_BIND_ENDED); // of another service
+	lab_wait(lab, 3000);
+	assert_int_equal(tcp_action(lab, 1, 0x10), WEIR_ACTION_FORWARD);
+	bind_tcp(lab, 0 | removed | WEIR_BIND_ENDED);
+	lab_wait(lab, 2000);
+	assert_int_equal(
+		weir_segment_service_counters(lab->segment, lab->params.worker, 0)->active_flows,
+		0);
+	assert_int_equal(tcp_action(lab, 1, 0x10), WEIR_ACTION_REPLY);
+	assert_int_equal(tcp_action(lab, 1, 0x04), WEIR_ACTION_DROP); // an RST gets no reply
+	lab_check_counters(lab);
+	lab_free(lab);
+}
+
 // An ICMP error about a packet of the old backend is no longer sent to it.
 TEST(lookup_icmp_error_follows_the_bind_of_its_flow) {
 	struct lab *lab = lab_make();

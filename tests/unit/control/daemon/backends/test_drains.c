@@ -283,6 +283,73 @@ TEST(deadline_applies_without_a_dataplane) {
 	assert_int_equal(own->drains.count, 0);
 }
 
+// Remove the service's bind, or the service, whose flows are then reset.
+static void remove_at(struct own *own, uint64_t now_ns, bool whole) {
+	struct weir_config *next = own->config;
+
+	next->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	next->services[0].drain.removed_ms = 10000;
+	next->flow_table.established_ms = 100000;
+	lab_apply(&own->lab, next);
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 3;
+	lab_set_flows(&own->lab, 0, own->id, 3);
+	weir_tables_clock(own->lab.tables, now_ns / 1000000);
+	if (whole) {
+		lab_remove_service(next, 0);
+	} else {
+		next->services[0].binds[0].port_first = 8080;
+		next->services[0].binds[0].port_last = 8080;
+	}
+	lab_apply(&own->lab, next);
+}
+
+static uint32_t removed(const struct own *own) {
+	return weir_tables_removed_count(own->lab.tables);
+}
+
+TEST(removed_bind_drains_to_its_deadline_and_then_refuses) {
+	struct own *own = *state;
+
+	remove_at(own, NOW, false);
+	assert_false(tick(own, NOW + 10 * SECOND - 1));
+	assert_int_equal(removed(own), 1);
+	assert_true(tick(own, NOW + 10 * SECOND));
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 0;
+	assert_false(tick(own, NOW + 110 * SECOND - 1)); // clients may still need their RSTs
+	assert_int_equal(removed(own), 1);
+	assert_true(tick(own, NOW + 110 * SECOND));
+	assert_int_equal(removed(own), 0);
+	assert_false(tick(own, NOW + 200 * SECOND));
+}
+
+TEST(removed_bind_is_gone_with_the_last_flow_of_its_service) {
+	struct own *own = *state;
+
+	remove_at(own, NOW, false);
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 0;
+	assert_false(tick(own, NOW + SECOND)); // workers may still begin flows
+	lab_settle(&own->lab);
+	assert_true(tick(own, NOW + SECOND));
+	assert_int_equal(removed(own), 0);
+}
+
+TEST(removed_service_is_down_at_its_deadline) {
+	struct own *own = *state;
+	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET;
+
+	remove_at(own, NOW, true);
+	lab_settle(&own->lab);
+	assert_false(tick(own, NOW + 10 * SECOND - 1));
+	assert_int_equal(removed(own), 1);
+	assert_int_equal(lab_row(&own->lab, own->id).flags & down, 0);
+	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_int_equal(removed(own), 1); // clients may still need their RSTs
+	assert_int_equal(lab_row(&own->lab, own->id).flags & down, down);
+	assert_false(tick(own, NOW + 110 * SECOND - 1));
+	assert_true(tick(own, NOW + 110 * SECOND));
+	assert_int_equal(removed(own), 0);
+}
+
 TEST(drain_of_a_removed_backend_is_dropped) {
 	struct own *own = *state;
 

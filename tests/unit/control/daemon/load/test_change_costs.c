@@ -147,6 +147,11 @@ TEST(cost_of_a_removed_service) {
 	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_REHASH;
 	assert_cost(rig, "service s0", WEIR_CHANGE_MOVE, 13,
 		"13 open flows: TCP moves to the service that gets its address, else stays");
+	weir_difference_fini(&rig->difference);
+	rig->from->services[0].drain.removed_ms = 60000;
+	rig->from->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	assert_cost(rig, "service s0", WEIR_CHANGE_BREAK, 13,
+		"13 open flows: TCP drains for 1m00s, then is reset");
 }
 
 TEST(cost_of_a_moved_bind) {
@@ -157,6 +162,14 @@ TEST(cost_of_a_moved_bind) {
 		weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind)));
 	rig->to->services[0].binds[0].port_first = 8080;
 	rig->to->services[0].binds[0].port_last = 8080;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
+	weir_difference_fini(&rig->difference);
+	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	rig->to->services[0].drain.removed_ms = 8000;
+	assert_cost(rig, what, WEIR_CHANGE_BREAK, 13,
+		"13 open flows: TCP drains for 8.0s, then is reset");
+	weir_difference_fini(&rig->difference);
+	rig->to->services[1].binds[0] = rig->from->services[0].binds[0]; // it moves
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
 }
 

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Removals: binds of TCP, and services, that are no longer in the configuration drain until a
+// deadline. The published service table has the binds, with the flag REMOVED, and is the only list
+// of them: each new table takes them from the one before. So the next control process finds them,
+// too, and a bind that an operator removes from the file while no control process runs is removed
+// in the same way. Phase and deadline are in the identity of the service.
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service_table.h"
+#include "state.h"
+
+bool weir_removal_holds(const struct weir_service_entry *service) {
+	return service->stage == WEIR_ID_LEAVING && service->removal != WEIR_DRAIN_NONE;
+}
+
+static void begin(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+
+	service->removal = WEIR_DRAIN_DRAINING;
+	service->removal_until_ns = (state->now_ms + service->removed_ms) * 1000000;
+	state->removing = true;
+	weir_state_touch_service(state, id);
+}
+
+static void end(struct weir_state *state, uint16_t id) {
+	state->services[id].removal = WEIR_DRAIN_NONE;
+	state->services[id].removal_until_ns = 0;
+	weir_state_touch_service(state, id);
+}
+
+void weir_removal_begin(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+	// Whether an earlier process has begun it: all its backends left with it.
+	bool begun = service->config == NULL && service->backends == 0;
+
+	if (!begun && service->removed_ms > 0) {
+		begin(state, id);
+	} else if (!begun) {
+		end(state, id);
+	}
+}
+
+// --- the service table ------------------------------------------------------------------------
+
+// Whether a bind that the configuration does not have drains. Begins the drain of a new one.
+static bool drains(struct weir_state *state, uint16_t bind) {
+	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
+	struct weir_service_entry *service = &state->services[id];
+
+	if (id >= state->service_ids) {
+		return false;
+	}
+	if (service->stage == WEIR_ID_LIVE && service->config != NULL &&
+		(bind & WEIR_BIND_REMOVED) == 0 && service->removed_ms > 0) {
+		begin(state, id);
+	}
+	return (service->stage == WEIR_ID_LIVE || service->stage == WEIR_ID_LEAVING) &&
+	       service->removal != WEIR_DRAIN_NONE;
+}
+
+static uint16_t flags_of(const struct weir_service_entry *service) {
+	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED |
+	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
+}
+
+struct collection {
+	struct weir_state *state;
+	const struct weir_services_view *published, *built;
+	struct weir_service_bind *bind;
+	uint32_t count, room;
+};
+
+// Returns false without memory.
+static bool add(struct collection *to, const struct weir_service_bind *bind) {
+	const uint16_t id = bind->service & (uint16_t)~WEIR_BIND_FLAGS;
+	struct weir_service_bind *added;
+
+	if (to->count == to->room) {
+		uint32_t room = to->room > 0 ? 2 * to->room : 16;
+		struct weir_service_bind *grown = realloc(to->bind, room * sizeof(*grown));
+
+		if (grown == NULL) {
+			return false;
+		}
+		to->bind = grown;
+		to->room = room;
+	}
+	added = &to->bind[to->count++];
+	*added = *bind;
+	added->service = id | flags_of(&to->state->services[id]);
+	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
+				? WEIR_CLOSED_PORTS_KERNEL // no say beside the configuration
+				: (uint8_t)weir_service_closed_ports(
+					  to->published, bind->address, bind->family);
+	return true;
+}
+
+static bool is_built(const struct collection *to, const struct weir_service_bind *bind) {
+	return weir_service_lookup(to->built, bind->address, bind->family, bind->protocol,
+		       bind->port_first) != WEIR_SERVICE_NONE;
+}
+
+// Add the ports of a published bind that the configuration does not have. Exact ports take
+// precedence over the parts of ranges that are added.
+static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
+	struct weir_service_bind gap = *bind;
+
+	if (bind->port_first == bind->port_last) {
+		return is_built(to, bind) || !drains(to->state, bind->service) || add(to, bind);
+	}
+	while (weir_service_gap(to->built, bind->address, bind->family, bind->protocol,
+		&gap.port_first, &gap.port_last)) {
+		if ((gap.port_first != gap.port_last || !is_built(to, &gap)) &&
+			drains(to->state, gap.service) && !add(to, &gap)) {
+			return false;
+		}
+		if (gap.port_last >= bind->port_last) {
+			break;
+		}
+		gap.port_first = gap.port_last + 1;
+		gap.port_last = bind->port_last;
+	}
+	return true;
+}
+
+struct weir_service_bind *weir_removals_collect(struct weir_state *state,
+	const struct weir_services_view *published, const struct weir_services_view *built,
+	uint32_t *ret_n) {
+	struct collection to = {.state = state, .published = published, .built = built};
+	struct weir_service_cursor cursor = {0};
+	struct weir_service_bind bind;
+
+	while (weir_service_next(published, &cursor, &bind)) {
+		// The flows of UDP end at once.
+		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
+			!add_gaps(&to, &bind)) {
+			to.count = 0;
+			break;
+		}
+	}
+	if (to.count == 0) {
+		free(to.bind);
+		to.bind = NULL;
+	}
+	*ret_n = to.count;
+	return to.bind;
+}
+
+void weir_removals_settle(
+	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n) {
+	for (uint32_t id = 0; id < state->service_ids; id++) {
+		state->services[id].removed_binds = 0;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		state->services[removed[i].service & (uint16_t)~WEIR_BIND_FLAGS].removed_binds++;
+	}
+	state->removed_binds = n;
+	for (uint32_t id = 0; state->removing && id < state->service_ids; id++) {
+		if (state->services[id].stage == WEIR_ID_LIVE &&
+			state->services[id].removal != WEIR_DRAIN_NONE &&
+			state->services[id].removed_binds == 0) {
+			end(state, (uint16_t)id);
+		}
+	}
+}
+
+// --- for callers ------------------------------------------------------------------------------
+
+uint32_t weir_tables_removed_count(const struct weir_tables *tables) {
+	return tables->state->removed_binds;
+}
+
+int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
+	const struct weir_state *state = tables->state;
+
+	for (uint32_t id = from; state->removing && id < state->service_ids; id++) {
+		if (state->services[id].removal != WEIR_DRAIN_NONE) {
+			return (int)id;
+		}
+	}
+	return -ENOENT;
+}
+
+// The backends that left with the service are down from now on.
+static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		state->backends[link - 1].flags =
+			WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN | service->down_flags;
+		weir_state_mark_backend(state, link - 1);
+	}
+}
+
+int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool drained) {
+	struct weir_state *state = tables->state;
+	struct weir_service_entry *service = &state->services[id];
+	bool drops;
+
+	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE) {
+		return -ENOENT;
+	}
+	drops = service->removal == WEIR_DRAIN_DRAINING && !drained &&
+		service->down_flags == WEIR_BACKEND_RESET;
+	state->services_dirty = true;
+	if (service->stage != WEIR_ID_LIVE) {
+		end_service(state, service);
+	}
+	if (drops && tables->config != NULL) {
+		service->removal = WEIR_DRAIN_DROPPED;
+		service->removal_until_ns +=
+			(uint64_t)tables->config->flow_table.established_ms * 1000000;
+		weir_state_touch_service(state, id);
+	} else {
+		end(state, id);
+	}
+	return drained ? WEIR_DRAIN_DRAINED : drops ? WEIR_DRAIN_DROPPED : WEIR_DRAIN_KEPT;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// removals.c: binds and services that are no longer in the configuration drain.
+#include "tables_lab.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "service_table.h"
+
+#define NOW_MS 5000u
+#define REMOVED_MS 60000u
+#define DEADLINE_NS ((NOW_MS + REMOVED_MS) * 1000000ull)
+#define ESTABLISHED_MS 900000u
+#define DOWN (WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN | WEIR_BACKEND_RESET)
+
+struct own {
+	struct lab lab;
+	struct weir_config *config; // s0 and s1, whose TCP flows are reset at the end
+	struct weir_config *next; // without what is removed
+};
+
+static int setup(void **state) {
+	struct own *own = calloc(1, sizeof(*own));
+
+	assert_non_null(own);
+	own->config = lab_config(2, 3);
+	own->config->flow_table.established_ms = ESTABLISHED_MS;
+	for (uint32_t i = 0; i < 2; i++) {
+		own->config->services[i].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+		own->config->services[i].drain.removed_ms = REMOVED_MS;
+	}
+	own->next = lab_config_copy(own->config);
+	lab_open(&own->lab, NULL);
+	weir_tables_clock(own->lab.tables, NOW_MS);
+	lab_apply(&own->lab, own->config);
+	*state = own;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct own *own = *state;
+
+	lab_close(&own->lab);
+	lab_config_free(own->config);
+	lab_config_free(own->next);
+	free(own);
+	return 0;
+}
+
+TEST_EACH(setup, teardown);
+
+static void set_ports(struct weir_config *config, uint16_t first, uint16_t last) {
+	config->services[0].binds[0].port_first = first;
+	config->services[0].binds[0].port_last = last;
+}
+
+// The bind of a port of s0's address, as workers see it.
+static uint16_t bind_at(struct own *own, uint16_t port) {
+	return weir_service_lookup(lab_services(&own->lab),
+		own->config->services[0].binds[0].address.bytes, 4, IPPROTO_TCP, port);
+}
+
+static bool is_removed(struct own *own, uint16_t port) {
+	uint16_t bind = bind_at(own, port);
+
+	return weir_bind_is_drained(bind) && (bind & WEIR_BIND_REMOVED) != 0;
+}
+
+static struct weir_service_state service(struct own *own, uint16_t id) {
+	struct weir_service_state state;
+
+	assert_int_equal(weir_tables_service(own->lab.tables, id, &state), 0);
+	return state;
+}
+
+static uint8_t row_flags(struct own *own, const char *backend) {
+	for (uint32_t id = 0; id < weir_tables_backend_ids(own->lab.tables); id++) {
+		struct weir_backend_state state;
+
+		if (weir_tables_backend(own->lab.tables, (uint16_t)id, &state) == 0 &&
+			strcmp(state.service, "s0") == 0 && strcmp(state.name, backend) == 0) {
+			return lab_row(&own->lab, (uint16_t)id).flags & DOWN;
+		}
+	}
+	fail_msg("no backend %s", backend);
+	return 0;
+}
+
+static void end(struct own *own, bool drained, enum weir_drain_phase expected) {
+	assert_int_equal(weir_tables_end_removal(own->lab.tables, 0, drained), expected);
+	lab_publish(&own->lab);
+}
+
+static void remove_bind(struct own *own) {
+	set_ports(own->next, 8080, 8080);
+	lab_apply(&own->lab, own->next);
+}
+
+TEST(removed_bind_drains_then_ends_its_flows) {
+	struct own *own = *state;
+	struct weir_config_bind binds[2];
+
+	remove_bind(own);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(weir_bind_existing(bind_at(own, 80)), 0);
+	assert_int_equal(bind_at(own, 8080), 0);
+	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), 0);
+	assert_int_equal(weir_tables_next_removal(own->lab.tables, 1), -ENOENT);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_DRAINING);
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS);
+	assert_int_equal(
+		weir_tables_removed_binds(own->lab.tables, WEIR_SERVICE_NONE, binds, 2), 1);
+	assert_int_equal(binds[0].port_first, 80);
+	assert_int_equal(weir_tables_removed_binds(own->lab.tables, 1, binds, 2), 0);
+	assert_false(lab_services(&own->lab)->ended);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_false(weir_bind_is_over(bind_at(own, 80), 1)); // flows of another service
+	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
+	assert_false(weir_bind_is_over(WEIR_SERVICE_NONE, 0));
+	assert_true(lab_services(&own->lab)->ended);
+	assert_int_equal(
+		service(own, 0).removal_until_ns, DEADLINE_NS + ESTABLISHED_MS * 1000000ull);
+	assert_int_equal(row_flags(own, "b0"), 0); // the backends have other flows
+	end(own, false, WEIR_DRAIN_KEPT);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	assert_false(lab_services(&own->lab)->ended);
+	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), -ENOENT);
+}
+
+TEST(removed_bind_is_withdrawn_if_its_flows_stay_or_are_gone) {
+	struct own *own = *state;
+
+	remove_bind(own);
+	end(own, true, WEIR_DRAIN_DRAINED);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	lab_apply(&own->lab, own->config);
+	own->next->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_KEEP;
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	end(own, false, WEIR_DRAIN_KEPT);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+}
+
+TEST(removed_bind_is_a_bind_again_when_it_returns) {
+	struct own *own = *state;
+
+	remove_bind(own);
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(bind_at(own, 80), 0);
+	assert_true(is_removed(own, 8080));
+	weir_tables_clock(own->lab.tables, NOW_MS + 1000);
+	own->config->services[0].drain.removed_ms = 0; // 8080 keeps its deadline
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS);
+	end(own, true, WEIR_DRAIN_DRAINED);
+	assert_int_equal(bind_at(own, 8080), WEIR_SERVICE_NONE);
+}
+
+TEST(removed_bind_that_moves_belongs_to_its_new_service) {
+	struct own *own = *state;
+
+	set_ports(own->next, 8080, 8080);
+	own->next->services[1].binds[0] = own->config->services[0].binds[0];
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(bind_at(own, 80), 1);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
+	assert_int_equal(service(own, 1).removal, WEIR_DRAIN_DRAINING); // its former bind
+}
+
+// Only ports that no other bind has are drained.
+TEST(removed_range_gives_way_to_the_configuration) {
+	struct own *own = *state;
+
+	set_ports(own->next, 1000, 2000);
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	set_ports(own->next, 1500, 2500);
+	own->next->services[1].binds[0].address = own->next->services[0].binds[0].address;
+	own->next->services[1].binds[0].port_first = 1200;
+	own->next->services[1].binds[0].port_last = 1200;
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	assert_true(is_removed(own, 1000));
+	assert_int_equal(bind_at(own, 1200), 1);
+	assert_true(is_removed(own, 1499));
+	assert_int_equal(bind_at(own, 1500), 0);
+	assert_int_equal(bind_at(own, 2500), 0);
+	set_ports(own->next, 0, 65535);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(bind_at(own, 80), 0);
+	assert_int_equal(bind_at(own, 1000), 0);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
+}
+
+TEST(removed_bind_of_udp_or_without_an_interval_is_gone_at_once) {
+	struct own *own = *state;
+
+	own->next->services[0].drain.removed_ms = 0;
+	remove_bind(own);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	own->config->services[0].binds[0].protocol = IPPROTO_UDP;
+	lab_apply(&own->lab, own->config);
+	own->next->services[0].drain.removed_ms = REMOVED_MS;
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
+}
+
+TEST(removed_service_drains_then_its_backends_are_down) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(row_flags(own, "b0"), WEIR_BACKEND_CLOSED);
+	assert_true(service(own, 0).leaving);
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	lab_set_flows(&own->lab, 0, 0, 0);
+	lab_settle(&own->lab);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	end(own, false, WEIR_DRAIN_KEPT);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	lab_settle(&own->lab);
+	assert_null(weir_tables_service_name(own->lab.tables, 0));
+}
+
+TEST(removed_service_that_returns_serves_again) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(bind_at(own, 80), 0);
+	assert_int_equal(row_flags(own, "b0"), 0);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
+	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), -ENOENT);
+}
+
+TEST(removal_survives_a_restart) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	set_ports(own->next, 8080, 8080);
+	lab_apply(&own->lab, own->next);
+	lab_restart(&own->lab);
+	weir_tables_clock(own->lab.tables, NOW_MS + 2000);
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->next);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+}
+
+TEST(removal_of_a_service_survives_a_restart) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	lab_restart(&own->lab);
+	weir_tables_clock(own->lab.tables, NOW_MS + 2000);
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(row_flags(own, "b0"), WEIR_BACKEND_CLOSED);
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0)); // no second drain
+	end(own, false, WEIR_DRAIN_KEPT);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), -ENOENT);
+}
+
+// The file was changed while no control process ran.
+TEST(removal_by_a_restart_is_a_removal) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_restart(&own->lab);
+	weir_tables_clock(own->lab.tables, NOW_MS + 2000);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(row_flags(own, "b0"), WEIR_BACKEND_CLOSED);
+	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS + 2000 * 1000000ull);
+}
