@@ -32,12 +32,63 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 	}
 }
 
+static bool has(const struct weir_findings *findings, const struct weir_finding *other) {
+	for (uint32_t i = 0; i < findings->count; i++) {
+		if (strcmp(findings->list[i].subject, other->subject) == 0 &&
+			strcmp(findings->list[i].found, other->found) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// What the host would be found to have if weir-dataplane started now with a configuration.
+static struct weir_findings try_start(
+	const struct weir_doctor *doctor, const struct weir_config *config) {
+	struct weir_doctor trial = *doctor;
+
+	trial.findings = (struct weir_findings){0};
+	trial.config = config;
+	trial.dataplane = 0;
+	weir_doctor_check_cores(&trial);
+	weir_doctor_check_interface(&trial);
+	weir_doctor_check_mtu(&trial);
+	weir_doctor_check_queues(&trial);
+	weir_doctor_check_kernel(&trial);
+	return trial.findings;
+}
+
+// The faults that a restart with the waiting values would bring: those that the running values do
+// not have, and those that only an edit of the file mends.
+static void check_start(struct weir_doctor *doctor) {
+	struct weir_findings now = try_start(doctor, doctor->runs);
+	struct weir_findings then = try_start(doctor, doctor->file);
+
+	for (uint32_t i = 0; i < then.count; i++) {
+		const struct weir_finding *fault = &then.list[i];
+
+		if (fault->level != WEIR_FINDING_FAULT ||
+			(has(&now, fault) && strncmp(fault->cure, "editor ", 7) != 0)) {
+			continue;
+		}
+		doctor->restart_fails = true;
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, fault->subject,
+			"do not restart weir-dataplane with %.100s yet: %s", doctor->config_path,
+			fault->found);
+		weir_findings_cure(&doctor->findings, "%s", fault->cure);
+	}
+	doctor->findings.out_of_memory |= now.out_of_memory || then.out_of_memory;
+	weir_findings_fini(&now);
+	weir_findings_fini(&then);
+}
+
 void weir_doctor_check_restart(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	struct weir_difference waiting;
 	char cost[96];
 
 	if (doctor->runs == NULL || doctor->file == NULL) {
+		doctor->restart_fails = doctor->file == NULL && doctor->dataplane != 0;
 		return;
 	}
 	if (weir_config_compare(doctor->runs, doctor->file, &waiting) < 0) {
@@ -45,6 +96,9 @@ void weir_doctor_check_restart(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_difference_keep_restarts(&waiting);
+	if (waiting.count > 0) {
+		check_start(doctor);
+	}
 	describe_cost(doctor, &waiting, cost, sizeof(cost));
 	for (uint32_t i = 0; i < waiting.count; i++) {
 		const struct weir_change *change = &waiting.change[i];
@@ -58,7 +112,8 @@ void weir_doctor_check_restart(struct weir_doctor *doctor) {
 				change->kind == WEIR_CHANGE_ADD ? "added" : "removed");
 		}
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, change->what,
-			"%s a restart of weir-dataplane%s", what, cost);
+			"%s a restart of weir-dataplane%s", what,
+			doctor->restart_fails ? ": mend the fault above first" : cost);
 		weir_findings_cure(findings, "systemctl restart weir-dataplane");
 	}
 	if (waiting.count == 0) {

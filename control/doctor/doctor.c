@@ -68,6 +68,15 @@ static void find_processes(struct weir_doctor *doctor) {
 	}
 }
 
+// Remove the cures that would end a dataplane that cannot start again.
+static void withhold_restarts(struct weir_findings *findings) {
+	for (uint32_t i = 0; i < findings->count; i++) {
+		if (strstr(findings->list[i].cure, "start weir-dataplane") != NULL) {
+			findings->list[i].cure[0] = '\0';
+		}
+	}
+}
+
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
@@ -79,5 +88,8 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 			doctor->findings.check = checks[i].name;
 			checks[i].run(doctor);
 		}
+	}
+	if (doctor->restart_fails) {
+		withhold_restarts(&doctor->findings);
 	}
 }

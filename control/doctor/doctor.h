@@ -17,7 +17,8 @@
 // Function, name, what it checks. Also on a copy of a machine's files:
 #define WEIR_DOCTOR_CHECKS(X) \
 	X(config, "config", "the configuration: errors, warnings, and probable mistakes") \
-	X(restart, "restart", "changes that wait for a restart of weir-dataplane") \
+	X(restart, "restart", \
+		"changes that wait for a restart of weir-dataplane, and whether it would start") \
 	X(cores, "cores", "CPUs of workers.cores exist") \
 	X(isolation, "isolation", \
 		"with idle poll: nothing else is scheduled on the workers' CPUs") \
@@ -78,6 +79,9 @@ struct weir_doctor {
 	int error; // negative errno of that
 	const char *own_version; // of weirctl
 	pid_t dataplane, control; // process ids; 0: not running
+	// Set by the check "restart": weir-dataplane runs, and would not start with the file as it
+	// is. No cure restarts it then.
+	bool restart_fails;
 	struct weir_findings findings;
 };
 

@@ -50,7 +50,7 @@ def compare(expected, found, root):
     for want, got in zip(expected, bad):
         keys = ("level", "check", "subject", "found", "cure")
         for key, pattern in zip(keys, want):
-            if not matches(pattern, got[key], root):
+            if not matches(pattern, got[key] or "", root):
                 return f"{key} is\n  {got[key]}\ninstead of\n  {pattern}"
     return None
 
