@@ -363,6 +363,7 @@ struct weir_tables {
 	uint32_t leaving; // services and backends that left after the last apply
 	bool drain_begun; // since the last publication
 	uint64_t drain_mark; // grace period of the last one with a begun drain
+	uint64_t recount_ms; // until then a restarted dataplane may not have counted all flows
 	uint64_t refusals[WEIR_WORKERS_MAX]; // refused tables already handled, by worker
 };
 

@@ -382,6 +382,9 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 		}
 		weir_state_free(tables->state);
 		tables->state = state;
+		if (tables->epoch != 0) {
+			tables->recount_ms = state->now_ms + WEIR_TABLES_RECOUNT_MS;
+		}
 	}
 	tables->segment = segment;
 	tables->writer = writer;
@@ -539,8 +542,9 @@ int weir_tables_publish(struct weir_tables *tables) {
 	return published;
 }
 
-bool weir_tables_drains_are_adopted(const struct weir_tables *tables) {
+bool weir_tables_counts_drains(const struct weir_tables *tables) {
 	return tables->writer != NULL && !tables->drain_begun &&
+	       tables->state->now_ms >= tables->recount_ms &&
 	       weir_writer_passed(tables->writer, tables->drain_mark);
 }
 

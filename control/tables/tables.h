@@ -163,9 +163,11 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // bind: as in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Whether no worker can begin a flow of a drained backend or bind any more. Not while a worker has
-// not adopted the last begun drain, or while unbound.
-bool weir_tables_drains_are_adopted(const struct weir_tables *tables);
+// Whether a drained backend or bind has no flow if the counters have none. Not while a worker has
+// not adopted the last begun drain, and may begin another flow; while unbound; and for a time after
+// a restart of the dataplane, which counts an existing flow from its next packet on.
+#define WEIR_TABLES_RECOUNT_MS 60000
+bool weir_tables_counts_drains(const struct weir_tables *tables);
 
 // Removals: what a configuration, with `drain.removed_ms` above 0, no longer has drains until a
 // deadline. Binds of TCP: packets that begin a flow are refused, existing flows continue; at the

@@ -95,7 +95,7 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 // The phase of the drain of a backend, or of the binds of a service.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables, const char *service,
 	uint64_t until_ns, uint64_t open_flows, uint64_t now_ns) {
-	if (open_flows == 0 && weir_tables_drains_are_adopted(tables)) {
+	if (open_flows == 0 && weir_tables_counts_drains(tables)) {
 		return WEIR_DRAIN_DRAINED;
 	}
 	if (until_ns == 0 || now_ns < until_ns) {
@@ -227,7 +227,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	}
 	// Otherwise its flows have ended: clients get RSTs.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
-	drained = drains && open_flows == 0 && weir_tables_drains_are_adopted(of->tables);
+	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
 	if (!drained && now_ns < state.removal_until_ns) {
 		return false;
 	}

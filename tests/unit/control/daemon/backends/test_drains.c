@@ -261,10 +261,21 @@ TEST(drain_continues_after_a_restart_of_the_dataplane) {
 	lab_worker_start(&own->lab);
 	assert_true(weir_tables_rebind(own->lab.tables, own->lab.control) >= 0);
 	own->id = lab_id(&own->lab, "s0", "b0");
-	set_open(own, 0, 1);
 	weir_drains_follow(&own->drains, own->lab.tables);
 	assert_int_equal(own->drains.count, 1);
+	// The new process has not counted the flow yet: that does not end the drain, but the
+	// deadline does.
+	lab_publish(&own->lab);
+	lab_quiescent(&own->lab);
+	assert_false(tick(own, NOW + 9 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 	assert_true(tick(own, NOW + 20 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	begin(own, 0);
+	assert_false(tick(own, NOW + 21 * SECOND));
+	weir_tables_clock(own->lab.tables, WEIR_TABLES_RECOUNT_MS);
+	assert_true(tick(own, NOW + 22 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
 	weir_segment_free(before_control);
 	weir_segment_free(before);
 }
