@@ -92,24 +92,40 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
-// The backends of a host that have open flows, in parentheses.
-static const char *open_text(const json_t *row, char *text, size_t bytes) {
-	const json_t *open = json_object_get(row, "open");
-	char names[256];
+// What happened to the flows that were left at the deadline, as weir-control counted them then:
+// the open flows go down at once when they are dropped. Nothing is printed for none, unless the
+// state is this one. of: names of the backends of a host.
+static void show_left(
+	const struct wait *wait, const json_t *row, const char *what, const json_t *of) {
+	const json_t *drain = json_object_get(row, "drain");
+	bool is_state = strcmp(json_string_value(json_object_get(drain, "state")), what) == 0;
+	bool out_of_use =
+		strcmp(what, "dropped") == 0 && json_object_get(row, "drained_binds") == NULL;
+	const json_t *flows;
+	char key[32], names[256] = "", number[24] = ""; // unknown: no number
+	json_int_t n;
 
-	text[0] = '\0';
-	if (json_array_size(open) > 0) {
-		snprintf(text, bytes, " (%s)",
-			weir_show_value(open, WEIR_SHOW_TEXT, names, sizeof(names)));
+	snprintf(key, sizeof(key), "%s_flows", what);
+	flows = json_object_get(drain, key);
+	n = json_integer_value(flows);
+	if (n == 0 && !json_is_null(flows) && !is_state) {
+		return;
 	}
-	return text;
+	if (json_is_integer(flows)) {
+		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT " ", n);
+	}
+	if (json_array_size(of) > 0) {
+		weir_show_value(of, WEIR_SHOW_TEXT, names, sizeof(names));
+	}
+	fprintf(wait->cli->out, ", %sopen flow%s %s%s%s%s%s%s", number, n == 1 ? "" : "s", what,
+		out_of_use || names[0] != '\0' ? " (" : "", out_of_use ? "maintenance" : "",
+		out_of_use && names[0] != '\0' ? ": " : "", names,
+		out_of_use || names[0] != '\0' ? ")" : "");
 }
 
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
 	const char *admin = json_string_value(json_object_get(row, "admin"));
-	char open[264];
 	char took[WEIR_DURATION_BYTES];
-	json_int_t flows = flows_of(row);
 	FILE *out = wait->cli->out;
 
 	if (wait->cli->options->json) {
@@ -124,12 +140,10 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 	} else if (strcmp(state, "drained") == 0) {
 		fprintf(out, "%s: drained after %s\n", wait->name, took);
 	} else {
-		fprintf(out, "%s: deadline after %s, %" JSON_INTEGER_FORMAT " open flow%s %s%s\n",
-			wait->name, took, flows, flows == 1 ? "" : "s",
-			strcmp(state, "dropped") != 0                   ? "kept"
-			: json_object_get(row, "drained_binds") != NULL ? "dropped"
-									: "dropped (maintenance)",
-			open_text(row, open, sizeof(open)));
+		fprintf(out, "%s: deadline after %s", wait->name, took);
+		show_left(wait, row, "kept", json_object_get(row, "open"));
+		show_left(wait, row, "dropped", json_object_get(row, "dropped_from"));
+		fputc('\n', out);
 	}
 }
 
@@ -178,6 +192,12 @@ static const json_t *find_row(const json_t *rows) {
 	return NULL;
 }
 
+static bool are_kept(const json_t *row) {
+	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
+
+	return json_is_integer(kept) ? json_integer_value(kept) > 0 : flows_of(row) > 0;
+}
+
 // Poll once. Returns true when the wait is over, with its exit status.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
@@ -202,9 +222,9 @@ static bool look(struct wait *wait, int *ret) {
 		over = false;
 	} else {
 		show_end(wait, row, state);
-		*ret = state == NULL                                     ? WEIR_CLI_REFUSED
-		       : strcmp(state, "kept") == 0 && flows_of(row) > 0 ? WEIR_CLI_FLOWS_LEFT
-									 : WEIR_CLI_DONE;
+		*ret = state == NULL                                 ? WEIR_CLI_REFUSED
+		       : strcmp(state, "kept") == 0 && are_kept(row) ? WEIR_CLI_FLOWS_LEFT
+								     : WEIR_CLI_DONE;
 	}
 	json_decref(rows);
 	return over;

@@ -84,6 +84,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 		to->admin = from->admin;
 		to->drain = from->drain;
 		to->drain_until_ns = from->drain_until_ns;
+		to->drain_left = from->drain_left;
 	}
 	if (set & WEIR_SET_HEALTH) {
 		to->health = from->health;
@@ -118,6 +119,7 @@ static void inherit_service(struct weir_service_entry *to, const struct weir_ser
 		to->drain_set = from->drain_set;
 		to->drain = from->drain;
 		to->drain_until_ns = from->drain_until_ns;
+		to->drain_left = from->drain_left;
 		to->drain_begun_ms = from->drain_begun_ms;
 		memcpy(to->drained, from->drained, sizeof(to->drained));
 	}

@@ -253,7 +253,7 @@ int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from) {
 }
 
 int weir_tables_end_bind_drain(
-	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase) {
+	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t left) {
 	struct weir_service_entry *service = live(tables, id);
 
 	if (service == NULL || service->drain != WEIR_DRAIN_DRAINING) {
@@ -262,6 +262,7 @@ int weir_tables_end_bind_drain(
 	service->drain =
 		(uint8_t)(phase == WEIR_DRAIN_DROPPED && !are_all(service) ? WEIR_DRAIN_KEPT
 									   : phase);
+	service->drain_left = left;
 	changed(tables, id, false);
 	return service->drain;
 }

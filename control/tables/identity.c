@@ -181,6 +181,7 @@ static void adopt_backend(
 	if (is_drain(entry->state >> DRAIN_SHIFT & DRAIN_BITS, backend->admin)) {
 		backend->drain = entry->state >> DRAIN_SHIFT & DRAIN_BITS;
 		backend->drain_until_ns = entry->drain_until_ns;
+		backend->drain_left = WEIR_FLOWS_UNKNOWN;
 	}
 	backend->slow_start_ms = entry->slow_start_ms;
 	backend->eligible =
@@ -211,6 +212,7 @@ static void adopt_service(
 	if (entry->drain <= WEIR_DRAIN_DROPPED) {
 		service->drain = (uint8_t)entry->drain;
 		service->drain_until_ns = entry->drain_until_ns;
+		service->drain_left = WEIR_FLOWS_UNKNOWN;
 	}
 	service->removed_ms = entry->removed_ms;
 	if (entry->removal == WEIR_DRAIN_DRAINING || entry->removal == WEIR_DRAIN_DROPPED) {

@@ -89,6 +89,7 @@ struct weir_service_entry {
 	bool drain_set; // drained or ready by a caller in this process
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
+	uint64_t drain_left; // open flows at its end, or WEIR_FLOWS_UNKNOWN
 	uint64_t drain_begun_ms; // last order of a drain, CLOCK_MONOTONIC; 0 = before this process
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64]; // a bit per bind of config
 	// Its removed binds, or its own removal while it leaves: NONE, DRAINING, or DROPPED
@@ -107,6 +108,7 @@ struct weir_backend_entry {
 	uint64_t identity; // hash of service and name: the same on every instance
 	uint64_t since; // weir_state.updates when it got its id
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
+	uint64_t drain_left; // open flows at its end, or WEIR_FLOWS_UNKNOWN
 	uint32_t configured_weight; // unless it is automatic
 	uint32_t auto_weight; // from its CPUs, if automatic; 0 = unknown
 	uint32_t runtime_weight;

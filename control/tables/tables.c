@@ -439,6 +439,17 @@ int weir_tables_set_drain(
 		until_ns);
 }
 
+int weir_tables_end_drain(
+	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t left) {
+	struct weir_backend_entry *backend = live_backend(tables, id);
+
+	if (backend == NULL) {
+		return -ENOENT;
+	}
+	backend->drain_left = left;
+	return weir_tables_set_drain(tables, id, phase, backend->drain_until_ns);
+}
+
 int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_health_state health) {
 	struct weir_backend_entry *backend = live_backend(tables, id);
 

@@ -44,6 +44,7 @@ struct weir_backend_state {
 	uint32_t effective_weight;
 	uint8_t drain; // enum weir_drain_phase
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline. Used while draining
+	uint64_t drain_left; // as given to weir_tables_end_drain. Used when kept or dropped
 	uint32_t max_active_flows; // its own limit, per worker; 0 = none
 	bool at_limit; // see weir_tables_set_limit
 	uint64_t identity; // hash of service and name
@@ -100,6 +101,11 @@ int weir_tables_set_admin(
 // weir_tables_set_admin ends a drain.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
+// Set the phase at the end of a drain. left: open flows at that time, for this process only;
+// WEIR_FLOWS_UNKNOWN also when an earlier process ended the drain.
+#define WEIR_FLOWS_UNKNOWN UINT64_MAX
+int weir_tables_end_drain(
+	struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase, uint64_t left);
 int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(
@@ -152,9 +158,9 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t service,
 // The first service from this id on whose binds drain: id or -ENOENT.
 int weir_tables_next_draining(const struct weir_tables *tables, uint32_t from);
 // Set the phase at the end of a drain. DROPPED: its flows end; only if all its binds are drained,
-// else KEPT. Returns the phase or -ENOENT.
+// else KEPT. left: as of weir_tables_end_drain. Returns the phase or -ENOENT.
 int weir_tables_end_bind_drain(
-	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase);
+	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase, uint64_t left);
 uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
 // The published bind of a destination, as weir_service_lookup has it; WEIR_SERVICE_NONE also
 // without a segment. address: 16 bytes, IPv4 zero padded.
@@ -293,6 +299,7 @@ struct weir_service_state {
 	struct weir_policy_settings settings; // zeroed for a service that leaves
 	uint8_t drain; // enum weir_drain_phase of its drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
+	uint64_t drain_left; // as of a backend
 	uint64_t drain_begun_ms; // its last drain, CLOCK_MONOTONIC; 0 = before this process
 	// Of its removed binds, or (leaving) of itself: enum weir_drain_phase NONE, DRAINING, or
 	// DROPPED: the flows of its removed binds have ended.

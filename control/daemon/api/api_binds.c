@@ -118,7 +118,7 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	if (drained > 0) {
 		weir_drain_sum_add(&sum->drains, daemon->tables,
 			weir_tables_service_name(daemon->tables, id), state.drain,
-			state.drain_until_ns);
+			state.drain_until_ns, state.drain_left);
 	}
 }
 

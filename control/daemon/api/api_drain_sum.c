@@ -8,7 +8,7 @@
 #include "duration.h"
 
 void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *tables,
-	const char *service, uint8_t phase, uint64_t until_ns) {
+	const char *service, uint8_t phase, uint64_t until_ns, uint64_t left) {
 	if (phase == WEIR_DRAIN_DRAINING) {
 		int then = (int)weir_drains_at_deadline(tables, service);
 		bool same = sum->phases[phase] == 0 || sum->at_deadline == then;
@@ -16,6 +16,11 @@ void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *ta
 		sum->at_deadline = same ? then : -1;
 		sum->endless |= until_ns == 0;
 		sum->until_ns = until_ns > sum->until_ns ? until_ns : sum->until_ns;
+	}
+	if (phase == WEIR_DRAIN_KEPT || phase == WEIR_DRAIN_DROPPED) {
+		bool known = left != WEIR_FLOWS_UNKNOWN && sum->left[phase] != WEIR_FLOWS_UNKNOWN;
+
+		sum->left[phase] = known ? sum->left[phase] + left : WEIR_FLOWS_UNKNOWN;
 	}
 	sum->phases[phase]++;
 }
@@ -36,6 +41,10 @@ static enum weir_drain_phase phase_of(const struct weir_drain_sum *sum) {
 	return WEIR_DRAIN_NONE;
 }
 
+static json_t *json_left(uint64_t left) {
+	return left == WEIR_FLOWS_UNKNOWN ? json_null() : json_integer((json_int_t)left);
+}
+
 json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 	enum weir_drain_phase phase = phase_of(sum);
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = weir_drain_sum_deadline(sum);
@@ -44,8 +53,8 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 	if (phase == WEIR_DRAIN_NONE) {
 		return json_null();
 	}
-	return json_pack("{s:s, s:o, s:o}", "state", weir_drain_phase_name((uint8_t)phase),
-		"left_ms",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "state",
+		weir_drain_phase_name((uint8_t)phase), "left_ms",
 		drains && until_ns != 0
 			? json_integer(until_ns > now_ns
 					       ? (json_int_t)((until_ns - now_ns) / 1000000)
@@ -55,7 +64,9 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 		drains && sum->at_deadline >= 0
 			? json_string(weir_config_at_deadline_name(
 				  (enum weir_config_at_deadline)sum->at_deadline))
-			: json_null());
+			: json_null(),
+		"kept_flows", json_left(sum->left[WEIR_DRAIN_KEPT]), "dropped_flows",
+		json_left(sum->left[WEIR_DRAIN_DROPPED]));
 }
 
 void weir_api_append_deadline(uint64_t until_ns, char *value) {

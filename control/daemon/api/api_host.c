@@ -31,7 +31,8 @@ struct summary {
 	uint32_t services, ready, maintenance;
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows;
-	json_t *open, *in_use; // names of those with open flows, and of those with new flows
+	json_t *open, *dropped, *in_use; // names of those with open flows, those whose flows were
+					 // dropped, and those with new flows
 };
 
 static int parse(const struct weir_api_call *call, struct weir_address *ret) {
@@ -103,10 +104,12 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	if (state->drain == WEIR_DRAIN_NONE) {
 		return;
 	}
-	weir_drain_sum_add(
-		&sum->drains, daemon->tables, state->service, state->drain, state->drain_until_ns);
+	weir_drain_sum_add(&sum->drains, daemon->tables, state->service, state->drain,
+		state->drain_until_ns, state->drain_left);
 	sum->open_flows += counters.open_flows;
-	if (counters.open_flows > 0) {
+	if (state->drain == WEIR_DRAIN_DROPPED) { // their counters change a moment later
+		add_name(state->drain_left > 0 ? sum->dropped : NULL, state);
+	} else if (counters.open_flows > 0) {
 		add_name(sum->open, state);
 	}
 	if (state->in_selection) {
@@ -135,10 +138,12 @@ static void sum_up(const struct weir_daemon *daemon, const struct host *host, st
 }
 
 static json_t *json_host(const struct weir_daemon *daemon, const struct host *host) {
-	struct summary sum = {.open = json_array(), .in_use = json_array()};
+	struct summary sum = {
+		.open = json_array(), .dropped = json_array(), .in_use = json_array()};
 
 	sum_up(daemon, host, &sum);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+	return json_pack(
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
 		"address", host->address, "services", (json_int_t)sum.services, "backends",
 		(json_int_t)host->count, "ready", (json_int_t)sum.ready, "maintenance",
 		(json_int_t)sum.maintenance, "draining",
@@ -147,7 +152,8 @@ static json_t *json_host(const struct weir_daemon *daemon, const struct host *ho
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_KEPT], "dropped",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DROPPED], "active_flows",
 		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&sum.drains), "open", sum.open, "in_use", sum.in_use);
+		weir_json_drains(&sum.drains), "open", sum.open, "dropped_from", sum.dropped,
+		"in_use", sum.in_use);
 }
 
 void weir_api_host_describe(

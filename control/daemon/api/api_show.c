@@ -15,6 +15,7 @@
 #include "api_backend.h"
 #include "api_commands.h"
 #include "api_counters.h"
+#include "api_drain_sum.h"
 #include "api_order.h"
 #include "daemon.h"
 #include "flow_state.h"
@@ -173,11 +174,12 @@ json_t *weir_json_percent(double value) {
 }
 
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
-	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->drain_until_ns;
 	enum weir_config_at_deadline then = weir_drains_at_deadline(daemon->tables, state->service);
-	uint8_t drain = state->drain;
+	struct weir_drain_sum sum = {.endless = false};
+	uint64_t until_ns = state->drain_until_ns;
 	struct weir_service_state service;
-	bool counts;
+	uint8_t drain = state->drain;
+	json_t *object;
 
 	if (state->leaving &&
 		weir_tables_service(daemon->tables, state->service_id, &service) == 0 &&
@@ -187,16 +189,14 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 		then = service.down_flags == WEIR_BACKEND_RESET ? WEIR_AT_DEADLINE_DROP
 								: WEIR_AT_DEADLINE_KEEP;
 	}
-	counts = drain == WEIR_DRAIN_DRAINING && until_ns != 0;
-	if (drain == WEIR_DRAIN_NONE) {
-		return json_null();
+	weir_drain_sum_add(
+		&sum, daemon->tables, state->service, drain, until_ns, state->drain_left);
+	object = weir_json_drains(&sum);
+	if (json_is_object(object)) { // also after its end
+		json_object_set_new(
+			object, "at_deadline", json_string(weir_config_at_deadline_name(then)));
 	}
-	return json_pack("{s:s, s:o, s:s}", "state", weir_drain_phase_name(drain), "left_ms",
-		counts ? json_integer(until_ns > now_ns
-					      ? (json_int_t)((until_ns - now_ns) / 1000000)
-					      : 0)
-		       : json_null(),
-		"at_deadline", weir_config_at_deadline_name(then));
+	return object;
 }
 
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,

@@ -106,6 +106,10 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables, const ch
 		       : WEIR_DRAIN_KEPT;
 }
 
+static uint64_t left_at_end(const struct weir_tables *tables, uint64_t open_flows) {
+	return weir_tables_segment(tables) != NULL ? open_flows : WEIR_FLOWS_UNKNOWN;
+}
+
 // What the end of a drain did to the flows that were left. dropped: what they are called then.
 static const char *end_text(const struct weir_tables *tables, enum weir_drain_phase phase,
 	uint64_t open_flows, const char *dropped, char text[WEIR_STATES_WHY_BYTES]) {
@@ -156,7 +160,7 @@ static bool advance(
 		return true;
 	}
 	note_end(of, &state, phase, open_flows);
-	weir_tables_set_drain(tables, backend, phase, state.drain_until_ns);
+	weir_tables_end_drain(tables, backend, phase, left_at_end(tables, open_flows));
 	*publish = true;
 	return false;
 }
@@ -192,7 +196,7 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return false;
 	}
-	r = weir_tables_end_bind_drain(tables, id, phase);
+	r = weir_tables_end_bind_drain(tables, id, phase, left_at_end(tables, open_flows));
 	if (r >= 0) {
 		note_service_end(of, id, (enum weir_drain_phase)r, open_flows);
 	}

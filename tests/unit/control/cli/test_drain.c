@@ -19,6 +19,10 @@
 #define STATE(state, left) \
 	"{\"state\": \"" state "\", \"left_ms\": " left ", \"at_deadline\": \"keep\"}"
 
+#define END(state, kept, dropped) \
+	"{\"state\": \"" state "\", \"left_ms\": null, \"at_deadline\": null, " \
+	"\"kept_flows\": " kept ", \"dropped_flows\": " dropped "}"
+
 static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
@@ -81,12 +85,15 @@ TEST(wait_ends_with_the_drain) {
 			{"web/web-1: draining, 5 of 7 open flows, 59.4s left\n",
 				"web/web-1: drained after T\n"},
 			"", 0.5},
-		{ROW("drain", "0", STATE("kept", "null")), 0,
+		{ROW("drain", "0", END("kept", "0", "0")), 0,
 			{" deadline after T, 0 open flows kept\n"}, "", 0},
-		{ROW("drain", "1", STATE("kept", "null")), 4,
+		// They may end before weirctl looks.
+		{ROW("drain", "0", END("kept", "1", "0")), 4,
 			{" deadline after T, 1 open flow kept\n"}, "", 0},
-		{ROW("maintenance", "2", STATE("dropped", "null")), 0,
+		{ROW("maintenance", "0", END("dropped", "0", "2")), 0,
 			{" deadline after T, 2 open flows dropped (maintenance)\n"}, "", 0},
+		{ROW("maintenance", "0", END("dropped", "0", "null")), 0,
+			{" deadline after T, open flows dropped (maintenance)\n"}, "", 0},
 		{ROW("ready", "2", "null"), 1, {NULL},
 			"weirctl: web/web-1: the drain was ended: ready\n", 0},
 		{"{\"ok\": true, \"result\": []}", 1, {NULL},
@@ -174,10 +181,12 @@ TEST(options_are_checked) {
 
 #define HOST(open, drain, in_use, names) HOST_WITH("0", open, drain, in_use, names)
 #define HOST_WITH(ready, open, drain, in_use, names) \
+	HOST_ENDED(ready, open, drain, in_use, names, "[]")
+#define HOST_ENDED(ready, open, drain, in_use, names, dropped) \
 	"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 3, " \
 	"\"backends\": 4, \"ready\": " ready ", \"maintenance\": 1, \"active_flows\": 9, " \
 	"\"open_flows\": " open ", \"drain\": " drain ", \"in_use\": " in_use ", \"open\": " names \
-	"}}"
+	", \"dropped_from\": " dropped "}}"
 
 static struct server *start_host(const char *begun, const char *shown) {
 	static struct server_answer answers[3];
@@ -217,9 +226,15 @@ TEST(host_drain_waits_for_all_its_backends) {
 		{HOST("5", STATE("draining", "59400"), "[]", "[\"web/web-1\"]") "\n" HOST(
 			 "0", STATE("drained", "null"), "[]", "[]"),
 			0, "10.0.0.11: drained after T\n", "", 0.5},
-		{HOST("2", STATE("kept", "null"), "[]", "[\"web/web-1\", \"dns/d-1\"]"), 4,
+		{HOST("2", END("kept", "2", "0"), "[]", "[\"web/web-1\", \"dns/d-1\"]"), 4,
 			": deadline after T, 2 open flows kept (web/web-1, dns/d-1)\n", "", 0},
-		{HOST("2", STATE("dropped", "null"), "[]", "[]"), 0,
+		{HOST_ENDED(
+			 "0", "2", END("kept", "2", "1"), "[]", "[\"dns/d-1\"]", "[\"web/web-1\"]"),
+			4,
+			" deadline after T, 2 open flows kept (dns/d-1), 1 open flow dropped "
+			"(maintenance: web/web-1)\n",
+			"", 0},
+		{HOST("0", END("dropped", "0", "2"), "[]", "[]"), 0,
 			" deadline after T, 2 open flows dropped (maintenance)\n", "", 0},
 		{HOST("2", "null", "[]", "[]"), 1, "active flows",
 			"weirctl: 10.0.0.11: the drain was ended: ready\n", 0},
@@ -262,7 +277,9 @@ TEST(vip_drain_waits_for_all_its_binds) {
 	} cases[] = {
 		{VIP("3", "0", STATE("drained", "null")), 0, "198.51.100.10: drained after T\n",
 			""},
-		{VIP("3", "2", STATE("kept", "null")), 4, ", 2 open flows kept\n", ""},
+		{VIP("3", "2", END("kept", "2", "0")), 4, ", 2 open flows kept\n", ""},
+		{VIP("3", "0", END("dropped", "0", "4")), 0,
+			"198.51.100.10: deadline after T, 4 open flows dropped\n", ""},
 		{VIP("0", "2", "null"), 1, "active flows",
 			"weirctl: 198.51.100.10: the drain was ended: ready\n"},
 		{VIP("1", "0", STATE("drained", "null")), 1, "active flows",

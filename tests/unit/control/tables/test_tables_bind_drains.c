@@ -76,8 +76,8 @@ TEST(dropped_service_is_down_for_its_flows_until_it_is_ready) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	drain(&lab, 0, true);
-	assert_int_equal(
-		weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED), WEIR_DRAIN_DROPPED);
+	assert_int_equal(weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED, 1),
+		WEIR_DRAIN_DROPPED);
 	lab_publish(&lab);
 	assert_int_equal(weir_bind_existing(bind_of(&lab, config, 0)), WEIR_SERVICE_NONE);
 	assert_int_equal(lab_row(&lab, lab_id(&lab, "s0", "b1")).flags & down, down);
@@ -102,7 +102,7 @@ TEST(drain_examines_no_backend_until_flows_are_dropped) {
 	drain(&lab, 0, false);
 	drain(&lab, 0, true);
 	assert_int_equal(weir_tables_work(lab.tables).backends, examined);
-	weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED);
+	weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED, 1);
 	lab_publish(&lab);
 	assert_int_equal(weir_tables_work(lab.tables).backends, examined + 3);
 	drain(&lab, 0, true); // drains again: existing flows continue
@@ -173,8 +173,8 @@ TEST(bind_added_to_a_drained_service_during_a_restart_is_drained) {
 	lab_open(&lab, NULL);
 	lab_apply(&lab, config);
 	drain(&lab, 0, true);
-	assert_int_equal(
-		weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED), WEIR_DRAIN_DROPPED);
+	assert_int_equal(weir_tables_end_bind_drain(lab.tables, 0, WEIR_DRAIN_DROPPED, 1),
+		WEIR_DRAIN_DROPPED);
 	lab_publish(&lab);
 	lab_restart(&lab);
 	lab_apply(&lab, next);

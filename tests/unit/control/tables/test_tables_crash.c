@@ -472,7 +472,7 @@ TEST(s3_crash_at_any_store_of_a_drain) {
 		if (what == 0 || what == 2) {
 			drain_service(&lab, what == 0);
 		} else if (what == 1) {
-			weir_tables_end_bind_drain(lab.tables, 1, WEIR_DRAIN_DROPPED);
+			weir_tables_end_bind_drain(lab.tables, 1, WEIR_DRAIN_DROPPED, 1);
 		} else if (what == 3) {
 			weir_tables_set_drain(lab.tables, 5, WEIR_DRAIN_DRAINING, DEADLINE);
 		} else if (what == 4) {

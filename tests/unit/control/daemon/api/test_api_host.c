@@ -170,6 +170,42 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	*open -= 1;
 }
 
+// The counters of dropped flows go down at once: weir-control counts them before.
+TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
+	struct own *own = *state;
+	uint64_t *kept = open_flows(own, "web", "w-1"), *dropped = open_flows(own, "alone", "a-1");
+	json_t *host, *drain;
+
+	*kept += 2;
+	*dropped += 3;
+	json_decref(lab_result(
+		&own->lab, JSON({"command": "host.drain", "address": "10.0.1.11", "interval_ms": 100})));
+	LAB_UNTIL(drain_is(own, "kept"));
+	*kept -= 1;
+	*dropped -= 3;
+	host = show(own);
+	drain = json_object_get(host, "drain");
+	assert_int_equal(number(host, "open_flows"), 1);
+	assert_int_equal(number(drain, "kept_flows"), 2);
+	assert_int_equal(number(drain, "dropped_flows"), 3);
+	assert_string_equal(
+		json_string_value(json_array_get(json_object_get(host, "dropped_from"), 0)),
+		"alone/a-1");
+	json_decref(host);
+	// An earlier process ended the drain.
+	lab_kill(&own->lab);
+	lab_start(&own->lab);
+	LAB_UNTIL(lab_attached(&own->lab));
+	host = show(own);
+	drain = json_object_get(host, "drain");
+	assert_string_equal(drain_text(host, "state"), "kept");
+	assert_true(json_is_null(json_object_get(drain, "kept_flows")));
+	assert_true(json_is_null(json_object_get(drain, "dropped_flows")));
+	json_decref(host);
+	json_decref(ready(own));
+	*kept -= 1;
+}
+
 TEST(hosts_that_do_not_exist_are_refused) {
 	struct own *own = *state;
 

@@ -152,12 +152,15 @@ TEST(flows_are_kept_at_the_deadline) {
 
 TEST(end_of_the_drain_of_a_service_is_an_event) {
 	struct own *own = *state;
+	struct weir_service_state service;
 
 	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, NOW + SECOND), 0);
 	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 2;
 	assert_false(tick(own, NOW));
 	assert_true(tick(own, NOW + SECOND));
 	assert_event(own, "", "drain deadline reached: 2 open flows kept");
+	assert_int_equal(weir_tables_service(own->lab.tables, 0, &service), 0);
+	assert_int_equal(service.drain_left, 2);
 }
 
 // The service keeps the flows of backends that are down; those of this one are reset nevertheless.
@@ -172,6 +175,7 @@ TEST(flows_are_dropped_at_the_deadline) {
 	assert_true(tick(own, NOW + 2 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DROPPED);
 	assert_event(own, "b0", "drain deadline reached: 1 open flow dropped (maintenance)");
+	assert_int_equal(lab_state(&own->lab, own->id).drain_left, 1);
 	assert_int_equal(lab_state(&own->lab, own->id).admin, WEIR_ADMIN_MAINTENANCE);
 	lab_quiescent(&own->lab);
 	flags = lab_row(&own->lab, own->id).flags;
@@ -291,6 +295,7 @@ TEST(deadline_applies_without_a_dataplane) {
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 	assert_true(tick(own, NOW + 10 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DROPPED);
+	assert_true(lab_state(&own->lab, own->id).drain_left == WEIR_FLOWS_UNKNOWN);
 	assert_int_equal(own->drains.count, 0);
 }
 
