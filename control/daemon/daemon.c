@@ -68,6 +68,10 @@ static int bind_tables(
 		r = weir_tables_rebind(daemon->tables, segment);
 	} else {
 		r = weir_tables_open(segment, &daemon->tables);
+		if (r == 0) {
+			weir_tables_find_hops(
+				daemon->tables, weir_next_hops_find, daemon->next_hops);
+		}
 	}
 	if (r < 0 && (daemon->tables == NULL || weir_tables_segment(daemon->tables) != segment)) {
 		snprintf(why, why_bytes, "cannot use the segment of epoch %016llx: %s",
@@ -115,6 +119,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 		segment->header->dataplane_pid, (unsigned long long)segment->epoch,
 		segment->workers, segment->workers == 1 ? "" : "s", segment->ports,
 		segment->ports == 1 ? "" : "s", adopting ? ", existing tables adopted" : "");
+	// The ports and adopted next hops, for new backends. The apply configures again.
+	(void)weir_next_hops_configure(
+		daemon->next_hops, daemon->tables, weir_reload_config(daemon->reload));
 	why[0] = '\0';
 	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
 	if (r < 0) {

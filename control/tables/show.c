@@ -59,6 +59,16 @@ uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id
 	return flows;
 }
 
+int weir_tables_next_hop(const struct weir_tables *tables, uint16_t id, struct weir_next_hop *ret) {
+	const struct weir_state *state = tables->state;
+
+	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
+		return -ENOENT;
+	}
+	*ret = state->backends[id].hop;
+	return 0;
+}
+
 int weir_tables_backend(
 	const struct weir_tables *tables, uint16_t id, struct weir_backend_state *ret) {
 	const struct weir_backend_entry *backend;

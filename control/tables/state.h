@@ -358,6 +358,8 @@ struct weir_tables {
 	struct weir_writer *writer;
 	struct weir_state *state;
 	const struct weir_config *config;
+	weir_tables_find_hop_fn find_hop; // NULL = none
+	void *find_context;
 	struct weir_rebuild *rebuild; // in progress; NULL = none
 	uint16_t rebuild_next; // service at which the search for the next one begins
 	uint64_t slots_written; // by the builders of selections

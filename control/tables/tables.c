@@ -239,6 +239,45 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 		       : WEIR_SERVICE_NONE;
 }
 
+void weir_tables_find_hops(
+	struct weir_tables *tables, weir_tables_find_hop_fn find, void *context) {
+	tables->find_hop = find;
+	tables->find_context = context;
+}
+
+static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
+	return a->resolved == b->resolved && a->port == b->port && a->mtu == b->mtu &&
+	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       weir_state_same_address(&a->source, &b->source);
+}
+
+static void set_hop(struct weir_state *state, uint16_t id, const struct weir_next_hop *hop) {
+	struct weir_backend_entry *backend = &state->backends[id];
+
+	backend->set |= WEIR_SET_NEXT_HOP;
+	if (same_hop(&backend->hop, hop)) {
+		return;
+	}
+	if (backend->hop.resolved != hop->resolved && backend->stage == WEIR_ID_LIVE) {
+		weir_state_move_backend(state, id);
+	}
+	backend->hop = *hop;
+	weir_state_mark_backend(state, id);
+}
+
+static void find_hops(const struct weir_tables *tables, struct weir_state *state) {
+	struct weir_next_hop hop;
+
+	for (uint32_t id = 0; tables->find_hop != NULL && id < state->backend_ids; id++) {
+		const struct weir_backend_entry *backend = &state->backends[id];
+
+		if (backend->stage == WEIR_ID_LIVE && !backend->hop.resolved &&
+			tables->find_hop(tables->find_context, &backend->address, &hop)) {
+			set_hop(state, (uint16_t)id, &hop);
+		}
+	}
+}
+
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
@@ -268,6 +307,7 @@ int weir_tables_apply(
 	}
 	tables->config = config;
 	if (tables->writer != NULL) {
+		find_hops(tables, state);
 		weir_writer_reclaim(tables->writer);
 		r = publish_config(tables, state, wait);
 		if (r < 0) {
@@ -479,31 +519,13 @@ int weir_tables_set_weight(struct weir_tables *tables, uint16_t id, uint32_t wei
 	return 0;
 }
 
-static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
-	return a->resolved == b->resolved && a->port == b->port && a->mtu == b->mtu &&
-	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
-	       weir_state_same_address(&a->source, &b->source);
-}
-
 int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t id, const struct weir_next_hop *hop) {
-	struct weir_state *state = tables->state;
-	struct weir_backend_entry *backend;
-
 	// Flows of a leaving backend continue while its row exists.
-	if (id >= state->backend_ids || state->backends[id].stage == WEIR_ID_FREE) {
+	if (id >= tables->state->backend_ids || tables->state->backends[id].stage == WEIR_ID_FREE) {
 		return -ENOENT;
 	}
-	backend = &state->backends[id];
-	backend->set |= WEIR_SET_NEXT_HOP;
-	if (same_hop(&backend->hop, hop)) {
-		return 0;
-	}
-	if (backend->hop.resolved != hop->resolved && backend->stage == WEIR_ID_LIVE) {
-		weir_state_move_backend(state, id);
-	}
-	backend->hop = *hop;
-	weir_state_mark_backend(state, id);
+	set_hop(tables->state, id, hop);
 	return 0;
 }
 

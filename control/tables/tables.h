@@ -89,6 +89,14 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
 
+// Find the next hop of an address without waiting: true if it is resolved now.
+typedef bool (*weir_tables_find_hop_fn)(
+	void *context, const struct weir_address *address, struct weir_next_hop *ret);
+// From here on an apply asks `find` for the next hops of its unresolved backends, so that the first
+// packets of a new service find them. Not while unbound. find may call the getters, which answer
+// from before the apply.
+void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
+
 // Number of services and backends of the configuration without an id; usually 0. *ret_retry: ids
 // were freed since the last apply, so that a retry may succeed.
 uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
@@ -127,6 +135,8 @@ int weir_tables_set_limit(
 	struct weir_tables *tables, uint16_t backend, uint32_t max_active_flows, bool at_limit);
 int weir_tables_set_next_hop(
 	struct weir_tables *tables, uint16_t backend, const struct weir_next_hop *hop);
+int weir_tables_next_hop(
+	const struct weir_tables *tables, uint16_t backend, struct weir_next_hop *ret);
 // Ejected: no new flows except in panic. Not stored for the next control process.
 int weir_tables_set_ejected(struct weir_tables *tables, uint16_t backend, bool ejected);
 // Whether new flows could use another backend without a panic if this one were ejected.

@@ -85,21 +85,30 @@ static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 	}
 }
 
+static bool is_owner(
+	const struct weir_next_hops *hops, uint32_t i, const struct weir_address *address) {
+	struct owner key = {.address = *address};
+
+	return i < hops->owner_count && order_by_address(&hops->owners[i], &key) == 0;
+}
+
+// Get the backend of an owner. Returns false if the id has been reused since owners were listed.
+static bool get_backend(const struct weir_next_hops *hops, const struct owner *owner,
+	struct weir_backend_state *ret) {
+	return weir_tables_backend(hops->tables, owner->backend, ret) == 0 &&
+	       ret->address.family == owner->address.family &&
+	       memcmp(ret->address.bytes, owner->address.bytes, sizeof(ret->address.bytes)) == 0;
+}
+
 static void on_next_hop(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why) {
 	struct weir_next_hops *hops = context;
-	struct owner key = {.address = *address};
 
-	for (uint32_t i = first_owner(hops, address);
-		i < hops->owner_count && order_by_address(&hops->owners[i], &key) == 0; i++) {
+	for (uint32_t i = first_owner(hops, address); is_owner(hops, i, address); i++) {
 		struct weir_backend_state backend;
 		uint16_t id = hops->owners[i].backend;
 
-		// The id may have been reused since the owners were listed.
-		if (weir_tables_backend(hops->tables, id, &backend) < 0 ||
-			backend.address.family != address->family ||
-			memcmp(backend.address.bytes, address->bytes, sizeof(address->bytes)) !=
-				0) {
+		if (!get_backend(hops, &hops->owners[i], &backend)) {
 			continue;
 		}
 		log_next_hop(hops, &backend, hop, why);
@@ -108,6 +117,23 @@ static void on_next_hop(void *context, const struct weir_address *address,
 		weir_tables_set_next_hop(hops->tables, id, hop);
 		hops->changed(hops->context);
 	}
+}
+
+bool weir_next_hops_find(
+	void *context, const struct weir_address *address, struct weir_next_hop *ret) {
+	struct weir_next_hops *hops = context;
+	struct weir_next_hop hop;
+
+	for (uint32_t i = first_owner(hops, address); is_owner(hops, i, address); i++) {
+		struct weir_backend_state backend;
+
+		if (get_backend(hops, &hops->owners[i], &backend) && backend.resolved &&
+			weir_tables_next_hop(hops->tables, backend.id, &hop) == 0) {
+			*ret = hop;
+			return true;
+		}
+	}
+	return weir_neighbours_find(hops->neighbours, address, ret);
 }
 
 // --- configuration ------------------------------------------------------------------------

@@ -27,6 +27,10 @@ void weir_next_hops_listen(struct weir_next_hops *hops, struct weir_icmp_sockets
 // Handles close in the next iterations of the loop. NULL is allowed.
 void weir_next_hops_free(struct weir_next_hops *hops);
 
+// For weir_tables_find_hops, with the next hops as context: that of another backend with the
+// address, or of one behind the same gateway.
+bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
+
 // Watch the backends of these tables over the ports of their segment (the previous ports while
 // there is none). Call after each weir_tables_apply and each new segment. tables: borrowed until
 // the next call. Returns 0 or negative errno.

@@ -310,7 +310,7 @@ static void on_turn(void *context) {
 	report(context);
 }
 
-// --- path MTU -------------------------------------------------------------------------------
+// --- addresses that are not watched -------------------------------------------------------
 
 static int compare_entries(const void *a, const void *b) {
 	const struct entry *const *left = a, *const *right = b;
@@ -329,6 +329,31 @@ static struct entry *find_entry(
 		&key_pointer, n->entries, n->entry_count, sizeof(n->entries[0]), compare_entries);
 	return found != NULL ? *found : NULL;
 }
+
+bool weir_neighbours_find(
+	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret) {
+	struct entry entry = {.address = *address};
+	char why[256];
+
+	if (find_entry(n, address) != NULL || n->found >= LOOKUPS_PER_TURN) {
+		return false;
+	}
+	n->found++;
+	if (n->links_stale) {
+		look_up_links(n);
+	}
+	if (n->links_stale || weir_routes_lookup(n->routes, address, &entry.route)) {
+		n->found = LOOKUPS_PER_TURN; // the kernel does not reply now
+		return false;
+	}
+	if (!entry.route.error && !entry.route.local) {
+		entry.hop = weir_hop_find(n, entry.route.ifindex, &entry.route.next_hop);
+	}
+	*ret = resolve(n, &entry, why, sizeof(why));
+	return ret->resolved;
+}
+
+// --- path MTU -------------------------------------------------------------------------------
 
 // Returns whether the report lowers the entry's MTU.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
@@ -373,6 +398,7 @@ static void receive_path_mtu(struct weir_neighbours *n) {
 static void on_tick(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
 
+	n->found = 0;
 	probe(n);
 	receive_path_mtu(n);
 	if (n->neighbours_stale || n->links_stale) {

@@ -35,6 +35,12 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
+// Find the next hop of an address that is not watched, without waiting for a neighbour: from its
+// route in the kernel and the next hops of watched addresses. Returns whether it is resolved; false
+// also for a watched address, and after many lookups within a tick.
+bool weir_neighbours_find(
+	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
+
 // Read the path MTU of backends from these sockets (path_mtu.h), a few messages per tick. Takes
 // ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);

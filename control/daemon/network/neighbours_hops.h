@@ -61,6 +61,7 @@ struct weir_neighbours {
 	struct entry **entries; // sorted by address
 	uint32_t entry_count;
 	uint32_t next_lookup; // first entry without a current route; entry_count = none
+	uint32_t found; // lookups of addresses that are not watched, since the last tick
 	bool links_stale, routes_stale, neighbours_stale; // to be read again
 	uint64_t round_ms; // end of the last round of lookups
 	struct weir_link *links;

@@ -108,6 +108,65 @@ TEST(s3_restarted_control_adopts_published_tables) {
 	lab_dataplane_stop(dataplane);
 }
 
+// The rows of a service with the backends of a former one are published once, with their next hops:
+// its first packets find them.
+static void assert_first_rows_are_final(const struct lab *lab, struct lab_dataplane *dataplane) {
+	const struct weir_segment *segment = lab_dataplane_segment(dataplane);
+	json_t *backends = lab_result(lab, JSON({"command": "backend.show"}));
+	unsigned int found = 0;
+	json_t *backend;
+	size_t i;
+
+	json_array_foreach (backends, i, backend) {
+		json_int_t id = json_integer_value(json_object_get(backend, "id"));
+
+		if (strcmp(json_string_value(json_object_get(backend, "service")), "web") == 0) {
+			continue;
+		}
+		assert_true(json_is_true(json_object_get(backend, "resolved")));
+		assert_int_equal(segment->rows[id].version, 1);
+		found++;
+	}
+	assert_int_equal(found, 3);
+	json_decref(backends);
+}
+
+TEST(renamed_service_has_next_hops_from_the_first_publication) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 2);
+	LAB_UNTIL(lab_attached(lab));
+	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30); // its ids are not free
+	lab_write_config(lab, SERVICE("other", "198.51.100.10", "", THREE));
+	json_decref(lab_result(lab, JSON({"command": "config.reload"})));
+	assert_first_rows_are_final(lab, dataplane);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
+TEST(s3_service_renamed_while_control_was_down_has_next_hops_at_once) {
+	struct lab *lab = *state;
+	struct lab_dataplane *dataplane;
+
+	lab_write_config(lab, ONE_SERVICE);
+	lab_start(lab);
+	dataplane = lab_dataplane_start(lab, 2);
+	LAB_UNTIL(lab_attached(lab));
+	LAB_UNTIL(number_of(lab, "b-3", "resolved"));
+	lab_dataplane_flows(dataplane, "198.51.100.10", 80, 30);
+	lab_kill(lab);
+	lab_write_config(lab, SERVICE("other", "198.51.100.10", "", THREE));
+	lab_start(lab);
+	LAB_UNTIL(lab_attached(lab));
+	assert_first_rows_are_final(lab, dataplane);
+	lab_stop(lab);
+	lab_dataplane_stop(dataplane);
+}
+
 // Checks that never come to a verdict within this test: a new backend would be STARTING.
 TEST(s3_adopted_health_stays_until_checks_change_it) {
 	struct lab *lab = *state;

@@ -31,6 +31,27 @@ TEST(identical_configuration_publishes_nothing) {
 	lab_config_free(same);
 }
 
+static bool find_hop(void *context, const struct weir_address *address, struct weir_next_hop *ret) {
+	*ret = lab_hop(7);
+	return memcmp(address->bytes, context, sizeof(address->bytes)) == 0;
+}
+
+// Else the first packets of a new service are dropped.
+TEST(known_next_hop_is_published_with_a_new_backend) {
+	struct weir_config *config = lab_config(1, 2);
+	struct lab lab;
+
+	lab_open(&lab, NULL);
+	weir_tables_find_hops(lab.tables, find_hop, config->services[0].backends[1].address.bytes);
+	lab_apply(&lab, config);
+	assert_int_equal(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED, 0);
+	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	assert_int_equal(lab_row(&lab, 1).header[5], 7);
+	assert_int_equal(lab_slots(&lab, 0, 1), LAB_TABLE_SIZE);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 TEST(only_the_changed_service_is_published) {
 	struct weir_config *config = lab_config(4, 3), *next = lab_config_copy(config);
 	weir_ref before[4];

@@ -213,6 +213,30 @@ TEST(neighbours_behind_a_gateway_have_its_mac, setup, teardown) {
 	assert_int_equal(expect(lab, "2001:db8:50::1", MAC0)->hop.port, 0);
 }
 
+TEST(neighbours_find_addresses_behind_known_gateways, setup, teardown) {
+	struct lab *lab = *state;
+	struct weir_address behind = watch_lab_address("10.50.1.2");
+	struct weir_address next_to = watch_lab_address("10.1.0.12");
+	struct weir_next_hop hop;
+	char mac[18];
+
+	SHELL("ip route add 10.50.0.0/16 via 10.1.0.11");
+	watch(lab, "10.1.0.11");
+	configure(lab);
+	assert_false(weir_neighbours_find(lab->neighbours, &behind, &hop));
+	expect(lab, "10.1.0.11", MAC1);
+	assert_true(weir_neighbours_find(lab->neighbours, &behind, &hop));
+	format_mac(hop.mac, mac);
+	assert_string_equal(mac, MAC1);
+	assert_int_equal(hop.port, 1);
+	assert_false(weir_neighbours_find(lab->neighbours, &next_to, &hop));
+	// The limit of a tick.
+	for (int i = 0; i < 1000; i++) {
+		weir_neighbours_find(lab->neighbours, &next_to, &hop);
+	}
+	assert_false(weir_neighbours_find(lab->neighbours, &behind, &hop));
+}
+
 TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	static const uint8_t gateway[6] = {2, 0, 0, 0, 0, 0x99};
 	struct lab *lab = *state;
