@@ -144,36 +144,77 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
+// Deliberate states, which last until somebody ends them.
+static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
+	const bool drained = is(row, "admin", "drain");
+	const char *address = text_of(row, "address");
+	char length[WEIR_DURATION_BYTES];
+
+	if (drained || is(row, "admin", "maintenance")) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"gets no new flows: it is %s; \"weirctl audit show\" has since when",
+			drained ? "drained" : "in maintenance");
+		weir_findings_cure(findings, "weirctl backend ready %s", subject);
+		return;
+	}
+	weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+		"gets no new flows: it has been a lame duck for %s%s",
+		duration_of(row, "since_ms", length),
+		is(row, "agent", "silent") ? ", and its weir-agent, which can end that, is silent"
+					   : "");
+	if (is(row, "agent", "silent")) {
+		weir_findings_cure(findings,
+			"ssh %s systemctl start weir-agent # or: weirctl backend ready %s", address,
+			subject);
+	} else if (is(row, "agent", "answers")) {
+		weir_findings_cure(findings, "ssh %s weir-agent ready", address);
+	} else {
+		weir_findings_cure(findings, "weirctl backend ready %s", subject);
+	}
+}
+
+static void report_unhealthy(
+	struct weir_findings *findings, const json_t *row, const char *subject) {
+	char length[WEIR_DURATION_BYTES];
+
+	if (is(row, "health", "refusing")) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"has been refusing for %s: %s", duration_of(row, "since_ms", length),
+			text_of(row, "why"));
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"is ejected: its connections fail, or its host rejects packets");
+	}
+	weir_findings_cure(findings, "weirctl health history %s", subject);
+}
+
 void weir_doctor_check_health(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	uint32_t bad = 0;
 	const json_t *row;
 	char subject[SUBJECT_BYTES];
-	char length[WEIR_DURATION_BYTES];
 	size_t i;
 
 	json_array_foreach (doctor->backends, i, row) {
-		const bool refusing = is(row, "health", "refusing");
-		const bool ejected = json_is_true(get(row, "ejected"));
+		const bool resting = !is(row, "admin", "ready") || is(row, "health", "lame-duck");
+		const bool unhealthy =
+			is(row, "health", "refusing") || json_is_true(get(row, "ejected"));
 
-		if ((!refusing && !ejected) || is(row, "admin", "maintenance") ||
-			json_is_true(get(row, "leaving")) || !count(row, &bad, subject)) {
+		if (json_is_true(get(row, "leaving"))) {
 			continue;
 		}
-		if (refusing) {
-			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"has been refusing for %s: %s",
-				duration_of(row, "since_ms", length), text_of(row, "why"));
-		} else {
-			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"is ejected: its connections fail, or its host rejects packets");
+		if (resting && count(row, &bad, subject)) {
+			report_resting(findings, row, subject);
 		}
-		weir_findings_cure(findings, "weirctl health history %s", subject);
+		if (unhealthy && !is(row, "admin", "maintenance") && count(row, &bad, subject)) {
+			report_unhealthy(findings, row, subject);
+		}
 	}
-	report_more(doctor, bad, "are refusing or ejected");
+	report_more(doctor, bad, "findings of backends that get no new flows");
 	if (bad == 0 && doctor->backends != NULL) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "backends",
-			"%zu, none is refusing or ejected", json_array_size(doctor->backends));
+			"%zu, none is refusing, ejected, a lame duck, drained or in maintenance",
+			json_array_size(doctor->backends));
 	}
 }
 

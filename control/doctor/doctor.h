@@ -51,7 +51,8 @@
 	X(dataplane, "dataplane", "weir-dataplane runs, and none of its workers is stalled") \
 	X(services, "services", \
 		"each service has an eligible backend with a next hop, none is in panic mode") \
-	X(health, "health", "backends that are refusing or ejected") \
+	X(health, "health", \
+		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
 	X(agents, "agents", "each weir-agent answers") \
 	X(clock, "clock", "the clock is synchronised") \
 	X(offloads, "offloads", "receive offloads that merge packets; checksums of veth") \

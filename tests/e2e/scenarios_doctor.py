@@ -166,6 +166,12 @@ def doctor_works_without_the_daemons(lab):
     lab.start_nginx(1)
     find(lab, "services", "services", "ok")
     find(lab, "health", "backends", "ok")
+    for command, words in (("drain", "it is drained"), ("maintenance", "it is in maintenance")):
+        lab.api("backend." + command, backend="web-1")
+        row = find(lab, "health", "web/web-1", "warning", "gets no new flows: " + words)
+        assert row["cure"] == "weirctl backend ready web/web-1", row
+        lab.api("backend.ready", backend="web-1")
+        find(lab, "health", "backends", "ok")
     lab.api("bind.drain", service="web")
     row = find(lab, "services", "web", "notice", "is drained")
     assert row["cure"] == "weirctl service ready web", row
@@ -263,6 +269,22 @@ def doctor_finds_problems_on_a_backend(lab):
                             "--key-file", keys, "--run-dir", run_dir)
     assert re.search(rf"^notice +key-file +{keys} +not checked: Permission denied", output,
                      re.M), output
+
+    subject = "web/web-1"
+    find(lab, "health", "backends", "ok")
+    sh(lab.binary("weir-agent"), "lame-duck", "--interval", "1s", "--run-dir", run_dir)
+    row = find(lab, "health", subject, "warning", "it has been a lame duck for ")
+    assert row["cure"] == "ssh 10.0.0.11 weir-agent ready", row
+    sh(lab.binary("weir-agent"), "ready", "--run-dir", run_dir)
+    find(lab, "health", "backends", "ok")
+    agents.drain(1)  # SIGTERM: it stays a lame duck
+    row = find(lab, "health", subject, "warning", "and its weir-agent, which can end that, is silent")
+    command, _, other = row["cure"].partition(" # or: ")
+    assert command == "ssh 10.0.0.11 systemctl start weir-agent", row
+    assert other == "weirctl backend ready web/web-1", row
+    lab.weirctl(*other.split()[1:])
+    find(lab, "health", "backends", "ok")
+    agents.start(1)
 
     inside(b1, "ip", "addr", "add", "10.0.0.100/32", "dev", "lo")
     for key in ("arp_ignore", "arp_announce"):
