@@ -105,6 +105,15 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 
 // --- the server ---------------------------------------------------------------------------
 
+// The limit is the smaller one of the server's backlog and net.core.somaxconn when it calls
+// listen().
+static void cure_backlog(struct weir_agent_doctor *doctor, uint16_t port, int64_t somaxconn) {
+	weir_findings_cure(&doctor->findings,
+		"%sss -ltnp sport = :%u # set the backlog of this server to 4096 (nginx: listen %u "
+		"backlog=4096; Apache: ListenBacklog 4096; HAProxy: backlog 4096), and restart it",
+		somaxconn < 4096 ? "sysctl -w net.core.somaxconn=4096 && " : "", port, port);
+}
+
 static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port) {
 	struct weir_listeners_queue queue = {0};
 	int64_t most = 4096;
@@ -126,12 +135,7 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 			queue.limit,
 			queue.limit >= most ? "by net.core.somaxconn"
 					    : "by the server's listen() backlog");
-		if (queue.limit >= most) {
-			weir_findings_cure(&doctor->findings,
-				"sysctl -w net.core.somaxconn=4096 # then restart the server");
-		} else {
-			weir_findings_cure(&doctor->findings, "ss -ltn sport = :%u", port);
-		}
+		cure_backlog(doctor, port, most);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
 			"accept queue: %u of %u", queue.length, queue.limit);

@@ -28,7 +28,7 @@ struct target {
 	const struct weir_config_port *port; // egress interface of its packets; NULL = unknown
 	struct weir_kernel_route route;
 	struct weir_address source, inner_source; // of the VIP's family; family 0 = none
-	bool routed, hidden; // hidden: replies from the VIP are dropped on this host
+	bool routed, hidden; // hidden: this host drops replies from the VIP, or has its address
 	bool direct, tunnel, through; // got a reply
 	uint32_t want, fits,
 		least; // bytes of the outer packet: tried, known to fit, start of the search
@@ -78,6 +78,13 @@ static const char *name_of(const struct target *target, char *buffer, size_t byt
 	return buffer;
 }
 
+// Whether it is an address of this host, which then drops replies from it; "vips" reports that.
+static bool is_local(const struct weir_address *vip) {
+	struct weir_kernel_route route;
+
+	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
+}
+
 static void find_route(struct weir_doctor *doctor, struct target *target) {
 	const struct weir_address *address = &target->backend->address;
 	char text[INET6_ADDRSTRLEN], name[96];
@@ -115,7 +122,7 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 		}
 	}
 	target->hidden =
-		target->inner_source.family == 0 ||
+		target->inner_source.family == 0 || is_local(target->vip) ||
 		weir_doctor_answers_dropped(doctor->root, target->vip, target->route.interface);
 	target->routed = target->route.source.family != 0;
 }
