@@ -256,17 +256,20 @@ def test_tcp_connection_stays_when_its_bind_is_removed(lab):
     other = service("other", binds=[bind("tcp", 81)], backends=FOUR[1:2])
     taken = service("other", binds=[bind("tcp", 80)], backends=FOUR[1:2])
     packets = [packet(kind) for kind in ("S", "A", "PA", "PA", "PA")]
-    for down, after, wanted in (
-        ("keep", other, ["flow"] * 3),
-        ("keep", taken, ["flow"] * 3),
-        ("rehash", other, ["flow"] * 3),  # no other backend can be chosen
-        ("rehash", taken, ["replaced", "flow", "flow"]),
-        ("reset", other, ["reset", None, None]),
+    for removed_ms, down, after, wanted in (
+        (0, "keep", other, ["flow"] * 3),
+        (0, "keep", taken, ["flow"] * 3),
+        (0, "rehash", other, ["flow"] * 3),  # no other backend can be chosen
+        (0, "rehash", taken, ["replaced", "flow", "flow"]),
+        (0, "reset", other, ["reset", None, None]),
+        (60000, "rehash", taken, ["flow"] * 3),  # until the deadline
+        (60000, "reset", other, ["flow"] * 3),
     ):
-        web = service(binds=[bind("tcp", 80)], backends=FOUR[:1], on_backend_down=down)
+        web = service(binds=[bind("tcp", 80)], backends=FOUR[:1], on_backend_down=down,
+                      drain={"removed_ms": removed_ms})
         run = run_changed(lab, [web, other], [after], packets)
         why = [v.why for v in run]
-        expect_equal(why, ["new", "flow"] + wanted, f"{down}, {after['binds']}: why")
+        expect_equal(why, ["new", "flow"] + wanted, f"{removed_ms}, {down}, {after['binds']}: why")
 
 
 def refused(lab, made, options, says):

@@ -68,7 +68,7 @@ class Bench(unittest.TestCase):
         result = measure("--case", "new", "--table-flows", "5k")
         self.check(result)
         self.assertEqual(result["counters"]["hits"], 0)
-        self.assertGreater(result["counters"]["evicted"], 10000)
+        self.assertGreater(result["counters"]["evicted"], 1000)
 
     def test_syn_flood(self):
         result = measure("--case", "syn-flood")

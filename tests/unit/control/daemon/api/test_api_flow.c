@@ -202,7 +202,7 @@ TEST(lookup_of_a_drained_destination_reports_it) {
 	char backend[32];
 
 	begin_known_flow(web, backend);
-	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 1;
+	weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 1;
 	order(web, "drain\", \"service\": \"web\", \"interval_ms\": 600000");
 	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
 	expect_in(found, "service drained 0.");
@@ -216,7 +216,7 @@ TEST(lookup_of_a_drained_destination_reports_it) {
 	assert_string_equal(text_of(found, "backend"), backend);
 	assert_true(json_is_null(json_object_get(found, "chosen")));
 	json_decref(found);
-	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
+	weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
 	order(web, "ready\", \"service\": \"web\"");
 	order(web, "drain\", \"address\": \"198.51.100.11\"");
 	found = lab_result(&web->lab,
