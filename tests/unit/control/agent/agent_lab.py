@@ -188,6 +188,8 @@ class Lab:
         for balancer in self.balancers:
             balancer.close()
         self.programs, self.balancers = [], []
+        # A killed agent leaves its lame-duck state, which the next scenario's would restore
+        sh("rm", "-rf", self.run_dir)
         self.write_keys(1, 7)
 
     def close(self):
