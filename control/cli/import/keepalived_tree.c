@@ -440,6 +440,9 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 		number[count] = strtol(at + 1, &at, 0);
 		at += strspn(at, " \t");
 	}
+	if (count == 0) {
+		return false;
+	}
 	ret->last = number[count - 1];
 	ret->first = count > 1 ? number[0] : ret->last < 0 ? -1 : 1;
 	ret->step = count == 3 ? number[1] : ret->first <= ret->last ? 1 : -1;
