@@ -126,9 +126,9 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
 	lab_dataplane_hang(web->dataplane, true);
-	began = lab_now_ms();
 	// Not a drain: its end, after this grace period, is published, too.
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
+	began = lab_now_ms(); // after the publication, where the grace period begins
 	assert_true(lab_retired_bytes(&web->lab) > 0); // still in use, as far as is known
 	while (lab_now_ms() - began < 150) { // the duration of the silence is measured
 		lab_pause();
