@@ -93,6 +93,16 @@ class Checks:
                 assert backend == address(host), \
                     f"S6: flow {key} of {address(host)} went to {backend}"
 
+    def removed_flows(self):
+        """Connections of a removed service continue until its deadline."""
+        flows = self.model.removed_flows
+        wanted = {self.wire.send(key[1], key[2], flows[key][0], TCP, ACK | PSH): key
+                  for key in self.chance.sample(sorted(flows), min(OLD, len(flows)))}
+        for number, backend in self.receive(wanted).items():
+            vip, host = flows[wanted[number]]
+            assert backend == address(host), \
+                f"flow {wanted[number]} of {address(host)}, {vip} removed, went to {backend}"
+
     def old_ports(self):
         """A SYN from the port of a connection: forged, or the client reuses the port. It stays at
         its backend unless that is down. There is no challenge ACK: the checksum is wrong."""
@@ -195,6 +205,7 @@ class Checks:
 
     def traffic(self):
         self.old_flows()
+        self.removed_flows()
         self.old_ports()
         if self.model.services:
             self.new_flows(self.model.services[self.chance.choice(sorted(self.model.services))])
@@ -223,6 +234,7 @@ class Checks:
     def dataplane_restarted(self):
         self.seen = 0
         self.model.flows.clear()
+        self.model.removed_flows.clear()
 
     def after_operation(self, number):
         self.state()

@@ -44,6 +44,7 @@ class Service:
         self.threshold, self.subset, self.table_size = 50, None, 1021
         self.backends = {}  # by host
         self.at_deadline = "drop" if number % 2 else "keep"
+        self.removed_ms = 0 if number % 4 == 3 else 600_000
         self.drained = False  # its bind
 
     @property
@@ -96,7 +97,7 @@ class Service:
     def configuration(self):
         made = {"name": self.name, "forwarding": "ipip", "policy": {"name": self.policy},
                 "table_size": self.table_size, "panic_threshold_percent": self.threshold,
-                "health_check": CHECK, "drain": {"at_deadline": self.at_deadline},
+                "health_check": CHECK, "drain": {"at_deadline": self.at_deadline, "removed_ms": self.removed_ms},
                 "binds": [{"address": self.vip, "protocol": self.protocol, "port": 80}],
                 "backends": [{"name": b.name, "address": address(host), "weight": b.weight}
                              for host, b in self.backends.items()]}
@@ -110,11 +111,14 @@ class Model:
     def __init__(self, hosts):
         self.services, self.up = {}, set(hosts)
         self.flows = {}  # (number of service, source, port) -> host
+        self.removed_flows = {}  # of removed services that drain: as flows, -> (VIP, host)
 
     def add_service(self, number, hosts, weight=100):
         service = Service(number, "udp" if number % 3 == 2 else "tcp")
         service.backends = {host: Backend(host, weight) for host in hosts}
         self.services[number] = service
+        self.removed_flows = {key: flow for key, flow in self.removed_flows.items()
+                              if key[0] != number}  # the address is served again
 
     def copy(self):
         return copy.deepcopy(self)
@@ -123,7 +127,10 @@ class Model:
         return [service.configuration() for _, service in sorted(self.services.items())]
 
     def remove_service(self, number):
-        del self.services[number]
+        service = self.services.pop(number)
+        if service.protocol == "tcp" and service.removed_ms > 0:
+            self.removed_flows.update((key, (service.vip, host))
+                                      for key, host in self.flows.items() if key[0] == number)
         self.forget_flows(number)
 
     def forget_flows(self, number):
