@@ -20,6 +20,7 @@
 struct connection { // a slot
 	int fd; // -1 = free
 	uint64_t since_ms;
+	bool requested; // its request is complete
 };
 
 struct weir_server {
@@ -180,6 +181,17 @@ static bool is_refused(struct weir_server *server, struct MHD_Connection *connec
 	return false;
 }
 
+static void note_request(struct weir_server *server, struct MHD_Connection *connection) {
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+	pthread_mutex_lock(&server->lock);
+	for (int i = 0; i < WEIR_SERVER_CONNECTIONS && info != NULL; i++) {
+		server->connections[i].requested |= server->connections[i].fd == info->connect_fd;
+	}
+	pthread_mutex_unlock(&server->lock);
+}
+
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *path,
 	const char *method, const char *version, const char *body, size_t *body_bytes,
 	void **request) {
@@ -190,6 +202,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	(void)body;
 	(void)body_bytes;
 	(void)request;
+	note_request(server, connection);
 	if (is_refused(server, connection, method, &done)) {
 		return done;
 	}
@@ -235,14 +248,27 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
 	pthread_mutex_unlock(&server->lock);
 }
 
+// Call with the lock.
+static bool is_crowded(const struct weir_server *server) {
+	unsigned int used = 0;
+
+	for (int i = 0; i < WEIR_SERVER_CONNECTIONS; i++) {
+		used += server->connections[i].fd >= 0;
+	}
+	return used > WEIR_SERVER_CROWDED;
+}
+
 void weir_server_second(struct weir_server *server) {
-	uint64_t now = now_ms();
+	uint64_t now = now_ms(), silent_ms;
 
 	pthread_mutex_lock(&server->lock);
+	silent_ms = is_crowded(server) ? WEIR_SERVER_SILENT_MS : WEIR_SERVER_CONNECTION_MS;
 	for (int i = 0; i < WEIR_SERVER_CONNECTIONS; i++) {
 		const struct connection *slot = &server->connections[i];
 
-		if (slot->fd >= 0 && now - slot->since_ms > WEIR_SERVER_CONNECTION_MS) {
+		if (slot->fd >= 0 &&
+			now - slot->since_ms >
+				(slot->requested ? WEIR_SERVER_CONNECTION_MS : silent_ms)) {
 			shutdown(slot->fd, SHUT_RDWR); // makes the other thread close it
 		}
 	}

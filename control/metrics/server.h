@@ -7,7 +7,9 @@
 //   H1 memory is bounded: WEIR_SERVER_CONNECTIONS at once, each with one request, at most
 //      WEIR_SERVER_REQUEST_BYTES long, and their documents: requests within a second share one
 //      document, and slow clients keep an older one until their connection ends.
-//   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest.
+//   H2 a connection ends after WEIR_SERVER_CONNECTION_MS at the latest; while more than
+//      WEIR_SERVER_CROWDED are open, one without a complete request after WEIR_SERVER_SILENT_MS, or
+//      a second more.
 //   H3 a browser does not let another site read, embed or execute the content (request_check.h).
 //
 // Threads: one serves all connections, and none while it waits for weir-control. It inherits the
@@ -21,7 +23,9 @@
 #define WEIR_SERVER_CONNECTIONS 32
 #define WEIR_SERVER_REQUEST_BYTES 16384
 #define WEIR_SERVER_IDLE_S 10
-#define WEIR_SERVER_CONNECTION_MS 30000
+#define WEIR_SERVER_CONNECTION_MS 30000u
+#define WEIR_SERVER_CROWDED 24u
+#define WEIR_SERVER_SILENT_MS 1000u
 
 struct weir_server;
 

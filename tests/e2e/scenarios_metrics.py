@@ -290,9 +290,12 @@ def metrics_server_survives_hostile_clients(lab):
             with lab.lb.inside():
                 sock = stack.enter_context(socket.create_connection(("127.0.0.1", PORT)))
             sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: loc"[:number % 40])
+        began = time.monotonic()
         wait_for("a client to be served between them",
                  lambda: raw(lab, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 120)[0]
                  == 200, 150)
+        # 7 times 32, each of which silence ends within 2 s, not after the 10 s of an idle one
+        assert time.monotonic() - began < 30, time.monotonic() - began
     assert lab.programs["metrics"].alive()
 
 
