@@ -175,11 +175,11 @@ static void judge_without_control(
 // --- the result -----------------------------------------------------------------------------
 
 static json_t *empty_status(void) {
-	return json_pack(
-		"{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:[], s:[], s:[], s:[]}",
+	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:n, s:[], "
+			 "s:[], s:[], s:[]}",
 		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
-		"stalled", "not_published", "services", "backends", "eligible", "not_eligible",
-		"unreachable", "panic", "drained");
+		"stalled", "not_published", "services", "backends", "eligible", "unchecked",
+		"not_eligible", "unreachable", "panic", "drained");
 }
 
 // Append the reasons of this level to the text. Returns whether there are any.

@@ -14,7 +14,7 @@
 #include "duration.h"
 
 #define NAMES_MOST 5 // services named in a reason
-#define TEXT_BYTES 512
+#define TEXT_BYTES WEIR_UNCHECKED_BYTES // of the longest reason
 
 static const char *const level_names[] = {
 #define X(name, key, text) [WEIR_STATUS_##name] = key,
@@ -201,6 +201,17 @@ static void judge_services(
 	judge_drained(services, verdict);
 }
 
+// Backends keep their states while their checks have no result, so one that fails still gets flows.
+static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
+	struct weir_unchecked unchecked;
+
+	weir_checks_unchecked(daemon->health, daemon->tables, only, &unchecked);
+	if (unchecked.backends > 0) {
+		add(verdict, WEIR_STATUS_WARNING, "%s", unchecked.text);
+	}
+	return unchecked.backends;
+}
+
 // --- the result -----------------------------------------------------------------------------
 
 static json_t *json_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls) {
@@ -220,6 +231,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		.drained_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
+	uint32_t unchecked = 0;
 
 	for (uint32_t id = 0; id < ids; id++) {
 		if (only < 0 || (uint32_t)only == id) {
@@ -229,14 +241,15 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	judge_dataplane(daemon, stalls, &verdict);
 	if (daemon->segment != NULL) {
 		judge_services(&services, only >= 0, &verdict);
+		unchecked = judge_checks(daemon, only, &verdict);
 	}
-	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "level",
+	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "level",
 		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",
 		json_dataplane(daemon, stalls), "not_published", weir_daemon_unpublished(daemon),
 		"services", (json_int_t)services.count, "backends", (json_int_t)services.backends,
-		"eligible", (json_int_t)services.eligible, "not_eligible", services.none_names,
-		"unreachable", services.unreachable_names, "panic", services.panic_names, "drained",
-		services.drained_names);
+		"eligible", (json_int_t)services.eligible, "unchecked", (json_int_t)unchecked,
+		"not_eligible", services.none_names, "unreachable", services.unreachable_names,
+		"panic", services.panic_names, "drained", services.drained_names);
 }
 
 // The id of the service that the call names. WEIR_SERVICE_NONE: it has none yet, because it waits,

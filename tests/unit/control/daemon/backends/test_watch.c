@@ -193,6 +193,53 @@ TEST(unchecked_backends_are_logged) {
 		&own->lab, "info  health checks of all backends have results again, after "));
 }
 
+// Whether the status of a service, or of all (NULL), warns of this.
+static bool status_warns(const struct own_lab *own, const char *service, const char *text) {
+	json_t *status = service == NULL
+		? lab_result(&own->lab, JSON({"command": "status"}))
+			  : lab_result(&own->lab, "{\"command\": \"status\", \"service\": \"%s\"}",
+				    service);
+	json_t *reason;
+	bool warns = false;
+	size_t i;
+
+	json_array_foreach (json_object_get(status, "reasons"), i, reason) {
+		warns |=
+			strcmp(json_string_value(json_object_get(reason, "text")), text) == 0 &&
+			strcmp(json_string_value(json_object_get(reason, "level")), "warning") == 0;
+	}
+	json_decref(status);
+	return warns;
+}
+
+static json_int_t unchecked(const struct own_lab *own) {
+	json_t *status = lab_result(&own->lab, JSON({"command": "status"}));
+	json_int_t n = json_integer_value(json_object_get(status, "unchecked"));
+
+	json_decref(status);
+	return n;
+}
+
+TEST(unchecked_backends_are_shown) {
+	static const char reason[] =
+		"health checks of 1 backend (web) have no result and change nothing; web/b-2: "
+		"permission denied";
+	struct own_lab *own = *state;
+
+	own->listener[2] = listener(2);
+	start(own, CHECKED(PATIENT_TCP));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
+	assert_int_equal(unchecked(own), 0);
+	block("10.0.0.12");
+	LAB_UNTIL(status_warns(own, NULL, reason));
+	assert_true(status_warns(own, "web", reason));
+	assert_int_equal(unchecked(own), 1);
+	unblock("10.0.0.12");
+	LAB_UNTIL(unchecked(own) == 0);
+	assert_false(status_warns(own, NULL, reason));
+}
+
 TEST(backend_without_checks_is_healthy_again) {
 	struct own_lab *own = *state;
 
