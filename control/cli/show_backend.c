@@ -8,7 +8,7 @@
 #include "show_narrow.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
-#define NOTES 192
+#define NOTES 320
 
 __attribute__((format(printf, 3, 4))) static void add(
 	char *notes, size_t *used, const char *format, ...) {
@@ -60,6 +60,19 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
+// Its health is what it was before, whatever its server does.
+static void add_unchecked(char *notes, size_t *used, const json_t *row) {
+	const json_t *since = json_object_get(row, "unchecked_ms");
+	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
+	char text[32];
+
+	if (json_is_integer(since)) {
+		add(notes, used, "no result of checks for %s: %s",
+			weir_show_value(since, WEIR_SHOW_DURATION, text, sizeof(text)),
+			why != NULL ? why : "");
+	}
+}
+
 static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
 	const json_t *set = json_object_get(row, "runtime_weight");
 	const json_t *own = json_object_get(row, "own_weight");
@@ -103,6 +116,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	}
 	add_agent(notes, &used, row);
 	add_weight_notes(notes, &used, row);
+	add_unchecked(notes, &used, row);
 	return notes;
 }
 
@@ -110,7 +124,7 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 
 static const char *const of_state[] = {"admin", "drain", "health", "since_ms", "why", "verdict",
 	"word", "leaving", "resolved", "ejected", "at_limit", "agent", "agent_age_ms",
-	"in_selection", NULL};
+	"unchecked_ms", "unchecked_why", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 

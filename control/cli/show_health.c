@@ -15,10 +15,18 @@ static void add_findings(json_t *row) {
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
 	const char *detail = json_string_value(json_object_get(last, "detail"));
 	const char *heard = json_string_value(json_object_get(agent, "detail"));
-	char text[256];
+	const json_t *since = json_object_get(row, "unchecked_ms");
+	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
+	char text[320], unchecked[160], length[32];
 
+	if (json_is_integer(since)) {
+		snprintf(unchecked, sizeof(unchecked), "no result for %s: %.96s",
+			weir_show_value(since, WEIR_SHOW_DURATION, length, sizeof(length)),
+			why != NULL ? why : "");
+		detail = unchecked;
+	}
 	if (heard != NULL) {
-		snprintf(text, sizeof(text), "%.96s%sagent-check: %.96s",
+		snprintf(text, sizeof(text), "%.159s%sagent-check: %.96s",
 			detail != NULL ? detail : "", detail != NULL ? "; " : "", heard);
 		json_object_set_new(row, "findings", json_string(text));
 	} else if (detail != NULL) {

@@ -45,6 +45,15 @@ static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t
 		age_ms == UINT64_MAX ? json_null() : json_integer((json_int_t)age_ms));
 }
 
+void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend) {
+	char why[WEIR_HEALTH_DETAIL_BYTES];
+	const uint64_t ms = weir_checks_unchecked_ms(daemon->health, backend, why);
+
+	json_object_set_new(
+		object, "unchecked_ms", ms > 0 ? json_integer((json_int_t)ms) : json_null());
+	json_object_set_new(object, "unchecked_why", ms > 0 ? json_string(why) : json_null());
+}
+
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	struct weir_states_status known = {.why = ""};
@@ -61,6 +70,7 @@ void weir_json_condition(
 				weir_health_word_name((enum weir_health_word)known.facts.word)));
 		json_object_set_new(object, "why", json_string(known.why));
 	}
+	weir_json_unchecked(object, daemon, state->id);
 	json_object_set_new(object, "reported_weight",
 		state->reported_weight == 0 ? json_null()
 					    : json_integer((json_int_t)state->reported_weight));

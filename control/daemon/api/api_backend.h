@@ -6,10 +6,13 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 
 struct weir_backend_state;
 struct weir_daemon;
 
+// Add how long the checks of a backend have had no result, and why; null: it is not unchecked.
+void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
 // Add a backend's state with its age and reason, its reported weights, and its last report to an
 // object.
 void weir_json_condition(

@@ -380,6 +380,7 @@ static json_t *health_row(const struct backend_list *list, const struct weir_bac
 				weir_health_word_name((enum weir_health_word)known.facts.word)));
 	}
 	json_object_set_new(row, "why", json_string(known.why));
+	weir_json_unchecked(row, daemon, state->id);
 	add_ejection(daemon, state->id, row);
 	if (!checked) {
 		status = (struct weir_health_status){.type = WEIR_CHECK_NONE};

@@ -160,16 +160,23 @@ static void note_service(struct services *services, const struct weir_backend_st
 	}
 }
 
-static const char *reason(
-	const struct weir_health *health, uint16_t backend, struct weir_health_status *status) {
+uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t backend,
+	char ret_why[WEIR_HEALTH_DETAIL_BYTES]) {
 	static const char prefix[] = "no result: ";
+	const uint64_t ms = weir_health_unchecked_ms(health, backend);
+	struct weir_health_status status;
+	const char *why = status.detail;
 
-	if (weir_health_status(health, backend, false, status) < 0 || !status->checked) {
-		return "its check was changed";
+	if (ms == 0) {
+		return 0;
 	}
-	return strncmp(status->detail, prefix, strlen(prefix)) == 0
-		       ? status->detail + strlen(prefix)
-		       : status->detail;
+	if (weir_health_status(health, backend, false, &status) < 0 || !status.checked) {
+		why = "its check was changed";
+	} else if (strncmp(why, prefix, strlen(prefix)) == 0) {
+		why += strlen(prefix);
+	}
+	snprintf(ret_why, WEIR_HEALTH_DETAIL_BYTES, "%.*s", WEIR_HEALTH_DETAIL_BYTES - 1, why);
+	return ms;
 }
 
 void weir_checks_unchecked(const struct weir_health *health, const struct weir_tables *tables,
@@ -177,8 +184,7 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 	uint32_t ids = tables != NULL ? weir_tables_backend_ids(tables) : 0;
 	struct services services = {.count = 0};
 	struct weir_backend_state state, first = {.id = 0};
-	struct weir_health_status status;
-	char more[32] = "";
+	char more[32] = "", why[WEIR_HEALTH_DETAIL_BYTES] = "";
 
 	*ret = (struct weir_unchecked){.backends = 0};
 	for (uint32_t id = 0; id < ids; id++) {
@@ -196,10 +202,11 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 	if (services.count > NAMES_MOST) {
 		snprintf(more, sizeof(more), " and %u more", services.count - NAMES_MOST);
 	}
+	weir_checks_unchecked_ms(health, first.id, why);
 	snprintf(ret->text, sizeof(ret->text),
 		"health checks of %u backend%s (%s%s) have no result and change nothing; %s/%s: %s",
 		ret->backends, ret->backends == 1 ? "" : "s", services.names, more, first.service,
-		first.name, reason(health, first.id, &status));
+		first.name, why);
 }
 
 void weir_checks_second(struct weir_checks_log *logged, const struct weir_log *log,

@@ -20,6 +20,11 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 // are. Call after each publication, and every second for publications by a tick.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
+// How long the checks of a backend have had no result, and why; 0 = it is not unchecked, and
+// ret_why is untouched.
+uint64_t weir_checks_unchecked_ms(
+	const struct weir_health *health, uint16_t backend, char ret_why[WEIR_HEALTH_DETAIL_BYTES]);
+
 #define WEIR_UNCHECKED_BYTES 640
 
 struct weir_unchecked {

@@ -229,6 +229,7 @@ TEST(notes_of_backends) {
 			{"service": "web", "name": "c", "since_ms": 61000, "weight": 100,
 			"auto_weight": 0, "runtime_weight": 7, "effective_weight": 7,
 			"agent": "silent", "agent_age_ms": null,
+			"unchecked_ms": 45000, "unchecked_why": "permission denied",
 			"slow_start_percent": 43.2}]),
 				"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  "
 				"SHARE-%  NEW-%  "
@@ -248,7 +249,21 @@ TEST(notes_of_backends) {
 				"web/b    draining, 1.5s left, reports lame-duck, accept queue "
 				"full, agent silent for 12.4s\n"
 				"web/c    agent silent, CPUs not reported, weight set to 7, slow "
-				"start 43 %\n");
+				"start 43 %, no result of checks for 45.0s: permission denied\n");
+}
+
+TEST(health_without_results_of_checks) {
+	expect_shown(weir_show_health, NULL,
+		JSON([{"service": "web", "backend": "a", "check": "tcp", "health": "healthy",
+			"unchecked_ms": 45000, "unchecked_why": "permission denied",
+			"last": {"ok": null, "detail": "no result: permission denied"},
+			"agent_check": {"last": {"detail": "up"}}}]),
+			"SERVICE  BACKEND  CHECK  HEALTH   SINCE  EJECTED  PASSES  FAILS  LAST-OK  "
+			"LAST-MS  "
+			"AGE  DETAIL\n"
+			"web      a        tcp    healthy      -        -       -      -  -        "
+			"      -  "
+			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
 TEST(automatic_weight_of_one_backend) {

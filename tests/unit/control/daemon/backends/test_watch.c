@@ -220,6 +220,19 @@ static json_int_t unchecked(const struct own_lab *own) {
 	return n;
 }
 
+// The rows of b-1, which has results, and of b-2, which has none since it was blocked.
+static void expect_unchecked(const struct own_lab *own, const char *command) {
+	json_t *rows = lab_result(&own->lab, "{\"command\": \"%s\"}", command);
+	json_t *one = json_array_get(rows, 0), *two = json_array_get(rows, 1);
+
+	assert_true(json_is_null(json_object_get(one, "unchecked_ms")));
+	assert_true(json_is_null(json_object_get(one, "unchecked_why")));
+	assert_true(json_integer_value(json_object_get(two, "unchecked_ms")) > 300);
+	assert_string_equal(
+		json_string_value(json_object_get(two, "unchecked_why")), "permission denied");
+	json_decref(rows);
+}
+
 TEST(unchecked_backends_are_shown) {
 	static const char reason[] =
 		"health checks of 1 backend (web) have no result and change nothing; web/b-2: "
@@ -235,8 +248,12 @@ TEST(unchecked_backends_are_shown) {
 	LAB_UNTIL(status_warns(own, NULL, reason));
 	assert_true(status_warns(own, "web", reason));
 	assert_int_equal(unchecked(own), 1);
+	assert_true(backend_is(own, "b-2", "unchecked_why", "permission denied"));
+	expect_unchecked(own, "backend.show");
+	expect_unchecked(own, "health.show");
 	unblock("10.0.0.12");
 	LAB_UNTIL(unchecked(own) == 0);
+	assert_false(backend_is(own, "b-2", "unchecked_why", "permission denied"));
 	assert_false(status_warns(own, NULL, reason));
 }
 
