@@ -52,11 +52,14 @@ static int refuse_number(const struct weir_option *option, const char *value, bo
 			option->most);
 	} else if (option->kind == WEIR_OPTION_SECONDS) {
 		snprintf(reason, sizeof(reason), "%s; use %.15g to %.15g seconds",
-			is_number ? "is out of range" : "is not a number",
+			is_number ? "is out of range"
+				  : "is not a duration such as 500ms, 30s, 5m or 2h",
 			(double)option->min / 1000, (double)option->max / 1000);
 	} else {
-		snprintf(reason, sizeof(reason), "%s; use %llu to %llu",
+		snprintf(reason, sizeof(reason), "%s%s; use %llu to %llu",
 			is_number ? "is out of range" : "is not a whole number",
+			!is_number && option->kind == WEIR_OPTION_SCALED ? " such as 500, 64k or 2M"
+									 : "",
 			(unsigned long long)option->min, (unsigned long long)option->max);
 	}
 	return refuse(option, value, reason, why, why_bytes);

@@ -121,33 +121,55 @@ TEST(option_mistakes_are_named_with_a_remedy) {
 		{&packets_row, "18446744073709551616",
 			"--packets: \"18446744073709551616\" is out of range; use 0 to "
 			"18446744073709551615"},
-		{&flows_row, "10kk", "--flows: \"10kk\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "1.5", "--flows: \"1.5\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "0x10", "--flows: \"0x10\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "nan", "--flows: \"nan\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "inf", "--flows: \"inf\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "-1", "--flows: \"-1\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, ".", "--flows: \".\" is not a whole number; use 1 to 268435456"},
-		{&flows_row, "M", "--flows: \"M\" is not a whole number; use 1 to 268435456"},
+		{&flows_row, "10kk",
+			"--flows: \"10kk\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "1.5",
+			"--flows: \"1.5\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "0x10",
+			"--flows: \"0x10\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "nan",
+			"--flows: \"nan\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "inf",
+			"--flows: \"inf\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "-1",
+			"--flows: \"-1\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, ".",
+			"--flows: \".\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
+		{&flows_row, "M",
+			"--flows: \"M\" is not a whole number such as 500, 64k or 2M; use 1 to "
+			"268435456"},
 		{&flows_row, "300M", "--flows: \"300M\" is out of range; use 1 to 268435456"},
 		{&interval_row, "0.05",
 			"--interval: \"0.05\" is out of range; use 0.1 to 3600 seconds"},
 		{&interval_row, "1k",
-			"--interval: \"1k\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"1k\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&interval_row, "1d",
-			"--interval: \"1d\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"1d\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&interval_row, "1s5",
-			"--interval: \"1s5\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"1s5\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&interval_row, "99ms",
 			"--interval: \"99ms\" is out of range; use 0.1 to 3600 seconds"},
 		{&interval_row, "61m",
 			"--interval: \"61m\" is out of range; use 0.1 to 3600 seconds"},
 		{&interval_row, "nan",
-			"--interval: \"nan\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"nan\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&interval_row, "1e9",
-			"--interval: \"1e9\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"1e9\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&interval_row, "1.2.3",
-			"--interval: \"1.2.3\" is not a number; use 0.1 to 3600 seconds"},
+			"--interval: \"1.2.3\" is not a duration such as 500ms, 30s, 5m or 2h; use "
+			"0.1 to 3600 seconds"},
 		{&share_row, "0.4", "--share: \"0.4\" is out of range; use 0.5 to 100"},
 		{&share_row, "x", "--share: \"x\" is not a number; use 0.5 to 100"},
 		{&colour_row, "grean", "--colour: \"grean\" is not known; did you mean \"green\"?"},

@@ -165,8 +165,8 @@ TEST(options_are_checked) {
 		RUN("/nonexistent", "backend", "drain", "web-1", "--interval", "60x");
 
 	assert_int_equal(outcome.status, 2);
-	expect_contains(
-		outcome.err, "--interval: \"60x\" is not a number; use 0.1 to 604800 seconds");
+	expect_contains(outcome.err, "--interval: \"60x\" is not a duration such as 500ms, 30s, 5m "
+				     "or 2h; use 0.1 to 604800 seconds");
 	free_outcome(&outcome);
 	outcome = RUN("/nonexistent", "backend", "ready", "web-1", "--interval", "60s");
 	assert_int_equal(outcome.status, 2);

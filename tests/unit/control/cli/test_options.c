@@ -99,8 +99,12 @@ TEST(options_refused) {
 		{"--timeout", "99999999999999999999", "is out of range"},
 		{"--timeout=", NULL, "--timeout: \"\" is not a whole number"},
 		{"--interval", "0", "--interval: \"0\" is out of range; use 0.1 to 604800 seconds"},
-		{"--interval", "nan", "is not a number; use 0.1 to 604800 seconds"},
-		{"--interval", "1e9", "is not a number; use 0.1 to 604800 seconds"},
+		{"--interval", "nan",
+			"is not a duration such as 500ms, 30s, 5m or 2h; use 0.1 to 604800 "
+			"seconds"},
+		{"--interval", "1e9",
+			"is not a duration such as 500ms, 30s, 5m or 2h; use 0.1 to 604800 "
+			"seconds"},
 		{"--count", "-1", "--count: \"-1\" is not a whole number"},
 	};
 	struct weir_cli_options options = {.count = 77};
