@@ -84,7 +84,7 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 		{{"WHY", "why", WEIR_SHOW_TEXT}, NULL, 4},
 	};
 	const char *word = cli->count > 0 ? cli->words[0] : NULL;
-	char nothing[512], name[160];
+	char nothing[256], name[160];
 	json_t *row;
 	size_t i;
 
@@ -94,13 +94,10 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 	if (word == NULL) {
 		snprintf(nothing, sizeof(nothing),
 			"no health changes since the start of weir-control");
-	} else { // names are not validated: it may be the name of a service
-		weir_terminal_text(word, name, sizeof(name));
+	} else {
 		snprintf(nothing, sizeof(nothing),
-			"no health changes of %s since the start of weir-control%s%s%s", name,
-			strchr(word, '/') == NULL ? "; of a service: weirctl health history " : "",
-			strchr(word, '/') == NULL ? name : "",
-			strchr(word, '/') == NULL ? "/" : "");
+			"no health changes of %s since the start of weir-control",
+			weir_terminal_text(word, name, sizeof(name)));
 	}
 	weir_show_list(cli->out, result, choices, COUNT(choices), nothing);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler of health changes of backends: health.history.
+#include <errno.h>
 #include <string.h>
 
 #include "api_commands.h"
@@ -22,7 +23,20 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// Oldest first. Removed backends have a history, too, so names are not checked.
+// Removed backends and services have a history, so only names without one are checked. Returns
+// whether the call has failed.
+static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
+	if (daemon->tables == NULL) {
+		return false;
+	}
+	if (weir_api_text(call, "backend") != NULL) {
+		return weir_api_peek_backend(daemon, call) != -EEXIST &&
+		       weir_api_find_backend(daemon, call) < 0;
+	}
+	return weir_api_text(call, "service") != NULL && weir_api_find_service(daemon, call) < 0;
+}
+
+// Oldest first.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");
@@ -35,6 +49,10 @@ void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *c
 			is_wanted(backend, change.backend)) {
 			json_array_append_new(list, change_row(&change));
 		}
+	}
+	if (json_array_size(list) == 0 && is_unknown(daemon, call)) {
+		json_decref(list);
+		return;
 	}
 	weir_api_answer(call, list);
 }

@@ -200,11 +200,7 @@ TEST(flow_by_worker_is_a_line_for_each_backend) {
 		JSON({"chosen": "w-1", "chosen_by_worker": null}), "chosen  w-1\n");
 }
 
-// A service was given in the form of a backend.
-TEST(empty_history_explains_names_of_services) {
-	expect_shown(weir_show_history, "web", "[]",
-		"no health changes of web since the start of weir-control; of a service: weirctl "
-		"health history web/\n");
+TEST(empty_history_has_the_name) {
 	expect_shown(weir_show_history, "web/", "[]",
 		"no health changes of web/ since the start of weir-control\n");
 	expect_shown(weir_show_history, NULL, "[]",

@@ -216,6 +216,21 @@ TEST(metrics_show_agrees_with_backend_show) {
 	json_decref(figures);
 }
 
+TEST(history_of_an_unknown_name_is_refused) {
+	struct web *web = *state;
+	json_t *list;
+
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "health.history", "backend": "x"})), "not-found");
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "health.history", "service": "x"})), "not-found");
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "health.history", "service": "web", "backend": "x"})), "not-found");
+	list = lab_result(&web->lab, JSON({"command": "health.history", "service": "web"}));
+	assert_true(json_is_array(list));
+	json_decref(list);
+}
+
 // The event of a service is of no backend, and changes no state.
 static bool has_drain_event(struct lab *lab, const char *service, const char *why) {
 	json_t *history = lab_result(lab, "{\"command\": \"health.history\"}"), *change;
