@@ -19,8 +19,9 @@ static json_t *last_of(const json_t *list) {
 // reloads. Other entries, such as deleted flows and captures, have addresses of clients.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
-		"backend.maintenance", "bind.drain", "bind.ready", "config.reload", "host.drain",
-		"host.ready", "service.set", "weight.set", "worker.steal"};
+		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",
+		"service.ready", "service.set", "vip.drain", "vip.ready", "weight.set",
+		"worker.steal"};
 	const char *outcome = json_string_value(json_object_get(entry, "outcome"));
 	const char *command = json_string_value(json_object_get(entry, "command"));
 

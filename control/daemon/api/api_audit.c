@@ -201,6 +201,18 @@ static void record(
 	free(pending);
 }
 
+// The words of weirctl: a bind is drained as that of a VIP or of a service.
+static const char *words_of(
+	const struct weir_api_call *call, const char *command, enum weir_api_audit kind) {
+	bool vip = weir_api_text(call, "address") != NULL;
+
+	if (kind != WEIR_API_AUDIT_BINDS) {
+		return command;
+	}
+	return strcmp(command, "bind.drain") == 0 ? (vip ? "vip.drain" : "service.drain")
+						  : (vip ? "vip.ready" : "service.ready");
+}
+
 void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call,
 	const char *command, enum weir_api_audit kind) {
 	struct pending *pending = calloc(1, sizeof(*pending));
@@ -211,7 +223,7 @@ void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	pending->daemon = daemon;
-	pending->command = command;
+	pending->command = words_of(call, command, kind);
 	pending->kind = kind;
 	describe(daemon, call, kind, pending->object, pending->before);
 	weir_api_when_ended(call, record, pending);

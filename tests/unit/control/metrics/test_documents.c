@@ -132,12 +132,12 @@ TEST(page_shows_changes_of_the_audit_and_starts) {
 				 "\"dataplane\": {\"started_ms\": 8}}}"},
 		{"audit.show",
 			"{\"ok\": true, \"result\": [" ENTRY("host.drain", "done") ", " ENTRY(
-				"bind.ready", "done") ", " ENTRY("backend.drain",
+				"vip.ready", "done") ", " ENTRY("backend.drain",
 				"forbidden") ", " ENTRY("config.reload",
 				"refused") ", " ENTRY("config.reload",
 				"forbidden") ", " ENTRY("flow.delete", "done") "]}"},
 		{"*", "{\"ok\": true, \"result\": []}"}, {0}};
-	static const char *const listed[] = {"\"host.drain done\"", "\"bind.ready done\"",
+	static const char *const listed[] = {"\"host.drain done\"", "\"vip.ready done\"",
 		"\"config.reload refused\"", "{\"time_ms\":7,\"process\":\"weir-control\"}",
 		"{\"time_ms\":8,\"process\":\"weir-dataplane\"}"};
 	static const char *const unlisted[] = {
