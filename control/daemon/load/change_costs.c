@@ -145,6 +145,42 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	return set(change, effect, removal->flows, text);
 }
 
+static const struct weir_config_backend *find_backend(
+	const struct weir_config_service *service, const char *name) {
+	for (uint32_t i = 0; service != NULL && i < service->backend_count; i++) {
+		if (strcmp(service->backends[i].name, name) == 0) {
+			return &service->backends[i];
+		}
+	}
+	return NULL;
+}
+
+// A weight set at run time ends when the configured weight or the address differs; and not
+// otherwise.
+static int cost_weight(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_tables *tables = costs->of->tables;
+	const char *before = change->cost.text != NULL ? change->cost.text : "";
+	int id = weir_tables_backend_find(tables, names->service, names->backend);
+	const struct weir_config_backend *backend;
+	char text[2 * TEXT_BYTES], weight[16] = "auto";
+	struct weir_backend_state state;
+
+	if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0 ||
+		state.runtime_weight == WEIR_WEIGHT_UNSET) {
+		return 0;
+	}
+	backend = find_backend(find(&costs->to, names->service), names->backend);
+	if (backend == NULL) {
+		return 0;
+	}
+	if (!backend->weight_auto) {
+		snprintf(weight, sizeof(weight), "%" PRIu32, backend->weight);
+	}
+	snprintf(text, sizeof(text), "%s%sreplaces the weight set by hand: %" PRIu32 " -> %s",
+		before, before[0] != '\0' ? "; " : "", state.runtime_weight, weight);
+	return set(change, change->cost.effect, change->cost.flows, text);
+}
+
 // A backend that is removed, or gets another address.
 static int cost_backend(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
@@ -389,29 +425,42 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
+// A change that a reload applies.
+static int cost_reload(struct costs *costs, struct weir_change *change) {
+	const struct names names = names_of(change);
+	const bool of_backend = change->kind == WEIR_CHANGE_CHANGE && names.backend[0] != '\0';
+	const bool address = of_backend && strcmp(change->key, "address") == 0;
+	int r = 0;
+
+	if (costs->of->segment == NULL) {
+		// flows are unknown
+	} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {
+		r = cost_service(costs, change, &names);
+	} else if (is(change, WEIR_CHANGE_REMOVE, "binds")) {
+		r = cost_bind(costs, change, &names);
+	} else if (is(change, WEIR_CHANGE_REMOVE, "backends") || address) {
+		r = cost_backend(costs, change, &names);
+	}
+	if (r == 0 && (address || (of_backend && strcmp(change->key, "weight") == 0))) {
+		r = cost_weight(costs, change, &names);
+	}
+	return r;
+}
+
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference) {
 	struct costs costs = {.of = of, .from = {.config = of->from}, .to = {.config = of->to}};
 	bool restart = false;
 	int r = 0;
 
-	if (of->tables == NULL || of->segment == NULL) {
+	if (of->tables == NULL) {
 		return 0;
 	}
 	for (uint32_t i = 0; r == 0 && i < difference->count; i++) {
-		struct weir_change *change = &difference->change[i];
-		const struct names names = names_of(change);
-
-		if (change->needs_restart) {
+		if (difference->change[i].needs_restart) {
 			restart = true;
-		} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {
-			r = cost_service(&costs, change, &names);
-		} else if (is(change, WEIR_CHANGE_REMOVE, "binds")) {
-			r = cost_bind(&costs, change, &names);
-		} else if (is(change, WEIR_CHANGE_REMOVE, "backends") ||
-			   (is(change, WEIR_CHANGE_CHANGE, "address") &&
-				   names.backend[0] != '\0')) {
-			r = cost_backend(&costs, change, &names);
+		} else {
+			r = cost_reload(&costs, &difference->change[i]);
 		}
 	}
-	return r == 0 && restart ? cost_restart(of, difference) : r;
+	return r == 0 && restart && of->segment != NULL ? cost_restart(of, difference) : r;
 }

@@ -86,6 +86,32 @@ TEST(reload_applies_what_differs_and_keeps_states) {
 	json_decref(result);
 }
 
+// It stays as long as the file has the same weight, see above.
+TEST(reload_says_which_weights_set_by_hand_it_replaces) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+	json_t *holder = NULL, *one, *result;
+
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "dns", "backend": "w-1", "weight": 0})));
+	lab_write_config(&web->lab, WEB_SERVICES
+		", {\"name\": \"dns\", \"binds\": [{\"address\": \"198.51.100.11\", "
+		"\"protocol\": \"udp\", \"port\": 53}], \"table_size\": 251, \"backends\": "
+		"[{\"name\": \"w-1\", \"address\": \"10.0.1.13\", \"weight\": 7}]}");
+	for (size_t i = 0; i < 2; i++) {
+		result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		one = change(result, changes(result) - 1);
+		assert_string_equal(text_of(one, "what"), "service dns backend w-1 weight");
+		assert_string_equal(text_of(json_object_get(one, "cost"), "text"),
+			"replaces the weight set by hand: 0 -> 7");
+		json_decref(result);
+	}
+	LAB_UNTIL(lab_log_has(&web->lab, "(replaces the weight set by hand: 0 -> 7)"));
+	one = lab_backend(&web->lab, &holder, "dns", "w-1");
+	assert_int_equal(json_integer_value(json_object_get(one, "effective_weight")), 7);
+	json_decref(holder);
+}
+
 TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 	struct web *web = *state;
 

@@ -180,6 +180,34 @@ TEST(cost_of_weights_is_none) {
 	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0, NULL);
 }
 
+// A weight set at run time ends if the configured one differs, and with the address.
+TEST(weight_set_by_hand_is_replaced) {
+	struct rig *rig = *state;
+	const struct weir_segment *control = rig->lab.control;
+	uint16_t id = lab_id(&rig->lab, "s0", "b0");
+
+	assert_int_equal(weir_tables_set_weight(rig->lab.tables, id, 0), 0);
+	rig->to->services[0].backends[0].weight = 7;
+	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0,
+		"replaces the weight set by hand: 0 -> 7");
+	weir_difference_fini(&rig->difference);
+	rig->to->services[0].backends[0].weight_auto = true;
+	rig->lab.control = NULL; // no dataplane
+	assert_cost(rig, "service s0 backend b0 weight", WEIR_CHANGE_NONE, 0,
+		"replaces the weight set by hand: 0 -> auto");
+	rig->lab.control = (struct weir_segment *)(uintptr_t)control;
+	weir_difference_fini(&rig->difference);
+	rig->to->services[0].backends[0].weight_auto = false;
+	rig->to->services[0].backends[0].weight = rig->from->services[0].backends[0].weight;
+	rig->to->services[0].backends[0].address.bytes[3] ^= 0x40;
+	assert_cost(rig, "service s0 backend b0 address", WEIR_CHANGE_STAY, 12,
+		"12 open flows: TCP stays until it ends; replaces the weight set by hand: 0 -> "
+		"100");
+	weir_difference_fini(&rig->difference);
+	rig->to->services[0].backends[1].weight = 7;
+	assert_cost(rig, "service s0 backend b1 weight", WEIR_CHANGE_NONE, 0, NULL);
+}
+
 // maglev finds the backends again, unless the selection changes; a backend without new flows is not
 // in it.
 TEST(cost_of_a_restart) {
