@@ -268,6 +268,59 @@ void weir_difference_keep_restarts(struct weir_difference *difference) {
 	difference->count = kept;
 }
 
+// Of the same value, or of an object around it.
+static bool waits_still(const struct weir_difference *difference, const char *what) {
+	for (uint32_t i = 0; i < difference->count; i++) {
+		const struct weir_change *change = &difference->change[i];
+		const size_t length = strlen(change->what);
+
+		if (change->needs_restart && strncmp(change->what, what, length) == 0 &&
+			(what[length] == '\0' || what[length] == ' ')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct weir_change reversed(const struct weir_change *change) {
+	return (struct weir_change){.kind = change->kind == WEIR_CHANGE_ADD ? WEIR_CHANGE_REMOVE
+					    : change->kind == WEIR_CHANGE_REMOVE
+						    ? WEIR_CHANGE_ADD
+						    : WEIR_CHANGE_CHANGE,
+		.taken_back = true,
+		.key = change->key,
+		.what = change->what,
+		.from = change->to,
+		.to = change->from};
+}
+
+int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting) {
+	const uint32_t before = difference->count;
+	struct weir_change *grown;
+	uint32_t kept = 0;
+
+	if (waiting->count == 0) {
+		return 0;
+	}
+	grown = realloc(difference->change, ((size_t)before + waiting->count) * sizeof(*grown));
+	if (grown == NULL) {
+		return -ENOMEM;
+	}
+	difference->change = grown;
+	for (uint32_t i = 0; i < waiting->count; i++) {
+		struct weir_change *change = &waiting->change[i];
+
+		if (waits_still(difference, change->what)) {
+			waiting->change[kept++] = *change;
+		} else {
+			free(change->cost.text);
+			grown[difference->count++] = reversed(change);
+		}
+	}
+	waiting->count = kept;
+	return 0;
+}
+
 void weir_difference_fini(struct weir_difference *difference) {
 	for (uint32_t i = 0; i < difference->count; i++) {
 		free_change(&difference->change[i]);
@@ -300,6 +353,13 @@ static const char *effect_name(enum weir_change_effect effect) {
 	return "none";
 }
 
+// NULL: none.
+static const char *note_of(const struct weir_change *change) {
+	return change->needs_restart ? WEIR_CHANGE_RESTART
+	       : change->taken_back  ? WEIR_CHANGE_TAKEN_BACK
+				     : NULL;
+}
+
 static json_t *cost_json(const struct weir_change_cost *cost) {
 	return cost->text == NULL
 		       ? NULL
@@ -314,8 +374,7 @@ json_t *weir_difference_json(const struct weir_difference *difference) {
 		const struct weir_change *change = &difference->change[i];
 		json_t *item = json_pack("{s:s, s:s, s:s*, s:s*, s:s*, s:o*}", "kind",
 			kind_name(change->kind), "what", change->what, "from", change->from, "to",
-			change->to, "note", change->needs_restart ? WEIR_CHANGE_RESTART : NULL,
-			"cost", cost_json(&change->cost));
+			change->to, "note", note_of(change), "cost", cost_json(&change->cost));
 
 		if (json_array_append_new(list, item) < 0) {
 			json_decref(list);
@@ -329,7 +388,7 @@ const char *weir_change_format(const struct weir_change *change, char *buffer, s
 	const bool both = change->from != NULL && change->to != NULL;
 	const char *before = change->from != NULL ? change->from : "";
 	const char *after = change->to != NULL ? change->to : "";
-	const char *note_text = change->needs_restart ? WEIR_CHANGE_RESTART : "";
+	const char *note_text = note_of(change) != NULL ? note_of(change) : "";
 	const char *cost = change->cost.text != NULL ? change->cost.text : "";
 
 	snprintf(buffer, bytes, "%s %s%s%s%s%s%s%s%s%s%s", kind_name(change->kind), change->what,

@@ -24,6 +24,7 @@ enum weir_change_kind {
 };
 
 #define WEIR_CHANGE_RESTART "needs a restart of weir-dataplane"
+#define WEIR_CHANGE_TAKEN_BACK "takes back a change that waited for a restart of weir-dataplane"
 
 // What happens to open flows. X(NAME, "effect in JSON")
 #define WEIR_CHANGE_EFFECTS(X) \
@@ -48,6 +49,7 @@ struct weir_change_cost {
 struct weir_change {
 	enum weir_change_kind kind;
 	bool needs_restart; // read by the dataplane at its start: not applied by a reload
+	bool taken_back; // it waited for a restart, and the file has what runs again
 	const char *key; // borrowed: of the table of keys; of an element, that of its list
 	struct weir_change_cost cost; // set by control, which has the flows
 	char *what; // "service web backend web-5 weight"
@@ -69,6 +71,9 @@ int weir_difference_compute(const struct weir_json_object *keys, const void *fro
 void weir_difference_fini(struct weir_difference *difference); // a zeroed struct is allowed
 // Remove the changes that a reload applies.
 void weir_difference_keep_restarts(struct weir_difference *difference);
+// Add the changes of `waiting` that the difference has nothing of, the other way round and as taken
+// back: from what waited to what runs. Takes their texts. Returns 0 or -ENOMEM (nothing is added).
+int weir_difference_take_back(struct weir_difference *difference, struct weir_difference *waiting);
 
 // Array of {kind, what, from?, to?, note?, cost?: {effect, flows, text}}. NULL: out of memory.
 json_t *weir_difference_json(const struct weir_difference *difference);

@@ -372,6 +372,10 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 		weir_log_write(
 			daemon->log, WEIR_LOG_WARN, "out of memory: not all costs are known");
 	}
+	if (r == 0 && weir_reload_plan_taken_back(daemon->reload, plan) < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"out of memory: it is unknown which waiting changes are taken back");
+	}
 	return r;
 }
 

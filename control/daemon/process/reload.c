@@ -166,6 +166,17 @@ int weir_reload_plan(
 	return 0;
 }
 
+int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan) {
+	struct weir_difference waiting;
+	int r = weir_reload_waiting(reload, &waiting);
+
+	if (r == 0) {
+		r = weir_difference_take_back(&plan->difference, &waiting);
+	}
+	weir_difference_fini(&waiting);
+	return r;
+}
+
 void weir_reload_plan_fini(struct weir_reload_plan *plan) {
 	free(plan->file);
 	weir_config_free(plan->config);

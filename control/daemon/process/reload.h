@@ -45,6 +45,10 @@ const char *weir_reload_file(const struct weir_reload *reload);
 // weir_reload_plan_fini. Returns 0, or negative errno with errors in plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
+// Add to the plan's difference what waits for a restart and would not after this plan, because the
+// file has the values that run. Call it after the costs, which are not those of such changes.
+// Returns 0 or -ENOMEM (nothing is added).
+int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_reload_plan *plan);
 void weir_reload_plan_fini(struct weir_reload_plan *plan);
 // Why there is no plan, in one line without a newline: the file with the number of errors and the
 // line of the first one, or why it cannot be read. error: the result of weir_reload_plan. user: who

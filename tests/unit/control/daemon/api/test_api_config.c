@@ -166,6 +166,34 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	json_decref(result);
 }
 
+// Both answers have it, and nothing waits any more.
+TEST(change_that_waits_is_taken_back) {
+	static const char *const commands[] = {"config.diff", "config.reload", "config.diff"};
+	struct web *web = *state;
+	json_t *result;
+
+	lab_write_config_with(&web->lab, ", \"mtu\": 9000", WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	for (size_t i = 0; i < 3; i++) {
+		result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		assert_int_equal(changes(result), i < 2 ? 1 : 0);
+		if (i < 2) {
+			assert_string_equal(text_of(change(result, 0), "what"), "port wan mtu");
+			assert_string_equal(text_of(change(result, 0), "from"), "9000");
+			assert_string_equal(text_of(change(result, 0), "to"), "1500");
+			assert_string_equal(text_of(change(result, 0), "note"),
+				"takes back a change that waited for a restart of weir-dataplane");
+		}
+		json_decref(result);
+	}
+	LAB_UNTIL(lab_log_has(&web->lab, "reload: change port wan mtu: 9000 -> 1500 (takes back a "
+					 "change that waited for a restart of weir-dataplane)"));
+	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
+	assert_int_equal(changes(result), 0);
+	json_decref(result);
+}
+
 TEST(warnings_are_in_both_answers) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;

@@ -167,6 +167,58 @@ TEST(reload_keeps_the_dataplane_part_until_it_restarts) {
 	assert_false(weir_reload_waits(lab->reload));
 }
 
+static void reload(struct lab *lab, const char *ports, const char *const *expected) {
+	struct weir_reload_plan plan;
+	char text[1024], line[256];
+	uint32_t i = 0;
+
+	snprintf(
+		text, sizeof(text), "{\"ports\": [%s], \"services\": [" SERVICE("100") "]}", ports);
+	put(lab->file, text);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	assert_int_equal(weir_reload_plan_taken_back(lab->reload, &plan), 0);
+	for (; expected[i] != NULL; i++) {
+		assert_true(i < plan.difference.count);
+		weir_change_format(&plan.difference.change[i], line, sizeof(line));
+		assert_string_equal(line, expected[i]);
+	}
+	assert_int_equal(plan.difference.count, i);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+}
+
+// What waits, or waits with another value, is not taken back.
+TEST(reload_takes_back_what_waits) {
+#define WAN(mtu) "{\"name\": \"wan\", \"device\": \"net_null0\"" mtu "}"
+#define LAN ", {\"name\": \"lan\", \"device\": \"net_null1\"}"
+#define RESTART " (needs a restart of weir-dataplane)"
+#define BACK " (takes back a change that waited for a restart of weir-dataplane)"
+	static const struct {
+		const char *ports;
+		const char *changes[4];
+	} cases[] = {
+		{WAN(", \"mtu\": 9000") LAN, {"change port wan mtu: 1500 -> 9000" RESTART,
+						     "add port lan: net_null1" RESTART}},
+		{WAN(", \"mtu\": 2000") LAN, {"change port wan mtu: 1500 -> 2000" RESTART,
+						     "add port lan: net_null1" RESTART}},
+		{WAN(", \"mtu\": 2000"), {"change port wan mtu: 1500 -> 2000" RESTART,
+						 "remove port lan: net_null1" BACK}},
+		{WAN(""), {"change port wan mtu: 2000 -> 1500" BACK}},
+		{WAN(""), {NULL}},
+		{"{\"name\": \"lan\", \"device\": \"net_null1\"}",
+			{"remove port wan: net_null0" RESTART, "add port lan: net_null1" RESTART,
+				"change port number 0: wan -> lan" RESTART}},
+		{WAN(""), {"add port wan: net_null0" BACK, "remove port lan: net_null1" BACK,
+				  "change port number 0: lan -> wan" BACK}},
+	};
+	struct lab *lab = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reload(lab, cases[i].ports, cases[i].changes);
+	}
+	assert_false(weir_reload_waits(lab->reload));
+}
+
 static struct weir_config *parse(const char *text) {
 	struct weir_config *config = NULL;
 	struct weir_config_errors errors;
