@@ -53,6 +53,7 @@ struct weir_config_port {
 	uint8_t source_ipv4_bits; // number of low bits that vary by flow; 0 = one address
 	struct weir_address source_ipv6;
 	uint16_t queues; // receive queues; 0 = AF_XDP: all of the interface, else one per worker
+	int line; // position in the file
 };
 
 enum weir_config_idle { WEIR_IDLE_POLL, WEIR_IDLE_YIELD, WEIR_IDLE_SLEEP };

@@ -70,7 +70,8 @@ static const struct weir_json_key port_keys[] = {
 };
 // The index of a port is part of the segment: reordered ports are different ports.
 static const struct weir_json_object port_object = {.name = "port", ROWS(port_keys),
-	.bytes = sizeof(struct PORT), .check = weir_config_check_port, .ordered = true,
+	.bytes = sizeof(struct PORT), .has_line = true, .line_offset = offsetof(struct PORT, line),
+	.check = weir_config_check_port, .ordered = true,
 	.identify = weir_config_identify_port, .describe = weir_config_describe_port};
 
 #define WORKERS weir_config_workers

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "config.h"
+#include "config_host.h"
 #include "terminal.h"
 
 static void print_good(const struct weir_cli *cli, const char *file,
@@ -36,17 +36,27 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	const char *file = standard_input ? "/dev/stdin" : cli->words[0];
 	struct weir_config *config = NULL;
 	struct weir_config_errors found;
-	json_t *errors, *warnings;
+	json_t *errors, *warnings, *of_host;
 	int r = weir_config_read(file, &config, &found);
+	uint32_t of_file;
 	bool ok;
 
 	(void)command;
+	of_file = found.warning_count;
+	if (r == 0) {
+		(void)weir_config_warn_interfaces(config, &found); // without memory some
+	}
 	errors = weir_config_errors_json(found.error, found.count);
-	warnings = weir_config_errors_json(found.warning, found.warning_count);
-	if (cli->options->strict) {
+	warnings = weir_config_errors_json(found.warning, of_file);
+	of_host = weir_config_errors_json(
+		of_file < found.warning_count ? &found.warning[of_file] : NULL,
+		found.warning_count - of_file);
+	if (cli->options->strict) { // of the file: it may be checked on another host
 		json_array_extend(errors, warnings);
 		json_array_clear(warnings);
 	}
+	json_array_extend(warnings, of_host);
+	json_decref(of_host);
 	ok = r == 0 && json_array_size(errors) == 0;
 	if (cli->options->json) {
 		print_json(cli, ok, errors, warnings);

@@ -5,18 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void copy_value(const char *device, const char *key, char *ret, size_t bytes) {
-	const size_t length = strlen(key);
-	const char *at = strchr(device, ',');
-
-	for (; at != NULL; at = strchr(at, ',')) {
-		at++;
-		if (strncmp(at, key, length) == 0) {
-			snprintf(ret, bytes, "%.*s", (int)strcspn(at + length, ","), at + length);
-			return;
-		}
-	}
-}
+#include "config_host.h"
 
 // "0000:01:00.0" or "01:00.0".
 static bool is_pci(const char *device) {
@@ -35,9 +24,7 @@ struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *p
 	struct weir_doctor_device device = {0};
 
 	device.af_xdp = strncmp(port->device, "net_af_xdp", strlen("net_af_xdp")) == 0;
-	if (device.af_xdp || strncmp(port->device, "net_af_packet", strlen("net_af_packet")) == 0) {
-		copy_value(port->device, "iface=", device.interface, sizeof(device.interface));
-	} else if (is_pci(port->device)) {
+	if (!weir_config_device_interface(port->device, device.interface) && is_pci(port->device)) {
 		int length = (int)strcspn(port->device, ",");
 
 		snprintf(device.pci, sizeof(device.pci), "%s%.*s",

@@ -15,11 +15,12 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "config_host.h"
 #include "data_path_ports.h"
 
 // Several processes may have a tunnel in one network namespace, each with its own device, routing
 // table and block of ports.
-#define WEIR_DATA_PATH_DEVICE "weir-check" // of the first one; weir-check1, ... of the others
+#define WEIR_DATA_PATH_DEVICE WEIR_CHECK_DEVICE // of the first one; weir-check1, ... of the others
 #define WEIR_DATA_PATH_TABLE 47770u // of the first one; 47771, ... of the others
 #define WEIR_DATA_PATH_PLACES 8u
 

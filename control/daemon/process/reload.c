@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_host.h"
 #include "config_running.h"
 
 struct weir_reload {
@@ -153,6 +154,7 @@ int weir_reload_plan(
 	if (r < 0) {
 		return r;
 	}
+	(void)weir_config_warn_interfaces(plan->config, &plan->errors); // without memory some
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;

@@ -129,7 +129,9 @@ def run(weirctl, line, server):
     done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=30, check=False)
-    return done.stdout + (f"(exit {done.returncode})\n" if done.returncode else "")
+    # Those of the host of the test.
+    output = re.sub(r"; interfaces: .*", "; interfaces: eth0, eth1", done.stdout)
+    return output + (f"(exit {done.returncode})\n" if done.returncode else "")
 
 
 def rewrite(document, weirctl, server):

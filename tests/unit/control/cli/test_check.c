@@ -17,7 +17,7 @@ TEST(valid_file_is_ok_without_daemon) {
 
 	assert_int_equal(outcome.status, 0);
 	snprintf(expected, sizeof(expected),
-		"\n%s: ok (ports: 1, workers: 1, services: 1, backends: 4, warnings: 1)\n",
+		"\n%s: ok (ports: 1, workers: 1, services: 1, backends: 4, warnings: 2)\n",
 		good_file);
 	expect_contains(outcome.out, expected);
 	snprintf(expected, sizeof(expected), "%s:4:14: warning: instance.hash_seed: is the default",
@@ -35,7 +35,11 @@ TEST(strict_makes_warnings_errors) {
 	snprintf(expected, sizeof(expected), "%s:4:14: instance.hash_seed: is the default",
 		good_file);
 	assert_memory_equal(outcome.out, expected, strlen(expected));
-	assert_ptr_equal(strchr(outcome.out, '\n'), outcome.out + strlen(outcome.out) - 1);
+	snprintf(expected, sizeof(expected), "\n%s:11: warning: ports[0].device: interface lb0",
+		good_file); // of this host
+	assert_memory_equal(strchr(outcome.out, '\n'), expected, strlen(expected));
+	assert_ptr_equal(
+		strchr(strchr(outcome.out, '\n') + 1, '\n'), outcome.out + strlen(outcome.out) - 1);
 	assert_string_equal(outcome.err, "");
 	free_outcome(&outcome);
 	// Errors remain errors.
@@ -64,6 +68,47 @@ TEST(strict_accepts_a_file_without_warnings) {
 	free_outcome(&outcome);
 }
 
+// A warning also with --strict: the file may be that of another host.
+TEST(interface_that_does_not_exist_is_a_warning) {
+	static const char *const words[][2] = {{"--json", NULL}, {"--strict", "--json"}};
+	char path[] = "/tmp/weir-test-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	struct outcome outcome;
+
+	assert_non_null(file);
+	fprintf(file, "{\"ports\": [\n"
+		      "{\"name\": \"a\", \"device\": \"net_af_xdp0,iface=lo\"},\n"
+		      "{\"name\": \"b\", \"device\": \"net_af_xdp1,start_queue=1,iface=none-7\"},\n"
+		      "{\"name\": \"c\", \"device\": \"net_tap0,iface=none-8\"}],\n"
+		      "\"services\": []}\n");
+	fclose(file);
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result;
+		const json_t *warnings, *first;
+
+		outcome = RUN("/nonexistent", "config", "check", path, (char *)words[i][0],
+			(char *)words[i][1]);
+		assert_int_equal(outcome.status, 0);
+		result = json_loads(outcome.out, 0, NULL);
+		warnings = json_object_get(result, "warnings");
+		first = json_array_get(warnings, 0);
+		assert_int_equal(json_array_size(warnings), 1);
+		assert_int_equal(json_integer_value(json_object_get(first, "line")), 3);
+		assert_string_equal(
+			json_string_value(json_object_get(first, "path")), "ports[1].device");
+		expect_contains(json_string_value(json_object_get(first, "reason")),
+			"interface none-7 does not exist on this host, and weir-dataplane would "
+			"not start; interfaces: ");
+		json_decref(result);
+		free_outcome(&outcome);
+	}
+	outcome = RUN("/nonexistent", "config", "check", path);
+	unlink(path);
+	expect_contains(outcome.out, ":3: warning: ports[1].device: interface none-7 does not");
+	expect_contains(outcome.out, "backends: 0, warnings: 1)\n");
+	free_outcome(&outcome);
+}
+
 // The lists of a result, as path and whether it is valid.
 static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
 	struct outcome outcome =
@@ -84,8 +129,8 @@ static void expect_json(const char *strict, bool ok, size_t errors, size_t warni
 }
 
 TEST(json_form_has_warnings) {
-	expect_json(NULL, true, 0, 1);
-	expect_json("--strict", false, 1, 0);
+	expect_json(NULL, true, 0, 2);
+	expect_json("--strict", false, 1, 1);
 }
 
 // One line per error, the same errors that the parser's own test expects.

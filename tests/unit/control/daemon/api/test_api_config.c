@@ -214,6 +214,31 @@ TEST(warnings_are_in_both_answers) {
 	}
 }
 
+TEST(interface_that_does_not_exist_is_in_both_answers) {
+	static const char *const commands[] = {"config.diff", "config.reload"};
+	struct web *web = *state;
+	bool found = false;
+
+	lab_write(web->lab.config,
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_af_xdp0,iface=none-7\"}], "
+		"\"services\": [" WEB_SERVICES "]}");
+	for (size_t i = 0; i < 2; i++) {
+		json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), commands[i]);
+		json_t *warnings = json_object_get(result, "warnings"), *warning;
+		size_t j;
+
+		found = false;
+		json_array_foreach (warnings, j, warning) {
+			found |= strcmp(text_of(warning, "path"), "ports[0].device") == 0 &&
+				 strstr(text_of(warning, "reason"), "interface none-7 does not "
+								    "exist on this host") != NULL;
+		}
+		assert_true(found);
+		json_decref(result);
+	}
+	LAB_UNTIL(lab_log_has(&web->lab, "ports[0].device: interface none-7 does not exist"));
+}
+
 TEST(invalid_file_is_refused_with_every_error) {
 	static const char *const commands[] = {"config.diff", "config.reload"};
 	struct web *web = *state;

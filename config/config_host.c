@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "config_host.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_MOST 8u // names in a warning
+#define NAMES_BYTES (SHOWN_MOST * (IF_NAMESIZE + 2) + 32)
+
+bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
+	const char *at = strchr(device, ',');
+
+	ret[0] = '\0';
+	if (strncmp(device, "net_af_xdp", strlen("net_af_xdp")) != 0 &&
+		strncmp(device, "net_af_packet", strlen("net_af_packet")) != 0) {
+		return false;
+	}
+	for (; at != NULL; at = strchr(at, ',')) {
+		at++;
+		if (strncmp(at, "iface=", strlen("iface=")) == 0) {
+			at += strlen("iface=");
+			snprintf(ret, IF_NAMESIZE, "%.*s", (int)strcspn(at, ","), at);
+			break;
+		}
+	}
+	return ret[0] != '\0';
+}
+
+// The word, and digits or nothing.
+static bool is_numbered(const char *name, const char *word) {
+	const size_t length = strlen(word);
+
+	return strncmp(name, word, length) == 0 &&
+	       strspn(name + length, "0123456789") == strlen(name + length);
+}
+
+bool weir_config_is_own_interface(const char *name) {
+	return is_numbered(name, WEIR_CHECK_DEVICE) || is_numbered(name, "dtap") ||
+	       is_numbered(name, "weir");
+}
+
+// "eth0, eth1", and how many more. Those of Weir and lo are no port's.
+static void list_names(const struct if_nameindex *interfaces, char text[NAMES_BYTES]) {
+	uint32_t count = 0;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (const struct if_nameindex *one = interfaces; one->if_index != 0; one++) {
+		if (strcmp(one->if_name, "lo") == 0 || weir_config_is_own_interface(one->if_name)) {
+			continue;
+		}
+		if (count++ < SHOWN_MOST) {
+			used += (size_t)snprintf(text + used, NAMES_BYTES - used, "%s%.15s",
+				used > 0 ? ", " : "", one->if_name);
+		}
+	}
+	if (count > SHOWN_MOST) {
+		snprintf(text + used, NAMES_BYTES - used, " and %u more", count - SHOWN_MOST);
+	} else if (count == 0) {
+		snprintf(text, NAMES_BYTES, "none");
+	}
+}
+
+static bool exists(const struct if_nameindex *interfaces, const char *name) {
+	for (const struct if_nameindex *one = interfaces; one->if_index != 0; one++) {
+		if (strcmp(one->if_name, name) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static int add_warning(struct weir_config_errors *errors, const struct weir_config_error *warning) {
+	struct weir_config_error *grown = realloc(
+		errors->warning, ((size_t)errors->warning_count + 1) * sizeof(errors->warning[0]));
+
+	if (grown == NULL) {
+		return -ENOMEM;
+	}
+	errors->warning = grown;
+	errors->warning[errors->warning_count++] = *warning;
+	return 0;
+}
+
+int weir_config_warn_interfaces(
+	const struct weir_config *config, struct weir_config_errors *errors) {
+	struct if_nameindex *interfaces = if_nameindex();
+	char name[IF_NAMESIZE], names[NAMES_BYTES];
+	int r = 0;
+
+	if (interfaces == NULL) {
+		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0; // no access: unknown
+	}
+	for (uint32_t i = 0; r == 0 && i < config->port_count; i++) {
+		const struct weir_config_port *port = &config->ports[i];
+		struct weir_config_error warning = {.line = port->line};
+
+		if (!weir_config_device_interface(port->device, name) || exists(interfaces, name)) {
+			continue;
+		}
+		list_names(interfaces, names);
+		snprintf(warning.path, sizeof(warning.path), "ports[%u].device", i);
+		snprintf(warning.reason, sizeof(warning.reason),
+			"interface %s does not exist on this host, and weir-dataplane would not "
+			"start; interfaces: %s",
+			name, names);
+		r = add_warning(errors, &warning);
+	}
+	if_freenameindex(interfaces);
+	return r;
+}
