@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "accounts.h"
-#include "config.h"
+#include "config_host.h"
 #include "daemon_options.h"
 #include "terminal.h"
 #include "text_file.h"
@@ -74,7 +74,7 @@ static bool find_default(const char *table,
 		uint32_t metric;
 
 		if (parse(line, interface, &metric) && is_plain(interface) &&
-			(!found || metric < lowest)) {
+			!weir_config_is_own_interface(interface) && (!found || metric < lowest)) {
 			snprintf(ret, WEIR_INIT_INTERFACE_BYTES, "%.15s", interface);
 			lowest = metric;
 			found = true;

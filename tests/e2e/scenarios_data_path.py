@@ -84,6 +84,9 @@ def data_path_checks_find_lost_vips(lab):
     assert result.failed == 0 and "web-2" not in result.served, (result.errors, result.served)
     lab.program("agent-2", lab.namespaces["b2"], lab.binary("weir-agent"), "decap", "eth0")
     wait_for_states(lab, 2, **healthy)
+    # The kernel lists the default route of the checks beside that of the host.
+    lab.lb.ip("route", "del", "default")
+    assert ",iface=lb" in lab.weirctl("config", "init", "-")[1]
 
 
 @scenario(start=False, hosts=2, services=[service("web", 80, backends={"web-1": 1, "web-2": 1},

@@ -169,6 +169,13 @@ TEST(init_takes_the_interface_of_the_default_route) {
 			"eth3"},
 		{HEAD ROUTE("a,b", "00000000", "00000000", "0"), "", NULL},
 		{HEAD, ROUTE6("eth3", "40", "00000400", "00000001"), NULL},
+		// Weir's own: of checks via the data path, and exception devices.
+		{HEAD, ROUTE6("weir-check", "00", "00000001", "00000001"), NULL},
+		{HEAD ROUTE("weir0", "00000000", "00000000", "0")
+				ROUTE("dtap1", "00000000", "00000000", "0"),
+			ROUTE6("weir-check1", "00", "00000001", "00000001")
+				ROUTE6("weirnet0", "00", "00000400", "00000003"),
+			"weirnet0"},
 		{"", "", NULL},
 		{NULL, NULL, NULL},
 	};
