@@ -13,7 +13,7 @@ static enum weir_agent_exit run(const struct weir_agent_options *options) {
 	char help[WEIR_HELP_BYTES];
 
 	if (options->help || options->version) {
-		fputs(options->help ? weir_agent_help(help, sizeof(help))
+		fputs(options->help ? weir_agent_help(options->help_of, help, sizeof(help))
 				    : "weir-agent " WEIR_VERSION "\n",
 			stdout);
 		return WEIR_AGENT_DONE;

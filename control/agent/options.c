@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "options.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -274,20 +275,24 @@ static const struct weir_option rows[] = {
 static const struct weir_option_list list = {
 	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = WEIR_OPERANDS_MAX};
 
-static const struct weir_help help = {
-	.usage = "weir-agent decap [--interface] INTERFACE [OPTION]...\n"
-		 "weir-agent stats [--interface] INTERFACE [--json]\n"
-		 "weir-agent run [--port PORT]... [OPTION]...\n"
-		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
-		 "weir-agent ready\n"
-		 "weir-agent status [--json]\n"
-		 "weir-agent key generate [--id N]\n"
-		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
-		 "[--json]",
+static const char *const usages[] = {
+	[WEIR_AGENT_DECAP] = "weir-agent decap [--interface] INTERFACE [OPTION]...",
+	[WEIR_AGENT_STATS] = "weir-agent stats [--interface] INTERFACE [--json]",
+	[WEIR_AGENT_RUN] = "weir-agent run [--port PORT]... [OPTION]...",
+	[WEIR_AGENT_LAME_DUCK] = "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]",
+	[WEIR_AGENT_READY] = "weir-agent ready",
+	[WEIR_AGENT_STATUS] = "weir-agent status [--json]",
+	[WEIR_AGENT_KEY] = "weir-agent key generate [--id N]",
+	[WEIR_AGENT_DOCTOR] =
+		"weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port "
+		"PORT]... [--json]",
+};
+
+static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control it.",
+		 "lame-duck, ready and status control it. weir-agent COMMAND --help is about one.",
 	.commands = commands,
 	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
 		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
@@ -296,12 +301,57 @@ static const struct weir_help help = {
 		 "(lame-duck, ready, status). Of doctor: 0 nothing above notice, 1 warnings, 2 "
 		 "faults.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
+		    "weir-agent stats eth0\n"
 		    "weir-agent run --port 80 --port 443\n"
-		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"",
+		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"\n"
+		    "weir-agent ready\n"
+		    "weir-agent status\n"
+		    "weir-agent key generate --id 2\n"
+		    "weir-agent doctor eth0 --vip 198.51.100.10 --port 80",
 	.groups = GROUP_ALL,
 };
 
-const char *weir_agent_help(char *buffer, size_t bytes) {
+// Append the line of a text that begins with this, or all lines.
+static void add_lines(char *text, size_t bytes, const char *line, const char *begin) {
+	size_t used = strlen(text);
+
+	for (; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
+		if (strncmp(line, begin, strlen(begin)) == 0 && used < bytes) {
+			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s",
+				used > 0 ? "\n" : "", (int)strcspn(line, "\n"), line);
+		}
+	}
+}
+
+static const struct weir_option_word *find_command(int command) {
+	const struct weir_option_word *word = commands;
+
+	while (word->name != NULL && word->number != command) {
+		word++;
+	}
+	return word;
+}
+
+const char *weir_agent_help(int command, char *buffer, size_t bytes) {
+	const struct weir_option_word *word = find_command(command);
+	char usage[1024] = "", examples[512] = "", begin[64] = "", about[256];
+	struct weir_help help = help_of_all;
+
+	if (word->name != NULL) {
+		snprintf(begin, sizeof(begin), "weir-agent %.*s", (int)strcspn(word->name, " "),
+			word->name);
+		snprintf(about, sizeof(about), "%s.", word->help);
+		about[0] = (char)toupper((unsigned char)about[0]);
+		help.about = about;
+		help.commands = NULL;
+		help.groups = 1u << command;
+	}
+	for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++) {
+		add_lines(usage, sizeof(usage), usages[i], begin);
+	}
+	add_lines(examples, sizeof(examples), help.examples, begin);
+	help.usage = usage;
+	help.examples = examples;
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
@@ -359,6 +409,17 @@ static int take_command(struct weir_agent_options *options, const struct weir_co
 		      : r;
 }
 
+// The command in front of --help, or -1.
+static int help_of(const struct weir_command_line *line) {
+	char why[128];
+	int command;
+
+	return line->operands > 0 && weir_command_line_command(
+					     commands, line, &command, why, sizeof(why)) == 0
+		       ? command
+		       : -1;
+}
+
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes) {
 	struct weir_agent_options options = {
@@ -377,6 +438,7 @@ int weir_agent_options_parse(
 		return r;
 	}
 	options.help = line.help;
+	options.help_of = help_of(&line);
 	options.version = line.version;
 	if (!line.help && !line.version) {
 		r = take_command(&options, &line, why, why_bytes);

@@ -65,6 +65,7 @@ struct weir_agent_options { // strings point into argv
 	enum weir_log_format log_format;
 	uint16_t key_id;
 	bool help;
+	int help_of; // enum weir_agent_command: --help is about this one; -1 = about all
 	bool version;
 };
 
@@ -75,5 +76,5 @@ int weir_agent_options_parse(
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
 
-// Text of --help. Returns buffer, of WEIR_HELP_BYTES.
-const char *weir_agent_help(char *buffer, size_t bytes);
+// Text of --help about a command; -1: about all. Returns buffer, of WEIR_HELP_BYTES.
+const char *weir_agent_help(int command, char *buffer, size_t bytes);

@@ -83,9 +83,30 @@ TEST(options_for_help_need_no_others) {
 
 	assert_int_equal(parse("--help", &options, why, sizeof(why)), 0);
 	assert_true(options.help);
+	assert_int_equal(options.help_of, -1);
 	assert_int_equal(parse("decap --version", &options, why, sizeof(why)), 0);
 	assert_true(options.version);
-	assert_non_null(strstr(weir_agent_help(help, sizeof(help)), "Exit status"));
+	assert_non_null(strstr(weir_agent_help(-1, help, sizeof(help)), "Exit status"));
+}
+
+TEST(help_of_a_command_has_its_own_options) {
+	struct weir_agent_options options;
+	char why[256] = "", help[WEIR_HELP_BYTES];
+
+	assert_int_equal(parse("decap --help", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.help_of, WEIR_AGENT_DECAP);
+	weir_agent_help(WEIR_AGENT_DECAP, help, sizeof(help));
+	assert_non_null(
+		strstr(help, "Usage: weir-agent decap [--interface] INTERFACE [OPTION]...\n\n"));
+	assert_non_null(strstr(help, "--from PREFIX"));
+	assert_non_null(strstr(help, "Example: weir-agent decap eth0 --from"));
+	assert_null(strstr(help, "--orca-url"));
+	for (int command = WEIR_AGENT_DECAP; command <= WEIR_AGENT_DOCTOR; command++) {
+		assert_non_null(strstr(weir_agent_help(command, help, sizeof(help)), "Example: "));
+		assert_null(strstr(help, "\nweir-agent"));
+	}
+	assert_int_equal(parse("nosuch --help", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.help_of, -1);
 }
 
 TEST(options_of_run) {
