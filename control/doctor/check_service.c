@@ -2,10 +2,12 @@
 //
 // Whether Weir serves: the dataplane's workers, services, and what weir-control reports of backends
 // and agents.
+#include <net/if.h>
 #include <string.h>
 
 #include "doctor.h"
 #include "duration.h"
+#include "tree.h"
 
 #define FINDINGS_MOST 32 // per check, of backends
 #define SUBJECT_BYTES 96
@@ -215,6 +217,69 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "backends",
 			"%zu, none is refusing, ejected, a lame duck, drained or in maintenance",
 			json_array_size(doctor->backends));
+	}
+}
+
+// What to look at, by the reason that weir-control reports.
+static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const char *why) {
+	const char *address = text_of(row, "address"), *interface = strstr(why, " on ");
+	struct weir_findings *findings = &doctor->findings;
+	char name[WEIR_SYSCTL_NAME_BYTES], device[IF_NAMESIZE] = "";
+
+	if (interface != NULL && strstr(why, ": see rp_filter") != NULL) {
+		snprintf(device, sizeof(device), "%.*s", (int)strcspn(interface + 4, ":"),
+			interface + 4);
+		weir_findings_cure(findings,
+			"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",
+			weir_sysctl_name(device, name));
+	} else if (strstr(why, "permission denied") != NULL ||
+		   strstr(why, "operation not permitted") != NULL) {
+		weir_findings_cure(findings,
+			"ip route get %s; nft list ruleset # what does not let out its packets?",
+			address);
+	} else if (strstr(why, "restart weir-control") != NULL) {
+		weir_findings_cure(findings, "systemctl restart weir-control");
+	} else if (strstr(why, "is an address of this host") != NULL) {
+		weir_findings_cure(findings,
+			"ip addr show to %.*s # remove it; see the check \"vips\"",
+			(int)strcspn(why, " "), why);
+	} else if (strstr(why, "no packet left by") != NULL) {
+		weir_findings_cure(findings, "ip rule; ip route show table 47770");
+	} else if (strstr(why, "too many open files") != NULL) {
+		weir_findings_cure(
+			findings, "prlimit --nofile=65536 --pid %d", (int)doctor->control);
+	} else {
+		weir_findings_cure(findings, "weirctl health show %s", text_of(row, "service"));
+	}
+}
+
+void weir_doctor_check_checks(struct weir_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	uint32_t unchecked = 0, checked = 0;
+	char subject[SUBJECT_BYTES], length[WEIR_DURATION_BYTES];
+	const json_t *row;
+	size_t i;
+
+	json_array_foreach (doctor->backends, i, row) {
+		if (json_is_true(get(row, "leaving"))) {
+			continue;
+		}
+		checked += !is(row, "verdict", "unchecked");
+		if (!json_is_integer(get(row, "unchecked_ms")) ||
+			!count(row, &unchecked, subject)) {
+			continue;
+		}
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"its health checks have had no result for %s, so it stays %s whatever its "
+			"server does: %s",
+			duration_of(row, "unchecked_ms", length), text_of(row, "health"),
+			text_of(row, "unchecked_why"));
+		cure_unchecked(doctor, row, text_of(row, "unchecked_why"));
+	}
+	report_more(doctor, unchecked, "have no results of health checks");
+	if (unchecked == 0 && checked > 0) {
+		weir_findings_add(
+			findings, WEIR_FINDING_OK, "checks", "backends checked: %u", checked);
 	}
 }
 

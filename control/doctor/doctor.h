@@ -53,6 +53,7 @@
 		"each service has an eligible backend with a next hop, none is in panic mode") \
 	X(health, "health", \
 		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
+	X(checks, "checks", "this host can run the health checks of each backend") \
 	X(agents, "agents", "each weir-agent answers") \
 	X(clock, "clock", "the clock is synchronised") \
 	X(offloads, "offloads", "receive offloads that merge packets; checksums of veth") \

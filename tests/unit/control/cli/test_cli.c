@@ -402,6 +402,37 @@ TEST(full_disk_is_no_success) {
 	fclose(full);
 }
 
+// A row of backend.show.
+#define NO_RESULT(name, why) \
+	"{\"service\": \"web\", \"name\": \"" name "\", \"address\": \"10.0.0.11\", " \
+	"\"admin\": \"ready\", \"health\": \"healthy\", \"verdict\": \"passing\", " \
+	"\"unchecked_ms\": 45000, \"unchecked_why\": \"" why "\"}"
+
+TEST(doctor_finds_checks_without_a_result) {
+	static const struct server_answer answers[] = {
+		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
+		{"backend.show",
+			"{\"ok\": true, \"result\": [" NO_RESULT(
+				"a", "permission denied") ", " NO_RESULT("b",
+				"this host drops answers from 198.51.100.10 on eth1: see "
+				"rp_filter") ", " NO_RESULT("c", "address not available") "]}"},
+		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "doctor");
+
+	expect_contains(outcome.out, "warning  checks ");
+	expect_contains(outcome.out, "web/a ");
+	expect_contains(outcome.out,
+		"its health checks have had no result for 45.0s, so it stays healthy whatever its "
+		"server does: permission denied\n");
+	expect_contains(outcome.out, "$ ip route get 10.0.0.11; nft list ruleset");
+	expect_contains(outcome.out,
+		"$ sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.eth1.rp_filter=0\n");
+	expect_contains(outcome.out, "$ weirctl health show web\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // Of this machine, with the backends of a daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
