@@ -191,6 +191,10 @@ const struct weir_family weir_families[] = {
 	GAUGE(SERVICE, "weir_service_backends", "", "backends", "Backends of the service.", PLAIN),
 	GAUGE(SERVICE, "weir_service_eligible_backends", "", "eligible",
 		"Eligible backends: ready, healthy, and with a weight above 0.", PLAIN),
+	GAUGE(SERVICE, "weir_service_unchecked_backends", "", "unchecked",
+		"Backends whose health checks have no result: their last three could not run on "
+		"this host, or it drops the answers, so that their states stay.",
+		PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
 		"1 in panic mode: too few backends are healthy, so all are used.", PLAIN),
 	{.name = "weir_service_check_duration_seconds",

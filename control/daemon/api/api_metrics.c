@@ -26,6 +26,7 @@ struct figures {
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL without tables
 	uint32_t service, backend; // next ids
+	uint32_t unchecked[WEIR_SERVICES_MAX]; // backends, by service id, at the start of the list
 };
 
 // Counts in the segment; null without a segment.
@@ -68,6 +69,13 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	return weir_json_drains(&sum);
 }
 
+// null without a health check.
+static json_t *unchecked(const struct figures *figures, const struct weir_config_service *config,
+	const struct weir_service_state *state) {
+	return count_or_null(
+		config->health_check.type != WEIR_CHECK_NONE, figures->unchecked[state->id]);
+}
+
 #define SERVICE_COLUMNS(X) \
 	X("service", json_string(config->name)) \
 	X("policy", json_string(weir_policy_name((enum weir_policy)state->policy))) \
@@ -75,6 +83,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	X("binds", weir_json_binds(config)) \
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \
+	X("unchecked", unchecked(figures, config, state)) \
 	X("panic", json_boolean(state->panic)) \
 	X("drained_binds", weir_json_drained_binds(figures->daemon, config, state->id)) \
 	X("drain", service_drain(figures->daemon, config, state)) \
@@ -335,6 +344,9 @@ void weir_api_metrics_show(struct weir_daemon *daemon, struct weir_api_call *cal
 		free(figures);
 		weir_api_answer(call, NULL);
 		return;
+	}
+	if (daemon->tables != NULL) {
+		weir_checks_count(daemon->health, daemon->tables, figures->unchecked);
 	}
 	rows.context = figures;
 	weir_api_answer_rows(call, json_head(daemon), "rows", &rows);

@@ -179,6 +179,25 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return ms;
 }
 
+// Whether a backend is unchecked; then *ret_state is its state. Leaving ones do not count.
+static bool is_unchecked(const struct weir_health *health, const struct weir_tables *tables,
+	uint16_t id, struct weir_backend_state *ret_state) {
+	return weir_health_unchecked_ms(health, id) > 0 &&
+	       weir_tables_backend(tables, id, ret_state) == 0 && !ret_state->leaving;
+}
+
+void weir_checks_count(const struct weir_health *health, const struct weir_tables *tables,
+	uint32_t counts[WEIR_SERVICES_MAX]) {
+	uint32_t ids = weir_tables_backend_ids(tables);
+	struct weir_backend_state state;
+
+	for (uint32_t id = 0; id < ids; id++) {
+		if (is_unchecked(health, tables, (uint16_t)id, &state)) {
+			counts[state.service_id]++;
+		}
+	}
+}
+
 void weir_checks_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	int service, struct weir_unchecked *ret) {
 	uint32_t ids = tables != NULL ? weir_tables_backend_ids(tables) : 0;
@@ -188,8 +207,7 @@ void weir_checks_unchecked(const struct weir_health *health, const struct weir_t
 
 	*ret = (struct weir_unchecked){.backends = 0};
 	for (uint32_t id = 0; id < ids; id++) {
-		if (weir_health_unchecked_ms(health, (uint16_t)id) == 0 ||
-			weir_tables_backend(tables, (uint16_t)id, &state) < 0 || state.leaving ||
+		if (!is_unchecked(health, tables, (uint16_t)id, &state) ||
 			(service >= 0 && state.service_id != service)) {
 			continue;
 		}

@@ -36,6 +36,10 @@ struct weir_unchecked {
 void weir_checks_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	int service, struct weir_unchecked *ret);
 
+// Add the number of unchecked backends of each service to counts, by its id.
+void weir_checks_count(const struct weir_health *health, const struct weir_tables *tables,
+	uint32_t counts[WEIR_SERVICES_MAX]);
+
 struct weir_checks_log { // zero-initialized
 	uint32_t backends; // unchecked ones in the last line
 	uint64_t since_ms; // when there were none before

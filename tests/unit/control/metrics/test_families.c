@@ -16,14 +16,14 @@ static const char reply[] =
 	" \"ports\": [{\"name\": \"w\\\"an\", \"ipackets\": 7, \"ibytes\": 700, \"xstats\": "
 	"{\"rx_q0\": 1}}],"
 	" \"columns\": {\"service\": [\"kind\", \"service\", \"policy\", \"forwarding\", \"binds\","
-	"    \"new_flows\", \"check_seconds\"],"
+	"    \"new_flows\", \"check_seconds\", \"unchecked\"],"
 	"   \"backend\": [\"kind\", \"service\", \"backend\", \"address\", \"health\", \"leaving\","
 	"    \"in_selection\", \"effective_weight\", \"since_ms\", \"open_flows\","
 	"    \"active_flows\"]},"
 	" \"rows\": [[\"service\", \"web\", \"maglev\", \"ipip\", [\"tcp 198.51.100.10:80\"], 4,"
-	"   {\"buckets\": {\"0.5\": 2, \"1.0\": 2, \"+Inf\": 3}, \"sum\": 2.25}],"
+	"   {\"buckets\": {\"0.5\": 2, \"1.0\": 2, \"+Inf\": 3}, \"sum\": 2.25}, 2],"
 	"  [\"service\", \"dns\", \"maglev\", \"ipip\", [\"udp [2001:db8::1]:53\","
-	"    \"udp 198.51.100.10:*\"], null, null],"
+	"    \"udp 198.51.100.10:*\"], null, null, null],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.9\", \"refusing\", true, false, 100, 1, 2, 3],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.1\", \"healthy\", false, true, 100, 1500, 7, 9],"
 	"  [\"backend\", \"web\", \"b\", \"10.0.0.8\", \"healthy\", false, true, 100, 1500, 7, 9],"
@@ -78,6 +78,8 @@ TEST(families_have_the_values_of_the_reply) {
 	has(text, "\nweir_backend_health{service=\"web\",backend=\"b\",state=\"healthy\"} 1\n");
 	has(text, "\nweir_backend_health{service=\"web\",backend=\"b\",state=\"refusing\"} 0\n");
 	has(text, "\nweir_backend_health_age_seconds{service=\"web\",backend=\"b\"} 1.5\n");
+	has(text, "\nweir_service_unchecked_backends{service=\"web\"} 2\n");
+	has_not(text, "weir_service_unchecked_backends{service=\"dns\"}"); // without a check
 	free(text);
 }
 

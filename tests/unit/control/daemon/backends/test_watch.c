@@ -233,6 +233,25 @@ static void expect_unchecked(const struct own_lab *own, const char *command) {
 	json_decref(rows);
 }
 
+// The value in the only service's row of metrics.show; -1: null.
+static json_int_t unchecked_of_metrics(const struct own_lab *own) {
+	json_t *figures = lab_result(&own->lab, JSON({"command": "metrics.show"})), *name;
+	json_t *columns = json_object_get(json_object_get(figures, "columns"), "service");
+	json_t *row = json_array_get(json_object_get(figures, "rows"), 0), *value = NULL;
+	json_int_t n;
+	size_t i;
+
+	json_array_foreach (columns, i, name) {
+		if (strcmp(json_string_value(name), "unchecked") == 0) {
+			value = json_array_get(row, i);
+		}
+	}
+	assert_non_null(value);
+	n = json_is_null(value) ? -1 : json_integer_value(value);
+	json_decref(figures);
+	return n;
+}
+
 TEST(unchecked_backends_are_shown) {
 	static const char reason[] =
 		"health checks of 1 backend (web) have no result and change nothing; web/b-2: "
@@ -244,6 +263,7 @@ TEST(unchecked_backends_are_shown) {
 	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
 	LAB_UNTIL(backend_is(own, "b-2", "health", "healthy"));
 	assert_int_equal(unchecked(own), 0);
+	assert_int_equal(unchecked_of_metrics(own), 0);
 	block("10.0.0.12");
 	LAB_UNTIL(status_warns(own, NULL, reason));
 	assert_true(status_warns(own, "web", reason));
@@ -251,6 +271,7 @@ TEST(unchecked_backends_are_shown) {
 	assert_true(backend_is(own, "b-2", "unchecked_why", "permission denied"));
 	expect_unchecked(own, "backend.show");
 	expect_unchecked(own, "health.show");
+	assert_int_equal(unchecked_of_metrics(own), 1);
 	unblock("10.0.0.12");
 	LAB_UNTIL(unchecked(own) == 0);
 	assert_false(backend_is(own, "b-2", "unchecked_why", "permission denied"));
@@ -264,6 +285,7 @@ TEST(backend_without_checks_is_healthy_again) {
 	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
 	lab_write_config(&own->lab, CHECKED(UNCHECKED));
 	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
+	assert_int_equal(unchecked_of_metrics(own), -1);
 	assert_true(backend_is(own, "b-2", "health", "healthy"));
 	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
 }
