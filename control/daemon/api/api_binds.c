@@ -15,6 +15,7 @@
 #include "api_commands.h"
 #include "api_drain_sum.h"
 #include "daemon.h"
+#include "duration.h"
 #include "totals.h"
 
 struct selected {
@@ -69,9 +70,57 @@ static int next_service(
 	return -ENOENT;
 }
 
+// Whether this service has a removed bind of the address that still drains.
+static bool has_removed(
+	const struct weir_daemon *daemon, uint16_t service, const struct weir_address *address) {
+	uint32_t room = weir_tables_removed_count(daemon->tables), count;
+	struct weir_config_bind *binds = calloc(room > 0 ? room : 1, sizeof(*binds));
+	bool has = false;
+
+	if (binds == NULL) {
+		return false;
+	}
+	count = weir_tables_removed_binds(daemon->tables, service, binds, room);
+	for (uint32_t i = 0; i < count && i < room; i++) {
+		has |= binds[i].address.family == address->family &&
+		       memcmp(binds[i].address.bytes, address->bytes, sizeof(address->bytes)) == 0;
+	}
+	free(binds);
+	return has;
+}
+
+// For the message about an unknown VIP: ": removed, ..." if its connections still drain, else "".
+static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
+	char *text, size_t bytes) {
+	uint64_t now_ns = weir_daemon_now_ns();
+	struct weir_service_state state;
+	char left[WEIR_DURATION_BYTES];
+	int id = -1;
+
+	text[0] = '\0';
+	while (selected->by_address &&
+		(id = weir_tables_next_removal(daemon->tables, (uint32_t)(id + 1))) >= 0) {
+		if (!has_removed(daemon, (uint16_t)id, &selected->address) ||
+			weir_tables_service(daemon->tables, (uint16_t)id, &state) < 0) {
+			continue;
+		}
+		weir_duration_text(state.removal_until_ns > now_ns
+					   ? (state.removal_until_ns - now_ns) / 1000000
+					   : 0,
+			left);
+		snprintf(text, bytes,
+			": removed from service %.64s, its open connections %s for another %s",
+			weir_tables_service_name(daemon->tables, (uint16_t)id),
+			state.removal == WEIR_DRAIN_DRAINING ? "continue" : "are reset", left);
+		break;
+	}
+	return text;
+}
+
 // On an error, fails the call and returns false.
 static bool find_named(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct selected *ret) {
+	char removed[192];
 	int r;
 
 	if (!weir_api_has_tables(daemon, call)) {
@@ -89,9 +138,10 @@ static bool find_named(
 		return false;
 	}
 	if (next_service(daemon, ret, 0) < 0) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND, "no %s has the VIP %.100s",
+		weir_api_fail(call, WEIR_API_NOT_FOUND, "no %s has the VIP %.100s%s",
 			ret->only >= 0 ? "bind of the service" : "service",
-			weir_api_text(call, "address"));
+			weir_api_text(call, "address"),
+			removed_text(daemon, ret, removed, sizeof(removed)));
 		return false;
 	}
 	return true;

@@ -67,3 +67,20 @@ TEST(audit_records_what_changed_of_the_vip) {
 	assert_string_equal(json_string_value(json_object_get(entry, "command")), "service.drain");
 	json_decref(list);
 }
+
+TEST(removed_vip_is_shown_as_removed_while_it_drains) {
+	const struct web *web = *state;
+	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
+				  ->open_flows;
+	json_t *answer;
+
+	*open = 3;
+	lab_write_config(&web->lab, DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	answer = lab_ask(&web->lab, JSON({"command": "bind.show", "address": "198.51.100.10"}));
+	assert_non_null(strstr(json_string_value(json_object_get(answer, "error")),
+		"no service has the VIP 198.51.100.10: removed from service web, its open "
+		"connections continue for another "));
+	json_decref(answer);
+	*open = 0;
+}
