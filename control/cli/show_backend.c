@@ -122,9 +122,9 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 
 // --- one backend --------------------------------------------------------------------------
 
-static const char *const of_state[] = {"admin", "drain", "health", "since_ms", "why", "verdict",
-	"word", "leaving", "resolved", "ejected", "at_limit", "agent", "agent_age_ms",
-	"unchecked_ms", "unchecked_why", "in_selection", NULL};
+static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
+	"why", "verdict", "word", "leaving", "resolved", "ejected", "at_limit", "agent",
+	"agent_age_ms", "unchecked_ms", "unchecked_why", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 

@@ -153,9 +153,18 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 	char length[WEIR_DURATION_BYTES];
 
 	if (drained || is(row, "admin", "maintenance")) {
-		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-			"gets no new flows: it is %s; \"weirctl audit show\" has since when",
-			drained ? "drained" : "in maintenance");
+		const char *what = drained ? "drained" : "in maintenance";
+
+		if (json_is_integer(get(row, "admin_since_ms"))) {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"gets no new flows: it has been %s for %s", what,
+				duration_of(row, "admin_since_ms", length));
+		} else {
+			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+				"gets no new flows: it has been %s since before weir-control was "
+				"started, whose log has since when",
+				what);
+		}
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
 		return;
 	}

@@ -82,6 +82,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 
 	if (set & WEIR_SET_ADMIN) {
 		to->admin = from->admin;
+		to->admin_ms = from->admin_ms;
 		to->drain = from->drain;
 		to->drain_until_ns = from->drain_until_ns;
 		to->drain_left = from->drain_left;

@@ -418,6 +418,7 @@ void weir_backend_revive(struct weir_state *state, uint16_t id) {
 
 	backend->stage = WEIR_ID_LIVE;
 	backend->admin = WEIR_ADMIN_READY;
+	backend->admin_ms = 0;
 	backend->drain = WEIR_DRAIN_NONE;
 	backend->drain_until_ns = 0;
 	backend->eligible = false;

@@ -83,6 +83,7 @@ int weir_tables_backend(
 		.id = id,
 		.service_id = backend->service,
 		.admin = backend->admin,
+		.admin_ms = backend->admin_ms,
 		.drain = backend->drain,
 		.drain_until_ns = backend->drain_until_ns,
 		.drain_left = backend->drain_left,

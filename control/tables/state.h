@@ -117,6 +117,7 @@ struct weir_backend_entry {
 			     // = none
 	uint32_t max_active_flows; // its own limit, per worker; 0 = none
 	uint64_t parts; // of its service's, in the published selection, if open
+	uint64_t admin_ms; // time of the last change of admin in this process; 0 = none
 	uint64_t slow_start_ms; // start of its slow start; 0 = not in slow start
 	uint64_t subsets; // bit i: member of subset i
 	uint32_t rank; // in the canonical order of its service; only with subsetting

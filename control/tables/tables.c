@@ -460,6 +460,9 @@ static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_st
 		(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED)) {
 		weir_state_move_backend(tables->state, id);
 	}
+	if (backend->admin != admin) {
+		backend->admin_ms = tables->state->now_ms;
+	}
 	if (backend->admin != admin || backend->drain != phase) {
 		backend->admin = (uint8_t)admin;
 		backend->drain = (uint8_t)phase;

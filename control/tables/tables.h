@@ -27,6 +27,7 @@ struct weir_backend_state {
 	uint16_t id;
 	uint16_t service_id;
 	uint8_t admin; // enum weir_admin_state
+	uint64_t admin_ms; // when it changed (CLOCK_MONOTONIC); 0 = not in this process
 	uint8_t health; // enum weir_health_state
 	bool ejected; // takes no new flows for a while, see outliers.h
 	bool leaving; // removed from the configuration, still has flows

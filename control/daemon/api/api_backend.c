@@ -71,6 +71,10 @@ void weir_json_condition(
 		json_object_set_new(object, "why", json_string(known.why));
 	}
 	weir_json_unchecked(object, daemon, state->id);
+	json_object_set_new(object, "admin_since_ms",
+		state->admin_ms == 0 ? json_null()
+				     : json_integer((json_int_t)(weir_daemon_now_ns() / 1000000 -
+								 state->admin_ms)));
 	json_object_set_new(object, "reported_weight",
 		state->reported_weight == 0 ? json_null()
 					    : json_integer((json_int_t)state->reported_weight));

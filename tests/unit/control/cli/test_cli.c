@@ -438,7 +438,10 @@ TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
 		{"version", "{\"ok\": true, \"result\": {\"config\": \"/nonexistent\"}}"},
 		{"backend.show",
-			"{\"ok\": true, \"result\": [{\"service\": \"web\", \"name\": \"b\", "
+			"{\"ok\": true, \"result\": [{\"service\": \"web\", \"name\": \"d\", "
+			"\"admin\": \"drain\", \"admin_since_ms\": 61000}, {\"service\": "
+			"\"web\", \"name\": \"m\", \"admin\": \"maintenance\", "
+			"\"admin_since_ms\": null}, {\"service\": \"web\", \"name\": \"b\", "
 			"\"health\": "
 			"\"refusing\", \"since_ms\": 912300, \"why\": \"timeout\", \"agent\": "
 			"\"silent\", \"agent_age_ms\": 4100, \"address\": \"10.0.0.11\"}]}"},
@@ -448,6 +451,8 @@ TEST(doctor_has_the_usual_durations) {
 
 	expect_contains(outcome.out, "has been refusing for 15m12s: timeout\n");
 	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
+	expect_contains(outcome.out, "it has been drained for 1m01s\n");
+	expect_contains(outcome.out, "it has been in maintenance since before weir-control was");
 	free_outcome(&outcome);
 	server_stop(server);
 }

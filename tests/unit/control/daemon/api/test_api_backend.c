@@ -33,6 +33,34 @@ TEST(nothing_is_shown_without_reports) {
 		lab_code(&web->lab, JSON({"command": "service.waste", "service": "x"})), "not-found");
 }
 
+// The age of the administrative state of w-1; -1: null.
+static json_int_t admin_since_ms(struct web *web) {
+	json_t *holder = NULL;
+	json_t *age =
+		json_object_get(lab_backend(&web->lab, &holder, "web", "w-1"), "admin_since_ms");
+	json_int_t ms = json_is_integer(age) ? json_integer_value(age) : -1;
+
+	assert_non_null(age);
+	json_decref(holder);
+	return ms;
+}
+
+TEST(age_of_the_administrative_state) {
+	struct web *web = *state;
+	json_int_t ms;
+
+	assert_int_equal(admin_since_ms(web), -1);
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "backend.maintenance", "service": "web", "backend": "w-1"})));
+	ms = admin_since_ms(web);
+	assert_true(ms >= 0 && ms < 60000);
+	LAB_UNTIL(admin_since_ms(web) > ms + 100);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	assert_true(admin_since_ms(web) > ms + 100);
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "backend.ready", "service": "web", "backend": "w-1"})));
+}
+
 static void report(struct web *web, const char *backend, double utilization) {
 	json_decref(lab_result(
 		&web->lab, JSON({"command": "backend.report", "service": "web", "backend": "%s",
