@@ -348,6 +348,7 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
 	json_int_t binds = number(result, "binds"), others = number(result, "other_binds");
+	json_int_t along = number(result, "other_drained_binds");
 	char shown[80], duration[WEIR_DURATION_BYTES];
 
 	fprintf(cli->out,
@@ -359,6 +360,12 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_duration_text((uint64_t)json_integer_value(left), duration),
 			then != NULL ? then : "keep or drop, by service");
+	}
+	if (along > 0 && number(result, "drained_binds") > 0) {
+		fprintf(cli->out,
+			"; the same for %" JSON_INTEGER_FORMAT
+			" drained bind%s with another address: a service has one deadline",
+			along, plural(along));
 	}
 	if (others > 0) {
 		fprintf(cli->out, "; includes the flows of %" JSON_INTEGER_FORMAT " other bind%s",

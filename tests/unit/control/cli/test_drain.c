@@ -269,6 +269,24 @@ TEST(host_drain_waits_for_all_its_backends) {
 	"\"services\": 2, \"binds\": 3, \"drained_binds\": " drained ", \"other_binds\": 1, " \
 	"\"active_flows\": 9, \"open_flows\": " open ", \"drain\": " drain "}}"
 
+TEST(vip_drain_says_which_deadline_it_changes) {
+	static const struct server_answer answers[] = {
+		{"bind.drain",
+			"{\"ok\": true, \"result\": {\"service\": null, \"address\": "
+			"\"198.51.100.10\", \"services\": 1, \"binds\": 1, \"drained_binds\": 1, "
+			"\"other_binds\": 0, \"other_drained_binds\": 2, \"active_flows\": 9, "
+			"\"open_flows\": 9, \"drain\": " STATE("draining", "60000") "}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "vip", "drain", "198.51.100.10");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "; the same for 2 drained binds with another address: a "
+				     "service has one deadline\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(vip_drain_waits_for_all_its_binds) {
 	static const struct {
 		const char *shown;

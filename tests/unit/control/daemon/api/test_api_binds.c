@@ -33,11 +33,14 @@ static void expect(
 
 TEST(vip_is_ready_while_another_one_of_its_service_is_drained) {
 	const struct web *web = *state;
+	json_t *binds;
 
 	json_decref(bind(web, "drain", V6));
 	expect(web, V6, 1, 1);
 	expect(web, V4, 0, 0);
-	json_decref(bind(web, "drain", V4));
+	binds = bind(web, "drain", V4);
+	assert_int_equal(number(binds, "other_drained_binds"), 1); // with this deadline
+	json_decref(binds);
 	expect(web, V6, 1, 0);
 	expect(web, V4, 1, 0);
 	json_decref(bind(web, "ready", V4));
