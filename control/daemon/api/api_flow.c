@@ -32,6 +32,7 @@ struct verdict { // result of the workers' answers
 	bool by_worker; // therefore the chosen backend depends on the worker
 	uint16_t service; // the one that owns the destination, or WEIR_SERVICE_NONE
 	bool drained; // its bind: new flows are refused
+	bool removed; // no longer configured, but draining
 };
 
 // --- words --------------------------------------------------------------------------------
@@ -219,6 +220,18 @@ static void explain_drain(
 	}
 }
 
+static void explain_removal(const struct weir_service_state *service, char *why) {
+	const uint64_t now_ns = weir_daemon_now_ns(), until_ns = service->removal_until_ns;
+	char left[WEIR_DURATION_BYTES];
+
+	append(why,
+		"%s%s removed from the configuration: new flows are refused, existing ones %s for "
+		"another %s",
+		why[0] != '\0' ? "; " : "", service->leaving ? "service" : "bind",
+		service->removal == WEIR_DRAIN_DROPPED ? "are reset" : "continue",
+		weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left));
+}
+
 static void explain(const struct weir_tables *tables, const struct weir_lookup_result *result,
 	const struct verdict *verdict, const struct weir_service_state *service, char *why) {
 	const struct weir_message *response = &result->response;
@@ -228,7 +241,9 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 		explain_found(result, verdict->has_backend ? &verdict->backend : NULL,
 			verdict->has_chosen ? &verdict->chosen : NULL, service, why);
 	}
-	if (verdict->drained) {
+	if (verdict->removed) {
+		explain_removal(service, why);
+	} else if (verdict->drained) {
 		explain_drain(tables, service, why);
 	} else if (response->flow.found) {
 		return;
@@ -251,8 +266,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 		response->flow.family, response->flow.protocol, response->flow.destination_port);
 
 	ret->drained = weir_bind_is_drained(bind);
-	ret->service = ret->drained ? (uint16_t)(bind & ~(WEIR_BIND_DRAINED | WEIR_BIND_ENDED))
-				    : response->flow.service;
+	ret->removed = ret->drained && (bind & WEIR_BIND_REMOVED) != 0;
+	ret->service = ret->drained ? (uint16_t)(bind & ~WEIR_BIND_FLAGS) : response->flow.service;
 	weir_tables_service(tables, ret->service, service);
 	ret->has_backend = weir_tables_backend(tables, response->flow.backend, &ret->backend) == 0;
 	ret->has_chosen = !ret->drained &&

@@ -195,6 +195,34 @@ static void order(struct web *web, const char *request) {
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
 }
 
+static void reload(struct web *web) {
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+}
+
+// It drains.
+TEST(lookup_of_a_removed_destination_has_its_service) {
+	struct web *web = *state;
+	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
+				  ->open_flows;
+	json_t *found;
+	char backend[32];
+
+	begin_known_flow(web, backend);
+	*open = 1;
+	lab_write_config(&web->lab, DNS_SERVICE);
+	reload(web);
+	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
+	assert_string_equal(text_of(found, "service"), "web");
+	assert_string_equal(text_of(found, "backend"), backend);
+	expect_in(found, "service removed from the configuration: new flows are refused, "
+			 "existing ones continue for another ");
+	json_decref(found);
+	*open = 0;
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	reload(web);
+}
+
 // Of a new flow and of an existing one; the whole service, and one of its two binds.
 TEST(lookup_of_a_drained_destination_reports_it) {
 	struct web *web = *state;
