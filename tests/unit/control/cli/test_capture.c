@@ -322,7 +322,7 @@ TEST(invalid_options_are_usage_errors) {
 		{"--snaplen=63", "use 64 to 1536"},
 		{"--rate=0", "use 1 to 1000000"},
 		{"--packets=0", "use 1 to 1000000000"},
-		{"--duration=x", "is not a number"},
+		{"--duration=x", "is not a duration"},
 		{"--backend=web-1", "--backend needs --service or the form SERVICE/NAME"},
 		{"--backend=web/", "expected NAME or SERVICE/NAME"},
 		{"--backend=/web-1", "expected NAME or SERVICE/NAME"},

@@ -129,16 +129,16 @@ TEST(invalid_usage_is_explained) {
 		{"weir-bench --nonsense", "unknown option --nonsense"},
 		{"weir-bench file", "unexpected argument \"file\""},
 		{"weir-bench --flows 0", "--flows: \"0\" is out of range; use 1 to 268435456"},
-		{"weir-bench --flows 1.5",
-			"--flows: \"1.5\" is not a whole number; use 1 to 268435456"},
-		{"weir-bench --flows -1",
-			"--flows: \"-1\" is not a whole number; use 1 to 268435456"},
-		{"weir-bench --flows 10kk",
-			"--flows: \"10kk\" is not a whole number; use 1 to 268435456"},
-		{"weir-bench --flows 0x10",
-			"--flows: \"0x10\" is not a whole number; use 1 to 268435456"},
-		{"weir-bench --flows nan",
-			"--flows: \"nan\" is not a whole number; use 1 to 268435456"},
+		{"weir-bench --flows 1.5", "--flows: \"1.5\" is not a whole number such as 500, "
+					   "64k or 2M; use 1 to 268435456"},
+		{"weir-bench --flows -1", "--flows: \"-1\" is not a whole number such as 500, 64k "
+					  "or 2M; use 1 to 268435456"},
+		{"weir-bench --flows 10kk", "--flows: \"10kk\" is not a whole number such as 500, "
+					    "64k or 2M; use 1 to 268435456"},
+		{"weir-bench --flows 0x10", "--flows: \"0x10\" is not a whole number such as 500, "
+					    "64k or 2M; use 1 to 268435456"},
+		{"weir-bench --flows nan", "--flows: \"nan\" is not a whole number such as 500, "
+					   "64k or 2M; use 1 to 268435456"},
 		{"weir-bench --case fast",
 			"--case: \"fast\" is not known; use established, new, syn-flood or mixed"},
 		{"weir-bench --order random",
