@@ -170,7 +170,7 @@ def doctor_works_without_the_daemons(lab):
     lab.start_nginx(1)
     find(lab, "services", "services", "ok")
     find(lab, "health", "backends", "ok")
-    for command, words in (("drain", "it is drained"), ("maintenance", "it is in maintenance")):
+    for command, words in (("drain", "it has been drained for "), ("maintenance", "it has been in maintenance for ")):
         lab.api("backend." + command, backend="web-1")
         row = find(lab, "health", "web/web-1", "warning", "gets no new flows: " + words)
         assert row["cure"] == "weirctl backend ready web/web-1", row
