@@ -181,6 +181,27 @@ static int cost_weight(struct costs *costs, struct weir_change *change, const st
 	return set(change, change->cost.effect, change->cost.flows, text);
 }
 
+// A policy set at run time ends when the configured one differs, or has settings that do not fit.
+static int cost_policy(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_tables *tables = costs->of->tables;
+	const struct weir_config_service *service = find(&costs->to, names->service);
+	int id = weir_tables_service_find(tables, names->service);
+	struct weir_service_state state;
+	char text[TEXT_BYTES];
+
+	if (service == NULL || id < 0 || weir_tables_service(tables, (uint16_t)id, &state) < 0 ||
+		state.runtime_policy == WEIR_POLICY_UNSET ||
+		(service->policy.name == (enum weir_policy)state.configured_policy &&
+			weir_config_policy_misfit(&service->policy,
+				(enum weir_policy)state.runtime_policy) == NULL)) {
+		return 0;
+	}
+	snprintf(text, sizeof(text), "replaces the policy set by hand: %s -> %s",
+		weir_policy_name((enum weir_policy)state.runtime_policy),
+		weir_policy_name(service->policy.name));
+	return set(change, change->cost.effect, change->cost.flows, text);
+}
+
 // A backend that is removed, or gets another address.
 static int cost_backend(
 	struct costs *costs, struct weir_change *change, const struct names *names) {
@@ -425,6 +446,15 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	return r;
 }
 
+// Whether a service gets another policy, or settings of one.
+static bool is_of_policy(const struct weir_change *change, const struct names *names) {
+	size_t bytes = strlen("service ") + strlen(names->service);
+
+	return change->kind == WEIR_CHANGE_CHANGE && names->service[0] != '\0' &&
+	       strlen(change->what) > bytes &&
+	       strncmp(change->what + bytes, " policy", strlen(" policy")) == 0;
+}
+
 // A change that a reload applies.
 static int cost_reload(struct costs *costs, struct weir_change *change) {
 	const struct names names = names_of(change);
@@ -440,6 +470,9 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 		r = cost_bind(costs, change, &names);
 	} else if (is(change, WEIR_CHANGE_REMOVE, "backends") || address) {
 		r = cost_backend(costs, change, &names);
+	}
+	if (r == 0 && is_of_policy(change, &names)) {
+		r = cost_policy(costs, change, &names);
 	}
 	if (r == 0 && (address || (of_backend && strcmp(change->key, "weight") == 0))) {
 		r = cost_weight(costs, change, &names);

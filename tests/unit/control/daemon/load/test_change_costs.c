@@ -208,6 +208,20 @@ TEST(weight_set_by_hand_is_replaced) {
 	assert_cost(rig, "service s0 backend b1 weight", WEIR_CHANGE_NONE, 0, NULL);
 }
 
+TEST(policy_set_by_hand_is_replaced) {
+	struct rig *rig = *state;
+	int id = weir_tables_service_find(rig->lab.tables, "s0");
+
+	assert_int_equal(
+		weir_tables_set_policy(rig->lab.tables, (uint16_t)id, WEIR_POLICY_LEAST_LOADED), 0);
+	rig->to->services[0].policy.name = WEIR_POLICY_RANDOM;
+	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0,
+		"replaces the policy set by hand: least-loaded -> random");
+	weir_difference_fini(&rig->difference);
+	weir_tables_set_policy(rig->lab.tables, (uint16_t)id, WEIR_POLICY_UNSET);
+	assert_cost(rig, "service s0 policy", WEIR_CHANGE_NONE, 0, NULL);
+}
+
 // maglev finds the backends again, unless the selection changes; a backend without new flows is not
 // in it.
 TEST(cost_of_a_restart) {
