@@ -388,12 +388,14 @@ class Liar:
 
     def asked(self, request, address):
         self.requests += 1
-        answers = {"never": [], "refused": [(self.RUNNING, {})],
-                   "wrong id": [(self.NOTHING, {"id": request["id"] + 1000})],
-                   "wrong flow": [(self.NOTHING, {"client_port": request["client_port"] ^ 1})],
-                   "wrong agent": [(self.NOTHING, {"agent": request["agent"] ^ 2})],
-                   "wrong balancer": [(self.NOTHING, {"balancer": request["balancer"] ^ 2})],
-                   "late": []}.get(self.mode, [(self.NOTHING, {})])
+        wrong = {"wrong id": {"id": request["id"] + 1000},
+                 "wrong flow": {"client_port": request["client_port"] ^ 1},
+                 "wrong agent": {"agent": request["agent"] ^ 2},
+                 "wrong balancer": {"balancer": request["balancer"] ^ 2}}
+        answers = {"never": [], "late": [], "refused": [(self.RUNNING, {})]}.get(
+            self.mode, [(self.NOTHING, {})])
+        if self.mode in wrong:  # then a valid one: the agent is not silent
+            answers = [(self.NOTHING, wrong[self.mode]), (self.RUNNING, {})]
         if self.mode == "late":
             self.later.append((self.agent.steal_answer(request, self.NOTHING), address))
         if self.mode == "killed before" and not self.killed:
@@ -431,9 +433,8 @@ def steals_accept_one_valid_answer(lab):
         liar = Liar(lab, agent_of[1])
         # A silent agent gets requests less and less often, finally after all clients have connected
         # elsewhere; an agent that refuses does not.
-        for mode in ("never", "refused", "late", "refused", "wrong id", "refused", "wrong flow",
-                     "refused", "wrong agent", "refused", "wrong balancer", "refused",
-                     "three times", "killed before", "killed after"):
+        for mode in ("never", "refused", "late", "refused", "wrong id", "wrong flow", "wrong agent",
+                     "wrong balancer", "three times", "killed before", "killed after"):
             before, liar.requests, liar.mode, liar.killed = steal_counts(lab), 0, mode, False
             refused = lab.api("stats.show")["agents"]["refused"]
             # All start while web-1 seems to have room, otherwise it would get none of them.
