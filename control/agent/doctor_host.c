@@ -250,17 +250,22 @@ void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
 	} else if (route.advmss > 0 && route.advmss <= mss) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
 			"MTU %u; the advertised MSS is %u", mtu, route.advmss);
+	} else if (route.interface[0] == '\0') {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
+			"MTU %u is too small for %u bytes and the outer header, and there is no "
+			"default route whose MSS could be looked up: each route to clients needs "
+			"advmss %u",
+			mtu, CLIENT_MTU, mss);
+		weir_findings_cure(&doctor->findings, "ip route get CLIENT | grep advmss");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"MTU %u is too small for %u bytes and the outer header, and no smaller MSS "
-			"is advertised: raise the MTU on the whole path, or lower the MSS",
+			"MTU %u is too small for %u bytes and the outer header, and the default "
+			"route advertises no smaller MSS: raise the MTU on the whole path, or "
+			"lower the MSS",
 			mtu, CLIENT_MTU);
-		if (route.interface[0] != '\0') {
-			// Keep the metric: the kernel identifies the route by it.
-			weir_findings_cure(&doctor->findings,
-				"ip route change $(ip route show default | head -n 1) advmss %u",
-				mss);
-		}
+		// Keep the metric: the kernel identifies the route by it.
+		weir_findings_cure(&doctor->findings,
+			"ip route change $(ip route show default | head -n 1) advmss %u", mss);
 	}
 }
 

@@ -268,6 +268,12 @@ def doctor_finds_problems_on_a_backend(lab):
         cure(lab, expect(check, subject, level), b1)
         assert look(lab)[0].get((check, subject), {"level": "ok"})["level"] == "ok", subject
 
+    _, route = inside(b1, "ip", "route", "show", "default")
+    inside(b1, "ip", "route", "del", "default")
+    expect("mtu", "eth0", "notice", "each route to clients needs advmss")
+    inside(b1, "ip", "route", "add", *route.split())
+    expect("mtu", "eth0", "ok")
+
     status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups",
                             "--bounding-set", "-all", lab.binary("weir-agent"), "doctor", "eth0",
                             "--key-file", keys, "--run-dir", run_dir)
