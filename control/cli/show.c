@@ -396,12 +396,15 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 		show_change_line(cli->out, change);
 	}
 	if (json_array_size(changes) == 0) {
+		const json_t *count = json_object_get(restart, "breaks");
+
 		fprintf(cli->out,
-			"nothing waits: a restart of weir-dataplane now would break up to %s of %s "
-			"open "
-			"flows\n",
-			weir_show_value(json_object_get(restart, "breaks"), WEIR_SHOW_NUMBER,
-				breaks, sizeof(breaks)),
+			"nothing waits: a restart of weir-dataplane now would break %s%s of %s "
+			"open flows\n",
+			json_integer_value(count) > 0 ? "up to " : "",
+			json_integer_value(count) > 0
+				? weir_show_value(count, WEIR_SHOW_NUMBER, breaks, sizeof(breaks))
+				: "none",
 			weir_show_value(json_object_get(restart, "open_flows"), WEIR_SHOW_NUMBER,
 				open, sizeof(open)));
 	}

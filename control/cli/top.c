@@ -15,6 +15,7 @@
 #include "status.h"
 #include "top_view.h"
 
+#define BANNER_BYTES 2048
 #define PAGE 10u
 
 // The terminal, with the settings to restore at the end.
@@ -200,7 +201,7 @@ static void draw(struct live *live) {
 	FILE *out = live->cli->out;
 	time_t now = time(NULL);
 	struct tm local = {0};
-	char title[64], clock[16] = "", banner[2048];
+	char title[64], clock[16] = "", banner[BANNER_BYTES];
 
 	if (localtime_r(&now, &local) != NULL) {
 		strftime(clock, sizeof(clock), "%H:%M:%S", &local);
@@ -406,7 +407,9 @@ free_view:
 // --- once ---------------------------------------------------------------------------------------
 
 static int once(struct weir_cli *cli, int interval_ms) {
+	const struct weir_top_outage none = {0};
 	struct samples samples = {0};
+	char banner[BANNER_BYTES];
 	json_t *view = NULL;
 	int r = look(cli, &samples, &view);
 
@@ -422,6 +425,8 @@ static int once(struct weir_cli *cli, int interval_ms) {
 	if (cli->options->json) {
 		weir_cli_print_json(cli->out, view);
 	} else {
+		weir_top_banner(json_object_get(view, "status"), &none, banner, sizeof(banner));
+		fprintf(cli->out, "%s%s", banner, banner[0] != '\0' ? "\n\n" : "");
 		weir_top_print(cli->out, view, weir_show_width(cli->out));
 	}
 	json_decref(view);

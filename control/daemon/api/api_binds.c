@@ -90,6 +90,13 @@ static bool has_removed(
 	return has;
 }
 
+const char *weir_removal_text(const struct weir_service_state *state) {
+	return state->removal == WEIR_DRAIN_DROPPED ? "open connections are reset"
+	       : state->down_flags == WEIR_BACKEND_RESET
+		       ? "open connections continue, and are reset then"
+		       : "open connections continue";
+}
+
 // For the message about an unknown VIP: ": removed, ..." if its connections still drain, else "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
@@ -110,9 +117,9 @@ static const char *removed_text(const struct weir_daemon *daemon, const struct s
 					   : 0,
 			left);
 		snprintf(text, bytes,
-			": removed from service %.64s, its open connections %s for another %s",
-			weir_tables_service_name(daemon->tables, (uint16_t)id),
-			state.removal == WEIR_DRAIN_DRAINING ? "continue" : "are reset", left);
+			": removed from service %.64s; new flows are refused for another %s, %s",
+			weir_tables_service_name(daemon->tables, (uint16_t)id), left,
+			weir_removal_text(&state));
 		break;
 	}
 	return text;
@@ -121,7 +128,7 @@ static const char *removed_text(const struct weir_daemon *daemon, const struct s
 // On an error, fails the call and returns false.
 static bool find_named(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct selected *ret) {
-	char removed[192];
+	char removed[256];
 	int r;
 
 	if (!weir_api_has_tables(daemon, call)) {

@@ -11,6 +11,7 @@
 
 struct weir_config_service;
 struct weir_daemon;
+struct weir_service_state;
 
 // The binds that a call names, in WEIR_AUDIT_OBJECT_BYTES, and their state, in
 // WEIR_AUDIT_VALUE_BYTES. Leaves value alone if there are none.
@@ -21,3 +22,5 @@ json_t *weir_json_drained_binds(
 	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id);
 // The removed binds of a service that are still in the service table, as text; count: their number.
 json_t *weir_json_removed_binds(const struct weir_daemon *daemon, uint16_t id, uint32_t count);
+// What happens to the open connections of the removed binds of a service, or of a removed service.
+const char *weir_removal_text(const struct weir_service_state *state);

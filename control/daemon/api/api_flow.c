@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api_audit.h"
+#include "api_binds.h"
 #include "api_commands.h"
 #include "api_show.h"
 #include "daemon.h"
@@ -224,12 +225,10 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 	const uint64_t now_ns = weir_daemon_now_ns(), until_ns = service->removal_until_ns;
 	char left[WEIR_DURATION_BYTES];
 
-	append(why,
-		"%s%s removed from the configuration: new flows are refused, existing ones %s for "
-		"another %s",
-		why[0] != '\0' ? "; " : "", service->leaving ? "service" : "bind",
-		service->removal == WEIR_DRAIN_DROPPED ? "are reset" : "continue",
-		weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left));
+	weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left);
+	append(why, "%s%s removed from the configuration: new flows are refused for another %s, %s",
+		why[0] != '\0' ? "; " : "", service->leaving ? "service" : "bind", left,
+		weir_removal_text(service));
 }
 
 static void explain(const struct weir_tables *tables, const struct weir_lookup_result *result,
@@ -276,6 +275,16 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_worker = ret->subsets && !workers_agree(result);
 }
 
+// Of the flow, although its destination may have no service any more, or of a new flow; else NULL.
+static const char *service_name(const struct weir_tables *tables,
+	const struct weir_lookup_result *result, const struct verdict *verdict) {
+	const char *name = weir_tables_service_name(tables, verdict->service);
+
+	return name == NULL && result->response.flow.found && verdict->has_backend
+		       ? weir_tables_service_name(tables, verdict->backend.service_id)
+		       : name;
+}
+
 static void answer(struct lookup *lookup, const struct weir_lookup_result *result) {
 	struct weir_tables *tables = lookup->daemon->tables;
 	const struct weir_message *response = &result->response;
@@ -294,8 +303,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)response->flow.hash);
 	weir_api_answer(lookup->call,
 		json_pack("{s:o, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:b}",
-			"service",
-			string_or_null(weir_tables_service_name(tables, verdict.service)), "hash",
+			"service", string_or_null(service_name(tables, result, &verdict)), "hash",
 			hash, "found", (int)found, "worker",
 			found ? json_integer(result->worker) : json_null(), "state",
 			string_or_null(

@@ -351,6 +351,22 @@ TEST(the_keys_are_shown) {
 	server_stop(server);
 }
 
+TEST(once_begins_with_the_reasons_of_the_status) {
+	static const struct server_answer stalled[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": []}"},
+		{"status", "{\"ok\": true, \"result\": {\"level\": \"critical\", \"reasons\": "
+			   "[{\"level\": \"critical\", \"text\": \"workers are stalled\"}]}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, stalled);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	assert_int_equal(strncmp(outcome.out, "CRITICAL: ", strlen("CRITICAL: ")), 0);
+	expect_contains(outcome.out, "stalled\n\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(the_newest_event_is_the_first) {
 	static const struct server_answer two[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},

@@ -82,8 +82,8 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	answer = lab_ask(&web->lab, JSON({"command": "bind.show", "address": "198.51.100.10"}));
 	assert_non_null(strstr(json_string_value(json_object_get(answer, "error")),
-		"no service has the VIP 198.51.100.10: removed from service web, its open "
-		"connections continue for another "));
+		"no service has the VIP 198.51.100.10: removed from service web; new "
+		"flows are refused for another "));
 	json_decref(answer);
 	*open = 0;
 }
