@@ -183,6 +183,12 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
+	// Rules of the data path would stay.
+	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
+	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
+		return r;
+	}
 	r = open_sockets(options, run_as, &sockets, log, reload);
 	if (r < 0) {
 		goto close_sockets;

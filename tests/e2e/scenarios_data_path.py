@@ -113,6 +113,12 @@ def data_path_checks_continue_after_a_kill(lab):
     """SIGKILL to control: the next one has the same device and rules, without duplicates"""
     start(lab, OPTION)
     assert len(rules(lab)) == 2, rules(lab)
+    second = lab.program("second", lab.lb, lab.binary("weir-control"), "--config", lab.config_path,
+                         "--run-dir", lab.run_dir, *lab.control_options)
+    wait_for("its end", lambda: not second.alive(), 10)
+    assert second.process.returncode == 1 and "already running" in second.output(), second.output()
+    tables = sh("ip", "-n", lab.lb.name, "rule")
+    assert "47771" not in tables, tables  # its rules would stay
     # systemd-networkd removes others when it is restarted
     assert {rule["protocol"] for rule in rules(lab)} == {"kernel"}, rules(lab)
     for _ in range(2):

@@ -117,6 +117,18 @@ close_fd:
 	return r;
 }
 
+int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes) {
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	pid_t owner;
+
+	if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/" WEIR_CONTROL_SOCKET,
+		    run_dir) >= (int)sizeof(address.sun_path)) {
+		return 0; // weir_api_socket_open reports it
+	}
+	owner = serving(&address);
+	return owner != 0 ? refuse(run_dir, owner, why, why_bytes) : 0;
+}
+
 int weir_api_socket_open(
 	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes) {
 	struct weir_api_socket opened = {.fd = -1, .lock_fd = -1};

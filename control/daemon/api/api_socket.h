@@ -22,6 +22,10 @@ struct weir_api_socket {
 	char pid_path[108];
 };
 
+// Whether no other weir-control serves the control socket now, for a start that would leave
+// something behind. Returns 0 or -EADDRINUSE, with one line in why.
+int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
+
 // The group may connect to the socket (mode 0660), but not open the pid file (0600): a process that
 // can open it can lock it. Returns 0, -EADDRINUSE (another weir-control is running; why contains
 // its pid), or negative errno; why gets one line.
