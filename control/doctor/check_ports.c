@@ -86,7 +86,7 @@ static void look_at_mtu(struct weir_doctor *doctor, const struct weir_config_por
 	if (mtu >= port->mtu) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
 			"%" PRId64 ", mtu of port %s is %u", mtu, port->name, port->mtu);
-	} else if (device->af_xdp && doctor->dataplane == 0) {
+	} else if (device->af_xdp && (doctor->dataplane == 0 || doctor->candidate)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
 			"%" PRId64 "; weir-dataplane sets %u when it starts", mtu, port->mtu);
 	} else {

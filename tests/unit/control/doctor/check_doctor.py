@@ -18,8 +18,8 @@ import machine
 HEADERS = {"weirctl": "control/doctor/doctor.h", "weir-agent": "control/agent/doctor_checks.h"}
 
 
-def doctor(weirctl, root):
-    done = subprocess.run([weirctl, "doctor", "--json", "--root", root], text=True,
+def doctor(weirctl, root, *options):
+    done = subprocess.run([weirctl, "doctor", "--json", "--root", root, *options], text=True,
                           capture_output=True, timeout=30, check=False)
     answer = json.loads(done.stdout)
     worst = {"ok": 0, "notice": 0, "warning": 1, "fault": 2}[answer["worst"]]
@@ -112,15 +112,16 @@ def cure(root, command):
     return True
 
 
-def check_case(weirctl, changes, expected):
+def check_case(weirctl, name, changes, expected):
     """Returns (error or None, number of executed remedies)."""
     with tempfile.TemporaryDirectory(prefix="weir-doctor-") as root:
         machine.make(root)
         machine.change(root, changes)
-        found = doctor(weirctl, root)
+        named = ("--config", root + "/etc/weir/weir.json") if name.endswith("-named-file") else ()
+        found = doctor(weirctl, root, *named)
         wrong = compare(expected, found, root)
         done = [each for each in found if each["cure"] and cure(root, each["cure"])]
-        left = {(each["check"], each["subject"]) for each in doctor(weirctl, root)
+        left = {(each["check"], each["subject"]) for each in doctor(weirctl, root, *named)
                 if each["level"] != "ok"}
         for each in done if not wrong else []:
             if (each["check"], each["subject"]) in left:
@@ -160,7 +161,7 @@ def main():
     checks = read_checks(root)
     problems, cures = list(check_document(root, checks)), 0
     for name, changes, expected in [("the machine as it is", "", []), *cases]:
-        wrong, done = check_case(weirctl, changes, expected)
+        wrong, done = check_case(weirctl, name, changes, expected)
         cures += done
         if wrong:
             problems.append(f"{name}: {wrong}")
