@@ -85,8 +85,9 @@ static void explain_backend(
 
 	if (what != NULL) {
 		append(why, "; backend %s: %s", what,
-			backend->in_selection ? "new flows only because of panic mode"
-					      : flow_outcome(backend, state, others));
+			backend->in_selection && !backend->leaving
+				? "new flows only because of panic mode"
+				: flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
 		append(why, "; backend gets no new flows");
 	}

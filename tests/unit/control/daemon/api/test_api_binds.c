@@ -85,5 +85,10 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 		"no service has the VIP 198.51.100.10: removed from service web; new "
 		"flows are refused for another "));
 	json_decref(answer);
+	answer = lab_ask(&web->lab, JSON({"command": "service.show", "service": "web"}));
+	assert_string_equal(json_string_value(json_object_get(answer, "error")),
+		"no such service: \"web\": it was removed, and is listed until its flows have "
+		"ended");
+	json_decref(answer);
 	*open = 0;
 }

@@ -215,6 +215,7 @@ TEST(lookup_of_a_removed_destination_has_its_service) {
 	found = lookup(web, "192.0.2.77", 3, "198.51.100.10", 80);
 	assert_string_equal(text_of(found, "service"), "web");
 	assert_string_equal(text_of(found, "backend"), backend);
+	expect_in(found, "backend removed: existing flows only; service removed");
 	expect_in(found, "s, open connections continue");
 	expect_in(found, "service removed from the configuration: new flows are refused "
 			 "for another ");
