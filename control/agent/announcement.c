@@ -44,7 +44,7 @@ static void announce(
 	memcpy(announcement->why, why, strnlen(why, sizeof(announcement->why) - 1));
 	weir_log_event(params->log, WEIR_LOG_INFO,
 		&(struct weir_log_fields){.state = name, .reason = why},
-		"%s: %s, notifying %u balancers", name, why,
+		"%s: %s, balancers to notify: %u", name, why,
 		weir_balancers_unacknowledged(params->balancers, announcement->serial));
 	sd_notifyf(0, "STATUS=%s: %s", name, why);
 	weir_balancers_announce(params->balancers, uv_now(announcement->notice.loop));

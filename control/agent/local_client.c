@@ -146,7 +146,7 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 	enum weir_agent_exit r = send_command(options, "{\"command\": \"ready\"}\n", &status);
 
 	if (r == WEIR_AGENT_DONE) {
-		printf("ready: notifying %zu balancers\n",
+		printf("ready: balancers to notify: %zu\n",
 			json_array_size(json_object_get(status, "balancers")));
 		json_decref(status);
 	}

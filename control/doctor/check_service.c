@@ -319,6 +319,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	}
 	report_more(doctor, silent, "have a silent weir-agent");
 	if (silent == 0 && answering > 0) {
-		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent", "%u answer", answering);
+		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent",
+			"backends whose agent answers: %u", answering);
 	}
 }
