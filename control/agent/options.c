@@ -284,8 +284,7 @@ static const char *const usages[] = {
 	[WEIR_AGENT_STATUS] = "weir-agent status [--json]",
 	[WEIR_AGENT_KEY] = "weir-agent key generate [--id N]",
 	[WEIR_AGENT_DOCTOR] =
-		"weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port "
-		"PORT]... [--json]",
+		"weir-agent doctor INTERFACE [--vip ADDRESS]... [--port PORT]... [--json]",
 };
 
 static const struct weir_help help_of_all = {
