@@ -14,6 +14,10 @@ struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes) {
 	return address;
 }
 
+bool weir_address_equal(const struct weir_address *a, const struct weir_address *b) {
+	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
+}
+
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes) {
 	const char *text = NULL;
 

@@ -315,6 +315,7 @@ const struct weir_config_bind *weir_config_checked_bind(const struct weir_config
 // Text forms. buffers: INET6_ADDRSTRLEN is enough for an address.
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
+bool weir_address_equal(const struct weir_address *a, const struct weir_address *b);
 // The address in a packet. family: 4 or 6. bytes: 4 or 16.
 struct weir_address weir_address_of(uint8_t family, const uint8_t *bytes);
 // "tcp 198.51.100.10:80", "udp [2001:db8::1]:1000-2000", "tcp 198.51.100.10:*" (every port).

@@ -148,7 +148,7 @@ void weir_state_inherit(struct weir_state *state, const struct weir_state *from)
 		same = service < 0 ? -ENOENT
 				   : weir_backend_id_find(state, (uint16_t)service, old->name);
 		if (same >= 0 &&
-			weir_state_same_address(&state->backends[same].address, &old->address)) {
+			weir_address_equal(&state->backends[same].address, &old->address)) {
 			inherit_backend(&state->backends[same], old);
 		}
 	}

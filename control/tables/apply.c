@@ -34,7 +34,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	const struct weir_config_service *service, const struct weir_config_backend *config) {
 	int id = weir_backend_id_find(state, service_id, config->name);
 
-	if (id >= 0 && weir_state_same_address(&state->backends[id].address, &config->address)) {
+	if (id >= 0 && weir_address_equal(&state->backends[id].address, &config->address)) {
 		keep_backend(state, (uint16_t)id, config);
 		state->backends[id].seen = state->serial;
 		return 0;

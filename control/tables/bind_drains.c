@@ -58,7 +58,7 @@ static bool has_address(
 	const struct weir_service_entry *service, const struct weir_address *address) {
 	for (uint32_t i = 0; i < service->config->bind_count; i++) {
 		if (weir_bind_drains_has(service, i) &&
-			weir_state_same_address(&service->config->binds[i].address, address)) {
+			weir_address_equal(&service->config->binds[i].address, address)) {
 			return true;
 		}
 	}
@@ -100,7 +100,7 @@ static void set_address(struct weir_service_entry *service, const struct weir_se
 
 	memcpy(address.bytes, bind->address, sizeof(address.bytes));
 	for (uint32_t i = 0; i < service->config->bind_count; i++) {
-		if (weir_state_same_address(&service->config->binds[i].address, &address)) {
+		if (weir_address_equal(&service->config->binds[i].address, &address)) {
 			set(service, i, true);
 		}
 	}
@@ -189,7 +189,7 @@ uint32_t weir_tables_select_binds(
 			     i < service->config->bind_count;
 		i++) {
 		n += address == NULL ||
-		     weir_state_same_address(&service->config->binds[i].address, address);
+		     weir_address_equal(&service->config->binds[i].address, address);
 	}
 	return n;
 }
@@ -204,7 +204,7 @@ uint32_t weir_tables_select_drained(
 		i++) {
 		n += weir_bind_drains_has(service, i) &&
 		     (address == NULL ||
-			     weir_state_same_address(&service->config->binds[i].address, address));
+			     weir_address_equal(&service->config->binds[i].address, address));
 	}
 	return n;
 }
@@ -220,7 +220,7 @@ int weir_tables_drain_binds(struct weir_tables *tables, uint16_t id,
 	had_ended = weir_bind_drains_ended(service);
 	for (uint32_t i = 0; i < service->config->bind_count; i++) {
 		if (address == NULL ||
-			weir_state_same_address(&service->config->binds[i].address, address)) {
+			weir_address_equal(&service->config->binds[i].address, address)) {
 			set(service, i, drained);
 		}
 	}

@@ -193,10 +193,6 @@ static void list_remove(struct weir_state *state, struct weir_service_entry *own
 	}
 }
 
-bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 static uint64_t service_identity(const char *name) {
 	return weir_hash_bytes(name, strlen(name), IDENTITY_SEED);
 }
@@ -252,7 +248,7 @@ int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t servic
 
 		if (backend->stage != WEIR_ID_LIVE && backend->service == service &&
 			strcmp(backend->name, name) == 0 &&
-			weir_state_same_address(&backend->address, address)) {
+			weir_address_equal(&backend->address, address)) {
 			return link - 1;
 		}
 		link = backend->hash_next;

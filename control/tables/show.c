@@ -19,7 +19,7 @@ bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir
 	for (unsigned int i = 0; i < hop->source_bits && source->family == 4; i++) {
 		masked.bytes[3 - i / 8] &= (uint8_t)~(1u << i % 8);
 	}
-	return weir_state_same_address(&hop->source, &masked);
+	return weir_address_equal(&hop->source, &masked);
 }
 
 bool weir_tables_has_source(
@@ -127,7 +127,7 @@ uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 		const struct weir_backend_entry *backend = &state->backends[id];
 
 		if (backend->stage == WEIR_ID_LIVE &&
-			weir_state_same_address(&backend->address, address)) {
+			weir_address_equal(&backend->address, address)) {
 			if (n < room) {
 				ids[n] = (uint16_t)id;
 			}

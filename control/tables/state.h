@@ -227,8 +227,6 @@ int weir_backend_id_find(const struct weir_state *state, uint16_t service, const
 int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t service, const char *name,
 	const struct weir_address *address);
 
-bool weir_state_same_address(const struct weir_address *a, const struct weir_address *b);
-
 // Move between LIVE and LEAVING; updates the counts and marks changes.
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);

@@ -248,7 +248,7 @@ void weir_tables_find_hops(
 static bool same_hop(const struct weir_next_hop *a, const struct weir_next_hop *b) {
 	return a->resolved == b->resolved && a->port == b->port && a->mtu == b->mtu &&
 	       a->source_bits == b->source_bits && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
-	       weir_state_same_address(&a->source, &b->source);
+	       weir_address_equal(&a->source, &b->source);
 }
 
 static void set_hop(struct weir_state *state, uint16_t id, const struct weir_next_hop *hop) {

@@ -65,8 +65,7 @@ static void agent_free(struct agent *agent) {
 // --- lookup by address --------------------------------------------------------------------
 
 static bool is_at(const struct agent *agent, const struct weir_address *address, uint16_t port) {
-	return agent->peer.port == port && agent->peer.address.family == address->family &&
-	       memcmp(agent->peer.address.bytes, address->bytes, sizeof(address->bytes)) == 0;
+	return agent->peer.port == port && weir_address_equal(&agent->peer.address, address);
 }
 
 // FNV-1a. The addresses come from the configuration, so a peer cannot cause collisions.

@@ -83,8 +83,7 @@ static bool has_removed(
 	}
 	count = weir_tables_removed_binds(daemon->tables, service, binds, room);
 	for (uint32_t i = 0; i < count && i < room; i++) {
-		has |= binds[i].address.family == address->family &&
-		       memcmp(binds[i].address.bytes, address->bytes, sizeof(address->bytes)) == 0;
+		has |= weir_address_equal(&binds[i].address, address);
 	}
 	free(binds);
 	return has;

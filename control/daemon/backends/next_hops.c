@@ -96,8 +96,7 @@ static bool is_owner(
 static bool get_backend(const struct weir_next_hops *hops, const struct owner *owner,
 	struct weir_backend_state *ret) {
 	return weir_tables_backend(hops->tables, owner->backend, ret) == 0 &&
-	       ret->address.family == owner->address.family &&
-	       memcmp(ret->address.bytes, owner->address.bytes, sizeof(ret->address.bytes)) == 0;
+	       weir_address_equal(&ret->address, &owner->address);
 }
 
 static void on_next_hop(void *context, const struct weir_address *address,

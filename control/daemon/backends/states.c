@@ -176,9 +176,7 @@ void weir_states_next_hop(
 
 static bool is_same(const struct entry *entry, const struct weir_backend_state *backend) {
 	return entry->known && entry->identity == backend->identity &&
-	       entry->address.family == backend->address.family &&
-	       memcmp(entry->address.bytes, backend->address.bytes, sizeof(entry->address.bytes)) ==
-		       0;
+	       weir_address_equal(&entry->address, &backend->address);
 }
 
 // Update the facts when the configuration adds or removes a check.

@@ -471,17 +471,13 @@ static bool is_same_request(
 	       a->status_first == b->status_first && a->status_last == b->status_last;
 }
 
-static bool is_same_address(const struct weir_address *a, const struct weir_address *b) {
-	return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof(a->bytes)) == 0;
-}
-
 bool weir_health_check_is_of(
 	const struct weir_health_check *check, const struct weir_health_target *target) {
 	const struct weir_config_health_check *a = &check->params->check, *b = target->check;
 
 	return check->service == target->service && check->port == target->port &&
-	       is_same_address(&check->address, &target->address) &&
-	       is_same_address(&check->vip, &target->vip) && a->type == b->type &&
+	       weir_address_equal(&check->address, &target->address) &&
+	       weir_address_equal(&check->vip, &target->vip) && a->type == b->type &&
 	       a->interval_ms == b->interval_ms && a->timeout_ms == b->timeout_ms &&
 	       a->retry_interval_ms == b->retry_interval_ms && a->rise == b->rise &&
 	       a->fall == b->fall && (a->type == WEIR_CHECK_TCP || is_same_request(a, b));
@@ -492,7 +488,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	halt(check);
 	weir_health_params_leave(check->params);
 	check->params = params;
-	if (!is_same_address(&check->address, &target->address)) {
+	if (!weir_address_equal(&check->address, &target->address)) {
 		check->source = (struct weir_address){0};
 	}
 	check->service = target->service;

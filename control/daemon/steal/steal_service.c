@@ -49,9 +49,7 @@ static void look_at_binds(
 			first = first == NULL ? bind : first;
 			*ret_ports |= bind->port_first != bind->port_last ||
 				      bind->port_first != first->port_first;
-			*ret_addresses |= bind->address.family != first->address.family ||
-					  memcmp(bind->address.bytes, first->address.bytes,
-						  sizeof(bind->address.bytes)) != 0;
+			*ret_addresses |= !weir_address_equal(&bind->address, &first->address);
 		}
 	}
 }
