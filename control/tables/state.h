@@ -370,6 +370,12 @@ struct weir_tables {
 	uint64_t refusals[WEIR_WORKERS_MAX]; // refused tables already handled, by worker
 };
 
+// --- refusals.c ---
+
+// Ignore refusals of an earlier process's tables that were since replaced by valid ones. Call when
+// a segment is bound.
+void weir_refusals_begin(struct weir_tables *tables, const struct weir_segment *segment);
+
 // --- identity.c ---
 
 // Update an id's identity in the segment, store by store: a process that ends between two stores
