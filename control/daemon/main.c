@@ -183,7 +183,7 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// Rules of the data path would stay.
+	// The rules for checks via the data path would stay when this process ends.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);

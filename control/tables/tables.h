@@ -269,6 +269,8 @@ uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
 	const char *name); // id or -ENOENT
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
+// Whether a service of this name was removed and still has flows.
+bool weir_tables_service_leaves(const struct weir_tables *tables, const char *name);
 // Its configuration, borrowed until the next weir_tables_apply; NULL if it is not configured, or
 // waits for an id. Takes no longer with more services.
 const struct weir_config_service *weir_tables_service_config(

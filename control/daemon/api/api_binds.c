@@ -89,37 +89,37 @@ static bool has_removed(
 	return has;
 }
 
-const char *weir_removal_text(const struct weir_service_state *state) {
-	return state->removal == WEIR_DRAIN_DROPPED ? "open connections are reset"
-	       : state->down_flags == WEIR_BACKEND_RESET
-		       ? "open connections continue, and are reset then"
-		       : "open connections continue";
+const char *weir_removal_text(
+	const struct weir_service_state *state, char buffer[WEIR_REMOVAL_TEXT_BYTES]) {
+	const uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->removal_until_ns;
+	char left[WEIR_DURATION_BYTES];
+
+	snprintf(buffer, WEIR_REMOVAL_TEXT_BYTES,
+		"new flows are refused for another %s, open connections %s",
+		weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left),
+		state->removal == WEIR_DRAIN_DROPPED      ? "are reset"
+		: state->down_flags == WEIR_BACKEND_RESET ? "continue, and are reset then"
+							  : "continue");
+	return buffer;
 }
 
 // For the message about an unknown VIP: ": removed, ..." if its connections still drain, else "".
 static const char *removed_text(const struct weir_daemon *daemon, const struct selected *selected,
 	char *text, size_t bytes) {
-	uint64_t now_ns = weir_daemon_now_ns();
 	struct weir_service_state state;
-	char left[WEIR_DURATION_BYTES];
+	char then[WEIR_REMOVAL_TEXT_BYTES];
 	int id = -1;
 
 	text[0] = '\0';
 	while (selected->by_address &&
 		(id = weir_tables_next_removal(daemon->tables, (uint32_t)(id + 1))) >= 0) {
-		if (!has_removed(daemon, (uint16_t)id, &selected->address) ||
-			weir_tables_service(daemon->tables, (uint16_t)id, &state) < 0) {
-			continue;
+		if (has_removed(daemon, (uint16_t)id, &selected->address) &&
+			weir_tables_service(daemon->tables, (uint16_t)id, &state) == 0) {
+			snprintf(text, bytes, ": removed from service %.64s; %s",
+				weir_tables_service_name(daemon->tables, (uint16_t)id),
+				weir_removal_text(&state, then));
+			break;
 		}
-		weir_duration_text(state.removal_until_ns > now_ns
-					   ? (state.removal_until_ns - now_ns) / 1000000
-					   : 0,
-			left);
-		snprintf(text, bytes,
-			": removed from service %.64s; new flows are refused for another %s, %s",
-			weir_tables_service_name(daemon->tables, (uint16_t)id), left,
-			weir_removal_text(&state));
-		break;
 	}
 	return text;
 }

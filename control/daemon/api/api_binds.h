@@ -22,5 +22,8 @@ json_t *weir_json_drained_binds(
 	const struct weir_daemon *daemon, const struct weir_config_service *service, uint16_t id);
 // The removed binds of a service that are still in the service table, as text; count: their number.
 json_t *weir_json_removed_binds(const struct weir_daemon *daemon, uint16_t id, uint32_t count);
-// What happens to the open connections of the removed binds of a service, or of a removed service.
-const char *weir_removal_text(const struct weir_service_state *state);
+// What happens to flows of the removed binds of a service, or of a removed service: "new flows are
+// refused for another 41.2s, open connections continue". Returns buffer.
+#define WEIR_REMOVAL_TEXT_BYTES 128
+const char *weir_removal_text(
+	const struct weir_service_state *state, char buffer[WEIR_REMOVAL_TEXT_BYTES]);

@@ -223,13 +223,10 @@ static void explain_drain(
 }
 
 static void explain_removal(const struct weir_service_state *service, char *why) {
-	const uint64_t now_ns = weir_daemon_now_ns(), until_ns = service->removal_until_ns;
-	char left[WEIR_DURATION_BYTES];
+	char then[WEIR_REMOVAL_TEXT_BYTES];
 
-	weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left);
-	append(why, "%s%s removed from the configuration: new flows are refused for another %s, %s",
-		why[0] != '\0' ? "; " : "", service->leaving ? "service" : "bind", left,
-		weir_removal_text(service));
+	append(why, "%s%s removed from the configuration: %s", why[0] != '\0' ? "; " : "",
+		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
 static void explain(const struct weir_tables *tables, const struct weir_lookup_result *result,

@@ -50,29 +50,13 @@ bool weir_api_lists_flows(const struct weir_daemon *daemon, struct weir_api_call
 	return true;
 }
 
-// Whether a service of this name was removed, and is still listed.
-static bool is_removed(const struct weir_tables *tables, const char *name) {
-	uint32_t ids = weir_tables_service_ids(tables);
-	struct weir_service_state state;
-
-	for (uint32_t id = 0; id < ids; id++) {
-		const char *other = weir_tables_service_name(tables, (uint16_t)id);
-
-		if (other != NULL && strcmp(other, name) == 0 &&
-			weir_tables_service(tables, (uint16_t)id, &state) == 0 && state.leaving) {
-			return true;
-		}
-	}
-	return false;
-}
-
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	int id = weir_tables_service_find(daemon->tables, service);
 
 	if (id < 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"%s", service,
-			is_removed(daemon->tables, service)
+			weir_tables_service_leaves(daemon->tables, service)
 				? ": it was removed, and is listed until its flows have ended"
 				: "");
 	}

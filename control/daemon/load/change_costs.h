@@ -3,8 +3,7 @@
 // Costs of changes: how many open flows a reload, or a restart of the dataplane, breaks, moves or
 // leaves with removed backends. As described in docs/guide/operations.md, "Drain and maintenance"
 // and "Upgrade"; UDP and TCP flows are not counted separately, so texts name both where a service
-// has both. A change that ends a weight or a policy
-// set at run time says so, too.
+// has both. A change that ends a weight or a policy set at run time says so, too.
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once
@@ -35,6 +34,5 @@ const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 
 // Set the costs of all changes of a difference; without a dataplane only those of weights and
-// policies. Call
-// before the change is applied. Returns 0 or -ENOMEM (some are not set).
+// policies. Call before the change is applied. Returns 0 or -ENOMEM (some are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);
