@@ -13,6 +13,8 @@
 #include "help_text.h"
 #include "terminal.h"
 
+#define HELP_LINE_BYTES 160
+
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_agent_options, member)
 
 enum {
@@ -275,19 +277,16 @@ static const struct weir_option rows[] = {
 static const struct weir_option_list list = {
 	.row = rows, .count = sizeof(rows) / sizeof(rows[0]), .operands_max = WEIR_OPERANDS_MAX};
 
-static const char *const usages[] = {
-	[WEIR_AGENT_DECAP] = "weir-agent decap [--interface] INTERFACE [OPTION]...",
-	[WEIR_AGENT_STATS] = "weir-agent stats [--interface] INTERFACE [--json]",
-	[WEIR_AGENT_RUN] = "weir-agent run [--port PORT]... [OPTION]...",
-	[WEIR_AGENT_LAME_DUCK] = "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]",
-	[WEIR_AGENT_READY] = "weir-agent ready",
-	[WEIR_AGENT_STATUS] = "weir-agent status [--json]",
-	[WEIR_AGENT_KEY] = "weir-agent key generate [--id N]",
-	[WEIR_AGENT_DOCTOR] =
-		"weir-agent doctor INTERFACE [--vip ADDRESS]... [--port PORT]... [--json]",
-};
-
 static const struct weir_help help_of_all = {
+	.usage = "weir-agent decap [--interface] INTERFACE [OPTION]...\n"
+		 "weir-agent stats [--interface] INTERFACE [--json]\n"
+		 "weir-agent run [--port PORT]... [OPTION]...\n"
+		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
+		 "weir-agent ready\n"
+		 "weir-agent status [--json]\n"
+		 "weir-agent key generate [--id N]\n"
+		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
+		 "[--json]",
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
@@ -310,47 +309,32 @@ static const struct weir_help help_of_all = {
 	.groups = GROUP_ALL,
 };
 
-// Append the line of a text that begins with this, or all lines.
-static void add_lines(char *text, size_t bytes, const char *line, const char *begin) {
-	size_t used = strlen(text);
+// The line that begins with "weir-agent COMMAND"; each command has one.
+static const char *line_of(
+	const char *lines, const char *command, char line[static HELP_LINE_BYTES]) {
+	char begin[64];
 
-	for (; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
-		if (strncmp(line, begin, strlen(begin)) == 0 && used < bytes) {
-			used += (size_t)snprintf(text + used, bytes - used, "%s%.*s",
-				used > 0 ? "\n" : "", (int)strcspn(line, "\n"), line);
-		}
-	}
-}
-
-static const struct weir_option_word *find_command(int command) {
-	const struct weir_option_word *word = commands;
-
-	while (word->name != NULL && word->number != command) {
-		word++;
-	}
-	return word;
+	snprintf(begin, sizeof(begin), "weir-agent %.*s", (int)strcspn(command, " "), command);
+	lines = strstr(lines, begin);
+	snprintf(line, HELP_LINE_BYTES, "%.*s", (int)strcspn(lines, "\n"), lines);
+	return line;
 }
 
 const char *weir_agent_help(int command, char *buffer, size_t bytes) {
-	const struct weir_option_word *word = find_command(command);
-	char usage[1024] = "", examples[512] = "", begin[64] = "", about[256];
+	char usage[HELP_LINE_BYTES], example[HELP_LINE_BYTES], about[HELP_LINE_BYTES];
 	struct weir_help help = help_of_all;
 
-	if (word->name != NULL) {
-		snprintf(begin, sizeof(begin), "weir-agent %.*s", (int)strcspn(word->name, " "),
-			word->name);
-		snprintf(about, sizeof(about), "%s.", word->help);
-		about[0] = (char)toupper((unsigned char)about[0]);
+	if (command >= 0) {
+		const struct weir_option_word *word = &commands[command];
+
+		snprintf(about, sizeof(about), "%c%s.", toupper((unsigned char)word->help[0]),
+			word->help + 1);
+		help.usage = line_of(help.usage, word->name, usage);
+		help.examples = line_of(help.examples, word->name, example);
 		help.about = about;
 		help.commands = NULL;
 		help.groups = 1u << command;
 	}
-	for (size_t i = 0; i < sizeof(usages) / sizeof(usages[0]); i++) {
-		add_lines(usage, sizeof(usage), usages[i], begin);
-	}
-	add_lines(examples, sizeof(examples), help.examples, begin);
-	help.usage = usage;
-	help.examples = examples;
 	return weir_help_text(&list, &help, buffer, bytes);
 }
 
