@@ -295,7 +295,7 @@ def metrics_server_survives_hostile_clients(lab):
                  lambda: raw(lab, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 120)[0]
                  == 200, 150)
         # 7 times 32, each of which silence ends within 2 s, not after the 10 s of an idle one
-        assert time.monotonic() - began < 30, time.monotonic() - began
+        assert time.monotonic() - began < 50, time.monotonic() - began
     assert lab.programs["metrics"].alive()
 
 

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs weirctl doctor --root on a simulated machine: nothing above "ok" if it is set up correctly,
 and for each case of cases.txt the findings given there. Remedies that change files are run, and
-must remove the finding.
+must remove the finding. A case whose name ends with -named-file names the configuration file, as before
+a restart with it. And whether weir-control still has the reasons by which doctor finds a remedy for
+checks without a result.
 
 usage: check_doctor.py WEIRCTL SOURCE_ROOT
 """
@@ -155,11 +157,29 @@ def check_document(root, checks):
             yield f"docs/reference/doctor.md, {program}: {table}\nin {HEADERS[program]}: {rows}"
 
 
+# --- reasons ------------------------------------------------------------------------------------
+
+OF_LIBUV = {"permission denied", "operation not permitted", "too many open files"}
+
+
+def check_reasons(root):
+    """The parts of reasons that doctor looks for are in the sources of weir-control."""
+    with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
+        parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
+    with open(f"{root}/control/daemon/data_path/data_path.c", encoding="ascii") as file:
+        text = file.read()
+    if len(parts) < 4:
+        yield f"only {len(parts)} reasons found in check_service.c"
+    for part in sorted(parts):
+        if part not in text:
+            yield f'no check without a result has the reason "{part}"'
+
+
 def main():
     weirctl, root = map(os.path.abspath, sys.argv[1:3])
     cases = list(read_cases(os.path.join(machine.HERE, "cases.txt")))
     checks = read_checks(root)
-    problems, cures = list(check_document(root, checks)), 0
+    problems, cures = [*check_document(root, checks), *check_reasons(root)], 0
     for name, changes, expected in [("the machine as it is", "", []), *cases]:
         wrong, done = check_case(weirctl, name, changes, expected)
         cures += done
