@@ -198,12 +198,22 @@ TEST(runs_are_summed_up) {
 	bench_lab_close(&lab);
 }
 
+// The split of cycles is a difference of measured times, which is not positive when the process is
+// interrupted in one of the two runs: measured again then.
 TEST(flood_has_a_base) {
 	struct weir_bench_result result;
 	struct bench_lab lab;
 
-	bench_lab_open(&lab, "weir-bench --case syn-flood" SMALL "3000");
-	run_one(&lab, &result);
+	for (unsigned int attempt = 1;; attempt++) {
+		bench_lab_open(&lab, "weir-bench --case syn-flood" SMALL "3000");
+		run_one(&lab, &result);
+		if ((result.main.split.steady > 0 && result.main.split.other > 0) ||
+			attempt == 20) {
+			break;
+		}
+		weir_bench_result_fini(&result);
+		bench_lab_close(&lab);
+	}
 	assert_true(result.has_base);
 	assert_int_equal(result.base.packets, 2 * 6400);
 	assert_true(result.base.split.steady > 0 && result.base.split.other == 0);
