@@ -12,6 +12,7 @@ _Static_assert(WEIR_AGENT_MAC_BYTES == crypto_auth_BYTES, "the code of crypto_au
 _Static_assert(WEIR_AGENT_KEY_BYTES == crypto_auth_KEYBYTES, "the key of crypto_auth");
 _Static_assert(
 	WEIR_AGENT_MAC_START + WEIR_AGENT_MAC_BYTES == WEIR_AGENT_MESSAGE_BYTES, "its place");
+_Static_assert(WEIR_REPORT_FIELD_COUNT <= WEIR_AGENT_PORT_WORDS_BIT, "a bit of its own");
 
 static const uint8_t magic[4] = {'W', 'E', 'I', 'R'};
 
@@ -77,6 +78,28 @@ static void put_bytes(uint8_t **at, const uint8_t *bytes) {
 	*at += WEIR_AGENT_CHALLENGE_BYTES;
 }
 
+static void put_port_words(uint8_t **at, const struct weir_port_word *words, uint8_t count) {
+	for (uint8_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
+		bool used = i < count;
+
+		put_number(at, used ? words[i].port : 0, 2);
+		put_number(at, used ? words[i].protocol : 0, 1);
+		put_number(at, used ? words[i].word | words[i].reason << 4 : 0, 1);
+	}
+}
+
+static void get_port_words(const uint8_t **at, struct weir_port_word *words) {
+	for (uint8_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
+		uint8_t both;
+
+		words[i].port = (uint16_t)get_number(at, 2);
+		words[i].protocol = (uint8_t)get_number(at, 1);
+		both = (uint8_t)get_number(at, 1);
+		words[i].word = both & 0xf;
+		words[i].reason = both >> 4;
+	}
+}
+
 static void get_bytes(const uint8_t **at, void *to, size_t bytes) {
 	memcpy(to, *at, bytes);
 	*at += bytes;
@@ -105,6 +128,7 @@ static void authenticate(uint8_t *message, const struct weir_agent_key *key) {
 #define PUT_U64(field) put_number(&at, from->field, 8);
 #define PUT_BYTES(field) put_bytes(&at, from->field);
 #define PUT_TEXT(field) put_text(&at, from->field);
+#define PUT_PORTS(field) put_port_words(&at, from->field, from->port_word_count);
 #define X(type, field, meaning) PUT_##type(field)
 
 void weir_agent_probe_encode(const struct weir_agent_probe *from, const struct weir_agent_key *key,
@@ -199,8 +223,22 @@ static bool is_possible_probe(const struct weir_agent_probe *probe) {
 
 static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	return answer->agent != 0 && answer->balancer != 0 && answer->serial != 0 &&
-	       (answer->given & ~WEIR_AGENT_GIVEN) == 0 && answer->word < WEIR_HEALTH_WORD_COUNT &&
-	       answer->unasked <= 1 && is_text(answer->why, sizeof(answer->why));
+	       (answer->given & ~(WEIR_AGENT_GIVEN | WEIR_AGENT_PORT_WORDS)) == 0 &&
+	       answer->word < WEIR_HEALTH_WORD_COUNT && answer->unasked <= 1 &&
+	       is_text(answer->why, sizeof(answer->why)) &&
+	       weir_port_words_are_valid(answer->port_words, answer->port_word_count);
+}
+
+// Without the bit there are none, and unused ones are zero.
+static bool has_zero_rest(const struct weir_agent_answer *answer) {
+	uint8_t used = answer->port_word_count < WEIR_PORT_WORDS_MOST ? answer->port_word_count
+								      : WEIR_PORT_WORDS_MOST;
+
+	if ((answer->given & WEIR_AGENT_PORT_WORDS) == 0 && answer->port_word_count > 0) {
+		return false;
+	}
+	return is_zero((const uint8_t *)(answer->port_words + used),
+		(const uint8_t *)(answer->port_words + WEIR_PORT_WORDS_MOST));
 }
 
 static bool is_port(uint32_t port) {
@@ -236,6 +274,7 @@ static bool is_possible_steal_answer(const struct weir_agent_steal_answer *answe
 #define GET_U64(field) to.field = get_number(&at, 8);
 #define GET_BYTES(field) get_bytes(&at, to.field, sizeof(to.field));
 #define GET_TEXT(field) get_bytes(&at, to.field, sizeof(to.field));
+#define GET_PORTS(field) get_port_words(&at, to.field);
 #define X(type, field, meaning) GET_##type(field)
 
 enum weir_agent_refusal weir_agent_probe_decode(const uint8_t *bytes, size_t count,
@@ -270,7 +309,7 @@ enum weir_agent_refusal weir_agent_answer_decode(const uint8_t *bytes, size_t co
 		return refusal;
 	}
 	WEIR_AGENT_ANSWER_FIELDS(X)
-	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START)) {
+	if (!is_zero(at, bytes + WEIR_AGENT_MAC_START) || !has_zero_rest(&to)) {
 		return WEIR_AGENT_REFUSAL_REST;
 	}
 	if (!is_possible_answer(&to)) {

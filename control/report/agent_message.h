@@ -17,10 +17,13 @@
 // Numbers are integers in network byte order. docs/reference/agent-protocol.md has the same list,
 // and a test compares them. A change that an older program would misinterpret needs a new version.
 //
-// A change of the backend's state (starting, ready, lame duck, down) is announced at once: the
-// agent sends each known balancer an unsolicited answer, with the challenge of its newest probe,
-// and repeats it until a probe acknowledges its serial; weir-control sends a probe as soon as it
-// receives a new serial.
+// A change of the backend's state (starting, ready, lame duck, down), or of one of its ports, is
+// announced at once: the agent sends each known balancer an unsolicited answer, with the challenge
+// of its newest probe, and repeats it until a probe acknowledges its serial; weir-control sends a
+// probe as soon as it receives a new serial.
+//
+// The words of ports are in an answer only if the balancer wants them (WEIR_AGENT_PORT_WORDS): an
+// earlier weir-control rejects an answer with them.
 //
 // A probe contains its destination address: an agent ignores probes for another address, because
 // its answer could be passed off as the other agent's. The same holds for steal requests.
@@ -100,7 +103,7 @@ const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // The fields in their order, without gaps. X(bits, field, "meaning"); U8 to U64 are numbers, BYTES
-// arrays.
+// arrays, PORTS the words of ports, 4 bytes each: port (2), protocol, word + 16 * reason.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
 		"number of the sender, not 0: random for each local address of a process") \
@@ -119,7 +122,7 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U64, balancer, "of the probe") \
 	X(BYTES, challenge, "of the newest probe of that balancer") \
 	X(U64, clock_ms, "milliseconds since the start of the answering process") \
-	X(U32, serial, "increases by one with each change of the word, from 1") \
+	X(U32, serial, "increases by one with each change of the word or of a port's, from 1") \
 	X(U32, given, "which of the fields below are valid, one bit each") \
 	X(U64, service_sum_us, "sum of service times, since the agent's start") \
 	X(U64, service_count, "requests in that sum") \
@@ -138,7 +141,9 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 	X(U8, word, "0 = nothing, 1 = starting, 2 = ready, 3 = lame duck, 4 = down") \
 	X(U8, unasked, \
 		"1 = unsolicited: a new word, or its repetition; 0 = the answer to a probe") \
-	X(TEXT, why, "printable ASCII, padded with at least one zero")
+	X(TEXT, why, "printable ASCII, padded with at least one zero") \
+	X(U8, port_word_count, "ports with a word of their own, 0 to 12") \
+	X(PORTS, port_words, "of each a port, its protocol, word and reason; then zeros")
 
 #define WEIR_AGENT_STEAL_FIELDS(X) \
 	X(U64, balancer, "number of the sender, as in its probes") \
@@ -203,6 +208,7 @@ static inline bool weir_agent_steal_permits(enum weir_agent_steal_result result)
 #define WEIR_AGENT_U64(field) uint64_t field;
 #define WEIR_AGENT_BYTES(field) uint8_t field[WEIR_AGENT_CHALLENGE_BYTES];
 #define WEIR_AGENT_TEXT(field) char field[WEIR_AGENT_WHY_BYTES];
+#define WEIR_AGENT_PORTS(field) struct weir_port_word field[WEIR_PORT_WORDS_MOST];
 #define X(type, field, meaning) WEIR_AGENT_##type(field)
 
 struct weir_agent_probe {
@@ -230,12 +236,17 @@ struct weir_agent_steal_answer {
 #undef WEIR_AGENT_U64
 #undef WEIR_AGENT_BYTES
 #undef WEIR_AGENT_TEXT
+#undef WEIR_AGENT_PORTS
+
+// The bit of the words of ports in `given` and `wants`, beyond the fields of a report.
+#define WEIR_AGENT_PORT_WORDS_BIT 31
+#define WEIR_AGENT_PORT_WORDS (1u << WEIR_AGENT_PORT_WORDS_BIT)
 
 // The fields of a report that an answer can have in `given`.
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
 // Write a datagram with a key. The caller keeps the fields in their ranges (weir_agent_*_decode
-// refuses others); why is truncated at its first NUL.
+// refuses others); why is truncated at its first NUL, and port_words after port_word_count.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,

@@ -69,6 +69,8 @@ uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	memset(ret, 0, sizeof(*ret));
 	ret->word = answer->word;
 	weir_report_set_why(ret, answer->why, sizeof(answer->why));
+	ret->port_word_count = answer->port_word_count;
+	memcpy(ret->port_words, answer->port_words, sizeof(ret->port_words));
 	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		if ((answer->given >> values[i].field & 1) != 0 &&
 			!weir_report_set(ret, values[i].field, values[i].value)) {

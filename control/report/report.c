@@ -2,6 +2,7 @@
 #include "report.h"
 
 #include <math.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "health_state.h"
@@ -9,6 +10,7 @@
 #define HAPROXY_WEIGHT_MOST 256.0
 
 _Static_assert(WEIR_REPORT_FIELD_COUNT < 32, "a field for each bit of given");
+_Static_assert(sizeof(struct weir_port_word) == 4, "as in a datagram, without gaps");
 
 static const struct {
 	const char *name;
@@ -66,6 +68,38 @@ double weir_report_weight(const struct weir_report *report, double configured) {
 	return configured;
 }
 
+const char *weir_port_reason_text(uint8_t reason) {
+	static const char *const texts[] = {
+#define X(name, text) [WEIR_PORT_REASON_##name] = text,
+		WEIR_PORT_REASONS(X)
+#undef X
+	};
+
+	return reason < sizeof(texts) / sizeof(texts[0]) ? texts[reason] : "";
+}
+
+bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count) {
+	if (count > WEIR_PORT_WORDS_MOST) {
+		return false;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		const struct weir_port_word *word = &words[i];
+
+		if (word->port == 0 || word->word == WEIR_HEALTH_WORD_NONE ||
+			word->word >= WEIR_HEALTH_WORD_COUNT ||
+			(word->protocol != IPPROTO_TCP && word->protocol != IPPROTO_UDP)) {
+			return false;
+		}
+		for (uint32_t before = 0; before < i; before++) {
+			if (words[before].port == word->port &&
+				words[before].protocol == word->protocol) {
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
 void weir_report_set_why(struct weir_report *report, const char *text, size_t bytes) {
 	size_t n = bytes < sizeof(report->why) ? bytes : sizeof(report->why) - 1;
 
@@ -93,6 +127,9 @@ uint32_t weir_report_check(struct weir_report *report) {
 	}
 	if (report->word >= WEIR_HEALTH_WORD_COUNT) {
 		report->word = WEIR_HEALTH_WORD_NONE;
+	}
+	if (!weir_port_words_are_valid(report->port_words, report->port_word_count)) {
+		report->port_word_count = 0;
 	}
 	memcpy(why, report->why, sizeof(why));
 	weir_report_set_why(report, why, sizeof(why));

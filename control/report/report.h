@@ -40,19 +40,48 @@ enum weir_report_field {
 
 #define WEIR_REPORT_WHY_BYTES 64
 
+// Why a port has a word of its own. The numbers are in the agent's datagrams: append only, up to
+// 15. X(NAME, "text")
+#define WEIR_PORT_REASONS(X) \
+	X(NONE, "") \
+	X(NO_LISTENER, "no listening socket")
+
+enum weir_port_reason {
+#define X(name, text) WEIR_PORT_REASON_##name,
+	WEIR_PORT_REASONS(X)
+#undef X
+};
+
+#define WEIR_PORT_WORDS_MOST 12
+
+// State of the applications of a host on one port, where it differs from that of the host.
+struct weir_port_word {
+	uint16_t port; // 1 to 65535
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
+	uint8_t word : 4; // enum weir_health_word, not NONE
+	uint8_t reason : 4; // enum weir_port_reason; later ones are possible
+};
+
 struct weir_report {
 	uint32_t given; // WEIR_REPORT(...): the valid fields below
 	uint8_t word; // enum weir_health_word; NONE: no state
 	char why[WEIR_REPORT_WHY_BYTES]; // the backend's reason for that, printable ASCII; "" =
 					 // none
+	uint8_t port_word_count; // exceptions from word
+	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 #define X(name, field, most) double field; // 0 .. most
 	WEIR_REPORT_FIELDS(X)
 #undef X
 };
 
+// The text of a reason; "" for one that is not known.
+const char *weir_port_reason_text(uint8_t reason);
+// Whether these are words of ports, each of them once.
+bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
+
 // Remove invalid values: fields that are not finite, negative or above their maximum, a word out of
-// range, and bytes of why that a terminal or a log cannot print safely. Returns the removed fields
-// (bits as in given).
+// range, words of ports that are not valid, and bytes of why that a terminal or a log cannot print
+// safely. Returns the removed fields (bits as in given).
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set why to the start of text, which need not end with a NUL. Bytes that are not printable ASCII

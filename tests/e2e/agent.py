@@ -23,7 +23,10 @@ BYTES = 256
 PROBE, ANSWER, STEAL, STEAL_ANSWER = 1, 2, 3, 4
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
-ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
+ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32sB48s")
+PORT_WORD = struct.Struct("!HBB")
+PORT_WORDS = 1 << 31
+PROTOCOLS = {"tcp": 6, "udp": 17}
 STEAL_FIELDS = struct.Struct("!QQQQ16sI16s16sIIB")
 STEAL_ANSWER_FIELDS = struct.Struct("!QQQQ16s16sIIBB")
 WORDS = {"nothing": 0, "starting": 1, "ready": 2, "lame-duck": 3, "down": 4}
@@ -75,6 +78,8 @@ class Agent:
         self.started = time.monotonic()
         self.word, self.serial, self.why = WORDS["ready"], 1, ""
         self.values = {}  # values of FIELDS, as in the datagram
+        # of ports: {("tcp", 80): "down"} or ("down", 1), 1 is a reason; sent when requested
+        self.port_words = {}
         self.balancers, self.silent = {}, False
         self.steal = None  # called with each steal request and its sender
 
@@ -87,6 +92,8 @@ class Agent:
         given = at.get("given")
         if given is None:
             given = sum(bit(field) for field in FIELDS if field in at)
+            given |= balancer.wants & PORT_WORDS
+        ports = self.pack_port_words() if given & PORT_WORDS else []
         fields = ANSWER_FIELDS.pack(
             at["agent"], at["balancer"], at["challenge"], at["clock_ms"], at["serial"], given,
             at.get("service_time_ms", 0), at.get("service_count", 0),
@@ -95,8 +102,17 @@ class Agent:
             at.get("service_median_ms", 0), at.get("utilization", 0),
             at.get("active_requests", 0), at.get("accept_queue", 0),
             at.get("accept_queue_limit", 0), at.get("cpus", 0), at.get("cpu_mhz", 0),
-            at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode())
+            at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode(),
+            len(ports), b"".join(ports))
         return seal(ANSWER, number, secret, fields)
+
+    def pack_port_words(self):
+        """One word of a port each, as in the datagram."""
+        packed = []
+        for (protocol, port), said in self.port_words.items():
+            word, reason = (said, 0) if isinstance(said, str) else said
+            packed.append(PORT_WORD.pack(port, PROTOCOLS[protocol], WORDS[word] | reason << 4))
+        return packed
 
     def steal_answer(self, request, result, **over):
         """A datagram that answers a steal request; over: fields with other values."""

@@ -2,6 +2,7 @@
 //
 // Writes the corpus of fuzz_agent_message: agent_seeds FOLDER, in which it creates a folder.
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,19 +33,22 @@ static void save_messages(const struct weir_agent_key *key, const char *name) {
 		.clock_ms = 1000,
 		.interval_ms = 500,
 		.heard = 1,
-		.wants = WEIR_AGENT_GIVEN};
+		.wants = WEIR_AGENT_GIVEN | WEIR_AGENT_PORT_WORDS};
 	struct weir_agent_answer answer = {.agent = 9,
 		.balancer = 0x1122334455667788,
 		.clock_ms = 1500,
 		.serial = 1,
-		.given = WEIR_AGENT_GIVEN,
+		.given = WEIR_AGENT_GIVEN | WEIR_AGENT_PORT_WORDS,
 		.service_sum_us = 1000,
 		.service_count = 10,
 		.busy_sum_us = 100,
 		.busy_count = 10,
 		.requests_milli_per_s = 1,
 		.word = WEIR_HEALTH_WORD_READY,
-		.why = "fine"};
+		.why = "fine",
+		.port_word_count = 2,
+		.port_words = {{80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1},
+			{53, IPPROTO_UDP, WEIR_HEALTH_WORD_STARTING, 0}}};
 	uint8_t bytes[2 * WEIR_AGENT_MESSAGE_BYTES];
 	char path[64];
 

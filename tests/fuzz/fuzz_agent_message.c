@@ -49,6 +49,8 @@ static void check_report(const struct weir_report *report) {
 
 	REQUIRE(weir_report_check(&again) == 0);
 	REQUIRE((report->given & ~WEIR_AGENT_GIVEN) == 0);
+	REQUIRE(again.port_word_count == report->port_word_count);
+	REQUIRE(weir_port_words_are_valid(report->port_words, report->port_word_count));
 	REQUIRE(report->word < WEIR_HEALTH_WORD_COUNT);
 	REQUIRE(strcmp(again.why, report->why) == 0 && strlen(report->why) < WEIR_AGENT_WHY_BYTES);
 	for (uint32_t field = 0; field < WEIR_REPORT_FIELD_COUNT; field++) {

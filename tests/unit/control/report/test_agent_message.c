@@ -2,6 +2,8 @@
 //
 // Agent messages: their bytes, the bounds of each field, and only datagrams from an owner of the
 // key are accepted. The layout is that of docs/reference/agent-protocol.md.
+#include <netinet/in.h>
+
 #include "health_state.h"
 #include "message_lab.h"
 
@@ -152,6 +154,34 @@ TEST(every_field_survives_its_largest_values) {
 #undef ANSWER
 }
 
+// As many as fit, at the offsets of the document.
+TEST(words_of_ports_are_at_their_places) {
+	struct weir_agent_answer answer = sample_answer;
+	uint8_t bytes[BYTES];
+
+	answer.given |= WEIR_AGENT_PORT_WORDS;
+	expect_answer(&answer);
+	answer.port_words[0] = (struct weir_port_word){
+		0x1234, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, WEIR_PORT_REASON_NO_LISTENER};
+	answer.port_words[1] = (struct weir_port_word){0x1234, IPPROTO_UDP, 1, 15};
+	answer.port_word_count = 2;
+	expect_answer(&answer);
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_memory_equal(bytes + 170, "\2\x12\x34\x06\x14\x12\x34\x11\xf1\0", 10);
+	for (uint8_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
+		answer.port_words[i] = (struct weir_port_word){
+			(uint16_t)(UINT16_MAX - i), IPPROTO_TCP, WEIR_HEALTH_WORD_READY, 0};
+	}
+	answer.port_word_count = WEIR_PORT_WORDS_MOST;
+	expect_answer(&answer);
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_memory_equal(bytes + 215, "\xff\xf4\x06\x02", 4);
+	answer.port_word_count = 1; // what is after it does not leak
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_memory_equal(bytes + 170, "\1\xff\xff\x06\x02\0\0\0", 8);
+	assert_int_equal(decode_answer(bytes), NONE);
+}
+
 TEST(why_is_terminated_and_leaks_nothing) {
 	struct weir_agent_answer answer = sample_answer, got;
 	uint8_t bytes[BYTES];
@@ -204,7 +234,7 @@ TEST(numbers_out_of_range_are_refused) {
 	ANSWER(balancer, 0);
 	ANSWER(serial, 0);
 	for (uint32_t bit = 0; bit < 32; bit++) {
-		if ((WEIR_AGENT_GIVEN >> bit & 1) == 0) {
+		if (((WEIR_AGENT_GIVEN | WEIR_AGENT_PORT_WORDS) >> bit & 1) == 0) {
 			ANSWER(given, 1u << bit);
 		}
 	}
@@ -218,6 +248,63 @@ TEST(numbers_out_of_range_are_refused) {
 	ANSWER(why[0], '\xc3');
 #undef PROBE
 #undef ANSWER
+}
+
+TEST(words_of_ports_out_of_range_are_refused) {
+	static const struct {
+		struct weir_port_word first, second;
+	} bad[] = {
+		{{0, IPPROTO_TCP, 4, 0}, {81, IPPROTO_TCP, 4, 0}},
+		{{80, 0, 4, 0}, {81, IPPROTO_TCP, 4, 0}},
+		{{80, IPPROTO_ICMP, 4, 0}, {81, IPPROTO_TCP, 4, 0}},
+		{{80, IPPROTO_TCP, 4, 0}, {81, 255, 4, 0}},
+		{{80, IPPROTO_TCP, 4, 0}, {81, IPPROTO_TCP, WEIR_HEALTH_WORD_NONE, 0}},
+		{{80, IPPROTO_TCP, 4, 0}, {81, IPPROTO_TCP, WEIR_HEALTH_WORD_COUNT, 0}},
+		{{80, IPPROTO_TCP, 15, 0}, {81, IPPROTO_TCP, 4, 0}},
+		{{80, IPPROTO_TCP, 4, 0}, {80, IPPROTO_TCP, 4, 0}}, // twice
+		{{80, IPPROTO_UDP, 2, 0}, {80, IPPROTO_UDP, 4, 1}},
+		{{80, IPPROTO_TCP, 4, 0}, {0}},
+	};
+	struct weir_agent_answer answer = sample_answer;
+	uint8_t bytes[BYTES];
+
+	answer.given |= WEIR_AGENT_PORT_WORDS;
+	answer.port_word_count = 2;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		answer.port_words[0] = bad[i].first;
+		answer.port_words[1] = bad[i].second;
+		weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+		assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE);
+	}
+	answer.port_words[0] = (struct weir_port_word){80, IPPROTO_TCP, 4, 0};
+	answer.port_words[1] = (struct weir_port_word){80, IPPROTO_UDP, 4, 0};
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(decode_answer(bytes), NONE);
+	for (uint32_t count = WEIR_PORT_WORDS_MOST + 1; count < 256; count++) {
+		bytes[170] = (uint8_t)count;
+		authenticate_again(bytes);
+		assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_VALUE);
+	}
+}
+
+TEST(words_of_ports_without_their_bit_or_after_the_last_are_refused) {
+	struct weir_agent_answer answer = sample_answer;
+	uint8_t bytes[BYTES];
+
+	answer.port_words[0] = (struct weir_port_word){80, IPPROTO_TCP, 4, 0};
+	answer.port_word_count = 1;
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_REST);
+	answer.given |= WEIR_AGENT_PORT_WORDS;
+	weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+	assert_int_equal(decode_answer(bytes), NONE);
+	for (size_t at = 175; at < WEIR_AGENT_MAC_START; at++) {
+		weir_agent_answer_encode(&answer, &keys.key[0], bytes);
+		assert_int_equal(bytes[at], 0);
+		bytes[at] = 1;
+		authenticate_again(bytes);
+		assert_int_equal(decode_answer(bytes), WEIR_AGENT_REFUSAL_REST);
+	}
 }
 
 TEST(text_without_end_or_with_two_is_refused) {
@@ -405,6 +492,9 @@ TEST(document_has_every_field_and_both_examples) {
 			assert_documented(line);
 		}
 	}
+	snprintf(line, sizeof(line), "\n| %u | `port_words` |", WEIR_AGENT_PORT_WORDS_BIT);
+	assert_documented(line);
+	assert_documented("reason: 0 = none, 1 = no listening socket;");
 	weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
 	document_bytes(bytes);
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);

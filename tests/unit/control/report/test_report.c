@@ -2,6 +2,7 @@
 //
 // Reports: invalid values are removed, from any source.
 #include <math.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #include "health_state.h"
@@ -60,6 +61,30 @@ TEST(check_removes_invalid_values) {
 	assert_true(report.service_time_ms == 0);
 	assert_true(report.cpus == 0);
 	assert_true(report.utilization == 0.25);
+}
+
+TEST(check_removes_invalid_words_of_ports) {
+	struct weir_report report = {
+		.port_word_count = 2,
+		.port_words = {{80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 0},
+			{80, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN, 0}},
+	};
+
+	weir_report_check(&report);
+	assert_int_equal(report.port_word_count, 2);
+	report.port_words[1].protocol = IPPROTO_TCP;
+	weir_report_check(&report);
+	assert_int_equal(report.port_word_count, 0);
+	report.port_word_count = WEIR_PORT_WORDS_MOST + 1;
+	weir_report_check(&report);
+	assert_int_equal(report.port_word_count, 0);
+}
+
+TEST(reasons_of_ports_have_a_text) {
+	assert_string_equal(weir_port_reason_text(WEIR_PORT_REASON_NONE), "");
+	assert_string_equal(
+		weir_port_reason_text(WEIR_PORT_REASON_NO_LISTENER), "no listening socket");
+	assert_string_equal(weir_port_reason_text(15), ""); // of a later agent
 }
 
 TEST(words_are_printable_and_terminated) {
