@@ -17,6 +17,7 @@
 #include "import.h"
 #include "import_run.h"
 #include "init.h"
+#include "policy_names.h"
 #include "show.h"
 #include "stats.h"
 #include "status.h"
@@ -59,9 +60,8 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		names[i] = weir_policy_name((enum weir_policy)i);
 	}
-	// Administrators know the names of IPVS.
-	return weir_cli_unknown("policy", text, weir_import_scheduler_policy(text), names,
-		WEIR_POLICY_COUNT + 1, why, n);
+	return weir_cli_unknown(
+		"policy", text, weir_cli_policy_meant(text), names, WEIR_POLICY_COUNT + 1, why, n);
 }
 
 // "[SERVICE/]NAME"; "SERVICE/" = all backends of a service.

@@ -97,6 +97,11 @@ TEST(invalid_usage_exits_2_without_a_request) {
 			"unknown policy \"leastconn\"; did you mean \"least-loaded\"? available: "
 			"maglev, round-robin, least-loaded, "},
 		{{"service", "set", "web", "policy=wlc"}, "did you mean \"least-loaded\"?"},
+		{{"service", "set", "web", "policy=ring_hash"}, "did you mean \"maglev\"?"},
+		{{"service", "set", "web", "policy=LEAST_REQUEST"},
+			"did you mean \"least-loaded\"?"},
+		{{"service", "set", "web", "policy=source"}, "did you mean \"maglev\"?"},
+		{{"service", "set", "web", "policy=MAGLEV"}, "did you mean \"maglev\"?"},
 		{{"service", "set", "web", "policy=best"}, "unknown policy \"best\"; available: "},
 		{{"service", "set", "web", "policy=interleaved"},
 			"did you mean \"interleaved-weighted-round-robin\"? available: maglev, "},

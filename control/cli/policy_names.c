@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "policy_names.h"
+
+#include <ctype.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "import.h"
+#include "nearest.h"
+#include "policy.h"
+
+#define WORD_BYTES 64
+
+// In lower case, with hyphens. Those that differ from Weir's by a letter or two are not listed.
+static const struct {
+	const char *name, *policy;
+} others[] = {
+	{"leastconn", "least-loaded"}, // HAProxy
+	{"static-rr", "weighted-round-robin"},
+	{"source", "maglev"},
+	{"least-conn", "least-loaded"}, // nginx
+	{"ip-hash", "maglev"},
+	{"hash", "maglev"},
+	{"least-request", "least-loaded"}, // Envoy
+	{"ring-hash", "maglev"},
+	{"p2c", "power-of-two"}, // Traefik
+	{"conhash", "maglev"}, // DPVS
+	{"least-connection", "least-loaded"},
+	{"least-connections", "least-loaded"},
+};
+
+static const char *policy_of(const char *name) {
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (strcmp(others[i].name, name) == 0) {
+			return others[i].policy;
+		}
+	}
+	return weir_import_scheduler_policy(name);
+}
+
+const char *weir_cli_policy_meant(const char *word) {
+	const char *names[WEIR_POLICY_COUNT], *meant;
+	char name[WORD_BYTES];
+	size_t bytes = strlen(word);
+
+	if (bytes >= sizeof(name)) {
+		return NULL;
+	}
+	for (size_t i = 0; i <= bytes; i++) {
+		name[i] = word[i] == '_' ? '-' : (char)tolower((unsigned char)word[i]);
+	}
+	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
+		names[i] = weir_policy_name((enum weir_policy)i);
+	}
+	meant = policy_of(name);
+	return meant != NULL ? meant : weir_nearest(name, names, WEIR_POLICY_COUNT);
+}
