@@ -547,7 +547,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "One line: OK, WARNING or CRITICAL, and the reason; exit status 0, 1 or 2, or 3 if it cannot be\n"
 	 "determined. For scripts that announce routes, and for monitoring. It answers within two seconds,\n"
 	 "or --timeout if that is less. CRITICAL: no packets are forwarded, or not those of a worker, or no\n"
-	 "service has an eligible backend with a next hop. With --service only this service counts.\n",
+	 "service has an eligible backend with a next hop, or an operator has drained all services, and the\n"
+	 "drains are over. With --service only this service counts.\n",
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings that this machine needs; needs no daemon",

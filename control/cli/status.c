@@ -88,15 +88,17 @@ static json_t *ask_control(
 
 // --- the dataplane, without weir-control ----------------------------------------------------
 
-static void show_dataplane(json_t *status, const struct weir_glance *glance) {
-	json_t *stalled = json_array();
+// seen: whether the segment was read; otherwise its workers are unknown.
+static void show_dataplane(json_t *status, const struct weir_glance *glance, bool seen) {
+	json_t *stalled = seen ? json_array() : json_null();
 
-	for (uint32_t i = 0; i < glance->stalled; i++) {
+	for (uint32_t i = 0; seen && i < glance->stalled; i++) {
 		json_array_append_new(stalled, json_integer(glance->stalled_worker[i]));
 	}
 	json_object_set_new(status, "dataplane",
-		json_pack("{s:b, s:i, s:I, s:o}", "attached", 0, "pid", (int)glance->pid, "workers",
-			(json_int_t)glance->workers, "stalled", stalled));
+		json_pack("{s:b, s:i, s:o, s:o}", "attached", 0, "pid", (int)glance->pid, "workers",
+			seen ? json_integer((json_int_t)glance->workers) : json_null(), "stalled",
+			stalled));
 }
 
 // Only root can read the segment; every user can see whether the process is stopped. Returns
@@ -158,7 +160,7 @@ static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	}
 	glance.pid = pid;
 	r = weir_glance_at(pid, now_ns(), &glance, why, sizeof(why));
-	show_dataplane(status, &glance);
+	show_dataplane(status, &glance, r == 0);
 	return r == 0 ? judge_glance(status, &glance) : judge_process(status, pid, r, why);
 }
 
@@ -175,8 +177,8 @@ static void judge_without_control(
 // --- the result -----------------------------------------------------------------------------
 
 static json_t *empty_status(void) {
-	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:[]}, s:n, s:n, s:n, s:n, s:n, s:[], "
-			 "s:[], s:[], s:[]}",
+	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:n}, s:n, s:n, s:n, s:n, s:n, s:n, s:n, "
+			 "s:n, s:n}",
 		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
 		"stalled", "not_published", "services", "backends", "eligible", "unchecked",
 		"not_eligible", "unreachable", "panic", "drained");

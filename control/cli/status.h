@@ -10,8 +10,8 @@
 #define WEIR_STATUS_LIMIT_MS 2000
 
 // {level, summary, reasons, control, dataplane, not_published, services, backends, eligible,
-// not_eligible, unreachable, panic, drained}, as in docs/reference/cli.md; owned by the caller.
-// NULL = out of memory.
+// unchecked, not_eligible, unreachable, panic, drained}, as in docs/reference/cli.md; unknown
+// values are null. Owned by the caller. NULL = out of memory.
 json_t *weir_status_get(const struct weir_cli_options *options);
 
 // Returns 0 ok, 1 warning, 2 critical, 3 unknown.

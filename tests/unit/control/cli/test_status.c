@@ -145,6 +145,25 @@ TEST(status_reads_the_dataplane_while_control_hangs) {
 	server_stop(server);
 }
 
+// A list without members is not unknown.
+TEST(unknown_values_of_status_are_null) {
+	static const char *const unknown[] = {"not_published", "services", "backends", "eligible",
+		"unchecked", "not_eligible", "unreachable", "panic", "drained"};
+	struct outcome outcome = RUN("/nonexistent", "status", "--json");
+	json_t *status = json_loads(outcome.out, 0, NULL);
+	const json_t *dataplane = json_object_get(status, "dataplane");
+
+	assert_int_equal(outcome.status, 2);
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		assert_true(json_is_null(json_object_get(status, unknown[i])));
+	}
+	assert_true(json_is_null(json_object_get(dataplane, "pid")));
+	assert_true(json_is_null(json_object_get(dataplane, "workers")));
+	assert_true(json_is_null(json_object_get(dataplane, "stalled")));
+	json_decref(status);
+	free_outcome(&outcome);
+}
+
 TEST(status_is_critical_with_neither) {
 	expect(RUN("/nonexistent", "status"), 2,
 		"CRITICAL: weir-dataplane is not running: no packet is forwarded; weir-control is "
