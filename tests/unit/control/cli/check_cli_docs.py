@@ -146,6 +146,20 @@ def help_commands(weirctl):
     return [re.split(r"  +", line.strip())[0] for line in section.splitlines()]
 
 
+def check_without_daemon(weirctl, document, problems):
+    """The first paragraph names the commands that need no daemon, as the help does."""
+    sentence = re.search(r"Only (.*?) work without the daemon", document, re.S)
+    said = {" ".join(name.split()) for name in re.findall(r"`([^`]+)`", sentence[1])} - {"--help"}
+    text = subprocess.run([weirctl, "--help"], check=True, text=True, capture_output=True).stdout
+    does = set()
+    for line in text.splitlines():
+        if line.endswith("needs no daemon"):
+            words = line.split()
+            does.add(" ".join(words[:2]) if words[1].isalpha() and words[0] != "import" else words[0])
+    if said != does:
+        problems.append(f"cli.md: commands without the daemon: {sorted(said)}, help: {sorted(does)}")
+
+
 def complete(root, words):
     """The completions of bash after these words."""
     script = (f"source {shlex.quote(root)}/control/cli/weirctl.bash-completion\n"
@@ -289,6 +303,7 @@ def main():
     if headings != commands:
         problems.append(f"headings of cli.md and commands of --help differ:\n"
                         f"  {headings}\n  {commands}")
+    check_without_daemon(weirctl, document, problems)
     shown = [match[1] for match in BLOCK.finditer(document)]
     for name in ("reference/configuration.md", "guide/migrating.md"):
         with open(f"{root}/docs/{name}", encoding="utf-8") as file:
