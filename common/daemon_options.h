@@ -10,6 +10,7 @@
 #include "option.h"
 
 #define WEIR_RUN_DIR_DEFAULT "/run/weir"
+#define WEIR_AGENT_RUN_DIR_DEFAULT "/run/weir-agent"
 #define WEIR_CONTROL_DIR "control" // in the run directory; owned by weir-control
 #define WEIR_CONTROL_SOCKET WEIR_CONTROL_DIR "/control.sock"
 #define WEIR_USER_DEFAULT "weir" // of weir-control, if the user exists

@@ -263,7 +263,7 @@ static const struct weir_option rows[] = {
 		FIELD(user), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
 		"directory of the agent's socket; each agent needs its own", FIELD(run_dir),
-		.fallback = WEIR_AGENT_RUN_DIR, .min = 1, .max = 90, .groups = GROUP_LOCAL),
+		.fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90, .groups = GROUP_LOCAL),
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
 	WEIR_OPTION_ROW(NUMBER, "id", "N", "number of the key", FIELD(key_id), .fallback = "1",
@@ -408,7 +408,7 @@ int weir_agent_options_parse(
 	struct weir_agent_options options = {
 		.udp_port = WEIR_AGENT_PORT,
 		.key_file = WEIR_AGENT_KEY_FILE,
-		.run_dir = WEIR_AGENT_RUN_DIR,
+		.run_dir = WEIR_AGENT_RUN_DIR_DEFAULT,
 		.orca_interval_ms = 1000,
 		.interval_ms = 30000,
 		.log_level = WEIR_LOG_INFO,

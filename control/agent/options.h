@@ -13,7 +13,6 @@
 
 #define WEIR_AGENT_LIST_MAX 64
 #define WEIR_AGENT_PORTS_MAX 64
-#define WEIR_AGENT_RUN_DIR "/run/weir-agent"
 #define WEIR_AGENT_KEY_FILE "/etc/weir/agent.keys"
 
 enum weir_agent_command {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cli.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "commands.h"
 #include "help.h"
+#include "processes.h"
 #include "standard_output.h"
 #include "weir_version.h"
 
@@ -32,6 +34,21 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
+// A daemon that runs with another directory need not be started. Returns why.
+static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
+	struct weir_processes found;
+	char text[512];
+
+	if (error == -ENOENT || error == -ECONNREFUSED) {
+		found = weir_processes_find("", WEIR_PROGRAM_CONTROL, cli->options->run_dir);
+		if (weir_processes_explain(&found, WEIR_PROGRAM_CONTROL, cli->options->run_dir,
+			    text, sizeof(text))) {
+			snprintf(why, bytes, "%s", text);
+		}
+	}
+	return why;
+}
+
 static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	json_t *result;
@@ -46,9 +63,10 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		json_decref(request);
 		return usage_error(cli->err, why, command);
 	}
-	if (weir_client_connect(cli->options->run_dir, cli->options->timeout_ms, &cli->client, why,
-		    sizeof(why))) {
-		fprintf(cli->err, "weirctl: %s\n", why);
+	r = weir_client_connect(
+		cli->options->run_dir, cli->options->timeout_ms, &cli->client, why, sizeof(why));
+	if (r) {
+		fprintf(cli->err, "weirctl: %s\n", explain_absence(cli, r, why, sizeof(why)));
 		json_decref(request);
 		return WEIR_CLI_UNREACHABLE;
 	}

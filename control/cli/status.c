@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "glance.h"
+#include "processes.h"
 #include "terminal.h"
 
 // In the order of the exit status, as monitoring plugins have it. Unknown is not worse than
@@ -59,6 +60,7 @@ static json_t *ask_control(
 	int limit_ms = options->timeout_ms < WEIR_STATUS_LIMIT_MS ? options->timeout_ms
 								  : WEIR_STATUS_LIMIT_MS;
 	json_t *request = json_pack("{s:s}", "command", "status"), *answer = NULL;
+	struct weir_processes found;
 	struct weir_client *client;
 	int spent_ms, r;
 
@@ -78,7 +80,11 @@ static json_t *ask_control(
 	}
 	json_decref(request);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
-		snprintf(why, why_bytes, "weir-control is not running");
+		found = weir_processes_find("", WEIR_PROGRAM_CONTROL, options->run_dir);
+		if (!weir_processes_explain(
+			    &found, WEIR_PROGRAM_CONTROL, options->run_dir, why, why_bytes)) {
+			snprintf(why, why_bytes, "weir-control is not running");
+		}
 	} else if (r == -ETIMEDOUT) {
 		snprintf(why, why_bytes, "weir-control does not answer within %d ms", limit_ms);
 	}
@@ -146,11 +152,18 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);
-	char why[256] = "";
+	struct weir_processes found;
+	char why[512] = "";
 	int r;
 
 	if (pid == -ENOENT) {
-		add(status, LEVEL_CRITICAL, "weir-dataplane is not running: " NO_PACKET);
+		found = weir_processes_find("", WEIR_PROGRAM_DATAPLANE, run_dir);
+		if (weir_processes_explain(
+			    &found, WEIR_PROGRAM_DATAPLANE, run_dir, why, sizeof(why))) {
+			add(status, LEVEL_CRITICAL, "%s", why);
+		} else {
+			add(status, LEVEL_CRITICAL, "weir-dataplane is not running: " NO_PACKET);
+		}
 		return false;
 	}
 	if (pid < 0) {

@@ -175,7 +175,8 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 	}
 	while ((entry = readdir(folder)) != NULL) {
 		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-			strtol(entry->d_name, NULL, 10) != doctor->dataplane) {
+			strtol(entry->d_name, NULL, 10) != doctor->dataplane &&
+			strtol(entry->d_name, NULL, 10) != doctor->found_dataplane.elsewhere.pid) {
 			look_at_process(doctor, entry->d_name, &workers, &online, &pinned);
 		}
 	}

@@ -119,6 +119,9 @@ void weir_doctor_check_huge_pages(struct weir_doctor *doctor) {
 		check_running(doctor);
 		return;
 	}
+	if (doctor->found_dataplane.elsewhere.pid != 0) {
+		return; // those that it uses are not free
+	}
 	available = free_bytes(doctor, "/sys/kernel/mm/hugepages", &page);
 	need = (needed_bytes(doctor) + SPARE + page - 1) / page * page;
 	if (available >= need) {
@@ -155,6 +158,7 @@ void weir_doctor_check_huge_nodes(struct weir_doctor *doctor) {
 	uint32_t node, count = 0;
 
 	if (doctor->config == NULL || doctor->dataplane != 0 ||
+		doctor->found_dataplane.elsewhere.pid != 0 ||
 		!weir_tree_has(doctor->root, NODES "/node1")) {
 		return;
 	}

@@ -17,7 +17,18 @@
 static void report_unreachable(struct weir_doctor *doctor) {
 	const bool forbidden = doctor->error == -EACCES || doctor->error == -EPERM;
 	const bool absent = doctor->error == -ENOENT || doctor->error == -ECONNREFUSED;
+	char why[320];
 
+	if (absent && weir_processes_explain(&doctor->found_control, WEIR_PROGRAM_CONTROL,
+			      doctor->run_dir, why, sizeof(why))) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control", "%s", why);
+		if (doctor->found_control.here != 0) {
+			weir_findings_cure(&doctor->findings, "systemctl restart weir-control");
+		} else {
+			weir_doctor_cure_elsewhere(doctor, &doctor->found_control.elsewhere);
+		}
+		return;
+	}
 	weir_findings_add(&doctor->findings, forbidden ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT,
 		"weir-control", "%s", doctor->unreachable);
 	if (forbidden) {
@@ -32,7 +43,7 @@ static void report_unreachable(struct weir_doctor *doctor) {
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
-			"responds; no weir-dataplane is running");
+			"responds in %.100s; no weir-dataplane is running there", doctor->run_dir);
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
@@ -68,7 +79,7 @@ void weir_doctor_check_control(struct weir_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_OK, "weir-control",
-		"responds, version %s, attached to the dataplane",
+		"responds in %.100s, version %s, attached to the dataplane", doctor->run_dir,
 		version != NULL ? version : "unknown");
 }
 

@@ -139,6 +139,11 @@ static void check_directory(struct weir_doctor *doctor) {
 	struct stat status;
 
 	if (lstat(weir_tree_path(doctor->root, doctor->run_dir, full), &status) < 0) {
+		if (errno == ENOENT && doctor->root[0] == '\0') {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, doctor->run_dir,
+				"does not exist: --run-dir must be that of weir-dataplane and "
+				"weir-control");
+		}
 		return;
 	}
 	if ((status.st_mode & 0022) != 0) {
@@ -247,7 +252,18 @@ void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	}
 }
 
-static void check_program(struct weir_doctor *doctor, const char *name, pid_t pid) {
+void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process) {
+	if (process->run_dir[0] != '\0') {
+		weir_findings_cure(&doctor->findings, "weirctl doctor%s%s --run-dir %s",
+			doctor->root[0] ? " --root " : "", doctor->root, process->run_dir);
+	} else {
+		weir_findings_cure(&doctor->findings, "tr '\\0' ' ' < %s/proc/%d/cmdline",
+			doctor->root, (int)process->pid);
+	}
+}
+
+static void check_program(struct weir_doctor *doctor, const char *name, pid_t pid,
+	const struct weir_process *elsewhere) {
 	char link[WEIR_TREE_PATH_BYTES], path[64], target[WEIR_TREE_PATH_BYTES];
 	ssize_t length;
 
@@ -255,6 +271,15 @@ static void check_program(struct weir_doctor *doctor, const char *name, pid_t pi
 	length = pid != 0 ? readlink(weir_tree_path(doctor->root, path, link), target,
 				    sizeof(target) - 1)
 			  : -1;
+	if (pid == 0 && elsewhere->pid != 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
+			"pid %d runs in %s, not in %.100s, which is checked here",
+			(int)elsewhere->pid,
+			elsewhere->run_dir[0] ? elsewhere->run_dir : "another directory",
+			doctor->run_dir);
+		weir_doctor_cure_elsewhere(doctor, elsewhere);
+		return;
+	}
 	if (length < 0) {
 		return;
 	}
@@ -269,8 +294,9 @@ static void check_program(struct weir_doctor *doctor, const char *name, pid_t pi
 }
 
 void weir_doctor_check_program(struct weir_doctor *doctor) {
-	check_program(doctor, "weir-dataplane", doctor->dataplane);
-	check_program(doctor, "weir-control", doctor->control);
+	check_program(
+		doctor, "weir-dataplane", doctor->dataplane, &doctor->found_dataplane.elsewhere);
+	check_program(doctor, "weir-control", doctor->control, &doctor->found_control.elsewhere);
 }
 
 void weir_doctor_check_watchdog(struct weir_doctor *doctor) {

@@ -69,15 +69,25 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 
 void weir_doctor_check_dataplane(struct weir_doctor *doctor) {
 	const json_t *dataplane = get(doctor->status, "dataplane");
+	char why[320];
 
 	if (is(doctor->status, "level", "unknown")) {
 		return; // as for weir-control
 	}
 	if (json_is_integer(get(dataplane, "pid"))) {
 		report_process(doctor, dataplane);
+	} else if (weir_processes_explain(&doctor->found_dataplane, WEIR_PROGRAM_DATAPLANE,
+			   doctor->run_dir, why, sizeof(why))) {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s", why);
+		if (doctor->found_dataplane.here != 0) {
+			weir_findings_cure(&doctor->findings, "systemctl restart weir-dataplane");
+		} else {
+			weir_doctor_cure_elsewhere(doctor, &doctor->found_dataplane.elsewhere);
+		}
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-dataplane",
-			"is not running: no packet is forwarded");
+			"is not running in %.100s: no packet is forwarded", doctor->run_dir);
 		weir_findings_cure(&doctor->findings, "systemctl start weir-dataplane");
 	}
 }

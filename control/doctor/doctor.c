@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "doctor.h"
 
-#include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#include "tree.h"
 
 typedef void (*check_fn)(struct weir_doctor *doctor);
 
@@ -22,49 +17,26 @@ static const struct check checks[] = {WEIR_DOCTOR_CHECKS(X) WEIR_DOCTOR_LIVE_CHE
 #undef X
 #undef LIVE
 
-// Another balancer on this machine runs in another network namespace. A copy has no namespaces.
-static bool same_network(const char *root, const char *pid) {
-	char path[WEIR_TREE_PATH_BYTES];
-	struct stat theirs, ours;
-
-	snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
-	return root[0] != '\0' || stat(path, &theirs) < 0 || stat("/proc/self/ns/net", &ours) < 0 ||
-	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
-}
-
-static pid_t find_process(const struct weir_doctor *doctor, const char *name) {
-	char path[WEIR_TREE_PATH_BYTES], text[32];
-	DIR *folder = opendir(weir_tree_path(doctor->root, "/proc", path));
-	struct dirent *entry;
-	pid_t found = 0;
-
-	while (folder != NULL && found == 0 && (entry = readdir(folder)) != NULL) {
-		if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' &&
-			weir_tree_text(doctor->root, text, sizeof(text), "/proc/%s/comm",
-				entry->d_name) > 0 &&
-			strcmp(text, name) == 0 && same_network(doctor->root, entry->d_name)) {
-			found = (pid_t)strtol(entry->d_name, NULL, 10);
-		}
-	}
-	if (folder != NULL) {
-		closedir(folder);
-	}
-	return found;
-}
-
+// The pid of a daemon that answers or holds its lock in the run directory is known. The command
+// lines tell of those that neither answer nor run there.
 static void find_processes(struct weir_doctor *doctor) {
 	const json_t *dataplane = json_object_get(doctor->version, "dataplane");
+	const json_t *locked = json_object_get(doctor->status, "dataplane");
 
-	if (doctor->version != NULL) {
-		doctor->control =
-			(pid_t)json_integer_value(json_object_get(doctor->version, "pid"));
-		doctor->dataplane = (pid_t)json_integer_value(json_object_get(dataplane, "pid"));
+	doctor->control = (pid_t)json_integer_value(json_object_get(doctor->version, "pid"));
+	doctor->dataplane = (pid_t)json_integer_value(json_object_get(dataplane, "pid"));
+	if (doctor->dataplane == 0) {
+		doctor->dataplane = (pid_t)json_integer_value(json_object_get(locked, "pid"));
 	}
 	if (doctor->control == 0) {
-		doctor->control = find_process(doctor, "weir-control");
+		doctor->found_control =
+			weir_processes_find(doctor->root, WEIR_PROGRAM_CONTROL, doctor->run_dir);
+		doctor->control = doctor->found_control.here;
 	}
 	if (doctor->dataplane == 0) {
-		doctor->dataplane = find_process(doctor, "weir-dataplane");
+		doctor->found_dataplane =
+			weir_processes_find(doctor->root, WEIR_PROGRAM_DATAPLANE, doctor->run_dir);
+		doctor->dataplane = doctor->found_dataplane.here;
 	}
 }
 

@@ -13,6 +13,7 @@
 
 #include "config.h"
 #include "findings.h"
+#include "processes.h"
 
 // Function, name, what it checks. Also on a copy of a machine's files:
 #define WEIR_DOCTOR_CHECKS(X) \
@@ -42,7 +43,8 @@
 		"size of the kernel's neighbour table against the backends") \
 	X(access, "access", "modes of the run directory, its sockets and the key file") \
 	X(limits, "limits", "locked memory and open files of the running processes") \
-	X(program, "program", "running processes whose program file was replaced") \
+	X(program, "program", \
+		"replaced program files and other run directories of running processes") \
 	X(watchdog, "watchdog", "the watchdog of systemd")
 // On this machine only, because they query the kernel:
 #define WEIR_DOCTOR_LIVE_CHECKS(X) \
@@ -80,12 +82,16 @@ struct weir_doctor {
 	const char *unreachable; // the error
 	int error; // negative errno of that
 	const char *own_version; // of weirctl
-	pid_t dataplane, control; // process ids; 0: not running
+	pid_t dataplane, control; // of this run directory; 0: not running
+	struct weir_processes found_dataplane, found_control; // zeroed if the pid was known already
 	// Set by the check "restart": weir-dataplane runs, and would not start with the file as it
 	// is. No cure restarts it then.
 	bool restart_fails;
 	struct weir_findings findings;
 };
+
+// The cure of a finding about a process of another run directory.
+void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process);
 
 // Run every check. Sets dataplane, control and config.
 void weir_doctor_run(struct weir_doctor *doctor);

@@ -227,6 +227,81 @@ def doctor_works_without_the_daemons(lab):
     wait_for("the way by the bridge", reaches, 20)
 
 
+PLACES = ("here", "elsewhere", "nowhere")
+
+
+def check_places(lab, other, places):
+    """No finding about a daemon contradicts where it runs; the cures name the other directory."""
+    found, exit_status = weirctl_doctor(lab, "--config", lab.config_path)
+    summary = lab.weirctl("status", check=False)[1]
+    shown = lab.weirctl("service", "show", check=False)[2]
+    for name, place in places.items():
+        program, pid = "weir-" + name, lab.programs[name].pid
+        process, row = found.get(("program", program)), found[name, program]
+        use = f"{program} does not run in {lab.run_dir}, but pid {pid} runs in {other}: use --run-dir {other}"
+        text = summary if name == "dataplane" else shown
+        if place == "here":
+            assert process["level"] == "ok" and process["found"].startswith("runs /"), (places, process)
+            assert not re.search(rf"{program} (is not running|does not run)", summary + shown), (places, text)
+        elif place == "elsewhere":
+            assert process["level"] == "notice" and f"pid {pid} runs in {other}, " in process["found"], (places, process)
+            assert use in text and f"{program} is not running" not in text, (places, text)
+            assert (row["level"], row["found"]) == ("fault", use), (places, row)
+            assert process["cure"] == row["cure"] == f"weirctl doctor --run-dir {other}", (places, row)
+        else:
+            assert process is None and row["level"] == "fault" and exit_status == 2, (places, process, row)
+            assert "is not running" in row["found"] and lab.run_dir in row["found"], (places, row)
+            assert f"{program} is not running" in text, (places, text)
+            assert row["cure"] == "systemctl start " + program, (places, row)
+        told = [line["found"] for (_, subject), line in found.items() if subject == program]
+        runs = [words for words in told if re.match(r"runs|uses|responds|may|workers|open|locked", words)]
+        assert (place == "here") == bool(runs), (places, told)
+
+
+def start_at(lab, name, folder):
+    run_dir, lab.run_dir = lab.run_dir, folder
+    getattr(lab, "start_" + name)()
+    lab.run_dir = run_dir
+
+
+@scenario(services=[web({"web-1": 100})], hosts=1)
+def doctor_names_the_directory_of_daemons(lab):
+    """weirctl with the run directory of other daemons names theirs, and contradicts itself nowhere"""
+    other, at = lab.dir + "/other", {"here": lab.run_dir, "elsewhere": lab.dir + "/other"}
+    for name in ("dataplane", "control"):
+        lab.programs[name].stop()
+    for dataplane in PLACES:
+        if dataplane != "nowhere":
+            start_at(lab, "dataplane", at[dataplane])
+        for control in PLACES:
+            if control != "nowhere":
+                start_at(lab, "control", at[control])
+            check_places(lab, other, {"dataplane": dataplane, "control": control})
+            if control == dataplane == "elsewhere":
+                status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--run-dir", other)
+                assert re.search(rf"^ok +control +weir-control +responds in {other}, ", output, re.M), output
+            lab.programs["control"].stop()
+        lab.programs["dataplane"].stop()
+
+    lab.start_dataplane()
+    lab.start_control()
+    lab.wait_ready()
+    os.rename(lab.run_dir, lab.run_dir + ".away")  # as tmpfiles.d or an operator may
+    os.mkdir(lab.run_dir)
+    found, _ = weirctl_doctor(lab, "--config", lab.config_path)
+    for name in ("dataplane", "control"):
+        row, pid = found[name, "weir-" + name], lab.programs[name].pid
+        assert row["cure"] == f"systemctl restart weir-{name}", row
+        assert f"weir-{name} (pid {pid}) runs, but has no " in row["found"], row
+        assert found["program", "weir-" + name]["level"] == "ok", found
+    wrong = lab.dir + "/missing"
+    status, output = inside(lab.lb, lab.binary("weirctl"), "doctor", "--run-dir", wrong)
+    assert re.search(rf"^notice +access +{wrong} +does not exist: --run-dir must be that of", output, re.M), output
+    os.rmdir(lab.run_dir)
+    os.rename(lab.run_dir + ".away", lab.run_dir)
+    lab.api("version")
+
+
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
 def doctor_finds_problems_on_a_backend(lab):
     """weir-agent doctor: problems on the backend are found, and repaired"""

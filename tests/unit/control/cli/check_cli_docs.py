@@ -126,7 +126,9 @@ BLOCK = re.compile(r"^```\n(\$ weirctl[^\n]*)\n(.*?)^```$", re.M | re.S)
 def run(weirctl, line, server):
     """Output of one line of the document; "(exit N)" follows if N is not 0."""
     environment = dict(os.environ, WEIR_RUN_DIR=server.folder.name)
-    done = subprocess.run([weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
+    # A network namespace without daemons, which it would name.
+    own = ["unshare", "--net"] if "/nonexistent" in line and os.geteuid() == 0 else []
+    done = subprocess.run([*own, weirctl] + shlex.split(line)[2:], cwd=server.folder.name,
                           env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=30, check=False)
     # Those of the host of the test.

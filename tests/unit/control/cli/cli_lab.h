@@ -4,6 +4,7 @@
 #pragma once
 
 #include <pty.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,11 @@ static inline struct outcome run_weirctl(const char *run_dir, char *const *argum
 	fclose(out);
 	fclose(err);
 	return outcome;
+}
+
+// No daemon that runs on this machine is in it. As an ordinary user: on the machine.
+static inline void use_own_network(void) {
+	(void)!unshare(CLONE_NEWNET);
 }
 
 static inline void free_outcome(struct outcome *outcome) {

@@ -115,6 +115,7 @@ TEST(status_reads_the_dataplane_while_control_hangs) {
 	struct dataplane dataplane;
 	char text[256];
 
+	use_own_network();
 	expect(RUN(folder, "status", "--timeout", "50"), 2,
 		"CRITICAL: weir-dataplane is not running: no packet is forwarded; weir-control "
 		"does not answer within 50 ms\n");
@@ -165,6 +166,7 @@ TEST(unknown_values_of_status_are_null) {
 }
 
 TEST(status_is_critical_with_neither) {
+	use_own_network();
 	expect(RUN("/nonexistent", "status"), 2,
 		"CRITICAL: weir-dataplane is not running: no packet is forwarded; weir-control is "
 		"not running\n");
@@ -183,6 +185,7 @@ TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	struct dataplane dataplane;
 	struct outcome outcome;
 
+	use_own_network();
 	expect(RUN(folder, "status"), 2,
 		"CRITICAL: weir-dataplane is not running: no packet is forwarded\n");
 	dataplane = start_dataplane(folder);

@@ -322,6 +322,7 @@ TEST(it_stays_while_the_daemon_is_down) {
 	char link[64];
 	size_t from;
 
+	use_own_network();
 	snprintf(link, sizeof(link), "/tmp/weir-top-%d", (int)getpid());
 	link_to(link, server);
 	open_terminal(&terminal, link, 24, 200);
@@ -374,6 +375,7 @@ TEST(it_waits_for_a_dataplane) {
 		{0}};
 	struct server *server = server_start(SERVER_ANSWER, list);
 
+	use_own_network();
 	open_terminal(&terminal, server_folder(server), 24, 200);
 	expect_drawn(&terminal, 0, "CRITICAL: no figures since ");
 	expect_drawn(&terminal, 0,

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "processes.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon_options.h"
+#include "terminal.h"
+#include "tree.h"
+
+#define COMMAND_LINE_BYTES 8192
+#define OPTION "--run-dir"
+#define SHELL_SAFE \
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:,@%" // in any word
+
+static const struct program {
+	const char *name, *verb; // verb NULL: it has none
+	const char *shown, *run_dir; // the default
+	const char *endpoint; // in the run directory
+} programs[] = {
+	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
+		"lock"},
+	[WEIR_PROGRAM_CONTROL] = {"weir-control", NULL, "weir-control", WEIR_RUN_DIR_DEFAULT,
+		"open socket"},
+	[WEIR_PROGRAM_AGENT] = {"weir-agent", "run", "weir-agent run", WEIR_AGENT_RUN_DIR_DEFAULT,
+		"open socket"},
+};
+
+// Another balancer on this machine runs in another network namespace. A copy has no namespaces.
+static bool same_network(const char *root, const char *pid) {
+	char path[WEIR_TREE_PATH_BYTES];
+	struct stat theirs, ours;
+
+	snprintf(path, sizeof(path), "%s/proc/%s/ns/net", root, pid);
+	return root[0] != '\0' || stat(path, &theirs) < 0 || stat("/proc/self/ns/net", &ours) < 0 ||
+	       (theirs.st_ino == ours.st_ino && theirs.st_dev == ours.st_dev);
+}
+
+// Read the run directory from a command line, whose words end with NUL. Returns false if it has not
+// the verb of the program.
+static bool read_command_line(
+	const struct program *program, const char *line, int length, char *run_dir, size_t bytes) {
+	const char *end = line + length, *word = line + strlen(line) + 1;
+	bool found = program->verb == NULL;
+
+	snprintf(run_dir, bytes, "%s", program->run_dir);
+	for (; word < end && strcmp(word, "--") != 0; word += strlen(word) + 1) {
+		const char *next = word + strlen(word) + 1;
+
+		if (strncmp(word, OPTION "=", strlen(OPTION "=")) == 0) {
+			snprintf(run_dir, bytes, "%s", word + strlen(OPTION "="));
+		} else if (strcmp(word, OPTION) == 0 && next < end) {
+			snprintf(run_dir, bytes, "%s", next);
+			word = next;
+		} else {
+			found |= program->verb != NULL && strcmp(word, program->verb) == 0;
+		}
+	}
+	return found;
+}
+
+// Make a relative directory absolute, as far as the process may be looked at.
+static void resolve(const char *root, const char *pid, char *run_dir, size_t bytes) {
+	char link[WEIR_TREE_PATH_BYTES], cwd[WEIR_TREE_PATH_BYTES], whole[2 * WEIR_TREE_PATH_BYTES];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "%s/proc/%s/cwd", root, pid);
+	n = run_dir[0] != '/' ? readlink(link, cwd, sizeof(cwd) - 1) : -1;
+	if (n > 0) {
+		cwd[n] = '\0';
+		snprintf(whole, sizeof(whole), "%s/%s", strcmp(cwd, "/") != 0 ? cwd : "", run_dir);
+		snprintf(run_dir, bytes, "%.*s", (int)bytes - 1, whole);
+	}
+}
+
+static bool same_text(const char *a, const char *b) {
+	size_t a_bytes = strlen(a), b_bytes = strlen(b);
+
+	while (a_bytes > 1 && a[a_bytes - 1] == '/') {
+		a_bytes--;
+	}
+	while (b_bytes > 1 && b[b_bytes - 1] == '/') {
+		b_bytes--;
+	}
+	return a_bytes == b_bytes && memcmp(a, b, a_bytes) == 0;
+}
+
+// Whether both are one directory. In a container, whose directory of that name is another, theirs
+// is changed to the path outside.
+static bool same_directory(
+	const char *root, const char *pid, const char *ours, char *theirs, size_t bytes) {
+	char path[WEIR_TREE_PATH_BYTES];
+	struct stat here = {0}, there = {0}, inside;
+	const bool has_here = stat(weir_tree_path(root, ours, path), &here) == 0;
+	const bool has_there = stat(weir_tree_path(root, theirs, path), &there) == 0;
+
+	snprintf(path, sizeof(path), "/proc/%s/root%s", pid, theirs);
+	if (root[0] == '\0' && theirs[0] == '/' && stat(path, &inside) == 0 &&
+		(!has_there || inside.st_ino != there.st_ino || inside.st_dev != there.st_dev)) {
+		snprintf(theirs, bytes, "%.*s", (int)bytes - 1, path);
+		return has_here && inside.st_ino == here.st_ino && inside.st_dev == here.st_dev;
+	}
+	return has_here && has_there ? here.st_ino == there.st_ino && here.st_dev == there.st_dev
+				     : same_text(ours, theirs);
+}
+
+static void look_at(const char *root, const struct program *program, const char *pid,
+	const char *run_dir, struct weir_processes *found) {
+	char line[COMMAND_LINE_BYTES], name[32], theirs[WEIR_TREE_PATH_BYTES] = "";
+	int length;
+
+	if (weir_tree_text(root, name, sizeof(name), "/proc/%s/comm", pid) <= 0 ||
+		strcmp(name, program->name) != 0 || !same_network(root, pid)) {
+		return;
+	}
+	length = weir_tree_text(root, line, sizeof(line), "/proc/%s/cmdline", pid);
+	if (length == 0) {
+		return; // it has ended
+	}
+	if (length > 0) {
+		if (!read_command_line(program, line, length, theirs, sizeof(theirs))) {
+			return;
+		}
+		resolve(root, pid, theirs, sizeof(theirs));
+	}
+	// A copy may lack the command line.
+	if (length < 0 || same_directory(root, pid, run_dir, theirs, sizeof(theirs))) {
+		found->here = found->here != 0 ? found->here : (pid_t)strtol(pid, NULL, 10);
+	} else if (found->elsewhere.pid == 0) {
+		found->elsewhere.pid = (pid_t)strtol(pid, NULL, 10);
+		// Every user can start a process of this name, and the text may go into a shell.
+		if (strlen(theirs) < sizeof(found->elsewhere.run_dir) &&
+			theirs[strspn(theirs, SHELL_SAFE)] == '\0') {
+			snprintf(found->elsewhere.run_dir, sizeof(found->elsewhere.run_dir), "%.*s",
+				WEIR_PROCESS_DIR_BYTES - 1, theirs);
+		}
+	}
+}
+
+struct weir_processes weir_processes_find(
+	const char *root, enum weir_program program, const char *run_dir) {
+	struct weir_processes found = {0};
+	char path[WEIR_TREE_PATH_BYTES];
+	DIR *folder = opendir(weir_tree_path(root, "/proc", path));
+	struct dirent *entry;
+
+	while (folder != NULL && found.here == 0 && (entry = readdir(folder)) != NULL) {
+		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9') {
+			look_at(root, &programs[program], entry->d_name, run_dir, &found);
+		}
+	}
+	if (folder != NULL) {
+		closedir(folder);
+	}
+	return found;
+}
+
+bool weir_processes_explain(const struct weir_processes *processes, enum weir_program program,
+	const char *run_dir, char *text, size_t bytes) {
+	const struct program *of = &programs[program];
+	const struct weir_process *other = &processes->elsewhere;
+	char shown[WEIR_PROCESS_DIR_BYTES];
+
+	weir_terminal_text(run_dir, shown, sizeof(shown));
+	text[0] = '\0';
+	if (processes->here != 0) {
+		snprintf(text, bytes,
+			"%s (pid %d) runs, but has no %s in %s: it is starting or ending, or the "
+			"directory was replaced, and it needs a restart",
+			of->shown, (int)processes->here, of->endpoint, shown);
+	} else if (other->pid != 0 && other->run_dir[0] != '\0') {
+		snprintf(text, bytes,
+			"%s does not run in %s, but pid %d runs in %s: use --run-dir %s", of->shown,
+			shown, (int)other->pid, other->run_dir, other->run_dir);
+	} else if (other->pid != 0) {
+		snprintf(text, bytes,
+			"%s does not run in %s, but pid %d runs in another directory: use its "
+			"--run-dir",
+			of->shown, shown, (int)other->pid);
+	}
+	return text[0] != '\0';
+}
