@@ -11,6 +11,7 @@
 #include "doctor_checks.h"
 #include "listeners.h"
 #include "privileges.h"
+#include "processes.h"
 #include "tree.h"
 
 #define ACCEPT_QUEUE_LEAST 512
@@ -52,6 +53,40 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
+// It does not answer, but runs. Returns whether it does.
+static bool report_running(struct weir_agent_doctor *doctor) {
+	const struct weir_agent_options *options = doctor->options;
+	const struct weir_processes found =
+		weir_processes_find("", WEIR_PROGRAM_AGENT, options->run_dir);
+	struct weir_findings *findings = &doctor->findings;
+	char why[320];
+
+	if (found.here != 0 && geteuid() != 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, options->run_dir,
+			"weir-agent run (pid %d) runs; only root may connect to it",
+			(int)found.here);
+		weir_findings_cure(findings, "sudo weir-agent doctor %s --run-dir %s",
+			options->interface, options->run_dir);
+		return true;
+	}
+	if (!weir_processes_explain(
+		    &found, WEIR_PROGRAM_AGENT, options->run_dir, why, sizeof(why))) {
+		return false;
+	}
+	if (found.here != 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, options->run_dir,
+			"weir-agent run (pid %d) runs, but does not respond: it is starting or "
+			"ending, hangs, or the directory was replaced",
+			(int)found.here);
+		weir_findings_cure(findings, "systemctl restart weir-agent");
+		return true;
+	}
+	weir_findings_add(findings, WEIR_FINDING_NOTICE, options->run_dir, "%s", why);
+	weir_findings_cure(findings, "weir-agent doctor %s --run-dir %s", options->interface,
+		found.elsewhere.run_dir[0] ? found.elsewhere.run_dir : "DIR");
+	return true;
+}
+
 void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 	const json_t *balancers = json_object_get(doctor->status, "balancers");
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
@@ -60,6 +95,9 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 	const char *reason;
 	json_t *count;
 
+	if (doctor->status == NULL && report_running(doctor)) {
+		return;
+	}
 	if (doctor->status == NULL) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, doctor->options->run_dir,
 			"weir-agent is not responding: balancers get no load reports or drain "

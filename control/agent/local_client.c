@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "local_socket.h"
+#include "processes.h"
 #include "status.h"
 
 #define ANSWER_BYTES 65536
@@ -64,12 +65,24 @@ static int exchange(int fd, const char *request, char *answer, size_t room) {
 
 static enum weir_agent_exit unreachable(const struct weir_agent_options *options, int error) {
 	const char *why = error == -EAGAIN ? "it hangs or is stopped" : strerror(-error);
+	const bool absent = error == -ENOENT || error == -ECONNREFUSED;
+	struct weir_processes found;
+	char text[320] = "";
 
+	if (absent) {
+		found = weir_processes_find("", WEIR_PROGRAM_AGENT, options->run_dir);
+		weir_processes_explain(
+			&found, WEIR_PROGRAM_AGENT, options->run_dir, text, sizeof(text));
+	}
+	if (text[0] != '\0') {
+		fprintf(stderr, "weir-agent: no response from weir-agent run: %s\n", text);
+		return WEIR_AGENT_ABSENT;
+	}
 	fprintf(stderr, "weir-agent: no response from weir-agent run in %s: %s%s\n",
 		options->run_dir, why,
-		error == -EACCES                             ? "; run as root"
-		: error == -ENOENT || error == -ECONNREFUSED ? "; start it, or use its --run-dir"
-							     : "");
+		error == -EACCES ? "; run as root"
+		: absent         ? "; start it, or use its --run-dir"
+				 : "");
 	return WEIR_AGENT_ABSENT;
 }
 

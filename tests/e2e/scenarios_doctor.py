@@ -302,6 +302,23 @@ def doctor_names_the_directory_of_daemons(lab):
     lab.api("version")
 
 
+def wrong_directory_of_agent(lab, run_dir):
+    """weir-agent with the run directory of no agent names that of the one which runs."""
+    b1, pid, wrong = lab.namespaces["b1"], lab.programs["speaker-1"].pid, lab.dir + "/wrong"
+    use = f"weir-agent run does not run in {wrong}, but pid {pid} runs in {run_dir}: use --run-dir {run_dir}"
+    agent = lab.binary("weir-agent")
+    output = inside(b1, agent, "doctor", "eth0", "--json", "--run-dir", wrong)[1]
+    rows = [row for row in json.loads(output)["findings"] if row["check"] == "balancers"]
+    assert [row["found"] for row in rows] == [use], rows
+    assert rows[0]["cure"] == f"weir-agent doctor eth0 --run-dir {run_dir}", rows
+    output = inside(b1, "bash", "-c", f"{agent} status --run-dir {wrong} 2>&1")[1]
+    assert output == f"weir-agent: no response from weir-agent run: {use}\n", output
+    status, output = inside(b1, "setpriv", "--reuid", "nobody", "--clear-groups", "--bounding-set", "-all",
+                            agent, "doctor", "eth0", "--run-dir", run_dir)
+    assert re.search(rf"^notice +balancers +{run_dir} +weir-agent run \(pid {pid}\) runs; only root", output,
+                     re.M), output
+
+
 @scenario(start=False, services=[web({"web-1": 100}, agent={})], hosts=1)
 def doctor_finds_problems_on_a_backend(lab):
     """weir-agent doctor: problems on the backend are found, and repaired"""
@@ -321,6 +338,7 @@ def doctor_finds_problems_on_a_backend(lab):
     assert row["cure"] == "systemctl enable --now weir-agent", row
     agents.start(1)  # what that unit starts
     expect("balancers", "weir-agent run", "ok", "probe it: 1")
+    wrong_directory_of_agent(lab, run_dir)
     found, status = look(lab)
     bad = [row for row in found.values() if row["level"] not in ("ok", "notice")]
     assert status == 0 and not bad, bad
