@@ -240,13 +240,20 @@ static void close_block(struct reader *reader) {
 
 // --- words --------------------------------------------------------------------------------
 
+// Whether the next word is the pattern of an include, which may have braces: keepalived looks for
+// includes before it looks for blocks.
+static bool is_pattern(const struct reader *reader) {
+	return reader->words == 1 && is_include(reader->word[0]);
+}
+
 // Copy a word without its quotes. Returns its length in the text; 0 after an error.
 static size_t take_word(struct reader *reader, const char *text) {
+	const char *ends = is_pattern(reader) ? " \t\r#!" : " \t\r#!{}";
 	char word[LINE_BYTES];
 	size_t bytes = 0, at = 0;
 	bool quoted = false;
 
-	for (; text[at] != '\0' && (quoted || strchr(" \t\r{}#!", text[at]) == NULL); at++) {
+	for (; text[at] != '\0' && (quoted || strchr(ends, text[at]) == NULL); at++) {
 		if (text[at] == '"') {
 			quoted = !quoted;
 			continue;
@@ -279,9 +286,9 @@ static void read_words(struct reader *reader, const char *text) {
 	while (*text != '\0' && *text != '#' && *text != '!') {
 		size_t bytes = 1;
 
-		if (*text == '{') {
+		if (*text == '{' && !is_pattern(reader)) {
 			open_block(reader);
-		} else if (*text == '}') {
+		} else if (*text == '}' && !is_pattern(reader)) {
 			close_block(reader);
 		} else if (strchr(" \t\r", *text) == NULL) {
 			bytes = take_word(reader, text);

@@ -298,6 +298,36 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	rmdir(dir);
 }
 
+// keepalived looks for an include before it looks for blocks.
+TEST(braces_of_an_include_need_no_quotes) {
+	static const char *const lines[] = {
+		"include {b,c}.inc\n", "include ${NAME}.{inc,x}\n", "include ?.{x,inc} # all\n"};
+	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], included[64];
+
+	assert_non_null(mkdtemp(dir));
+	snprintf(main_file, sizeof(main_file), "%s/a.conf", dir);
+	snprintf(included, sizeof(included), "%s/b.inc", dir);
+	write_file(included, " real_server 10.0.0.1 80 {\n }\n");
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct outcome outcome;
+		char text[256];
+
+		snprintf(text, sizeof(text), "$NAME=b\nvirtual_server 192.0.2.1 80 {\n%s}\n",
+			lines[i]);
+		write_file(main_file, text);
+		outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"},
+			(char[]){"--all"}, main_file);
+		assert_int_equal(outcome.status, WEIR_CLI_DONE);
+		expect_contains(outcome.out, "10.0.0.1");
+		assert_null(strstr(outcome.err, "not closed"));
+		assert_null(strstr(outcome.err, "no block is open"));
+		free_outcome(&outcome);
+	}
+	unlink(included);
+	unlink(main_file);
+	rmdir(dir);
+}
+
 // Each of these multiplies the paths that glob looks at.
 TEST(command_ends_with_any_pattern_of_an_include) {
 	char dir[] = "/tmp/weir-test-XXXXXX", main_file[64], pattern[512] = "";
