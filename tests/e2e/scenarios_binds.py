@@ -166,6 +166,7 @@ class Removal:
         self.began = time.monotonic()
         _, text, _ = self.lab.weirctl("config", "reload")
         assert f"TCP drains for {REMOVED_S}.0s, then is reset" in text, text
+        return text
 
     def restart_control(self):
         self.lab.programs["control"].kill()
@@ -192,7 +193,9 @@ def removed_vip_drains_then_resets(lab):
     one_vip = web(**SLOWLY)
     one_vip["binds"] = [bind for bind in one_vip["binds"] if bind["address"] != VIP4]
     with Removal(lab, VIP4, VIP6) as removal:
-        removal.reload(one_vip, lines())
+        text = removal.reload(one_vip, lines())
+        # Both downloads: flows are counted by service, and the texts say so.
+        assert "up to 2 open flows, those of all binds of the service: " in text, text
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP6, 80)
         removal.restart_control()
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)

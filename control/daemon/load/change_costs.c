@@ -93,7 +93,7 @@ struct removal {
 	bool whole; // the service is removed
 	uint32_t removed_ms; // TCP drains before, 0 = not at all
 	bool udp_ends; // it moves otherwise
-	bool most; // the number is an upper limit
+	bool of_service; // the number is that of the service: an upper limit
 	uint64_t flows;
 };
 
@@ -137,7 +137,9 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	if (removal->udp) {
 		effect = udp > effect || !removal->tcp ? udp : effect;
 	}
-	snprintf(text, sizeof(text), "%s: %s%s%s", flows_text(removal->flows, removal->most, flows),
+	snprintf(text, sizeof(text), "%s%s: %s%s%s",
+		flows_text(removal->flows, removal->of_service, flows),
+		removal->of_service ? ", those of all binds of the service" : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
 		!removal->udp       ? ""
 		: removal->udp_ends ? "UDP ends with its next datagram"
@@ -265,9 +267,11 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 	const char *bind = strstr(change->what, " bind ");
 	const bool udp = strstr(change->what, " bind udp ") != NULL;
 	int id = weir_tables_service_find(of->tables, names->service);
+	struct weir_service_state state;
 	bool resets;
 
-	if (from == NULL || to == NULL || bind == NULL || id < 0) {
+	if (from == NULL || to == NULL || bind == NULL || id < 0 ||
+		weir_tables_service(of->tables, (uint16_t)id, &state) < 0) {
 		return 0;
 	}
 	resets = to->drain.removed_ms > 0 && to->on_backend_down == WEIR_ON_BACKEND_DOWN_RESET &&
@@ -279,7 +283,7 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 			.tcp = !udp,
 			.udp = udp,
 			.udp_ends = true,
-			.most = from->bind_count > 1,
+			.of_service = from->bind_count > 1 || state.removed_binds > 0,
 			.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 

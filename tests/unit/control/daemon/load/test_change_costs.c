@@ -173,6 +173,38 @@ TEST(cost_of_a_moved_bind) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP stays until it ends");
 }
 
+// The flows of one bind are not counted. Those of a bind that an earlier reload removed are among
+// those of the service, too.
+TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
+	struct rig *rig = *state;
+	struct weir_config_service *from = &rig->from->services[0];
+	char what[160], bind[WEIR_BIND_TEXT_BYTES];
+	const char *text =
+		"up to 13 open flows, those of all binds of the service: TCP stays until "
+		"it ends";
+
+	snprintf(what, sizeof(what), "service s0 bind %s",
+		weir_bind_format(&from->binds[0], bind, sizeof(bind)));
+	rig->to->services[0].binds[0].port_first = 8080;
+	rig->to->services[0].binds[0].port_last = 8080;
+	rig->to->services[0].drain.removed_ms = 8000;
+	from->binds = realloc(from->binds, 2 * sizeof(*from->binds));
+	assert_non_null(from->binds);
+	from->binds[1] = rig->to->services[0].binds[0];
+	from->bind_count = 2;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
+	weir_difference_fini(&rig->difference);
+
+	lab_apply(&rig->lab, rig->to); // the bind drains now; remove the other one
+	weir_bind_format(&rig->to->services[0].binds[0], bind, sizeof(bind));
+	snprintf(what, sizeof(what), "service s0 bind %s", bind);
+	from->binds[0] = from->binds[1];
+	from->bind_count = 1;
+	rig->to->services[0].binds[0].port_first = 8081;
+	rig->to->services[0].binds[0].port_last = 8081;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
+}
+
 TEST(cost_of_weights_is_none) {
 	struct rig *rig = *state;
 
