@@ -92,6 +92,18 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	fflush(wait->cli->out);
 }
 
+static json_int_t number(const json_t *object, const char *key) {
+	return json_integer_value(json_object_get(object, key));
+}
+
+// Whether the flows of binds that a command did not name are counted, too: those of others of the
+// same services, drained or not, or removed.
+static bool shares_flows(const json_t *row) {
+	return number(row, "other_binds") + number(row, "other_drained_binds") +
+		       number(row, "other_removed_binds") >
+	       0;
+}
+
 // What happened to the flows that were left at the deadline, as weir-control counted them then:
 // the open flows go down at once when they are dropped. Nothing is printed for none, unless the
 // state is this one. of: names of the backends of a host.
@@ -102,7 +114,7 @@ static void show_left(
 	bool out_of_use =
 		strcmp(what, "dropped") == 0 && json_object_get(row, "drained_binds") == NULL;
 	const json_t *flows;
-	char key[32], names[256] = "", number[24] = ""; // unknown: no number
+	char key[32], names[256] = "", count[24] = ""; // unknown: no number
 	json_int_t n;
 
 	snprintf(key, sizeof(key), "%s_flows", what);
@@ -112,15 +124,16 @@ static void show_left(
 		return;
 	}
 	if (json_is_integer(flows)) {
-		snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT " ", n);
+		snprintf(count, sizeof(count), "%" JSON_INTEGER_FORMAT " ", n);
 	}
 	if (json_array_size(of) > 0) {
 		weir_show_value(of, WEIR_SHOW_TEXT, names, sizeof(names));
 	}
-	fprintf(wait->cli->out, ", %sopen flow%s %s%s%s%s%s%s", number, n == 1 ? "" : "s", what,
+	fprintf(wait->cli->out, ", %sopen flow%s %s%s%s%s%s%s%s", count, n == 1 ? "" : "s", what,
 		out_of_use || names[0] != '\0' ? " (" : "", out_of_use ? "maintenance" : "",
 		out_of_use && names[0] != '\0' ? ": " : "", names,
-		out_of_use || names[0] != '\0' ? ")" : "");
+		out_of_use || names[0] != '\0' ? ")" : "",
+		shares_flows(row) ? ", counted with those of other binds" : "");
 }
 
 static void show_end(const struct wait *wait, const json_t *row, const char *state) {
@@ -148,10 +161,6 @@ static void show_end(const struct wait *wait, const json_t *row, const char *sta
 }
 
 // --- waiting --------------------------------------------------------------------------------
-
-static json_int_t number(const json_t *object, const char *key) {
-	return json_integer_value(json_object_get(object, key));
-}
 
 // Whether a part of a host or of binds is ready again, or was added by a reload, so that a script
 // must not go on as if all of it were drained. Then this is printed.
@@ -341,13 +350,32 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 // --- binds ----------------------------------------------------------------------------------
 
+// The numbers of flows are those of the services.
+static void show_shared(FILE *out, const json_t *result) {
+	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");
+	json_int_t removed = number(result, "other_removed_binds");
+
+	if (!shares_flows(result)) {
+		return;
+	}
+	fputs("; includes the flows of ", out);
+	if (others > 0) {
+		fprintf(out, "%" JSON_INTEGER_FORMAT " other", others);
+	}
+	if (removed > 0) {
+		fprintf(out, "%s%" JSON_INTEGER_FORMAT " removed", others > 0 ? " and " : "",
+			removed);
+	}
+	fprintf(out, " bind%s", plural(removed > 0 ? removed : others));
+}
+
 void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	const char *service = json_string_value(json_object_get(result, "service"));
 	const char *address = json_string_value(json_object_get(result, "address"));
 	const json_t *drain = json_object_get(result, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");
 	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
-	json_int_t binds = number(result, "binds"), others = number(result, "other_binds");
+	json_int_t binds = number(result, "binds");
 	json_int_t along = number(result, "other_drained_binds");
 	char shown[80], duration[WEIR_DURATION_BYTES];
 
@@ -367,9 +395,6 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 			" drained bind%s with another address: a service has one deadline",
 			along, plural(along));
 	}
-	if (others > 0) {
-		fprintf(cli->out, "; includes the flows of %" JSON_INTEGER_FORMAT " other bind%s",
-			others, plural(others));
-	}
+	show_shared(cli->out, result);
 	fputc('\n', cli->out);
 }

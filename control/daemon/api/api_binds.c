@@ -29,6 +29,7 @@ struct summary {
 	uint32_t drained; // of the selected binds
 	uint32_t others; // binds of these services that are neither selected nor drained
 	uint32_t others_drained; // drained, not selected: with the deadline of the selected ones
+	uint32_t others_removed; // that still drain; active_flows and open_flows have theirs, too
 	struct weir_drain_sum drains; // of services with drained ones
 	uint64_t active_flows, open_flows;
 };
@@ -171,6 +172,7 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	sum->drained += drained;
 	sum->others += unselected - others_drained;
 	sum->others_drained += others_drained;
+	sum->others_removed += state.removed_binds;
 	sum->active_flows += counters.active_flows;
 	sum->open_flows += counters.open_flows;
 	if (drained > 0) {
@@ -197,16 +199,16 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 	struct summary sum;
 
 	sum_up(daemon, selected, &sum);
-	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "service",
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "service",
 		service != NULL ? json_string(service) : json_null(), "address",
 		selected->by_address
 			? json_string(weir_address_format(&selected->address, text, sizeof(text)))
 			: json_null(),
 		"services", (json_int_t)sum.services, "binds", (json_int_t)sum.binds,
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
-		"other_drained_binds", (json_int_t)sum.others_drained, "active_flows",
-		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&sum.drains));
+		"other_drained_binds", (json_int_t)sum.others_drained, "other_removed_binds",
+		(json_int_t)sum.others_removed, "active_flows", (json_int_t)sum.active_flows,
+		"open_flows", (json_int_t)sum.open_flows, "drain", weir_json_drains(&sum.drains));
 }
 
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,

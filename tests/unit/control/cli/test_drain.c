@@ -274,7 +274,8 @@ TEST(vip_drain_says_which_deadline_it_changes) {
 		{"bind.drain",
 			"{\"ok\": true, \"result\": {\"service\": null, \"address\": "
 			"\"198.51.100.10\", \"services\": 1, \"binds\": 1, \"drained_binds\": 1, "
-			"\"other_binds\": 0, \"other_drained_binds\": 2, \"active_flows\": 9, "
+			"\"other_binds\": 0, \"other_drained_binds\": 2, "
+			"\"other_removed_binds\": 1, \"active_flows\": 9, "
 			"\"open_flows\": 9, \"drain\": " STATE("draining", "60000") "}}"},
 		{0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
@@ -282,7 +283,8 @@ TEST(vip_drain_says_which_deadline_it_changes) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out, "; the same for 2 drained binds with another address: a "
-				     "service has one deadline\n");
+				     "service has one deadline; includes the flows of 2 other and "
+				     "1 removed bind\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }
@@ -295,9 +297,14 @@ TEST(vip_drain_waits_for_all_its_binds) {
 	} cases[] = {
 		{VIP("3", "0", STATE("drained", "null")), 0, "198.51.100.10: drained after T\n",
 			""},
-		{VIP("3", "2", END("kept", "2", "0")), 4, ", 2 open flows kept\n", ""},
+		{VIP("3", "2", END("kept", "2", "0")), 4, "; includes the flows of 1 other bind\n",
+			""},
+		{VIP("3", "2", END("kept", "2", "0")), 4,
+			", 2 open flows kept, counted with those of other binds\n", ""},
 		{VIP("3", "0", END("dropped", "0", "4")), 0,
-			"198.51.100.10: deadline after T, 4 open flows dropped\n", ""},
+			"198.51.100.10: deadline after T, 4 open flows dropped, counted with those "
+			"of other binds\n",
+			""},
 		{VIP("0", "2", "null"), 1, "active flows",
 			"weirctl: 198.51.100.10: the drain was ended: ready\n"},
 		{VIP("1", "0", STATE("drained", "null")), 1, "active flows",

@@ -92,3 +92,29 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 	json_decref(answer);
 	*open = 0;
 }
+
+#define WEB_MOVED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.12\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+
+// Its flows are among those of the VIP that stays.
+TEST(vip_has_the_number_of_removed_binds_of_its_service) {
+	const struct web *web = *state;
+	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
+				  ->open_flows;
+	json_t *binds;
+
+	*open = 3;
+	lab_write_config(&web->lab, WEB_MOVED ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	binds = bind(web, "show", "198.51.100.12");
+	assert_int_equal(number(binds, "open_flows"), 3);
+	assert_int_equal(number(binds, "other_binds"), 0);
+	assert_int_equal(number(binds, "other_removed_binds"), 1);
+	json_decref(binds);
+	binds = bind(web, "show", V4); // of another service
+	assert_int_equal(number(binds, "other_removed_binds"), 0);
+	json_decref(binds);
+	*open = 0;
+}
