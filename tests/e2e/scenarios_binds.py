@@ -186,6 +186,11 @@ class Removal:
         return all(download.finish()[0] == 56 for download in downloads)
 
 
+def ends_of_drains(lab):
+    return [event["why"] for event in lab.api("health.history")
+            if event["source"] == "drain" and (event["service"], event["backend"]) == ("web", None)]
+
+
 @scenario(services=[web(**SLOWLY), lines()])
 def removed_vip_drains_then_resets(lab):
     """A VIP removed by a reload: a download goes on to the deadline, new flows are refused; SIGKILL of control"""
@@ -201,6 +206,9 @@ def removed_vip_drains_then_resets(lab):
         assert is_refused(lab, VIP4, 80) and not is_refused(lab, VIP4)
         assert removal.are_reset(removal.downloads[0])
         assert removal.downloads[1].running(), "a download from the VIP that stays"
+        ends = ends_of_drains(lab)
+        assert ends == [f"removed bind tcp {VIP4}:80: drain deadline reached: its open flows reset; "
+                        "the whole service has 2"], ends
         assert is_refused(lab, VIP4, 80)  # until all of its clients have got an RST
         lab.write_config([web(**SLOWLY), lines()])
         lab.weirctl("config", "reload")
@@ -219,4 +227,5 @@ def removed_service_drains_then_resets(lab):
         _, notes, _ = lab.weirctl("backend", "show")
         assert "drain" in notes and "leaving" in notes, notes
         assert removal.are_reset(*removal.downloads)
+        assert ends_of_drains(lab) == ["drain deadline reached: 2 open flows reset"], ends_of_drains(lab)
         assert is_refused(lab, VIP4, 80)

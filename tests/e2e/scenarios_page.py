@@ -11,7 +11,7 @@ import socket
 
 import clients
 from browser import Browser
-from lab import BACKENDS, VIP4, echo, lines, web
+from lab import BACKENDS, VIP4, VIP6, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_metrics import http
@@ -303,7 +303,25 @@ def page_shows_drains_reloads_and_starts(lab):
     wait_for("both starts of control", lambda: [row[1] for row in browser.rows("events")].count(
         "weir-control") == 2, 30, 0.1)
     assert one.ask() == backend
+    a_vip_drains(lab, browser, one)
     assert browser.complaints() == []
+
+
+def a_vip_drains(lab, browser, other):
+    """The end names the bind, whatever the flow to another VIP of the service does."""
+    bind = f"bind tcp [{VIP6}]:7000: "
+    lab.weirctl("vip", "drain", "--interval=0.1s", VIP6)
+    wait_for("the deadline of the VIP", lambda: events(browser).get(("lines", "end of drain"))
+             == bind + "drain deadline reached: its open flows kept; the whole service has 1", 30, 0.1)
+    other.close()
+    lab.weirctl("vip", "drain", VIP6)
+    wait_for("the end of its drain", lambda: events(browser).get(("lines", "end of drain"))
+             == bind + "drained: no open flows", 30, 0.1)
+    kinds = browser.run("return [...document.querySelectorAll('#events tbody tr')]"
+                        ".map((row) => [...row.cells])"
+                        ".filter((cells) => cells[1].textContent === 'lines' && cells[2].textContent === 'end of drain')"
+                        ".map((cells) => cells[2].className);")
+    assert kinds == ["good", "warn"], kinds
 
 
 def plotted(lab):

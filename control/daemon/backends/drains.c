@@ -9,6 +9,9 @@
 
 #include "totals.h"
 
+#define BINDS_NAMED 2u // in the text of an event; of more there is the number
+#define BINDS_BYTES 192 // their text
+
 void weir_drains_fini(struct weir_drains *drains) {
 	free(drains->backend);
 	*drains = (struct weir_drains){0};
@@ -167,17 +170,94 @@ static bool advance(
 
 // --- binds ----------------------------------------------------------------------------------
 
-static void note_service_end(const struct weir_drains_of *of, uint16_t id,
-	enum weir_drain_phase phase, uint64_t open_flows) {
+struct binds { // of a service, whose drain ends together
+	const char *what; // "bind", "removed bind"
+	struct weir_config_bind first[BINDS_NAMED];
+	uint32_t named, count; // named: in `first`
+};
+
+// "bind tcp 198.51.100.10:80", "removed binds tcp 198.51.100.10:80, tcp 198.51.100.11:80 and 3
+// more".
+static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
+	char bind[WEIR_BIND_TEXT_BYTES];
+	int n = snprintf(text, BINDS_BYTES, "%s%s", binds->what, binds->count == 1 ? "" : "s");
+
+	for (uint32_t i = 0; i < binds->named; i++) {
+		n += snprintf(text + n, BINDS_BYTES - (size_t)n, "%s %s", i > 0 ? "," : "",
+			weir_bind_format(&binds->first[i], bind, sizeof(bind)));
+	}
+	if (binds->named > 0 && binds->count > binds->named) {
+		snprintf(text + n, BINDS_BYTES - (size_t)n, " and %" PRIu32 " more",
+			binds->count - binds->named);
+	}
+}
+
+// The end of the drain of a part of a service. Flows are counted by service: the text does not say
+// how many of them are those of these binds.
+static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const struct binds *binds,
+	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
+	const char *name = weir_tables_service_name(of->tables, id);
+	const struct weir_log_fields fields = {
+		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
+	const char *what = phase == WEIR_DRAIN_DROPPED ? dropped : "kept";
+	char of_binds[BINDS_BYTES], why[WEIR_STATES_EVENT_BYTES];
+
+	binds_text(binds, of_binds);
+	if (phase == WEIR_DRAIN_DRAINED) {
+		snprintf(why, sizeof(why), "%s: drained: no open flows", of_binds);
+	} else if (weir_tables_segment(of->tables) == NULL) {
+		snprintf(why, sizeof(why),
+			"%s: drain deadline reached without a dataplane: flows %s", of_binds, what);
+	} else {
+		snprintf(why, sizeof(why),
+			"%s: drain deadline reached: %s open flows %s; the whole service has "
+			"%" PRIu64,
+			of_binds, binds->count == 1 ? "its" : "their", what, open_flows);
+	}
+	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
+		&fields, "service %s: %s", name, why);
+	weir_states_record_service(of->states, name, "drain", why);
+}
+
+// what: what has drained, for the log.
+static void note_service_end(const struct weir_drains_of *of, uint16_t id, const char *what,
+	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
 	const struct weir_log_fields fields = {
 		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
 	char text[WEIR_STATES_WHY_BYTES];
-	const char *why = end_text(of->tables, phase, open_flows, "dropped", text);
+	const char *why = end_text(of->tables, phase, open_flows, dropped, text);
 
 	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-		&fields, "VIPs of service %s: %s", name, why);
+		&fields, "%s %s: %s", what, name, why);
 	weir_states_record_service(of->states, name, "drain", why);
+}
+
+// The drained binds of a service that has others. Returns false if it has none, or no
+// configuration.
+static bool find_drained(const struct weir_tables *tables, uint16_t id, struct binds *ret) {
+	const struct weir_config_service *config =
+		weir_tables_service_config(tables, weir_tables_service_name(tables, id));
+
+	*ret = (struct binds){.what = "bind", .count = weir_tables_drained_binds(tables, id)};
+	for (uint32_t i = 0; config != NULL && i < config->bind_count && ret->named < BINDS_NAMED;
+		i++) {
+		if (weir_tables_bind_is_drained(tables, id, i)) {
+			ret->first[ret->named++] = config->binds[i];
+		}
+	}
+	return config != NULL && ret->count < weir_tables_select_binds(tables, id, NULL);
+}
+
+static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
+	enum weir_drain_phase phase, uint64_t open_flows) {
+	struct binds binds;
+
+	if (find_drained(of->tables, id, &binds)) {
+		note_binds_end(of, id, &binds, phase, open_flows, "dropped");
+	} else {
+		note_service_end(of, id, "VIPs of service", phase, open_flows, "dropped");
+	}
 }
 
 // Flows are counted by service, whatever the VIP.
@@ -198,26 +278,24 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	}
 	r = weir_tables_end_bind_drain(tables, id, phase, left_at_end(tables, open_flows));
 	if (r >= 0) {
-		note_service_end(of, id, (enum weir_drain_phase)r, open_flows);
+		note_drain_end(of, id, (enum weir_drain_phase)r, open_flows);
 	}
 	return r >= 0;
 }
 
 // --- removals -------------------------------------------------------------------------------
 
+// Until the next publication the service table has the binds.
 static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
 	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
-	const char *name = weir_tables_service_name(of->tables, id);
-	const struct weir_log_fields fields = {
-		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
-	const char *dropped = state->leaving ? "reset" : "of its binds reset";
-	char text[WEIR_STATES_WHY_BYTES];
-	const char *why = end_text(of->tables, phase, open_flows, dropped, text);
+	struct binds binds = {.what = "removed bind", .count = state->removed_binds};
 
-	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-		&fields, "%s service %s: %s", state->leaving ? "removed" : "removed binds of", name,
-		why);
-	weir_states_record_service(of->states, name, "drain", why);
+	if (state->leaving) {
+		note_service_end(of, id, "removed service", phase, open_flows, "reset");
+	} else {
+		binds.named = weir_tables_removed_binds(of->tables, id, binds.first, BINDS_NAMED);
+		note_binds_end(of, id, &binds, phase, open_flows, "reset");
+	}
 }
 
 static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {

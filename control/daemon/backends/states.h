@@ -18,6 +18,7 @@
 #include "tables.h"
 
 #define WEIR_STATES_WHY_BYTES 96
+#define WEIR_STATES_EVENT_BYTES 320 // of an event of a service, which may name binds
 #define WEIR_STATES_HISTORY 1024u // changes kept, of all backends
 
 struct weir_states;
@@ -38,7 +39,7 @@ struct weir_states_change {
 	char backend[WEIR_NAME_BYTES]; // "": an event of the service
 	enum weir_health_state from, to; // equal: an event without a change of state
 	char source[16]; // of the change: "check", ...
-	char why[WEIR_STATES_WHY_BYTES];
+	char why[WEIR_STATES_EVENT_BYTES];
 };
 
 // Returns 0 or -ENOMEM.

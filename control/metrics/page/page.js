@@ -442,7 +442,7 @@ function showBackends() {
 function healthEvent(event) {
 	const one = {time: event.time_ms, of: event.backend ? `${event.service}/${event.backend}` : event.service};
 	if (event.source === "drain") {
-		return {...one, what: "end of drain", kind: event.why.startsWith("drained") ? "good" : "warn", why: event.why};
+		return {...one, what: "end of drain", kind: /(^|: )drained: /.test(event.why) ? "good" : "warn", why: event.why};
 	}
 	return {...one, kind: event.to === "refusing" ? "bad" : event.to === "healthy" ? "good" : "warn",
 		...event.from === event.to ? {what: event.source, why: event.why}

@@ -3,6 +3,8 @@
 // Drains with real tables: they end when no open flow is left, or at the deadline, also after a
 // restart of either process.
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,7 @@ struct own {
 	struct weir_states *states;
 	struct weir_drains drains;
 	uint16_t id; // of b0
+	char bind[WEIR_BIND_TEXT_BYTES]; // of s0, as first configured
 };
 
 static void on_changed(void *context) {
@@ -31,6 +34,7 @@ static int setup(void **state) {
 	assert_non_null(own);
 	own->log = (struct weir_log){.fd = -1};
 	own->config = lab_config(1, 4);
+	weir_bind_format(&own->config->services[0].binds[0], own->bind, sizeof(own->bind));
 	lab_open(&own->lab, NULL);
 	lab_apply(&own->lab, own->config);
 	own->id = lab_id(&own->lab, "s0", "b0");
@@ -85,6 +89,14 @@ static void assert_event(struct own *own, const char *backend, const char *why) 
 	assert_string_equal(change.source, "drain");
 	assert_string_equal(change.why, why);
 	assert_int_equal(change.from, change.to);
+}
+
+// The last event is this one of s0, of its first bind.
+static void assert_bind_event(struct own *own, const char *before, const char *after) {
+	char why[WEIR_STATES_EVENT_BYTES];
+
+	snprintf(why, sizeof(why), "%s%s%s", before, own->bind, after);
+	assert_event(own, "", why);
 }
 
 static void restart_control(struct own *own) {
@@ -161,6 +173,42 @@ TEST(end_of_the_drain_of_a_service_is_an_event) {
 	assert_event(own, "", "drain deadline reached: 2 open flows kept");
 	assert_int_equal(weir_tables_service(own->lab.tables, 0, &service), 0);
 	assert_int_equal(service.drain_left, 2);
+}
+
+// A second bind at another port.
+static void add_bind(struct own *own, uint16_t port) {
+	struct weir_config_service *service = &own->config->services[0];
+	struct weir_config_bind *binds =
+		realloc(service->binds, (service->bind_count + 1) * sizeof(*binds));
+
+	assert_non_null(binds);
+	service->binds = binds;
+	binds[service->bind_count] = binds[0];
+	binds[service->bind_count].port_first = binds[service->bind_count].port_last = port;
+	service->bind_count++;
+}
+
+// The flows are those of both VIPs.
+TEST(end_of_the_drain_of_a_vip_names_its_bind) {
+	struct own *own = *state;
+	struct weir_address address = own->config->services[0].binds[0].address;
+
+	add_bind(own, 8080);
+	own->config->services[0].binds[1].address.bytes[3] ^= 1;
+	lab_apply(&own->lab, own->config);
+	lab_settle(&own->lab);
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 2;
+	assert_int_equal(
+		weir_tables_drain_binds(own->lab.tables, 0, &address, true, NOW + SECOND), 0);
+	assert_true(tick(own, NOW + SECOND));
+	assert_bind_event(own, "bind ",
+		": drain deadline reached: its open flows kept; the whole service has 2");
+	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 0;
+	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, &address, true, 0), 0);
+	lab_publish(&own->lab);
+	lab_settle(&own->lab);
+	assert_true(tick(own, NOW + SECOND));
+	assert_bind_event(own, "bind ", ": drained: no open flows");
 }
 
 // The service keeps the flows of backends that are down; those of this one are reset nevertheless.
@@ -330,6 +378,8 @@ TEST(removed_bind_drains_to_its_deadline_and_then_refuses) {
 	assert_false(tick(own, NOW + 10 * SECOND - 1));
 	assert_int_equal(removed(own), 1);
 	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_bind_event(own, "removed bind ",
+		": drain deadline reached: its open flows reset; the whole service has 3");
 	weir_segment_service_counters(own->lab.segment, 0, 0)->open_flows = 0;
 	assert_false(tick(own, NOW + 110 * SECOND - 1)); // clients may still need their RSTs
 	assert_int_equal(removed(own), 1);
@@ -346,7 +396,36 @@ TEST(removed_bind_is_gone_with_the_last_flow_of_its_service) {
 	assert_false(tick(own, NOW + SECOND)); // workers may still begin flows
 	lab_settle(&own->lab);
 	assert_true(tick(own, NOW + SECOND));
+	assert_bind_event(own, "removed bind ", ": drained: no open flows");
 	assert_int_equal(removed(own), 0);
+}
+
+// The longest texts of two binds, and how many more there are.
+TEST(end_of_the_drain_of_many_removed_binds_names_two) {
+	struct own *own = *state;
+	struct weir_config_service *service = &own->config->services[0];
+	struct weir_states_change change;
+
+	for (uint16_t i = 1; i < 5; i++) {
+		add_bind(own, i);
+		service->binds[i] = (struct weir_config_bind){.protocol = IPPROTO_TCP,
+			.port_first = 50001,
+			.port_last = 60000,
+			.address = {.family = 6, .bytes = {[0] = 0x20, [15] = (uint8_t)i}}};
+		for (size_t byte = 1; byte < 15; byte++) {
+			service->binds[i].address.bytes[byte] = 0x11;
+		}
+	}
+	lab_apply(&own->lab, own->config);
+	service->bind_count = 1;
+	remove_at(own, NOW, false);
+	lab_settle(&own->lab);
+	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_int_equal(strncmp(change.why, "removed binds tcp ", 18), 0);
+	assert_non_null(strstr(change.why, " and 3 more: drain deadline reached: their open flows "
+					   "reset; the whole service has 3"));
+	assert_true(strlen(change.why) < sizeof(change.why) - 100);
 }
 
 TEST(removed_service_is_down_at_its_deadline) {
@@ -359,6 +438,7 @@ TEST(removed_service_is_down_at_its_deadline) {
 	assert_int_equal(removed(own), 1);
 	assert_int_equal(lab_row(&own->lab, own->id).flags & down, 0);
 	assert_true(tick(own, NOW + 10 * SECOND));
+	assert_event(own, "", "drain deadline reached: 3 open flows reset");
 	assert_int_equal(removed(own), 1); // clients may still need their RSTs
 	assert_int_equal(lab_row(&own->lab, own->id).flags & down, down);
 	assert_false(tick(own, NOW + 110 * SECOND - 1));
