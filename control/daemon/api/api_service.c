@@ -36,14 +36,16 @@ static json_t *policy_or_null(uint8_t policy) {
 static void warn_of_removal(const struct weir_service_state *state, json_t *warnings) {
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->removal_until_ns;
 	const char *plural = state->removed_binds == 1 ? "" : "s";
+	const char *then = state->down_flags != WEIR_BACKEND_RESET ? ""
+			   : state->removed_binds == 1 ? ", then its TCP flows are reset"
+						       : ", then their TCP flows are reset";
 	char text[160], left[WEIR_DURATION_BYTES];
 
 	weir_duration_text(until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0, left);
 	if (state->removal == WEIR_DRAIN_DRAINING) {
 		snprintf(text, sizeof(text), "removed: %u bind%s drain%s for another %s%s",
 			state->removed_binds, plural, state->removed_binds == 1 ? "s" : "", left,
-			state->down_flags == WEIR_BACKEND_RESET ? ", then TCP flows are reset"
-								: "");
+			then);
 		json_array_append_new(warnings, json_string(text));
 	} else if (state->removal == WEIR_DRAIN_DROPPED) {
 		snprintf(text, sizeof(text),

@@ -95,7 +95,8 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 
 #define WEB_MOVED \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.12\", " \
-	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, " \
+	"\"on_backend_down\": \"reset\", \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
 // Its flows are among those of the VIP that stays.
@@ -103,7 +104,8 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	const struct web *web = *state;
 	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
 				  ->open_flows;
-	json_t *binds;
+	json_t *binds, *services;
+	const char *warning;
 
 	*open = 3;
 	lab_write_config(&web->lab, WEB_MOVED ", " DNS_SERVICE);
@@ -116,5 +118,12 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	binds = bind(web, "show", V4); // of another service
 	assert_int_equal(number(binds, "other_removed_binds"), 0);
 	json_decref(binds);
+	services = lab_result(&web->lab, JSON({"command": "service.show", "service": "web"}));
+	warning = json_string_value(
+		json_array_get(json_object_get(json_array_get(services, 0), "warnings"), 0));
+	assert_non_null(warning);
+	assert_int_equal(strncmp(warning, "removed: 1 bind drains for another ", 35), 0);
+	assert_non_null(strstr(warning, ", then its TCP flows are reset"));
+	json_decref(services);
 	*open = 0;
 }
