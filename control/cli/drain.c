@@ -11,7 +11,7 @@
 #include "terminal.h"
 
 #define POLL_MS 500
-#define LINE_BYTES 512
+#define LINE_BYTES 768
 
 // A drain whose end weirctl waits for.
 struct wait {
@@ -22,6 +22,7 @@ struct wait {
 	double began_s;
 	json_int_t first; // open flows at its start
 	json_int_t shown; // open flows shown last; -1 = none shown yet
+	char reason[16]; // "waits_for" shown last
 	int looks;
 };
 
@@ -66,10 +67,37 @@ static const char *used_text(const json_t *row, char *text, size_t bytes) {
 	return text;
 }
 
+static const char *waits_for(const json_t *drain) {
+	const char *what = json_string_value(json_object_get(drain, "waits_for"));
+
+	return what != NULL ? what : "flows";
+}
+
+// Why a drain goes on although no open flow is counted; "" if it waits for the counted ones.
+static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
+	const json_t *recount = json_object_get(drain, "recount_ms");
+	char left[32];
+
+	text[0] = '\0';
+	if (strcmp(waits_for(drain), "dataplane") == 0) {
+		snprintf(text, bytes,
+			"; waits for weir-dataplane, which does not run: its open flows are "
+			"unknown");
+	} else if (json_is_integer(recount)) {
+		snprintf(text, bytes,
+			"; waits at most %s for the recount of flows after the restart of "
+			"weir-dataplane",
+			weir_show_value(recount, WEIR_SHOW_DURATION, left, sizeof(left)));
+	}
+	return text;
+}
+
 static void show_progress(struct wait *wait, const json_t *row) {
-	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
+	const json_t *drain = json_object_get(row, "drain");
+	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
-	char line[LINE_BYTES], deadline[64] = "", used[256];
+	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128];
+	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
 	if (wait->cli->options->json) {
 		return;
@@ -79,14 +107,16 @@ static void show_progress(struct wait *wait, const json_t *row) {
 			weir_show_value(left, WEIR_SHOW_DURATION, used, sizeof(used)));
 	}
 	snprintf(line, sizeof(line),
-		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flows%s%s",
+		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+		" open flows%s%s%s",
 		wait->name, flows, wait->first > flows ? wait->first : flows, deadline,
-		used_text(row, used, sizeof(used)));
+		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
-	} else if (flows != wait->shown && wait->looks % 2 == 0) { // at most once a second
+	} else if (changed && wait->looks % 2 == 0) { // at most once a second
 		fprintf(wait->cli->out, "%s\n", line);
 		wait->shown = flows;
+		snprintf(wait->reason, sizeof(wait->reason), "%s", waits_for(drain));
 	}
 	wait->looks++;
 	fflush(wait->cli->out);

@@ -28,17 +28,21 @@ __attribute__((format(printf, 3, 4))) static void add(
 static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	const char *state = json_string_value(json_object_get(drain, "state"));
 	const json_t *left = json_object_get(drain, "left_ms");
+	const json_t *recount = json_object_get(drain, "recount_ms");
+	char text[32];
 
 	if (state == NULL) {
 		return;
 	}
 	if (json_is_integer(left)) {
-		char text[32];
-
 		add(notes, used, "%s, %s left", state,
 			weir_show_value(left, WEIR_SHOW_DURATION, text, sizeof(text)));
 	} else {
 		add(notes, used, "%s", state);
+	}
+	if (json_is_integer(recount)) {
+		add(notes, used, "flows are recounted for another %s",
+			weir_show_value(recount, WEIR_SHOW_DURATION, text, sizeof(text)));
 	}
 }
 

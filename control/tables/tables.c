@@ -562,8 +562,14 @@ int weir_tables_publish(struct weir_tables *tables) {
 
 bool weir_tables_counts_drains(const struct weir_tables *tables) {
 	return tables->writer != NULL && !tables->drain_begun &&
-	       tables->state->now_ms >= tables->recount_ms &&
+	       weir_tables_recount_left_ms(tables) == 0 &&
 	       weir_writer_passed(tables->writer, tables->drain_mark);
+}
+
+uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables) {
+	const uint64_t now_ms = tables->state->now_ms;
+
+	return now_ms < tables->recount_ms ? tables->recount_ms - now_ms : 0;
 }
 
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms) {

@@ -185,6 +185,8 @@ bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t serv
 // a restart of the dataplane, which counts an existing flow from its next packet on.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
+// The rest of that time, in milliseconds; 0 = over, or no restart.
+uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
 
 // Removals: what a configuration, with `drain.removed_ms` above 0, no longer has drains until a
 // deadline. Binds of TCP: packets that begin a flow are refused, existing flows continue; at the

@@ -208,7 +208,8 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
 		"other_drained_binds", (json_int_t)sum.others_drained, "other_removed_binds",
 		(json_int_t)sum.others_removed, "active_flows", (json_int_t)sum.active_flows,
-		"open_flows", (json_int_t)sum.open_flows, "drain", weir_json_drains(&sum.drains));
+		"open_flows", (json_int_t)sum.open_flows, "drain",
+		weir_json_drains(&sum.drains, daemon->tables));
 }
 
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,

@@ -45,7 +45,22 @@ static json_t *json_left(uint64_t left) {
 	return left == WEIR_FLOWS_UNKNOWN ? json_null() : json_integer((json_int_t)left);
 }
 
-json_t *weir_json_drains(const struct weir_drain_sum *sum) {
+// What a drain waits for, beside its deadline.
+static const char *waits_for(const struct weir_tables *tables) {
+	return weir_tables_segment(tables) == NULL       ? "dataplane"
+	       : weir_tables_recount_left_ms(tables) > 0 ? "recount"
+							 : "flows";
+}
+
+static json_t *json_recount(const struct weir_tables *tables) {
+	const uint64_t left_ms = weir_tables_recount_left_ms(tables);
+
+	return weir_tables_segment(tables) != NULL && left_ms > 0
+		       ? json_integer((json_int_t)left_ms)
+		       : json_null();
+}
+
+json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables) {
 	enum weir_drain_phase phase = phase_of(sum);
 	uint64_t now_ns = weir_daemon_now_ns(), until_ns = weir_drain_sum_deadline(sum);
 	bool drains = phase == WEIR_DRAIN_DRAINING;
@@ -53,7 +68,7 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 	if (phase == WEIR_DRAIN_NONE) {
 		return json_null();
 	}
-	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "state",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "state",
 		weir_drain_phase_name((uint8_t)phase), "left_ms",
 		drains && until_ns != 0
 			? json_integer(until_ns > now_ns
@@ -66,7 +81,9 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum) {
 				  (enum weir_config_at_deadline)sum->at_deadline))
 			: json_null(),
 		"kept_flows", json_left(sum->left[WEIR_DRAIN_KEPT]), "dropped_flows",
-		json_left(sum->left[WEIR_DRAIN_DROPPED]));
+		json_left(sum->left[WEIR_DRAIN_DROPPED]), "waits_for",
+		drains ? json_string(waits_for(tables)) : json_null(), "recount_ms",
+		drains ? json_recount(tables) : json_null());
 }
 
 void weir_api_append_deadline(uint64_t until_ns, char *value) {

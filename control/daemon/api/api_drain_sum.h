@@ -30,7 +30,7 @@ void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *ta
 // The last deadline of those that drain, 0 if there is none.
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
 // As weir_json_drain, with the phase of those that are least far. The caller owns the result.
-json_t *weir_json_drains(const struct weir_drain_sum *sum);
+json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables);
 // Append the deadline of a drain, CLOCK_MONOTONIC, to a value of WEIR_AUDIT_VALUE_BYTES. Nothing is
 // appended if there is none (0), or if it has passed.
 void weir_api_append_deadline(uint64_t until_ns, char *value);

@@ -152,8 +152,8 @@ static json_t *json_host(const struct weir_daemon *daemon, const struct host *ho
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_KEPT], "dropped",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DROPPED], "active_flows",
 		(json_int_t)sum.active_flows, "open_flows", (json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&sum.drains), "open", sum.open, "dropped_from", sum.dropped,
-		"in_use", sum.in_use);
+		weir_json_drains(&sum.drains, daemon->tables), "open", sum.open, "dropped_from",
+		sum.dropped, "in_use", sum.in_use);
 }
 
 void weir_api_host_describe(

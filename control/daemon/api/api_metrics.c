@@ -66,7 +66,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 
 	weir_drain_sum_add(&sum, daemon->tables, config->name, state->drain, state->drain_until_ns,
 		state->drain_left);
-	return weir_json_drains(&sum);
+	return weir_json_drains(&sum, daemon->tables);
 }
 
 // null without a health check.

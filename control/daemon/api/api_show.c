@@ -191,7 +191,7 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 	}
 	weir_drain_sum_add(
 		&sum, daemon->tables, state->service, drain, until_ns, state->drain_left);
-	object = weir_json_drains(&sum);
+	object = weir_json_drains(&sum, daemon->tables);
 	if (json_is_object(object)) { // also after its end
 		json_object_set_new(
 			object, "at_deadline", json_string(weir_config_at_deadline_name(then)));

@@ -305,7 +305,8 @@ function drainText(drain) {
 		return "";
 	}
 	return drain.state !== "draining" ? {kept: "drained, flows kept", dropped: "flows dropped"}[drain.state] || drain.state
-		: "drains, " + (drain.left_ms === null ? "no deadline" : duration(drain.left_ms) + " left");
+		: "drains, " + (drain.left_ms === null ? "no deadline" : duration(drain.left_ms) + " left")
+			+ (drain.recount_ms ? ", flows are recounted for another " + duration(drain.recount_ms) : "");
 }
 
 // Of a service; some of its binds may be drained, while others are not.

@@ -23,6 +23,10 @@
 	"{\"state\": \"" state "\", \"left_ms\": null, \"at_deadline\": null, " \
 	"\"kept_flows\": " kept ", \"dropped_flows\": " dropped "}"
 
+#define WAITS(what, recount) \
+	"{\"state\": \"draining\", \"left_ms\": 59400, \"at_deadline\": \"keep\", " \
+	"\"waits_for\": \"" what "\", \"recount_ms\": " recount "}"
+
 static struct server *start(const char *shown) {
 	static struct server_answer answers[3];
 	static char text[2048];
@@ -117,6 +121,25 @@ TEST(wait_ends_with_the_drain) {
 		free_outcome(&outcome);
 		server_stop(server);
 	}
+}
+
+// The counted flows do not tell why it goes on. A later line comes when the reason changes.
+TEST(wait_names_the_reason_when_no_flow_is_counted) {
+	struct server *server = start(ROW("drain", "0", WAITS("dataplane", "null")) "\n" ROW(
+		"drain", "0", WAITS("dataplane", "null")) "\n" ROW("drain", "0",
+		WAITS("recount", "47300")) "\n" ROW("drain", "0",
+		WAITS("recount", "46800")) "\n" ROW("drain", "0", STATE("drained", "null")));
+	struct outcome outcome =
+		RUN(server_folder(server), "backend", "drain", "web/web-1", "--wait");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out,
+		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits for weir-dataplane, "
+		"which does not run: its open flows are unknown\n"
+		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits at most 47.3s for the "
+		"recount of flows after the restart of weir-dataplane\n");
+	free_outcome(&outcome);
+	server_stop(server);
 }
 
 TEST(end_is_the_only_output_as_json) {

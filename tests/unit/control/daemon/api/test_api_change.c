@@ -4,7 +4,10 @@
 #include "daemon_web.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
+
+#include "tables.h"
 
 static uint16_t id_of(struct web *web, const char *backend) {
 	json_t *holder = NULL;
@@ -83,6 +86,39 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 		JSON({"command": "backend.drain", "backend": "w-2", "interval_ms": 1e12})),
 		"bad-request");
 	json_decref(holder);
+}
+
+// Whether w-2 drains, and waits for this.
+static bool waits_for(struct web *web, const char *what, bool recounted) {
+	json_t *holder = NULL;
+	const json_t *drain =
+		json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "drain");
+	const json_t *recount = json_object_get(drain, "recount_ms");
+	const char *waits = json_string_value(json_object_get(drain, "waits_for"));
+	json_int_t ms = json_integer_value(recount);
+	bool is = waits != NULL && strcmp(waits, what) == 0 &&
+		  (recounted ? ms > 0 && ms <= WEIR_TABLES_RECOUNT_MS : json_is_null(recount));
+
+	json_decref(holder);
+	return is;
+}
+
+// A new dataplane has counted no flow yet, which is no reason to end a drain.
+TEST(drain_waits_for_the_dataplane_and_its_recount) {
+	struct web *web = *state;
+	uint64_t *open = &weir_segment_backend_counters(
+		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"))
+				  ->open_flows;
+
+	__atomic_store_n(open, *open + 1, __ATOMIC_RELAXED);
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	assert_true(waits_for(web, "flows", false));
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(waits_for(web, "dataplane", false));
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_true(waits_for(web, "recount", true));
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
 TEST(maintenance_takes_no_new_flows) {
