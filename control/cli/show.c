@@ -298,10 +298,11 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result) {
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result) {
 	static const struct weir_show_column columns[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "backend", WEIR_SHOW_TEXT},
+		{"BACKEND", "label", WEIR_SHOW_TEXT},
 		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
 	};
 
+	weir_show_add_labels(result, "backend");
 	weir_show_table(cli->out, result, columns, COUNT(columns), "no backends");
 }
 

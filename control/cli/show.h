@@ -40,6 +40,9 @@ bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 json_t *weir_show_by_service(const json_t *rows);
 // Leave the name of a service to the first of its rows, which stand together. Changes the rows.
 void weir_show_service_once(const json_t *rows);
+// Add "label" to backends: their name, with the address where one service has the name twice, as
+// while a former address of a backend is leaving. key: of the name.
+void weir_show_add_labels(const json_t *backends, const char *key);
 // Print an object as "key  value" lines.
 void weir_show_fields(FILE *out, const json_t *object);
 // Format a value as in a cell or record. Returns buffer.

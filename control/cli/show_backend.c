@@ -259,12 +259,12 @@ static void show_notes(FILE *out, const json_t *rows) {
 
 	json_array_foreach (rows, i, row) {
 		const char *service = json_string_value(json_object_get(row, "service"));
-		const char *name = json_string_value(json_object_get(row, "name"));
+		const char *label = json_string_value(json_object_get(row, "label"));
 
-		if (service != NULL && name != NULL && describe(row, notes)[0] != '\0') {
+		if (service != NULL && label != NULL && describe(row, notes)[0] != '\0') {
 			json_array_append_new(noted,
 				json_pack("{s:o, s:s}", "name",
-					json_sprintf("%s/%s", service, name), "notes", notes));
+					json_sprintf("%s/%s", service, label), "notes", notes));
 		}
 	}
 	if (json_array_size(noted) > 0) {
@@ -299,8 +299,12 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	size_t i, bytes;
 	FILE *memory = open_memstream(&notes, &bytes);
 
+	weir_show_add_labels(rows, "name");
 	json_array_foreach (rows, i, row) {
 		add_cells(row, differ);
+		if (width > 0) { // the address may be left out
+			json_object_set(row, "name", json_object_get(row, "label"));
+		}
 	}
 	if (memory != NULL) { // before their services are left out
 		show_notes(memory, rows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rows of backends, grouped by their services.
+#include <stdio.h>
 #include <string.h>
 
 #include "show.h"
@@ -29,6 +30,40 @@ json_t *weir_show_by_service(const json_t *rows) {
 	}
 	json_decref(groups);
 	return grouped;
+}
+
+// "service/name" of a backend. Returns text.
+static const char *full_name(const json_t *row, const char *key, char *text, size_t bytes) {
+	const char *service = json_string_value(json_object_get(row, "service"));
+	const char *name = json_string_value(json_object_get(row, key));
+
+	snprintf(text, bytes, "%s/%s", service != NULL ? service : "", name != NULL ? name : "");
+	return text;
+}
+
+void weir_show_add_labels(const json_t *backends, const char *key) {
+	json_t *several = json_object(), *row; // by full name: whether there is more than one
+	char full[256];
+	size_t i;
+
+	json_array_foreach (backends, i, row) {
+		full_name(row, key, full, sizeof(full));
+		json_object_set_new(
+			several, full, json_boolean(json_object_get(several, full) != NULL));
+	}
+	json_array_foreach (backends, i, row) {
+		json_t *name = json_object_get(row, key);
+		const char *address = json_string_value(json_object_get(row, "address"));
+
+		full_name(row, key, full, sizeof(full));
+		if (json_is_true(json_object_get(several, full)) && address != NULL) {
+			json_object_set_new(row, "label",
+				json_sprintf("%s (%s)", json_string_value(name), address));
+		} else {
+			json_object_set(row, "label", name);
+		}
+	}
+	json_decref(several);
 }
 
 void weir_show_service_once(const json_t *rows) {

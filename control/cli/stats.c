@@ -210,7 +210,7 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 	};
 	static const struct weir_show_column backends[] = {
 		{"SERVICE", "service", WEIR_SHOW_TEXT},
-		{"BACKEND", "name", WEIR_SHOW_TEXT},
+		{"BACKEND", "label", WEIR_SHOW_TEXT},
 		{"ACTIVE-FLOWS", "active_flows", WEIR_SHOW_NUMBER},
 		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
 		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
@@ -227,6 +227,7 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 	};
 	json_t *workers = json_pack("[O]", json_object_get(rates, "workers"));
 
+	weir_show_add_labels(json_object_get(rates, "backends"), "name");
 	weir_show_table(out, workers, all, COUNT(all), "no workers");
 	json_decref(workers);
 	fprintf(out, "\n");

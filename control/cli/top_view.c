@@ -196,7 +196,7 @@ static void print_services(FILE *out, const json_t *view, uint32_t width) {
 
 static const struct weir_show_choice backend_columns[] = {
 	{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 8},
-	{{"BACKEND", "name", WEIR_SHOW_TEXT}, NULL, 0},
+	{{"BACKEND", "label", WEIR_SHOW_TEXT}, NULL, 0},
 	{{"ADMIN", "admin", WEIR_SHOW_TEXT}, "ready", 7},
 	{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
 	{{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER}, NULL, 2},
@@ -258,6 +258,7 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 }
 
 void weir_top_print(FILE *out, const json_t *view, uint32_t width) {
+	weir_show_add_labels(json_object_get(view, "backends"), "name");
 	print_workers(out, view, width);
 	fputc('\n', out);
 	print_drops(out, view, width);
@@ -583,6 +584,7 @@ void weir_top_draw(FILE *out, const json_t *view, const char *title, const char 
 	uint32_t rows = screen->rows > 1 ? screen->rows - 1 : 0, most = rows / 4;
 	char narrow[96];
 
+	weir_show_add_labels(json_object_get(view, "backends"), "name");
 	fputs("\033[H", out);
 	if (banner[0] == '\0' || rows > BACKEND_LINES) {
 		rows -= put_words(out, title, rows > 0, "", screen);

@@ -316,7 +316,10 @@ void weir_api_backend_show(struct weir_daemon *daemon, struct weir_api_call *cal
 }
 
 static json_t *flow_row(const struct backend_list *list, const struct weir_backend_state *state) {
-	return json_pack("{s:s, s:s, s:I}", "service", state->service, "backend", state->name,
+	char address[INET6_ADDRSTRLEN];
+
+	return json_pack("{s:s, s:s, s:s, s:I}", "service", state->service, "backend", state->name,
+		"address", weir_address_format(&state->address, address, sizeof(address)),
 		"active_flows",
 		(json_int_t)weir_tables_backend_flows(list->daemon->tables, state->id));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "show_lab.h"
+#include "stats.h"
 
 TEST(values) {
 	static const struct {
@@ -352,6 +353,48 @@ TEST(backends_of_a_service_stand_together) {
 	assert_non_null(strstr(text, "\ndns      b"));
 	assert_non_null(strstr(text, "\nweb/c    leaving\n"));
 	free(text);
+}
+
+// The address of a backend has changed, and its former one drains.
+#define MOVED(address, rest) \
+	"{\"service\": \"web\", \"name\": \"a\", \"id\": 1, \"address\": \"" address "\", " \
+	"\"active_flows\": 3, \"admin\": \"ready\"" rest "}"
+
+TEST(two_of_one_name_are_shown_with_their_addresses) {
+	static const char rows[] = "[" MOVED("10.0.0.1", ", \"leaving\": true") ", " MOVED(
+		"10.0.0.2", ", \"ejected\": true") ", {\"service\": \"dns\", \"name\": \"a\", "
+						   "\"address\": \"10.0.0.3\", \"ejected\": "
+						   "true}]";
+	json_t *rates = json_pack("{s:o}", "backends", json_loads(rows, 0, NULL));
+	size_t bytes;
+	char *text = within(rows, 0);
+	FILE *out;
+
+	assert_non_null(strstr(text, "\nweb      a        10.0.0.1 "));
+	assert_non_null(strstr(text, "\nweb/a (10.0.0.1)  leaving\nweb/a (10.0.0.2)  ejected\n"
+				     "dns/a             ejected\n"));
+	free(text);
+	text = within(rows, 40);
+	assert_null(strstr(text, "  ADDRESS"));
+	assert_non_null(strstr(text, "\nweb      a (10.0.0.1) "));
+	assert_non_null(strstr(text, "\n         a (10.0.0.2) "));
+	assert_non_null(strstr(text, "\ndns      a "));
+	free(text);
+	out = open_memstream(&text, &bytes);
+	weir_stats_print_rates(out, rates);
+	fclose(out);
+	assert_non_null(strstr(text, "\nweb      a (10.0.0.1) "));
+	assert_non_null(strstr(text, "\nweb      a (10.0.0.2) "));
+	assert_non_null(strstr(text, "\ndns      a  "));
+	free(text);
+	json_decref(rates);
+	expect_shown(weir_show_flow_count, NULL,
+		JSON([{"service": "web", "backend": "a", "address": "10.0.0.1", "active_flows": 3},
+			{"service": "web", "backend": "a", "address": "10.0.0.2",
+			"active_flows": 4}]),
+			"SERVICE  BACKEND       ACTIVE-FLOWS\n"
+			"web      a (10.0.0.1)             3\n"
+			"web      a (10.0.0.2)             4\n");
 }
 
 TEST(changes_of_a_reload) {

@@ -463,6 +463,32 @@ TEST(a_long_banner_is_broken_between_words) {
 	server_stop(server);
 }
 
+// --- one name at two addresses ------------------------------------------------------------------
+
+#define MOVED(id, address) \
+	"{\"service\": \"web\", \"name\": \"b\", \"id\": " id ", \"health\": \"healthy\", " \
+	"\"address\": \"" address "\"}"
+#define BOTH MOVED("0", "10.0.0.1") ", " MOVED("1", "10.0.0.2")
+
+TEST(two_of_one_name_are_shown_with_their_addresses) {
+	static const struct server_answer moved[] = {
+		{"stats.show", STATS(1000, 5, BOTH) "\n" STATS(3000, 5, BOTH)},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT "]}"}, STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, moved);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "\nweb      b (10.0.0.1) ");
+	expect_contains(outcome.out, "\nweb      b (10.0.0.2) ");
+	free_outcome(&outcome);
+	outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1", "--json");
+	assert_null(strstr(outcome.out, "b (10.0.0.1)"));
+	free_outcome(&outcome);
+	expect_contains(first_screen(server, 24, 80), "b (10.0.0.2)");
+	server_stop(server);
+}
+
 // --- drops --------------------------------------------------------------------------------------
 
 // Of services and backends without any: the time of a sample, its drops, the start of the
