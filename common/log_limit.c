@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "plural.h"
+
 #define REPEATS 64 // lines remembered, a power of two
 #define REPEAT_TEXT_BYTES 160
 
@@ -37,8 +39,9 @@ static void report(struct weir_log_limit *limit, struct repeat *repeat) {
 	char text[REPEAT_TEXT_BYTES + 64];
 
 	if (repeat->hash != 0 && repeat->seen > WEIR_LOG_BURST) {
-		snprintf(text, sizeof(text), "%s (%u similar messages suppressed in the last %u s)",
-			repeat->text, repeat->seen - WEIR_LOG_BURST,
+		snprintf(text, sizeof(text),
+			"%s (%u similar message%s suppressed in the last %u s)", repeat->text,
+			repeat->seen - WEIR_LOG_BURST, weir_plural(repeat->seen - WEIR_LOG_BURST),
 			(unsigned int)((limit->clock_ms() - repeat->since_ms + 500) / 1000));
 		weir_log_emit(limit->log, repeat->level, NULL, text);
 	}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nearest.h"
+#include "plural.h"
 #include "terminal.h"
 
 #define WORDS_MAX 32
@@ -202,9 +203,9 @@ static int set_text(const struct weir_option *option, const char *value, void *o
 			snprintf(why, why_bytes, "--%s: is empty; use --%s %s", option->name,
 				option->name, option->value);
 		} else {
-			snprintf(why, why_bytes, "--%s: has %zu bytes; use %llu to %llu bytes",
-				option->name, bytes, (unsigned long long)option->min,
-				(unsigned long long)option->max);
+			snprintf(why, why_bytes, "--%s: has %zu byte%s; use %llu to %llu bytes",
+				option->name, bytes, weir_plural(bytes),
+				(unsigned long long)option->min, (unsigned long long)option->max);
 		}
 		return -EINVAL;
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "plural.h"
 
 #define CORE_MAX 1023 // number of a CPU
 
@@ -252,8 +253,8 @@ static bool read_cores(struct weir_json_reader *reader, const struct weir_json_p
 		return weir_json_wrong_type(reader, place, key, json, "an array of CPU numbers");
 	}
 	if ((double)count < key->min || (double)count > key->max) {
-		weir_json_error(reader, place, "has %zu elements; list %.0f to %.0f CPU numbers",
-			count, key->min, key->max);
+		weir_json_error(reader, place, "has %zu element%s; list %.0f to %.0f CPU numbers",
+			count, weir_plural(count), key->min, key->max);
 		return false;
 	}
 	json_array_foreach (json, i, element) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nearest.h"
+#include "plural.h"
 
 // A member of an object that is not read yet.
 struct member {
@@ -201,8 +202,8 @@ static bool read_list(struct weir_json_reader *reader, const struct weir_json_pl
 		return weir_json_wrong_type(reader, place, key, json, "an array");
 	}
 	if ((double)count < key->min || (double)count > key->max) {
-		weir_json_error(reader, place, "has %zu elements; give %.0f to %.0f", count,
-			key->min, key->max);
+		weir_json_error(reader, place, "has %zu element%s; give %.0f to %.0f", count,
+			weir_plural(count), key->min, key->max);
 		return false;
 	}
 	list = calloc(count ? count : 1, object->bytes);

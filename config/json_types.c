@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "json_reader.h"
+#include "plural.h"
 
 #define CHOICES_BYTES 192 // number of choices listed in a message
 
@@ -150,8 +151,8 @@ static bool read_text(struct weir_json_reader *reader, const struct weir_json_pl
 		return false;
 	}
 	if ((double)bytes < key->min || (double)bytes > key->max) {
-		weir_json_error(reader, place, "has %zu bytes; use %.0f to %.0f bytes", bytes,
-			key->min, key->max);
+		weir_json_error(reader, place, "has %zu byte%s; use %.0f to %.0f bytes", bytes,
+			weir_plural(bytes), key->min, key->max);
 		return false;
 	}
 	for (size_t i = 0; i < bytes; i++) {

@@ -19,6 +19,7 @@
 #include "peers.h"
 #include "pipeline_setup.h"
 #include "pipelines.h"
+#include "plural.h"
 #include "verdict.h"
 
 #define DESCRIPTORS 1024
@@ -105,9 +106,10 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	}
 	if (queues < 1 || queues > present) {
 		return refuse(why, why_bytes, -EINVAL,
-			"port %s: %d queues requested, interface %s has %d: if it supports more: "
+			"port %s: %d queue%s requested, interface %s has %d: if it supports more: "
 			"ethtool -L %s combined N",
-			port->name, queues, plan->interface, present, plan->interface);
+			port->name, queues, weir_plural((uint64_t)queues), plan->interface, present,
+			plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
 		return refuse(why, why_bytes, -E2BIG,

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "plural.h"
 #include "saved_state.h"
 
 #define NOTICE_TURN_MS 10
@@ -59,8 +60,8 @@ static void log_drain(const struct weir_announcement *announcement) {
 	char connections[WEIR_DRAIN_COUNT_BYTES];
 
 	weir_log_write(announcement->params.log, WEIR_LOG_INFO,
-		"drain: %s, %u balancers not yet notified, %s connections",
-		weir_drain_state_name(drain->state), drain->pending,
+		"drain: %s, %u balancer%s not yet notified, %s",
+		weir_drain_state_name(drain->state), drain->pending, weir_plural(drain->pending),
 		weir_drain_count_text(drain->connections, connections));
 }
 

@@ -13,6 +13,7 @@
 #include "decap_loader.h"
 #include "doctor_checks.h"
 #include "kernel.h"
+#include "plural.h"
 #include "tree.h"
 
 #define CLIENT_MTU 1500u
@@ -58,11 +59,12 @@ static void report_refused(struct weir_agent_doctor *doctor, const struct weir_d
 
 	if (refused > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"%" PRIu64 " tunnel packets refused: their source is not in --from; unless "
+			"%" PRIu64
+			" tunnel packet%s refused: their source is not in --from; unless "
 			"they are forged, add the address, source_ipv4 or source_ipv6 of their "
 			"balancer to the options of decap (as a service: in /etc/weir/decap.env). "
 			"Their sources:",
-			refused);
+			refused, weir_plural(refused));
 		weir_findings_cure(
 			&doctor->findings, "tcpdump -n -c 10 -i %s 'ip proto 4 or 41'", interface);
 	}

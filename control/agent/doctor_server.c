@@ -10,6 +10,7 @@
 #include "agent_keys.h"
 #include "doctor_checks.h"
 #include "listeners.h"
+#include "plural.h"
 #include "privileges.h"
 #include "processes.h"
 #include "tree.h"
@@ -168,9 +169,9 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 		weir_findings_cure(&doctor->findings, "ss -ltnp");
 	} else if (queue.limit < ACCEPT_QUEUE_LEAST) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"the accept queue is limited to %u connections %s: a larger burst is "
+			"the accept queue is limited to %u connection%s %s: a larger burst is "
 			"dropped",
-			queue.limit,
+			queue.limit, weir_plural(queue.limit),
 			queue.limit >= most ? "by net.core.somaxconn"
 					    : "by the server's listen() backlog");
 		cure_backlog(doctor, port, most);
@@ -205,8 +206,8 @@ void weir_agent_doctor_check_syn_queue(struct weir_agent_doctor *doctor) {
 	}
 	if (backlog < SYN_QUEUE_LEAST) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "net.ipv4.tcp_max_syn_backlog",
-			"%" PRId64 " half-open connections: beyond that, SYN cookies are sent",
-			backlog);
+			"%" PRId64 " half-open connection%s: beyond that, SYN cookies are sent",
+			backlog, weir_plural((uint64_t)backlog));
 		weir_findings_cure(findings, "sysctl -w net.ipv4.tcp_max_syn_backlog=8192");
 	}
 	if (cookies != 0 && backlog >= SYN_QUEUE_LEAST) {

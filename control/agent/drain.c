@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "plural.h"
+
 void weir_drain_begin(struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms) {
 	*drain = (struct weir_drain){
 		.state = WEIR_DRAIN_TELLING, .deadline_ms = now_ms + interval_ms};
@@ -61,9 +63,10 @@ const char *weir_drain_state_name(enum weir_drain_state state) {
 
 const char *weir_drain_count_text(uint32_t connections, char text[WEIR_DRAIN_COUNT_BYTES]) {
 	if (connections == UINT32_MAX) {
-		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "an unknown number of");
+		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "an unknown number of connections");
 	} else {
-		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "%u", connections);
+		snprintf(text, WEIR_DRAIN_COUNT_BYTES, "%u connection%s", connections,
+			weir_plural(connections));
 	}
 	return text;
 }

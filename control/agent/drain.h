@@ -48,5 +48,5 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 const char *weir_drain_state_name(enum weir_drain_state state);
 
 // A number of connections as text; UINT32_MAX = unknown. Returns text.
-#define WEIR_DRAIN_COUNT_BYTES 32
+#define WEIR_DRAIN_COUNT_BYTES 40
 const char *weir_drain_count_text(uint32_t connections, char text[WEIR_DRAIN_COUNT_BYTES]);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "local_socket.h"
+#include "plural.h"
 #include "processes.h"
 #include "status.h"
 
@@ -184,10 +185,9 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 		printf("lame-duck: ended by weir-agent ready\n");
 		return CANCELLED;
 	}
-	snprintf(line, sizeof(line),
-		"lame-duck: acknowledged by %zu of %zu balancers, %s connections left\n",
+	snprintf(line, sizeof(line), "lame-duck: acknowledged by %zu of %zu balancer%s, %s left\n",
 		balancers - ((size_t)pending < balancers ? (size_t)pending : balancers), balancers,
-		weir_status_connections(drain, connections));
+		weir_plural(balancers), weir_status_connections(drain, connections));
 	if (strcmp(line, shown) != 0) {
 		snprintf(shown, bytes, "%s", line);
 		fputs(line, stdout);

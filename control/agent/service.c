@@ -15,6 +15,7 @@
 #include "local_socket.h"
 #include "meter_demand.h"
 #include "meter_helper.h"
+#include "plural.h"
 #include "privileges.h"
 #include "probes.h"
 #include "run.h"
@@ -249,8 +250,9 @@ static void on_hangup(uv_signal_t *handle, int number) {
 		    service->options->key_file, geteuid(), &service->keys, why, sizeof(why))) {
 		weir_log_write(service->log, WEIR_LOG_ERROR, "keeping the previous keys: %s", why);
 	} else {
-		weir_log_write(service->log, WEIR_LOG_INFO, "%u keys read from %s",
-			service->keys.count, service->options->key_file);
+		weir_log_write(service->log, WEIR_LOG_INFO, "%u key%s read from %s",
+			service->keys.count, weir_plural(service->keys.count),
+			service->options->key_file);
 	}
 }
 
@@ -391,10 +393,11 @@ static void log_started(struct service *service) {
 	struct weir_cpu_usage usage;
 
 	weir_log_write(service->log, WEIR_LOG_INFO,
-		"weir-agent (pid %d, user %d): answering on UDP port %u, %u keys, %u service "
-		"ports; %s",
+		"weir-agent (pid %d, user %d): answering on UDP port %u, %u key%s, %u service "
+		"port%s; %s",
 		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
-		service->options->port_count, service->announcement.why);
+		weir_plural(service->keys.count), service->options->port_count,
+		weir_plural(service->options->port_count), service->announcement.why);
 	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "plural.h"
 
 //--- as JSON ------------------------------------------------------------------------------
 
@@ -192,8 +193,9 @@ static void write_drain(const json_t *drain, FILE *out) {
 	if (strcmp(text_of(drain, "state"), "none") != 0) {
 		fprintf(out,
 			"drain      %s, %" JSON_INTEGER_FORMAT
-			" balancers not yet notified, %s connections, %s left\n",
+			" balancer%s not yet notified, %s, %s left\n",
 			text_of(drain, "state"), number_of(drain, "unheard"),
+			weir_plural((uint64_t)number_of(drain, "unheard")),
 			weir_status_connections(drain, connections),
 			weir_duration_text(left_ms > 0 ? (uint64_t)left_ms : 0, left));
 	}

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "duration.h"
+#include "plural.h"
 #include "show.h"
 #include "terminal.h"
 #include "text_table.h"
@@ -29,12 +30,13 @@ static void print_recording(FILE *out, const json_t *result) {
 
 	fprintf(out,
 		"%s, policy %s: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		" flows that began within %s were recorded\n",
+		" flow%s that began within %s were recorded\n",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(
 			json_object_get(result, "policy"), WEIR_SHOW_TEXT, policy, sizeof(policy)),
 		number(result, "flows"), number(result, "began"),
+		weir_plural((uint64_t)number(result, "began")),
 		weir_duration_text((uint64_t)number(result, "recorded_ms"), recorded));
 	fprintf(out, "Replayed: start and duration of each flow%s.\n",
 		scaled != NULL && strcmp(scaled, "scaled") == 0
@@ -49,14 +51,13 @@ static void print_notes(FILE *out, const json_t *result) {
 	json_int_t flows = number(result, "flows"), began = number(result, "began");
 
 	if (lost > 0) {
-		fprintf(out, "warning: %" JSON_INTEGER_FORMAT " flows were lost: too many ended\n",
-			lost);
+		fprintf(out, "warning: %" JSON_INTEGER_FORMAT " flow%s lost: too many ended\n",
+			lost, lost == 1 ? " was" : "s were");
 	}
 	if (omitted > 0) {
 		fprintf(out,
-			"warning: %" JSON_INTEGER_FORMAT
-			" flows were left out: use a shorter --for\n",
-			omitted);
+			"warning: %" JSON_INTEGER_FORMAT " flow%s left out: use a shorter --for\n",
+			omitted, omitted == 1 ? " was" : "s were");
 	}
 	if (flows * 2 < began) {
 		fprintf(out, "warning: most flows had not ended, or had no response: use a longer "
@@ -181,7 +182,8 @@ static void print_shares(FILE *out, const json_t *backends, const json_t *polici
 		count > shown ? ", of the backends with the largest differences" : "");
 	print_table(out, sorted, shown, policies);
 	if (count > shown) {
-		fprintf(out, "and %zu more backends; --json prints all\n", count - shown);
+		fprintf(out, "and %zu more backend%s; --json prints all\n", count - shown,
+			weir_plural(count - shown));
 	}
 	free(sorted);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "duration.h"
+#include "plural.h"
 #include "show.h"
 #include "terminal.h"
 
@@ -97,6 +98,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
 	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128];
+	const json_int_t most = wait->first > flows ? wait->first : flows;
 	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
 	if (wait->cli->options->json) {
@@ -108,8 +110,8 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	}
 	snprintf(line, sizeof(line),
 		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		" open flows%s%s%s",
-		wait->name, flows, wait->first > flows ? wait->first : flows, deadline,
+		" open flow%s%s%s%s",
+		wait->name, flows, most, weir_plural((uint64_t)most), deadline,
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
@@ -342,10 +344,6 @@ int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command)
 
 // --- hosts ----------------------------------------------------------------------------------
 
-static const char *plural(json_int_t n) {
-	return n == 1 ? "" : "s";
-}
-
 void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	const json_t *drain = json_object_get(host, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");
@@ -357,10 +355,11 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 
 	fprintf(cli->out,
 		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
-		" service%s, %" JSON_INTEGER_FORMAT " active flows",
+		" service%s, %" JSON_INTEGER_FORMAT " active flow%s",
 		json_string_value(json_object_get(host, "address")),
-		json_is_null(drain) ? "ready" : "drain", backends, plural(backends), services,
-		plural(services), number(host, "active_flows"));
+		json_is_null(drain) ? "ready" : "drain", backends, weir_plural((uint64_t)backends),
+		services, weir_plural((uint64_t)services), number(host, "active_flows"),
+		weir_plural((uint64_t)number(host, "active_flows")));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_show_value(left, WEIR_SHOW_DURATION, names, sizeof(names)),
@@ -396,7 +395,7 @@ static void show_shared(FILE *out, const json_t *result) {
 		fprintf(out, "%s%" JSON_INTEGER_FORMAT " removed", others > 0 ? " and " : "",
 			removed);
 	}
-	fprintf(out, " bind%s", plural(removed > 0 ? removed : others));
+	fprintf(out, " bind%s", weir_plural((uint64_t)(removed > 0 ? removed : others)));
 }
 
 void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
@@ -410,10 +409,11 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	char shown[80], duration[WEIR_DURATION_BYTES];
 
 	fprintf(cli->out,
-		"%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %" JSON_INTEGER_FORMAT " active flows",
+		"%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %" JSON_INTEGER_FORMAT " active flow%s",
 		weir_terminal_text(address != NULL ? address : service, shown, sizeof(shown)),
-		number(result, "drained_binds") > 0 ? "drain" : "ready", binds, plural(binds),
-		number(result, "active_flows"));
+		number(result, "drained_binds") > 0 ? "drain" : "ready", binds,
+		weir_plural((uint64_t)binds), number(result, "active_flows"),
+		weir_plural((uint64_t)number(result, "active_flows")));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_duration_text((uint64_t)json_integer_value(left), duration),
@@ -423,7 +423,7 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 		fprintf(cli->out,
 			"; the same for %" JSON_INTEGER_FORMAT
 			" drained bind%s with another address: a service has one deadline",
-			along, plural(along));
+			along, weir_plural((uint64_t)along));
 	}
 	show_shared(cli->out, result);
 	fputc('\n', cli->out);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plural.h"
+
 #define LINES_NAMED 5 // of a group, besides its first
 #define KEY_BYTES 1024
 
@@ -146,8 +148,8 @@ static void print_groups(FILE *out, const struct weir_import *import) {
 		print_group(out, &groups.group[i]);
 	}
 	if (shown < notes) {
-		fprintf(out, "%zu notes of %zu kinds: --all prints each of them\n", notes,
-			groups.count);
+		fprintf(out, "%zu notes of %zu kind%s: --all prints each of them\n", notes,
+			groups.count, weir_plural(groups.count));
 	}
 	free(groups.group);
 	json_decref(groups.by_key);
@@ -170,6 +172,7 @@ void weir_import_report_print(FILE *out, const struct weir_import *import, bool 
 		fprintf(out, " error: %s\n", text_of(row, "reason"));
 	}
 	if (import->more_errors > 0) {
-		fprintf(out, "and %u more errors\n", import->more_errors);
+		fprintf(out, "and %u more error%s\n", import->more_errors,
+			weir_plural(import->more_errors));
 	}
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "duration.h"
+#include "plural.h"
 #include "terminal.h"
 #include "text_table.h"
 #include "weir_version.h"
@@ -230,7 +231,7 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	char service[80], backend[80], admin[32], flows[32], deadline[32];
 
-	fprintf(cli->out, "%s/%s: %s, %s active flows",
+	fprintf(cli->out, "%s/%s: %s, %s active flow%s",
 		weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
 			sizeof(service)),
 		weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
@@ -238,7 +239,8 @@ void weir_show_change(const struct weir_cli *cli, json_t *result) {
 		weir_show_value(
 			json_object_get(result, "admin"), WEIR_SHOW_TEXT, admin, sizeof(admin)),
 		weir_show_value(json_object_get(result, "active_flows"), WEIR_SHOW_NUMBER, flows,
-			sizeof(flows)));
+			sizeof(flows)),
+		weir_plural((uint64_t)json_integer_value(json_object_get(result, "active_flows"))));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
 			weir_show_value(left, WEIR_SHOW_DURATION, flows, sizeof(flows)),

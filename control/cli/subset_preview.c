@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plural.h"
 #include "subset.h"
 
 #define PAIRS_MAX 1000000000u // clients x backends: takes some seconds
@@ -122,8 +123,9 @@ static void print_text(FILE *out, const struct result *result) {
 	if (result->params.algorithm == WEIR_SUBSET_DETERMINISTIC) {
 		fprintf(out, " (%s)", weir_subset_mode_name(result->params.mode));
 	}
-	fprintf(out, ", salt %u: %u clients, %u backends, size %u\n\n", result->params.salt,
-		result->clients, result->backends, result->params.size);
+	fprintf(out, ", salt %u: %u client%s, %u backend%s, size %u\n\n", result->params.salt,
+		result->clients, weir_plural(result->clients), result->backends,
+		weir_plural(result->backends), result->params.size);
 	fprintf(out, "clients per backend: min %u, mean %.1f, max %u\n", result->least,
 		result->mean, result->most);
 	if (result->smallest == result->largest) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "duration.h"
+#include "plural.h"
 #include "show_narrow.h"
 #include "terminal.h"
 
@@ -100,7 +101,8 @@ static void print_nothing(FILE *out, const json_t *result, const char *service, 
 	double again_ms = value(result, "again_ms");
 	char again[WEIR_DURATION_BYTES];
 
-	fprintf(out, "%s: none of its %zu backends reports its utilization", service, backends);
+	fprintf(out, "%s: none of its %zu backend%s reports its utilization", service, backends,
+		weir_plural(backends));
 	if (again_ms > 0) {
 		fprintf(out, "; their agents were just requested to measure it: try again in %s\n",
 			weir_duration_text((uint64_t)(ceil(again_ms / 1000) * 1000), again));
@@ -132,8 +134,10 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 		return;
 	}
 	qsort(known, count, sizeof(*known), compare_used);
-	fprintf(out, "%s: %zu of %zu backends report utilization: mean %.1f %%, maximum %.1f %%\n",
-		service, count, json_array_size(backends), 100 * value(result, "mean"), 100 * most);
+	fprintf(out,
+		"%s: %zu of %zu backend%s report%s utilization: mean %.1f %%, maximum %.1f %%\n",
+		service, count, json_array_size(backends), weir_plural(json_array_size(backends)),
+		count == 1 ? "s" : "", 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
 		"wasted: %.1f %% in total, %.1f %% of the usage if every backend were at "
 		"%.1f %%\n\n",

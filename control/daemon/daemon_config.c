@@ -8,6 +8,7 @@
 #include "change_costs.h"
 #include "checks.h"
 #include "daemon_private.h"
+#include "plural.h"
 #include "steer_map.h"
 
 #define COLLECT_MS 50
@@ -205,9 +206,11 @@ static void note_waiting(struct weir_daemon *daemon) {
 	if (waiting > 0) {
 		daemon->retry = true;
 		snprintf(why, sizeof(why),
-			"%u services and backends wait for ids of the segment, which become free "
+			"%u service%s or backend%s wait%s for ids of the segment, which become "
+			"free "
 			"when flows of removed ones have ended",
-			waiting);
+			waiting, weir_plural(waiting), weir_plural(waiting),
+			waiting == 1 ? "s" : "");
 		if (daemon->config_why[0] == '\0') {
 			weir_log_write(daemon->log, WEIR_LOG_WARN,
 				"the configuration is not published as a whole yet: %s", why);

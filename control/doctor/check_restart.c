@@ -7,6 +7,7 @@
 
 #include "config_difference.h"
 #include "doctor.h"
+#include "plural.h"
 
 // ", which breaks up to 21 of 40 open flows"; "" = unknown.
 static void describe_cost(const struct weir_doctor *doctor, const struct weir_difference *waiting,
@@ -22,13 +23,13 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 		}
 	}
 	if (restart != NULL && breaks == 0) {
-		snprintf(text, n, ", which breaks none of %" JSON_INTEGER_FORMAT " open flows",
-			open);
+		snprintf(text, n, ", which breaks none of %" JSON_INTEGER_FORMAT " open flow%s",
+			open, weir_plural((uint64_t)open));
 	} else if (restart != NULL) {
 		snprintf(text, n,
 			", which breaks up to %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-			" open flows",
-			breaks, open);
+			" open flow%s",
+			breaks, open, weir_plural((uint64_t)open));
 	}
 }
 

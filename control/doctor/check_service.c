@@ -7,6 +7,7 @@
 
 #include "doctor.h"
 #include "duration.h"
+#include "plural.h"
 #include "tree.h"
 
 #define FINDINGS_MOST 32 // per check, of backends
@@ -49,8 +50,8 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 
 	if (stalled > 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane",
-			"%zu of %lld workers stalled: the packets of their queues are lost",
-			stalled, (long long)workers);
+			"%zu of %lld worker%s stalled: the packets of their queues are lost",
+			stalled, (long long)workers, weir_plural((uint64_t)workers));
 	} else if (!attached && is(doctor->status, "level", "critical")) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
 			worst_reason(doctor->status));

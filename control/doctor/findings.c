@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plural.h"
 #include "terminal.h"
 
 static const char *const level_names[] = {
@@ -106,8 +107,10 @@ void weir_findings_print(const struct weir_findings *findings, FILE *out) {
 				weir_terminal_text(finding->cure, text, sizeof(text)));
 		}
 	}
-	fprintf(out, "%u faults, %u warnings, %u notices, %u ok\n", counts[WEIR_FINDING_FAULT],
-		counts[WEIR_FINDING_WARNING], counts[WEIR_FINDING_NOTICE], counts[WEIR_FINDING_OK]);
+	fprintf(out, "%u fault%s, %u warning%s, %u notice%s, %u ok\n", counts[WEIR_FINDING_FAULT],
+		weir_plural(counts[WEIR_FINDING_FAULT]), counts[WEIR_FINDING_WARNING],
+		weir_plural(counts[WEIR_FINDING_WARNING]), counts[WEIR_FINDING_NOTICE],
+		weir_plural(counts[WEIR_FINDING_NOTICE]), counts[WEIR_FINDING_OK]);
 }
 
 json_t *weir_findings_json(const struct weir_findings *findings) {

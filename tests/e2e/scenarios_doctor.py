@@ -183,7 +183,7 @@ def doctor_works_without_the_daemons(lab):
     lab.api("bind.ready", service="web")
     find(lab, "services", "services", "ok")
     lab.programs["dataplane"].signal(signal.SIGSTOP)
-    row = find(lab, "dataplane", "weir-dataplane", "fault", "1 of 1 workers stalled")
+    row = find(lab, "dataplane", "weir-dataplane", "fault", "1 of 1 worker stalled")
     assert row["cure"] == "systemctl restart weir-dataplane", row
     lab.programs["dataplane"].signal(signal.SIGCONT)
     find(lab, "dataplane", "weir-dataplane", "ok")

@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <netinet/in.h>
 
+#include "plural.h"
 #include "weir_version.h"
 
 static double ns_of(const struct weir_bench_report *report, double cycles) {
@@ -276,20 +277,21 @@ static void print_case(FILE *out, const struct weir_bench_report *report) {
 	}
 	fprintf(out,
 		"\npackets     IPv%u %s, %u bytes%s, headers %s, bursts of %u\n"
-		"balancer    %s, %s, %u backends, %u service%s\n",
+		"balancer    %s, %s, %u backend%s, %u service%s\n",
 		options->family,
 		options->kind == WEIR_BENCH_CASE_MIXED ? "tcp and udp"
 						       : protocol_name(options->protocol),
 		options->packet_bytes, options->vlan ? ", VLAN" : "",
 		weir_bench_headers_name(options->headers), options->burst,
 		weir_policy_name(options->policy), weir_bench_forwarding_name(options->forwarding),
-		options->backends, options->services, options->services == 1 ? "" : "s");
+		options->backends, weir_plural(options->backends), options->services,
+		options->services == 1 ? "" : "s");
 	fprintf(out,
-		"machine     TSC %.1f MHz, CPU %d, pages %s, tables in %s, %u runs of %" PRIu64
+		"machine     TSC %.1f MHz, CPU %d, pages %s, tables in %s, %u run%s of %" PRIu64
 		" packets\n\n",
 		(double)report->tsc_hz / 1e6, report->core,
 		weir_bench_page_name(report->heap->kind), segment_pages(report), options->runs,
-		report->result->main.packets / options->runs);
+		weir_plural(options->runs), report->result->main.packets / options->runs);
 }
 
 static void print_summary(
@@ -385,7 +387,8 @@ static void print_slow(FILE *out, const struct weir_bench_report *report) {
 	fprintf(out, "noise of the machine\n");
 	if (report->options->repeats > 0) {
 		print_summary(out, "repeated", &result->repeated.summary, 1);
-		fprintf(out, "minimum of %u repeats, per burst\n", report->options->repeats);
+		fprintf(out, "minimum of %u repeat%s, per burst\n", report->options->repeats,
+			weir_plural(report->options->repeats));
 	}
 	fprintf(out, "above ten medians: %.4f %% of the bursts; idle loop %.4f %%",
 		100 * result->slow_share, 100 * result->slow_machine_share);

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "plural.h"
+
 struct backend_total {
 	uint64_t packets;
 	uint64_t new_flows;
@@ -218,9 +220,11 @@ static void end_lines(struct weir_pcap_report *report, const struct weir_tables 
 		if (report->backends[id].packets > 0 &&
 			weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
 			fprintf(report->out,
-				"backend %s/%s: %" PRIu64 " packets, %" PRIu64 " new flows\n",
+				"backend %s/%s: %" PRIu64 " packet%s, %" PRIu64 " new flow%s\n",
 				state.service, state.name, report->backends[id].packets,
-				report->backends[id].new_flows);
+				weir_plural(report->backends[id].packets),
+				report->backends[id].new_flows,
+				weir_plural(report->backends[id].new_flows));
 		}
 	}
 }

@@ -3,6 +3,7 @@
 
 #include "config_keys.h"
 #include "layout.h"
+#include "plural.h"
 #include "scenario.h"
 #include "scenario_keys.h"
 
@@ -523,7 +524,9 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 	}
 	if (s->watch >= s->backends.count) {
 		weir_json_error_at(reader, at, "watch",
-			"there are only %u backends, numbered from 0", s->backends.count);
+			"there %s only %u backend%s, numbered from 0",
+			s->backends.count == 1 ? "is" : "are", s->backends.count,
+			weir_plural(s->backends.count));
 	}
 	if (s->clients.until_ns > 0 && s->clients.until_ns <= s->clients.from_ns) {
 		weir_json_error_at(reader, at, "clients", "until_ms must be above from_ms");
@@ -553,7 +556,9 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 
 		if (s->happening[i].backend + s->happening[i].count > s->backends.count) {
 			weir_json_error(reader, &element,
-				"there are only %u backends, numbered from 0", s->backends.count);
+				"there %s only %u backend%s, numbered from 0",
+				s->backends.count == 1 ? "is" : "are", s->backends.count,
+				weir_plural(s->backends.count));
 		}
 	}
 }

@@ -13,6 +13,7 @@
 #include "api_show.h"
 #include "api_text.h"
 #include "daemon.h"
+#include "plural.h"
 
 struct pending { // one request for a change
 	struct weir_daemon *daemon;
@@ -255,8 +256,8 @@ void weir_api_audit_capture(
 		return;
 	}
 	used = snprintf(pending->after, sizeof(pending->after),
-		"%u bytes of a packet, %u packets a second and worker", request->terms.snap_bytes,
-		rate);
+		"%u bytes of a packet, %u packet%s a second and worker", request->terms.snap_bytes,
+		rate, weir_plural(rate));
 	if (request->packets > 0) {
 		snprintf(pending->after + used, sizeof(pending->after) - (size_t)used,
 			", ends after %llu", (unsigned long long)request->packets);

@@ -16,6 +16,7 @@
 #include "api_drain_sum.h"
 #include "daemon.h"
 #include "duration.h"
+#include "plural.h"
 #include "totals.h"
 
 struct selected {
@@ -225,7 +226,8 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 		return;
 	}
 	sum_up(daemon, &selected, &sum);
-	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u binds drained", sum.drained, sum.binds);
+	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u bind%s drained", sum.drained, sum.binds,
+		weir_plural(sum.binds));
 	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);
 }
 

@@ -12,6 +12,7 @@
 #include "api_commands.h"
 #include "daemon.h"
 #include "duration.h"
+#include "plural.h"
 
 #define NAMES_MOST 5 // services named in a reason
 #define TEXT_BYTES WEIR_UNCHECKED_BYTES // of the longest reason
@@ -176,9 +177,9 @@ static void judge_drained(const struct services *services, struct verdict *verdi
 		add(verdict, WEIR_STATUS_CRITICAL, "drained on purpose, by an operator: %s%s",
 			services->count == 1 ? "the service " : "all services: ", names);
 	} else {
-		add(verdict, WEIR_STATUS_OK, "%u of %u services drained%s: %s", services->drained,
-			services->count, services->ended == 0 ? ", existing flows continue" : "",
-			names);
+		add(verdict, WEIR_STATUS_OK, "%u of %u service%s drained%s: %s", services->drained,
+			services->count, weir_plural(services->count),
+			services->ended == 0 ? ", existing flows continue" : "", names);
 	}
 }
 
@@ -195,8 +196,9 @@ static void judge_services(
 	judge_lost(services, services->unreachable, services->unreachable_names,
 		"no backend with a next hop", verdict);
 	if (services->panic > 0) {
-		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u services: %s",
-			services->panic, services->count, list_names(services->panic_names, names));
+		add(verdict, WEIR_STATUS_WARNING, "panic mode in %u of %u service%s: %s",
+			services->panic, services->count, weir_plural(services->count),
+			list_names(services->panic_names, names));
 	}
 	judge_drained(services, verdict);
 }

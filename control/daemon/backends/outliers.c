@@ -9,6 +9,7 @@
 #include "configured.h"
 #include "duration.h"
 #include "ejection.h"
+#include "plural.h"
 
 #define EXPLANATION_BYTES 64
 
@@ -263,11 +264,12 @@ static void explain(const struct weir_ejection_backend *backend, const struct me
 	uint64_t failed = backend->judged.failed, all = failed + backend->judged.established;
 
 	if (backend->reason == WEIR_EJECTION_UNREACHABLE) {
-		snprintf(text, bytes, "%u ICMP errors, %s", backend->unreachable.messages,
+		snprintf(text, bytes, "%u ICMP error%s, %s", backend->unreachable.messages,
+			weir_plural(backend->unreachable.messages),
 			weir_unreachable_text((enum weir_unreachable_kind)member->unreachable));
 	} else {
-		snprintf(text, bytes, "%llu of %llu connections failed", (unsigned long long)failed,
-			(unsigned long long)all);
+		snprintf(text, bytes, "%llu of %llu connection%s failed",
+			(unsigned long long)failed, (unsigned long long)all, weir_plural(all));
 	}
 }
 

@@ -8,6 +8,7 @@
 
 #include "configured.h"
 #include "duration.h"
+#include "plural.h"
 #include "segment.h"
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
@@ -266,8 +267,9 @@ static void log_silence(const struct weir_probed_agents *probed, uint16_t id,
 			state.name, length);
 	} else {
 		weir_log_event(probed->log, WEIR_LOG_WARN, &fields,
-			"weir-agent of %s/%s is silent: it has not answered any of %llu probes",
-			state.service, state.name, (unsigned long long)status->probes);
+			"weir-agent of %s/%s is silent: it has not answered any of %llu probe%s",
+			state.service, state.name, (unsigned long long)status->probes,
+			weir_plural(status->probes));
 	}
 }
 

@@ -380,9 +380,9 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u VIP map entries, the map holds %u; port ranges that "
+			"the binds need %u VIP map entr%s, the map holds %u; port ranges that "
 			"begin at a multiple of their length need the fewest",
-			wanted->count, info.max_entries);
+			wanted->count, wanted->count == 1 ? "y" : "ies", info.max_entries);
 		return -ENOSPC;
 	}
 	*ret_capacity = info.max_entries;

@@ -68,7 +68,7 @@ def agent_waits_for_the_last_connection(lab):
         balancer.ask(), balancer.ask()
         wait_for("2 left", lambda: "2 connections left" in command.tail())
         finish(*connections.pop())
-        wait_for("1 left", lambda: "1 connections left" in command.tail())
+        wait_for("1 left", lambda: "1 connection left" in command.tail())
         assert command.alive() and not os.path.exists(done)
         finish(*connections.pop())
         assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
@@ -81,7 +81,7 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         connection = (lab.connect(), listener.accept()[0])
         command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
                             "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
-        wait_for("1 left", lambda: "1 connections left" in command.tail())
+        wait_for("1 left", lambda: "1 connection left" in command.tail())
         lab.command("ready")
         assert command.process.wait(5) == 1, command.tail()
         assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)

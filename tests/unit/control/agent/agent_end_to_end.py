@@ -99,7 +99,7 @@ def agent_reads_new_keys_on_sighup(lab):
     balancer.ask(), other.ask()
     lab.write_keys(7)
     agent.signal(signal.SIGHUP)
-    wait_for("reload", lambda: "1 keys read" in agent.tail())
+    wait_for("reload", lambda: "1 key read" in agent.tail())
     balancer.send(balancer.probe())
     assert balancer.receive(0.3) is None
     other.ask()

@@ -97,7 +97,7 @@ TEST(missing_reports_are_shown) {
 	char *text = chart(result, 80, false);
 
 	assert_string_equal(text,
-		"web: none of its 1 backends reports its utilization: it comes from weir-agent, "
+		"web: none of its 1 backend reports its utilization: it comes from weir-agent, "
 		"health checks or weirctl\n");
 	free(text);
 	text = chart(json_pack("{s:s, s:i, s:[{s:s, s:n}, {s:s, s:n}]}", "service", "web",
@@ -129,7 +129,7 @@ TEST(agents_that_need_a_request_are_waited_for) {
 	struct outcome outcome = RUN(server_folder(server), "service", "waste", "web");
 
 	assert_int_equal(outcome.status, 0);
-	expect_contains(outcome.out, "web: 1 of 1 backends report utilization: mean 50.0 %");
+	expect_contains(outcome.out, "web: 1 of 1 backend reports utilization: mean 50.0 %");
 	free_outcome(&outcome);
 	server_stop(server);
 	server = server_start(SERVER_ANSWER, late);

@@ -64,7 +64,7 @@ TEST(lines_are_readable) {
 		"5 dropped reason=tcp_flags (invalid TCP flags (none, SYN+FIN, SYN+RST, ...))\n"
 		"packets 5 = forwarded 2 + replied 1 + kernel 1 + dropped 1\n"
 		"dropped 1 tcp_flags\n"
-		"backend web/b-1: 2 packets, 1 new flows\n");
+		"backend web/b-1: 2 packets, 1 new flow\n");
 	free(text);
 }
 

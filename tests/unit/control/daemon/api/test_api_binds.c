@@ -60,9 +60,9 @@ TEST(audit_records_what_changed_of_the_vip) {
 	entry = json_array_get(list, json_array_size(list) - 1);
 	assert_string_equal(json_string_value(json_object_get(entry, "command")), "vip.ready");
 	assert_string_equal(
-		json_string_value(json_object_get(entry, "before")), "1 of 1 binds drained");
+		json_string_value(json_object_get(entry, "before")), "1 of 1 bind drained");
 	assert_string_equal(
-		json_string_value(json_object_get(entry, "after")), "0 of 1 binds drained");
+		json_string_value(json_object_get(entry, "after")), "0 of 1 bind drained");
 	json_decref(list);
 	json_decref(lab_result(&web->lab, JSON({"command": "bind.drain", "service": "web"})));
 	list = lab_result(&web->lab, JSON({"command": "audit.show"}));

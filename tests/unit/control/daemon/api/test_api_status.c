@@ -108,7 +108,7 @@ TEST(status_of_drained_services) {
 	set_service(web, "drain", "web");
 	set_service(web, "drain", "dns");
 	expect(web, NULL, "ok", "2 of 2 services drained, existing flows continue: ");
-	expect(web, "dns", "ok", "1 of 1 services drained, existing flows continue: dns");
+	expect(web, "dns", "ok", "1 of 1 service drained, existing flows continue: dns");
 	set_open_flows(web, 0);
 	LAB_UNTIL(has_reason(web, "drained on purpose"));
 	expect(web, NULL, "critical", "drained on purpose, by an operator: all services: ");
