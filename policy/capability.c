@@ -4,6 +4,7 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
+#define LEAST_SUCCESSFUL 0.01 // of all requests
 
 struct weir_capability_settings weir_capability_defaults(void) {
 	return (struct weir_capability_settings){
@@ -39,14 +40,17 @@ double weir_capability_weight(const struct weir_capability_settings *settings,
 	double rate = report->requests_per_second;
 	double errors = report->errors_per_second;
 	double load = report->utilization;
-	double weight;
+	double counted = rate, weight;
 
 	if (!is_positive(rate) || !isfinite(errors) || errors < 0 || !isfinite(load) || load < 0 ||
 		(settings->grpc_order && load <= 0)) {
 		return 0;
 	}
+	if (settings->successful) {
+		counted = fmax(rate - errors, rate * LEAST_SUCCESSFUL);
+	}
 	load += errors / rate * settings->penalty;
-	weight = rate / load;
+	weight = counted / load;
 	return is_positive(weight) ? weight : 0;
 }
 
@@ -62,6 +66,17 @@ static bool has_expired(const struct weir_capability *capability,
 
 static void forget(struct weir_capability *capability) {
 	*capability = (struct weir_capability){0};
+}
+
+static double weight_of(
+	const struct weir_capability *capability, const struct weir_capability_settings *settings) {
+	const struct weir_capability_report smoothed = {
+		.requests_per_second = capability->requests_per_second,
+		.errors_per_second = capability->errors_per_second,
+		.utilization = capability->utilization,
+	};
+
+	return weir_capability_weight(settings, &smoothed);
 }
 
 double weir_capability_add(struct weir_capability *capability,
@@ -89,13 +104,7 @@ double weir_capability_add(struct weir_capability *capability,
 	smooth(&capability->utilization, report->utilization, share);
 	capability->last_ns = now_ns;
 	capability->has_last = true;
-	capability->weight = weir_capability_weight(
-		settings, &(struct weir_capability_report){
-				  .requests_per_second = capability->requests_per_second,
-				  .errors_per_second = capability->errors_per_second,
-				  .utilization = capability->utilization,
-			  });
-	return capability->weight;
+	return weight_of(capability, settings);
 }
 
 void weir_capability_ready(struct weir_capability *capability) {
@@ -117,7 +126,7 @@ double weir_capability_read(struct weir_capability *capability,
 		return 0;
 	}
 	passed = now_ns > capability->since_ns ? now_ns - capability->since_ns : 0;
-	return passed >= settings->blackout_ns ? capability->weight : 0;
+	return passed >= settings->blackout_ns ? weight_of(capability, settings) : 0;
 }
 
 uint32_t weir_capability_weights(const double *capabilities, uint32_t n, uint32_t *weights) {

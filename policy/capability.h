@@ -6,6 +6,7 @@
 // Source: SRE book, chapter 20; gRFC A58 (blackout, expiration, penalty); Envoy's order: the
 // penalty is added before a report of no utilization is refused. gRPC refuses first, so that a
 // backend that fails everything at no cost keeps its last good weight for 180 s (`grpc_order`).
+// gRPC divides all requests by the utilization, the book the successful ones (`successful`).
 //
 // Called by weir-control for each backend and by the simulator.
 //
@@ -19,11 +20,12 @@ struct weir_capability_settings {
 	uint64_t blackout_ns; // how long reports must arrive before they are used
 	uint64_t expiration_ns; // how long a report is used; > 0
 	uint64_t smoothing_ns; // time constant of the averages of rates and utilization; 0 = none
-	double penalty; // weight of errors; 0 = they are ignored
+	double penalty; // added to the utilization for each failed request in one; 0 = none
+	bool successful; // failed requests do not count as requests, either
 	bool grpc_order; // for replay: refuse before the penalty; expire only on request
 };
 
-// The defaults: 10 s, 180 s, 10 s, 1.0.
+// The defaults: 10 s, 180 s, 10 s, 1.0, all requests.
 struct weir_capability_settings weir_capability_defaults(void);
 
 // One load report. Rates have a single source: the backend, or the balancer's counters.
@@ -39,7 +41,6 @@ struct weir_capability { // zeroed at first
 	double requests_per_second; // smoothed
 	double errors_per_second;
 	double utilization;
-	double weight;
 	bool has_since;
 	bool has_last;
 };
@@ -49,7 +50,8 @@ struct weir_capability { // zeroed at first
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
 // Only the formula. 0 = refused: no requests, no utilization even with the penalty, or a number
-// that is negative or not finite.
+// that is negative or not finite. With `successful` at least a hundredth of the requests counts: a
+// backend without any new flow could not show that it has recovered.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 
@@ -62,7 +64,8 @@ double weir_capability_add(struct weir_capability *capability,
 // The backend became ready: the blackout restarts with its next report.
 void weir_capability_ready(struct weir_capability *capability);
 
-// Its current weight; 0 = unknown (blackout, expired, never reported).
+// Its current weight, by the settings of this call, whatever they were when reports arrived; 0 =
+// unknown (blackout, expired, never reported).
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 

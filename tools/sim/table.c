@@ -98,7 +98,8 @@ static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client, ui
 	uint32_t n = client->table.count;
 	const struct weir_capability_settings settings = {
 		.blackout_ns = sim->scenario->reports.blackout_ns,
-		.expiration_ns = sim->scenario->reports.expiration_ns};
+		.expiration_ns = sim->scenario->reports.expiration_ns,
+		.penalty = sim->scenario->reports.penalty};
 	bool reported = sim->policy->weights == WEIR_WEIGHTS_REPORTED;
 
 	for (uint32_t i = 0; reported && i < n; i++) {

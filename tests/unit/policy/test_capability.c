@@ -48,6 +48,43 @@ TEST(backend_that_fails_everything_at_no_cost_is_penalised) {
 	check(200, weir_capability_read(&theirs, &settings, 11 * S));
 }
 
+// The book's numerator: "successful requests"; gRPC's: all.
+TEST(only_successful_requests_may_count) {
+	struct weir_capability_settings settings = plain();
+	const struct weir_capability_report half = report(100, 50, 0.5);
+	const struct weir_capability_report none = report(100, 0, 0.5);
+	const struct weir_capability_report all = report(100, 100, 0.5);
+	const struct weir_capability_report more = report(100, 300, 0.5);
+
+	check(100, weir_capability_weight(&settings, &half));
+	settings.successful = true;
+	check(200, weir_capability_weight(&settings, &none)); // the same without errors
+	check(50, weir_capability_weight(&settings, &half));
+	check(1 / 1.5, weir_capability_weight(&settings, &all)); // a hundredth, never unknown
+	check(1 / 3.5, weir_capability_weight(&settings, &more));
+	settings.penalty = 0;
+	check(100, weir_capability_weight(&settings, &half));
+}
+
+// A changed setting applies to the reports that have arrived, without a new one.
+TEST(settings_may_change_between_reports) {
+	struct weir_capability_settings settings = plain();
+	struct weir_capability capability = {0};
+
+	add(&capability, &settings, 100, 50, 0.5, 0);
+	check(100, add(&capability, &settings, 100, 50, 0.5, 10 * S));
+	check(100, weir_capability_read(&capability, &settings, 11 * S));
+	settings.penalty = 3;
+	check(50, weir_capability_read(&capability, &settings, 11 * S));
+	settings.successful = true;
+	check(25, weir_capability_read(&capability, &settings, 11 * S));
+	settings.blackout_ns = 12 * S;
+	check(0, weir_capability_read(&capability, &settings, 11 * S));
+	check(25, weir_capability_read(&capability, &settings, 12 * S));
+	settings.expiration_ns = 1 * S;
+	check(0, weir_capability_read(&capability, &settings, 12 * S));
+}
+
 TEST(unusable_report_changes_nothing) {
 	const struct weir_capability_settings settings = plain();
 	const double bad[][3] = {{0, 0, 0.5}, {-1, 0, 0.5}, {NAN, 0, 0.5}, {INFINITY, 0, 0.5},
