@@ -103,11 +103,16 @@ enum weir_config_weights { WEIR_WEIGHTS_CONFIGURED, WEIR_WEIGHTS_REPORTED, WEIR_
 enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
 enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
 enum weir_config_service_time { WEIR_SERVICE_TIME_FLOW, WEIR_SERVICE_TIME_REPORTED };
+enum weir_config_requests { WEIR_REQUESTS_ALL, WEIR_REQUESTS_SUCCESSFUL };
 enum weir_config_rounds { WEIR_ROUNDS_INCREMENTAL, WEIR_ROUNDS_DOCUMENTED };
 
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
 	enum weir_config_weights weights; // weighted-round-robin
+	enum weir_config_requests requests; // from here to update_ms: weights reported
+	double error_penalty; // 0..1000, default 1
+	uint32_t blackout_ms, expiration_ms, smoothing_ms; // capability.h
+	uint32_t update_ms; // between changes of the weights
 	enum weir_config_statistic statistic; // from here to stale_ms: policies that need costs
 	enum weir_config_measurement measurement;
 	enum weir_config_service_time service_time;
@@ -331,6 +336,7 @@ const char *weir_config_weights_name(enum weir_config_weights weights);
 const char *weir_config_statistic_name(enum weir_config_statistic statistic);
 const char *weir_config_measurement_name(enum weir_config_measurement measurement);
 const char *weir_config_service_time_name(enum weir_config_service_time service_time);
+const char *weir_config_requests_name(enum weir_config_requests requests);
 const char *weir_config_rounds_name(enum weir_config_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
 const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);

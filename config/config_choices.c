@@ -36,6 +36,8 @@ const struct weir_json_choice weir_config_measurements[] = {
 	{"execution", WEIR_MEASUREMENT_EXECUTION}, {"busy", WEIR_MEASUREMENT_BUSY}, {0}};
 const struct weir_json_choice weir_config_service_times[] = {
 	{"flow", WEIR_SERVICE_TIME_FLOW}, {"reported", WEIR_SERVICE_TIME_REPORTED}, {0}};
+const struct weir_json_choice weir_config_requests[] = {
+	{"all", WEIR_REQUESTS_ALL}, {"successful", WEIR_REQUESTS_SUCCESSFUL}, {0}};
 const struct weir_json_choice weir_config_rounds[] = {
 	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
 const struct weir_json_choice weir_config_workloads[] = {
@@ -81,6 +83,10 @@ const char *weir_config_measurement_name(enum weir_config_measurement measuremen
 
 const char *weir_config_service_time_name(enum weir_config_service_time service_time) {
 	return weir_json_choice_name(weir_config_service_times, service_time);
+}
+
+const char *weir_config_requests_name(enum weir_config_requests requests) {
+	return weir_json_choice_name(weir_config_requests, requests);
 }
 
 const char *weir_config_rounds_name(enum weir_config_rounds rounds) {

@@ -35,6 +35,7 @@
 #define COMMENT {.key = "comment", .type = &weir_json_type_ignored}
 #define ROWS(keys) .key = (keys), .count = sizeof(keys) / sizeof((keys)[0])
 #define DAY_MS 86400000
+#define HOUR_MS 3600000
 
 #define INSTANCE weir_config_instance
 static const struct weir_json_key instance_keys[] = {
@@ -163,6 +164,14 @@ static const struct weir_json_key policy_keys[] = {
 	CHOICE("name", POLICY, name, weir_config_policies, "\"maglev\"", .names_object = true,
 		TABLES),
 	CHOICE("weights", POLICY, weights, weir_config_weights, "\"configured\"", TABLES),
+	CHOICE("requests", POLICY, requests, weir_config_requests, "\"all\"", CONTROL),
+	VALUE("error_penalty", weir_config_type_number, POLICY, error_penalty, .max = 1000,
+		.fallback = "1.0", CONTROL),
+	INTEGER("blackout_ms", POLICY, blackout_ms, 0, HOUR_MS, "10000", UNIT("ms"), CONTROL),
+	INTEGER("expiration_ms", POLICY, expiration_ms, 1000, DAY_MS, "180000", UNIT("ms"),
+		CONTROL),
+	INTEGER("smoothing_ms", POLICY, smoothing_ms, 0, HOUR_MS, "10000", UNIT("ms"), CONTROL),
+	INTEGER("update_ms", POLICY, update_ms, 1000, 60000, "1000", UNIT("ms"), CONTROL),
 	CHOICE("statistic", POLICY, statistic, weir_config_statistics, "\"average\"",
 		POLICIES(WEIR_NEEDS_COST), TABLES),
 	INTEGER("window", POLICY, window, 1, 65535, "386", POLICIES(WEIR_NEEDS_COST), TABLES),
@@ -266,7 +275,8 @@ static const struct weir_json_object agent_object = {.name = "agent", ROWS(agent
 #define SLOW_START weir_config_slow_start
 static const struct weir_json_key slow_start_keys[] = {
 	INTEGER("window_ms", SLOW_START, window_ms, 0, 3600000, "0", UNIT("ms"), TABLES),
-	VALUE("aggression", weir_config_type_aggression, SLOW_START, aggression, .fallback = "1.0",
+	VALUE("aggression", weir_config_type_number, SLOW_START, aggression, .min = 0.1,
+		.max = 10, .fallback = "1.0",
 		TABLES),
 	INTEGER("min_weight_percent", SLOW_START, min_weight_percent, 1, 100, "10", UNIT("percent"),
 		TABLES),

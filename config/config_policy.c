@@ -2,12 +2,26 @@
 //
 // The settings of a policy: which policies use which settings.
 #include <stdio.h>
+#include <string.h>
 
 #include "config_keys.h"
 
 static bool weights_fit(const struct weir_config_policy *policy, enum weir_policy name) {
 	return policy->weights == WEIR_WEIGHTS_CONFIGURED ||
 	       name == WEIR_POLICY_WEIGHTED_ROUND_ROBIN;
+}
+
+// The keys of weights from capability.
+static bool needs_reported(const char *key) {
+	static const char *const keys[] = {"requests", "error_penalty", "blackout_ms",
+		"expiration_ms", "smoothing_ms", "update_ms"};
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		if (strcmp(key, keys[i]) == 0) {
+			return true;
+		}
+	}
+	return false;
 }
 
 // Whether a policy uses the i-th key of the table.
@@ -43,6 +57,18 @@ static void list_policies(uint8_t needs, char *text, size_t bytes) {
 	}
 }
 
+static void check_reported(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
+	for (uint32_t i = 0; i < keys->count; i++) {
+		if ((policy->given >> i & 1) != 0 && needs_reported(keys->key[i].key)) {
+			weir_json_error_at(reader, place, keys->key[i].key,
+				"is used with \"weights\": \"reported\" only; remove it, or use "
+				"these "
+				"weights");
+		}
+	}
+}
+
 static void check_settings(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	const char *name = weir_policy_name(policy->name);
@@ -73,6 +99,9 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 	policy->given = (uint32_t)read->present;
 	if (weir_json_valid(read, "name")) {
 		check_settings(reader, place, read->object, policy);
+	}
+	if (policy->weights != WEIR_WEIGHTS_REPORTED && weir_json_valid(read, "weights")) {
+		check_reported(reader, place, read->object, policy);
 	}
 	if (policy->measurement == WEIR_MEASUREMENT_BUSY &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_COST) != 0 &&

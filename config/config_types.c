@@ -281,26 +281,23 @@ static void format_cores(
 	}
 }
 
-#define AGGRESSION_LEAST 0.1
-#define AGGRESSION_MOST 10.0
-
-static bool read_aggression(struct weir_json_reader *reader, const struct weir_json_place *place,
+static bool read_number(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	double value = json_number_value(json);
 
 	if (!json_is_number(json)) {
 		return weir_json_wrong_type(reader, place, key, json, "a number");
 	}
-	if (!(value >= AGGRESSION_LEAST && value <= AGGRESSION_MOST)) {
-		weir_json_error(reader, place, "%g is out of range; use %g to %g", value,
-			AGGRESSION_LEAST, AGGRESSION_MOST);
+	if (!(value >= key->min && value <= key->max)) {
+		weir_json_error(reader, place, "%g is out of range; use %g to %g", value, key->min,
+			key->max);
 		return false;
 	}
 	memcpy(into + key->offset, &value, sizeof(value));
 	return true;
 }
 
-static void format_aggression(
+static void format_number(
 	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
 	double value;
 
@@ -341,8 +338,8 @@ static void format_weight(
 
 const struct weir_json_type weir_config_type_weight = {
 	.name = "weight", .read = read_weight, .format = format_weight, .bytes2 = sizeof(bool)};
-const struct weir_json_type weir_config_type_aggression = {
-	.name = "aggression", .read = read_aggression, .format = format_aggression};
+const struct weir_json_type weir_config_type_number = {
+	.name = "number", .read = read_number, .format = format_number};
 const struct weir_json_type weir_config_type_name = {
 	.name = "name", .read = read_name, .format = format_name};
 const struct weir_json_type weir_config_type_port = {

@@ -15,5 +15,5 @@ extern const struct weir_json_type weir_config_type_ipv6; // the same, IPv6 only
 extern const struct weir_json_type weir_config_type_mac; // 6 bytes; offset2: a bool that it is set
 extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 hexadecimal digits
 extern const struct weir_json_type weir_config_type_weight; // uint32_t; offset2: a bool, "auto"
-extern const struct weir_json_type weir_config_type_aggression; // a double, 0.1 to 10
+extern const struct weir_json_type weir_config_type_number; // a double, min..max
 extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count

@@ -32,6 +32,8 @@ def property_of(key):
     if kind == "integer":
         want.update(type=["integer", "null"] if key["nullable"] else "integer",
                     minimum=key["min"], maximum=key["max"])
+    elif kind == "number":
+        want.update(type="number", minimum=key["min"], maximum=key["max"])
     elif kind == "weight":
         want["anyOf"] = [{"type": "integer", "minimum": key["min"], "maximum": key["max"]},
                          {"const": "auto"}]

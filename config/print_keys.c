@@ -41,10 +41,16 @@ static json_t *dump_policies(uint8_t needs) {
 	return policies;
 }
 
+static json_t *number(double value) {
+	json_int_t whole = (json_int_t)value;
+
+	return (double)whole < value ? json_real(value) : json_integer(whole);
+}
+
 static json_t *dump_key(const struct weir_json_key *key) {
-	json_t *json = json_pack("{s:s, s:b, s:b, s:I, s:I, s:s*, s:s, s:s, s:o}", "kind",
+	json_t *json = json_pack("{s:s, s:b, s:b, s:o, s:o, s:s*, s:s, s:s, s:o}", "kind",
 		key->type->name, "required", key->required, "nullable", key->nullable, "min",
-		(json_int_t)key->min, "max", (json_int_t)key->max, "unit", key->unit, "read_by",
+		number(key->min), "max", number(key->max), "unit", key->unit, "read_by",
 		reader_name(key->read_by), "needs", needs_name(key->needs), "policies",
 		dump_policies(key->belongs_to));
 	json_t *choices = json_array();

@@ -180,6 +180,15 @@ static json_t *json_settings(
 	if (state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
 		set(settings, "weights", weir_config_weights_name(config->weights));
 	}
+	if (state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
+		config->weights == WEIR_WEIGHTS_REPORTED) {
+		set(settings, "requests", weir_config_requests_name(config->requests));
+		json_object_set_new(settings, "error_penalty", json_real(config->error_penalty));
+		json_object_set_new(settings, "blackout_ms", json_integer(config->blackout_ms));
+		json_object_set_new(settings, "expiration_ms", json_integer(config->expiration_ms));
+		json_object_set_new(settings, "smoothing_ms", json_integer(config->smoothing_ms));
+		json_object_set_new(settings, "update_ms", json_integer(config->update_ms));
+	}
 	if ((needs & WEIR_NEEDS_COST) != 0) {
 		set(settings, "statistic", weir_config_statistic_name(config->statistic));
 		json_object_set_new(settings, "window", json_integer(config->window));

@@ -133,7 +133,7 @@ static int follow_backend(struct weir_estimates *estimates, const struct weir_ba
 		}
 		if (state->reported_weight > 0) {
 			service->adopted_until_ns =
-				now_ns + weir_capability_defaults().expiration_ns;
+				now_ns + weir_estimates_capability(&service->config).expiration_ns;
 		}
 	} else if (!service->weights && backend->weight != NULL) {
 		drop_weight(estimates, state->id);

@@ -25,6 +25,7 @@ struct service_estimates {
 	uint64_t seen; // last pass of weir_estimates_follow that contained it
 	uint64_t adopted_until_ns; // until then weights of the previous process are used
 	uint64_t stepped_ns; // when weights were last balanced
+	uint64_t adjusted_ns; // when weights were last derived from reports
 	struct weir_moving *times; // of all its flows, for the window
 	struct weir_config_policy config; // a copy
 	enum weir_policy policy;
@@ -135,4 +136,6 @@ bool weir_estimates_adjust_window(
 // Returns whether the tables are to be published.
 bool weir_estimates_adjust_weights(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
+// How a service's weights are derived from reports.
+struct weir_capability_settings weir_estimates_capability(const struct weir_config_policy *policy);
 bool weir_estimates_is_ready(const struct weir_backend_state *state);

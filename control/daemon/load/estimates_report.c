@@ -103,7 +103,8 @@ static uint32_t take_probe(struct weir_estimates *estimates, uint16_t id,
 
 static uint32_t take_capability(
 	struct backend_estimates *backend, const struct weir_report *report, uint64_t now_ns) {
-	struct weir_capability_settings settings = weir_capability_defaults();
+	struct weir_capability_settings settings =
+		weir_estimates_capability(&backend->service->config);
 	uint32_t fields = WEIR_REPORT(REQUESTS) | WEIR_REPORT(UTILIZATION);
 	struct weir_capability_report load = {
 		.requests_per_second = report->requests_per_second,

@@ -2,14 +2,16 @@
 //
 // Weights from load reports: the capability of a backend (capability.h), or its configured weight
 // corrected until utilizations are equal (balanced.h). No weight changes by more than
-// CHANGE_MOST_PERCENT per second, also when reports start to be used and when they expire.
+// CHANGE_MOST per second, also when reports start to be used and when they expire.
 #include <math.h>
 
 #include "estimates_private.h"
 
+#define NS_PER_MS 1000000ull
+#define NS_PER_S 1000000000ull
 #define WEIGHT_MEAN 10000 // mean of a service's reported weights: fine steps down to 1 % of it
 #define CHANGE_PERCENT 2 // smaller changes are not published
-#define CHANGE_MOST_PERCENT 20 // per second
+#define CHANGE_MOST 1.2 // factor per second
 #define MORE_THAN_OTHERS 10.0
 #define CORRECTED_UNIT 1000.0 // units per configured weight, for finer corrections
 
@@ -38,6 +40,16 @@ static uint32_t configured_weight(const struct weir_estimates *estimates, uint16
 								       : 0;
 }
 
+struct weir_capability_settings weir_estimates_capability(const struct weir_config_policy *policy) {
+	return (struct weir_capability_settings){
+		.blackout_ns = policy->blackout_ms * NS_PER_MS,
+		.expiration_ns = policy->expiration_ms * NS_PER_MS,
+		.smoothing_ns = policy->smoothing_ms * NS_PER_MS,
+		.penalty = policy->error_penalty,
+		.successful = policy->requests == WEIR_REQUESTS_SUCCESSFUL,
+	};
+}
+
 // A backend that reports requests at no load would get all flows: limit the largest capability to
 // MORE_THAN_OTHERS times the mean of the other known ones.
 static void limit_largest(struct service_estimates *service, uint32_t known) {
@@ -60,7 +72,7 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 // used.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
-	struct weir_capability_settings settings = weir_capability_defaults();
+	struct weir_capability_settings settings = weir_estimates_capability(&service->config);
 	uint32_t known = 0;
 
 	for (uint32_t i = 0; i < service->count; i++) {
@@ -168,6 +180,7 @@ static bool any_differs(
 // Move each weight towards its target. Returns whether all are close to it.
 static bool approach(struct weir_estimates *estimates, struct service_estimates *service) {
 	struct weir_backend_state state;
+	double change = pow(CHANGE_MOST, service->config.update_ms / 1000.0);
 	bool close_to_target = true;
 	double sum = 0;
 
@@ -185,8 +198,8 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 		if (from == 0 && sum > 0) {
 			from = state.configured_weight / sum * service->count * WEIGHT_MEAN;
 		}
-		most = from * (100 + CHANGE_MOST_PERCENT) / 100;
-		least = from * 100 / (100 + CHANGE_MOST_PERCENT);
+		most = from * change;
+		least = from / change;
 		if (from > 0) {
 			service->weight[i] = target > most    ? (uint32_t)most
 					     : target < least ? (uint32_t)least
@@ -213,6 +226,16 @@ static bool aim_at_configured(
 	return !reported;
 }
 
+// Whether weights are to be updated now. Called about once a second.
+static bool is_due(struct service_estimates *service, uint64_t now_ns) {
+	if (service->adjusted_ns > 0 && now_ns - service->adjusted_ns + NS_PER_S / 2 <
+						service->config.update_ms * NS_PER_MS) {
+		return false;
+	}
+	service->adjusted_ns = now_ns;
+	return true;
+}
+
 bool weir_estimates_adjust_weights(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	bool corrected = false, in_use;
@@ -220,6 +243,9 @@ bool weir_estimates_adjust_weights(
 
 	for (uint32_t i = 0; i < service->count; i++) {
 		follow_readiness(estimates, service->member[i]);
+	}
+	if (!is_due(service, now_ns)) {
+		return false;
 	}
 	if (service->config.weights == WEIR_WEIGHTS_BALANCED) {
 		known = balance(estimates, service, now_ns, &corrected);

@@ -42,7 +42,7 @@ def range_text(prop, unit=None):
     kind = prop["type"][0] if isinstance(prop["type"], list) else prop["type"]
     if "enum" in prop:
         return ", ".join(f"`{value}`" for value in prop["enum"])
-    if kind == "integer":
+    if kind in ("integer", "number"):
         return f"{prop['minimum']} to {prop['maximum']}" + (f" {UNITS.get(unit, unit)}" if unit else "")
     if kind == "boolean":
         return "`true`, `false`"
@@ -54,7 +54,7 @@ def range_text(prop, unit=None):
 def type_text(row):
     """The type column of the documentation."""
     types = {"integer": "integer", "boolean": "boolean", "object": "object", "list": "array",
-             "cores": "array", "aggression": "number", "weight": "integer or string"}
+             "cores": "array", "number": "number", "weight": "integer or string"}
     return types.get(row["kind"], "string") + (" or null" if row["nullable"] else "")
 
 

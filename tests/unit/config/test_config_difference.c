@@ -104,6 +104,17 @@ static const struct row rows[] = {
 			"\"reported\"}",
 			ONE) "]}",
 		"change service web policy weights: configured -> reported\n"},
+	{TOP WEB(BIND,
+		 ", \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": \"reported\"}",
+		 ONE) "]}",
+		TOP WEB(BIND,
+			", \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": "
+			"\"reported\", \"requests\": \"successful\", \"error_penalty\": 0.5, "
+			"\"update_ms\": 5000}",
+			ONE) "]}",
+		"change service web policy requests: all -> successful\n"
+		"change service web policy error_penalty: 1 -> 0.5\n"
+		"change service web policy update_ms: 1000 -> 5000\n"},
 	{TOP WEB(BIND, ", \"policy\": {\"name\": \"least-loaded\"}", ONE) "]}",
 		TOP WEB(BIND,
 			", \"policy\": {\"name\": \"least-loaded\", \"error_window_ms\": 100}",

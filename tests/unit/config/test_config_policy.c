@@ -19,6 +19,12 @@ TEST(defaults) {
 	assert_int_equal(service->policy.window, 386);
 	assert_int_equal(service->policy.stale_ms, 180000);
 	assert_int_equal(service->policy.error_window_ms, 0);
+	assert_int_equal(service->policy.requests, WEIR_REQUESTS_ALL); // of gRFC A58, from here on
+	assert_true(service->policy.error_penalty == 1.0);
+	assert_int_equal(service->policy.blackout_ms, 10000);
+	assert_int_equal(service->policy.expiration_ms, 180000);
+	assert_int_equal(service->policy.update_ms, 1000);
+	assert_int_equal(service->policy.smoothing_ms, 10000);
 	assert_int_equal(service->policy.given, 0);
 	assert_int_equal(service->workload, WEIR_WORKLOAD_CONNECTIONS);
 	assert_int_equal(service->flow_control.max_active_flows, 0);
@@ -64,6 +70,22 @@ TEST(settings_are_read) {
 	config =
 		parse_good(POLICY("\"name\": \"weighted-round-robin\", \"weights\": \"reported\""));
 	assert_int_equal(config->services[0].policy.weights, WEIR_WEIGHTS_REPORTED);
+	weir_config_free(config);
+}
+
+TEST(settings_of_reported_weights_are_read) {
+	struct weir_config *config = parse_good(POLICY(
+		"\"name\": \"weighted-round-robin\", \"weights\": \"reported\", \"requests\": "
+		"\"successful\", \"error_penalty\": 2.5, \"blackout_ms\": 0, \"expiration_ms\": "
+		"1000, \"smoothing_ms\": 1, \"update_ms\": 60000"));
+	const struct weir_config_policy *policy = &config->services[0].policy;
+
+	assert_int_equal(policy->requests, WEIR_REQUESTS_SUCCESSFUL);
+	assert_true(policy->error_penalty == 2.5);
+	assert_int_equal(policy->blackout_ms, 0);
+	assert_int_equal(policy->expiration_ms, 1000);
+	assert_int_equal(policy->smoothing_ms, 1);
+	assert_int_equal(policy->update_ms, 60000);
 	weir_config_free(config);
 }
 
@@ -143,6 +165,7 @@ TEST(names_of_settings) {
 	assert_string_equal(weir_config_statistic_name(WEIR_STATISTIC_MEDIAN), "median");
 	assert_string_equal(weir_config_measurement_name(WEIR_MEASUREMENT_BUSY), "busy");
 	assert_string_equal(weir_config_service_time_name(WEIR_SERVICE_TIME_FLOW), "flow");
+	assert_string_equal(weir_config_requests_name(WEIR_REQUESTS_SUCCESSFUL), "successful");
 	assert_string_equal(weir_config_rounds_name(WEIR_ROUNDS_DOCUMENTED), "documented");
 	assert_string_equal(weir_config_workload_name(WEIR_WORKLOAD_REQUESTS), "requests");
 	assert_string_equal(weir_config_when_exhausted_name(WEIR_EXHAUSTED_REJECT), "reject");

@@ -272,3 +272,32 @@ TEST(reload_with_another_policy) {
 	assert_string_equal(text_of(show_web(&web->lab, &holder), "policy"), "maglev");
 	json_decref(holder);
 }
+
+#define REPORTED(settings) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": " \
+	"\"reported\"" settings \
+	"}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+
+TEST(settings_of_reported_weights_follow_a_reload) {
+	struct web *web = *state;
+	json_t *holder = NULL, *settings;
+
+	lab_write_config(&web->lab, REPORTED(""));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_int_equal(json_object_size(settings), 7);
+	assert_string_equal(text_of(settings, "requests"), "all");
+	assert_true(json_real_value(json_object_get(settings, "error_penalty")) == 1);
+	assert_int_equal(number_of(settings, "blackout_ms"), 10000);
+	assert_int_equal(number_of(settings, "expiration_ms"), 180000);
+	assert_int_equal(number_of(settings, "smoothing_ms"), 10000);
+	lab_write_config(&web->lab, REPORTED(", \"requests\": \"successful\", \"error_penalty\": "
+					     "2.5, \"update_ms\": 5000"));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_string_equal(text_of(settings, "requests"), "successful");
+	assert_true(json_real_value(json_object_get(settings, "error_penalty")) == 2.5);
+	assert_int_equal(number_of(settings, "update_ms"), 5000);
+	json_decref(holder);
+}

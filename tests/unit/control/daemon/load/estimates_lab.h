@@ -27,6 +27,11 @@ static inline void estimates_lab_open_large(struct estimates_lab *lab, const str
 	for (uint32_t s = 0; s < services; s++) {
 		lab->config->services[s].policy.window = 386;
 		lab->config->services[s].policy.stale_ms = 180000;
+		lab->config->services[s].policy.error_penalty = 1;
+		lab->config->services[s].policy.blackout_ms = 10000;
+		lab->config->services[s].policy.expiration_ms = 180000;
+		lab->config->services[s].policy.smoothing_ms = 10000;
+		lab->config->services[s].policy.update_ms = 1000;
 	}
 	assert_int_equal(weir_estimates_create(&lab->estimates), 0);
 }

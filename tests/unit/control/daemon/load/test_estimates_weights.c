@@ -289,6 +289,61 @@ TEST(configuration_withdraws_reports) {
 	estimates_lab_close(&lab);
 }
 
+// A reload with other settings continues with the reports that have arrived.
+TEST(settings_of_reported_weights_change_without_a_new_start) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+	struct weir_config_policy *policy;
+
+	open_reported(&lab, 2);
+	policy = &lab.config->services[0].policy;
+	for (int i = 0; i < 20; i++) {
+		report(&lab, 0, 100, 0, 0.5);
+		report(&lab, 1, 100, 50, 0.5);
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 198, 202);
+	policy->error_penalty = 3; // 200 against 50
+	lab_apply_follow(&lab);
+	report_for(&lab, requests, 0, 8); // without a report
+	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 396, 404);
+	policy->requests = WEIR_REQUESTS_SUCCESSFUL; // 200 against 25
+	lab_apply_follow(&lab);
+	report_for(&lab, requests, 0, 8);
+	assert_in_range(weight_of(&lab, 0) * 100 / weight_of(&lab, 1), 790, 810);
+	policy->expiration_ms = 30000; // after 36 s, so the configured weights return
+	lab_apply_follow(&lab);
+	report_for(&lab, requests, 0, 29);
+	assert_int_equal(weight_of(&lab, 0), weight_of(&lab, 1));
+	policy->smoothing_ms = 0; // now each report counts alone
+	policy->blackout_ms = 0;
+	lab_apply_follow(&lab);
+	report_for(&lab, requests, 2, 10);
+	assert_in_range(weight_of(&lab, 1) * 100 / weight_of(&lab, 0), 294, 306);
+	estimates_lab_close(&lab);
+}
+
+// The limit of a fifth a second applies to the interval, which a late timer does not lengthen.
+TEST(reported_weights_are_derived_every_update_ms) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+
+	open_reported(&lab, 2);
+	lab.config->services[0].policy.update_ms = 3000;
+	lab.config->services[0].policy.blackout_ms = 0;
+	lab_apply_follow(&lab);
+	assert_int_equal(report_for(&lab, requests, 2, 1), 1);
+	assert_in_range(weight_of(&lab, 1), 14990, 15010); // 1.2 * 1.2 * 1.2 is enough
+	for (int i = 0; i < 6; i++) {
+		report(&lab, 0, 300, 0, 0.5);
+		report(&lab, 1, 100, 0, 0.5);
+		lab.now += LAB_SECOND + LAB_MS;
+		assert_int_equal(weir_estimates_second(lab.estimates, lab.now), i % 3 == 2);
+	}
+	estimates_lab_close(&lab);
+}
+
 // The weight computed from the CPUs replaces the one of the file.
 TEST(balanced_weights_start_with_automatic_ones) {
 	struct estimates_lab lab;
