@@ -180,16 +180,12 @@ void weir_sim_backend_report(struct weir_sim *sim, uint32_t index) {
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery) {
 	struct weir_sim_delivery *report = &sim->delivery[delivery];
 	struct weir_sim_backend *backend = &sim->backend[report->backend];
-	const struct weir_capability_settings settings = {
-		.blackout_ns = sim->scenario->reports.blackout_ns,
-		.expiration_ns = sim->scenario->reports.expiration_ns,
-		.smoothing_ns = sim->scenario->reports.smoothing_ns,
-		.penalty = sim->scenario->reports.penalty};
 	const struct weir_balanced_settings balanced = weir_balanced_defaults();
 
 	// A report of a process that died does not describe the process that replaced it.
 	if (report->lives == backend->lives) {
-		weir_capability_add(&backend->capability, &settings, &report->report, sim->now_ns);
+		weir_capability_add(&backend->capability, &sim->policy->capability, &report->report,
+			sim->now_ns);
 		backend->probe_ns = report->sent_ns;
 		backend->probe_active = report->active;
 		if (report->latency_ns > 0) {

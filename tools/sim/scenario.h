@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "capability.h"
 #include "config.h"
 #include "draw.h"
 #include "policy.h"
@@ -105,6 +106,7 @@ struct weir_sim_policy { // like services[].policy of the configuration
 	uint32_t rounds; // enum weir_config_rounds
 	uint64_t error_window_ns; // 0 = automatic
 	bool errors_as_active;
+	struct weir_capability_settings capability; // weights "reported"
 };
 
 struct weir_sim_happening {
@@ -183,8 +185,8 @@ struct weir_sim_scenario {
 	} slow_start;
 	uint32_t table_size;
 	struct {
-		uint64_t interval_ns, delay_ns, blackout_ns, expiration_ns, smoothing_ns;
-		double loss_percent, penalty;
+		uint64_t interval_ns, delay_ns;
+		double loss_percent;
 		bool errors; // reported errors are used by policies that use errors or costs
 	} reports;
 	struct {

@@ -9,6 +9,7 @@
 
 #define ROWS(rows) .key = (rows), .count = sizeof(rows) / sizeof((rows)[0])
 #define DAY_MS 86400000.0
+#define HOUR_MS 3600000.0
 
 // clang-format off
 static const struct weir_json_choice distributions[] = {
@@ -153,6 +154,16 @@ static const struct weir_json_key policy_rows[] = {
 		"Selection policy of the clients."),
 	CHOICE(POLICY, "weights", weights, weir_config_weights, PRESET("\"configured\""),
 		"`reported`: capacity from load reports. `balanced`: the configured ones, corrected until reported utilizations are equal. `weighted-round-robin` only."),
+	CHOICE(POLICY, "requests", capability.successful, weir_config_requests, PRESET("\"all\""),
+		"Weights `reported`: what is divided by the utilization: the rate of `all` requests, or of `successful` ones."),
+	NUMBER(POLICY, "error_penalty", capability.penalty, 0, 1000, PRESET("1"),
+		"Weights `reported`: what is added to the utilization, times the share of failed requests."),
+	MS(POLICY, "blackout_ms", capability.blackout_ns, 0, HOUR_MS, PRESET("10000"),
+		"Weights `reported`: reports are used after they have arrived for this long."),
+	MS(POLICY, "expiration_ms", capability.expiration_ns, 1000, DAY_MS, PRESET("180000"),
+		"Weights `reported`: lifetime of a report."),
+	MS(POLICY, "smoothing_ms", capability.smoothing_ns, 0, HOUR_MS, PRESET("10000"),
+		"Weights `reported`: time constant of the moving averages of reported values."),
 	CHOICE(POLICY, "statistic", statistic, weir_config_statistics, PRESET("\"average\""),
 		"Estimate of the service time, for policies that need one."),
 	CHOICE(POLICY, "measurement", measurement, weir_config_measurements,
@@ -328,14 +339,6 @@ static const struct weir_json_key reports_rows[] = {
 		"Age of a report on arrival."),
 	NUMBER(MEMBER(reports), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of reports that are lost."),
-	MS(MEMBER(reports), "blackout_ms", blackout_ns, 0, DAY_MS, PRESET("10000"),
-		"Reports are used after they have arrived for this long."),
-	MS(MEMBER(reports), "expiration_ms", expiration_ns, 1, DAY_MS, PRESET("180000"),
-		"Lifetime of a report."),
-	MS(MEMBER(reports), "smoothing_ms", smoothing_ns, 0, DAY_MS, PRESET("10000"),
-		"Time constant of the moving averages of reported values."),
-	NUMBER(MEMBER(reports), "penalty", penalty, 0, 1000, PRESET("1"),
-		"Penalty for errors in the derived weight."),
 	BOOLEAN(MEMBER(reports), "errors", errors, PRESET("false"),
 		"Whether reported errors count as active requests, and raise the estimates of service "
 		"times, for policies that use either."),

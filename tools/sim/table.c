@@ -96,17 +96,13 @@ static bool balance(struct weir_sim *sim, struct weir_sim_client *client, uint64
 
 static bool set_weights(struct weir_sim *sim, struct weir_sim_client *client, uint64_t elapsed_ns) {
 	uint32_t n = client->table.count;
-	const struct weir_capability_settings settings = {
-		.blackout_ns = sim->scenario->reports.blackout_ns,
-		.expiration_ns = sim->scenario->reports.expiration_ns,
-		.penalty = sim->scenario->reports.penalty};
 	bool reported = sim->policy->weights == WEIR_WEIGHTS_REPORTED;
 
 	for (uint32_t i = 0; reported && i < n; i++) {
 		uint32_t backend = client->slot[client->candidates[i].id].backend;
 
 		sim->capabilities[i] = weir_capability_read(
-			&sim->backend[backend].capability, &settings, sim->now_ns);
+			&sim->backend[backend].capability, &sim->policy->capability, sim->now_ns);
 	}
 	if (sim->policy->weights == WEIR_WEIGHTS_BALANCED) {
 		reported = balance(sim, client, elapsed_ns);

@@ -218,6 +218,35 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	part_fini(&part);
 }
 
+// Failed requests cost a backend nothing: without a penalty it gets more than its share, unless
+// they do not count in the numerator of its weight.
+TEST(successful_requests_as_numerator_are_a_penalty) {
+	static const struct {
+		const char *variant;
+		double least, most;
+	} cases[] = {
+		{"round-robin", 0.97, 1.04},
+		{"all-penalty-0", 1.35, 1.75},
+		{"successful-penalty-0", 0.65, 0.9},
+		{"all", 0.3, 0.45},
+		{"successful", 0.08, 0.18},
+	};
+	static const char *const left_out[] = {"all-penalty-3", "successful-penalty-3", NULL};
+	struct part part;
+
+	run_part(&part, "half_failing", left_out, false, 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_sim_range share =
+			range_of(&part, cases[i].variant, 0, WEIR_SIM_METRIC_SHARE);
+
+		if (share.mean < cases[i].least || share.mean > cases[i].most) {
+			fail_msg("%s: share %g, expected %g to %g", cases[i].variant, share.mean,
+				cases[i].least, cases[i].most);
+		}
+	}
+	part_fini(&part);
+}
+
 // A backend that returns errors at once within connections looks fast, until it reports them. The
 // first window starts 3 s after the failure.
 TEST(reported_errors_end_the_sinkhole) {

@@ -35,17 +35,17 @@ TEST(backend_antagonists_take_their_share) {
 }
 
 // Weights depend on the reports: the share of a slow backend shows which reports arrived.
-static double share_of_slow(const char *reports, const char *events) {
+static double share_of_slow(const char *policy, const char *reports, const char *events) {
 	char text[1024];
 	struct weir_sim_result *result;
 	double share;
 
 	snprintf(text, sizeof(text),
 		"{" TITLE ", " CLIENTS ", 'cost': {'mean_ms': 2},"
-		"'policy': {'name': 'weighted-round-robin', 'weights': 'reported'},"
+		"'policy': {'name': 'weighted-round-robin', 'weights': 'reported'%s},"
 		"'reports': {%s}, 'events': [%s],"
 		"'backends': {'count': 4, 'cores': 1, 'speeds': [0.5, 1, 1, 1]}}",
-		reports, events);
+		policy, reports, events);
 	result = lab_try(text);
 	share = result->measure[0].share;
 	weir_sim_result_free(result);
@@ -54,21 +54,21 @@ static double share_of_slow(const char *reports, const char *events) {
 
 TEST(backend_reports_lead_to_shares_by_speed) {
 	// Of 0.5 + 1 + 1 + 1, four times.
-	lab_near(share_of_slow("'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
+	lab_near(share_of_slow("", "'interval_ms': 1000", ""), 0.5 * 4 / 3.5, 0.05);
 	// Late reports, or the loss of half of them, make no difference if nothing changes.
-	lab_near(share_of_slow("'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);
-	lab_near(share_of_slow("'loss_percent': 50", ""), 0.5 * 4 / 3.5, 0.05);
+	lab_near(share_of_slow("", "'delay_ms': 7000", ""), 0.5 * 4 / 3.5, 0.05);
+	lab_near(share_of_slow("", "'loss_percent': 50", ""), 0.5 * 4 / 3.5, 0.05);
 }
 
 TEST(backend_without_reports_keeps_configured_weights) {
-	lab_near(share_of_slow("'loss_percent': 100", ""), 1.0, 0.01);
-	lab_near(share_of_slow("'blackout_ms': 1000000", ""), 1.0, 0.01);
+	lab_near(share_of_slow("", "'loss_percent': 100", ""), 1.0, 0.01);
+	lab_near(share_of_slow(", 'blackout_ms': 1000000", "", ""), 1.0, 0.01);
 }
 
 TEST(backend_late_reports_are_late) {
 	const char *slow = "{'event': 'slow', 'at_ms': 60000, 'speed': 0.1}";
-	double fresh = share_of_slow("'smoothing_ms': 0", slow);
-	double late = share_of_slow("'smoothing_ms': 0, 'delay_ms': 40000", slow);
+	double fresh = share_of_slow(", 'smoothing_ms': 0", "", slow);
+	double late = share_of_slow(", 'smoothing_ms': 0", "'delay_ms': 40000", slow);
 
 	assert_true(late > fresh + 0.1);
 }

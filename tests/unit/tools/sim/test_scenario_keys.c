@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_keys.h"
 #include "scenario_keys.h"
 #include "sim_lab.h"
 
@@ -33,6 +34,32 @@ static void look_at_row(const struct weir_json_key *key) {
 TEST(keys_rows_are_complete) {
 	visit(&weir_sim_scenario_keys, look_at_row);
 	visit(&weir_sim_file_keys, look_at_row);
+}
+
+static const struct weir_json_key *key_of(const struct weir_json_object *keys, const char *name) {
+	for (uint32_t i = 0; i < keys->count; i++) {
+		if (strcmp(keys->key[i].key, name) == 0) {
+			return &keys->key[i];
+		}
+	}
+	fail_msg("no key %s", name);
+	return NULL;
+}
+
+// What a scenario measures is what the same settings do in the configuration.
+TEST(keys_of_reported_weights_are_those_of_the_configuration) {
+	static const char *const names[] = {
+		"requests", "error_penalty", "blackout_ms", "expiration_ms", "smoothing_ms"};
+	const struct weir_json_object *policy = key_of(&weir_sim_scenario_keys, "policy")->object;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const struct weir_json_key *ours = key_of(policy, names[i]);
+		const struct weir_json_key *product = key_of(&weir_config_policy_keys, names[i]);
+
+		assert_true(ours->min == product->min && ours->max == product->max);
+		assert_true(strtod(ours->fallback, NULL) == strtod(product->fallback, NULL));
+		assert_ptr_equal(ours->choices, product->choices);
+	}
 }
 
 static void look_at_default(const struct weir_json_key *key) {
