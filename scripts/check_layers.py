@@ -15,7 +15,8 @@ import subprocess
 import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-GENERATED = {"weir_version.h", "steer.skel.h", "decap.skel.h", "meter.skel.h"}
+GENERATED = {"weir_version.h", "steer.skel.h", "decap.skel.h", "meter.skel.h",
+             "listen.skel.h"}
 TREES = ("policy", "segment", "config", "common", "bpf", "dataplane", "control", "tools")
 
 

@@ -17,9 +17,12 @@
 	(STATE(SYN_RECV) | STATE(ESTABLISHED) | STATE(CLOSE_WAIT) | STATE(FIN_WAIT1) | \
 		STATE(CLOSING) | STATE(LAST_ACK))
 
-typedef void (*take)(const struct inet_diag_msg *socket, void *context);
+// port: the index of the socket's port in the query.
+typedef void (*take)(const struct inet_diag_msg *socket, uint32_t port, void *context);
 
 struct query {
+	uint8_t protocol;
+	uint32_t states;
 	const uint16_t *ports;
 	uint32_t port_count;
 	take take;
@@ -40,7 +43,7 @@ int weir_listeners_open(void) {
 	return r;
 }
 
-static int request_dump(int fd, uint8_t family, uint32_t states, uint32_t sequence) {
+static int request_dump(int fd, uint8_t family, const struct query *query, uint32_t sequence) {
 	struct {
 		struct nlmsghdr header;
 		struct inet_diag_req_v2 request;
@@ -50,8 +53,8 @@ static int request_dump(int fd, uint8_t family, uint32_t states, uint32_t sequen
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
 			.nlmsg_seq = sequence},
 		.request = {.sdiag_family = family,
-			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_states = states},
+			.sdiag_protocol = query->protocol,
+			.idiag_states = query->states},
 	};
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 
@@ -64,7 +67,7 @@ static int request_dump(int fd, uint8_t family, uint32_t states, uint32_t sequen
 static void take_socket(const struct query *query, const struct inet_diag_msg *socket) {
 	for (uint32_t i = 0; i < query->port_count; i++) {
 		if (ntohs(socket->id.idiag_sport) == query->ports[i]) {
-			query->take(socket, query->context);
+			query->take(socket, i, query->context);
 			return;
 		}
 	}
@@ -95,10 +98,10 @@ static int take_messages(const struct query *query, char *data, ssize_t bytes, u
 	return 0;
 }
 
-static int dump(int fd, uint8_t family, uint32_t states, const struct query *query) {
+static int dump(int fd, uint8_t family, const struct query *query) {
 	_Alignas(struct nlmsghdr) char data[16384];
-	uint32_t sequence = family;
-	int r = request_dump(fd, family, states, sequence);
+	uint32_t sequence = (uint32_t)query->protocol << 8 | family;
+	int r = request_dump(fd, family, query, sequence);
 
 	while (r == 0) {
 		ssize_t n = recv(fd, data, sizeof(data), 0);
@@ -111,15 +114,16 @@ static int dump(int fd, uint8_t family, uint32_t states, const struct query *que
 	return r < 0 ? r : 0;
 }
 
-static int dump_both(int fd, uint32_t states, const struct query *query) {
-	int r = dump(fd, AF_INET, states, query);
+static int dump_both(int fd, const struct query *query) {
+	int r = dump(fd, AF_INET, query);
 
-	return r == 0 ? dump(fd, AF_INET6, states, query) : r;
+	return r == 0 ? dump(fd, AF_INET6, query) : r;
 }
 
-static void take_queue(const struct inet_diag_msg *socket, void *context) {
+static void take_queue(const struct inet_diag_msg *socket, uint32_t port, void *context) {
 	struct weir_listeners_queue *fullest = context;
 
+	(void)port;
 	// length / limit > fullest->length / fullest->limit
 	if (fullest->sockets++ == 0 || (uint64_t)socket->idiag_rqueue * fullest->limit >
 					       (uint64_t)fullest->length * socket->idiag_wqueue) {
@@ -128,9 +132,10 @@ static void take_queue(const struct inet_diag_msg *socket, void *context) {
 	}
 }
 
-static void take_connection(const struct inet_diag_msg *socket, void *context) {
+static void take_connection(const struct inet_diag_msg *socket, uint32_t port, void *context) {
 	struct weir_listeners_connections *connections = context;
 
+	(void)port;
 	if (socket->idiag_state == TCP_SYN_RECV) {
 		connections->half_open++;
 	} else {
@@ -138,11 +143,30 @@ static void take_connection(const struct inet_diag_msg *socket, void *context) {
 	}
 }
 
+static void take_count(const struct inet_diag_msg *socket, uint32_t port, void *context) {
+	uint32_t *counts = context;
+
+	(void)socket;
+	counts[port]++;
+}
+
+int weir_listeners_count(int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count,
+	uint32_t *ret_counts) {
+	// A UDP socket that is not connected is "closed".
+	const struct query query = {protocol,
+		protocol == IPPROTO_UDP ? STATE(CLOSE) : STATE(LISTEN), ports, port_count,
+		take_count, ret_counts};
+
+	memset(ret_counts, 0, port_count * sizeof(*ret_counts));
+	return dump_both(fd, &query);
+}
+
 int weir_listeners_queue(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_queue *ret) {
 	struct weir_listeners_queue queue = {0};
-	const struct query query = {ports, port_count, take_queue, &queue};
-	int r = dump_both(fd, STATE(LISTEN), &query);
+	const struct query query = {
+		IPPROTO_TCP, STATE(LISTEN), ports, port_count, take_queue, &queue};
+	int r = dump_both(fd, &query);
 
 	if (r == 0) {
 		*ret = queue;
@@ -153,8 +177,9 @@ int weir_listeners_queue(
 int weir_listeners_connections(int fd, const uint16_t *ports, uint32_t port_count,
 	struct weir_listeners_connections *ret) {
 	struct weir_listeners_connections connections = {0};
-	const struct query query = {ports, port_count, take_connection, &connections};
-	int r = dump_both(fd, NOT_OVER, &query);
+	const struct query query = {
+		IPPROTO_TCP, NOT_OVER, ports, port_count, take_connection, &connections};
+	int r = dump_both(fd, &query);
 
 	if (r == 0) {
 		*ret = connections;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Listeners: the kernel's view of the TCP sockets at a service's ports (inet_diag over netlink), in
+// Listeners: the kernel's view of the sockets at a service's ports (inet_diag over netlink), in
 // this network namespace. Needs no privilege.
 //
 // Threads: one. No logging.
@@ -16,6 +16,13 @@ struct weir_listeners_queue {
 
 // Returns a netlink socket, or negative errno.
 int weir_listeners_open(void);
+
+// How many sockets listen at each of these ports, of one protocol: IPPROTO_TCP, or IPPROTO_UDP,
+// where these are the sockets that are bound and not connected. Sockets that are closed meanwhile
+// may hide others. Returns 0 or negative errno (-ENOENT: the kernel lacks the protocol's module),
+// with which ret_counts are undefined.
+int weir_listeners_count(
+	int fd, uint8_t protocol, const uint16_t *ports, uint32_t port_count, uint32_t *ret_counts);
 
 // The accept queues of the sockets that listen at these ports. Returns 0 or negative errno.
 int weir_listeners_queue(

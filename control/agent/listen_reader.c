@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "listen_reader.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// As the kernel lays it out (kernel/bpf/ringbuf.c): a page with the reader's position, one with the
+// writer's, and the records twice in a row, so that none is cut in two. A position only increases.
+struct weir_listen_reader {
+	uint64_t *taken; // writable
+	const uint64_t *written;
+	const uint8_t *records;
+	size_t page, bytes; // of a page, of the ring
+};
+
+#define POSITION_MAPPED(reader) ((reader)->page + 2 * (reader)->bytes)
+
+int weir_listen_open(int fd, struct weir_listen_reader **ret) {
+	struct weir_listen_reader *reader = calloc(1, sizeof(*reader));
+	void *taken, *written;
+
+	if (reader == NULL) {
+		return -ENOMEM;
+	}
+	reader->page = (size_t)sysconf(_SC_PAGESIZE);
+	reader->bytes =
+		reader->page > WEIR_LISTEN_RING_BYTES ? reader->page : WEIR_LISTEN_RING_BYTES;
+	taken = mmap(NULL, reader->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (taken == MAP_FAILED) {
+		free(reader);
+		return -errno;
+	}
+	written =
+		mmap(NULL, POSITION_MAPPED(reader), PROT_READ, MAP_SHARED, fd, (off_t)reader->page);
+	if (written == MAP_FAILED) {
+		int r = -errno;
+
+		munmap(taken, reader->page);
+		free(reader);
+		return r;
+	}
+	reader->taken = taken;
+	reader->written = written;
+	reader->records = (const uint8_t *)written + reader->page;
+	*ret = reader;
+	return 0;
+}
+
+void weir_listen_close(struct weir_listen_reader *reader) {
+	if (reader != NULL) {
+		munmap(reader->taken, reader->page);
+		munmap((void *)(uintptr_t)reader->written, POSITION_MAPPED(reader));
+		free(reader);
+	}
+}
+
+bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_event *ret) {
+	const size_t whole = BPF_RINGBUF_HDR_SZ + sizeof(*ret); // a multiple of 8
+	uint64_t at = *reader->taken;
+	const uint8_t *record = reader->records + (at & (reader->bytes - 1));
+	uint32_t length;
+
+	if (at >= __atomic_load_n(reader->written, __ATOMIC_ACQUIRE)) {
+		return false;
+	}
+	length = __atomic_load_n((const uint32_t *)(const void *)record, __ATOMIC_ACQUIRE);
+	if ((length & BPF_RINGBUF_BUSY_BIT) != 0) { // its end wakes us again
+		return false;
+	}
+	memcpy(ret, record + BPF_RINGBUF_HDR_SZ, sizeof(*ret));
+	__atomic_store_n(reader->taken, at + whole, __ATOMIC_RELEASE);
+	return true;
+}

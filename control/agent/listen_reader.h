@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Listen reader: takes the records of listen.bpf.c out of their ring buffer. Needs no privilege.
+//
+// Threads: one. No logging.
+#pragma once
+
+#include <stdbool.h>
+
+#include "listen.h"
+
+struct weir_listen_reader;
+
+// fd: of weir_listen_load; stays the caller's, and becomes readable with a record. Returns 0 or
+// negative errno.
+int weir_listen_open(int fd, struct weir_listen_reader **ret);
+void weir_listen_close(struct weir_listen_reader *reader); // NULL is allowed
+
+// Take the oldest record. Returns false if there is none.
+bool weir_listen_take(struct weir_listen_reader *reader, struct weir_listen_event *ret);

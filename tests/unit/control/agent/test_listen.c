@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The events of listening sockets and the kernel's list of them, with real sockets in a network
+// namespace of this process. Needs root.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "listen_loader.h"
+#include "listen_reader.h"
+#include "listeners.h"
+#include "test.h"
+
+#define PORT 8080
+#define PORT6 8081
+#define STRANGE_PORT 8082
+#define UDP_PORT 8053
+
+static const uint16_t ports[] = {PORT, PORT6};
+
+struct lab {
+	struct weir_listen_program program;
+	struct weir_listen_reader *reader;
+};
+
+static int bind_to(int family, int type, uint16_t port) {
+	struct sockaddr_in in = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(family, type, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	assert_return_code(bind(fd, family == AF_INET ? (struct sockaddr *)&in : (void *)&in6,
+				   family == AF_INET ? sizeof(in) : sizeof(in6)),
+		errno);
+	return fd;
+}
+
+static int listen_at(int family, uint16_t port) {
+	int fd = bind_to(family, SOCK_STREAM, port);
+
+	assert_return_code(listen(fd, 10), errno);
+	return fd;
+}
+
+static void connect_to(int fd, uint16_t port) {
+	const struct sockaddr_in to = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+	assert_return_code(connect(fd, (const struct sockaddr *)&to, sizeof(to)), errno);
+}
+
+static int enter_namespace(void **state) {
+	(void)state;
+	if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
+		fprintf(stderr, "unshare: %s (root?)\n", strerror(errno));
+		return -1;
+	}
+	return 0;
+}
+
+static int setup(void **state) {
+	struct lab *lab = calloc(1, sizeof(*lab));
+	char why[256] = "";
+
+	if (weir_listen_load(ports, 2, &lab->program, why, sizeof(why))) {
+		fprintf(stderr, "%s\n", why);
+		return -1;
+	}
+	*state = lab;
+	return weir_listen_open(lab->program.ring, &lab->reader);
+}
+
+static int teardown(void **state) {
+	struct lab *lab = *state;
+
+	weir_listen_close(lab->reader);
+	weir_listen_unload(&lab->program);
+	free(lab);
+	return 0;
+}
+
+TEST_GROUP(enter_namespace);
+TEST_EACH(setup, teardown);
+
+static bool is_readable(int fd, int timeout_ms) {
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+
+	return poll(&poll_fd, 1, timeout_ms) == 1;
+}
+
+static void expect(struct lab *lab, uint16_t port, bool listens) {
+	struct weir_listen_event event;
+
+	assert_true(is_readable(lab->program.ring, 5000));
+	assert_true(weir_listen_take(lab->reader, &event));
+	assert_int_equal(event.port, port);
+	assert_int_equal(event.listens, listens);
+}
+
+static void expect_none(struct lab *lab) {
+	struct weir_listen_event event;
+
+	assert_false(weir_listen_take(lab->reader, &event));
+	assert_false(is_readable(lab->program.ring, 0));
+}
+
+static uint32_t count(uint8_t protocol, uint16_t port) {
+	int fd = weir_listeners_open();
+	uint32_t counts[2];
+	const uint16_t both[] = {STRANGE_PORT, port};
+
+	assert_return_code(fd, errno);
+	assert_int_equal(weir_listeners_count(fd, protocol, both, 2, counts), 0);
+	close(fd);
+	return counts[1];
+}
+
+TEST(listen_events_of_tcp) {
+	struct lab *lab = *state;
+	int fd = bind_to(AF_INET, SOCK_STREAM, PORT), second, client;
+
+	expect_none(lab); // bound, but not listening yet
+	assert_return_code(listen(fd, 10), errno);
+	expect(lab, PORT, true);
+	second = listen_at(AF_INET6, PORT6);
+	expect(lab, PORT6, true);
+	client = socket(AF_INET, SOCK_STREAM, 0);
+	connect_to(client, PORT);
+	close(accept(fd, NULL, NULL));
+	close(client);
+	close(listen_at(AF_INET, STRANGE_PORT));
+	expect_none(lab);
+	close(fd);
+	expect(lab, PORT, false);
+	shutdown(second, SHUT_RDWR);
+	expect(lab, PORT6, false);
+	close(second);
+	expect_none(lab);
+}
+
+TEST(listen_events_of_other_namespaces_are_left_out) {
+	struct lab *lab = *state;
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0) {
+		_exit(unshare(CLONE_NEWNET) || system("ip link set lo up") != 0 ||
+			close(listen_at(AF_INET, PORT)));
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	expect_none(lab);
+}
+
+// The kernel's list lacks a dead socket as soon as its death was reported, also of a killed
+// process.
+TEST(listen_events_of_deaths_come_after_the_socket_has_gone) {
+	struct lab *lab = *state;
+
+	for (int i = 0; i < 50; i++) {
+		int status;
+		pid_t child = fork();
+
+		if (child == 0) {
+			listen_at(AF_INET, PORT);
+			pause();
+		}
+		expect(lab, PORT, true);
+		kill(child, SIGKILL);
+		expect(lab, PORT, false);
+		assert_int_equal(count(IPPROTO_TCP, PORT), 0);
+		waitpid(child, &status, 0);
+	}
+}
+
+// More events than the ring holds, unread: the oldest of them remain, and later ones arrive.
+TEST(listen_events_continue_after_a_full_ring) {
+	struct lab *lab = *state;
+	struct weir_listen_event event;
+	uint32_t taken = 0;
+
+	for (int i = 0; i < 400; i++) {
+		close(listen_at(AF_INET, PORT));
+	}
+	while (weir_listen_take(lab->reader, &event)) {
+		assert_int_equal(event.listens, taken++ % 2 == 0);
+	}
+	assert_in_range(taken, 200, 256); // of 16 bytes each
+	for (int i = 0; i < 400; i++) { // over the end of the ring
+		close(listen_at(AF_INET, PORT));
+		expect(lab, PORT, true);
+		expect(lab, PORT, false);
+	}
+}
+
+// As in weir-agent: the helper process loads it and ends, the agent has no privileges.
+TEST(listen_events_outlive_their_loader) {
+	struct lab *lab = *state;
+	int status = -1;
+	pid_t child;
+
+	weir_listen_close(lab->reader);
+	lab->reader = NULL;
+	child = fork();
+	if (child == 0) {
+		struct weir_listen_event event;
+
+		assert_return_code(setgid(65534), errno);
+		assert_return_code(setuid(65534), errno);
+		assert_int_equal(weir_listen_open(lab->program.ring, &lab->reader), 0);
+		close(listen_at(AF_INET, PORT));
+		expect(lab, PORT, true);
+		assert_true(weir_listen_take(lab->reader, &event));
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+TEST(listeners_are_counted_for_each_port) {
+	int tcp = listen_at(AF_INET, PORT), tcp6 = listen_at(AF_INET6, PORT),
+	    bound = bind_to(AF_INET, SOCK_STREAM, PORT6),
+	    udp = bind_to(AF_INET, SOCK_DGRAM, UDP_PORT),
+	    connected = bind_to(AF_INET, SOCK_DGRAM, UDP_PORT),
+	    udp6 = bind_to(AF_INET6, SOCK_DGRAM, PORT6);
+
+	connect_to(connected, 9);
+	assert_int_equal(count(IPPROTO_TCP, PORT), 2);
+	assert_int_equal(count(IPPROTO_TCP, PORT6), 0);
+	assert_int_equal(count(IPPROTO_TCP, UDP_PORT), 0);
+	assert_int_equal(count(IPPROTO_UDP, UDP_PORT), 1);
+	assert_int_equal(count(IPPROTO_UDP, PORT6), 1);
+	assert_int_equal(count(IPPROTO_UDP, PORT), 0);
+	close(tcp);
+	assert_int_equal(count(IPPROTO_TCP, PORT), 1);
+	close(udp);
+	assert_int_equal(count(IPPROTO_UDP, UDP_PORT), 0);
+	close(tcp6);
+	close(bound);
+	close(connected);
+	close(udp6);
+}
