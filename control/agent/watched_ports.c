@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "watched_ports.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+
+void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms) {
+	*ports = (struct weir_watched_ports){.grace_ms = grace_ms};
+}
+
+static struct weir_watched_port *find(
+	struct weir_watched_ports *ports, uint16_t port, uint8_t protocol) {
+	for (uint32_t i = 0; i < ports->count; i++) {
+		if (ports->port[i].port == port && ports->port[i].protocol == protocol) {
+			return &ports->port[i];
+		}
+	}
+	return NULL;
+}
+
+int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol) {
+	if (find(ports, port, protocol) != NULL) {
+		return 0;
+	}
+	if (ports->count == WEIR_WATCHED_PORTS_MAX) {
+		return -ENOSPC;
+	}
+	ports->port[ports->count++] =
+		(struct weir_watched_port){.port = port, .protocol = protocol};
+	return 0;
+}
+
+void weir_watched_ports_had_listener(
+	struct weir_watched_ports *ports, uint16_t number, uint8_t protocol) {
+	struct weir_watched_port *port = find(ports, number, protocol);
+
+	if (port != NULL && port->state == WEIR_PORT_UNKNOWN) {
+		port->state = WEIR_PORT_CLOSED;
+	}
+}
+
+// --- one port -----------------------------------------------------------------------------
+
+static void enter(struct weir_watched_port *port, enum weir_port_state state, uint64_t now_ms) {
+	port->state = state;
+	port->since_ms = now_ms;
+}
+
+static void forget_deaths(struct weir_watched_port *port, uint64_t now_ms) {
+	while (port->level > 0 && now_ms - port->level_ms >= WEIR_WATCHED_QUIET_MS) {
+		port->level--;
+		port->level_ms += WEIR_WATCHED_QUIET_MS;
+	}
+}
+
+static uint64_t hold_ms(const struct weir_watched_port *port) {
+	uint64_t hold = WEIR_WATCHED_HOLD_FIRST_MS;
+
+	if (port->level <= WEIR_WATCHED_FREE_DEATHS) {
+		return 0;
+	}
+	for (uint32_t i = WEIR_WATCHED_FREE_DEATHS + 1;
+		i < port->level && hold < WEIR_WATCHED_HOLD_MOST_MS; i++) {
+		hold *= 2;
+	}
+	return hold < WEIR_WATCHED_HOLD_MOST_MS ? hold : WEIR_WATCHED_HOLD_MOST_MS;
+}
+
+static void die(struct weir_watched_port *port, uint64_t now_ms) {
+	forget_deaths(port, now_ms);
+	if (hold_ms(port) < WEIR_WATCHED_HOLD_MOST_MS) {
+		port->level++;
+	}
+	port->level_ms = now_ms;
+	port->deaths++;
+	enter(port, WEIR_PORT_CLOSED, now_ms);
+}
+
+static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now_ms) {
+	switch ((enum weir_port_state)port->state) {
+	case WEIR_PORT_UNKNOWN:
+		if (port->listeners > 0) {
+			enter(port, WEIR_PORT_OPEN, now_ms);
+		}
+		break;
+	case WEIR_PORT_OPEN:
+		if (port->listeners == 0 && now_ms - port->turn_ms >= grace_ms) {
+			die(port, now_ms);
+		}
+		break;
+	case WEIR_PORT_CLOSED:
+		if (port->listeners > 0) {
+			forget_deaths(port, now_ms);
+			enter(port, hold_ms(port) > 0 ? WEIR_PORT_HELD : WEIR_PORT_OPEN, now_ms);
+		}
+		break;
+	case WEIR_PORT_HELD:
+		if (port->listeners == 0) {
+			die(port, now_ms);
+		} else if (weir_watched_port_left_ms(port, now_ms) == 0) {
+			enter(port, WEIR_PORT_OPEN, now_ms);
+		}
+		break;
+	}
+}
+
+bool weir_watched_ports_take(
+	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms) {
+	struct weir_watched_port *port = &ports->port[index];
+	bool was_down = weir_watched_port_is_down(port);
+
+	if (port->since_ms == 0) { // the first look
+		port->since_ms = port->turn_ms = now_ms;
+	}
+	if ((port->listeners > 0) != (listeners > 0)) {
+		port->turn_ms = now_ms;
+	}
+	port->listeners = listeners;
+	step(port, ports->grace_ms, now_ms);
+	return was_down != weir_watched_port_is_down(port);
+}
+
+uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_t now_ms) {
+	uint64_t end_ms = port->since_ms + hold_ms(port);
+
+	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
+}
+
+// --- all ----------------------------------------------------------------------------------
+
+uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports) {
+	uint64_t next_ms = WEIR_WATCHED_NEVER;
+
+	for (uint32_t i = 0; i < ports->count; i++) {
+		const struct weir_watched_port *port = &ports->port[i];
+		uint64_t at_ms = WEIR_WATCHED_NEVER;
+
+		if (port->state == WEIR_PORT_HELD) {
+			at_ms = port->since_ms + hold_ms(port);
+		} else if (port->state == WEIR_PORT_OPEN && port->listeners == 0) {
+			at_ms = port->turn_ms + ports->grace_ms;
+		}
+		next_ms = at_ms < next_ms ? at_ms : next_ms;
+	}
+	return next_ms;
+}
+
+uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports) {
+	uint32_t down = 0;
+
+	for (uint32_t i = 0; i < ports->count; i++) {
+		down += weir_watched_port_is_down(&ports->port[i]);
+	}
+	return down;
+}
+
+bool weir_watched_ports_are_all_down(const struct weir_watched_ports *ports) {
+	return ports->count > 0 && weir_watched_ports_down(ports) == ports->count;
+}
+
+const char *weir_port_state_name(enum weir_port_state state) {
+	static const char *const names[] = {
+#define X(name, key, meaning) [WEIR_PORT_##name] = key,
+		WEIR_PORT_STATES(X)
+#undef X
+	};
+
+	return names[state];
+}
+
+const char *weir_watched_port_name(
+	const struct weir_watched_port *port, char text[static WEIR_WATCHED_NAME_BYTES]) {
+	snprintf(text, WEIR_WATCHED_NAME_BYTES, "port %u%s", port->port,
+		port->protocol == IPPROTO_UDP ? "/udp" : "");
+	return text;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "test.h"
+#include "watched_ports.h"
+
+static struct weir_watched_ports ports;
+
+static void watch(uint32_t grace_ms) {
+	weir_watched_ports_init(&ports, grace_ms);
+	assert_int_equal(weir_watched_ports_add(&ports, 80, IPPROTO_TCP), 0);
+	assert_int_equal(weir_watched_ports_add(&ports, 53, IPPROTO_UDP), 0);
+}
+
+// A look at port 80.
+static bool look(uint32_t listeners, uint64_t now_ms) {
+	return weir_watched_ports_take(&ports, 0, listeners, now_ms);
+}
+
+static void expect(enum weir_port_state state, uint32_t deaths) {
+	assert_string_equal(weir_port_state_name(ports.port[0].state), weir_port_state_name(state));
+	assert_int_equal(ports.port[0].deaths, deaths);
+}
+
+// Die and be born at once; returns how long the birth is held down.
+static uint64_t restart(uint64_t now_ms) {
+	assert_int_equal(ports.port[0].state, WEIR_PORT_OPEN);
+	assert_true(look(0, now_ms));
+	(void)look(1, now_ms);
+	return weir_watched_port_left_ms(&ports.port[0], now_ms);
+}
+
+TEST(watched_port_is_added_once) {
+	watch(0);
+	assert_int_equal(weir_watched_ports_add(&ports, 80, IPPROTO_TCP), 0);
+	assert_int_equal(ports.count, 2);
+	assert_int_equal(weir_watched_ports_add(&ports, 80, IPPROTO_UDP), 0);
+	assert_int_equal(ports.count, 3);
+	for (uint16_t i = 1; ports.count < WEIR_WATCHED_PORTS_MAX; i++) {
+		assert_int_equal(weir_watched_ports_add(&ports, 1000 + i, IPPROTO_TCP), 0);
+	}
+	assert_int_equal(weir_watched_ports_add(&ports, 1, IPPROTO_TCP), -ENOSPC);
+}
+
+TEST(watched_port_without_a_listener_yet_is_not_down) {
+	watch(0);
+	assert_false(look(0, 1000));
+	expect(WEIR_PORT_UNKNOWN, 0);
+	assert_false(look(0, 100000000));
+	expect(WEIR_PORT_UNKNOWN, 0);
+	assert_false(look(2, 100000001));
+	expect(WEIR_PORT_OPEN, 0);
+	assert_int_equal(ports.port[0].since_ms, 100000001);
+	assert_int_equal(weir_watched_ports_down(&ports), 0);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
+}
+
+TEST(watched_port_is_down_with_its_last_listener) {
+	watch(0);
+	assert_false(look(3, 1000));
+	assert_false(look(1, 1001));
+	assert_true(look(0, 1002));
+	expect(WEIR_PORT_CLOSED, 1);
+	assert_int_equal(weir_watched_ports_down(&ports), 1);
+	assert_false(look(0, 1003));
+	assert_true(look(1, 1004));
+	expect(WEIR_PORT_OPEN, 1);
+	assert_false(look(2, 1005));
+	assert_int_equal(weir_watched_ports_down(&ports), 0);
+}
+
+TEST(watched_ports_are_all_down) {
+	struct weir_watched_ports none;
+
+	watch(0);
+	look(1, 1000);
+	look(0, 1001);
+	assert_false(weir_watched_ports_are_all_down(&ports)); // port 53 is unknown
+	weir_watched_ports_take(&ports, 1, 1, 1001);
+	assert_false(weir_watched_ports_are_all_down(&ports));
+	weir_watched_ports_take(&ports, 1, 0, 1002);
+	assert_true(weir_watched_ports_are_all_down(&ports));
+	weir_watched_ports_init(&none, 0);
+	assert_false(weir_watched_ports_are_all_down(&none));
+}
+
+TEST(watched_port_that_had_a_listener_before_is_down) {
+	watch(5000);
+	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
+	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // another protocol
+	weir_watched_ports_had_listener(&ports, 81, IPPROTO_TCP);
+	assert_int_equal(weir_watched_ports_down(&ports), 1);
+	assert_false(look(0, 1000));
+	expect(WEIR_PORT_CLOSED, 0);
+	assert_int_equal(ports.port[0].since_ms, 1000);
+	assert_true(look(1, 1001));
+	expect(WEIR_PORT_OPEN, 0);
+	watch(0);
+	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
+	assert_true(look(1, 1000)); // it lives
+	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
+	expect(WEIR_PORT_OPEN, 0);
+}
+
+TEST(watched_port_has_a_grace) {
+	watch(500);
+	look(1, 1000);
+	assert_false(look(0, 2000));
+	expect(WEIR_PORT_OPEN, 0);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 2500);
+	assert_false(look(0, 2499));
+	assert_false(look(1, 2499)); // in time
+	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
+	assert_false(look(0, 2600));
+	assert_false(look(0, 3099));
+	assert_true(look(0, 3100));
+	expect(WEIR_PORT_CLOSED, 1);
+	assert_true(look(1, 3101));
+	expect(WEIR_PORT_OPEN, 1);
+}
+
+TEST(watched_port_of_a_crash_loop_is_held_down_longer_and_longer) {
+	static const uint64_t holds_ms[] = {
+		0, 0, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000};
+	uint64_t now_ms = 1000;
+
+	watch(0);
+	look(1, now_ms);
+	for (size_t i = 0; i < sizeof(holds_ms) / sizeof(holds_ms[0]); i++) {
+		uint64_t hold_ms = restart(now_ms);
+
+		assert_int_equal(hold_ms, holds_ms[i]);
+		expect(hold_ms > 0 ? WEIR_PORT_HELD : WEIR_PORT_OPEN, (uint32_t)i + 1);
+		if (hold_ms > 0) {
+			assert_int_equal(weir_watched_ports_next_ms(&ports), now_ms + hold_ms);
+			assert_false(look(1, now_ms + hold_ms - 1));
+			assert_true(look(1, now_ms + hold_ms));
+		}
+		now_ms += hold_ms + 10;
+	}
+}
+
+TEST(watched_port_that_dies_while_held_down_stays_down) {
+	watch(0);
+	look(1, 1000);
+	assert_int_equal(restart(1000), 0);
+	assert_int_equal(restart(1001), 0);
+	assert_int_equal(restart(1002), 1000);
+	assert_false(look(0, 1500)); // no change of its word
+	expect(WEIR_PORT_CLOSED, 4);
+	assert_false(look(1, 1600));
+	expect(WEIR_PORT_HELD, 4);
+	assert_int_equal(weir_watched_port_left_ms(&ports.port[0], 1700), 1900);
+	assert_true(look(1, 3600));
+	expect(WEIR_PORT_OPEN, 4);
+}
+
+TEST(watched_port_forgets_deaths_in_quiet_minutes) {
+	uint64_t now_ms = 1000;
+
+	watch(0);
+	look(1, now_ms);
+	for (int i = 0; i < 5; i++) {
+		now_ms += restart(now_ms);
+		look(1, now_ms);
+	}
+	now_ms = ports.port[0].level_ms;
+	// Three minutes: 4000 ms, halved three times and doubled once.
+	assert_int_equal(restart(now_ms + 3 * WEIR_WATCHED_QUIET_MS), 1000);
+	now_ms += 3 * WEIR_WATCHED_QUIET_MS;
+	look(1, now_ms + 1000);
+	assert_int_equal(restart(now_ms + WEIR_WATCHED_QUIET_MS - 1), 2000);
+	now_ms += WEIR_WATCHED_QUIET_MS - 1;
+	look(1, now_ms + 2000);
+	assert_int_equal(restart(now_ms + 3600000), 0);
+}
+
+TEST(watched_port_has_a_name) {
+	char text[WEIR_WATCHED_NAME_BYTES];
+
+	watch(0);
+	assert_string_equal(weir_watched_port_name(&ports.port[0], text), "port 80");
+	assert_string_equal(weir_watched_port_name(&ports.port[1], text), "port 53/udp");
+}
