@@ -27,6 +27,12 @@ static void on_notice(uv_timer_t *timer) {
 	}
 }
 
+static void notify_all(struct weir_announcement *announcement) {
+	weir_balancers_announce(announcement->params.balancers, uv_now(announcement->notice.loop));
+	on_notice(&announcement->notice);
+	uv_timer_start(&announcement->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
+}
+
 // Does nothing if the state is unchanged.
 static void announce(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
@@ -48,9 +54,7 @@ static void announce(
 		"%s: %s, balancers to notify: %u", name, why,
 		weir_balancers_unacknowledged(params->balancers, announcement->serial));
 	sd_notifyf(0, "STATUS=%s: %s", name, why);
-	weir_balancers_announce(params->balancers, uv_now(announcement->notice.loop));
-	on_notice(&announcement->notice);
-	uv_timer_start(&announcement->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
+	notify_all(announcement);
 }
 
 // --- the drain ----------------------------------------------------------------------------
@@ -95,6 +99,11 @@ void weir_announcement_ready(struct weir_announcement *announcement, const char 
 	weir_drain_end(&announcement->drain);
 	uv_timer_stop(&announcement->drain_turn);
 	announce(announcement, WEIR_HEALTH_WORD_READY, why);
+}
+
+void weir_announcement_ports(struct weir_announcement *announcement) {
+	announcement->serial++;
+	notify_all(announcement);
 }
 
 // --- life ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ struct weir_announcement_params {
 struct weir_announcement {
 	struct weir_announcement_params params;
 	enum weir_health_word word;
-	uint32_t serial; // of the state
+	uint32_t serial; // of the state, and of those of the ports
 	char why[WEIR_AGENT_WHY_BYTES]; // zeroed behind the text
 	struct weir_drain drain;
 	bool final; // from here on the state is not saved
@@ -47,6 +47,9 @@ void weir_announcement_stop(struct weir_announcement *announcement);
 void weir_announcement_lame_duck(
 	struct weir_announcement *announcement, uint64_t interval_ms, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);
+
+// The states of ports have changed: the caller has logged them, and includes them in the notices.
+void weir_announcement_ports(struct weir_announcement *announcement);
 
 // The process ends on purpose: remove the saved state, and save none from here on.
 void weir_announcement_is_final(struct weir_announcement *announcement);

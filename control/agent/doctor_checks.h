@@ -25,9 +25,10 @@
 	X(keys, "key-file", "owner, mode and contents of the key file") \
 	X(balancers, "balancers", "weir-agent run responds, and balancers probe it") \
 	X(steal, "steal", "with --allow-steal: the kernel can remove half-open connections") \
+	X(ports, "ports", "the ports that weir-agent run watches have listening sockets") \
 	X(listeners, "listeners", "a socket listens at each --port; limit of its accept queue") \
 	X(syn_queue, "syn-queue", "SYN cookies and the queue of half-open connections") \
-	X(btf, "btf", "kernel BTF, which the meter needs")
+	X(btf, "btf", "kernel BTF, which the meter and the events of listening sockets need")
 
 struct weir_agent_doctor {
 	const struct weir_agent_options *options;

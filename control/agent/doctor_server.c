@@ -3,17 +3,20 @@
 // The server on the backend, and the agent that reports for it.
 #include <errno.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent_keys.h"
 #include "doctor_checks.h"
+#include "duration.h"
 #include "listeners.h"
 #include "plural.h"
 #include "privileges.h"
 #include "processes.h"
 #include "tree.h"
+#include "watched_ports.h"
 
 #define ACCEPT_QUEUE_LEAST 512
 #define SYN_QUEUE_LEAST 1024
@@ -142,6 +145,63 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 		"grep INET_DIAG_DESTROY /boot/config-$(uname -r) && systemctl restart weir-agent");
 }
 
+// --- the ports that the agent watches --------------------------------------------------------
+
+static void look_at_watched(struct weir_findings *findings, const json_t *port) {
+	const char *state = json_string_value(json_object_get(port, "state"));
+	json_int_t deaths = json_integer_value(json_object_get(port, "deaths"));
+	char subject[32], age[WEIR_DURATION_BYTES];
+
+	snprintf(subject, sizeof(subject), "%s port %u",
+		json_string_value(json_object_get(port, "protocol")),
+		(unsigned int)json_integer_value(json_object_get(port, "port")));
+	weir_duration_text((uint64_t)json_integer_value(json_object_get(port, "for_ms")), age);
+	if (state == NULL || strcmp(state, weir_port_state_name(WEIR_PORT_OPEN)) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_OK, subject, "watched, listening");
+		return;
+	}
+	if (strcmp(state, weir_port_state_name(WEIR_PORT_CLOSED)) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, subject,
+			"announced as down: no listening socket for %s", age);
+	} else if (strcmp(state, weir_port_state_name(WEIR_PORT_HELD)) == 0) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"announced as down: it listens again, but was closed %" JSON_INTEGER_FORMAT
+			" time%s",
+			deaths, weir_plural(deaths));
+	} else {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
+			"unknown: no listening socket in the agent's network namespace since it "
+			"started, so the end of a server elsewhere is not announced");
+	}
+	weir_findings_cure(findings, "ss -ltnup");
+}
+
+void weir_agent_doctor_check_ports(struct weir_agent_doctor *doctor) {
+	static const char *const names[] = {"tcp_error", "udp_error"};
+	const json_t *watch = json_object_get(doctor->status, "watch"), *port;
+	const char *problem = json_string_value(json_object_get(watch, "problem"));
+	size_t i;
+
+	json_array_foreach (json_object_get(doctor->status, "ports"), i, port) {
+		look_at_watched(&doctor->findings, port);
+	}
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *error = json_string_value(json_object_get(watch, names[i]));
+
+		if (error != NULL) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run",
+				"cannot list %s sockets: %s", i == 0 ? "TCP" : "UDP", error);
+			weir_findings_cure(&doctor->findings, "ss -l%cn", i == 0 ? 't' : 'u');
+		}
+	}
+	if (problem != NULL) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, "weir-agent run",
+			"no events of listening sockets, so the end of a server is announced up to "
+			"0.1 s later: %s",
+			problem);
+	}
+}
+
 // --- the server ---------------------------------------------------------------------------
 
 // The limit is the smaller one of the server's backlog and net.core.somaxconn when it calls
@@ -181,6 +241,24 @@ static void look_at_port(struct weir_agent_doctor *doctor, int fd, uint16_t port
 	}
 }
 
+static void look_at_udp_port(struct weir_agent_doctor *doctor, int fd, uint16_t port) {
+	uint32_t count = 0;
+	char subject[32];
+
+	snprintf(subject, sizeof(subject), "udp port %u", port);
+	if (weir_listeners_count(fd, IPPROTO_UDP, &port, 1, &count) < 0) {
+		return;
+	}
+	if (count == 0) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, subject,
+			"no socket is bound in this network namespace");
+		weir_findings_cure(&doctor->findings, "ss -lunp");
+	} else {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_OK, subject, "bound sockets: %u", count);
+	}
+}
+
 void weir_agent_doctor_check_listeners(struct weir_agent_doctor *doctor) {
 	int fd = weir_listeners_open();
 
@@ -189,6 +267,9 @@ void weir_agent_doctor_check_listeners(struct weir_agent_doctor *doctor) {
 	}
 	for (uint32_t i = 0; i < doctor->options->port_count; i++) {
 		look_at_port(doctor, fd, doctor->options->ports[i]);
+	}
+	for (uint32_t i = 0; i < doctor->options->port_udp_count; i++) {
+		look_at_udp_port(doctor, fd, doctor->options->ports_udp[i]);
 	}
 	close(fd);
 }

@@ -2,6 +2,8 @@
 #include "meter_helper.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/socket.h>
@@ -10,29 +12,58 @@
 #include "helper_process.h"
 #include "privileges.h"
 
-struct message { // from the helper; a loaded program comes with its descriptor
-	int error;
+enum { LOAD = 'l', UNLOAD = 'u', WATCH = 'w' }; // requests
+
+#define FDS 2
+
+struct message { // from the helper; a loaded program comes with its descriptors
+	char request;
 	bool loaded;
+	int error;
 	char why[192];
 };
 
-static int send_answer(int fd, const struct message *message, int passed) {
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
+union fd_space {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(FDS * sizeof(int))];
+};
+
+static int send_answer(int fd, const struct message *message, const int *fds, size_t fd_count) {
+	union fd_space control = {0};
 	struct iovec data = {.iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message)};
 	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
 
-	if (passed >= 0) {
+	if (fd_count > 0) {
 		header.msg_control = control.bytes;
-		header.msg_controllen = sizeof(control.bytes);
+		header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
 		control.header.cmsg_level = SOL_SOCKET;
 		control.header.cmsg_type = SCM_RIGHTS;
-		control.header.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.header), &passed, sizeof(passed));
+		control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+		memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
 	}
 	return sendmsg(fd, &header, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int answer_meter(int fd, struct message *message, const struct weir_meter_program *program) {
+	int passed = program != NULL ? weir_meter_fd(program) : -1;
+
+	message->loaded = program != NULL;
+	return send_answer(fd, message, &passed, program != NULL ? 1 : 0);
+}
+
+static int answer_watch(int fd, struct message *message, const struct weir_meter_params *params) {
+	struct weir_listen_program program;
+	int r;
+
+	message->error = weir_listen_load(
+		params->ports, params->port_count, &program, message->why, sizeof(message->why));
+	if (message->error) {
+		return send_answer(fd, message, NULL, 0);
+	}
+	message->loaded = true;
+	r = send_answer(fd, message, (const int[FDS]){program.ring, program.attachment}, FDS);
+	weir_listen_unload(&program); // the receiver holds it now
+	return r;
 }
 
 // The child: a request is one byte, a response one message.
@@ -40,23 +71,25 @@ static void serve(int fd, const void *params) {
 	static const cap_value_t kept[] = {CAP_BPF, CAP_PERFMON};
 	struct weir_meter_program *program = NULL;
 	char request;
+	int r = 0;
 
 	// Ignore a missing capability: loading reports the error.
 	(void)weir_privileges_keep(kept, 2);
-	while (read(fd, &request, 1) == 1) {
-		struct message message = {0};
+	while (r == 0 && read(fd, &request, 1) == 1) {
+		struct message message = {.request = request};
 
-		if (request == 'l' && program == NULL) {
+		if (request == WATCH) {
+			r = answer_watch(fd, &message, params);
+			continue;
+		}
+		if (request == LOAD && program == NULL) {
 			message.error =
 				weir_meter_load(params, &program, message.why, sizeof(message.why));
-		} else if (request == 'u') {
+		} else if (request == UNLOAD) {
 			weir_meter_unload(program);
 			program = NULL;
 		}
-		message.loaded = program != NULL;
-		if (send_answer(fd, &message, program != NULL ? weir_meter_fd(program) : -1)) {
-			break;
-		}
+		r = answer_meter(fd, &message, program);
 	}
 	weir_meter_unload(program);
 }
@@ -65,17 +98,18 @@ int weir_meter_helper_start(const struct weir_meter_params *params, int *ret) {
 	return weir_helper_start("weir-agent-bpf", serve, params, ret);
 }
 
-int weir_meter_helper_send(int fd, bool load) {
-	return send(fd, load ? "l" : "u", 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
+static int send_request(int fd, char request) {
+	return send(fd, &request, 1, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret) {
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct message message = {0};
-	struct iovec data = {.iov_base = &message, .iov_len = sizeof(message)};
+int weir_meter_helper_send(int fd, bool load) {
+	return send_request(fd, load ? LOAD : UNLOAD);
+}
+
+// fds: -1 = none.
+static int receive(int fd, struct message *ret, int fds[static FDS]) {
+	union fd_space control = {0};
+	struct iovec data = {.iov_base = ret, .iov_len = sizeof(*ret)};
 	struct msghdr header = {.msg_iov = &data,
 		.msg_iovlen = 1,
 		.msg_control = control.bytes,
@@ -86,11 +120,53 @@ int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret) {
 	if (n <= 0) {
 		return n < 0 ? -errno : -EPIPE;
 	}
-	*ret = (struct weir_meter_answer){
-		.loaded = message.loaded, .error = message.error, .fd = -1};
-	memcpy(ret->why, message.why, sizeof(ret->why) - 1);
-	if (passed != NULL && passed->cmsg_type == SCM_RIGHTS) {
-		memcpy(&ret->fd, CMSG_DATA(passed), sizeof(ret->fd));
+	ret->why[sizeof(ret->why) - 1] = '\0';
+	for (size_t i = 0; i < FDS; i++) {
+		fds[i] = -1;
+		if (passed != NULL && passed->cmsg_type == SCM_RIGHTS &&
+			passed->cmsg_len >= CMSG_LEN((i + 1) * sizeof(int))) {
+			memcpy(&fds[i], CMSG_DATA(passed) + i * sizeof(int), sizeof(int));
+		}
 	}
+	return 0;
+}
+
+int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret) {
+	struct message message = {0};
+	struct weir_listen_program late;
+	int fds[FDS], r = receive(fd, &message, fds);
+
+	if (r) {
+		return r;
+	}
+	if (message.request == WATCH) { // weir_meter_helper_watch no longer waits for it
+		late = (struct weir_listen_program){fds[0], fds[1]};
+		weir_listen_unload(&late);
+		return -EAGAIN;
+	}
+	*ret = (struct weir_meter_answer){
+		.loaded = message.loaded, .error = message.error, .fd = fds[0]};
+	memcpy(ret->why, message.why, sizeof(ret->why));
+	return 0;
+}
+
+int weir_meter_helper_watch(
+	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes) {
+	struct pollfd answer = {.fd = fd, .events = POLLIN};
+	struct message message = {0};
+	int fds[FDS], r = send_request(fd, WATCH);
+
+	if (r == 0) {
+		r = poll(&answer, 1, timeout_ms) == 1 ? receive(fd, &message, fds) : -ETIMEDOUT;
+	}
+	if (r) {
+		snprintf(why, why_bytes, "no response of the helper process: %s", strerror(-r));
+		return r;
+	}
+	if (message.error) {
+		snprintf(why, why_bytes, "%s", message.why);
+		return message.error;
+	}
+	*ret = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
 	return 0;
 }

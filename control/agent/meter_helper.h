@@ -2,13 +2,15 @@
 //
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
 // CAP_PERFMON and no other capability. So the process that reads datagrams needs no capability, and
-// the meter is loaded only while a balancer requests its values. It ends with its parent.
+// the meter is loaded only while a balancer requests its values. It also loads the watch of
+// listening sockets, once at the start. It ends with its parent.
 //
 // Threads: one. No logging.
 #pragma once
 
 #include <stdbool.h>
 
+#include "listen_loader.h"
 #include "meter_loader.h"
 
 struct weir_meter_answer {
@@ -27,3 +29,9 @@ int weir_meter_helper_send(int fd, bool load);
 
 // Returns 0, -EAGAIN (no answer yet), -EPIPE (the helper has ended), or another negative errno.
 int weir_meter_helper_answer(int fd, struct weir_meter_answer *ret);
+
+// Have it load the watch of the meter's ports, and wait for that. *ret: as from weir_listen_load;
+// independent of the helper. Call it before the requests above. Returns 0, -ETIMEDOUT or another
+// negative errno.
+int weir_meter_helper_watch(
+	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes);

@@ -138,23 +138,35 @@ static int take_source(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
+static int add_port(uint16_t port, uint16_t *ports, uint32_t *count, char *why, size_t why_bytes) {
+	for (uint32_t i = 0; i < *count; i++) {
+		if (ports[i] == port) {
+			return 0;
+		}
+	}
+	if (*count == WEIR_AGENT_PORTS_MAX) {
+		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_PORTS_MAX);
+		return -EINVAL;
+	}
+	ports[(*count)++] = port;
+	return 0;
+}
+
 static int take_port(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	struct weir_agent_options *ret = options;
 	char *end;
 	unsigned long port = strtoul(value, &end, 10);
+	bool udp = strcmp(end, "/udp") == 0;
 
 	(void)option;
-	if (ret->port_count == WEIR_AGENT_PORTS_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_PORTS_MAX);
+	if (value[0] < '0' || value[0] > '9' || port == 0 || port > UINT16_MAX ||
+		(!udp && *end != '\0' && strcmp(end, "/tcp") != 0)) {
+		snprintf(why, why_bytes, "is not a port; use 1 to 65535, with /udp for UDP");
 		return -EINVAL;
 	}
-	if (value[0] < '0' || value[0] > '9' || *end != '\0' || port == 0 || port > UINT16_MAX) {
-		snprintf(why, why_bytes, "is not a port; use 1 to 65535");
-		return -EINVAL;
-	}
-	ret->ports[ret->port_count++] = (uint16_t)port;
-	return 0;
+	return udp ? add_port((uint16_t)port, ret->ports_udp, &ret->port_udp_count, why, why_bytes)
+		   : add_port((uint16_t)port, ret->ports, &ret->port_count, why, why_bytes);
 }
 
 static int take_cgroup(const struct weir_option *option, const char *value, void *options,
@@ -218,9 +230,14 @@ static const struct weir_option rows[] = {
 		"remove the stale decap program of a dead agent from INTERFACE", FIELD(detach),
 		.groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "port", "PORT",
-		"TCP port of the service; its connections are measured, and a drain waits for them",
+		"TCP port of the service, or UDP port, as 53/udp; announced as down when its last "
+		"listening socket is closed. TCP connections are measured, and a drain waits for "
+		"them",
 		.letter = 'p', .repeatable = true, .take = take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
+	WEIR_OPTION_ROW(SECONDS, "grace", "SECONDS",
+		"announce a port as down only after this time without a listening socket",
+		FIELD(grace_ms), .fallback = "0", .max = 600000, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "cgroup", "PATH",
 		"cgroup directory of the service, for its CPU time and quota; with cgroup v1, one "
 		"for each controller",

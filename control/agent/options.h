@@ -46,8 +46,11 @@ struct weir_agent_options { // strings point into argv
 	bool stats;
 	bool json;
 
-	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service
+	uint16_t ports[WEIR_AGENT_PORTS_MAX]; // of the service, TCP; each once
 	uint32_t port_count;
+	uint16_t ports_udp[WEIR_AGENT_PORTS_MAX];
+	uint32_t port_udp_count;
+	uint32_t grace_ms; // without a listening socket
 	uint16_t udp_port;
 	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
 	uint32_t cgroup_count;

@@ -8,8 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define WORD_BYTES 2 // a digit and a line feed; then the ports, padded with zeros
+
 int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
-	static const char nothing[] = {'0' + WEIR_HEALTH_WORD_NONE, '\n'};
+	static const char nothing[WORD_BYTES + WEIR_SAVED_PORTS_BYTES] = {
+		'0' + WEIR_HEALTH_WORD_NONE, '\n'};
 	char path[128];
 	struct stat file;
 	int fd;
@@ -31,8 +34,9 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	}
 	if (fd < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"%s: %s; lame-duck state will not survive an agent restart", path,
-			strerror(errno));
+			"%s: %s; lame-duck state and closed ports will not survive an agent "
+			"restart",
+			path, strerror(errno));
 	}
 	return fd;
 }
@@ -53,5 +57,17 @@ void weir_saved_state_write(int fd, enum weir_health_word word) {
 	if (fd >= 0) {
 		// weir_saved_state_open has reserved the space.
 		(void)!pwrite(fd, text, sizeof(text), 0);
+	}
+}
+
+void weir_saved_state_read_ports(int fd, char ret[static WEIR_SAVED_PORTS_BYTES]) {
+	ssize_t n = fd < 0 ? 0 : pread(fd, ret, WEIR_SAVED_PORTS_BYTES - 1, WORD_BYTES);
+
+	ret[n > 0 ? n : 0] = '\0';
+}
+
+void weir_saved_state_write_ports(int fd, const char text[static WEIR_SAVED_PORTS_BYTES]) {
+	if (fd >= 0) {
+		(void)!pwrite(fd, text, WEIR_SAVED_PORTS_BYTES, WORD_BYTES);
 	}
 }

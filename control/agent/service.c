@@ -16,6 +16,7 @@
 #include "meter_demand.h"
 #include "meter_helper.h"
 #include "plural.h"
+#include "port_watch.h"
 #include "privileges.h"
 #include "probes.h"
 #include "run.h"
@@ -44,6 +45,7 @@ struct service {
 	struct weir_probes probes;
 	struct weir_announcement announcement;
 	struct weir_meter_demand meter;
+	struct weir_port_watch watch;
 	struct weir_steal_answers steals;
 	struct weir_local_socket local;
 	struct weir_orca_poll *orca; // NULL = no --orca-url
@@ -116,6 +118,13 @@ static void fill_answer(void *context, uint32_t wants, struct weir_agent_answer 
 	answer->word = (uint8_t)announcement->word;
 	memcpy(answer->why, announcement->why, sizeof(answer->why));
 	weir_load_fill(&service->load, wants, uv_now(&service->loop), answer);
+	weir_watched_ports_fill(&service->watch.ports, wants, answer);
+}
+
+static void announce_ports(void *context) {
+	struct service *service = context;
+
+	weir_announcement_ports(&service->announcement);
 }
 
 static void notify(void *context, const struct weir_balancer *balancer) {
@@ -163,6 +172,7 @@ static json_t *status(struct service *service) {
 		.balancers = &service->balancers,
 		.load = &service->load,
 		.meter = service->meter.reader,
+		.watch = &service->watch,
 		.probes = &service->probes,
 		.steals = &service->steals,
 		.orca = service->orca,
@@ -351,6 +361,23 @@ static int start_probes(struct service *service) {
 	return weir_probes_start(&service->loop, &params, &service->probes);
 }
 
+static int start_watch(struct service *service) {
+	const struct weir_port_watch_params params = {
+		.log = service->log,
+		.tcp_ports = service->options->ports,
+		.tcp_count = service->options->port_count,
+		.udp_ports = service->options->ports_udp,
+		.udp_count = service->options->port_udp_count,
+		.grace_ms = service->options->grace_ms,
+		.helper = service->meter_helper,
+		.saved = service->saved,
+		.changed = announce_ports,
+		.context = service,
+	};
+
+	return weir_port_watch_start(&service->loop, &params, &service->watch);
+}
+
 static int start_announcement(struct service *service) {
 	const struct weir_announcement_params params = {
 		.log = service->log,
@@ -367,8 +394,11 @@ static int start_announcement(struct service *service) {
 }
 
 static int start(struct service *service) {
-	int r = start_probes(service);
+	int r = start_watch(service); // its result is in the first answer
 
+	if (r == 0) {
+		r = start_probes(service);
+	}
 	if (r == 0) {
 		r = weir_local_socket_start(&service->loop, service->local_fd, answer_command,
 			service, &service->local);
@@ -390,14 +420,15 @@ static int start(struct service *service) {
 }
 
 static void log_started(struct service *service) {
+	uint32_t ports = service->options->port_count + service->options->port_udp_count;
 	struct weir_cpu_usage usage;
 
 	weir_log_write(service->log, WEIR_LOG_INFO,
 		"weir-agent (pid %d, user %d): answering on UDP port %u, %u key%s, %u service "
 		"port%s; %s",
 		(int)getpid(), (int)geteuid(), service->options->udp_port, service->keys.count,
-		weir_plural(service->keys.count), service->options->port_count,
-		weir_plural(service->options->port_count), service->announcement.why);
+		weir_plural(service->keys.count), ports, weir_plural(ports),
+		service->announcement.why);
 	log_cgroup(service, weir_cpu_usage_read(&service->cpu, &usage) < 0);
 }
 
@@ -434,6 +465,7 @@ static void stop(struct service *service) {
 		uv_process_kill(&service->warm_up, SIGTERM);
 	}
 	weir_orca_poll_close(service->orca);
+	weir_port_watch_stop(&service->watch);
 	weir_meter_demand_stop(&service->meter);
 	weir_steal_answers_stop(&service->steals);
 	weir_local_socket_stop(&service->local);

@@ -115,6 +115,40 @@ static json_t *make_meter(const struct weir_status_parts *parts) {
 	return object;
 }
 
+static json_t *make_port(const struct weir_watched_port *port, uint64_t now_ms) {
+	json_t *object = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I}", "port", (int)port->port,
+		"protocol", port->protocol == IPPROTO_UDP ? "udp" : "tcp", "state",
+		weir_port_state_name(port->state), "for_ms", (json_int_t)(now_ms - port->since_ms),
+		"listeners", (json_int_t)port->listeners, "deaths", (json_int_t)port->deaths);
+
+	if (port->state == WEIR_PORT_HELD) {
+		set_number(object, "left_ms", weir_watched_port_left_ms(port, now_ms));
+	}
+	return object;
+}
+
+// How the ports are watched, and what prevents it.
+static void set_watch(json_t *status, const struct weir_status_parts *parts) {
+	const struct weir_port_watch *watch = parts->watch;
+	json_t *ports = json_array(), *object = json_object();
+
+	for (uint32_t i = 0; i < watch->ports.count; i++) {
+		json_array_append_new(ports, make_port(&watch->ports.port[i], parts->now_ms));
+	}
+	json_object_set_new(status, "ports", ports);
+	json_object_set_new(object, "events", json_boolean(watch->reader != NULL));
+	for (int udp = 0; udp < 2; udp++) {
+		if (watch->blind[udp][0] != '\0') {
+			json_object_set_new(object, udp ? "udp_error" : "tcp_error",
+				json_string(watch->blind[udp]));
+		}
+	}
+	if (watch->problem[0] != '\0') {
+		json_object_set_new(object, "problem", json_string(watch->problem));
+	}
+	json_object_set_new(status, "watch", object);
+}
+
 static json_t *make_datagrams(const struct weir_status_parts *parts) {
 	json_t *object = json_object(), *refused = json_object();
 
@@ -156,6 +190,7 @@ json_t *weir_status_make(const struct weir_status_parts *parts) {
 		return NULL;
 	}
 	json_object_set_new(status, "drain", make_drain(&announcement->drain, parts->now_ms));
+	set_watch(status, parts);
 	json_object_set_new(status, "balancers", make_balancers(parts));
 	json_object_set_new(status, "values", make_values(parts));
 	json_object_set_new(status, "meter", make_meter(parts));
@@ -198,6 +233,39 @@ static void write_drain(const json_t *drain, FILE *out) {
 			weir_plural((uint64_t)number_of(drain, "unheard")),
 			weir_status_connections(drain, connections),
 			weir_duration_text(left_ms > 0 ? (uint64_t)left_ms : 0, left));
+	}
+}
+
+static void write_ports(const json_t *ports, FILE *out) {
+	char age[WEIR_DURATION_BYTES], left[WEIR_DURATION_BYTES];
+	const json_t *port;
+	size_t i;
+
+	json_array_foreach (ports, i, port) {
+		fprintf(out,
+			"port       %" JSON_INTEGER_FORMAT "/%s %s for %s, %" JSON_INTEGER_FORMAT
+			" listening socket%s, %" JSON_INTEGER_FORMAT " death%s",
+			number_of(port, "port"), text_of(port, "protocol"), text_of(port, "state"),
+			weir_duration_text((uint64_t)number_of(port, "for_ms"), age),
+			number_of(port, "listeners"), weir_plural(number_of(port, "listeners")),
+			number_of(port, "deaths"), weir_plural(number_of(port, "deaths")));
+		if (json_object_get(port, "left_ms") != NULL) {
+			fprintf(out, ", %s left",
+				weir_duration_text((uint64_t)number_of(port, "left_ms"), left));
+		}
+		fprintf(out, "\n");
+	}
+}
+
+static void write_watch(const json_t *watch, FILE *out) {
+	static const char *const names[] = {"problem", "tcp_error", "udp_error"};
+	static const char *const labels[] = {"no events of listening sockets",
+		"cannot list TCP sockets", "cannot list UDP sockets"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (json_object_get(watch, names[i]) != NULL) {
+			fprintf(out, "watch      %s: %s\n", labels[i], text_of(watch, names[i]));
+		}
 	}
 }
 
@@ -244,6 +312,8 @@ void weir_status_write(const json_t *status, FILE *out) {
 
 	fprintf(out, "state      %s: %s\n", text_of(status, "word"), text_of(status, "why"));
 	write_drain(json_object_get(status, "drain"), out);
+	write_ports(json_object_get(status, "ports"), out);
+	write_watch(json_object_get(status, "watch"), out);
 	write_balancers(json_object_get(status, "balancers"), out);
 	write_numbers("tells", json_object_get(status, "values"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);

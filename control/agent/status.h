@@ -11,6 +11,7 @@
 #include "announcement.h"
 #include "load.h"
 #include "orca_poll.h"
+#include "port_watch.h"
 #include "probes.h"
 #include "steal_answers.h"
 
@@ -20,6 +21,7 @@ struct weir_status_parts { // what the status shows
 	const struct weir_balancers *balancers;
 	struct weir_load *load;
 	const struct weir_meter *meter; // NULL = not loaded
+	const struct weir_port_watch *watch;
 	const struct weir_probes *probes;
 	const struct weir_steal_answers *steals;
 	const struct weir_orca_poll *orca; // NULL = none

@@ -4,6 +4,10 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "health_state.h"
+#include "plural.h"
 
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms) {
 	*ports = (struct weir_watched_ports){.grace_ms = grace_ms};
@@ -157,6 +161,42 @@ uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports) {
 
 bool weir_watched_ports_are_all_down(const struct weir_watched_ports *ports) {
 	return ports->count > 0 && weir_watched_ports_down(ports) == ports->count;
+}
+
+static uint8_t list_words(
+	const struct weir_watched_ports *ports, struct weir_port_word words[WEIR_PORT_WORDS_MOST]) {
+	uint8_t count = 0;
+
+	for (uint32_t i = 0; i < ports->count; i++) {
+		const struct weir_watched_port *port = &ports->port[i];
+
+		if (weir_watched_port_is_down(port)) {
+			words[count++] = (struct weir_port_word){.port = port->port,
+				.protocol = port->protocol,
+				.word = WEIR_HEALTH_WORD_DOWN,
+				.reason = port->state == WEIR_PORT_CLOSED
+						  ? WEIR_PORT_REASON_NO_LISTENER
+						  : WEIR_PORT_REASON_NONE};
+		}
+	}
+	return count;
+}
+
+void weir_watched_ports_fill(
+	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer) {
+	bool listed = (wants & WEIR_AGENT_PORT_WORDS) != 0;
+	uint32_t down = weir_watched_ports_down(ports);
+
+	answer->given |= wants & WEIR_AGENT_PORT_WORDS;
+	if (listed && down <= WEIR_PORT_WORDS_MOST) {
+		answer->port_word_count = list_words(ports, answer->port_words);
+	} else if (answer->word == WEIR_HEALTH_WORD_READY &&
+		   (listed || weir_watched_ports_are_all_down(ports))) {
+		answer->word = WEIR_HEALTH_WORD_DOWN;
+		memset(answer->why, 0, sizeof(answer->why));
+		snprintf(answer->why, sizeof(answer->why), "%u port%s: %s", down,
+			down == 1 ? "" : "s", weir_port_reason_text(WEIR_PORT_REASON_NO_LISTENER));
+	}
 }
 
 const char *weir_port_state_name(enum weir_port_state state) {

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent_message.h"
+
 #define WEIR_WATCHED_PORTS_MAX 128
 #define WEIR_WATCHED_FREE_DEATHS 2 // without a hold-down
 #define WEIR_WATCHED_HOLD_FIRST_MS 1000
@@ -80,6 +82,13 @@ static inline bool weir_watched_port_is_down(const struct weir_watched_port *por
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports); // how many
 // Whether there are ports, and all are down.
 bool weir_watched_ports_are_all_down(const struct weir_watched_ports *ports);
+
+// Write the words of the ports that are down into an answer whose fields of the host are complete.
+// A balancer that does not want words of ports gets the host's word DOWN instead while all ports
+// are down; one that does, while there are more than an answer can have. An order of the operator
+// (a lame duck) stays the host's word.
+void weir_watched_ports_fill(
+	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer);
 
 const char *weir_port_state_name(enum weir_port_state state);
 

@@ -30,12 +30,14 @@ FIELDS = ["service_time_ms", "service_count", "service_median_ms", "busy_time_ms
           "accept_queue", "accept_queue_limit", "cpus", "cpu_mhz", "max_active_flows"]
 BITS = {name: 1 << i for i, name in enumerate(FIELDS)}
 ALL = sum(BITS.values())
+BITS["port_words"] = 1 << 31
+PORT_WORD, PROTOCOLS = struct.Struct("!HBB"), {6: "tcp", 17: "udp"}
 PROBE = struct.Struct("!QQ16sQQIII16sI")
-ANSWER = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
+ANSWER = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32sB48s")
 ANSWER_FIELDS = ("agent balancer challenge clock_ms serial given service_sum_us service_count "
                  "busy_sum_us busy_count requests_milli_per_s errors_milli_per_s "
                  "service_median_us utilization_ppm active accept_queue accept_queue_limit "
-                 "cpu_milli cpu_mhz max_active_flows word unasked why").split()
+                 "cpu_milli cpu_mhz max_active_flows word unasked why port_word_count port_words").split()
 
 
 def seal(data, secret):
@@ -87,7 +89,11 @@ class Balancer:
         assert answer["challenge"] == self.challenge or (
             answer["unasked"] and answer["challenge"] == self.challenge_before)
         answer["word"] = WORDS[answer["word"]]
-        answer["given"] = {name for name in FIELDS if answer["given"] & BITS[name]}
+        answer["given"] = {name for name, bit in BITS.items() if answer["given"] & bit}
+        words = list(PORT_WORD.iter_unpack(answer.pop("port_words")))
+        assert not any(any(word) for word in words[answer["port_word_count"]:]), words
+        answer["ports"] = {f"{port}/{PROTOCOLS[protocol]}": (WORDS[both & 15], both >> 4)
+                           for port, protocol, both in words[:answer["port_word_count"]]}
         return answer
 
     def ask(self, hear=True):

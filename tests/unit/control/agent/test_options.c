@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "help_text.h"
@@ -129,6 +130,34 @@ TEST(options_of_run) {
 	assert_string_equal(options.key_file, "/etc/weir/agent.keys");
 	assert_string_equal(options.run_dir, "/run/weir-agent");
 	assert_null(options.warm_up);
+}
+
+TEST(options_name_ports_of_both_protocols) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	assert_int_equal(parse("run --port 80 --port 53/udp --port 53/tcp -p 80/tcp -p 53/udp "
+			       "--grace 500ms",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.port_count, 2); // each once
+	assert_int_equal(options.ports[0], 80);
+	assert_int_equal(options.ports[1], 53);
+	assert_int_equal(options.port_udp_count, 1);
+	assert_int_equal(options.ports_udp[0], 53);
+	assert_int_equal(options.grace_ms, 500);
+	for (const char *const *word = (const char *const[]){"0", "65536/udp", "53/sctp", "53/",
+		     "53udp", "udp", "/udp", "-1", NULL};
+		*word != NULL; word++) {
+		char line[64];
+
+		snprintf(line, sizeof(line), "run --port %s", *word);
+		assert_int_equal(parse(line, &options, why, sizeof(why)), -EINVAL);
+		assert_non_null(strstr(why, "is not a port; use 1 to 65535, with /udp for UDP"));
+	}
+	assert_int_equal(
+		parse("run --allow-steal --port 53/udp", &options, why, sizeof(why)), -EINVAL);
+	assert_int_equal(parse("run --grace 11m", &options, why, sizeof(why)), -EINVAL);
 }
 
 TEST(options_of_the_local_commands) {

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "health_state.h"
 #include "test.h"
 #include "watched_ports.h"
 
@@ -175,6 +176,79 @@ TEST(watched_port_forgets_deaths_in_quiet_minutes) {
 	now_ms += WEIR_WATCHED_QUIET_MS - 1;
 	look(1, now_ms + 2000);
 	assert_int_equal(restart(now_ms + 3600000), 0);
+}
+
+static struct weir_agent_answer fill(uint32_t wants, enum weir_health_word word) {
+	struct weir_agent_answer answer = {
+		.word = (uint8_t)word, .why = "started", .given = WEIR_REPORT(ACTIVE)};
+
+	weir_watched_ports_fill(&ports, wants | WEIR_REPORT(QUEUE), &answer);
+	assert_true(weir_port_words_are_valid(answer.port_words, answer.port_word_count));
+	assert_int_equal(answer.given, WEIR_REPORT(ACTIVE) | (wants & WEIR_AGENT_PORT_WORDS));
+	return answer;
+}
+
+TEST(watched_ports_that_are_down_have_words) {
+	const uint32_t wants = WEIR_AGENT_PORT_WORDS;
+	struct weir_agent_answer answer;
+
+	watch(0);
+	look(1, 1000);
+	weir_watched_ports_take(&ports, 1, 1, 1000);
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).port_word_count, 0);
+	weir_watched_ports_take(&ports, 1, 0, 1001);
+	answer = fill(wants, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(answer.port_word_count, 1);
+	assert_int_equal(answer.port_words[0].port, 53);
+	assert_int_equal(answer.port_words[0].protocol, IPPROTO_UDP);
+	assert_int_equal(answer.port_words[0].word, WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(answer.port_words[0].reason, WEIR_PORT_REASON_NO_LISTENER);
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY);
+	for (uint64_t now_ms = 1002; now_ms < 1005; now_ms++) {
+		restart(now_ms);
+	}
+	expect(WEIR_PORT_HELD, 3);
+	answer = fill(wants, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(answer.port_word_count, 2);
+	assert_int_equal(answer.port_words[0].port, 80);
+	assert_int_equal(answer.port_words[0].word, WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(answer.port_words[0].reason, WEIR_PORT_REASON_NONE);
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK);
+}
+
+TEST(watched_ports_beyond_those_of_an_answer_take_the_host_down) {
+	const uint32_t wants = WEIR_AGENT_PORT_WORDS;
+
+	watch(0);
+	look(1, 1000);
+	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
+		assert_int_equal(weir_watched_ports_add(&ports, 1000 + i, IPPROTO_TCP), 0);
+		weir_watched_ports_had_listener(&ports, 1000 + i, IPPROTO_TCP);
+	}
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).port_word_count, 12);
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
+	weir_watched_ports_had_listener(&ports, 53, IPPROTO_UDP);
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).port_word_count, 0);
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_DOWN);
+	assert_string_equal(
+		fill(wants, WEIR_HEALTH_WORD_READY).why, "13 ports: no listening socket");
+	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_LAME_DUCK).word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
+}
+
+TEST(watched_ports_that_are_all_down_take_the_host_of_an_old_balancer_down) {
+	weir_watched_ports_init(&ports, 0);
+	assert_int_equal(weir_watched_ports_add(&ports, 80, IPPROTO_TCP), 0);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
+	look(1, 1000);
+	look(0, 1001);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_DOWN);
+	assert_string_equal(fill(0, WEIR_HEALTH_WORD_READY).why, "1 port: no listening socket");
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_STARTING).word, WEIR_HEALTH_WORD_STARTING);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_LAME_DUCK).word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_string_equal(fill(0, WEIR_HEALTH_WORD_LAME_DUCK).why, "started");
+	look(1, 1002);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 }
 
 TEST(watched_port_has_a_name) {
