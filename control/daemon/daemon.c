@@ -82,6 +82,14 @@ static int bind_tables(
 	return 0;
 }
 
+// A predecessor of this process may have seen that the dataplane was restarted.
+static void continue_recount(struct weir_daemon *daemon) {
+	uint64_t now_ms = weir_daemon_wall_ms(), started_ms = daemon->dataplane_started_ms;
+
+	weir_daemon_set_time(daemon);
+	weir_tables_recount_since(daemon->tables, now_ms > started_ms ? now_ms - started_ms : 0);
+}
+
 static int on_attached(void *context, struct weir_segment *segment,
 	const struct weir_handover *handover, char *why, size_t why_bytes) {
 	struct weir_daemon *daemon = context;
@@ -97,6 +105,9 @@ static int on_attached(void *context, struct weir_segment *segment,
 		weir_daemon_take_running(daemon, segment->epoch);
 		daemon->dataplane_started_ms =
 			weir_config_running_started_ms(daemon->run_dir, segment->epoch);
+	}
+	if (adopting && daemon->epoch == 0) {
+		continue_recount(daemon);
 	}
 	if (adopting) {
 		// Checks are identified by ids, which may have changed.

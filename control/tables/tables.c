@@ -572,6 +572,12 @@ uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables) {
 	return now_ms < tables->recount_ms ? tables->recount_ms - now_ms : 0;
 }
 
+void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms) {
+	if (age_ms < WEIR_TABLES_RECOUNT_MS) {
+		tables->recount_ms = tables->state->now_ms + WEIR_TABLES_RECOUNT_MS - age_ms;
+	}
+}
+
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms) {
 	weir_slow_start_tick(tables->state, now_ms);
 }

@@ -187,6 +187,9 @@ bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t serv
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // The rest of that time, in milliseconds; 0 = over, or no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
+// This process was started after a dataplane that may have been restarted: age_ms is the time since
+// that dataplane started. Another process in its place may have seen the restart.
+void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
 // Removals: what a configuration, with `drain.removed_ms` above 0, no longer has drains until a
 // deadline. Binds of TCP: packets that begin a flow are refused, existing flows continue; at the

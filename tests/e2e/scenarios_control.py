@@ -71,6 +71,23 @@ def s4_dataplane_restarts(lab):
     assert lab.programs["control"].alive() and lab.programs["control"].pid == pid
 
 
+@scenario(services=[lines()])
+def drain_after_both_restarted_waits_for_the_recount(lab):
+    """A silent connection that neither process has seen since its restart does not end a drain"""
+    with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+        lab.programs["dataplane"].kill()
+        wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+        lab.start_dataplane()
+        wait_for("control attaches", lambda: lab.api("version")["dataplane"]["attached"], 10)
+        lab.wait_ready()
+        lab.programs["control"].kill()
+        lab.start_control()
+        lab.wait_ready()
+        lab.weirctl("backend", "drain", f"lines/{line.backend}")
+        drain = lab.backend(line.backend, "lines")["drain"]
+        assert drain["waits_for"] == "recount" and 0 < drain["recount_ms"] <= 60000, drain
+
+
 @scenario(services=[web()])
 def s4_dataplane_restarts_under_load(lab):
     """Five restarts of the dataplane under load; requests work again within seconds each time"""
