@@ -153,6 +153,7 @@ int weir_state_apply(struct weir_state *state, const struct weir_config *config,
 	state->serial++;
 	state->waiting = 0;
 	wait = wait && may_wait(state, config);
+	state->established_ms = config->flow_table.established_ms;
 	state->clients = config->instance.clients;
 	state->place.group = config->instance.client_id;
 	state->place.member = config->instance.member;

@@ -32,15 +32,28 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
+// Its flows end. Clients are refused for the timeout of established flows.
+static void refuse(struct weir_state *state, uint16_t id) {
+	struct weir_service_entry *service = &state->services[id];
+
+	service->removal = WEIR_DRAIN_DROPPED;
+	service->removal_until_ns = (state->now_ms + state->established_ms) * 1000000;
+	state->removing = true;
+	weir_state_touch_service(state, id);
+}
+
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	// Whether an earlier process has begun it: all its backends left with it.
 	bool begun = service->config == NULL && service->backends == 0;
 
-	if (!begun && service->removed_ms > 0) {
-		begin(state, id);
-	} else if (!begun) {
+	if (begun) {
+		return;
+	}
+	if (service->removed_ms == 0) {
 		end(state, id);
+	} else {
+		begin(state, id);
 	}
 }
 
@@ -199,7 +212,9 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	struct weir_service_entry *service = &state->services[id];
 	bool drops;
 
-	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE) {
+	// Without a configuration nothing can be published, nor is the timeout known.
+	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE ||
+		tables->config == NULL) {
 		return -ENOENT;
 	}
 	drops = service->removal == WEIR_DRAIN_DRAINING && !drained &&
@@ -208,11 +223,8 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool draine
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	if (drops && tables->config != NULL) {
-		service->removal = WEIR_DRAIN_DROPPED;
-		service->removal_until_ns +=
-			(uint64_t)tables->config->flow_table.established_ms * 1000000;
-		weir_state_touch_service(state, id);
+	if (drops) {
+		refuse(state, id);
 	} else {
 		end(state, id);
 	}

@@ -188,6 +188,7 @@ struct weir_state { // freed and cloned as a whole
 	bool draining; // some service may have drained binds, and flows
 	bool removing; // some service may have a removal
 	uint32_t removed_binds; // of all services
+	uint32_t established_ms; // timeout of flows, as configured
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 

@@ -115,6 +115,7 @@ TEST(removed_bind_drains_then_ends_its_flows) {
 	assert_int_equal(binds[0].port_first, 80);
 	assert_int_equal(weir_tables_removed_binds(own->lab.tables, 1, binds, 2), 0);
 	assert_false(lab_services(&own->lab)->ended);
+	weir_tables_clock(own->lab.tables, NOW_MS + REMOVED_MS);
 	end(own, false, WEIR_DRAIN_DROPPED);
 	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
 	assert_false(weir_bind_is_over(bind_at(own, 80), 1)); // flows of another service
@@ -298,4 +299,27 @@ TEST(removal_by_a_restart_is_a_removal) {
 	assert_true(is_removed(own, 80));
 	assert_int_equal(row_flags(own, "b0"), WEIR_BACKEND_CLOSED);
 	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS + 2000 * 1000000ull);
+}
+
+TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	lab_remove_backend(own->config, 0, 0);
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+}
+
+// No control process ran at the deadline, nor for long after it.
+TEST(late_end_of_a_drain_refuses_clients_as_long) {
+	struct own *own = *state;
+	const uint64_t late_ms = NOW_MS + REMOVED_MS + 2 * ESTABLISHED_MS;
+
+	remove_bind(own);
+	weir_tables_clock(own->lab.tables, late_ms);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	assert_int_equal(service(own, 0).removal_until_ns, (late_ms + ESTABLISHED_MS) * 1000000ull);
 }
