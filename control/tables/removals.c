@@ -75,8 +75,9 @@ static bool drains(struct weir_state *state, uint16_t bind) {
 	       service->removal != WEIR_DRAIN_NONE;
 }
 
-static uint16_t flags_of(const struct weir_service_entry *service) {
-	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED |
+// bind: as published. Its flows stay ended when another bind of the service is removed.
+static uint16_t flags_of(const struct weir_service_entry *service, uint16_t bind) {
+	return WEIR_BIND_DRAINED | WEIR_BIND_REMOVED | (bind & WEIR_BIND_ENDED) |
 	       (service->removal == WEIR_DRAIN_DROPPED ? WEIR_BIND_ENDED : 0);
 }
 
@@ -104,7 +105,7 @@ static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	}
 	added = &to->bind[to->count++];
 	*added = *bind;
-	added->service = id | flags_of(&to->state->services[id]);
+	added->service = id | flags_of(&to->state->services[id], bind->service);
 	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
 				? WEIR_CLOSED_PORTS_KERNEL // no say beside the configuration
 				: (uint8_t)weir_service_closed_ports(
@@ -167,9 +168,14 @@ void weir_removals_settle(
 	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		state->services[id].removed_binds = 0;
+		state->services[id].removed_ended = false;
 	}
 	for (uint32_t i = 0; i < n; i++) {
-		state->services[removed[i].service & (uint16_t)~WEIR_BIND_FLAGS].removed_binds++;
+		struct weir_service_entry *service =
+			&state->services[removed[i].service & (uint16_t)~WEIR_BIND_FLAGS];
+
+		service->removed_binds++;
+		service->removed_ended |= (removed[i].service & WEIR_BIND_ENDED) != 0;
 	}
 	state->removed_binds = n;
 	for (uint32_t id = 0; state->removing && id < state->service_ids; id++) {
@@ -210,20 +216,21 @@ static void end_service(struct weir_state *state, const struct weir_service_entr
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t id, bool drained) {
 	struct weir_state *state = tables->state;
 	struct weir_service_entry *service = &state->services[id];
-	bool drops;
+	bool drains, drops;
 
 	// Without a configuration nothing can be published, nor is the timeout known.
 	if (id >= state->service_ids || service->removal == WEIR_DRAIN_NONE ||
 		tables->config == NULL) {
 		return -ENOENT;
 	}
-	drops = service->removal == WEIR_DRAIN_DRAINING && !drained &&
-		service->down_flags == WEIR_BACKEND_RESET;
+	drains = service->removal == WEIR_DRAIN_DRAINING;
+	drops = drains && !drained && service->down_flags == WEIR_BACKEND_RESET;
 	state->services_dirty = true;
 	if (service->stage != WEIR_ID_LIVE) {
 		end_service(state, service);
 	}
-	if (drops) {
+	// Also if binds removed earlier still refuse their clients.
+	if (drops || (drains && drained && service->removed_ended)) {
 		refuse(state, id);
 	} else {
 		end(state, id);

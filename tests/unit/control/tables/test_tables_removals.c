@@ -313,6 +313,55 @@ TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 	assert_int_equal(row_flags(own, "b0"), DOWN);
 }
 
+// Port 80 was removed, and its flows were reset.
+static void remove_and_end(struct own *own) {
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	remove_bind(own);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	weir_tables_clock(own->lab.tables, NOW_MS + 3000);
+}
+
+TEST(ended_bind_stays_ended_when_another_one_is_removed) {
+	struct own *own = *state;
+	struct weir_config *third = lab_config_copy(own->next);
+
+	remove_and_end(own);
+	third->services[0].binds[0].port_first = third->services[0].binds[0].port_last = 9090;
+	lab_apply(&own->lab, third);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_true(is_removed(own, 8080));
+	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
+	lab_restart(&own->lab);
+	weir_tables_clock(own->lab.tables, NOW_MS + 4000);
+	lab_apply(&own->lab, third);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
+	// No flow is left, but idle clients of port 80 still need their RST.
+	end(own, true, WEIR_DRAIN_DRAINED);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_int_equal(
+		service(own, 0).removal_until_ns, (NOW_MS + 4000 + ESTABLISHED_MS) * 1000000ull);
+	end(own, false, WEIR_DRAIN_KEPT);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(bind_at(own, 8080), WEIR_SERVICE_NONE);
+	lab_config_free(third);
+}
+
+TEST(ended_bind_stays_ended_when_its_service_is_removed) {
+	struct own *own = *state;
+	struct weir_config *third = lab_config_copy(own->next);
+
+	remove_and_end(own);
+	third->services[0].binds[0].port_first = third->services[0].binds[0].port_last = 8080;
+	lab_remove_service(third, 0);
+	lab_apply(&own->lab, third);
+	assert_true(is_removed(own, 8080));
+	assert_false(weir_bind_is_over(bind_at(own, 8080), 0));
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	lab_config_free(third);
+}
+
 // No control process ran at the deadline, nor for long after it.
 TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	struct own *own = *state;
