@@ -118,18 +118,34 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 		       bind->port_first) != WEIR_SERVICE_NONE;
 }
 
+// Cut off the first and last ports that exact binds have. Returns false if there are no others.
+static bool trim(const struct collection *to, struct weir_service_bind *gap) {
+	struct weir_service_bind last = *gap;
+
+	while (is_built(to, gap)) {
+		if (gap->port_first == gap->port_last) {
+			return false;
+		}
+		gap->port_first++;
+	}
+	for (last.port_first = last.port_last; is_built(to, &last); last.port_first--) {
+		gap->port_last = last.port_first - 1;
+	}
+	return true;
+}
+
 // Add the ports of a published bind that the configuration does not have. Exact ports take
 // precedence over the parts of ranges that are added.
 static bool add_gaps(struct collection *to, const struct weir_service_bind *bind) {
-	struct weir_service_bind gap = *bind;
+	struct weir_service_bind gap = *bind, ports;
 
 	if (bind->port_first == bind->port_last) {
 		return is_built(to, bind) || !drains(to->state, bind->service) || add(to, bind);
 	}
 	while (weir_service_gap(to->built, bind->address, bind->family, bind->protocol,
 		&gap.port_first, &gap.port_last)) {
-		if ((gap.port_first != gap.port_last || !is_built(to, &gap)) &&
-			drains(to->state, gap.service) && !add(to, &gap)) {
+		ports = gap;
+		if (trim(to, &ports) && drains(to->state, ports.service) && !add(to, &ports)) {
 			return false;
 		}
 		if (gap.port_last >= bind->port_last) {

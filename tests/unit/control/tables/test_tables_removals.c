@@ -313,6 +313,34 @@ TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 	assert_int_equal(row_flags(own, "b0"), DOWN);
 }
 
+// Each port of a removed range has a bind of its own: nothing drains.
+TEST(range_that_is_divided_into_ports_is_not_removed) {
+	struct own *own = *state;
+	struct weir_config_service *services = own->next->services;
+
+	set_ports(own->config, 80, 82);
+	lab_apply(&own->lab, own->config);
+	services[1].binds = realloc(services[1].binds, 2 * sizeof(services[1].binds[0]));
+	assert_non_null(services[1].binds);
+	services[1].bind_count = 2;
+	for (uint16_t i = 0; i < 2; i++) {
+		services[1].binds[i] = services[0].binds[0];
+		services[1].binds[i].port_first = services[1].binds[i].port_last = 80 + 2 * i;
+	}
+	set_ports(own->next, 81, 81);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(bind_at(own, 80), 1);
+	assert_int_equal(bind_at(own, 81), 0);
+	assert_int_equal(bind_at(own, 82), 1);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
+	set_ports(own->next, 1081, 1081);
+	lab_apply(&own->lab, own->config);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(bind_at(own, 80), 1);
+	assert_true(is_removed(own, 81));
+	assert_int_equal(bind_at(own, 82), 1);
+}
+
 // Port 80 was removed, and its flows were reset.
 static void remove_and_end(struct own *own) {
 	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
