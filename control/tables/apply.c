@@ -135,8 +135,8 @@ static void leave_unseen(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		if (state->services[id].stage == WEIR_ID_LIVE &&
 			state->services[id].seen != state->serial) {
-			weir_bind_drains_clear(&state->services[id]);
 			weir_removal_begin(state, (uint16_t)id);
+			weir_bind_drains_clear(&state->services[id]);
 			weir_service_leave(state, (uint16_t)id);
 		}
 	}

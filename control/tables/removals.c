@@ -32,7 +32,7 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
-// Its flows end. Clients are refused for the timeout of established flows.
+// Its flows end, or have ended. Clients are refused for the timeout of established flows.
 static void refuse(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 
@@ -46,12 +46,18 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
 	// Whether an earlier process has begun it: all its backends left with it.
 	bool begun = service->config == NULL && service->backends == 0;
+	bool dropped = service->drain == WEIR_DRAIN_DROPPED; // an operator's drain ended its flows
 
+	if (dropped) {
+		service->down_flags = WEIR_BACKEND_RESET;
+	}
 	if (begun) {
 		return;
 	}
 	if (service->removed_ms == 0) {
 		end(state, id);
+	} else if (dropped) {
+		refuse(state, id);
 	} else {
 		begin(state, id);
 	}

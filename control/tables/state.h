@@ -301,7 +301,7 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 
 // Whether the removal of a service that leaves is not over: it stays published.
 bool weir_removal_holds(const struct weir_service_entry *service);
-// Call before weir_service_leave.
+// Call before weir_service_leave, and before its drain is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
 // Collect the binds of TCP in the published service table that `built`, made from the configuration
 // alone, does not have, and that drain; begins the drains of new ones. Returns an array of *ret_n

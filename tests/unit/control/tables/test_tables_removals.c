@@ -390,6 +390,50 @@ TEST(ended_bind_stays_ended_when_its_service_is_removed) {
 	lab_config_free(third);
 }
 
+// A drain with at_deadline "drop" has ended all flows of s0.
+static void drop(struct own *own) {
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, 1), 0);
+	lab_publish(&own->lab);
+	assert_int_equal(weir_tables_end_bind_drain(own->lab.tables, 0, WEIR_DRAIN_DROPPED, 1),
+		WEIR_DRAIN_DROPPED);
+	lab_publish(&own->lab);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	lab_remove_service(own->next, 0);
+}
+
+static void assert_dropped(struct own *own) {
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	assert_true(weir_bind_is_over(bind_at(own, 80), 0));
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_DROPPED);
+	assert_int_equal(service(own, 0).removal_until_ns, (NOW_MS + ESTABLISHED_MS) * 1000000ull);
+	end(own, false, WEIR_DRAIN_KEPT);
+	assert_int_equal(bind_at(own, 80), WEIR_SERVICE_NONE);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+}
+
+TEST(dropped_flows_of_a_service_stay_dropped_when_it_is_removed) {
+	struct own *own = *state;
+
+	drop(own);
+	own->config->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_KEEP;
+	lab_apply(&own->lab, own->config);
+	lab_apply(&own->lab, own->next);
+	assert_dropped(own);
+}
+
+TEST(dropped_flows_of_a_service_stay_dropped_when_a_restart_removes_it) {
+	struct own *own = *state;
+
+	drop(own);
+	lab_restart(&own->lab);
+	weir_tables_clock(own->lab.tables, NOW_MS);
+	lab_apply(&own->lab, own->next);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->next);
+	assert_dropped(own);
+}
+
 // No control process ran at the deadline, nor for long after it.
 TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	struct own *own = *state;
