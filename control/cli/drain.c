@@ -12,6 +12,7 @@
 #include "terminal.h"
 
 #define POLL_MS 500
+#define DEADLINE_TURN_MS 20 // weir-control needs so long to end a drain
 #define LINE_BYTES 768
 
 // A drain whose end weirctl waits for.
@@ -25,6 +26,7 @@ struct wait {
 	json_int_t shown; // open flows shown last; -1 = none shown yet
 	char reason[16]; // "waits_for" shown last
 	int looks;
+	int poll_ms; // until the next look
 };
 
 static double now_s(void) {
@@ -77,6 +79,7 @@ static const char *waits_for(const json_t *drain) {
 // Why a drain goes on although no open flow is counted; "" if it waits for the counted ones.
 static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	const json_t *recount = json_object_get(drain, "recount_ms");
+	const json_t *deadline = json_object_get(drain, "left_ms");
 	char left[32];
 
 	text[0] = '\0';
@@ -85,10 +88,16 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 			"; waits for weir-dataplane, which does not run: its open flows are "
 			"unknown");
 	} else if (json_is_integer(recount)) {
+		const json_t *most =
+			json_is_integer(deadline) &&
+					json_integer_value(deadline) < json_integer_value(recount)
+				? deadline
+				: recount;
+
 		snprintf(text, bytes,
 			"; waits at most %s for the recount of flows after the restart of "
 			"weir-dataplane",
-			weir_show_value(recount, WEIR_SHOW_DURATION, left, sizeof(left)));
+			weir_show_value(most, WEIR_SHOW_DURATION, left, sizeof(left)));
 	}
 	return text;
 }
@@ -233,10 +242,20 @@ static const json_t *find_row(const json_t *rows) {
 	return NULL;
 }
 
+// Whether flows are left behind a deadline. An unknown number, without a dataplane, is not none.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
 
-	return json_is_integer(kept) ? json_integer_value(kept) > 0 : flows_of(row) > 0;
+	return !json_is_integer(kept) || json_integer_value(kept) > 0;
+}
+
+// The next look at the deadline, so that the time that is printed is that of the end.
+static int next_poll_ms(const json_t *row) {
+	const json_t *left = json_object_get(json_object_get(row, "drain"), "left_ms");
+
+	return json_is_integer(left) && json_integer_value(left) < POLL_MS
+		       ? (int)json_integer_value(left) + DEADLINE_TURN_MS
+		       : POLL_MS;
 }
 
 // Poll once. Returns true when the wait is over, with its exit status.
@@ -260,6 +279,7 @@ static bool look(struct wait *wait, int *ret) {
 		*ret = WEIR_CLI_REFUSED;
 	} else if (state != NULL && strcmp(state, "draining") == 0) {
 		show_progress(wait, row);
+		wait->poll_ms = next_poll_ms(row);
 		over = false;
 	} else {
 		show_end(wait, row, state);
@@ -305,7 +325,7 @@ static int wait_for_end(struct weir_cli *cli, const char *object, const json_t *
 		return WEIR_CLI_REFUSED;
 	}
 	while (!look(&wait, &r) && !ferror(cli->out)) {
-		weir_cli_wait_ms(POLL_MS);
+		weir_cli_wait_ms(wait.poll_ms);
 	}
 	json_decref(wait.request);
 	if (r == WEIR_CLI_UNREACHABLE) {
