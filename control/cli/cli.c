@@ -59,9 +59,14 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		fprintf(cli->err, "weirctl: out of memory\n");
 		return WEIR_CLI_REFUSED;
 	}
-	if (command->build(cli, request, why, sizeof(why))) {
+	r = command->build(cli, request, why, sizeof(why));
+	if (r) {
 		json_decref(request);
-		return usage_error(cli->err, why, command);
+		if (r == -EINVAL) {
+			return usage_error(cli->err, why, command);
+		}
+		fprintf(cli->err, "weirctl: %s\n", why);
+		return WEIR_CLI_REFUSED;
 	}
 	r = weir_client_connect(
 		cli->options->run_dir, cli->options->timeout_ms, &cli->client, why, sizeof(why));

@@ -41,7 +41,8 @@ struct weir_cli_command {
 	short words_min, words_max;
 	unsigned options; // enum weir_cli_option
 
-	// Fill in the arguments of the request. Returns 0 or -EINVAL and one line in why.
+	// Fill in the arguments of the request. Returns 0, -EINVAL (invalid usage) or another
+	// negative errno (a file), with one line in why.
 	int (*build)(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
 	// Print the result as text.
 	void (*show)(const struct weir_cli *cli, json_t *result);

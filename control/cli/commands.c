@@ -295,14 +295,16 @@ static int build_trace(const struct weir_cli *cli, json_t *request, char *why, s
 // The daemon has another working directory, so send it the absolute path.
 static int build_file(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	char path[PATH_MAX], shown[160];
+	int r;
 
 	if (cli->count == 0) {
 		return 0;
 	}
 	weir_terminal_text(cli->words[0], shown, sizeof(shown));
 	if (realpath(cli->words[0], path) == NULL) {
-		snprintf(why, n, "%s: %s", shown, strerror(errno));
-		return -EINVAL;
+		r = -errno;
+		snprintf(why, n, "cannot read %s: %s", shown, strerror(-r));
+		return r == -EINVAL ? -EIO : r;
 	}
 	if (json_object_set_new(request, "path", json_string(path))) {
 		snprintf(why, n, "%s: the file name is not valid UTF-8", shown);

@@ -241,6 +241,14 @@ static int refuse(const struct weir_cli *cli, const char *file, int error) {
 		fprintf(cli->err,
 			"weirctl: %s exists and is kept: name another file, or move it away\n",
 			shown);
+	} else if (error == -ENOENT) {
+		const char *end = strrchr(shown, '/');
+		int bytes = end != NULL ? (int)(end - shown) : 0;
+
+		fprintf(cli->err,
+			"weirctl: cannot write %s: its directory does not exist; create it with "
+			"\"mkdir -p %.*s\"\n",
+			shown, bytes, shown);
 	} else {
 		fprintf(cli->err, "weirctl: cannot write %s: %s\n", shown, strerror(-error));
 	}

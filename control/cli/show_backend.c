@@ -289,7 +289,7 @@ void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 		{{"NEW-%", "achieved_percent", WEIR_SHOW_PERCENT}, NULL, 6},
 		{{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER}, NULL, 0},
 		{{"NEW", "new_flows", WEIR_SHOW_NUMBER}, NULL, 3},
-		{{"REFUSED", "refused", WEIR_SHOW_NUMBER}, "0", 2},
+		{{"CLIENT-RST", "refused", WEIR_SHOW_NUMBER}, "0", 2},
 		{{"DROPPED", "dropped", WEIR_SHOW_NUMBER}, "0", 1},
 		{{"REPORT", "report.age_ms", WEIR_SHOW_DURATION}, "-", 4},
 	};

@@ -215,7 +215,7 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"NEW-FLOWS/S", "new_flows", WEIR_SHOW_NUMBER},
 		{"PACKETS/S", "packets", WEIR_SHOW_NUMBER},
 		{"BYTES/S", "bytes", WEIR_SHOW_NUMBER},
-		{"REFUSED/S", "refused", WEIR_SHOW_NUMBER},
+		{"CLIENT-RST/S", "refused", WEIR_SHOW_NUMBER},
 		{"TIMED-OUT/S", "timed_out", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column ports[] = {

@@ -74,13 +74,13 @@ static void explain_connect(
 	case -ENOENT:
 		snprintf(why, why_bytes,
 			"weir-control is not running (no %s/%s): start it with "
-			"\"weir-control --config FILE --run-dir %s\"",
+			"\"weir-control --config FILE --data-path-checks --run-dir %s\"",
 			run_dir, WEIR_CONTROL_SOCKET, run_dir);
 		break;
 	case -ECONNREFUSED:
 		snprintf(why, why_bytes,
 			"weir-control is not running (%s/%s refuses connections): start it with "
-			"\"weir-control --config FILE --run-dir %s\"",
+			"\"weir-control --config FILE --data-path-checks --run-dir %s\"",
 			run_dir, WEIR_CONTROL_SOCKET, run_dir);
 		break;
 	case -EACCES:

@@ -169,7 +169,6 @@ TEST(invalid_usage_exits_2_without_a_request) {
 			"--service is not an option of worker show"},
 		{{"worker", "show", "--watch"}, "--watch is not an option of worker show"},
 		{{"config", "check"}, "an argument is missing"},
-		{{"config", "reload", "/nonexistent/weir.json"}, "No such file"},
 		{{"--frob", "version"}, "unknown option --frob"},
 		{{NULL}, "Usage: weirctl [OPTION]... OBJECT VERB"},
 	};
@@ -183,6 +182,19 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		}
 		expect_contains(outcome.err, cases[i].err);
 		assert_string_equal(outcome.out, "");
+		free_outcome(&outcome);
+	}
+}
+
+// As of config check: a script can distinguish a missing file from a typing error.
+TEST(missing_file_exits_1) {
+	for (int i = 0; i < 2; i++) {
+		struct outcome outcome = RUN("/nonexistent", "config", i == 0 ? "reload" : "diff",
+			"/nonexistent/weir.json");
+
+		assert_int_equal(outcome.status, 1);
+		assert_string_equal(outcome.err,
+			"weirctl: cannot read /nonexistent/weir.json: No such file or directory\n");
 		free_outcome(&outcome);
 	}
 }
@@ -206,7 +218,7 @@ TEST(dead_daemon_exits_3_at_once) {
 	assert_string_equal(outcome.err,
 		"weirctl: weir-control is not running (no /nonexistent/control/control.sock): "
 		"start it "
-		"with \"weir-control --config FILE --run-dir /nonexistent\"\n");
+		"with \"weir-control --config FILE --data-path-checks --run-dir /nonexistent\"\n");
 	free_outcome(&outcome);
 }
 

@@ -190,7 +190,8 @@ TEST(missing_socket_and_dead_socket) {
 	assert_non_null(mkdtemp(folder));
 	assert_int_equal(weir_client_connect(folder, TIMEOUT_MS, &client, why, 256), -ENOENT);
 	assert_non_null(strstr(why, "weir-control is not running (no /tmp/weirctl-test-"));
-	assert_non_null(strstr(why, "start it with \"weir-control --config FILE"));
+	assert_non_null(
+		strstr(why, "start it with \"weir-control --config FILE --data-path-checks"));
 	// A daemon that was killed leaves its socket behind.
 	snprintf(control, sizeof(control), "%s/control", folder);
 	assert_int_equal(mkdir(control, 0700), 0);

@@ -138,7 +138,8 @@ TEST(init_without_a_directory_says_so) {
 	(void)state;
 	assert_int_equal(outcome.status, 1);
 	expect_contains(outcome.err,
-		"weirctl: cannot write /nonexistent/weir.json: No such file or directory\n");
+		"weirctl: cannot write /nonexistent/weir.json: its directory does not exist; "
+		"create it with \"mkdir -p /nonexistent\"\n");
 	free_outcome(&outcome);
 }
 

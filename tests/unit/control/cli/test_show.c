@@ -230,16 +230,16 @@ TEST(notes_of_backends) {
 			"slow_start_percent": 43.2}]),
 				"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  "
 				"SHARE-%  NEW-%  "
-				"ACTIVE  NEW  REFUSED  DROPPED  REPORT\n"
+				"ACTIVE  NEW  CLIENT-RST  DROPPED  REPORT\n"
 				"web      a        -        -      -           -       -     -     "
 				"   -      -  "
-				"     -    -        -        -       -\n"
+				"     -    -           -        -       -\n"
 				"web      b        -        -      -        2.0s       -     -     "
 				"   -      -  "
-				"     -    -        -        -    0.1s\n"
+				"     -    -           -        -    0.1s\n"
 				"web      c        -        -      -       1m01s    auto     7     "
 				"   -      -  "
-				"     -    -        -        -       -\n"
+				"     -    -           -        -       -\n"
 				"\n"
 				"BACKEND  NOTES\n"
 				"web/a    leaving, no next hop\n"
@@ -314,7 +314,7 @@ TEST(backends_fit_the_terminal) {
 		", \"refused\": 123456, \"dropped\": 1234567, \"report\": {\"age_ms\": 1}") "]";
 	char *text = within(plain, 0);
 
-	assert_null(strstr(text, "REFUSED"));
+	assert_null(strstr(text, "CLIENT-RST"));
 	assert_in_range(widest_line(text), 110, 120);
 	free(text);
 	text = within(full, 0);
@@ -331,8 +331,9 @@ TEST(backends_fit_the_terminal) {
 	free(text);
 	text = within(full, 10); // as many digits as distinguish them
 	assert_non_null(strstr(text, "shop-front-1  maintenance  lame-duck"));
-	assert_non_null(strstr(text, "too narrow for DROPPED,\nREFUSED,\nNEW,\nREPORT,\nADDRESS,\n"
-				     "NEW-%,\nSINCE\n"));
+	assert_non_null(
+		strstr(text, "too narrow for DROPPED,\nCLIENT-RST,\nNEW,\nREPORT,\nADDRESS,\n"
+			     "NEW-%,\nSINCE\n"));
 	free(text);
 	text = within("[]", 10);
 	assert_string_equal(text, "no backends\n");
