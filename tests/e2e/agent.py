@@ -23,7 +23,8 @@ BYTES = 256
 PROBE, ANSWER, STEAL, STEAL_ANSWER = 1, 2, 3, 4
 HEADER = struct.Struct("!4sBBH")
 PROBE_FIELDS = struct.Struct("!QQ16sQQIII")
-ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32sB48s")
+ANSWER_FIELDS = struct.Struct("!QQ16sQIIQQQQQQIIIIIIIIBB32s")
+PORT_WORD_FIELDS = struct.Struct("!B48s")  # after those
 PORT_WORD = struct.Struct("!HBB")
 PORT_WORDS = 1 << 31
 PROTOCOLS = {"tcp": 6, "udp": 17}
@@ -102,8 +103,8 @@ class Agent:
             at.get("service_median_ms", 0), at.get("utilization", 0),
             at.get("active_requests", 0), at.get("accept_queue", 0),
             at.get("accept_queue_limit", 0), at.get("cpus", 0), at.get("cpu_mhz", 0),
-            at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode(),
-            len(ports), b"".join(ports))
+            at.get("max_active_flows", 0), at["word"], int(unasked), at["why"].encode())
+        fields += PORT_WORD_FIELDS.pack(len(ports), b"".join(ports))
         return seal(ANSWER, number, secret, fields)
 
     def pack_port_words(self):
@@ -200,10 +201,11 @@ class Serving:
     def newest(self):
         return max(self.agent.balancers.values(), key=lambda b: b.probes[-1])
 
-    def say(self, word, why=""):
-        """Announce a new state to every balancer at once."""
+    def say(self, word, why="", ports=None):
+        """Announce a new state, and those of ports, to every balancer at once."""
         with self.lock:
             self.agent.word, self.agent.why = WORDS[word], why
+            self.agent.port_words = ports or {}
             self.agent.serial += 1
             for balancer in self.agent.balancers.values():
                 self.agent.tell(balancer)
