@@ -65,15 +65,31 @@ struct weir_health_facts weir_health_set_verdict(
 
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word) {
+	if (facts.word == WEIR_HEALTH_WORD_DOWN && word != WEIR_HEALTH_WORD_DOWN &&
+		facts.verdict == WEIR_HEALTH_VERDICT_PASSING) {
+		facts.verdict = WEIR_HEALTH_VERDICT_UNKNOWN;
+	}
 	facts.word = (uint8_t)word;
 	return facts;
 }
 
+bool weir_health_word_is_worse(uint8_t word, uint8_t than) {
+	static const uint8_t ranks[WEIR_HEALTH_WORD_COUNT] = {
+		[WEIR_HEALTH_WORD_NONE] = 0,
+		[WEIR_HEALTH_WORD_READY] = 1,
+		[WEIR_HEALTH_WORD_STARTING] = 2,
+		[WEIR_HEALTH_WORD_LAME_DUCK] = 3,
+		[WEIR_HEALTH_WORD_DOWN] = 4,
+	};
+
+	return ranks[word < WEIR_HEALTH_WORD_COUNT ? word : WEIR_HEALTH_WORD_NONE] >
+	       ranks[than < WEIR_HEALTH_WORD_COUNT ? than : WEIR_HEALTH_WORD_NONE];
+}
+
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts) {
-	if (facts.word != WEIR_HEALTH_WORD_LAME_DUCK) {
-		facts.word = WEIR_HEALTH_WORD_NONE;
-	}
-	return facts;
+	return facts.word == WEIR_HEALTH_WORD_LAME_DUCK
+		       ? facts
+		       : weir_health_set_word(facts, WEIR_HEALTH_WORD_NONE);
 }
 
 const char *weir_health_state_name(enum weir_health_state state) {

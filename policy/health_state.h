@@ -73,12 +73,18 @@ struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool ch
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
-// Set the backend's announced state, changed or not.
+// Set the backend's announced state, changed or not. The end of DOWN makes a passing verdict
+// UNKNOWN: after a quick restart of the server, its checks passed before it. The caller must begin
+// the count of the checks again.
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 
-// The announcement has expired without a repetition. A lame duck stays one: silence does not mean
-// "ready".
+// Whether the first of two words is worse: down, lame duck, starting, ready, nothing. Values out of
+// range count as NONE.
+bool weir_health_word_is_worse(uint8_t word, uint8_t than);
+
+// The announcement has expired without a repetition, which also ends DOWN. A lame duck stays one:
+// silence does not mean "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 
 const char *weir_health_state_name(enum weir_health_state state);

@@ -365,6 +365,13 @@ static void on_report(
 	weir_reports_take(daemon->reports, backend, report, source);
 }
 
+static void on_recheck(void *context, uint16_t backend) {
+	struct weir_daemon *daemon = context;
+
+	weir_health_restart(daemon->health, backend);
+	weir_agents_hasten(daemon->agents, backend);
+}
+
 // Create the modules for the state of backends.
 static int create_backends(struct weir_daemon *daemon) {
 	uv_loop_t *loop = &daemon->loop;
@@ -385,6 +392,7 @@ static int create_backends(struct weir_daemon *daemon) {
 		return r;
 	}
 	daemon->agents = weir_probed_agents_of(daemon->probed_agents);
+	weir_states_on_recheck(daemon->states, on_recheck);
 	return weir_next_hops_create(loop, daemon->log, daemon->states, daemon->health, on_changed,
 		daemon, &daemon->next_hops);
 }

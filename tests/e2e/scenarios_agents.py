@@ -171,6 +171,20 @@ def agent_check_follows_the_agent(lab):
         wait_for("healthy again", lambda: health(lab, "echo", "web-2") == "healthy", 10)
 
 
+@scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
+          config=QUICK, start=False)
+def end_of_down_waits_for_answers(lab):
+    """Check type agent: after down, `rise` answers without it make the backend healthy"""
+    with agents(lab, (1, 2, 3, 4)) as served:
+        wait_for("healthy", lambda: health(lab, "echo") == "healthy", 10)
+        served[1].say("down")
+        wait_for("refusing", lambda: health(lab, "echo") == "refusing", 5)
+        served[1].say("ready")
+        wait_for("healthy again", lambda: health(lab, "echo") == "healthy", 10)
+        history = lab.api("health.history", service="echo", backend="web-1")
+        assert [c["to"] for c in history][-3:] == ["refusing", "starting", "healthy"], history
+
+
 @scenario(services=[unchecked(agent=AGENT)], config=QUICK, start=False)
 def ready_waits_for_the_check(lab):
     """A server that is down, with an agent that reports ready, becomes refusing and is never healthy"""

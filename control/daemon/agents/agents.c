@@ -421,6 +421,15 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 	}
 }
 
+void weir_agents_hasten(struct weir_agents *agents, uint16_t backend) {
+	struct member *member = find_member(agents, backend);
+
+	if (member != NULL) {
+		weir_agents_prober_restart(member->agent->prober, false);
+		update(member->agent);
+	}
+}
+
 // --- steals -------------------------------------------------------------------------------
 
 int weir_agents_request_steal(struct weir_agents *agents, const struct weir_agents_steal *steal) {

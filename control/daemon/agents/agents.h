@@ -129,6 +129,10 @@ void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool a
 // flows until it has had time to measure them. Does nothing for a backend without an agent.
 void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_t wants);
 
+// Probe the agent of a backend at the interval of one with flows until `settled` consecutive probes
+// had the same outcome. Does nothing for a backend without an agent.
+void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
+
 // Request permission from the agent of a backend to move a flow; copied. It is sent in the next
 // turn of the loop, and weir_agents_steal_ended is called once, after timeout_ms at the latest
 // (later if the loop is busy). Returns 0, -EINVAL (families, ports, timeout_ms), -ENOENT (no

@@ -14,6 +14,7 @@
 struct entry { // of one backend id
 	bool known;
 	bool unresolved; // as last recorded in the history
+	bool was_down; // its word was DOWN when its checks failed, and none passed since
 	uint64_t generation; // of the last configure call with it
 	uint64_t identity; // of the backend that the facts belong to
 	struct weir_address address;
@@ -26,7 +27,8 @@ struct entry { // of one backend id
 struct weir_states {
 	struct weir_log *log;
 	weir_states_changed changed;
-	void *context;
+	weir_states_recheck recheck; // NULL = none
+	void *context; // of both
 	struct weir_tables *tables; // NULL until the first configure
 	struct entry *entries; // by backend id
 	uint32_t ids;
@@ -54,6 +56,10 @@ int weir_states_create(struct weir_log *log, weir_states_changed changed, void *
 	states->context = context;
 	*ret = states;
 	return 0;
+}
+
+void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck) {
+	states->recheck = recheck;
 }
 
 void weir_states_free(struct weir_states *states) {
@@ -114,11 +120,28 @@ static void settle(struct weir_states *states, uint16_t id, struct weir_health_f
 
 void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why) {
-	const struct entry *entry = find(states, backend);
+	struct entry *entry = find(states, backend);
 
 	if (entry != NULL) {
+		entry->was_down = verdict == WEIR_HEALTH_VERDICT_FAILING &&
+				  (entry->was_down || entry->facts.word == WEIR_HEALTH_WORD_DOWN);
 		settle(states, backend, weir_health_set_verdict(entry->facts, verdict), "check",
 			why);
+	}
+}
+
+// Set facts with another word.
+static void settle_word(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
+	const char *source, const char *why) {
+	struct entry *entry = &states->entries[id];
+	bool was_down = entry->was_down || entry->facts.word == WEIR_HEALTH_WORD_DOWN;
+
+	settle(states, id, facts, source, why);
+	if (was_down && facts.word != WEIR_HEALTH_WORD_DOWN) {
+		entry->was_down = false;
+		if (states->recheck != NULL && facts.verdict != WEIR_HEALTH_VERDICT_UNCHECKED) {
+			states->recheck(states->context, id);
+		}
 	}
 }
 
@@ -127,7 +150,7 @@ void weir_states_set_word(struct weir_states *states, uint16_t backend, enum wei
 	const struct entry *entry = find(states, backend);
 
 	if (entry != NULL) {
-		settle(states, backend, weir_health_set_word(entry->facts, word), source, why);
+		settle_word(states, backend, weir_health_set_word(entry->facts, word), source, why);
 	}
 }
 
@@ -135,7 +158,7 @@ void weir_states_expire(struct weir_states *states, uint16_t backend, const char
 	const struct entry *entry = find(states, backend);
 
 	if (entry != NULL) {
-		settle(states, backend, weir_health_expire(entry->facts), source,
+		settle_word(states, backend, weir_health_expire(entry->facts), source,
 			"no report before expiry");
 	}
 }

@@ -26,6 +26,10 @@ struct weir_states;
 // A state in the tables changed and must be published.
 typedef void (*weir_states_changed)(void *context);
 
+// The word of a backend with checks was DOWN and is no longer: its server may have been started
+// again, and earlier checks do not count. Its verdict is no longer PASSING.
+typedef void (*weir_states_recheck)(void *context, uint16_t backend);
+
 struct weir_states_status {
 	struct weir_health_facts facts;
 	enum weir_health_state state;
@@ -46,6 +50,8 @@ struct weir_states_change {
 int weir_states_create(
 	struct weir_log *log, weir_states_changed changed, void *context, struct weir_states **ret);
 void weir_states_free(struct weir_states *states); // NULL is allowed
+// Set the callback for the checks to begin again; it has the context of weir_states_create.
+void weir_states_on_recheck(struct weir_states *states, weir_states_recheck recheck);
 
 // Set the backends: those of this configuration and these tables. The facts of backends that stay
 // are kept; those of new ones are derived from the state in the tables. tables: borrowed until the

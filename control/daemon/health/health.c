@@ -259,6 +259,14 @@ void weir_health_clear_words(struct weir_health *health, uint16_t backend) {
 	}
 }
 
+void weir_health_restart(struct weir_health *health, uint16_t backend) {
+	struct weir_health_check *check = find(health, backend, false);
+
+	if (check != NULL) {
+		weir_health_check_restart(check);
+	}
+}
+
 void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms) {
 	struct weir_health_check *check = find(health, backend, false);

@@ -18,7 +18,8 @@
 // which is reported as "ready".
 //
 // With a retry interval, a check that failed is repeated after it, until `fall` in a row failed or
-// one passed.
+// one passed. After a restart of the server (weir_health_restart), checks are quick in the same
+// way, so that it is in use soon.
 //
 // A backend that is far from use (weir_health_set_far) is checked at a longer interval, except
 // while its last check disagrees with the verdict.
@@ -42,6 +43,7 @@
 #define WEIR_HEALTH_CONCURRENT 2048
 #define WEIR_HEALTH_DETAIL_BYTES 96
 #define WEIR_HEALTH_FAR_INTERVALS 10u // between two checks of a backend that is far from use
+#define WEIR_HEALTH_QUICK_MS 100u // between checks after a restart, without a retry interval
 #define WEIR_HEALTH_UNCHECKED 3u // checks in a row without a result: the backend is unchecked
 
 struct weir_health;
@@ -124,6 +126,12 @@ void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t
 // words. The word of a later answer counts even if it is the same. This also happens whenever the
 // verdict changes to FAILING.
 void weir_health_clear_words(struct weir_health *health, uint16_t backend);
+
+// Begin the count of a backend's check again: its server may have been started again. A PASSING
+// verdict becomes UNKNOWN, without a callback. Checks other than those of type agent run at once,
+// and then every retry interval (WEIR_HEALTH_QUICK_MS if there is none), until one fails or `rise`
+// in a row passed. Does nothing for a backend that is not checked.
+void weir_health_restart(struct weir_health *health, uint16_t backend);
 
 // Report the result of a check of type agent, which runs elsewhere. Calls back. Does nothing for
 // backends with another type of check.

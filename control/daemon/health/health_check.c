@@ -42,6 +42,7 @@ struct weir_health_check {
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
+	uint32_t quick; // checks after a restart of the server that are still to run soon
 	uint64_t passes, fails;
 	uint8_t word; // enum weir_health_word: the last one in an answer
 	struct weir_agent_check agent_words; // words of its agent-check
@@ -88,12 +89,21 @@ static bool is_settled(const struct weir_health_check *check) {
 }
 
 // Whether the next check is a retry: the last one failed, and may be the first of those that make
-// the verdict FAILING.
+// the verdict FAILING. Or the server was started again, and all checks passed since.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
-	return config->retry_interval_ms != 0 && check->ended_ns != 0 && check->missing == 0 &&
-	       !check->passed && check->verdict != WEIR_HEALTH_VERDICT_FAILING;
+	return check->quick > 0 ||
+	       (config->retry_interval_ms != 0 && check->ended_ns != 0 && check->missing == 0 &&
+		       !check->passed && check->verdict != WEIR_HEALTH_VERDICT_FAILING);
+}
+
+static uint32_t retry_ms(const struct weir_health_check *check) {
+	const struct weir_config_health_check *config = &check->params->check;
+
+	return config->retry_interval_ms != 0               ? config->retry_interval_ms
+	       : config->interval_ms < WEIR_HEALTH_QUICK_MS ? config->interval_ms
+							    : WEIR_HEALTH_QUICK_MS;
 }
 
 // Intervals from one check to the next.
@@ -136,8 +146,8 @@ static void schedule(struct weir_health_check *check) {
 		check->due_ms += draw(check->checking) % interval - interval / 2;
 	}
 	if (is_retry(check)) { // the checks after it are on the grid again
-		check->planned_ms = now + check->params->check.retry_interval_ms;
-		uv_timer_start(&check->timer, on_due, check->params->check.retry_interval_ms, 0);
+		check->planned_ms = now + retry_ms(check);
+		uv_timer_start(&check->timer, on_due, retry_ms(check), 0);
 		return;
 	}
 	check->due_ms += (pace(check) - (pace(check) > 1 ? slot % pace(check) : 0)) * interval;
@@ -203,6 +213,7 @@ static void end_probe(
 	} else if (check->missing++ == 0) {
 		check->missing_ns = check->ended_ns != 0 ? check->ended_ns : now_ns;
 	}
+	check->quick = outcome != WEIR_PROBE_UNKNOWN ? check->quick : 0;
 	check->ended_ns = now_ns;
 }
 
@@ -211,6 +222,7 @@ static void take_result(struct weir_health_check *check, bool passed, uint64_t d
 	if (!check->alongside) {
 		weir_health_durations_add(&check->checking->durations, check->service, duration_us);
 	}
+	check->quick = passed && check->quick > 0 ? check->quick - 1 : 0;
 	update->changed = update_verdict(check, passed);
 	update->verdict = check->verdict;
 	if (update->changed && check->verdict == WEIR_HEALTH_VERDICT_FAILING && !check->alongside) {
@@ -382,6 +394,28 @@ static void hasten(struct weir_health_check *check) {
 	}
 }
 
+// A running probe may be of the server before: it does not count.
+void weir_health_check_restart(struct weir_health_check *check) {
+	const struct weir_config_health_check *config = &check->params->check;
+	uint64_t now = uv_now(check->checking->loop);
+
+	check->streak = 0;
+	if (check->verdict == WEIR_HEALTH_VERDICT_PASSING) {
+		check->verdict = WEIR_HEALTH_VERDICT_UNKNOWN;
+	}
+	if (config->type == WEIR_CHECK_AGENT) {
+		return;
+	}
+	halt(check);
+	if (check->due_ms > now) { // the last time on the grid
+		check->due_ms -=
+			((check->due_ms - now - 1) / config->interval_ms + 1) * config->interval_ms;
+	}
+	check->quick = config->rise;
+	check->planned_ms = now;
+	uv_timer_start(&check->timer, on_due, 0, 0);
+}
+
 void weir_health_check_set_far(struct weir_health_check *check, bool far) {
 	if (check->far == far) {
 		return;
@@ -437,7 +471,7 @@ void weir_health_check_status(
 		.verdict = check->verdict,
 		.late_ms = check->late_ms,
 		.interval_ms = is_retry(check)
-				       ? check->params->check.retry_interval_ms
+				       ? retry_ms(check)
 				       : (uint64_t)check->params->check.interval_ms * pace(check),
 		.passes = check->passes,
 		.fails = check->fails,
@@ -499,6 +533,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
 	check->streak = 0;
+	check->quick = 0;
 	check->passes = 0;
 	check->fails = 0;
 	check->spread = false;

@@ -56,6 +56,7 @@ void weir_health_check_set_source(
 void weir_health_check_set_far(struct weir_health_check *check, bool far);
 void weir_health_check_set_idle(struct weir_health_check *check, uint32_t interval_ms);
 void weir_health_check_clear_words(struct weir_health_check *check);
+void weir_health_check_restart(struct weir_health_check *check);
 void weir_health_check_agent_result(struct weir_health_check *check,
 	enum weir_probe_outcome outcome, const char *detail, uint32_t duration_ms);
 void weir_health_check_status(

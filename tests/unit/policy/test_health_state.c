@@ -72,19 +72,53 @@ TEST(every_verdict_in_every_pair) {
 TEST(every_word_in_every_pair) {
 	for (unsigned int v = 0; v < VERDICTS; v++) {
 		for (unsigned int w = 0; w < WORDS; w++) {
+			bool was_down =
+				v == WEIR_HEALTH_VERDICT_PASSING && w == WEIR_HEALTH_WORD_DOWN;
+			unsigned int after = was_down ? WEIR_HEALTH_VERDICT_UNKNOWN : v;
 			struct weir_health_facts facts;
 
 			for (unsigned int next = 0; next < WORDS; next++) {
+				unsigned int verdict = next == WEIR_HEALTH_WORD_DOWN ? v : after;
+
 				facts = weir_health_set_word(
 					facts_of(v, w), (enum weir_health_word)next);
-				assert_facts(facts, v, next);
+				assert_facts(facts, verdict, next);
 				facts = weir_health_set_word(facts, (enum weir_health_word)next);
-				assert_facts(facts, v, next);
+				assert_facts(facts, verdict, next);
 			}
 			facts = weir_health_expire(facts_of(v, w));
-			assert_facts(facts, v,
+			assert_facts(facts, after,
 				w == WEIR_HEALTH_WORD_LAME_DUCK ? w : WEIR_HEALTH_WORD_NONE);
 		}
+	}
+}
+
+// The server was started again between two checks, and none has failed.
+TEST(end_of_down_waits_for_checks) {
+	struct weir_health_facts facts =
+		facts_of(WEIR_HEALTH_VERDICT_PASSING, WEIR_HEALTH_WORD_DOWN);
+
+	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_STARTING);
+	facts = weir_health_set_verdict(facts, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_HEALTHY);
+	facts = facts_of(WEIR_HEALTH_VERDICT_UNCHECKED, WEIR_HEALTH_WORD_DOWN);
+	facts = weir_health_set_word(facts, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(weir_health_state_of(facts), WEIR_HEALTH_HEALTHY);
+}
+
+TEST(every_pair_of_words_has_a_worse_one) {
+	static const uint8_t from_best[] = {WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_READY,
+		WEIR_HEALTH_WORD_STARTING, WEIR_HEALTH_WORD_LAME_DUCK, WEIR_HEALTH_WORD_DOWN};
+
+	assert_int_equal(sizeof(from_best), WORDS);
+	for (unsigned int i = 0; i < WORDS; i++) {
+		for (unsigned int j = 0; j < WORDS; j++) {
+			assert_int_equal(
+				weir_health_word_is_worse(from_best[i], from_best[j]), i > j);
+		}
+		assert_int_equal(weir_health_word_is_worse(from_best[i], 255), i > 0);
+		assert_false(weir_health_word_is_worse(255, from_best[i]));
 	}
 }
 

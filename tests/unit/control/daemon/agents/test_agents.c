@@ -598,6 +598,39 @@ TEST(inactive_agent_is_probed_less_often) {
 	assert_int_equal(lab->probe.interval_ms, 40);
 }
 
+// So that a check of type agent gets `rise` answers soon.
+TEST(hastened_agent_is_probed_at_the_interval) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+	unsigned int probes;
+
+	target.inactive_interval_ms = 60000;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 5);
+	run_ms(lab, 60); // probed less often from now on
+	probes = lab->probes;
+	run_ms(lab, 150);
+	assert_int_equal(lab->probes, probes);
+	weir_agents_hasten(lab->agents, 6); // has no agent
+	weir_agents_hasten(lab->agents, 5);
+	UNTIL(lab, lab->probes == probes + target.settled);
+	run_ms(lab, 150);
+	assert_in_range(lab->probes, probes + target.settled, probes + target.settled + 1);
+}
+
+TEST(words_of_ports_are_reported) {
+	struct lab *lab = *state;
+
+	lab->answer.given = WEIR_AGENT_PORT_WORDS;
+	lab->answer.port_word_count = 1;
+	lab->answer.port_words[0] = (struct weir_port_word){80, 6, WEIR_HEALTH_WORD_DOWN, 1};
+	configure(lab, 5);
+	UNTIL(lab, lab->reports > 0);
+	assert_int_equal(lab->report.port_word_count, 1);
+	assert_memory_equal(&lab->report.port_words[0], &lab->answer.port_words[0],
+		sizeof(lab->answer.port_words[0]));
+}
+
 // Two backends of two services on one server: one agent, probed once for both.
 TEST(backends_share_an_agent) {
 	struct lab *lab = *state;

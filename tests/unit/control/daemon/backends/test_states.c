@@ -15,6 +15,8 @@ struct own {
 	struct weir_log log;
 	struct weir_states *states;
 	unsigned int changes; // that were told
+	unsigned int rechecks;
+	uint16_t rechecked; // of the last one
 };
 
 static void on_changed(void *context) {
@@ -23,8 +25,16 @@ static void on_changed(void *context) {
 	own->changes++;
 }
 
+static void on_recheck(void *context, uint16_t backend) {
+	struct own *own = context;
+
+	own->rechecks++;
+	own->rechecked = backend;
+}
+
 static void begin_states(struct own *own) {
 	assert_int_equal(weir_states_create(&own->log, on_changed, own, &own->states), 0);
+	weir_states_on_recheck(own->states, on_recheck);
 	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
 }
 
@@ -114,6 +124,58 @@ TEST(checks_and_words_become_one_state) {
 	weir_states_set_word(own->states, 65535, WEIR_HEALTH_WORD_DOWN, "agent", "");
 	weir_states_expire(own->states, 65535, "agent");
 	assert_int_equal(own->changes, 5);
+}
+
+// However DOWN ends: its server may have been started again between two checks.
+TEST(end_of_down_begins_the_checks_again) {
+	struct own *own = *state;
+	uint16_t id = lab_id(&own->lab, "s0", "b1");
+
+	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	say(own, "b1", WEIR_HEALTH_WORD_LAME_DUCK);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
+	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(own->rechecks, 0);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(own->rechecks, 1);
+	assert_int_equal(own->rechecked, id);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(own->rechecks, 1);
+	// The checks that failed discard the word, and the agent repeats it or not.
+	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(own->rechecks, 2);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_REFUSING);
+	// Not once they have passed again.
+	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_FAILING);
+	judge(own, "b1", WEIR_HEALTH_VERDICT_PASSING);
+	say(own, "b1", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(own->rechecks, 2);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_HEALTHY);
+	say(own, "b1", WEIR_HEALTH_WORD_DOWN);
+	weir_states_expire(own->states, id, "agent");
+	assert_int_equal(own->rechecks, 3);
+	assert_int_equal(health(own, "b1"), WEIR_HEALTH_STARTING);
+}
+
+TEST(down_without_a_check_ends_at_once) {
+	struct own *own = *state;
+	struct weir_config *unchecked = lab_config_copy(own->config);
+
+	unchecked->services[0].health_check.type = WEIR_CHECK_NONE;
+	reload(own, unchecked);
+	say(own, "b0", WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_REFUSING);
+	say(own, "b0", WEIR_HEALTH_WORD_READY);
+	assert_int_equal(health(own, "b0"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(own->rechecks, 0);
 }
 
 TEST(lame_duck_survives_reload_restart_and_missing_reports) {

@@ -293,6 +293,53 @@ TEST(health_of_failed_checks_is_retried) {
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
 }
 
+// Its checks count anew, at once and not after the interval; then it has its pace again.
+TEST(health_of_a_restarted_server_is_checked_at_once) {
+	struct lab *lab = *state;
+	uint64_t begin;
+
+	lab->check.interval_ms = 4000;
+	lab->check.rise = 3;
+	add(lab, 7, "127.0.0.1");
+	lab->targets[0].initial = WEIR_HEALTH_VERDICT_PASSING;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed, lab, 5000, "a pass");
+	lab->calls = 0;
+	begin = uv_hrtime();
+	weir_health_restart(lab->health, 7);
+	weir_health_restart(lab->health, 999); // not checked: nothing happens
+	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
+	assert_int_equal(lab->calls, 0);
+	wait_for_call(lab);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+	assert_int_equal(status_of(lab, 7).streak, 3);
+	assert_true(uv_hrtime() - begin >= 2 * WEIR_HEALTH_QUICK_MS * 900000ull);
+	assert_true(uv_hrtime() - begin < 3000 * 1000000ull); // 8 s at the interval
+	assert_int_equal(status_of(lab, 7).interval_ms, 4000);
+	watch_lab_idle(&lab->loop, 4 * WEIR_HEALTH_QUICK_MS);
+	assert_true(status_of(lab, 7).passes <= 5); // one on the grid may have followed
+}
+
+// A failure ends the haste: the server listens later, or never.
+TEST(health_of_a_restarted_server_that_fails_keeps_its_pace) {
+	struct lab *lab = *state;
+
+	lab->check.interval_ms = 4000;
+	add(lab, 7, "127.0.0.1");
+	lab->targets[0].initial = WEIR_HEALTH_VERDICT_FAILING;
+	configure(lab);
+	watch_lab_run(&lab->loop, has_passed, lab, 5000, "a pass");
+	close_port(lab);
+	weir_health_restart(lab->health, 7);
+	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_FAILING);
+	watch_lab_run(&lab->loop, has_failed, lab, 1000, "a failure");
+	assert_int_equal(status_of(lab, 7).interval_ms, 4000);
+	open_port(lab);
+	weir_health_restart(lab->health, 7);
+	wait_for_call(lab);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+}
+
 static bool has_more_checks(void *context) {
 	struct lab *lab = context;
 

@@ -115,6 +115,25 @@ TEST(agent_answers_are_a_verdict) {
 	weir_health_agent_result(lab->health, 8, WEIR_PROBE_PASSED, "not checked", 0);
 }
 
+TEST(agent_answers_count_anew_after_a_restart) {
+	struct lab *lab = *state;
+
+	configure(lab, WEIR_CHECK_AGENT);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	weir_health_restart(lab->health, 7); // one of two answers was before it
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	assert_int_equal(lab->calls, 0);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	assert_int_equal(lab->calls, 1);
+	weir_health_restart(lab->health, 7);
+	assert_int_equal(status_of(lab).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	assert_int_equal(lab->calls, 1);
+	weir_health_agent_result(lab->health, 7, WEIR_PROBE_PASSED, "told", 3);
+	assert_int_equal(lab->calls, 2);
+	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_PASSING);
+}
+
 // Answers of agents are no verdict for another type of check.
 TEST(other_checks_ignore_agent_answers) {
 	struct lab *lab = *state;
