@@ -158,6 +158,31 @@ static void print_rest(FILE *out, const json_t *rest) {
 	}
 }
 
+// "tcp 80: down (no listening socket), udp 53: starting"
+static json_t *join_port_words(const json_t *list) {
+	char text[1024] = "";
+	size_t used = 0, i;
+	json_t *port;
+
+	json_array_foreach (list, i, port) {
+		const char *reason = json_string_value(json_object_get(port, "reason"));
+		const char *protocol = json_string_value(json_object_get(port, "protocol"));
+		const char *word = json_string_value(json_object_get(port, "word"));
+		bool has_reason = reason != NULL && reason[0] != '\0';
+
+		used += (size_t)snprintf(text + used, sizeof(text) - used,
+			"%s%s %" JSON_INTEGER_FORMAT ": %s%s%s%s", i > 0 ? ", " : "",
+			protocol != NULL ? protocol : "?",
+			json_integer_value(json_object_get(port, "port")),
+			word != NULL ? word : "?", has_reason ? " (" : "", has_reason ? reason : "",
+			has_reason ? ")" : "");
+		if (used >= sizeof(text)) {
+			break;
+		}
+	}
+	return json_string(text);
+}
+
 // With the reported digits.
 static void print_report(FILE *out, const json_t *report) {
 	json_t *shown = json_object();
@@ -169,6 +194,8 @@ static void print_report(FILE *out, const json_t *report) {
 		if (json_is_real(value)) {
 			snprintf(text, sizeof(text), "%.6g", json_real_value(value));
 			json_object_set_new(shown, key, json_string(text));
+		} else if (json_is_array(value)) {
+			json_object_set_new(shown, key, join_port_words(value));
 		} else {
 			json_object_set(shown, key, value);
 		}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Output for the health of backends, and its history.
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +10,22 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// The result of the last check, and of the agent-check.
+// What the backend announced, if that decides on its state: no check fails. "" = nothing.
+static void describe_word(const json_t *row, char *to, size_t bytes) {
+	const char *word = json_string_value(json_object_get(row, "word"));
+	const char *why = json_string_value(json_object_get(row, "why"));
+	bool fails = json_is_false(json_object_get(json_object_get(row, "last"), "ok"));
+
+	to[0] = '\0';
+	if (word != NULL && !fails && strcmp(word, "nothing") != 0 && strcmp(word, "ready") != 0) {
+		bool has_why = why != NULL && why[0] != '\0' && strcmp(why, word) != 0;
+
+		snprintf(to, bytes, "reports %.15s%s%.96s", word, has_why ? ": " : "",
+			has_why ? why : "");
+	}
+}
+
+// The state that the backend announced, the result of the last check, and of the agent-check.
 static void add_findings(json_t *row) {
 	const json_t *last = json_object_get(row, "last");
 	const json_t *agent = json_object_get(json_object_get(row, "agent_check"), "last");
@@ -17,7 +33,7 @@ static void add_findings(json_t *row) {
 	const char *heard = json_string_value(json_object_get(agent, "detail"));
 	const json_t *since = json_object_get(row, "unchecked_ms");
 	const char *why = json_string_value(json_object_get(row, "unchecked_why"));
-	char text[320], unchecked[160], length[32];
+	char text[480], word[128], unchecked[160], length[32];
 
 	if (json_is_integer(since)) {
 		snprintf(unchecked, sizeof(unchecked), "no result for %s: %.96s",
@@ -25,12 +41,15 @@ static void add_findings(json_t *row) {
 			why != NULL ? why : "");
 		detail = unchecked;
 	}
-	if (heard != NULL) {
-		snprintf(text, sizeof(text), "%.159s%sagent-check: %.96s",
-			detail != NULL ? detail : "", detail != NULL ? "; " : "", heard);
+	describe_word(row, word, sizeof(word));
+	snprintf(text, sizeof(text), "%s%s%.159s%s%.96s", word,
+		word[0] != '\0' && detail != NULL ? "; " : "", detail != NULL ? detail : "",
+		heard == NULL                       ? ""
+		: word[0] != '\0' || detail != NULL ? "; agent-check: "
+						    : "agent-check: ",
+		heard != NULL ? heard : "");
+	if (text[0] != '\0') {
 		json_object_set_new(row, "findings", json_string(text));
-	} else if (detail != NULL) {
-		json_object_set_new(row, "findings", json_string(detail));
 	}
 }
 

@@ -171,6 +171,45 @@ def agent_check_follows_the_agent(lab):
         wait_for("healthy again", lambda: health(lab, "echo", "web-2") == "healthy", 10)
 
 
+SLOW = {"type": "http", "path": "/healthz", "interval_ms": 4000, "rise": 2}
+
+
+@scenario(services=[service("web", 80, check=SLOW, agent=AGENT), unchecked(agent=AGENT)],
+          config=QUICK, start=False)
+def port_that_is_down_takes_only_its_service(lab):
+    """Port 80 down: its service refuses, another one of the host does not; then new checks decide"""
+    with agents(lab) as served:
+        one = served[1]
+        wait_for("healthy", lambda: health(lab, "web") == "healthy", 20)
+        one.say("ready", ports={("tcp", 80): ("down", 1), ("udp", 80): "down"})
+        wait_for("refusing", lambda: health(lab, "web") == "refusing", 5)
+        assert health(lab, "echo") == "healthy", health(lab, "echo")
+        history = lab.api("health.history", service="web", backend="web-1")
+        assert history[-1]["why"] == "port 80: no listening socket", history
+        shown = lab.weirctl("backend", "show", "web/web-1")[1]
+        assert "tcp 80: down (no listening socket), udp 80: down" in shown, shown
+        assert "port 80: no listening socket" in shown, shown
+        shown = lab.weirctl("health", "show", "web")[1]
+        assert "reports down: port 80: no listening socket; HTTP 200" in shown, shown
+        # Its checks passed all the time. The next ones do not wait for the interval.
+        passes = lab.api("health.show", service="web")[0]["passes"]
+        one.say("ready")
+        wait_for("healthy again", lambda: health(lab, "web") == "healthy", 20)
+        assert lab.api("health.show", service="web")[0]["passes"] >= passes + 2
+        *_, ended, passed = lab.api("health.history", service="web", backend="web-1")
+        assert (ended["from"], ended["to"], passed["to"]) == ("refusing", "starting", "healthy"), \
+            (ended, passed)
+        assert passed["source"] == "check" and passed["time_ms"] - ended["time_ms"] < 2000, passed
+        # The service moves to a port that is down.
+        one.say("ready", ports={("tcp", 81): ("down", 1)})
+        lab.write_config([service("web", 81, check={**SLOW, "port": 80}, agent=AGENT),
+                          unchecked(agent=AGENT)])
+        lab.weirctl("config", "reload")
+        wait_for("refusing", lambda: health(lab, "web") == "refusing", 5)
+        history = lab.api("health.history", service="web", backend="web-1")
+        assert history[-1]["why"] == "port 81: no listening socket", history
+
+
 @scenario(services=[unchecked(agent=AGENT, health_check={"type": "agent", "rise": 2, "fall": 3})],
           config=QUICK, start=False)
 def end_of_down_waits_for_answers(lab):

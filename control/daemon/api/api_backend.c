@@ -5,12 +5,29 @@
 // reports.
 #include "api_backend.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api_commands.h"
 #include "daemon.h"
+
+// Of the host: also those of ports that the service does not have.
+static json_t *json_port_words(const struct weir_report *report) {
+	json_t *list = json_array();
+
+	for (uint8_t i = 0; i < report->port_word_count; i++) {
+		const struct weir_port_word *port = &report->port_words[i];
+
+		json_array_append_new(list,
+			json_pack("{s:s, s:i, s:s, s:s}", "protocol",
+				port->protocol == IPPROTO_UDP ? "udp" : "tcp", "port", port->port,
+				"word", weir_health_word_name((enum weir_health_word)port->word),
+				"reason", weir_port_reason_text(port->reason)));
+	}
+	return list;
+}
 
 static json_t *json_report(const struct weir_reports_status *status) {
 	const struct weir_report *report = status->report;
@@ -24,6 +41,9 @@ static json_t *json_report(const struct weir_reports_status *status) {
 			json_object_set_new(object, weir_report_field_name(field),
 				json_real(weir_report_value(report, field)));
 		}
+	}
+	if (report->port_word_count > 0) {
+		json_object_set_new(object, "port_words", json_port_words(report));
 	}
 	return object;
 }

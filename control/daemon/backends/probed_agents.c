@@ -97,7 +97,8 @@ static uint32_t settled_after(const struct weir_config_service *service) {
 }
 
 static uint32_t wants_of(const struct backend *backend) {
-	return backend->wants | (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
+	return backend->wants | WEIR_AGENT_PORT_WORDS |
+	       (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
 }
 
 static void add_target(struct weir_probed_agents *probed, const struct weir_config_service *service,

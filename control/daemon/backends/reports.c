@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "configured.h"
+#include "port_words.h"
 
 #define SILENT_INTERVALS 4u // until a report expires
 #define WEIGHT_MOST 65535.0 // as in the configuration
@@ -15,6 +16,15 @@
 
 // What a source may report and withdraw.
 enum reported { REPORTED_WORD, REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
+
+struct announced { // the last word of a backend
+	uint8_t word; // of the host
+	uint8_t passed_on; // enum weir_health_word: to the states
+	bool by_port; // passed_on is that of a port
+	uint8_t port_count;
+	struct weir_port_word ports[WEIR_PORT_WORDS_MOST];
+	char why[WEIR_REPORT_WHY_BYTES]; // of word
+};
 
 struct entry { // of one backend id
 	bool known;
@@ -30,6 +40,9 @@ struct entry { // of one backend id
 	double percent; // of the configured weight, replaces weight; below 0 = none
 	uint64_t taken_ms; // time of the last report
 	uint64_t expire_ms; // lifetime of a report
+	const struct weir_bound_ports *binds; // of its service
+	uint32_t bind_count;
+	struct announced announced;
 	struct weir_report last;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // of the last report
 	char by[REPORTED_COUNT][WEIR_REPORTS_SOURCE_BYTES]; // source of each; "" = none
@@ -42,6 +55,7 @@ struct weir_reports {
 	void *context;
 	struct weir_tables *tables; // NULL until the first configure
 	struct entry *entries; // by backend id
+	struct weir_bound_ports *binds; // of all services
 	uint32_t ids;
 	uint64_t generation;
 	char why[256]; // weir_reports_why
@@ -74,6 +88,7 @@ void weir_reports_free(struct weir_reports *reports) {
 		return;
 	}
 	free(reports->entries);
+	free(reports->binds);
 	free(reports);
 }
 
@@ -81,6 +96,69 @@ static struct entry *find(const struct weir_reports *reports, uint16_t backend) 
 	return backend < reports->ids && reports->entries[backend].known
 		       ? &reports->entries[backend]
 		       : NULL;
+}
+
+static bool is_by(const struct entry *entry, enum reported what, const char *source) {
+	return strncmp(entry->by[what], source, sizeof(entry->by[what]) - 1) == 0;
+}
+
+// --- words ----------------------------------------------------------------------------------
+
+// NULL = the word of the host is the worst.
+static const struct weir_port_word *worst_port(const struct entry *entry) {
+	const struct announced *announced = &entry->announced;
+
+	return weir_port_words_worst(announced->ports, announced->port_count, entry->binds,
+		entry->bind_count, announced->word);
+}
+
+static void pass_on_word(struct weir_reports *reports, uint16_t id) {
+	struct entry *entry = &reports->entries[id];
+	struct announced *announced = &entry->announced;
+	const struct weir_port_word *port = worst_port(entry);
+	bool was_by_port = announced->by_port;
+	char why[WEIR_REPORT_WHY_BYTES];
+
+	announced->passed_on = port != NULL ? (uint8_t)port->word : announced->word;
+	announced->by_port = port != NULL;
+	if (announced->passed_on == WEIR_HEALTH_WORD_NONE && !was_by_port) {
+		return;
+	}
+	if (port != NULL) {
+		weir_port_word_describe(port, why, sizeof(why));
+	} else {
+		snprintf(why, sizeof(why), "%s",
+			announced->why[0] != '\0'
+				? announced->why
+				: weir_health_word_name((enum weir_health_word)announced->word));
+	}
+	weir_states_set_word(reports->states, id, (enum weir_health_word)announced->passed_on,
+		entry->by[REPORTED_WORD], why);
+}
+
+// A report without a word leaves that of the host as it is, and withdraws those of its source's
+// ports.
+static void take_word(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
+	const char *source) {
+	struct entry *entry = &reports->entries[id];
+	struct announced *announced = &entry->announced;
+	bool own = is_by(entry, REPORTED_WORD, source);
+
+	if (report->word == WEIR_HEALTH_WORD_NONE && report->port_word_count == 0 &&
+		!(own && announced->port_count > 0)) {
+		return;
+	}
+	if (!own) {
+		*announced = (struct announced){.word = WEIR_HEALTH_WORD_NONE};
+		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
+	}
+	if (report->word != WEIR_HEALTH_WORD_NONE) {
+		announced->word = report->word;
+		memcpy(announced->why, report->why, sizeof(announced->why));
+	}
+	announced->port_count = report->port_word_count;
+	memcpy(announced->ports, report->port_words, sizeof(announced->ports));
+	pass_on_word(reports, id);
 }
 
 // --- to the tables --------------------------------------------------------------------------
@@ -125,10 +203,6 @@ static void write_tables(struct weir_reports *reports, uint16_t id) {
 }
 
 // --- reports --------------------------------------------------------------------------------
-
-static bool is_by(const struct entry *entry, enum reported what, const char *source) {
-	return strncmp(entry->by[what], source, sizeof(entry->by[what]) - 1) == 0;
-}
 
 // Whether a report with or without this value changes it; records the source.
 static bool concerns(struct entry *entry, enum reported what, const char *source, bool given) {
@@ -226,13 +300,7 @@ uint32_t weir_reports_take(struct weir_reports *reports, uint16_t id,
 	reports->why[0] = '\0';
 	used = weir_estimates_report(
 		reports->estimates, id, report, now_ns(), reports->why, sizeof(reports->why));
-	if (report->word != WEIR_HEALTH_WORD_NONE) {
-		enum weir_health_word word = (enum weir_health_word)report->word;
-
-		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
-		weir_states_set_word(reports->states, id, word, source,
-			report->why[0] != '\0' ? report->why : weir_health_word_name(word));
-	}
+	take_word(reports, id, report, source);
 	return (used > 0 ? (uint32_t)used : 0) | (report->given & ALWAYS_USED) | cpus;
 }
 
@@ -259,6 +327,7 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const c
 	withdraw_load(reports, id, source);
 	if (is_by(entry, REPORTED_WORD, source)) {
 		entry->by[REPORTED_WORD][0] = '\0';
+		entry->announced = (struct announced){.word = WEIR_HEALTH_WORD_NONE};
 		weir_states_expire(reports->states, id, source);
 	}
 }
@@ -406,6 +475,20 @@ static void configure_backend(struct weir_reports *reports,
 	write_tables(reports, state->id);
 }
 
+// The binds of its service may have changed, and with them the port that decides on its word.
+static void set_binds(struct weir_reports *reports, const struct weir_config_service *service,
+	const struct weir_bound_ports *binds, uint16_t id) {
+	struct entry *entry = &reports->entries[id];
+	const struct weir_port_word *port;
+
+	entry->binds = binds;
+	entry->bind_count = service->bind_count;
+	port = worst_port(entry);
+	if (entry->announced.passed_on != (port != NULL ? port->word : entry->announced.word)) {
+		pass_on_word(reports, id);
+	}
+}
+
 // Workers of all balancers of the fleet.
 static uint32_t all_workers(const struct weir_tables *tables, const struct weir_config *config) {
 	const struct weir_segment *segment = weir_tables_segment(tables);
@@ -419,12 +502,18 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	const struct weir_config *config) {
 	struct weir_configured of = weir_configured_begin(tables, config);
 	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
-	int r = weir_configured_grow(
-		tables, &reports->entries, &reports->ids, sizeof(*reports->entries));
+	uint32_t first = 0, counted = 0; // the binds of so many services
+	struct weir_bound_ports *binds = weir_bound_ports_of(config);
+	int r = binds == NULL ? -ENOMEM
+			      : weir_configured_grow(tables, &reports->entries, &reports->ids,
+					sizeof(*reports->entries));
 
 	if (r < 0) {
+		free(binds);
 		return r;
 	}
+	free(reports->binds);
+	reports->binds = binds;
 	reports->tables = tables;
 	reports->generation++;
 	while (weir_configured_next(&of)) {
@@ -432,7 +521,11 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 			at = of.at_service;
 			wants = wants_of(of.service);
 		}
+		for (; counted < of.at_service; counted++) {
+			first += config->services[counted].bind_count;
+		}
 		configure_backend(reports, of.service, wants, workers, &of.backend);
+		set_binds(reports, of.service, binds + first, of.backend.id);
 	}
 	for (uint32_t id = 0; id < reports->ids; id++) {
 		reports->entries[id].known &=

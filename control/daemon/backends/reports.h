@@ -3,9 +3,13 @@
 // Reports: receives all reports of a backend about itself, in any format (the agent's datagrams, an
 // agent-check line, headers of a health check's answer, weirctl).
 //
-//   its word    --> states
+//   its word, or that of one of its ports --> states
 //   load        --> estimates
 //   its limit, its accept queue, its weight, its CPUs --> tables
+//
+// A backend's state is the worst of its word and the words of those ports that a bind of its
+// service covers: the end of the server on port 80 takes no other service of the host out of use.
+// After a reload the words of ports count for the new binds.
 //
 // A limit is divided by the balancers of the fleet and by their workers; with subsets, by the
 // average number that uses a backend. An accept queue at accept_queue_percent of its limit counts

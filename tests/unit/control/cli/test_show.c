@@ -263,6 +263,49 @@ TEST(health_without_results_of_checks) {
 			"  -  no result for 45.0s: permission denied; agent-check: up\n");
 }
 
+// A check that fails is the reason itself.
+TEST(health_that_a_backend_announced) {
+	expect_shown(weir_show_health, NULL,
+		JSON([{"service": "web", "backend": "a", "check": "http", "word": "down",
+			"why": "port 80: no listening socket",
+			"last": {"ok": true, "detail": "HTTP 200"},
+			"agent_check": {"last": {"detail": "up"}}},
+			{"service": "web", "backend": "b", "word": "lame-duck", "why": "lame-duck",
+			"last": null},
+			{"service": "web", "backend": "c", "word": "down", "why": "refused",
+			"last": {"ok": false, "detail": "refused"}},
+			{"service": "web", "backend": "d", "word": "ready", "why": "fine",
+			"last": {"ok": true, "detail": "HTTP 200"}}]),
+						"SERVICE  BACKEND  CHECK  HEALTH  SINCE  EJECTED  "
+						"PASSES  FAILS  LAST-OK  "
+						"LAST-MS  AGE  DETAIL\n"
+						"web      a        http   -           -        -   "
+						"    -      -  yes      "
+						"      -    -  reports down: port 80: no listening "
+						"socket; HTTP 200; "
+						"agent-check: up\n"
+						"web      b        -      -           -        -   "
+						"    -      -  -        "
+						"      -    -  reports lame-duck\n"
+						"web      c        -      -           -        -   "
+						"    -      -  no       "
+						"      -    -  refused\n"
+						"web      d        -      -           -        -   "
+						"    -      -  yes      "
+						"      -    -  HTTP 200\n");
+}
+
+TEST(words_of_ports_of_one_backend) {
+	expect_shown(weir_show_backends, "web/a",
+		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,
+			"report": {"source": "agent", "utilization": 0.5, "port_words": [
+			{"protocol": "tcp", "port": 80, "word": "down", "reason": "no listening socket"},
+			{"protocol": "udp", "port": 53, "word": "starting", "reason": ""}]}}]),
+			"service   web\nname      a\nid        1\naddress   x\npath_mtu  -\n\n"
+			"LAST REPORT\nsource       agent\nutilization  0.5\n"
+			"port_words   tcp 80: down (no listening socket), udp 53: starting\n");
+}
+
 TEST(automatic_weight_of_one_backend) {
 	expect_shown(weir_show_backends, "web/a",
 		JSON([{"service": "web", "name": "a", "id": 1, "address": "x", "path_mtu": null,

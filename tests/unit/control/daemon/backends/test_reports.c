@@ -2,6 +2,7 @@
 //
 // Reports with real tables: words, limits, accept queues and weights.
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -81,6 +82,12 @@ static bool at_limit(struct own *own) {
 	return (lab_row(&own->lab, 1).flags & WEIR_BACKEND_AT_LIMIT) != 0;
 }
 
+static void reload(struct own *own) {
+	lab_apply(&own->lab, own->config);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
+	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+}
+
 TEST_EACH(setup, teardown);
 
 TEST(words_are_passed_to_the_states) {
@@ -106,6 +113,132 @@ TEST(words_are_passed_to_the_states) {
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_REFUSING);
 	weir_reports_source_gone(own->reports, 2, "agent");
 	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
+}
+
+static void assert_why(struct own *own, uint16_t id, const char *why) {
+	struct weir_states_status status;
+
+	assert_int_equal(weir_states_status(own->states, id, &status), 0);
+	assert_string_equal(status.why, why);
+}
+
+// TCP 80 of the service, and what is worse than its host.
+TEST(word_of_a_port_counts_where_a_bind_covers_it) {
+	static const struct {
+		uint8_t host;
+		struct weir_port_word ports[3];
+		enum weir_health_state state;
+		const char *why; // NULL = as before
+	} cases[] = {
+		{2, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING,
+			"port 80: no listening socket"},
+		{2, {{80, IPPROTO_TCP, 2, 0}}, WEIR_HEALTH_HEALTHY, "fine"},
+		{2, {{80, IPPROTO_TCP, 1, 0}}, WEIR_HEALTH_STARTING, "port 80: starting"},
+		{2, {{80, IPPROTO_UDP, 4, 1}}, WEIR_HEALTH_HEALTHY, "fine"},
+		{2, {{79, IPPROTO_TCP, 4, 1}, {81, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_HEALTHY, NULL},
+		{2, {{79, IPPROTO_TCP, 4, 1}, {80, IPPROTO_TCP, 3, 15}}, WEIR_HEALTH_LAME_DUCK,
+			"port 80: lame-duck"},
+		{4, {{80, IPPROTO_TCP, 2, 0}}, WEIR_HEALTH_REFUSING, "fine"},
+		{2, {{0}}, WEIR_HEALTH_HEALTHY, "fine"}, // revoked
+		{3, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING,
+			"port 80: no listening socket"},
+		{3, {{81, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_LAME_DUCK, "fine"},
+		{4, {{80, IPPROTO_TCP, 4, 1}}, WEIR_HEALTH_REFUSING, "fine"},
+	};
+	struct own *own = *state;
+	struct weir_states_status status;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_report report = {.word = cases[i].host, .why = "fine"};
+
+		while (report.port_word_count < 3 &&
+			cases[i].ports[report.port_word_count].port != 0) {
+			report.port_word_count++;
+		}
+		memcpy(report.port_words, cases[i].ports, sizeof(cases[i].ports));
+		weir_reports_take(own->reports, 1, &report, "agent");
+		assert_int_equal(lab_state(&own->lab, 1).health, cases[i].state);
+		if (cases[i].why != NULL) {
+			assert_why(own, 1, cases[i].why);
+		}
+	}
+	assert_int_equal(weir_states_status(own->states, 1, &status), 0);
+	assert_int_equal(status.facts.word, WEIR_HEALTH_WORD_DOWN);
+}
+
+// The worst of several ports, at both ends of a range; of UDP the reason says so.
+TEST(worst_port_of_all_binds_counts) {
+	struct own *own = *state;
+	struct weir_config_service *service = &own->config->services[0];
+	struct weir_report report = {.word = WEIR_HEALTH_WORD_READY,
+		.port_word_count = 3,
+		.port_words = {{1000, IPPROTO_UDP, WEIR_HEALTH_WORD_STARTING, 0},
+			{1010, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN, 0},
+			{80, IPPROTO_TCP, WEIR_HEALTH_WORD_LAME_DUCK, 0}}};
+
+	service->binds = realloc(service->binds, 2 * sizeof(*service->binds));
+	assert_non_null(service->binds);
+	service->binds[1] = service->binds[0];
+	service->binds[1].protocol = IPPROTO_UDP;
+	service->binds[1].port_first = 1000;
+	service->binds[1].port_last = 1010;
+	service->bind_count = 2;
+	reload(own);
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	assert_why(own, 1, "UDP port 1010: down");
+	report.port_words[1].port = 1011;
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
+	report.port_word_count = 1;
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_STARTING);
+	assert_why(own, 1, "UDP port 1000: starting");
+}
+
+// An agent that announces ports alone.
+TEST(word_of_a_port_ends_without_one_of_the_host) {
+	struct own *own = *state;
+	struct weir_report report = {
+		.port_word_count = 1, .port_words = {{80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1}}};
+	struct weir_report none = {0};
+
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_take(own->reports, 1, &none, "http"); // of another source
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_take(own->reports, 1, &none, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_source_gone(own->reports, 1, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+}
+
+// The agent's next answer may be a minute away.
+TEST(words_of_ports_count_for_the_binds_of_a_reload) {
+	struct own *own = *state;
+	struct weir_config_bind *bind = &own->config->services[0].binds[0];
+	struct weir_report report = {.word = WEIR_HEALTH_WORD_READY,
+		.port_word_count = 1,
+		.port_words = {{443, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1}}};
+
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	bind->port_first = bind->port_last = 443;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	assert_why(own, 1, "port 443: no listening socket");
+	assert_int_equal(lab_state(&own->lab, 2).health, WEIR_HEALTH_HEALTHY);
+	// A word that was discarded since is not announced again by a reload.
+	weir_states_set_word(own->states, 1, WEIR_HEALTH_WORD_NONE, "operator", "ready");
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	bind->port_first = bind->port_last = 80;
+	reload(own);
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
 // At 75 % from that report on, released below half of that.
@@ -369,12 +502,6 @@ TEST(agents_measure_the_used_fields) {
 	assert_int_equal(weir_estimates_follow(own->estimates, own->lab.tables, own->config, 1), 0);
 	assert_true((weir_reports_fields_used(own->reports, 1) & WEIR_REPORT(ERRORS)) != 0);
 	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
-}
-
-static void reload(struct own *own) {
-	lab_apply(&own->lab, own->config);
-	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
-	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
 }
 
 // With reports of other sources a backend is not silent: reports of a removed source would
