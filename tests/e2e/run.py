@@ -29,6 +29,7 @@ import scenarios_capture_cli
 import scenarios_checks
 import scenarios_control
 import scenarios_data_path
+import scenarios_deaths
 import scenarios_doctor
 import scenarios_flows
 import scenarios_hostile
@@ -61,7 +62,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
-           scenarios_lame_duck, scenarios_slow_start, scenarios_steals,
+           scenarios_lame_duck, scenarios_deaths, scenarios_slow_start, scenarios_steals,
            scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture, scenarios_telemetry,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)

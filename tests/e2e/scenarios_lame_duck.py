@@ -100,19 +100,21 @@ def judge(there, elsewhere, here, port, published):
 
 
 class Pond:
-    """The lab with an agent at web-1."""
+    """The lab with an agent at web-1 or more hosts. ports: of the services, by name."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, ports, hosts=(1,)):
         self.lab, self.stamping = lab, stamping()
-        self.agents = Agents(lab, "--port", "7000", "--port", "80")
+        options = [word for port in ports.values() for word in ("--port", str(port))]
+        self.agents = Agents(lab, *options)
         lab.extra = {**lab.extra, **Agents.configuration(lab)}
         lab.write_config()
         lab.start_backends()
-        self.agents.start(1)
+        for number in hosts:
+            self.agents.start(number)
         lab.start_dataplane()
         lab.start_control()
         lab.wait_ready()
-        for name in PORTS:
+        for name in ports:
             self.agents.wait_answered([1], name)
         self.mac = lab.mac(lab.lb, "lb0")
         self.place("control", False)
@@ -198,7 +200,7 @@ def row(name, values):
           hosts=2)
 def lame_duck_reaches_new_flows_at_once(lab):
     """From weir-agent's notice to the last new flow: within two round trips and a publication"""
-    pond = Pond(lab)
+    pond = Pond(lab, PORTS)
     for name in PORTS:
         for busy in (False, True):
             trials = pond.trials(name, busy)

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How soon a dead server gets no new flow, and a new one gets flows again: weir-agent watches the
+listening sockets of nginx. With the kernel's time of the packets, as in scenarios_lame_duck.py.
+
+WEIR_TRIALS sets the number of kills (default 4). Figures are the median, the 99th percentile and the
+largest, in milliseconds.
+"""
+import contextlib
+import json
+import os
+import random
+import signal
+import socket
+import time
+from collections import namedtuple
+
+import clients
+from agent import ANSWER, ANSWER_FIELDS
+from lab import VIP4, backend_address, service
+from netns import LabError, wait_for
+from scenario import scenario
+from scenarios_lame_duck import (EVENLY_S, FLOWS_PER_SECOND, QUICK, TRIES, Pond,
+                                 acknowledged, arrivals, fields_of, of, row)
+from taps import Tap
+
+TRIALS = int(os.environ.get("WEIR_TRIALS", "4"))
+PORT, FIN, RST = 80, 1, 4
+UNASKED = 21  # of ANSWER_FIELDS
+PORTS = {"web": PORT}
+AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
+ALLOWED_S = 0.005  # beyond two round trips and the publication
+FREE_DEATHS = 2  # of an agent, before births are held down
+
+SERVICES = [service("web", PORT, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
+                    policy={"name": "weighted-round-robin"}, agent=AGENT,
+                    health_check={"type": "agent", "rise": 1, "fall": 10})]
+
+# Seconds. close: from kill() until the last process of nginx, which needs a CPU to end, closes its
+# sockets; last: from there to the last new flow that reaches the dead server; notice: from there to
+# the agent's notice, as it leaves the backend. after: from the notice to that flow; flows: the number
+# of flows after it. trip: from the notice to the probe that acknowledges it, at the backend.
+# published: duration of the publication.
+Death = namedtuple("Death", "close last notice after flows trip published")
+
+
+def first_notice(packets, since):
+    """(time, serial) of the first unsolicited answer after a time; (None, None) without one."""
+    for packet in packets:
+        answer = fields_of(packet, ANSWER, ANSWER_FIELDS)
+        if answer and answer[UNASKED] and packet.sent and packet.at > since:
+            return packet.at, answer[4]
+    return None, None
+
+
+def closed_at(packets, since):
+    """When the connection that nginx has with this test was closed: right after the listening sockets
+    of that process, in the order of their descriptors."""
+    return next((packet.at for packet in packets if packet.sent and packet.flags & (FIN | RST)
+                 and packet.source == PORT and packet.at > since), None)
+
+
+def judge(there, elsewhere, killed, published):
+    """None if the lab waited for a CPU: no new flows arrived, or no agent or balancer answered."""
+    said, serial = first_notice(there, killed)
+    closed = closed_at(there, killed)
+    heard = said and acknowledged(there, serial)
+    if not heard or not closed:
+        return None
+    late = arrivals(there, PORT, closed)
+    if sum(after < EVENLY_S for after in late + arrivals(elsewhere, PORT, closed)) \
+            < EVENLY_S * FLOWS_PER_SECOND / 5:
+        return None
+    after = arrivals(there, PORT, said)
+    return Death(closed - killed, max(late, default=0), said - closed, max(after, default=0),
+                 len(after), heard - said, published)
+
+
+class Nginx:
+    """The nginx of web-1, and the agent that watches it."""
+
+    def __init__(self, lab):
+        self.lab, self.pond, self.deaths = lab, Pond(lab, PORTS, lab.hosts), 0
+
+    def port(self):
+        return json.loads(self.pond.run("status", "--json"))["ports"][0]
+
+    def is_watched(self):
+        with contextlib.suppress(LabError):  # the agent starts
+            return self.port()["state"] == "open"
+        return False
+
+    def signal(self, number):
+        os.killpg(self.lab.programs["nginx-1"].pid, number)
+
+    def workers(self):
+        pid = self.lab.programs["nginx-1"].pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return file.read().split()
+
+    def start(self):
+        """On the CPU of its agent: the backend is another host than the balancer."""
+        self.lab.start_nginx(1)
+        self.pond.place("nginx-1", True)
+
+    def connect(self):
+        """A connection that a worker has accepted, and keeps."""
+        with self.lab.lb.inside():
+            connection = socket.create_connection((backend_address(1), PORT), 10)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: web\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        return connection
+
+    def wait_used(self, used=True):
+        wait_for(f"web-1 {'used' if used else 'unused'}",
+                 lambda: self.lab.backend("web-1")["in_selection"] == used, 15, 0.02)
+
+    def start_agent_again(self):
+        """One that has seen no deaths."""
+        self.lab.programs[self.pond.agents.name(1)].kill()
+        os.remove(os.path.join(self.pond.agents.run_dir(1), "word"))
+        self.pond.agents.start(1)
+        self.pond.place(self.pond.agents.name(1), True)
+        self.pond.agents.wait_answered([1])
+        wait_for("the port to be watched", self.is_watched, 10)
+        wait_for("the agent to be probed", lambda: self.pond.interval_ms() == AGENT["interval_ms"],
+                 15, 0.1)
+        self.deaths = 0
+
+    def kill(self):
+        """Returns a Death and the time from the notice of the birth to the first new flow; the first
+        is None if the trial is invalid."""
+        lab = self.lab
+        if self.deaths == FREE_DEATHS:
+            self.start_agent_again()
+        with contextlib.ExitStack() as stack:
+            there, elsewhere = (stack.enter_context(Tap(lab.namespaces[name], "eth0"))
+                                for name in ("b1", "b2"))
+            stack.enter_context(self.connect())
+            os.kill(lab.programs["nginx-1"].pid, signal.SIGKILL)  # first, so that it starts no other
+            lab.programs["nginx-1"].process.wait()
+            time.sleep(random.uniform(0.1, 0.2))  # a random phase relative to control's timers
+            killed = time.time()
+            self.signal(signal.SIGKILL)
+            time.sleep(0.15)
+            published = lab.api("stats.show")["segment"]["last_publish_us"] / 1e6
+            death = judge(there.read(), elsewhere.read(), killed, published)
+            self.wait_used(False)
+            lab.programs["nginx-1"].kill()
+            self.deaths += 1
+            there.read()
+            begun, packets = time.time(), []
+            self.start()
+
+            def born():
+                packets.extend(there.read())
+                said, _ = first_notice(packets, begun)
+                flows = arrivals(packets, PORT, said) if said else []
+                return min(flows) if flows else None
+            birth = wait_for("a flow after the notice of the birth", born, 15)
+            said, _ = first_notice(packets, begun)
+            assert len(arrivals(packets, PORT, begun)) == len(arrivals(packets, PORT, said)), \
+                "a flow came before the notice of the birth"
+            self.wait_used()
+        return death, birth
+
+
+def ask_reload(nginx):
+    """New workers, the same sockets: no death."""
+    before, workers = nginx.port()["deaths"], nginx.workers()
+    nginx.lab.programs["nginx-1"].signal(signal.SIGHUP)
+    wait_for("other workers", lambda: nginx.workers() and not set(nginx.workers()) & set(workers), 10)
+    port = nginx.port()
+    assert (port["state"], port["deaths"]) == ("open", before), port
+
+
+def ask_stop(nginx):
+    """SIGSTOP: a server that hangs has its sockets. Checks may find it, the kernel does not."""
+    before = nginx.port()["deaths"]
+    nginx.signal(signal.SIGSTOP)
+    seen = nginx.port()["for_ms"]
+    wait_for("two looks of the agent", lambda: nginx.port()["for_ms"] > seen + 2000, 10, 0.1)
+    nginx.signal(signal.SIGCONT)
+    port = nginx.port()
+    assert (port["state"], port["deaths"]) == ("open", before), port
+
+
+def ask_quit(nginx):
+    """nginx -s quit: no new flows, and a running download ends well."""
+    lab = nginx.lab
+    digest = lab.make_file("slow.bin", 12 << 20)
+    downloads = [clients.Download(lab.client, VIP4, "/slow/slow.bin") for _ in range(4)]
+    at_web_1 = [each for each in downloads if each.backend() == "web-1"]
+    assert at_web_1, "no download at web-1"
+    lab.programs["nginx-1"].signal(signal.SIGQUIT)
+    nginx.wait_used(False)
+    assert nginx.port()["state"] == "closed", nginx.port()
+    assert all(each.running() for each in at_web_1), "the downloads were too short"
+    for each in downloads:
+        status, size, sha256 = each.finish()
+        assert (status, sha256) == (0, digest), (status, size)
+        each.stop()
+    lab.programs["nginx-1"].kill()
+    nginx.start()
+    nginx.wait_used()
+
+
+@scenario(services=SERVICES, config=QUICK, start=False, alone=True, seconds=120 + 6 * TRIALS,
+          hosts=2)
+def kernel_death_and_birth(lab):
+    """kill -9 of nginx to its last new flow: two round trips, a publication and a little"""
+    nginx = Nginx(lab)
+    deaths, births = [], []
+    with nginx.pond.flows(PORT):
+        lab.programs["nginx-1"].kill()
+        nginx.start()
+        nginx.start_agent_again()
+        for _ in range(TRIES * TRIALS):
+            death, born = nginx.kill()
+            births.append(born)
+            deaths += [death] if death else []
+            if len(deaths) == TRIALS:
+                break
+    assert len(deaths) == TRIALS, f"{len(deaths)} of {TRIES * TRIALS} trials were as they should"
+    within = sum(d.last < 2 * d.trip + d.published + ALLOWED_S for d in deaths)
+    text = (f"{row('close to last flow', [d.last for d in deaths])}, "
+            f"{row('of it to the notice', [d.notice for d in deaths])}, "
+            f"{row('notice to last flow', [d.after for d in deaths])}, "
+            f"{row('round trip', [d.trip for d in deaths])}, "
+            f"{row('publication', [d.published for d in deaths])}, "
+            f"{row('kill to close', [d.close for d in deaths])}, "
+            f"{row('kill to last flow', [d.close + d.last for d in deaths])} ms, flows after the notice "
+            f"{max(d.flows for d in deaths)} at most, {within} of {len(deaths)} within; "
+            f"{row('notice of birth to first flow', births)} ms")
+    print(f"\n    {text}", end=" ", flush=True)
+    # Both sides of each comparison wait for the same CPUs. Looks once a second would be ten times
+    # later, and so would be checks.
+    assert of([d.last for d in deaths], 0.5) < 5 * of([d.trip for d in deaths], 0.5) + ALLOWED_S, text
+    assert within >= 0.5 * len(deaths), text
+    history = [each for each in lab.api("health.history", service="web", backend="web-1")
+               if each["to"] == "refusing"]
+    assert len(history) >= min(TRIALS, 4) and {each["source"] for each in history} == {"agent"}, history
+    nginx.start_agent_again()
+    ask_reload(nginx)
+    ask_stop(nginx)
+    ask_quit(nginx)
