@@ -301,8 +301,9 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 }
 
 // Build the table again with the binds that were removed and drain, if there are any. They are left
-// out if that fails: a lack of memory must not prevent the removal.
-static void add_removed(const struct weir_tables *tables, struct weir_state *state,
+// out if the heap has no room for them, which must not prevent the removal. Returns 0, or -EBUSY,
+// -ENOMEM: the caller retries. The table may be NULL then.
+static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);
 	struct weir_services_view published = {0};
@@ -313,20 +314,26 @@ static void add_removed(const struct weir_tables *tables, struct weir_state *sta
 		known ? weir_removals_collect(state, &published, &built, &count) : NULL;
 	struct weir_service_bind *all =
 		removed != NULL ? malloc(((size_t)n + count) * sizeof(*all)) : NULL;
-	struct weir_service_table *larger = NULL;
+	int r = removed != NULL ? -ENOMEM : 0;
 
 	if (all != NULL) {
 		memcpy(all, binds, n * sizeof(*all));
 		memcpy(all + n, removed, count * sizeof(*all));
-	}
-	if (all != NULL && weir_service_table_build(
-				   tables->writer, all, n + count, built.hash_seed, &larger) == 0) {
 		weir_writer_discard(tables->writer, *table);
-		*table = larger;
+		*table = NULL;
+		r = weir_service_table_build(
+			tables->writer, all, n + count, built.hash_seed, table);
 	}
-	weir_removals_settle(state, removed, larger != NULL ? count : 0);
+	if (all != NULL && r < 0 && r != -EBUSY && r != -ENOMEM) {
+		count = 0;
+		r = weir_service_table_build(tables->writer, binds, n, built.hash_seed, table);
+	}
+	if (r == 0) {
+		weir_removals_settle(state, removed, count);
+	}
 	free(all);
 	free(removed);
+	return r;
 }
 
 int weir_build_services(
@@ -343,7 +350,12 @@ int weir_build_services(
 	r = weir_service_table_build(
 		tables->writer, binds, n, tables->segment->header->hash_seed, &table);
 	if (r == 0) {
-		add_removed(tables, state, binds, n, &table);
+		r = add_removed(tables, state, binds, n, &table);
+		if (r < 0) {
+			weir_writer_discard(tables->writer, table);
+		}
+	}
+	if (r == 0) {
 		settle(tables, (struct weir_root){.kind = WEIR_BLOB_SERVICES}, &table->blob, ret);
 	}
 	free(binds);

@@ -444,3 +444,53 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	end(own, false, WEIR_DRAIN_DROPPED);
 	assert_int_equal(service(own, 0).removal_until_ns, (late_ms + ESTABLISHED_MS) * 1000000ull);
 }
+
+// --- room in the segment ------------------------------------------------------------------
+
+#define MANY 600
+
+// s0 with `many` binds of one port each, which drain when they are removed.
+static struct weir_config *config_with(uint32_t many) {
+	struct weir_config *config = lab_config(1, 1);
+	struct weir_config_service *service = &config->services[0];
+
+	service->drain.removed_ms = REMOVED_MS;
+	service->binds = realloc(service->binds, (many + 1) * sizeof(service->binds[0]));
+	assert_non_null(service->binds);
+	for (uint32_t i = 1; i <= many; i++) {
+		service->binds[i] = service->binds[0];
+		service->binds[i].port_first = service->binds[i].port_last = (uint16_t)(1000 + i);
+	}
+	service->bind_count += many;
+	return config;
+}
+
+// A worker reports late, so that replaced tables fill the heap.
+TEST(removed_binds_wait_for_the_room_of_replaced_tables) {
+	struct weir_config *many = config_with(MANY), *two = config_with(1), *one = config_with(0);
+	struct lab lab;
+	char why[256];
+	int r = 0;
+
+	for (uint64_t heap = 256 << 10; heap < 512 << 10; heap += 16 << 10) {
+		const struct lab_room room = {.heap_bytes = heap};
+
+		lab_open(&lab, &room);
+		lab_apply(&lab, many);
+		lab_apply(&lab, one);
+		lab_settle(&lab);
+		assert_int_equal(weir_tables_removed_count(lab.tables), MANY);
+		for (uint32_t i = 0; i < 8; i++) {
+			const struct weir_config *next = i % 2 == 0 ? two : one;
+
+			r = weir_tables_apply(lab.tables, next, why, sizeof(why));
+			assert_true(r == 0 || r == -EBUSY);
+			assert_in_range(weir_tables_removed_count(lab.tables), MANY - 1, MANY);
+			lab_services(&lab);
+		}
+		lab_close(&lab);
+	}
+	lab_config_free(many);
+	lab_config_free(two);
+	lab_config_free(one);
+}
