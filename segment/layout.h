@@ -238,7 +238,7 @@ struct weir_identity_service { // 128 bytes, [control]
 	uint32_t drain; // enum weir_drain_phase; the service table has the drained binds
 	// Since ABI 13. The removal of binds or of the service: the service table has these binds.
 	uint32_t removed_ms; // the configured interval, 0 = none
-	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase
+	uint64_t removal_until_ns; // CLOCK_MONOTONIC: end of the phase; odd: of DROPPED
 	uint32_t removal; // enum weir_drain_phase: NONE, DRAINING, or DROPPED
 	uint32_t reserved[5];
 	char name[WEIR_NAME_BYTES];

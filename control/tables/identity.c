@@ -12,6 +12,10 @@
 #define DRAIN_BITS 7u
 #define WEIGHT_AUTO (1u << 29) // configured_weight is the automatic one, 0 = unknown
 
+// removal_until_ns of struct weir_identity_service: clients are refused until then. A single store
+// changes phase and time, so that a process killed before it stores the phase moves no deadline.
+#define REFUSING 1ull
+
 // policies of struct weir_identity_service.
 #define RUNTIME_SHIFT 8
 
@@ -29,6 +33,17 @@ static void store_deadline(uint64_t *deadline, uint8_t phase, uint64_t until_ns)
 	if (phase == WEIR_DRAIN_DRAINING && *deadline != until_ns) {
 		__atomic_store_n(deadline, until_ns, __ATOMIC_RELEASE);
 	}
+}
+
+// The time is not used without a removal.
+static void store_removal(struct weir_identity_service *to, const struct weir_service_entry *from) {
+	uint64_t until_ns = (from->removal_until_ns & ~REFUSING) |
+			    (from->removal == WEIR_DRAIN_DROPPED ? REFUSING : 0);
+
+	if (from->removal != WEIR_DRAIN_NONE && to->removal_until_ns != until_ns) {
+		__atomic_store_n(&to->removal_until_ns, until_ns, __ATOMIC_RELEASE);
+	}
+	store(&to->removal, from->removal);
 }
 
 static void add_counters(struct weir_share_counters *sum, const struct weir_share_counters *one) {
@@ -63,10 +78,7 @@ void weir_identity_store_service(
 	store_deadline(&to->drain_until_ns, from->drain, from->drain_until_ns);
 	store(&to->drain, from->drain);
 	store(&to->removed_ms, from->removed_ms);
-	if (to->removal_until_ns != from->removal_until_ns) {
-		__atomic_store_n(&to->removal_until_ns, from->removal_until_ns, __ATOMIC_RELEASE);
-	}
-	store(&to->removal, from->removal);
+	store_removal(to, from);
 	store(&to->state, WEIR_IDENTITY_USED);
 }
 
@@ -216,8 +228,9 @@ static void adopt_service(
 	}
 	service->removed_ms = entry->removed_ms;
 	if (entry->removal == WEIR_DRAIN_DRAINING || entry->removal == WEIR_DRAIN_DROPPED) {
-		service->removal = (uint8_t)entry->removal;
-		service->removal_until_ns = entry->removal_until_ns;
+		service->removal = (entry->removal_until_ns & REFUSING) != 0 ? WEIR_DRAIN_DROPPED
+									     : WEIR_DRAIN_DRAINING;
+		service->removal_until_ns = entry->removal_until_ns & ~REFUSING;
 		state->removing = true;
 	}
 	service->adopted = true;

@@ -55,6 +55,9 @@ static void take_picture(struct lab *lab, struct picture *ret) {
 		if (ret->service[id].drain != WEIR_DRAIN_DRAINING) {
 			ret->service[id].drain_until_ns = 0; // not used
 		}
+		if (ret->service[id].removal == WEIR_DRAIN_NONE) {
+			ret->service[id].removal_until_ns = 0; // not used
+		}
 		ret->looked_up[id] =
 			weir_service_lookup(lab_services(lab), vip, 4, IPPROTO_TCP, 80);
 		ret->selection[id].count = table->count;
@@ -97,12 +100,13 @@ static void assert_some_open(
 	const struct weir_reader *reader, const struct weir_backend_row *rows) {
 	for (uint8_t i = 0; i < SERVICES; i++) {
 		const uint8_t vip[16] = {198, 51, 0, i};
-		uint16_t service = weir_bind_existing(
-			weir_service_lookup(weir_reader_services(reader), vip, 4, IPPROTO_TCP, 80));
+		uint16_t bind =
+			weir_service_lookup(weir_reader_services(reader), vip, 4, IPPROTO_TCP, 80);
+		uint16_t service = weir_bind_existing(bind);
 		const struct weir_policy_table *table;
 		uint32_t open = 0;
 
-		if (service == WEIR_SERVICE_NONE) {
+		if (service == WEIR_SERVICE_NONE || (bind & WEIR_BIND_REMOVED) != 0) {
 			continue;
 		}
 		table = &weir_reader_selection(reader, service)->table;
@@ -484,6 +488,70 @@ TEST(s3_crash_at_any_store_of_a_drain) {
 		print_message("%d: ", what);
 		end(&crash, &lab, config);
 		lab_close(&lab);
+	}
+	lab_config_free(config);
+}
+
+#define REMOVED_MS 7000u
+#define ESTABLISHED_MS 90000u
+
+// The removal ends when it would have ended without the crash.
+static void check_removal(struct lab *lab) {
+	struct weir_service_state service;
+
+	assert_int_equal(weir_tables_service(lab->tables, 1, &service), 0);
+	if (service.removal != WEIR_DRAIN_NONE) {
+		assert_int_equal(service.removal_until_ns, service.removal == WEIR_DRAIN_DRAINING
+								   ? REMOVED_MS * 1000000ull
+								   : ESTABLISHED_MS * 1000000ull);
+	}
+}
+
+// A bind, or its service, is removed; its flows end; it is withdrawn, or returns. The time is 0.
+TEST(s3_crash_at_any_store_of_a_removal) {
+	struct weir_config *config = lab_config(2, 4);
+
+	if (!stores_work()) {
+		skip();
+	}
+	config->flow_table.established_ms = ESTABLISHED_MS;
+	config->services[1].drain.removed_ms = REMOVED_MS;
+	config->services[1].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	for (int what = 0; what < 8; what++) {
+		struct crash crash = {.differ = true, .check = check_removal};
+		struct weir_config *next = lab_config_copy(config);
+		struct lab lab;
+
+		if (what < 4) {
+			next->services[1].binds[0].port_first = 8080;
+			next->services[1].binds[0].port_last = 8080;
+		} else {
+			lab_remove_service(next, 1);
+		}
+		lab_open(&lab, &room);
+		lab_apply(&lab, config);
+		set_hops(&lab);
+		lab_set_flows(&lab, 1, 5, 3);
+		for (int i = 0; i < what % 4; i++) {
+			if (i == 0) {
+				lab_apply(&lab, next);
+			} else if (i == 1) {
+				weir_tables_end_removal(lab.tables, 1, false);
+				lab_publish(&lab);
+			}
+		}
+		lab_settle(&lab);
+		begin(&crash, &lab);
+		if (what % 4 == 0 || what % 4 == 3) {
+			lab_apply(&lab, what % 4 == 0 ? next : config);
+		} else {
+			weir_tables_end_removal(lab.tables, 1, false);
+			assert_true(weir_tables_publish(lab.tables) > 0);
+		}
+		print_message("%d: ", what);
+		end(&crash, &lab, what % 4 == 3 ? config : next);
+		lab_close(&lab);
+		lab_config_free(next);
 	}
 	lab_config_free(config);
 }
