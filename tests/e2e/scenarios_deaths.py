@@ -26,14 +26,15 @@ from taps import Tap
 TRIALS = int(os.environ.get("WEIR_TRIALS", "4"))
 PORT, FIN, RST = 80, 1, 4
 UNASKED = 21  # of ANSWER_FIELDS
-PORTS = {"web": PORT}
+PORTS = {"web": PORT, "lines": 7000}  # of nginx, and of a server that goes on
 AGENT = {"interval_ms": 300, "inactive_interval_ms": 600, "timeout_ms": 300}
 ALLOWED_S = 0.005  # beyond two round trips and the publication
 FREE_DEATHS = 2  # of an agent, before births are held down
 
-SERVICES = [service("web", PORT, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
+SERVICES = [service(name, port, backends={"web-1": 900, "web-2": 100}, vips=(VIP4,),
                     policy={"name": "weighted-round-robin"}, agent=AGENT,
-                    health_check={"type": "agent", "rise": 1, "fall": 10})]
+                    health_check={"type": "agent", "rise": 1, "fall": 10})
+            for name, port in PORTS.items()]
 
 # Seconds. close: from kill() until the last process of nginx, which needs a CPU to end, closes its
 # sockets; last: from there to the last new flow that reaches the dead server; notice: from there to
@@ -145,6 +146,7 @@ class Nginx:
             published = lab.api("stats.show")["segment"]["last_publish_us"] / 1e6
             death = judge(there.read(), elsewhere.read(), killed, published)
             self.wait_used(False)
+            assert lab.backend("web-1", "lines")["in_selection"], "its other port is down as well"
             lab.programs["nginx-1"].kill()
             self.deaths += 1
             there.read()
