@@ -61,14 +61,16 @@ SEC("tp_btf/inet_sock_set_state")
 int weir_listen(__u64 *ctx) { // sock, previous state, new state
 	struct sock *sk = (struct sock *)ctx[0];
 	int from = ctx[1], to = ctx[2];
-	struct weir_listen_event event = {.listens = to == LISTEN};
+	__u16 port;
 
 	// The socket of a new connection begins as a copy of the listening one.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {
 		return 0;
 	}
-	event.port = sk->__sk_common.skc_num;
-	if (ports[event.port / 64] >> (event.port % 64) & 1 && is_ours(sk)) {
+	port = sk->__sk_common.skc_num;
+	if (ports[port / 64] >> (port % 64) & 1 && is_ours(sk)) {
+		struct weir_listen_event event = {.port = port, .listens = to == LISTEN};
+
 		// A full ring: the reader is awake already.
 		bpf_ringbuf_output(&weir_listen_events, &event, sizeof(event), BPF_RB_FORCE_WAKEUP);
 	}
