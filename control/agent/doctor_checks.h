@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "findings.h"
-#include "hints.h"
+#include "host.h"
 #include "options.h"
 
 // Function, name, what it checks.
@@ -32,7 +32,7 @@
 
 struct weir_agent_doctor {
 	const struct weir_agent_options *options;
-	struct weir_hints_host host; // of the interface
+	struct weir_agent_host host;
 	json_t *status; // of weir-agent run; NULL: no response
 	struct weir_findings findings;
 };

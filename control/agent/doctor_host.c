@@ -96,6 +96,7 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 }
 
 void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
+	const uint32_t on_loopback = doctor->host.loopback4 + doctor->host.loopback6;
 	const struct weir_agent_options *options = doctor->options;
 
 	for (uint32_t i = 0; i < options->vip_count; i++) {
@@ -115,14 +116,14 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 		weir_findings_cure(&doctor->findings, "ip %saddr add %s/%d dev lo",
 			four ? "" : "-6 ", text, four ? 32 : 128);
 	}
-	if (options->vip_count == 0 && doctor->host.loopback_addresses == 0) {
+	if (options->vip_count == 0 && on_loopback == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
-			"has no VIP; list the expected VIPs, on any interface, with --vip");
+			"has no VIP: the kernel drops the packets of VIPs that are on no other "
+			"interface either, which weir-agent doctor --vip VIP checks");
 		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
-			"addresses: %u; list the expected VIPs with --vip",
-			doctor->host.loopback_addresses);
+			"addresses: %u; list the expected VIPs with --vip", on_loopback);
 	}
 }
 
@@ -239,35 +240,64 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 	}
 }
 
-void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
-	static const struct weir_address any = {.bytes = {198, 18, 0, 1}, .family = 4}; // RFC 2544
-	const uint32_t mtu = doctor->host.mtu, mss = weir_hints_mss(&doctor->host, 4);
-	const char *interface = doctor->options->interface;
+// The MSS that this host advertises to the clients of a family, with an MTU that is too small.
+static void report_mss(struct weir_agent_doctor *doctor, const struct weir_address *any) {
+	const uint32_t mtu = doctor->host.mtu,
+		       mss = weir_agent_host_mss(&doctor->host, any->family);
+	const bool four = any->family == 4;
+	const char *family = four ? "" : "IPv6 ", *ip = four ? "ip" : "ip -6";
 	struct weir_kernel_route route = {0};
+	char subject[IF_NAMESIZE + 8];
 
-	(void)weir_kernel_route(&any, &route);
-	if (mtu >= WEIR_HINTS_MTU) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
-			"MTU %u: %u bytes and the outer header fit", mtu, CLIENT_MTU);
-	} else if (route.advmss > 0 && route.advmss <= mss) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, interface,
+	snprintf(subject, sizeof(subject), "%.*s%s", IF_NAMESIZE, doctor->options->interface,
+		four ? "" : " IPv6");
+	(void)weir_kernel_route(any, &route);
+	if (route.advmss > 0 && route.advmss <= mss) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
 			"MTU %u; the advertised MSS is %u", mtu, route.advmss);
 	} else if (route.interface[0] == '\0') {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, subject,
 			"MTU %u is too small for %u bytes and the outer header, and there is no "
-			"default route whose MSS could be looked up: each route to clients needs "
+			"%sdefault route whose MSS could be looked up: each route to clients needs "
 			"advmss %u",
-			mtu, CLIENT_MTU, mss);
-		weir_findings_cure(&doctor->findings, "ip route get CLIENT | grep advmss");
+			mtu, CLIENT_MTU, family, mss);
+		weir_findings_cure(&doctor->findings, "%s route get CLIENT | grep advmss", ip);
 	} else {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
-			"MTU %u is too small for %u bytes and the outer header, and the default "
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
+			"MTU %u is too small for %u bytes and the outer header, and the %sdefault "
 			"route advertises no smaller MSS: raise the MTU on the whole path, or "
 			"lower the MSS",
-			mtu, CLIENT_MTU);
-		// Keep the metric: the kernel identifies the route by it.
+			mtu, CLIENT_MTU, family);
+		// Keep the metric: the kernel identifies the route by it. "expires" of a route
+		// that a router advertised is no argument of ip.
 		weir_findings_cure(&doctor->findings,
-			"ip route change $(ip route show default | head -n 1) advmss %u", mss);
+			"%s route change $(%s route show default | head -n 1%s) advmss %u", ip, ip,
+			four ? "" : " | sed 's/ expires [^ ]*//'", mss);
+	}
+}
+
+static bool serves_ipv6(const struct weir_agent_doctor *doctor) {
+	bool serves = doctor->host.loopback6 > 0;
+
+	for (uint32_t i = 0; i < doctor->options->vip_count; i++) {
+		serves = serves || doctor->options->vips[i].family == 6;
+	}
+	return serves;
+}
+
+void weir_agent_doctor_check_mtu(struct weir_agent_doctor *doctor) {
+	static const struct weir_address any4 = {.bytes = {198, 18, 0, 1}, .family = 4}; // RFC 2544
+	static const struct weir_address any6 = {
+		.bytes = {0x20, 0x01, 0, 2, [15] = 1}, .family = 6}; // RFC 5180
+
+	if (doctor->host.mtu >= WEIR_AGENT_MTU) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, doctor->options->interface,
+			"MTU %u: %u bytes and the outer header fit", doctor->host.mtu, CLIENT_MTU);
+		return;
+	}
+	report_mss(doctor, &any4);
+	if (serves_ipv6(doctor)) {
+		report_mss(doctor, &any6);
 	}
 }
 

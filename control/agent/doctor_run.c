@@ -28,7 +28,7 @@ static void print(const struct weir_agent_doctor *doctor) {
 
 int weir_agent_doctor_run(const struct weir_agent_options *options) {
 	struct weir_agent_doctor doctor = {.options = options};
-	int r = weir_hints_host_read(options->interface, &doctor.host);
+	int r = weir_agent_host_read(options->interface, &doctor.host);
 
 	if (r < 0) {
 		fprintf(stderr, "weir-agent: interface %s: %s\n", options->interface, strerror(-r));

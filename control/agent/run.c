@@ -177,15 +177,6 @@ static enum weir_agent_exit serve(const struct weir_agent_options *options,
 	return WEIR_AGENT_DONE;
 }
 
-static void print_hints(const char *interface) {
-	struct weir_hints_host host;
-
-	if (weir_hints_host_read(interface, &host) == 0) {
-		weir_hints_write(&host, stdout);
-		fflush(stdout);
-	}
-}
-
 static enum weir_agent_exit decapsulate(const struct weir_agent_options *options) {
 	const struct weir_decap_params params = {
 		.interface = options->interface,
@@ -212,7 +203,8 @@ static enum weir_agent_exit decapsulate(const struct weir_agent_options *options
 		weir_decap_is_native(decap) ? "native" : "skb",
 		options->source_count > 0 ? "the balancers given by --from"
 					  : "any source (see --from)");
-	print_hints(options->interface);
+	weir_hints_write(options, stdout);
+	fflush(stdout);
 	status = serve(options, decap, &signals);
 	weir_decap_free(decap);
 	return status;

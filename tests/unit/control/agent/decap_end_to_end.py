@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import resource
 import select
 import socket
@@ -305,12 +306,81 @@ def agent_ends_with_its_interface(lab):
     assert "the interface was removed" in agent.tail(), agent.tail()
 
 
+def hints_of(lab, interface):
+    """[(hint, command)] of an agent that starts, after a comparison with weir-agent doctor."""
+    agent = lab.start("agent", lab.backend, lab.agent_binary, "decap", interface)
+    wait_for("its addresses", lambda: "accepts packets to" in agent.output()
+             or lab.died(agent))
+    with lab.backend.inside():
+        found = subprocess.run([lab.agent_binary, "doctor", interface, "--json"], check=False,
+                               stdout=subprocess.PIPE).stdout
+    assert agent.stop() == 0, agent.tail()
+    hints = re.findall("^hint: (.*)\n(?:      (.*)\n)?", agent.output(), re.M)
+    expected = [(f"{row['subject']}: {row['found']}", row["cure"] or "")
+                for row in json.loads(found)["findings"] if row["level"] != "ok" and
+                row["check"] in ("loopback", "rp-filter", "arp", "mtu", "offloads")]
+    assert hints == expected, (hints, expected)
+    return hints
+
+
+def expect_hints(lab, *expected, cure=True, interface="eth0"):
+    """Each has its text; its command ends it."""
+    hints = hints_of(lab, interface)
+    assert len(hints) == len(expected), hints
+    for (hint, command), text in zip(hints, expected):
+        assert text in hint, (text, hints)
+        if cure:
+            lab.backend.run("bash", "-ec", command)
+    if expected and cure:
+        assert hints_of(lab, interface) == []
+
+
+def decap_hints_are_findings_of_the_doctor(lab):
+    """None for settings that are right, or do not matter here."""
+    ip = lab.backend.ip
+    vips = [(f"{VIP[family]}/{bits}", "dev", "lo") for family, bits in ((4, 32), (6, 128))]
+    lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0, net__ipv4__conf__all__arp_announce=0,
+                       net__ipv4__conf__eth0__rp_filter=2)
+    small = "MTU 1500 is too small for 1500 bytes and the outer header, and "
+    expect_hints(lab, f"eth0: {small}there is no default route", f"eth0 IPv6: {small}there is no IPv6 default",
+                 cure=False)
+    ip("route", "add", "default", "via", BALANCER[4], "metric", "100", "advmss", "1420")
+    ip("-6", "route", "add", "default", "via", BALANCER[6], "advmss", "1400")
+    expect_hints(lab)  # the MSS fits, and no VIP is in the subnet of eth0
+    ip("route", "change", "default", "via", BALANCER[4], "metric", "100", "advmss", "1421")
+    ip("-6", "route", "change", "default", "via", BALANCER[6], "expires", "600")
+    expect_hints(lab, f"eth0: {small}the default route", f"eth0 IPv6: {small}the IPv6 default route")
+
+    ip("-6", "route", "del", "default")
+    ip("addr", "del", *vips[1])
+    expect_hints(lab)  # serves no IPv6
+    ip("addr", "del", *vips[0])
+    expect_hints(lab, "lo: has no VIP", cure=False)
+    for vip in vips:
+        ip("addr", "add", *vip, *(["nodad"] if ":" in vip[0] else []))
+    ip("link", "set", "eth0", "mtu", "1540")
+    lab.backend.sysctl(net__ipv4__conf__eth0__rp_filter=1)
+    expect_hints(lab, "eth0: rp_filter is 1")
+    ip("addr", "add", "10.9.0.100/32", "dev", "lo")
+    expect_hints(lab, "eth0: answers ARP for 10.9.0.100")
+    ip("addr", "del", "10.9.0.100/32", "dev", "lo")
+    ip("link", "set", "eth0", "mtu", "1500")
+    ip("route", "del", "default")
+
+    # In a key with dots, sysctl treats eth0.20 as a key 20 of interface eth0.
+    ip("link", "add", "eth0.20", "mtu", "1540", "type", "veth", "peer", "name", "extra1")
+    lab.backend.sysctl(**{"net__ipv4__conf__eth0.20__rp_filter": 1})
+    expect_hints(lab, "eth0.20: rp_filter is 1", interface="eth0.20")
+    ip("link", "del", "eth0.20")
+
+
 SCENARIOS = (decap_native_carries_tcp_in_all_four_mixes, decap_skb_carries_tcp_in_all_four_mixes,
              decap_ends_with_the_agent, decap_survives_the_reader_of_its_output,
              decap_refuses_strangers,
              decap_follows_the_addresses_of_the_interface,
              decap_keeps_its_addresses_after_a_failed_lookup, decap_of_one_interface_runs_once,
-             agent_reports_errors, agent_ends_with_its_interface)
+             agent_reports_errors, agent_ends_with_its_interface,
+             decap_hints_are_findings_of_the_doctor)
 
 
 def main(agent):
