@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "agent_keys.h"
+#include "agent_message.h"
 #include "doctor_checks.h"
 #include "duration.h"
 #include "listeners.h"
 #include "plural.h"
 #include "privileges.h"
 #include "processes.h"
+#include "status.h"
 #include "tree.h"
 #include "watched_ports.h"
 
@@ -91,13 +93,76 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
-	const json_t *balancers = json_object_get(doctor->status, "balancers");
+// Whether sender and agent have different keys.
+static bool is_of_key(enum weir_agent_refusal refusal) {
+	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
+}
+
+static void cure_keys(struct weir_agent_doctor *doctor) {
+	weir_findings_cure(&doctor->findings,
+		"sha256sum %s; ssh BALANCER sha256sum /etc/weir/agent.keys # if they differ, copy "
+		"the file of the balancers; in any case let both read it again: systemctl reload "
+		"weir-agent (or SIGHUP), and weirctl config reload on BALANCER",
+		doctor->options->key_file);
+}
+
+static void report_no_balancer(struct weir_agent_doctor *doctor) {
+	struct weir_findings *findings = &doctor->findings;
+	char age[WEIR_DURATION_BYTES];
+	const uint64_t other_key = weir_status_other_key(doctor->status, age);
+
+	if (other_key == 0) {
+		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
+			"no balancer probes it: \"agent\" is missing in the service, weir-control "
+			"has no key file, or a firewall drops UDP");
+		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
+			doctor->options->interface, doctor->options->udp_port);
+		return;
+	}
+	weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
+		"no balancer probes it with a key that it has: %" PRIu64
+		" datagram%s with another key, the last %s ago. The key files differ, or one was "
+		"not read again after a change",
+		other_key, weir_plural(other_key), age);
+	cure_keys(doctor);
+}
+
+static void report_refusal(
+	struct weir_agent_doctor *doctor, enum weir_agent_refusal refusal, uint64_t count) {
+	struct weir_findings *findings = &doctor->findings;
+
+	weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
+		"refused %" PRIu64 " datagram%s as %s since its start (%s)", count,
+		weir_plural(count), weir_agent_refusal_name(refusal),
+		is_of_key(refusal) ? "the key file of a balancer differed, or they are forged"
+				   : weir_agent_refusal_meaning(refusal));
+	if (is_of_key(refusal)) {
+		cure_keys(doctor);
+	} else {
+		weir_findings_cure(
+			findings, "weir-agent status --run-dir %s", doctor->options->run_dir);
+	}
+}
+
+// Those that explain why no balancer probes it are part of that finding.
+static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	const json_t *datagrams = json_object_get(doctor->status, "datagrams");
 	const json_t *refused = json_object_get(datagrams, "refused");
+	char age[WEIR_DURATION_BYTES];
+	const bool explained = !probed && weir_status_other_key(doctor->status, age) > 0;
+
+	for (enum weir_agent_refusal i = 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
+		const json_t *count = json_object_get(refused, weir_agent_refusal_name(i));
+
+		if (count != NULL && !(explained && is_of_key(i))) {
+			report_refusal(doctor, i, (uint64_t)json_integer_value(count));
+		}
+	}
+}
+
+void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
+	const size_t balancers = json_array_size(json_object_get(doctor->status, "balancers"));
 	struct weir_findings *findings = &doctor->findings;
-	const char *reason;
-	json_t *count;
 
 	if (doctor->status == NULL && report_running(doctor)) {
 		return;
@@ -109,23 +174,13 @@ void weir_agent_doctor_check_balancers(struct weir_agent_doctor *doctor) {
 		weir_findings_cure(findings, "systemctl enable --now weir-agent");
 		return;
 	}
-	if (json_array_size(balancers) == 0) {
-		weir_findings_add(findings, WEIR_FINDING_WARNING, "weir-agent run",
-			"no balancer probes it: \"agent\" is missing in the service, the keys "
-			"differ, or a firewall drops UDP");
-		weir_findings_cure(findings, "timeout 15 tcpdump -n -c 1 -i %s udp port %u",
-			doctor->options->interface, doctor->options->udp_port);
+	if (balancers == 0) {
+		report_no_balancer(doctor);
 	} else {
 		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent run",
-			"balancers that probe it: %zu", json_array_size(balancers));
+			"balancers that probe it: %zu", balancers);
 	}
-	json_object_foreach ((json_t *)(uintptr_t)refused, reason, count) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, "weir-agent run",
-			"datagrams refused as %s: %" JSON_INTEGER_FORMAT, reason,
-			json_integer_value(count));
-		weir_findings_cure(
-			findings, "weir-agent status --run-dir %s", doctor->options->run_dir);
-	}
+	report_refused(doctor, balancers > 0);
 }
 
 void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {

@@ -112,6 +112,9 @@ static void on_datagrams(uv_poll_t *poll, int status, int events) {
 				  ? take_steal(probes, data, (size_t)n, &path)
 				  : take_probe(probes, data, (size_t)n, &path);
 		probes->refused[refusal]++; // NONE is not shown
+		if (refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC) {
+			probes->other_key_ms = uv_now(probes->loop);
+		}
 	}
 }
 

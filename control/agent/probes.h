@@ -34,6 +34,7 @@ struct weir_probes {
 	uv_loop_t *loop;
 	uint64_t answered, notices; // datagrams sent
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
+	uint64_t other_key_ms; // when a datagram was last refused as KEY or MAC
 	uv_poll_t poll[WEIR_DATAGRAM_SOCKETS];
 };
 

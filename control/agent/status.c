@@ -5,8 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "duration.h"
 #include "plural.h"
+
+#define PROBE_INTERVAL_MOST_MS 3600000 // of services[].agent
 
 //--- as JSON ------------------------------------------------------------------------------
 
@@ -154,6 +155,9 @@ static json_t *make_datagrams(const struct weir_status_parts *parts) {
 
 	set_number(object, "answered", parts->probes->answered);
 	set_number(object, "told", parts->probes->notices);
+	if (parts->probes->other_key_ms != 0) {
+		set_number(object, "other_key_age_ms", parts->now_ms - parts->probes->other_key_ms);
+	}
 	for (uint32_t i = 1; i < WEIR_AGENT_REFUSAL_COUNT; i++) {
 		if (parts->probes->refused[i] > 0) {
 			set_number(refused, weir_agent_refusal_name(i), parts->probes->refused[i]);
@@ -269,12 +273,39 @@ static void write_watch(const json_t *watch, FILE *out) {
 	}
 }
 
-static void write_balancers(const json_t *balancers, FILE *out) {
-	const json_t *balancer, *want;
+uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]) {
+	const json_t *datagrams = json_object_get(status, "datagrams");
+	const json_t *refused = json_object_get(datagrams, "refused");
+	const json_t *age_ms = json_object_get(datagrams, "other_key_age_ms");
+
+	if (!json_is_integer(age_ms) || json_integer_value(age_ms) > PROBE_INTERVAL_MOST_MS) {
+		return 0;
+	}
+	weir_duration_text((uint64_t)json_integer_value(age_ms), age);
+	return (uint64_t)(number_of(refused, weir_agent_refusal_name(WEIR_AGENT_REFUSAL_KEY)) +
+			  number_of(refused, weir_agent_refusal_name(WEIR_AGENT_REFUSAL_MAC)));
+}
+
+static void write_no_balancer(const json_t *status, FILE *out) {
+	char age[WEIR_DURATION_BYTES];
+	const uint64_t other_key = weir_status_other_key(status, age);
+
+	if (other_key == 0) {
+		fprintf(out, "balancers  none has probed this agent\n");
+		return;
+	}
+	fprintf(out,
+		"balancers  none: %" PRIu64
+		" datagram%s with another key, the last %s ago: compare the key files\n",
+		other_key, weir_plural(other_key), age);
+}
+
+static void write_balancers(const json_t *status, FILE *out) {
+	const json_t *balancers = json_object_get(status, "balancers"), *balancer, *want;
 	size_t i, j;
 
 	if (json_array_size(balancers) == 0) {
-		fprintf(out, "balancers  none has probed this agent\n");
+		write_no_balancer(status, out);
 	}
 	json_array_foreach (balancers, i, balancer) {
 		fprintf(out, "balancer   %s, every %" JSON_INTEGER_FORMAT " ms, %s; requests",
@@ -314,7 +345,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	write_drain(json_object_get(status, "drain"), out);
 	write_ports(json_object_get(status, "ports"), out);
 	write_watch(json_object_get(status, "watch"), out);
-	write_balancers(json_object_get(status, "balancers"), out);
+	write_balancers(status, out);
 	write_numbers("tells", json_object_get(status, "values"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);
 	if (json_object_get(status, "orca") != NULL) {

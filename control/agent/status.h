@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "announcement.h"
+#include "duration.h"
 #include "load.h"
 #include "orca_poll.h"
 #include "port_watch.h"
@@ -32,6 +33,11 @@ json_t *weir_status_make(const struct weir_status_parts *parts);
 
 // The number of connections that the drain of a status waits for, as text. Returns text.
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
+
+// Datagrams that were refused because sender and agent have different keys, and how long ago the
+// last one was, as text. 0 if that is longer than any interval of probes, so that they do not
+// explain why no balancer probes the agent.
+uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // As text.
 void weir_status_write(const json_t *status, FILE *out);

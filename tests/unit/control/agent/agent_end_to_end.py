@@ -5,6 +5,7 @@ clients."""
 import contextlib
 import glob
 import http.server
+import json
 import os
 import re
 import signal
@@ -91,6 +92,51 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     assert agent.process.wait(3) == 0, agent.tail()  # of 60 s
     assert "drain: done" in agent.tail(), agent.tail()
     assert all(each.receive(0) is None for each in dead), "the dead were told"
+
+
+def agent_with_other_keys_leads_to_the_key_files(lab):
+    """status and doctor say why no balancer probes it, in one finding."""
+    def balancers():
+        output = lab.backend.run(lab.agent_binary, "doctor", "eth0", "--json", "--run-dir", lab.run_dir,
+                                 "--key-file", lab.keys, check=False)
+        return [(row["level"], row["found"], row["cure"] or "") for row in json.loads(output)["findings"]
+                if row["check"] == "balancers"]
+
+    def wrong(refusal):
+        balancer.send(balancer.probe())
+        wait_for(refusal, lambda: lab.status()["datagrams"]["refused"].get(refusal) == 1)
+    with open(lab.keys, "r+", encoding="ascii") as file:
+        file.write(f"1 {KEYS[7].hex()}\n")
+        file.truncate()
+    agent, balancer = lab.start_agent(), lab.balancer()
+    assert "\nbalancers  none has probed this agent\n" in lab.command("status")
+    [(level, found, _)] = balancers()
+    assert level == "warning" and "has no key file, or a firewall drops UDP" in found, found
+    wrong("mac")
+    expected = r"\nbalancers  none: 1 datagram with another key, the last \S+ ago: compare the key files\n"
+    assert re.search(expected, lab.command("status")), lab.command("status")
+    lab.write_keys(7)
+    agent.signal(signal.SIGHUP)
+    wait_for("reload", lambda: agent.tail().count("1 key read") == 1)
+    wrong("key")
+    [(level, found, command)] = balancers()
+    assert level == "warning" and re.search(
+        r": 2 datagrams with another key, the last \S+ ago. The key files differ, or", found), found
+    assert command.startswith(f"sha256sum {lab.keys}; ssh BALANCER sha256sum ") and \
+        "systemctl reload weir-agent (or SIGHUP)" in command, command
+
+    lab.write_keys(1)
+    agent.signal(signal.SIGHUP)
+    wait_for("reload", lambda: agent.tail().count("1 key read") == 2)
+    balancer.ask(), balancer.ask()
+    balancer.send(b"")
+    wait_for("length", lambda: lab.status()["datagrams"]["refused"].get("length") == 1)
+    assert "\nbalancers  none" not in lab.command("status")
+    assert [row[:2] for row in balancers()] == [
+        ("ok", "balancers that probe it: 1"),
+        ("notice", "refused 1 datagram as length since its start (not 256 bytes long)")] + [
+            ("notice", f"refused 1 datagram as {refusal} since its start (the key file of a balancer differed, "
+             "or they are forged)") for refusal in ("key", "mac")], balancers()
 
 
 def agent_reads_new_keys_on_sighup(lab):
