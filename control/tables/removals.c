@@ -186,6 +186,16 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	return to.bind;
 }
 
+static struct weir_config_bind bind_of(const struct weir_service_bind *bind) {
+	struct weir_config_bind ret = {.address = {.family = bind->family},
+		.protocol = bind->protocol,
+		.port_first = bind->port_first,
+		.port_last = bind->port_last};
+
+	memcpy(ret.address.bytes, bind->address, sizeof(ret.address.bytes));
+	return ret;
+}
+
 void weir_removals_settle(
 	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n) {
 	for (uint32_t id = 0; id < state->service_ids; id++) {
@@ -196,6 +206,9 @@ void weir_removals_settle(
 		struct weir_service_entry *service =
 			&state->services[removed[i].service & (uint16_t)~WEIR_BIND_FLAGS];
 
+		if (service->removed_binds < WEIR_TABLES_FIRST_REMOVED) {
+			service->removed_first[service->removed_binds] = bind_of(&removed[i]);
+		}
 		service->removed_binds++;
 		service->removed_ended |= (removed[i].service & WEIR_BIND_ENDED) != 0;
 	}
@@ -213,6 +226,16 @@ void weir_removals_settle(
 
 uint32_t weir_tables_removed_count(const struct weir_tables *tables) {
 	return tables->state->removed_binds;
+}
+
+uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t id,
+	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]) {
+	const struct weir_service_entry *service = &tables->state->services[id];
+	uint32_t n = id < tables->state->service_ids ? service->removed_binds : 0;
+
+	n = n < WEIR_TABLES_FIRST_REMOVED ? n : WEIR_TABLES_FIRST_REMOVED;
+	memcpy(ret, service->removed_first, n * sizeof(ret[0]));
+	return n;
 }
 
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {

@@ -98,6 +98,7 @@ struct weir_service_entry {
 	uint32_t removed_ms; // how long they drain, as last configured; 0 = not at all
 	uint64_t removal_until_ns; // CLOCK_MONOTONIC, end of the phase
 	uint32_t removed_binds; // in the service table
+	struct weir_config_bind removed_first[WEIR_TABLES_FIRST_REMOVED]; // of these
 	bool removed_ended; // the flows of some of these have ended
 };
 

@@ -208,6 +208,10 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool d
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(const struct weir_tables *tables); // of all; cheap
+// The first of those of a service, without reading the table. Returns their number.
+#define WEIR_TABLES_FIRST_REMOVED 2u
+uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,
+	struct weir_config_bind ret[WEIR_TABLES_FIRST_REMOVED]);
 
 // Whether replaced tables wait for a grace period. Once none do, retry what returned -EBUSY.
 bool weir_tables_wait(struct weir_tables *tables);

@@ -9,7 +9,8 @@
 
 #include "totals.h"
 
-#define BINDS_NAMED 2u // in the text of an event; of more there is the number
+#define BINDS_NAMED \
+	WEIR_TABLES_FIRST_REMOVED // in the text of an event; of more there is the number
 #define BINDS_BYTES 192 // their text
 
 void weir_drains_fini(struct weir_drains *drains) {
@@ -293,7 +294,7 @@ static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
 	if (state->leaving) {
 		note_service_end(of, id, "removed service", phase, open_flows, "reset");
 	} else {
-		binds.named = weir_tables_removed_binds(of->tables, id, binds.first, BINDS_NAMED);
+		binds.named = weir_tables_first_removed(of->tables, id, binds.first);
 		note_binds_end(of, id, &binds, phase, open_flows, "reset");
 	}
 }

@@ -81,3 +81,44 @@ TEST(a_thousand_services) {
 TEST(ten_thousand_backends_of_one_service) {
 	measure("many backends", 1, 10000, 65537, 2000, 200);
 }
+
+// The ends of the drains of many services, in one tick, name the binds of each: reading the whole
+// table for each would take a second.
+TEST(first_removed_binds_of_a_thousand_services_are_at_hand) {
+	struct lab_room room = {.max_services = 1024, .max_backends = 16384};
+	struct weir_config *config = lab_config(1000, 1), *next;
+	struct weir_config_bind binds[WEIR_TABLES_FIRST_REMOVED], one;
+	double whole, first;
+	struct lab lab;
+
+	for (uint32_t s = 0; s < config->service_count; s++) {
+		config->services[s].drain.removed_ms = 60000;
+	}
+	next = lab_config_copy(config);
+	for (uint32_t s = 0; s < next->service_count; s++) {
+		next->services[s].binds[0].port_first = next->services[s].binds[0].port_last = 81;
+	}
+	lab_open(&lab, &room);
+	lab_apply(&lab, config);
+	lab_apply(&lab, next);
+	whole = now_ms();
+	for (uint16_t id = 0; id < 10; id++) {
+		assert_int_equal(weir_tables_removed_binds(lab.tables, id, &one, 1), 1);
+		assert_int_equal(weir_tables_first_removed(lab.tables, id, binds), 1);
+		assert_true(weir_address_equal(&one.address, &binds[0].address));
+		assert_int_equal(binds[0].port_first, 80);
+		assert_int_equal(binds[0].port_last, 80);
+	}
+	whole = now_ms() - whole;
+	first = now_ms();
+	for (uint16_t id = 0; id < 1000; id++) {
+		assert_int_equal(weir_tables_first_removed(lab.tables, id, binds), 1);
+	}
+	first = now_ms() - first;
+	print_message(
+		"removed binds: of 10 services %.2f ms, the first of 1000 %.2f ms\n", whole, first);
+	assert_true(first < 20 * whole); // reading the table for each: 100 times as long
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(next);
+}
