@@ -66,6 +66,13 @@ void weir_cli_print_json(FILE *out, const json_t *json) {
 	fputc('\n', out);
 }
 
+// An argument that only weir-control checks is invalid.
+static bool is_usage(const json_t *answer) {
+	const char *code = json_string_value(json_object_get(answer, "code"));
+
+	return code != NULL && strcmp(code, "bad-request") == 0;
+}
+
 static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	const json_t *errors = json_object_get(answer, "errors");
 	const char *text = json_string_value(json_object_get(answer, "error"));
@@ -73,7 +80,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	const char *first = json_string_value(json_object_get(json_array_get(errors, 0), "reason"));
 	char shown[1024];
 
-	fprintf(cli->err, "weirctl: refused: %s\n",
+	fprintf(cli->err, "weirctl: %s%s\n", is_usage(answer) ? "" : "refused: ",
 		weir_terminal_text(text != NULL ? text : "no reason given", shown, sizeof(shown)));
 	if (file == NULL) { // an earlier weir-control
 		file = cli->count > 0 ? cli->words[0] : "configuration";
@@ -106,19 +113,21 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	json_t *answer, *result;
 	char why[512];
+	int r;
 
 	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
 		fprintf(cli->err, "weirctl: %s\n", why);
 		return WEIR_CLI_UNREACHABLE;
 	}
 	if (!json_is_true(json_object_get(answer, "ok"))) {
+		r = is_usage(answer) ? WEIR_CLI_USAGE : WEIR_CLI_REFUSED;
 		if (cli->options->json) {
 			weir_cli_print_json(cli->out, answer);
 		} else {
 			print_refusal(cli, answer);
 		}
 		json_decref(answer);
-		return WEIR_CLI_REFUSED;
+		return r;
 	}
 	print_unpublished(cli, answer);
 	result = json_object_get(answer, "result");

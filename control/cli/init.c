@@ -269,10 +269,14 @@ static void show(const struct weir_cli *cli, const char *file, const struct choi
 	weir_terminal_text(file, shown, sizeof(shown));
 	fprintf(cli->out, "%s: interface %s, CPU %" PRIu32 ", a hash_seed of its own\n", shown,
 		choice->interface, choice->core);
-	fprintf(cli->out,
-		"next: editor %s; weirctl config check %s; systemctl enable --now weir-dataplane "
-		"weir-control\n",
-		shown, shown);
+	fprintf(cli->out, "next: editor %s; weirctl config check %s; ", shown, shown);
+	if (strcmp(file, FILE_DEFAULT) == 0) { // that of the units
+		fputs("systemctl enable --now weir-dataplane weir-control\n", cli->out);
+	} else {
+		fprintf(cli->out,
+			"weir-dataplane --config %s; weir-control --config %s --data-path-checks\n",
+			shown, shown);
+	}
 }
 
 int weir_init_run(struct weir_cli *cli, const struct weir_cli_command *command) {

@@ -12,6 +12,7 @@
 #include "weir_version.h"
 
 #define CELL 512
+#define WRAP_INDENT 4
 #define LABEL_MAX 80 // "chosen_by_worker." and the longest name
 #define MORE 16 // room for ", 12345 more"
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
@@ -132,6 +133,23 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 		weir_text_table_print(table, out);
 	}
 	weir_text_table_free(table);
+}
+
+void weir_show_wrapped(FILE *out, const char *text, uint32_t width) {
+	const size_t room = width > WRAP_INDENT + 1 ? width - WRAP_INDENT : 1;
+
+	while (*text != '\0') {
+		size_t bytes = strlen(text), line = bytes;
+
+		if (bytes > room) {
+			for (line = room; line > 0 && text[line] != ' '; line--) {
+			}
+			line = line > 0 ? line : room; // a word that is longer than a line
+		}
+		fprintf(out, "%*s%.*s\n", WRAP_INDENT, "", (int)line, text);
+		text += line;
+		text += strspn(text, " ");
+	}
 }
 
 uint32_t weir_show_lines(const char *text) {

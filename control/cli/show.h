@@ -29,6 +29,8 @@ const char *weir_show_cell(
 // Print an array of objects as a table. An empty one prints the text "nothing" instead.
 void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_column *columns,
 	uint32_t count, const char *nothing);
+// Print a text in indented lines on a screen of this width, broken between words.
+void weir_show_wrapped(FILE *out, const char *text, uint32_t width);
 uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line of text on a screen of this width, over the previous text. ">" marks a truncated
 // line; it replaces whole words and numbers, never a part of one.
@@ -78,4 +80,7 @@ void weir_show_audit(const struct weir_cli *cli, json_t *result);
 // For a terminal of this width: two lines or more for each; 0 = a table of any width.
 void weir_show_audit_within(FILE *out, json_t *result, uint32_t width);
 void weir_show_history(const struct weir_cli *cli, json_t *result);
+// A table; if it does not fit into this width, two lines or more for each change. 0 = unlimited.
+void weir_show_history_within(
+	const struct weir_cli *cli, FILE *out, json_t *result, uint32_t width);
 void weir_show_version(const struct weir_cli *cli, json_t *result);

@@ -7,7 +7,6 @@
 #include "show_narrow.h"
 
 #define CELL 400
-#define INDENT 4
 
 // Resolve the user name in weirctl: weir-control must not block on a directory service.
 static void add_user(json_t *row) {
@@ -67,23 +66,6 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	return text;
 }
 
-static void print_wrapped(FILE *out, const char *text, uint32_t indent, uint32_t width) {
-	const size_t room = width > indent + 1 ? width - indent : 1;
-
-	while (*text != '\0') {
-		size_t bytes = strlen(text), line = bytes;
-
-		if (bytes > room) {
-			for (line = room; line > 0 && text[line] != ' '; line--) {
-			}
-			line = line > 0 ? line : room; // a word that is longer than a line
-		}
-		fprintf(out, "%*s%.*s\n", (int)indent, "", (int)line, text);
-		text += line;
-		text += strspn(text, " ");
-	}
-}
-
 // For a terminal: who and when in a line, and what below it.
 static void show_within(FILE *out, const json_t *rows, uint32_t width) {
 	char time[CELL], user[CELL], pid[CELL], command[CELL], text[4 * CELL];
@@ -103,7 +85,7 @@ static void show_within(FILE *out, const json_t *rows, uint32_t width) {
 				? weir_show_value(json_object_get(row, "pid"), WEIR_SHOW_NUMBER,
 					  pid, sizeof(pid))
 				: "");
-		print_wrapped(out, change_of(row, text, sizeof(text)), INDENT, width);
+		weir_show_wrapped(out, change_of(row, text, sizeof(text)), width);
 	}
 }
 

@@ -92,15 +92,42 @@ void weir_show_health(const struct weir_cli *cli, json_t *result) {
 	weir_show_list(cli->out, result, choices, COUNT(choices), "no backends");
 }
 
-void weir_show_history(const struct weir_cli *cli, json_t *result) {
+static const char *text_of(const json_t *row, const char *key, char *text, size_t bytes) {
+	return weir_show_value(json_object_get(row, key), WEIR_SHOW_TEXT, text, bytes);
+}
+
+// When, which and what in a line, and why below it.
+static void show_below(FILE *out, const json_t *rows, uint32_t width) {
+	char time[64], service[80], backend[80], from[32], to[32], source[32], why[256];
+	json_t *row;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		fprintf(out, "%s  %s", text_of(row, "time", time, sizeof(time)),
+			text_of(row, "service", service, sizeof(service)));
+		if (json_is_string(json_object_get(row, "backend"))) { // otherwise the service
+			text_of(row, "from", from, sizeof(from));
+			text_of(row, "to", to, sizeof(to));
+			fprintf(out, "/%s  %s%s%s",
+				text_of(row, "backend", backend, sizeof(backend)), from,
+				strcmp(from, to) == 0 ? "" : " -> ",
+				strcmp(from, to) == 0 ? "" : to);
+		}
+		fprintf(out, "  (%s)\n", text_of(row, "source", source, sizeof(source)));
+		weir_show_wrapped(out, text_of(row, "why", why, sizeof(why)), width);
+	}
+}
+
+void weir_show_history_within(
+	const struct weir_cli *cli, FILE *out, json_t *result, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"TIME", "time", WEIR_SHOW_TEXT}, NULL, 0},
-		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 3},
+		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},
 		{{"BACKEND", "backend", WEIR_SHOW_TEXT}, NULL, 0},
-		{{"FROM", "from", WEIR_SHOW_TEXT}, NULL, 2},
+		{{"FROM", "from", WEIR_SHOW_TEXT}, NULL, 0},
 		{{"TO", "to", WEIR_SHOW_TEXT}, NULL, 0},
-		{{"SOURCE", "source", WEIR_SHOW_TEXT}, NULL, 1},
-		{{"WHY", "why", WEIR_SHOW_TEXT}, NULL, 4},
+		{{"SOURCE", "source", WEIR_SHOW_TEXT}, NULL, 0},
+		{{"WHY", "why", WEIR_SHOW_TEXT}, NULL, 0},
 	};
 	const char *word = cli->count > 0 ? cli->words[0] : NULL;
 	char nothing[256], name[160];
@@ -110,6 +137,10 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 	json_array_foreach (result, i, row) {
 		weir_show_add_time(row);
 	}
+	if (width > 0 && weir_show_least_width(result, choices, COUNT(choices)) > width) {
+		show_below(out, result, width);
+		return;
+	}
 	if (word == NULL) {
 		snprintf(nothing, sizeof(nothing),
 			"no health changes since the start of weir-control");
@@ -118,5 +149,9 @@ void weir_show_history(const struct weir_cli *cli, json_t *result) {
 			"no health changes of %s since the start of weir-control",
 			weir_terminal_text(word, name, sizeof(name)));
 	}
-	weir_show_list(cli->out, result, choices, COUNT(choices), nothing);
+	weir_show_narrow(out, result, choices, COUNT(choices), nothing, 0);
+}
+
+void weir_show_history(const struct weir_cli *cli, json_t *result) {
+	weir_show_history_within(cli, cli->out, result, weir_show_width(cli->out));
 }

@@ -4,6 +4,7 @@
 // the parser alone cannot detect.
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "doctor.h"
@@ -28,7 +29,12 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 	weir_findings_add(&doctor->findings, level, subject, "%s%s%s%s", error->path,
 		error->path[0] ? ": " : "", error->reason, flows);
-	EDIT(doctor);
+	if (access(doctor->config_path, F_OK) == 0 && access(doctor->config_path, R_OK) < 0) {
+		weir_findings_cure(
+			&doctor->findings, "sudo weirctl doctor --config %s", doctor->config_path);
+	} else {
+		EDIT(doctor);
+	}
 }
 
 // A full-sized packet of a client does not fit after encapsulation.

@@ -256,6 +256,21 @@ TEST(refusal_exits_1_with_the_reason) {
 	server_stop(server);
 }
 
+// As of the arguments that weirctl checks itself.
+TEST(argument_that_weir_control_rejects_exits_2) {
+	static const struct server_answer answers[] = {
+		{"*", "{\"ok\": false, \"code\": \"bad-request\", \"error\": \"argument "
+		      "\\\"address\\\" must be an address\"}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "host", "drain", "10.0.0.300");
+
+	assert_int_equal(outcome.status, 2);
+	assert_string_equal(outcome.err, "weirctl: argument \"address\" must be an address\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // Without a file in the command, the answer names the one that was read.
 TEST(refusal_names_the_file) {
 	static const struct server_answer answers[] = {

@@ -163,6 +163,45 @@ TEST(audit_fits_the_terminal) {
 	}
 }
 
+// Its causes are what it is read for: none may be left out.
+TEST(history_shows_causes_on_a_narrow_terminal) {
+	static const char list[] = JSON(
+		[{"time_ms": 0, "service": "web", "backend": "web-4", "from": "healthy",
+			"to": "refusing", "source": "check", "why": "connection refused"},
+			{"time_ms": 1, "service": "web", "backend": "web-4", "from": "refusing",
+				"to": "refusing", "source": "next-hop", "why": "next hop resolved"},
+			{"time_ms": 2, "service": "web", "backend": null, "from": null, "to": null,
+				"source": "drain",
+				"why": "removed bind tcp 198.51.100.10:80: drain deadline reached: its open flows reset; the whole service has 5"}]);
+	const struct weir_cli cli = {0};
+
+	for (uint32_t width = 80; width <= 200; width += 120) {
+		json_t *result = json_loads(list, 0, NULL);
+		char *text;
+		size_t bytes;
+		FILE *out = open_memstream(&text, &bytes);
+
+		setenv("TZ", "UTC0", 1);
+		weir_show_history_within(&cli, out, result, width);
+		fclose(out);
+		if (width == 80) {
+			assert_string_equal(text,
+				"1970-01-01 00:00:00.000  web/web-4  healthy -> refusing  (check)\n"
+				"    connection refused\n"
+				"1970-01-01 00:00:00.001  web/web-4  refusing  (next-hop)\n"
+				"    next hop resolved\n"
+				"1970-01-01 00:00:00.002  web  (drain)\n"
+				"    removed bind tcp 198.51.100.10:80: drain deadline reached: "
+				"its open flows\n"
+				"    reset; the whole service has 5\n");
+		} else {
+			expect_contains(text, "TIME                     SERVICE  BACKEND  FROM");
+		}
+		free(text);
+		json_decref(result);
+	}
+}
+
 // A truncated number looks like another one.
 TEST(all_reasons_of_refused_steals_are_shown) {
 	static const char *const names[] = {"running", "unsettled", "cookies", "no_listener",
