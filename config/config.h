@@ -38,13 +38,16 @@ struct weir_config_instance {
 	uint64_t hash_seed; // the same on all instances that share VIPs
 };
 
+#define WEIR_CONFIG_AF_XDP_MTU_MOST 3430u // a frame fits into a page of the socket
+
 struct weir_config_port {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	char device[WEIR_CONFIG_DEVICE_BYTES]; // DPDK devargs: "net_af_xdp0,iface=lb0",
 					       // "0000:01:00.0"
 	char exception[WEIR_CONFIG_DEVICE_BYTES]; // devargs of the exception port to the kernel, ""
 						  // = none
-	uint16_t mtu; // bytes of IP packet, 1280..9216, default 1500
+	uint16_t mtu; // bytes of IP packet, 1280..9216, default 1500; with AF_XDP at most
+		      // WEIR_CONFIG_AF_XDP_MTU_MOST
 	uint16_t vlan; // 1..4094, 0 = untagged (null)
 	bool has_gateway_mac;
 	uint8_t gateway_mac[6]; // next hop of every backend behind this port; not set = the

@@ -107,6 +107,12 @@ void weir_config_check_ports(struct weir_json_reader *reader, const struct weir_
 				"\"net_tap%u,iface=%s\", which creates it",
 				port->exception, i, port->exception);
 		}
+		if (strncmp(port->device, "net_af_xdp", strlen("net_af_xdp")) == 0 &&
+			port->mtu > WEIR_CONFIG_AF_XDP_MTU_MOST) {
+			weir_json_error_at(reader, &place, "mtu",
+				"%u is too large for AF_XDP; use at most %u", port->mtu,
+				WEIR_CONFIG_AF_XDP_MTU_MOST);
+		}
 		if (same_device(port->device, port->exception)) {
 			weir_json_error_at(reader, &place, "exception",
 				"is the device of the port itself; use another one, such as "

@@ -35,6 +35,10 @@
 // because the mempool takes an odd number, to spread buffers over memory channels.
 #define XDP_HEADROOM_BYTES 256
 #define XDP_ROOM_MAX (63 * 64 - 64 - 128)
+_Static_assert(RTE_PKTMBUF_HEADROOM + XDP_HEADROOM_BYTES + LAYER2_BYTES +
+			       WEIR_CONFIG_AF_XDP_MTU_MOST + FCS_BYTES ==
+		       XDP_ROOM_MAX,
+	"the configuration has no larger mtu");
 // Buffers in a queue's rings in addition to the descriptors: half of the fill ring, the completion
 // ring.
 #define XDP_QUEUE_BUFFERS (2048 + 2048)
@@ -134,13 +138,6 @@ static int plan_af_xdp(const struct weir_config_port *port, const char *steer_ob
 	if (plan->interface[0] == '\0') {
 		return refuse(why, why_bytes, -EINVAL, "port %s: device %s needs iface=INTERFACE",
 			port->name, plan->devargs.name);
-	}
-	if (room_for(port->mtu, true) > XDP_ROOM_MAX) {
-		return refuse(why, why_bytes, -EINVAL,
-			"port %s: mtu %u is too large for AF_XDP: use at most %u", port->name,
-			port->mtu,
-			XDP_ROOM_MAX - RTE_PKTMBUF_HEADROOM - XDP_HEADROOM_BYTES - LAYER2_BYTES -
-				FCS_BYTES);
 	}
 	r = plan_af_xdp_queues(port, plan, why, why_bytes);
 	if (r < 0) {
