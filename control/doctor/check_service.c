@@ -161,6 +161,10 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 static void report_resting(struct weir_findings *findings, const json_t *row, const char *subject) {
 	const bool drained = is(row, "admin", "drain");
 	const char *address = text_of(row, "address");
+	const char *effect = json_is_true(get(row, "in_selection"))
+				     ? "still gets new flows, because no backend of the service is "
+				       "ready"
+				     : "gets no new flows";
 	char length[WEIR_DURATION_BYTES];
 
 	if (drained || is(row, "admin", "maintenance")) {
@@ -168,19 +172,19 @@ static void report_resting(struct weir_findings *findings, const json_t *row, co
 
 		if (json_is_integer(get(row, "admin_since_ms"))) {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"gets no new flows: it has been %s for %s", what,
+				"%s: it has been %s for %s", effect, what,
 				duration_of(row, "admin_since_ms", length));
 		} else {
 			weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-				"gets no new flows: it has been %s since before weir-control was "
-				"started, whose log has since when",
-				what);
+				"%s: it has been %s since before weir-control was started, whose "
+				"log has since when",
+				effect, what);
 		}
 		weir_findings_cure(findings, "weirctl backend ready %s", subject);
 		return;
 	}
 	weir_findings_add(findings, WEIR_FINDING_WARNING, subject,
-		"gets no new flows: it has been a lame duck for %s%s",
+		"%s: it has been a lame duck for %s%s", effect,
 		duration_of(row, "since_ms", length),
 		is(row, "agent", "silent") ? ", and its weir-agent, which can end that, is silent"
 					   : "");
