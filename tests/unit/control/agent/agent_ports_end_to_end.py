@@ -135,25 +135,36 @@ def start_server(lab, *ports):
     return process
 
 
-def agent_announces_a_killed_server_without_waiting_for_a_look(lab):
+def timed_notice(balancer, change, ports):
+    """Seconds from the change until the balancer has the notice of it."""
+    balancer.ask(), balancer.ask()
+    start = time.monotonic()
+    change()
+    answer = balancer.receive(5)
+    took = time.monotonic() - start
+    assert answer["unasked"] and answer["ports"] == ports, answer
+    balancer.heard = answer["serial"]
+    return took
+
+
+def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
     """By events, not by the look that it takes once a second anyway."""
-    took = []
+    deaths, births = [], []
     for i in range(6):
         agent, server = lab.start_agent("--port", str(PORT)), start_server(lab, PORT)
         wait_state(lab, "open")
         balancer = reader(lab)
         time.sleep(0.1 + i * 0.17)  # repeated looks are over; another phase of those each second
-        balancer.ask(), balancer.ask()
-        start = time.monotonic()
-        server.kill()
-        answer = balancer.receive(5)
-        took.append(time.monotonic() - start)
-        assert answer["unasked"] and answer["ports"] == {f"{PORT}/tcp": DOWN}, answer
+        deaths.append(timed_notice(balancer, server.kill, {f"{PORT}/tcp": DOWN}))
         server.wait()
+        time.sleep(0.1 + i * 0.17)
+        with contextlib.ExitStack() as ends:
+            births.append(timed_notice(balancer, lambda: ends.enter_context(listen(lab)), {}))
         agent.kill()
         os.remove(os.path.join(lab.run_dir, "word"))
-    print("  ms:", *(f"{each * 1e3:.1f}" for each in took))
-    assert sum(took) < len(took) * 0.5 / 4, took  # looks alone take half a second each
+    for name, took in (("deaths", deaths), ("births", births)):
+        print(f"  {name} ms:", *(f"{each * 1e3:.1f}" for each in took))
+        assert sum(took) < len(took) * 0.5 / 4, took  # looks alone take half a second each
 
 
 def agent_treats_a_stopped_server_as_alive(lab):
