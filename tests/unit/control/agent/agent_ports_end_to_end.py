@@ -231,20 +231,19 @@ def agent_waits_for_the_grace(lab):
 
 def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
     agent = lab.start_agent("--port", str(PORT))
-    with listen(lab):
-        wait_state(lab, "open")
-    balancer = reader(lab)
-    for deaths in range(2, 4):
-        wait_for(f"{deaths - 1} deaths", lambda d=deaths: port_of(lab)["deaths"] == d - 1)
+    for deaths in range(1, 6):
         with listen(lab):
-            wait_state(lab, "open")
-    wait_for("3 deaths", lambda: port_of(lab)["deaths"] == 3)
+            wait_for("a listener", lambda: port_of(lab)["listeners"] == 1)
+        wait_for(f"{deaths} deaths", lambda d=deaths: port_of(lab)["deaths"] == d)
+    balancer = reader(lab)
     with listen(lab):
         wait_state(lab, "hold-down")
-        assert 0 < port_of(lab)["left_ms"] <= 1000
+        assert 0 < port_of(lab)["left_ms"] <= 4000
         assert balancer.ask()["ports"] == {f"{PORT}/tcp": ("down", 0)}
         assert f"port {PORT}: listening again, held down for" in agent.tail(), agent.tail()
         assert "hold-down for" in lab.command("status")
+        level, text = doctor(lab)["ports", f"tcp port {PORT}"]
+        assert level == "warning" and "but was closed 5 times" in text, text
         wait_state(lab, "open")
         assert balancer.ask()["ports"] == {}
 
