@@ -245,6 +245,15 @@ uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t se
 	struct weir_service_bind bind;
 	uint32_t n = 0;
 
+	if (service != WEIR_SERVICE_NONE && service < tables->state->service_ids &&
+		tables->state->services[service].removed_binds <= WEIR_TABLES_FIRST_REMOVED) {
+		struct weir_config_bind first[WEIR_TABLES_FIRST_REMOVED];
+
+		n = weir_tables_first_removed(tables, service, first);
+		n = n < room ? n : room;
+		memcpy(ret, first, n * sizeof(ret[0]));
+		return n;
+	}
 	if (tables->state->removed_binds == 0 || tables->segment == NULL ||
 		!weir_build_published_services(tables->segment, tables->writer, &published)) {
 		return 0;

@@ -204,7 +204,8 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // enum weir_drain_phase: DRAINED, DROPPED or KEPT (what happens to the flows), or -ENOENT.
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
 // The removed binds in the service table, of a service or (WEIR_SERVICE_NONE) of all; ranges may be
-// in parts. Fills up to `room` elements. Returns their number. Reads the whole published table.
+// in parts. Fills up to `room` elements. Returns their number. Reads the whole published table for
+// more than the first ones of a service.
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(const struct weir_tables *tables); // of all; cheap
