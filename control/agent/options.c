@@ -270,8 +270,9 @@ static const struct weir_option rows[] = {
 		FIELD(udp_port), .fallback = "4777", .min = 1, .max = UINT16_MAX,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "key-file", "FILE",
-		"file of the keys shared with the balancers; read again on SIGHUP", FIELD(key_file),
-		.fallback = WEIR_AGENT_KEY_FILE, .min = 1, .groups = GROUP_RUN | GROUP_DOCTOR),
+		"file of the keys shared with the balancers; run reads it again on SIGHUP",
+		FIELD(key_file), .fallback = WEIR_AGENT_KEY_FILE, .min = 1,
+		.groups = GROUP_RUN | GROUP_DOCTOR | GROUP_KEY),
 	WEIR_OPTION_ROW(SCALED, "connections", "N", "maximum number of open connections to measure",
 		FIELD(connections), .fallback = "65536", .min = 1, .max = 100000000,
 		.groups = GROUP_RUN),
@@ -283,8 +284,9 @@ static const struct weir_option rows[] = {
 		.fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90, .groups = GROUP_LOCAL),
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
-	WEIR_OPTION_ROW(NUMBER, "id", "N", "number of the key", FIELD(key_id), .fallback = "1",
-		.min = 1, .max = UINT16_MAX, .groups = GROUP_KEY),
+	WEIR_OPTION_ROW(NUMBER, "id", "N", "number of the key", FIELD(key_id),
+		.fallback = "the smallest that is not used in --key-file", .min = 1,
+		.max = UINT16_MAX, .groups = GROUP_KEY),
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "VIP that must be an address of this host",
 		.repeatable = true, .take = take_vip, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print it as JSON", FIELD(json),
@@ -301,7 +303,7 @@ static const struct weir_help help_of_all = {
 		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
 		 "weir-agent ready\n"
 		 "weir-agent status [--json]\n"
-		 "weir-agent key generate [--id N]\n"
+		 "weir-agent key generate [--id N] [--key-file FILE]\n"
 		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
 		 "[--json]",
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
@@ -321,7 +323,7 @@ static const struct weir_help help_of_all = {
 		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"\n"
 		    "weir-agent ready\n"
 		    "weir-agent status\n"
-		    "weir-agent key generate --id 2\n"
+		    "weir-agent key generate\n"
 		    "weir-agent doctor eth0 --vip 198.51.100.10 --port 80",
 	.groups = GROUP_ALL,
 };
@@ -429,7 +431,6 @@ int weir_agent_options_parse(
 		.orca_interval_ms = 1000,
 		.interval_ms = 30000,
 		.log_level = WEIR_LOG_INFO,
-		.key_id = 1,
 	};
 	struct weir_command_line line;
 	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);

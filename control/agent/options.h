@@ -65,7 +65,7 @@ struct weir_agent_options { // strings point into argv
 	uint32_t connections; // to measure at the same time; 0: the default
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
-	uint16_t key_id;
+	uint16_t key_id; // 0: the smallest that is not used in the key file
 	bool help;
 	int help_of; // enum weir_agent_command: --help is about this one; -1 = about all
 	bool version;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 #include <unistd.h>
@@ -231,6 +232,32 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	return status;
 }
 
+// The smallest id that is not used in the key file; 1 if the ids in use are unknown.
+static uint16_t choose_key_id(const struct weir_agent_options *options) {
+	const char *file = options->key_file;
+	struct weir_agent_keys keys;
+	struct stat status = {0};
+	char why[512];
+	uint16_t id = 1;
+
+	if (stat(file, &status) == 0 ? status.st_size == 0 : errno == ENOENT) {
+		return id; // there is none, or a shell has created it for our output
+	}
+	// The file's owner: those who use the keys check it.
+	if (weir_agent_keys_read(file, status.st_uid, &keys, why, sizeof(why)) < 0) {
+		fprintf(stderr,
+			"weir-agent: warning: the new key has the id 1, because the used ones are "
+			"unknown (--id N chooses another): %s\n",
+			why);
+		return id;
+	}
+	while (weir_agent_keys_find(&keys, id) != NULL) {
+		id++; // a file has fewer keys than there are ids
+	}
+	weir_agent_keys_wipe(&keys);
+	return id;
+}
+
 static enum weir_agent_exit generate_key(const struct weir_agent_options *options) {
 	char line[WEIR_AGENT_KEY_LINE_BYTES];
 	int r = weir_agent_crypto_start();
@@ -238,7 +265,8 @@ static enum weir_agent_exit generate_key(const struct weir_agent_options *option
 	if (r) {
 		return refuse(r, "libsodium failed to start");
 	}
-	weir_agent_key_generate(options->key_id, line);
+	weir_agent_key_generate(
+		options->key_id != 0 ? options->key_id : choose_key_id(options), line);
 	fputs(line, stdout);
 	return WEIR_AGENT_DONE;
 }

@@ -155,6 +155,27 @@ def agent_reads_new_keys_on_sighup(lab):
     other.ask()
 
 
+def agent_reads_a_generated_key_beside_the_others(lab):
+    """The replacement of a key, as described: the new one has an id of its own."""
+    agent = lab.start_agent()
+    for expected in (2, 3):  # beside 1 and 7
+        line = lab.backend.run(lab.agent_binary, "key", "generate", "--key-file", lab.keys)
+        assert re.fullmatch(rf"{expected} [0-9a-f]{{64}}\n", line), line
+        with open(lab.keys, "a", encoding="ascii") as file:
+            file.write(line)
+    agent.signal(signal.SIGHUP)
+    wait_for("reload", lambda: "4 keys read" in agent.tail())
+    for path, mode, expected in ((os.path.join(lab.dir, "none"), None, ""),
+                                 (os.path.join(lab.dir, "empty"), 0o644, ""),
+                                 (lab.keys, 0o644, "the used ones are unknown (--id N")):
+        if mode is not None:
+            with open(path, "a", encoding="ascii"):
+                os.chmod(path, mode)
+        text = lab.backend.run("sh", "-c", f"{lab.agent_binary} key generate --key-file {path} 2>&1")
+        assert re.search(r"^1 [0-9a-f]{64}$", text, re.M), text
+        assert expected in text and ("warning" in text) == bool(expected), text
+
+
 def is_blocked(program, number):
     with open(f"/proc/{program.pid}/status", encoding="ascii") as file:
         return int(re.search(r"SigBlk:\s(\w+)", file.read()).group(1), 16) >> (number - 1) & 1 or \

@@ -179,6 +179,9 @@ TEST(options_of_the_local_commands) {
 	assert_int_equal(parse("key generate --id 9", &options, why, sizeof(why)), 0);
 	assert_int_equal(options.command, WEIR_AGENT_KEY);
 	assert_int_equal(options.key_id, 9);
+	assert_int_equal(parse("key generate --key-file k", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.key_id, 0);
+	assert_string_equal(options.key_file, "k");
 }
 
 TEST(options_invalid_ones_are_named) {
