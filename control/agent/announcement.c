@@ -73,12 +73,14 @@ static void on_drain(uv_timer_t *timer) {
 	struct weir_announcement *announcement = timer->data;
 	const struct weir_announcement_params *params = &announcement->params;
 	enum weir_drain_state before = announcement->drain.state, state;
+	uint32_t pending = weir_balancers_unacknowledged(params->balancers, announcement->serial);
 	uint32_t open, half_open;
 
 	params->connections(params->context, &open, &half_open);
-	state = weir_drain_step(&announcement->drain, uv_now(timer->loop),
-		weir_balancers_unacknowledged(params->balancers, announcement->serial), open,
-		half_open);
+	weir_drain_note_balancers(
+		&announcement->drain, weir_balancers_count(params->balancers), pending);
+	state = weir_drain_step(
+		&announcement->drain, uv_now(timer->loop), pending, open, half_open);
 	if (state != before) {
 		log_drain(announcement);
 	}
@@ -88,10 +90,11 @@ static void on_drain(uv_timer_t *timer) {
 	}
 }
 
-void weir_announcement_lame_duck(
-	struct weir_announcement *announcement, uint64_t interval_ms, const char *why) {
+void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
+	bool patient, const char *why) {
 	announce(announcement, WEIR_HEALTH_WORD_LAME_DUCK, why);
-	weir_drain_begin(&announcement->drain, uv_now(announcement->drain_turn.loop), interval_ms);
+	weir_drain_begin(
+		&announcement->drain, uv_now(announcement->drain_turn.loop), interval_ms, patient);
 	uv_timer_start(&announcement->drain_turn, on_drain, 0, DRAIN_TURN_MS);
 }
 

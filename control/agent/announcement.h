@@ -43,9 +43,9 @@ int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_para
 // Run the loop afterwards to close its handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck, or set another deadline. Starts the drain.
-void weir_announcement_lame_duck(
-	struct weir_announcement *announcement, uint64_t interval_ms, const char *why);
+// Become a lame duck, or set another deadline. Starts the drain. patient: see drain.h.
+void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
+	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);
 
 // The states of ports have changed: the caller has logged them, and includes them in the notices.

@@ -83,6 +83,15 @@ uint32_t weir_balancers_expire(struct weir_balancers *balancers, uint64_t now_ms
 	return left;
 }
 
+uint32_t weir_balancers_count(const struct weir_balancers *balancers) {
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < WEIR_BALANCERS_MAX; i++) {
+		count += balancers->entry[i].id != 0;
+	}
+	return count;
+}
+
 uint32_t weir_balancers_wants(const struct weir_balancers *balancers) {
 	uint32_t wants = 0;
 

@@ -51,6 +51,7 @@ struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 // Remove balancers that are silent. Returns how many remain.
 uint32_t weir_balancers_expire(struct weir_balancers *balancers, uint64_t now_ms);
 
+uint32_t weir_balancers_count(const struct weir_balancers *balancers);
 uint32_t weir_balancers_wants(const struct weir_balancers *balancers); // union over all balancers
 // How many have not acknowledged this serial.
 uint32_t weir_balancers_unacknowledged(const struct weir_balancers *balancers, uint32_t serial);

@@ -5,13 +5,20 @@
 
 #include "plural.h"
 
-void weir_drain_begin(struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms) {
-	*drain = (struct weir_drain){
-		.state = WEIR_DRAIN_TELLING, .deadline_ms = now_ms + interval_ms};
+void weir_drain_begin(
+	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient) {
+	*drain = (struct weir_drain){.state = WEIR_DRAIN_TELLING,
+		.deadline_ms = now_ms + interval_ms,
+		.patient = patient};
 }
 
 void weir_drain_end(struct weir_drain *drain) {
 	*drain = (struct weir_drain){0};
+}
+
+void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending) {
+	drain->notified |= known > pending;
+	drain->whole |= drain->patient && known == 0 && !drain->notified;
 }
 
 // Whether the drain waits for connections; half-open ones count only for a short time.
@@ -41,7 +48,8 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 	} else if (drain->quiet_ms == 0) {
 		drain->quiet_ms = now_ms;
 	}
-	if (drain->quiet_ms > 0 && now_ms - drain->quiet_ms >= WEIR_DRAIN_QUIET_MS) {
+	if (!drain->whole && drain->quiet_ms > 0 &&
+		now_ms - drain->quiet_ms >= WEIR_DRAIN_QUIET_MS) {
 		drain->state = WEIR_DRAIN_DONE;
 	} else if (now_ms >= drain->deadline_ms) {
 		drain->state = WEIR_DRAIN_DEADLINE;

@@ -3,10 +3,13 @@
 // Drain: when a lame duck may stop. Either every balancer has acknowledged the state and there has
 // been no connection for a while, or the interval has passed. Half-open connections count only for
 // a short time after the last acknowledgement: a handshake that lasts longer is lost or forged.
+// While no balancer is known, none can be notified, and each may still send new connections: a
+// patient drain then lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 // X(NAME, "name", "meaning")
@@ -29,6 +32,9 @@ struct weir_drain { // zeroed = NONE
 	uint64_t acknowledged_ms; // when the last balancer acknowledged; 0 = some have not
 	uint64_t quiet_ms; // since when there is no connection; 0 = there is one
 	uint32_t pending, connections; // at the last check
+	bool patient;
+	bool notified; // some balancer has acknowledged
+	bool whole; // the interval: patient, and no balancer was known before any was notified
 };
 
 // Packets of a new connection may still be in flight when the last balancer acknowledges.
@@ -37,8 +43,12 @@ struct weir_drain { // zeroed = NONE
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
 // Start a drain, or change the deadline of one that runs.
-void weir_drain_begin(struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms);
+void weir_drain_begin(
+	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
+
+// Before each step: the number of known balancers, and of those that have not acknowledged.
+void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
 // pending: number of balancers that have not acknowledged. open, half_open: current connections;
 // UINT32_MAX = unknown.

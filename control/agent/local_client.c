@@ -214,15 +214,36 @@ static enum weir_agent_exit run_command(const char *command) {
 	return WEIR_AGENT_REFUSED;
 }
 
+// The server's flows are not moved away as long as no balancer is notified.
+static void warn_of_balancers(const struct weir_agent_options *options, const json_t *status,
+	enum progress progress, bool *warned) {
+	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
+
+	if (!json_is_false(notified) || progress == CANCELLED) {
+		return; // or it is unknown: an earlier version of weir-agent run
+	}
+	if (progress == DRAINED) {
+		fprintf(stderr, "weir-agent: warning: no balancer was notified: new connections "
+				"may still arrive\n");
+	} else if (options->then != NULL && !*warned &&
+		   json_array_size(json_object_get(status, "balancers")) == 0) {
+		*warned = true;
+		fprintf(stderr, "weir-agent: warning: no balancer probes this agent, so none can "
+				"be notified: the command waits for the whole interval\n");
+	}
+}
+
 enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *options) {
 	const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
 	char request[128], shown[160] = "";
 	enum progress progress = DRAINING;
 	enum weir_agent_exit r;
+	bool warned = false;
 	json_t *status;
 
-	snprintf(request, sizeof(request), "{\"command\": \"lame-duck\", \"interval_ms\": %llu}\n",
-		(unsigned long long)options->interval_ms);
+	snprintf(request, sizeof(request),
+		"{\"command\": \"lame-duck\", \"interval_ms\": %llu, \"patient\": %s}\n",
+		(unsigned long long)options->interval_ms, options->then != NULL ? "true" : "false");
 	r = send_command(options, request, &status);
 	while (r == WEIR_AGENT_DONE) {
 		json_decref(status);
@@ -236,6 +257,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 		r = send_command(options, "{\"command\": \"status\"}\n", &status);
 		if (r == WEIR_AGENT_DONE) {
 			progress = show_progress(status, shown, sizeof(shown));
+			warn_of_balancers(options, status, progress, &warned);
 		}
 	}
 	return r;

@@ -264,8 +264,9 @@ static const struct weir_option rows[] = {
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(TEXT, "then", "COMMAND",
-		"run this command after the drain, unless \"ready\" cancels it", FIELD(then),
-		.min = 1, .groups = GROUP_LAME_DUCK),
+		"run this command after the drain, unless \"ready\" cancels it; while no balancer "
+		"is known, after the whole --interval",
+		FIELD(then), .min = 1, .groups = GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(NUMBER, "udp-port", "PORT", "UDP port for the balancers' probes",
 		FIELD(udp_port), .fallback = "4777", .min = 1, .max = UINT16_MAX,
 		.groups = GROUP_RUN | GROUP_DOCTOR),

@@ -190,8 +190,8 @@ static json_t *lame_duck(struct service *service, const json_t *request) {
 	if (service->stopping) {
 		return json_pack("{s:s}", "error", "the agent is stopping and already draining");
 	}
-	weir_announcement_lame_duck(
-		&service->announcement, (uint64_t)interval_ms, "weir-agent lame-duck");
+	weir_announcement_lame_duck(&service->announcement, (uint64_t)interval_ms,
+		json_is_true(json_object_get(request, "patient")), "weir-agent lame-duck");
 	return status(service);
 }
 
@@ -235,7 +235,7 @@ static void on_stop(uv_signal_t *handle, int number) {
 	weir_announcement_is_final(&service->announcement);
 	if (drain->state == WEIR_DRAIN_NONE) {
 		weir_announcement_lame_duck(
-			&service->announcement, service->options->interval_ms, "SIGTERM");
+			&service->announcement, service->options->interval_ms, false, "SIGTERM");
 	} // a running drain keeps its interval
 	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
 		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);

@@ -65,6 +65,7 @@ static json_t *make_drain(const struct weir_drain *drain, uint64_t now_ms) {
 		set_number(object, "left_ms",
 			drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0);
 		set_number(object, "unheard", drain->pending);
+		json_object_set_new(object, "notified", json_boolean(drain->notified));
 		if (drain->connections != UINT32_MAX) { // known
 			set_number(object, "connections", drain->connections);
 		}

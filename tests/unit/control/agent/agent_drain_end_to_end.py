@@ -88,6 +88,33 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         finish(*connection)
 
 
+def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
+    lab.start_agent()
+    done = os.path.join(lab.dir, "unnotified")
+    warning = "warning: no balancer was notified: new connections may still arrive"
+    text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --run-dir {lab.run_dir} 2>&1")
+    assert warning in text, text  # and nothing to wait for
+    begun = time.monotonic()
+    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "2s",
+                        "--run-dir", lab.run_dir, "--then", f"touch {done}")
+    wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
+    wait_for("the command", lambda: os.path.exists(done))
+    assert time.monotonic() - begun >= 2, command.tail()
+    assert command.process.wait(5) == 0 and warning in command.tail(), command.tail()
+    os.remove(done)
+    begun = time.monotonic()
+    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "3s",
+                        "--run-dir", lab.run_dir, "--then", f"touch {done}")
+    wait_for("a warning", lambda: "none can be notified: the command waits" in command.tail())
+    late = lab.balancer()
+    assert late.ask()["word"] == "lame-duck"  # it probes meanwhile, and is notified
+    late.ask(), late.ask()
+    wait_for("it is notified", lambda: "acknowledged by 1 of 1 balancer," in command.tail())
+    assert command.process.wait(10) == 0 and os.path.exists(done), command.tail()
+    assert time.monotonic() - begun >= 3, "there may be more balancers"
+    assert warning not in command.tail(), command.tail()
+
+
 def agent_stops_at_the_deadline(lab):
     agent = lab.start_agent("--port", str(PORT), "--interval", "1s")
     with lab.listen() as listener:
@@ -182,9 +209,10 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         agent = lab.start_agent()
         fill(lab.run_dir)
         text = lab.command("lame-duck", "--interval", "0")
-        assert text.splitlines() == [
+        assert sorted(text.splitlines()) == [  # stderr is not in the order of stdout
             "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
-            "lame-duck: interval over"], text
+            "lame-duck: interval over",
+            "weir-agent: warning: no balancer was notified: new connections may still arrive"], text
         agent.kill()
         agent = lab.start_agent()
         assert lab.status()["word"] == "lame-duck", agent.tail()

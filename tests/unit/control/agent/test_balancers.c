@@ -149,7 +149,7 @@ TEST(drain_waits_for_balancers_and_connections) {
 	struct weir_drain drain = {0};
 
 	assert_int_equal(weir_drain_step(&drain, 10, 0, 0, 0), WEIR_DRAIN_NONE);
-	weir_drain_begin(&drain, 1000, 5000);
+	weir_drain_begin(&drain, 1000, 5000, false);
 	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 0), WEIR_DRAIN_TELLING);
 	assert_int_equal(weir_drain_step(&drain, 1500, 1, 0, 0), WEIR_DRAIN_TELLING);
 	assert_int_equal(weir_drain_step(&drain, 2000, 0, 3, 0), WEIR_DRAIN_SERVING);
@@ -161,7 +161,7 @@ TEST(drain_waits_for_balancers_and_connections) {
 TEST(drain_is_not_idle_when_a_connection_arrives) {
 	struct weir_drain drain = {0};
 
-	weir_drain_begin(&drain, 1000, 5000);
+	weir_drain_begin(&drain, 1000, 5000, false);
 	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1290, 0, 1, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1400, 0, 0, 0), WEIR_DRAIN_SERVING);
@@ -173,7 +173,7 @@ TEST(drain_is_not_idle_when_a_connection_arrives) {
 TEST(half_open_connections_delay_a_drain_briefly) {
 	struct weir_drain drain = {0};
 
-	weir_drain_begin(&drain, 1000, 60000);
+	weir_drain_begin(&drain, 1000, 60000, false);
 	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 500), WEIR_DRAIN_TELLING);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 500), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 10499, 0, 0, 500), WEIR_DRAIN_SERVING);
@@ -183,19 +183,46 @@ TEST(half_open_connections_delay_a_drain_briefly) {
 	assert_int_equal(weir_drain_step(&drain, 10600, 0, 1, 500), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 10700, 0, 0, 500), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 11000, 0, 0, 500), WEIR_DRAIN_DONE);
-	weir_drain_begin(&drain, 1000, 60000); // none that is lost
+	weir_drain_begin(&drain, 1000, 60000, false); // none that is lost
 	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 1), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1200, 0, 0, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 1500, 0, 0, 0), WEIR_DRAIN_DONE);
 }
 
+// A balancer that probes later is notified, but there may be others.
+TEST(patient_drain_without_balancers_lasts_for_the_whole_interval) {
+	struct weir_drain drain = {0};
+
+	weir_drain_begin(&drain, 1000, 5000, true);
+	weir_drain_note_balancers(&drain, 0, 0);
+	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 3000, 0, 0, 0), WEIR_DRAIN_SERVING);
+	weir_drain_note_balancers(&drain, 1, 1);
+	assert_false(drain.notified);
+	weir_drain_note_balancers(&drain, 1, 0);
+	assert_true(drain.notified);
+	assert_int_equal(weir_drain_step(&drain, 5999, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 6000, 0, 0, 0), WEIR_DRAIN_DEADLINE);
+	weir_drain_begin(&drain, 1000, 5000, true); // the only one leaves once it is notified
+	weir_drain_note_balancers(&drain, 1, 0);
+	assert_int_equal(weir_drain_step(&drain, 1000, 0, 0, 0), WEIR_DRAIN_SERVING);
+	weir_drain_note_balancers(&drain, 0, 0);
+	assert_int_equal(weir_drain_step(&drain, 1300, 0, 0, 0), WEIR_DRAIN_DONE);
+	weir_drain_begin(&drain, 1000, 5000, true); // and before that
+	weir_drain_note_balancers(&drain, 1, 1);
+	assert_int_equal(weir_drain_step(&drain, 1000, 1, 0, 0), WEIR_DRAIN_TELLING);
+	weir_drain_note_balancers(&drain, 0, 0);
+	assert_int_equal(weir_drain_step(&drain, 2000, 0, 0, 0), WEIR_DRAIN_SERVING);
+	assert_int_equal(weir_drain_step(&drain, 2400, 0, 0, 0), WEIR_DRAIN_SERVING);
+}
+
 TEST(drain_ends_at_its_deadline) {
 	struct weir_drain drain = {0};
 
-	weir_drain_begin(&drain, 1000, 5000);
+	weir_drain_begin(&drain, 1000, 5000, false);
 	assert_int_equal(weir_drain_step(&drain, 5999, 0, UINT32_MAX, 0), WEIR_DRAIN_SERVING);
 	assert_int_equal(weir_drain_step(&drain, 6000, 2, 1, 0), WEIR_DRAIN_DEADLINE);
-	weir_drain_begin(&drain, 7000, 1000); // another one
+	weir_drain_begin(&drain, 7000, 1000, false); // another one
 	assert_int_equal(weir_drain_step(&drain, 7000, 2, 1, 0), WEIR_DRAIN_TELLING);
 	weir_drain_end(&drain);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 0), WEIR_DRAIN_NONE);
