@@ -51,6 +51,9 @@ static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
 
+	if (state != NULL && strcmp(state, "no-keys") == 0) {
+		add(notes, used, "agent not probed: no keys");
+	}
 	if (state == NULL || strcmp(state, "silent") != 0) {
 		return;
 	}

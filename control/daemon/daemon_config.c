@@ -225,8 +225,9 @@ int weir_daemon_apply(
 	uint64_t before = publications(daemon);
 	int r;
 
-	if (daemon->tables == NULL) {
-		return 0; // published to the first dataplane
+	if (daemon->tables == NULL) { // published to the first dataplane
+		weir_probed_agents_read_keys(daemon->probed_agents, config);
+		return 0;
 	}
 	weir_daemon_set_time(daemon);
 	r = weir_tables_apply(daemon->tables, config, why, why_bytes);

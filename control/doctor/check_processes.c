@@ -5,15 +5,18 @@
 #include <errno.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent_keys.h"
 #include "device.h"
 #include "doctor.h"
 #include "duration.h"
+#include "plural.h"
 #include "tree.h"
 
 #define AGENT_KEYS "/etc/weir/agent.keys" // default of weir-agent
@@ -114,24 +117,30 @@ void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 
 // --- access -------------------------------------------------------------------------------
 
-// Check the access rights of other users to a path. Returns whether it exists.
-static bool check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
-	char full[WEIR_TREE_PATH_BYTES];
-	struct stat status;
-	mode_t mode;
+// Whether the mode permits no more than is wanted; otherwise there is a finding.
+static bool is_strict(
+	struct weir_doctor *doctor, const char *path, const struct stat *status, mode_t wanted) {
+	const mode_t mode = status->st_mode & 07777;
 
-	if (lstat(weir_tree_path(doctor->root, path, full), &status) < 0) {
-		return false;
-	}
-	mode = status.st_mode & 07777;
 	if ((mode & ~wanted) == 0) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, path, "mode %04o", mode);
 		return true;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, path,
 		"mode %04o is too permissive: use at most %04o", mode, wanted);
 	weir_findings_cure(&doctor->findings, "chmod %04o %s", mode & wanted, path);
-	return true;
+	return false;
+}
+
+// Check the access rights of other users to a path, if it exists.
+static void check_mode(struct weir_doctor *doctor, const char *path, mode_t wanted) {
+	char full[WEIR_TREE_PATH_BYTES];
+	struct stat status;
+
+	if (lstat(weir_tree_path(doctor->root, path, full), &status) == 0 &&
+		is_strict(doctor, path, &status, wanted)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, path, "mode %04o",
+			status.st_mode & 07777);
+	}
 }
 
 static void check_directory(struct weir_doctor *doctor) {
@@ -169,13 +178,64 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
+// The user who may own the key file beside root: that of weir-control. On a copy of a machine's
+// files, any.
+static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
+	const struct passwd *weir;
+	struct stat process;
+	char path[64];
+
+	if (doctor->root[0] != '\0') {
+		return file->st_uid;
+	}
+	snprintf(path, sizeof(path), "/proc/%d", (int)doctor->control);
+	if (doctor->control != 0 && stat(path, &process) == 0) {
+		return process.st_uid;
+	}
+	weir = getpwnam("weir");
+	return weir != NULL ? weir->pw_uid : geteuid();
+}
+
+static void check_contents(
+	struct weir_doctor *doctor, const char *full, const struct stat *status) {
+	const char *file = doctor->config->agents.key_file;
+	struct weir_findings *findings = &doctor->findings;
+	struct weir_agent_keys keys = {0};
+	char why[512] = "";
+	int r = weir_agent_crypto_start();
+
+	r = r ? r
+	      : weir_agent_keys_read(full, owner_of_keys(doctor, status), &keys, why, sizeof(why));
+	if (r == 0) {
+		weir_findings_add(findings, WEIR_FINDING_OK, file, "mode %04o, %u key%s",
+			status->st_mode & 07777, keys.count, weir_plural(keys.count));
+	} else if (r == -EACCES && geteuid() != 0) {
+		weir_findings_add(findings, WEIR_FINDING_NOTICE, file,
+			"not checked: %s; run as root", strerror(-r));
+		weir_findings_cure(findings, "sudo weirctl doctor");
+	} else if (r == -EPERM) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, file, "%s", why);
+		weir_findings_cure(findings, "chown root %s && weirctl config reload", file);
+	} else {
+		weir_findings_add(
+			findings, WEIR_FINDING_FAULT, file, "%s", why[0] ? why : strerror(-r));
+		weir_findings_cure(findings, "editor %s && weirctl config reload", file);
+	}
+	weir_agent_keys_wipe(&keys);
+}
+
 // The agents have the same key. weir-agent, which generates the first one, need not be installed on
 // the balancer.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
-	char address[INET6_ADDRSTRLEN];
+	char address[INET6_ADDRSTRLEN], full[WEIR_TREE_PATH_BYTES];
+	struct stat status;
 
-	if (!check_mode(doctor, file, 0640) && errno == ENOENT) {
+	if (stat(weir_tree_path(doctor->root, file, full), &status) == 0) {
+		if (is_strict(doctor, file, &status, 0640)) {
+			check_contents(doctor, full, &status);
+		}
+	} else if (errno == ENOENT) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file,
 			"does not exist: the agents of the backends get no probes");
 		weir_findings_cure(&doctor->findings,

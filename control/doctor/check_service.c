@@ -309,7 +309,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 
 void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
-	uint32_t silent = 0, answering = 0;
+	uint32_t silent = 0, answering = 0, without_keys = 0;
 	const json_t *row;
 	char subject[SUBJECT_BYTES];
 	char length[WEIR_DURATION_BYTES];
@@ -319,6 +319,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 		const json_t *age = get(row, "agent_age_ms");
 
 		answering += is(row, "agent", "answers");
+		without_keys += is(row, "agent", "no-keys");
 		if (!is(row, "agent", "silent") || !count(row, &silent, subject)) {
 			continue;
 		}
@@ -333,6 +334,12 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 		weir_findings_cure(findings, "ssh %s weir-agent status", text_of(row, "address"));
 	}
 	report_more(doctor, silent, "have a silent weir-agent");
+	if (without_keys > 0) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-control",
+			"has no keys, so that the agents of %u backend%s are not probed",
+			without_keys, weir_plural(without_keys));
+		weir_findings_cure(findings, "weirctl config reload # shows why");
+	}
 	if (silent == 0 && answering > 0) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "weir-agent",
 			"backends whose agent answers: %u", answering);

@@ -41,7 +41,8 @@
 		"ICMP redirects and router advertisements that the host accepts") \
 	X(neighbour_table, "neighbour-table", \
 		"size of the kernel's neighbour table against the backends") \
-	X(access, "access", "modes of the run directory, its sockets and the key file") \
+	X(access, "access", \
+		"modes of the run directory, its sockets and the key file, which is valid") \
 	X(limits, "limits", "locked memory and open files of the running processes") \
 	X(program, "program", \
 		"replaced program files and other run directories of running processes") \
@@ -56,7 +57,7 @@
 	X(health, "health", \
 		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
 	X(checks, "checks", "this host can run the health checks of each backend") \
-	X(agents, "agents", "each weir-agent answers") \
+	X(agents, "agents", "weir-control has keys, and each weir-agent answers") \
 	X(clock, "clock", "the clock is synchronised") \
 	X(offloads, "offloads", "receive offloads that merge packets; checksums of veth") \
 	X(vips, "vips", \

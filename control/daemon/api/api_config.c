@@ -30,15 +30,34 @@ static bool check_path(struct weir_api_call *call) {
 	return true;
 }
 
-// file: the one that was read. default_file: the one that a reload without a path reads.
-static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
-	const char *file, const char *default_file) {
-	const struct weir_config_errors *errors = &plan->errors;
+// The warnings about the file itself.
+static json_t *json_warnings(const struct weir_reload_plan *plan) {
+	return weir_config_errors_json(plan->errors.warning, plan->errors.warning_count);
+}
 
-	weir_api_answer(
-		call, json_pack("{s:s, s:s, s:o, s:o}", "file", file, "default_file", default_file,
-			      "changes", weir_difference_json(&plan->difference), "warnings",
-			      weir_config_errors_json(errors->warning, errors->warning_count)));
+// file: the one that was read. default_file: the one that a reload without a path reads. warnings:
+// the call takes them over.
+static void answer_plan(struct weir_api_call *call, const struct weir_reload_plan *plan,
+	const char *file, const char *default_file, json_t *warnings) {
+	weir_api_answer(call,
+		json_pack("{s:s, s:s, s:o, s:o}", "file", file, "default_file", default_file,
+			"changes", weir_difference_json(&plan->difference), "warnings", warnings));
+}
+
+// The file of the keys is not a part of the configuration, but is reread with it. Returns warnings.
+static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probed) {
+	const char *why = weir_probed_agents_keys_problem(probed);
+
+	if (why != NULL) {
+		json_array_append_new(
+			warnings, json_pack("{s:i, s:i, s:s, s:o}", "line", 0, "column", 0, "path",
+					  "agents.key_file", "reason",
+					  json_sprintf("%s; %s", why,
+						  weir_probed_agents_has_keys(probed)
+							  ? "the previous keys stay in use"
+							  : "no agent is probed")));
+	}
+	return warnings;
 }
 
 void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call) {
@@ -54,7 +73,8 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 		fail_plan(
 			call, &plan, weir_reload_explain(&plan, r, daemon->user, why, sizeof(why)));
 	} else {
-		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload));
+		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload),
+			json_warnings(&plan));
 	}
 	weir_reload_plan_fini(&plan);
 }
@@ -74,7 +94,8 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 			call, weir_daemon_unpublished(daemon), plan.difference.count > 0);
 		weir_api_audit_reload(call, &plan.difference);
 		answer_plan(call, &plan, weir_reload_file_in_use(daemon->reload),
-			weir_reload_file(daemon->reload));
+			weir_reload_file(daemon->reload),
+			add_keys(json_warnings(&plan), daemon->probed_agents));
 	}
 	weir_reload_plan_fini(&plan);
 }

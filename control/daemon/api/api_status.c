@@ -214,6 +214,21 @@ static uint32_t judge_checks(const struct weir_daemon *daemon, int only, struct 
 	return unchecked.backends;
 }
 
+// Agents are configured, and none of them is probed. only: a service, or negative.
+static void judge_keys(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
+	const char *why = weir_probed_agents_keys_problem(daemon->probed_agents);
+	const struct weir_config_service *service = NULL;
+
+	if (only >= 0) {
+		service = weir_config_find_service(weir_reload_config(daemon->reload),
+			weir_tables_service_name(daemon->tables, (uint16_t)only));
+	}
+	if (why != NULL && !weir_probed_agents_has_keys(daemon->probed_agents) &&
+		(only < 0 || (service != NULL && service->agent.port != 0))) {
+		add(verdict, WEIR_STATUS_WARNING, "no agent is probed for lack of keys: %s", why);
+	}
+}
+
 // --- the result -----------------------------------------------------------------------------
 
 static json_t *json_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls) {
@@ -244,6 +259,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	if (daemon->segment != NULL) {
 		judge_services(&services, only >= 0, &verdict);
 		unchecked = judge_checks(daemon, only, &verdict);
+		judge_keys(daemon, only, &verdict);
 	}
 	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "level",
 		level_names[verdict.level], "reasons", verdict.reasons, "dataplane",

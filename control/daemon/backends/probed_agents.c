@@ -37,6 +37,7 @@ struct weir_probed_agents {
 	struct backend *backends; // by id
 	uint32_t ids;
 	bool has_keys;
+	char keys_why[512]; // why they could not be read the last time; "" = they were
 };
 
 // --- callbacks ----------------------------------------------------------------------------
@@ -70,19 +71,44 @@ static void on_lost(void *context, uint16_t backend) {
 
 // --- configuration ------------------------------------------------------------------------
 
-static void read_keys(struct weir_probed_agents *probed, const char *file) {
-	struct weir_agent_keys keys;
-	char why[256];
-	int r = weir_agent_keys_read(file, getuid(), &keys, why, sizeof(why));
+// Number of configured backends with an agent.
+static uint32_t count_agents(const struct weir_config *config) {
+	uint32_t count = 0;
 
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		count +=
+			config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;
+	}
+	return count;
+}
+
+void weir_probed_agents_read_keys(
+	struct weir_probed_agents *probed, const struct weir_config *config) {
+	struct weir_agent_keys keys;
+	int r;
+
+	probed->keys_why[0] = '\0';
+	if (count_agents(config) == 0) {
+		return;
+	}
+	r = weir_agent_keys_read(config->agents.key_file, getuid(), &keys, probed->keys_why,
+		sizeof(probed->keys_why));
 	if (r < 0) {
-		weir_log_write(probed->log, WEIR_LOG_ERROR, "agent keys: %s; %s", why,
+		weir_log_write(probed->log, WEIR_LOG_ERROR, "agent keys: %s; %s", probed->keys_why,
 			probed->has_keys ? "the previous keys stay in use" : "no agent is probed");
 		return;
 	}
 	weir_agents_set_keys(probed->agents, &keys);
 	weir_agent_keys_wipe(&keys);
 	probed->has_keys = true;
+}
+
+const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed) {
+	return probed->keys_why[0] != '\0' ? probed->keys_why : NULL;
+}
+
+bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed) {
+	return probed->has_keys;
 }
 
 static uint32_t settled_after(const struct weir_config_service *service) {
@@ -141,24 +167,18 @@ static uint32_t list_targets(struct weir_probed_agents *probed, const struct wei
 int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
 	const struct weir_config *config) {
 	struct weir_agents_target *targets;
-	uint32_t room = 0;
 	int r = weir_configured_grow(
 		tables, &probed->backends, &probed->ids, sizeof(*probed->backends));
 
-	for (uint32_t i = 0; i < config->service_count; i++) {
-		room += config->services[i].agent.port != 0 ? config->services[i].backend_count : 0;
-	}
 	if (r < 0) {
 		return r;
 	}
-	targets = calloc(room + 1, sizeof(*targets));
+	targets = calloc(count_agents(config) + 1, sizeof(*targets));
 	if (targets == NULL) {
 		return -ENOMEM;
 	}
 	probed->tables = tables;
-	if (room > 0) {
-		read_keys(probed, config->agents.key_file);
-	}
+	weir_probed_agents_read_keys(probed, config);
 	r = weir_agents_configure(probed->agents, targets, list_targets(probed, config, targets));
 	free(targets);
 	return r;
@@ -297,6 +317,9 @@ enum weir_agent_state weir_probed_agents_state(
 	if (id >= probed->ids || !probed->backends[id].has_agent ||
 		weir_agents_status(probed->agents, id, &status) < 0) {
 		return WEIR_AGENT_NONE;
+	}
+	if (!probed->has_keys) {
+		return WEIR_AGENT_NO_KEYS;
 	}
 	if (status.has_answer) {
 		*ret_age_ms = status.age_ms;

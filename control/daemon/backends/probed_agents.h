@@ -22,6 +22,7 @@ struct weir_probed_agents;
 // State of the weir-agent of a backend. X(NAME, "name")
 #define WEIR_AGENT_STATES(X) \
 	X(NONE, "none") /* the service has no agents */ \
+	X(NO_KEYS, "no-keys") /* weir-control has no keys: no agent is probed */ \
 	X(STARTING, "starting") /* has not answered yet */ \
 	X(ANSWERS, "answers") \
 	X(SILENT, "silent") /* WEIR_AGENT_SILENT_PROBES probes in a row were not answered */
@@ -37,11 +38,18 @@ int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir
 	struct weir_reports *reports, struct weir_probed_agents **ret);
 void weir_probed_agents_free(struct weir_probed_agents *probed); // NULL is allowed
 
-// Probe the agents of this configuration, and reread the keys (a failure is logged; the previous
-// keys stay). Call after the health checks were configured. tables: borrowed until the next call.
-// Returns 0 or negative errno.
+// Probe the agents of this configuration, and reread the keys. Call after the health checks were
+// configured. tables: borrowed until the next call. Returns 0 or negative errno.
 int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
 	const struct weir_config *config);
+// Reread the keys, if the configuration has agents. A failure is logged; the previous keys stay.
+void weir_probed_agents_read_keys(
+	struct weir_probed_agents *probed, const struct weir_config *config);
+// Why the keys could not be read the last time, in one line that names the file; NULL: they were,
+// or no service has agents. Borrowed until the next read.
+const char *weir_probed_agents_keys_problem(const struct weir_probed_agents *probed);
+// Whether there are keys, from this or an earlier read. Without, no agent is probed.
+bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
 // Update the requested fields: policies, or what they use, may have changed.
 void weir_probed_agents_update(struct weir_probed_agents *probed);
 // Probe no agent until the next configure.

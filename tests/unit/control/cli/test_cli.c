@@ -477,13 +477,15 @@ TEST(doctor_has_the_usual_durations) {
 			"\"admin_since_ms\": null}, {\"service\": \"web\", \"name\": \"b\", "
 			"\"health\": "
 			"\"refusing\", \"since_ms\": 912300, \"why\": \"timeout\", \"agent\": "
-			"\"silent\", \"agent_age_ms\": 4100, \"address\": \"10.0.0.11\"}]}"},
+			"\"silent\", \"agent_age_ms\": 4100, \"address\": \"10.0.0.11\"}, "
+			"{\"service\": \"web\", \"name\": \"k\", \"agent\": \"no-keys\"}]}"},
 		{"*", "{\"ok\": true, \"result\": null}"}, {0}};
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct outcome outcome = RUN(server_folder(server), "doctor");
 
 	expect_contains(outcome.out, "has been refusing for 15m12s: timeout\n");
 	expect_contains(outcome.out, "its weir-agent has not answered for 4.1s\n");
+	expect_contains(outcome.out, "has no keys, so that the agents of 1 backend are not");
 	expect_contains(outcome.out, "it has been drained for 1m01s\n");
 	expect_contains(outcome.out, "it has been in maintenance since before weir-control was");
 	free_outcome(&outcome);

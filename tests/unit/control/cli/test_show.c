@@ -266,26 +266,39 @@ TEST(notes_of_backends) {
 			"auto_weight": 0, "runtime_weight": 7, "effective_weight": 7,
 			"agent": "silent", "agent_age_ms": null,
 			"unchecked_ms": 45000, "unchecked_why": "permission denied",
-			"slow_start_percent": 43.2}]),
-				"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  USED  "
-				"SHARE-%  NEW-%  "
-				"ACTIVE  NEW  CLIENT-RST  DROPPED  REPORT\n"
-				"web      a        -        -      -           -       -     -     "
-				"   -      -  "
-				"     -    -           -        -       -\n"
-				"web      b        -        -      -        2.0s       -     -     "
-				"   -      -  "
-				"     -    -           -        -    0.1s\n"
-				"web      c        -        -      -       1m01s    auto     7     "
-				"   -      -  "
-				"     -    -           -        -       -\n"
-				"\n"
-				"BACKEND  NOTES\n"
-				"web/a    leaving, no next hop\n"
-				"web/b    draining, 1.5s left, reports lame-duck, accept queue "
-				"full, agent silent for 12.4s\n"
-				"web/c    agent silent, CPUs not reported, weight set to 7, slow "
-				"start 43 %, no result of checks for 45.0s: permission denied\n");
+			"slow_start_percent": 43.2},
+			{"service": "web", "name": "d", "agent": "no-keys"}]),
+					"SERVICE  BACKEND  ADDRESS  ADMIN  HEALTH  SINCE  WEIGHT  "
+					"USED  "
+					"SHARE-%  NEW-%  "
+					"ACTIVE  NEW  CLIENT-RST  DROPPED  REPORT\n"
+					"web      a        -        -      -           -       -   "
+					"  -     "
+					"   -      -  "
+					"     -    -           -        -       -\n"
+					"web      b        -        -      -        2.0s       -   "
+					"  -     "
+					"   -      -  "
+					"     -    -           -        -    0.1s\n"
+					"web      c        -        -      -       1m01s    auto   "
+					"  7     "
+					"   -      -  "
+					"     -    -           -        -       -\n"
+					"web      d        -        -      -           -       -   "
+					"  -     "
+					"   -      -  "
+					"     -    -           -        -       -\n"
+					"\n"
+					"BACKEND  NOTES\n"
+					"web/a    leaving, no next hop\n"
+					"web/b    draining, 1.5s left, reports lame-duck, accept "
+					"queue "
+					"full, agent silent for 12.4s\n"
+					"web/c    agent silent, CPUs not reported, weight set to "
+					"7, slow "
+					"start 43 %, no result of checks for 45.0s: permission "
+					"denied\n"
+					"web/d    agent not probed: no keys\n");
 }
 
 TEST(health_without_results_of_checks) {

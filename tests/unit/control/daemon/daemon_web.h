@@ -7,8 +7,10 @@
 
 #include "daemon_lab.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define WEB_SERVICES \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
@@ -20,6 +22,8 @@
 	"\"protocol\": \"udp\", \"port\": 0}, {\"address\": \"2001:db8::11\", " \
 	"\"protocol\": \"udp\", \"port_first\": 53, \"port_last\": 54}], " \
 	"\"table_size\": 251, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.13\"}]}"
+
+#define KEY_1 "1 3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c\n"
 
 struct web {
 	struct lab lab;
@@ -36,6 +40,47 @@ static inline int web_start(void **state) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	*state = web;
 	return 0;
+}
+
+// A configuration whose service web has agents, and dns has none; the key file is keys in the
+// folder of the lab.
+static inline void web_write_agents(const struct web *web) {
+	lab_write(web->lab.config,
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", "
+		"\"gateway_mac\": \"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "
+		"\"workers\": {\"cores\": [0, 1]}, \"agents\": {\"key_file\": \"%s/keys\"}, "
+		"\"services\": [{\"name\": \"web\", \"binds\": [{\"address\": "
+		"\"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}], \"table_size\": "
+		"1009, \"agent\": {}, \"backends\": [{\"name\": \"w-1\", \"address\": "
+		"\"10.0.1.11\"}]}, " DNS_SERVICE "]}",
+		web->lab.dir);
+}
+
+// Returns the warning of a reload about the keys, if there is one, else "".
+static inline const char *web_reload_warning(const struct web *web, char text[512]) {
+	json_t *result = lab_result(&web->lab, "{\"command\": \"config.reload\"}"), *one;
+	size_t i;
+
+	text[0] = '\0';
+	json_array_foreach (json_object_get(result, "warnings"), i, one) {
+		const char *path = json_string_value(json_object_get(one, "path"));
+
+		if (strcmp(path, "agents.key_file") == 0) {
+			assert_string_equal(text, ""); // only once
+			snprintf(
+				text, 512, "%s", json_string_value(json_object_get(one, "reason")));
+		}
+	}
+	json_decref(result);
+	return text;
+}
+
+static inline void web_write_keys(const struct web *web, const char *text, mode_t mode) {
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/keys", web->lab.dir);
+	lab_write(path, "%s", text);
+	assert_int_equal(chmod(path, mode), 0);
 }
 
 static inline int web_stop(void **state) {

@@ -215,3 +215,57 @@ TEST(status_of_a_service_before_the_first_dataplane) {
 	LAB_UNTIL(lab_attached(&web->lab));
 	expect(web, "web", "ok", "");
 }
+
+static void expect_agent(const struct web *web, const char *state) {
+	json_t *holder = NULL, *row = lab_backend(&web->lab, &holder, "web", "w-1");
+
+	assert_string_equal(json_string_value(json_object_get(row, "agent")), state);
+	json_decref(holder);
+}
+
+static void expect_warning(const struct web *web, const char *one, const char *another) {
+	char text[512];
+
+	web_reload_warning(web, text);
+	if (strstr(text, one) == NULL || strstr(text, another) == NULL) {
+		fail_msg("\"%s\" and \"%s\" are not in \"%s\"", one, another, text);
+	}
+}
+
+TEST(status_warns_while_no_agent_is_probed_for_lack_of_keys) {
+	struct web *web = *state;
+	char text[512];
+
+	web_write_agents(web);
+	expect_warning(web, web->lab.dir, "keys: No such file or directory; no agent is");
+	expect(web, NULL, "warning", "no agent is probed for lack of keys: ");
+	expect(web, "web", "warning", "/keys: No such file or directory");
+	expect(web, "dns", "ok", "");
+	expect_agent(web, "no-keys");
+	web_write_keys(web, KEY_1 KEY_1, 0640);
+	expect_warning(web, "key id 1 is used on line 1 already", "; no agent is probed");
+	expect(web, NULL, "warning", "key id 1 is used on line 1 already");
+	web_write_keys(web, KEY_1, 0640);
+	assert_string_equal(web_reload_warning(web, text), "");
+	expect(web, NULL, "ok", "");
+	expect_agent(web, "starting");
+	web_write_keys(web, KEY_1, 0644); // the agents are still probed
+	expect_warning(web, "mode 0644 is too permissive", "; the previous keys stay in use");
+	expect(web, NULL, "ok", "");
+	expect_agent(web, "starting");
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE); // without agents
+	assert_string_equal(web_reload_warning(web, text), "");
+}
+
+TEST(reload_without_a_dataplane_warns_of_keys) {
+	struct web *web = *state;
+	char text[512];
+
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	web_write_agents(web);
+	expect_warning(web, "keys: No such file or directory", "; no agent is probed");
+	web_write_keys(web, KEY_1, 0640);
+	assert_string_equal(web_reload_warning(web, text), "");
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+}
