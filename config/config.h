@@ -107,7 +107,6 @@ enum weir_config_statistic { WEIR_STATISTIC_AVERAGE, WEIR_STATISTIC_MEDIAN };
 enum weir_config_measurement { WEIR_MEASUREMENT_EXECUTION, WEIR_MEASUREMENT_BUSY };
 enum weir_config_service_time { WEIR_SERVICE_TIME_FLOW, WEIR_SERVICE_TIME_REPORTED };
 enum weir_config_requests { WEIR_REQUESTS_ALL, WEIR_REQUESTS_SUCCESSFUL };
-enum weir_config_rounds { WEIR_ROUNDS_INCREMENTAL, WEIR_ROUNDS_DOCUMENTED };
 
 struct weir_config_policy {
 	enum weir_policy name; // default maglev
@@ -121,7 +120,7 @@ struct weir_config_policy {
 	enum weir_config_service_time service_time;
 	uint32_t window; // samples, 1..65535, default 386
 	uint32_t stale_ms; // an estimate expires without a newer sample
-	enum weir_config_rounds rounds; // interleaved-weighted-round-robin
+	enum weir_rounds rounds; // interleaved-weighted-round-robin
 	uint32_t error_window_ms; // policies that need errors; 0 = automatic
 	uint32_t given; // keys present in the file: bits of config_keys.h
 };
@@ -340,7 +339,7 @@ const char *weir_config_statistic_name(enum weir_config_statistic statistic);
 const char *weir_config_measurement_name(enum weir_config_measurement measurement);
 const char *weir_config_service_time_name(enum weir_config_service_time service_time);
 const char *weir_config_requests_name(enum weir_config_requests requests);
-const char *weir_config_rounds_name(enum weir_config_rounds rounds);
+const char *weir_config_rounds_name(enum weir_rounds rounds);
 const char *weir_config_workload_name(enum weir_config_workload workload);
 const char *weir_config_closed_ports_name(enum weir_config_closed_ports closed_ports);
 const char *weir_config_on_backend_down_name(enum weir_config_on_backend_down what);

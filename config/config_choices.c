@@ -39,7 +39,8 @@ const struct weir_json_choice weir_config_service_times[] = {
 const struct weir_json_choice weir_config_requests[] = {
 	{"all", WEIR_REQUESTS_ALL}, {"successful", WEIR_REQUESTS_SUCCESSFUL}, {0}};
 const struct weir_json_choice weir_config_rounds[] = {
-	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED}, {0}};
+	{"incremental", WEIR_ROUNDS_INCREMENTAL}, {"documented", WEIR_ROUNDS_DOCUMENTED},
+	{"tasks", WEIR_ROUNDS_TASKS}, {0}};
 const struct weir_json_choice weir_config_workloads[] = {
 	{"connections", WEIR_WORKLOAD_CONNECTIONS}, {"requests", WEIR_WORKLOAD_REQUESTS}, {0}};
 const struct weir_json_choice weir_config_on_backend_down[] = {
@@ -89,7 +90,7 @@ const char *weir_config_requests_name(enum weir_config_requests requests) {
 	return weir_json_choice_name(weir_config_requests, requests);
 }
 
-const char *weir_config_rounds_name(enum weir_config_rounds rounds) {
+const char *weir_config_rounds_name(enum weir_rounds rounds) {
 	return weir_json_choice_name(weir_config_rounds, rounds);
 }
 

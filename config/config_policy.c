@@ -69,6 +69,18 @@ static void check_reported(struct weir_json_reader *reader, const struct weir_js
 	}
 }
 
+// One flow a turn, whatever its service time.
+static void check_tasks(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
+	for (uint32_t i = 0; i < keys->count; i++) {
+		if ((policy->given >> i & 1) != 0 && keys->key[i].belongs_to == WEIR_NEEDS_COST) {
+			weir_json_error_at(reader, place, keys->key[i].key,
+				"is not used with \"rounds\": \"tasks\"; remove it, or use other "
+				"rounds");
+		}
+	}
+}
+
 static void check_settings(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *keys, const struct weir_config_policy *policy) {
 	const char *name = weir_policy_name(policy->name);
@@ -102,6 +114,10 @@ void weir_config_check_policy(struct weir_json_reader *reader, const struct weir
 	}
 	if (policy->weights != WEIR_WEIGHTS_REPORTED && weir_json_valid(read, "weights")) {
 		check_reported(reader, place, read->object, policy);
+	}
+	if (policy->name == WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN &&
+		policy->rounds == WEIR_ROUNDS_TASKS) {
+		check_tasks(reader, place, read->object, policy);
 	}
 	if (policy->measurement == WEIR_MEASUREMENT_BUSY &&
 		(weir_policy_needs(policy->name) & WEIR_NEEDS_COST) != 0 &&

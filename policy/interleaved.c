@@ -3,8 +3,9 @@
 // Interleaved weighted round robin: in the round of weight R every candidate with at least that
 // weight is served until its flows are predicted to have used the round's quota of service time, in
 // milliseconds. The quota is R minus the weight of the previous round, so that a candidate's quotas
-// add up to its weight. With documented_rounds it is R itself, as in the literature: heavy
-// candidates then get more than their weight.
+// add up to its weight. With WEIR_ROUNDS_DOCUMENTED it is R itself, as in the literature: heavy
+// candidates then get more than their weight. With WEIR_ROUNDS_TASKS it is one flow, whatever its
+// service time, which is not needed then: only the order of the weights counts.
 #include "interleaved.h"
 
 #include <stdlib.h>
@@ -98,16 +99,24 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 	}
 }
 
-// The quota of a round for each of its candidates, and its minimum weight.
+static bool by_flows(const struct weir_policy_client *client) {
+	return client->settings.documented_rounds == WEIR_ROUNDS_TASKS;
+}
+
+// The quota of a round for each of its candidates, and its minimum weight. By flows, a flow counts
+// as 1 ns.
 static uint64_t quota_ns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t round, uint32_t *ret_weight) {
 	uint32_t weight = weight_of(table, round);
 	uint32_t before = 0;
 
-	if (round > 0 && client->settings.documented_rounds == 0) {
+	*ret_weight = weight;
+	if (by_flows(client)) {
+		return weight > 0;
+	}
+	if (round > 0 && client->settings.documented_rounds == WEIR_ROUNDS_INCREMENTAL) {
 		before = weight_of(table, round - 1);
 	}
-	*ret_weight = weight;
 	return weight > before ? (weight - before) * NS_PER_WEIGHT : 0;
 }
 
@@ -123,7 +132,8 @@ static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy
 		return at + 1;
 	}
 	if (round >= table->round_count ||
-		!weir_policy_cost_is_known(worker, weir_policy_id(table, at))) {
+		(!by_flows(client) &&
+			!weir_policy_cost_is_known(worker, weir_policy_id(table, at)))) {
 		round = 0;
 	}
 	set_round(client, table, round);
@@ -150,7 +160,8 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 
 		if (client->spent_ns < quota && weight >= least &&
 			weir_policy_can_take(worker, client, id)) {
-			client->spent_ns += weir_policy_turn_cost(worker, id, quota);
+			client->spent_ns +=
+				by_flows(client) ? 1 : weir_policy_turn_cost(worker, id, quota);
 			if (weir_policy_takes_turn(worker, id)) {
 				chosen = id;
 			}

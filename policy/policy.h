@@ -99,13 +99,19 @@ struct weir_round { // 8 bytes, ascending weights
 };
 _Static_assert(sizeof(struct weir_round) == 8, "segment ABI");
 
+// Interleaved: how much a candidate gets in a round that it takes part in (interleaved.c).
+enum weir_rounds {
+	WEIR_ROUNDS_INCREMENTAL, // time: the weight of the round minus that of the previous one
+	WEIR_ROUNDS_DOCUMENTED, // time: the weight of the round
+	WEIR_ROUNDS_TASKS, // one flow
+};
+
 // Settings of a service's policy, as published. 16 bytes.
 struct weir_policy_settings {
 	uint8_t policy; // enum weir_policy
 	uint8_t needs; // WEIR_NEEDS_*; those of the policy, and configured ones
 	uint8_t when_exhausted; // enum weir_when_exhausted
-	uint8_t documented_rounds; // interleaved: 1 = the quota of a round is its weight (see the
-				   // file)
+	uint8_t documented_rounds; // interleaved: enum weir_rounds
 	uint32_t max_active_flows; // established flows, per backend and worker; 0 = no limit
 	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
 	uint32_t sharers; // fair-share: workers of all instances that use a backend; 0 = 1

@@ -5,29 +5,40 @@
 
 #include "state.h"
 
-// Parts of a candidate, in units of its policy: stride, or a share of the time or flows. rounds:
-// sum of the rounds that it takes part in.
-static uint64_t parts_of(
-	const struct weir_policy_table *table, const struct weir_candidate *one, uint64_t rounds) {
+// Iterator over the candidates of a table.
+struct walk {
+	const struct weir_policy_table *table;
+	uint32_t candidate;
+	uint32_t round; // rounds that the candidate takes part in
+	uint64_t rounds; // sum of their weights
+};
+
+static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candidate *one) {
+	switch (walk->table->settings.documented_rounds) {
+	case WEIR_ROUNDS_DOCUMENTED:
+		return walk->rounds;
+	case WEIR_ROUNDS_TASKS:
+		return walk->round;
+	default:
+		return one->weight;
+	}
+}
+
+// Parts of a candidate, in units of its policy: stride, or a share of the time or flows.
+static uint64_t parts_of(const struct walk *walk, const struct weir_candidate *one) {
+	const struct weir_policy_table *table = walk->table;
+
 	switch (table->settings.policy) {
 	case WEIR_POLICY_WEIGHTED_ROUND_ROBIN:
 		return one->stride;
 	case WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN:
 		return one->weight;
 	case WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN:
-		return table->settings.documented_rounds ? rounds : one->weight;
+		return parts_of_rounds(walk, one);
 	default:
 		return 1;
 	}
 }
-
-// Iterator over the candidates of a table.
-struct walk {
-	const struct weir_policy_table *table;
-	uint32_t candidate;
-	uint32_t round;
-	uint64_t rounds;
-};
 
 static uint64_t next_parts(struct walk *walk) {
 	const struct weir_policy_table *table = walk->table;
@@ -38,7 +49,7 @@ static uint64_t next_parts(struct walk *walk) {
 		table->rounds[walk->round].weight <= one->weight) {
 		walk->rounds += table->rounds[walk->round++].weight;
 	}
-	return parts_of(table, one, walk->rounds);
+	return parts_of(walk, one);
 }
 
 // For backends in slow start, fractions of a part count.

@@ -46,7 +46,9 @@ struct weir_policy_settings weir_service_settings(
 		.max_active_flows = flow_control->max_active_flows,
 		.error_window_ms = WEIR_ERROR_WINDOW_LEAST_MS, // unused, but never 0
 	};
-	bool costs = (settings.needs & WEIR_NEEDS_COST) != 0;
+	bool rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0;
+	bool costs = (settings.needs & WEIR_NEEDS_COST) != 0 &&
+		     !(rounds && config->rounds == WEIR_ROUNDS_TASKS);
 	bool errors = (settings.needs & WEIR_NEEDS_ERRORS) != 0;
 
 	if (errors) {
@@ -65,8 +67,7 @@ struct weir_policy_settings weir_service_settings(
 	if (policy == WEIR_POLICY_FAIR_SHARE) {
 		settings.sharers = sharers_of(state, service);
 	}
-	settings.documented_rounds = (settings.needs & WEIR_NEEDS_ROUNDS) != 0 &&
-				     config->rounds == WEIR_ROUNDS_DOCUMENTED;
+	settings.documented_rounds = rounds ? (uint8_t)config->rounds : 0;
 	return settings;
 }
 

@@ -1,28 +1,57 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Traces of poolifier replayed through the policies with the same choices: round robin except for
-// its first choice, and least used if ties go to the lowest key. docs/reference/policies.md lists
-// the differences of Weir.
+// its first choice, least used if ties go to the lowest key, and interleaved rounds of tasks as
+// documented. docs/reference/policies.md lists the differences of Weir.
 #include <stdlib.h>
 #include <string.h>
 
 #include "policy_client.h"
 #include "replay.h"
 
-static bool is_round_robin(const json_t *root) {
-	const char *strategy = json_string_value(json_object_get(root, "strategy"));
+struct strategy {
+	const char *name;
+	const char *rounds; // of tasks; NULL = the file has no such key
+	enum weir_policy policy;
+	const char *keys; // of a case
+	void (*replay)(struct replay *replay, struct policy_client *with, const json_t *vector);
+};
 
-	return strategy != NULL && strcmp(strategy, "ROUND_ROBIN") == 0;
+static void replay_round_robin(
+	struct replay *replay, struct policy_client *with, const json_t *vector);
+static void replay_least_used(
+	struct replay *replay, struct policy_client *with, const json_t *vector);
+static void replay_rounds_of_tasks(
+	struct replay *replay, struct policy_client *with, const json_t *vector);
+
+static const struct strategy strategies[] = {
+	{"ROUND_ROBIN", NULL, WEIR_POLICY_ROUND_ROBIN,
+		"workers not_ready set keys before removed after", replay_round_robin},
+	{"LEAST_USED", NULL, WEIR_POLICY_LEAST_LOADED,
+		"workers not_ready initial_active worker_speed_factor keys events",
+		replay_least_used},
+	{"INTERLEAVED_WEIGHTED_ROUND_ROBIN", "tasks", WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
+		"workers weights_ms keys release_keys", replay_rounds_of_tasks},
+};
+
+static bool has_text(const json_t *root, const char *key, const char *text) {
+	const char *value = json_string_value(json_object_get(root, key));
+
+	return text == NULL ? value == NULL : value != NULL && strcmp(value, text) == 0;
 }
 
-static bool is_least_used(const json_t *root) {
-	const char *strategy = json_string_value(json_object_get(root, "strategy"));
-
-	return strategy != NULL && strcmp(strategy, "LEAST_USED") == 0;
+static const struct strategy *strategy_of(const json_t *root) {
+	for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); i++) {
+		if (has_text(root, "strategy", strategies[i].name) &&
+			has_text(root, "rounds", strategies[i].rounds)) {
+			return &strategies[i];
+		}
+	}
+	return NULL;
 }
 
 bool replay_poolifier_recognise(const json_t *root) {
-	return is_round_robin(root) || is_least_used(root);
+	return strategy_of(root) != NULL;
 }
 
 static bool is_in(const json_t *list, uint32_t key) {
@@ -155,30 +184,44 @@ static void replay_least_used(
 	replay_events(replay, with, vector);
 }
 
+// --- rounds of tasks ----------------------------------------------------------------------------
+
+static void replay_rounds_of_tasks(
+	struct replay *replay, struct policy_client *with, const json_t *vector) {
+	const json_t *release = json_object_get(vector, "release_keys");
+	uint32_t n = 0;
+	double *weights = replay_reals(replay, vector, "weights_ms", &n);
+
+	policy_client_clear(with);
+	for (uint32_t i = 0; weights != NULL && i < n && i < with->worker.backend_count; i++) {
+		policy_client_add(with, i, (uint32_t)weights[i]);
+	}
+	free(weights);
+	with->table.settings.documented_rounds = WEIR_ROUNDS_TASKS;
+	policy_client_adopt(with, false, 0);
+	check_choices(replay, with, vector, "keys", -1);
+	if (release != NULL && json_equal(release, json_object_get(vector, "keys"))) {
+		replay_fail(replay, "the release does as its documentation says");
+	}
+}
+
 // --- cases --------------------------------------------------------------------------------------
 
-static void replay_case(struct replay *replay, const json_t *vector, bool round_robin) {
+static void replay_case(
+	struct replay *replay, const json_t *vector, const struct strategy *strategy) {
 	uint32_t workers = replay_uint(replay, vector, "workers", 0);
 	struct policy_client *with;
 
-	if (!replay_known_keys(replay, vector,
-		    round_robin
-			    ? "workers not_ready set keys before removed after"
-			    : "workers not_ready initial_active worker_speed_factor keys events")) {
+	if (!replay_known_keys(replay, vector, strategy->keys)) {
 		return;
 	}
 	if (workers == 0 || workers > UINT16_MAX) {
 		replay_fail(replay, "a pool has 1 to 65535 workers");
 		return;
 	}
-	with = policy_client_create(
-		round_robin ? WEIR_POLICY_ROUND_ROBIN : WEIR_POLICY_LEAST_LOADED, workers);
+	with = policy_client_create(strategy->policy, workers);
 	add_candidates(with, vector, -1);
-	if (round_robin) {
-		replay_round_robin(replay, with, vector);
-	} else {
-		replay_least_used(replay, with, vector);
-	}
+	strategy->replay(replay, with, vector);
 	policy_client_free(with);
 }
 
@@ -186,10 +229,10 @@ void replay_poolifier(struct replay *replay, const json_t *root) {
 	const json_t *vector;
 	size_t i;
 
-	replay_root(replay, root, "strategy cases");
+	replay_root(replay, root, "strategy rounds cases");
 	json_array_foreach (json_object_get(root, "cases"), i, vector) {
 		replay_begin(replay, "%s", replay_text(replay, vector, "name", "a case"));
-		replay_case(replay, vector, is_round_robin(root));
+		replay_case(replay, vector, strategy_of(root));
 		replay_end(replay);
 	}
 }

@@ -297,8 +297,9 @@ static double *read_costs(struct replay *replay, const json_t *vector, uint32_t 
 }
 
 // In the trace weights are whole milliseconds, costs nanoseconds. A weight of 0 is no candidate.
-static void replay_by_policy(struct replay *replay, enum weir_policy policy, bool documented,
-	const double *weights, const double *costs, uint32_t n, const json_t *list) {
+static void replay_by_policy(struct replay *replay, enum weir_policy policy,
+	enum weir_rounds rounds, const double *weights, const double *costs, uint32_t n,
+	const json_t *list) {
 	struct policy_client *with = policy_client_create(policy, n);
 	uint32_t *whole = whole_weights(replay, weights, n);
 
@@ -309,7 +310,7 @@ static void replay_by_policy(struct replay *replay, enum weir_policy policy, boo
 		}
 	}
 	if (whole != NULL) {
-		with->table.settings.documented_rounds = documented;
+		with->table.settings.documented_rounds = (uint8_t)rounds;
 		policy_client_adopt(with, false, 0);
 		check_sequence(replay, with, list);
 	}
@@ -407,12 +408,13 @@ static void replay_execution_times(struct replay *replay, const json_t *vector) 
 		if (costs == NULL) {
 			replay_fail(replay, "no weights or costs");
 		} else if (strcmp(key, "wrr_charge_first") == 0) {
-			replay_by_policy(replay, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, false,
-				weights, costs, n, value);
+			replay_by_policy(replay, WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, 0, weights,
+				costs, n, value);
 		} else if (strcmp(key, "iwrr_incremental_rounds") == 0 ||
 			   strcmp(key, "iwrr_documented_rounds") == 0) {
 			replay_by_policy(replay, WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
-				key[5] == 'd', weights, costs, n, value);
+				key[5] == 'd' ? WEIR_ROUNDS_DOCUMENTED : WEIR_ROUNDS_INCREMENTAL,
+				weights, costs, n, value);
 		} else {
 			replay_known_keys(replay, vector,
 				"weights_ms cost_ms wrr_charge_first iwrr_incremental_rounds "

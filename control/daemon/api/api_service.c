@@ -189,7 +189,8 @@ static json_t *json_settings(
 		json_object_set_new(settings, "smoothing_ms", json_integer(config->smoothing_ms));
 		json_object_set_new(settings, "update_ms", json_integer(config->update_ms));
 	}
-	if ((needs & WEIR_NEEDS_COST) != 0) {
+	if ((needs & WEIR_NEEDS_COST) != 0 &&
+		state->settings.documented_rounds != WEIR_ROUNDS_TASKS) {
 		set(settings, "statistic", weir_config_statistic_name(config->statistic));
 		json_object_set_new(settings, "window", json_integer(config->window));
 		set(settings, "measurement", weir_config_measurement_name(config->measurement));

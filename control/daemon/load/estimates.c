@@ -242,7 +242,8 @@ static int follow_service(struct weir_estimates *estimates, uint16_t id,
 	bool window = (needs & WEIR_NEEDS_ERRORS) != 0 && policy->error_window_ms == 0;
 	bool weights = state->policy == WEIR_POLICY_WEIGHTED_ROUND_ROBIN &&
 		       policy->weights != WEIR_WEIGHTS_CONFIGURED;
-	bool costs = (needs & WEIR_NEEDS_COST) != 0;
+	bool costs = (needs & WEIR_NEEDS_COST) != 0 &&
+		     state->settings.documented_rounds != WEIR_ROUNDS_TASKS;
 	bool errors = (needs & WEIR_NEEDS_ERRORS) != 0;
 	bool probes = (needs & WEIR_NEEDS_PROBES) != 0;
 	struct service_estimates *service = estimates->service[id];

@@ -7,13 +7,13 @@
 #define IWRR WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN
 
 static struct world *create(
-	const uint32_t *weights, const uint64_t *costs_ms, uint32_t n, bool documented) {
+	const uint32_t *weights, const uint64_t *costs_ms, uint32_t n, enum weir_rounds rounds) {
 	struct world *w = world_create(n);
 
 	for (uint32_t i = 0; i < n; i++) {
 		w->costs[i] = costs_ms[i] * MS;
 	}
-	w->table.settings.documented_rounds = documented;
+	w->table.settings.documented_rounds = (uint8_t)rounds;
 	world_publish(w, IWRR, NULL, weights, n);
 	return w;
 }
@@ -44,13 +44,13 @@ TEST(recorded_incremental_rounds) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
 
-	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, false);
+	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, WEIR_ROUNDS_INCREMENTAL);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0);
 	world_free(w);
-	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
+	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2);
 	world_free(w);
-	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, false);
+	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, WEIR_ROUNDS_INCREMENTAL);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2, 1, 1, 2, 2, 2, 2);
 	world_free(w);
 }
@@ -59,30 +59,59 @@ TEST(recorded_documented_rounds) {
 	static const uint32_t weights[] = {100, 200, 300};
 	struct world *w;
 
-	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, true);
+	w = create(weights, (const uint64_t[]){50, 50, 50}, 3, WEIR_ROUNDS_DOCUMENTED);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 2);
 	world_free(w);
-	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, true);
+	w = create(weights, (const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_DOCUMENTED);
 	WORLD_EXPECT(w, 0, 1, 2, 1, 1, 2, 2, 2, 2, 2, 0, 1, 2, 1, 1, 2, 2, 2, 2, 2);
 	world_free(w);
-	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, true);
+	w = create(weights, (const uint64_t[]){70, 70, 70}, 3, WEIR_ROUNDS_DOCUMENTED);
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 1, 1, 2, 2);
 	world_free(w);
-	w = create((const uint32_t[]){100, 100, 100}, (const uint64_t[]){10, 20, 50}, 3, true);
+	w = create((const uint32_t[]){100, 100, 100}, (const uint64_t[]){10, 20, 50}, 3,
+		WEIR_ROUNDS_DOCUMENTED);
 	WORLD_EXPECT(w, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 0, 0, 0);
 	world_free(w);
 }
 
+// Rounds of tasks: tests/vectors/poolifier_interleaved_tasks.json has more.
+TEST(rounds_of_tasks_ignore_service_times) {
+	static const uint32_t weights[] = {100, 200, 300};
+	struct world *w;
+
+	w = create(weights, (const uint64_t[]){50, 900, 1}, 3, WEIR_ROUNDS_TASKS);
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0);
+	world_free(w);
+	w = create(weights, (const uint64_t[]){0, 0, 0}, 3, WEIR_ROUNDS_TASKS); // unknown
+	WORLD_EXPECT(w, 0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0);
+	world_free(w);
+	w = create((const uint32_t[]){5, 5, 5000}, (const uint64_t[]){1, 1, 1}, 3,
+		WEIR_ROUNDS_TASKS); // only their order counts
+	WORLD_EXPECT(w, 0, 1, 2, 2, 0, 1, 2, 2, 0);
+	world_free(w);
+}
+
+TEST(rounds_of_tasks_survive_changes_of_weights) {
+	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){9, 9, 9}, 3,
+		WEIR_ROUNDS_TASKS);
+
+	WORLD_EXPECT(w, 0, 1, 2, 1);
+	world_publish(w, IWRR, NULL, (const uint32_t[]){100, 210, 400}, 3);
+	WORLD_EXPECT(w, 2, 2, 0, 1, 2, 1, 2, 2);
+	world_free(w);
+}
+
 TEST(order_of_candidates_does_not_matter) {
-	struct world *w = create(
-		(const uint32_t[]){300, 100, 200}, (const uint64_t[]){100, 100, 100}, 3, false);
+	struct world *w = create((const uint32_t[]){300, 100, 200},
+		(const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 1, 2, 0, 2, 0, 0, 1, 2, 0, 2, 0);
 	world_free(w);
 }
 
 TEST(single_backend_is_always_chosen) {
-	struct world *w = create((const uint32_t[]){3}, (const uint64_t[]){2}, 1, false);
+	struct world *w =
+		create((const uint32_t[]){3}, (const uint64_t[]){2}, 1, WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 0, 0, 0, 0);
 	world_free(w);
@@ -91,7 +120,8 @@ TEST(single_backend_is_always_chosen) {
 TEST(same_weights_continue_the_schedule) {
 	static const uint32_t weights[] = {100, 200, 300};
 	static const uint16_t expected[] = {0, 1, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2};
-	struct world *w = create(weights, (const uint64_t[]){100, 100, 100}, 3, false);
+	struct world *w =
+		create(weights, (const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 
 	for (uint32_t i = 0; i < 12; i++) {
 		world_publish(w, IWRR, NULL, weights, 3);
@@ -101,8 +131,8 @@ TEST(same_weights_continue_the_schedule) {
 }
 
 TEST(other_weights_continue_in_the_nearest_round) {
-	struct world *w = create(
-		(const uint32_t[]){100, 200, 300}, (const uint64_t[]){100, 100, 100}, 3, false);
+	struct world *w = create((const uint32_t[]){100, 200, 300},
+		(const uint64_t[]){100, 100, 100}, 3, WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 1, 2, 1, 2);
 	// The round of 200 is over, the round of 400 follows.
@@ -119,8 +149,8 @@ TEST(other_weights_continue_in_the_nearest_round) {
 
 // A schedule of 130 flows, and a change of weights every 30.
 TEST(shares_survive_frequent_changes_of_weights) {
-	struct world *w = create(
-		(const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10}, 3, false);
+	struct world *w = create((const uint32_t[]){100, 200, 1000}, (const uint64_t[]){10, 10, 10},
+		3, WEIR_ROUNDS_INCREMENTAL);
 	uint32_t counts[3] = {0};
 
 	for (uint32_t i = 0; i < 13000; i++) {
@@ -165,7 +195,7 @@ TEST(full_backend_loses_its_turn) {
 
 TEST(hostile_rounds) {
 	struct world *w = create((const uint32_t[]){100, 200, 300, 400},
-		(const uint64_t[]){100, 100, 100, 100}, 4, false);
+		(const uint64_t[]){100, 100, 100, 100}, 4, WEIR_ROUNDS_INCREMENTAL);
 	uint64_t seed = 5;
 
 	for (uint32_t i = 0; i < 100000; i++) {
@@ -213,8 +243,8 @@ TEST(ten_thousand_have_their_share) {
 // A turn is two flows until service times are known, and all have as many turns: only the first
 // round includes all candidates.
 TEST(cold_start_gives_all_a_turn) {
-	struct world *w =
-		create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3, false);
+	struct world *w = create((const uint32_t[]){100, 200, 300}, (const uint64_t[]){0, 0, 0}, 3,
+		WEIR_ROUNDS_INCREMENTAL);
 
 	WORLD_EXPECT(w, 0, 0, 1, 1, 2, 2, 0, 0, 1, 1, 2, 2, 0, 0);
 	for (uint32_t i = 0; i < 3; i++) { // the first samples

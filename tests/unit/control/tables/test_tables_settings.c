@@ -30,25 +30,30 @@ TEST(settings_of_every_policy) {
 		struct weir_config_policy config;
 		uint8_t needs;
 		uint32_t window_ms;
-		bool documented;
+		uint8_t rounds;
 	} cases[] = {
-		{{.name = WEIR_POLICY_MAGLEV}, WEIR_NEEDS_SLOTS, 1000, false},
-		{{.name = WEIR_POLICY_ROUND_ROBIN}, 0, 1000, false},
-		{{.name = WEIR_POLICY_RANDOM}, 0, 1000, false},
+		{{.name = WEIR_POLICY_MAGLEV}, WEIR_NEEDS_SLOTS, 1000, 0},
+		{{.name = WEIR_POLICY_ROUND_ROBIN}, 0, 1000, 0},
+		{{.name = WEIR_POLICY_RANDOM}, 0, 1000, 0},
 		{{.name = WEIR_POLICY_WEIGHTED_ROUND_ROBIN, .weights = WEIR_WEIGHTS_REPORTED}, 0,
-			1000, false},
-		{{.name = WEIR_POLICY_LEAST_LOADED}, ERRORS | TIMES, 1000, false},
-		{{.name = WEIR_POLICY_LEAST_LOADED, .error_window_ms = 300}, ERRORS, 300, false},
-		{{.name = WEIR_POLICY_POWER_OF_TWO}, ERRORS | TIMES, 1000, false},
-		{{.name = WEIR_POLICY_FAIR_SHARE}, COST | TIMES, 1000, false},
+			1000, 0},
+		{{.name = WEIR_POLICY_LEAST_LOADED}, ERRORS | TIMES, 1000, 0},
+		{{.name = WEIR_POLICY_LEAST_LOADED, .error_window_ms = 300}, ERRORS, 300, 0},
+		{{.name = WEIR_POLICY_POWER_OF_TWO}, ERRORS | TIMES, 1000, 0},
+		{{.name = WEIR_POLICY_FAIR_SHARE}, COST | TIMES, 1000, 0},
 		{{.name = WEIR_POLICY_FAIR_SHARE, .service_time = WEIR_SERVICE_TIME_REPORTED}, COST,
-			1000, false},
-		{{.name = WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN}, COST | TIMES, 1000, false},
+			1000, 0},
+		{{.name = WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN}, COST | TIMES, 1000, 0},
 		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN},
-			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, false},
+			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, 0},
 		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
 			 .rounds = WEIR_ROUNDS_DOCUMENTED},
-			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, true},
+			COST | TIMES | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_DOCUMENTED},
+		{{.name = WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN,
+			 .rounds = WEIR_ROUNDS_TASKS}, // no flow is measured
+			COST | WEIR_NEEDS_ROUNDS, 1000, WEIR_ROUNDS_TASKS},
+		{{.name = WEIR_POLICY_FAIR_SHARE, .rounds = WEIR_ROUNDS_TASKS}, COST | TIMES, 1000,
+			0},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -69,7 +74,7 @@ TEST(settings_of_every_policy) {
 		assert_int_equal((settings.needs & WEIR_NEEDS_RESULTS) != 0, i % 2 == 1);
 		assert_int_equal((settings.needs & WEIR_NEEDS_HALF_OPEN) != 0, i % 3 == 1);
 		assert_int_equal(settings.error_window_ms, cases[i].window_ms);
-		assert_int_equal(settings.documented_rounds, cases[i].documented);
+		assert_int_equal(settings.documented_rounds, cases[i].rounds);
 		assert_int_equal(settings.max_active_flows, 7);
 		assert_int_equal(settings.when_exhausted, WEIR_EXHAUSTED_REJECT);
 		assert_int_equal(published(&lab, 0).count, 3);
@@ -479,18 +484,23 @@ TEST(invalid_identity_of_a_policy) {
 TEST(parts_by_policy) {
 	static const struct {
 		enum weir_policy policy;
-		bool documented;
+		enum weir_rounds rounds;
 		uint64_t part[3], sum; // of weights 100, 200, 300
 	} cases[] = {
-		{WEIR_POLICY_ROUND_ROBIN, false, {1, 1, 1}, 3},
-		{WEIR_POLICY_RANDOM, false, {1, 1, 1}, 3},
-		{WEIR_POLICY_LEAST_LOADED, false, {1, 1, 1}, 3},
-		{WEIR_POLICY_POWER_OF_TWO, false, {1, 1, 1}, 3},
-		{WEIR_POLICY_FAIR_SHARE, false, {1, 1, 1}, 3},
-		{WEIR_POLICY_WEIGHTED_ROUND_ROBIN, false, {21845, 43690, 65535}, 131070},
-		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, false, {100, 200, 300}, 600},
-		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, false, {100, 200, 300}, 600},
-		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, true, {100, 300, 600}, 1000},
+		{WEIR_POLICY_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
+		{WEIR_POLICY_RANDOM, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
+		{WEIR_POLICY_LEAST_LOADED, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
+		{WEIR_POLICY_POWER_OF_TWO, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
+		{WEIR_POLICY_FAIR_SHARE, WEIR_ROUNDS_INCREMENTAL, {1, 1, 1}, 3},
+		{WEIR_POLICY_WEIGHTED_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL, {21845, 43690, 65535},
+			131070},
+		{WEIR_POLICY_TIME_WEIGHTED_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL, {100, 200, 300},
+			600},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_ROUNDS_INCREMENTAL,
+			{100, 200, 300}, 600},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_ROUNDS_DOCUMENTED,
+			{100, 300, 600}, 1000},
+		{WEIR_POLICY_INTERLEAVED_WEIGHTED_ROUND_ROBIN, WEIR_ROUNDS_TASKS, {1, 2, 3}, 6},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -498,8 +508,7 @@ TEST(parts_by_policy) {
 		struct lab lab;
 
 		config->services[0].policy.name = cases[i].policy;
-		config->services[0].policy.rounds =
-			cases[i].documented ? WEIR_ROUNDS_DOCUMENTED : WEIR_ROUNDS_INCREMENTAL;
+		config->services[0].policy.rounds = cases[i].rounds;
 		config->services[0].backends[1].weight = 200;
 		config->services[0].backends[2].weight = 300;
 		lab_open(&lab, NULL);

@@ -273,11 +273,12 @@ TEST(reload_with_another_policy) {
 	json_decref(holder);
 }
 
-#define REPORTED(settings) \
+#define WITH_POLICY(policy) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
-	"\"port\": 80}], \"policy\": {\"name\": \"weighted-round-robin\", \"weights\": " \
-	"\"reported\"" settings \
+	"\"port\": 80}], \"policy\": {\"name\": " policy \
 	"}, \"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+#define REPORTED(settings) \
+	WITH_POLICY("\"weighted-round-robin\", \"weights\": \"reported\"" settings)
 
 TEST(settings_of_reported_weights_follow_a_reload) {
 	struct web *web = *state;
@@ -299,5 +300,18 @@ TEST(settings_of_reported_weights_follow_a_reload) {
 	assert_string_equal(text_of(settings, "requests"), "successful");
 	assert_true(json_real_value(json_object_get(settings, "error_penalty")) == 2.5);
 	assert_int_equal(number_of(settings, "update_ms"), 5000);
+	json_decref(holder);
+}
+
+TEST(rounds_of_tasks_have_no_settings_of_times) {
+	struct web *web = *state;
+	json_t *holder = NULL, *settings;
+
+	lab_write_config(&web->lab, WITH_POLICY("\"interleaved-weighted-round-robin\", \"rounds\": "
+						"\"tasks\""));
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	settings = json_object_get(show_web(&web->lab, &holder), "settings");
+	assert_int_equal(json_object_size(settings), 1);
+	assert_string_equal(text_of(settings, "rounds"), "tasks");
 	json_decref(holder);
 }
