@@ -116,6 +116,77 @@ TEST(levels_of_invalid_numbers) {
 	assert_int_equal(weir_steal_level(1e-300, 1e300, 0.1), WEIR_STEAL_NO_LEVEL);
 }
 
+// The page of dask on work stealing, where its code does the same: bins by the ratio of computation
+// to communication, each with half the ratio of the one before. The first bin of the page, 8, is
+// the third of the code.
+#define FIRST_OF_PAGE 3u
+
+static uint8_t bin_of(double ratio) {
+	return weir_steal_level(ratio, 0.9, 0.1); // 1 for the communication
+}
+
+static struct weir_steal_task of_ratio(double ratio) {
+	return (struct weir_steal_task){.duration = 10, .transfer = 10 / ratio - 0.1};
+}
+
+TEST(bins_are_those_of_the_documentation) {
+	uint8_t bin = FIRST_OF_PAGE;
+
+	for (double ratio = 8; ratio >= 1.0 / 256; ratio /= 2) {
+		assert_int_equal(bin_of(ratio), bin++);
+	}
+	assert_int_equal(bin, WEIR_STEAL_LEVELS);
+	assert_int_equal(bin_of(1.0 / 512), WEIR_STEAL_NO_LEVEL);
+	for (double ratio = 8; ratio < 1e6; ratio *= 2) {
+		assert_true(bin_of(ratio) <= FIRST_OF_PAGE && bin_of(ratio) > 0);
+	}
+}
+
+// Best bins first, whatever the order of arrival; until no worker is idle.
+TEST(tasks_of_the_first_documented_bin_go_first) {
+	static const double ratios[] = {1, 2, 4, 8, 16, 40};
+	const struct weir_steal_params params = weir_steal_params_dask();
+	struct weir_steal_plan *plan = begin(&params, WORKERS);
+	struct weir_steal_request requests[TASKS];
+	uint32_t n, of_first = 0;
+
+	for (uint32_t i = 0; i < 6; i++) {
+		const struct weir_steal_task what = of_ratio(ratios[i]);
+
+		put(plan, 2 * i, 2, 0, &what);
+	}
+	n = weir_steal_plan_balance(plan, 0, requests, TASKS);
+	assert_int_equal(n, WORKERS - 1);
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_first = requests[i].level <= FIRST_OF_PAGE;
+
+		assert_true(is_first == (requests[i].task >= 6));
+		assert_true(i == 0 || requests[i].level >= requests[i - 1].level);
+		of_first += is_first;
+	}
+	assert_int_equal(of_first, 6); // all of them
+	weir_steal_plan_free(plan);
+}
+
+// Here the code of dask, and Weir, differ from the page: the last bin is not left out. A task of it
+// moves when the backlog is longer than its communication.
+TEST(last_bin_moves_if_the_backlog_is_long_enough) {
+	const struct weir_steal_task last = {.duration = 1, .transfer = 255.9};
+	const struct weir_steal_task backlog = {.duration = 100, .transfer = -1, .fixed = true};
+
+	for (uint32_t queued = 2; queued <= 3; queued++) {
+		const struct weir_steal_params params = weir_steal_params_dask();
+		struct weir_steal_plan *plan = begin(&params, 2);
+		struct weir_steal_request requests[TASKS];
+
+		put(plan, 0, queued, 0, &backlog);
+		put(plan, queued, 1, 0, &last);
+		assert_int_equal(weir_steal_plan_balance(plan, 0, requests, TASKS), queued == 3);
+		assert_true(queued < 3 || requests[0].level == WEIR_STEAL_LEVELS - 1);
+		weir_steal_plan_free(plan);
+	}
+}
+
 // Of ten workers three may steal at once: a fourth starts when one of them has its answer.
 TEST(share_of_workers_steals_at_once) {
 	struct weir_steal_params params = weir_steal_params_dask();
