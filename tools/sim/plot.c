@@ -141,6 +141,49 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
+// One diagram per variant, side by side: a bar for each backend, from most to least: the CPU that
+// it uses, and above it what it leaves unused when the most loaded one is full.
+static int draw_used(const struct drawing *d) {
+	uint32_t most = 0;
+
+	for (uint32_t v = 0; v < d->file->variant_count; v++) {
+		const struct weir_sim_result *result = first_run(d, v);
+		double *values = malloc(result->backends * sizeof(*values));
+		uint32_t count;
+
+		if (values == NULL) {
+			return -ENOMEM;
+		}
+		count = sorted_values(d, &result->measure[0], result->backends, values);
+		most = count > most ? count : most;
+		fprintf(d->stream, "$data%u << END\n", v);
+		for (uint32_t i = 0; i < 2 * count; i++) { // both ends of each bar
+			fprintf(d->stream, "%u %.6g %.6g\n", (i + 1) / 2, values[count - 1 - i / 2],
+				values[count - 1]);
+		}
+		fputs("END\n", d->stream);
+		free(values);
+	}
+	fprintf(d->stream,
+		"set multiplot layout 1,%u title plot_title\nset ylabel \"CPU %%\"\n"
+		"set xlabel \"backends, from most to least\"\nset xrange [0:%u]\n"
+		"set yrange [0:100]\nset key bottom left opaque\n",
+		d->file->variant_count, most > 0 ? most : 1);
+	for (uint32_t v = 0; v < d->file->variant_count; v++) {
+		fputs("set title ", d->stream);
+		write_text(d->stream, d->file->variant[v].name);
+		fprintf(d->stream,
+			"\nplot $data%u using 1:3 with filledcurves x1 fs solid 1 lc rgb "
+			"\"#dd7788\" "
+			"title \"wasted\", \\\n"
+			"     $data%u using 1:2 with filledcurves x1 fs solid 1 lc rgb \"" BLUE
+			"\" title \"used\"\n",
+			v, v);
+	}
+	fputs("unset multiplot\n", d->stream);
+	return 0;
+}
+
 // Groups of bars: one group per window, one bar per variant, and a horizontal line at the minimum
 // that evenly distributed subsets must replace. Logarithmic, because values range from one to a
 // hundred members.
@@ -287,6 +330,8 @@ static int draw(const struct drawing *d) {
 		return draw_sorted(d, "CPU %");
 	case WEIR_SIM_PLOT_CONNECTIONS:
 		return draw_sorted(d, "clients");
+	case WEIR_SIM_PLOT_USED:
+		return draw_used(d);
 	case WEIR_SIM_PLOT_CHURN:
 		draw_churn(d);
 		return 0;

@@ -42,6 +42,8 @@
 	X(SPREAD, "spread", "CPU spread of each variant") \
 	X(WASTED, "wasted", "wasted capacity of each variant") \
 	X(BACKENDS, "backends", "CPU of every backend, sorted") \
+	X(USED, "used", \
+		"CPU of every backend, and what it leaves unused when the most loaded is full") \
 	X(CONNECTIONS, "connections", "clients of every backend, sorted") \
 	X(CHURN, "churn", \
 		"members of subsets replaced in each window, and the least that even subsets " \
@@ -103,7 +105,7 @@ struct weir_sim_policy { // like services[].policy of the configuration
 	uint32_t measurement; // enum weir_config_measurement
 	uint32_t window; // samples
 	uint64_t stale_ns;
-	uint32_t rounds; // enum weir_config_rounds
+	uint32_t rounds; // enum weir_rounds
 	uint64_t error_window_ns; // 0 = automatic
 	bool errors_as_active;
 	struct weir_capability_settings capability; // weights "reported"

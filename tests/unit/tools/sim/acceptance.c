@@ -218,6 +218,44 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	part_fini(&part);
 }
 
+// Figures 20-1 and 20-2 of the SRE book: as much load as the most loaded backend allows. It says
+// that of 1,000 CPUs perhaps 700 can be used where load is uneven; here 1,000 are reserved.
+TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
+	static const struct {
+		const char *variant;
+		double used_least, used_most, wasted_least, wasted_most; // CPUs
+	} cases[] = {
+		{"uneven", 620, 720, 230, 370},
+		{"even", 860, 920, 30, 130},
+	};
+	struct weir_sim_file *over_time = open_scenario("figure_20_1"); // the same, drawn over time
+	struct part part;
+
+	run_part(&part, "figure_20_2", everything, false, 1);
+	for (size_t i = 0; i < 2; i++) {
+		const char *variant = cases[i].variant;
+		const struct weir_sim_scenario *one = &part.file.variant[i];
+		const struct weir_sim_scenario *other = &over_time->variant[i];
+		double used = 10 * range_of(&part, variant, 0, WEIR_SIM_METRIC_CPU).mean;
+		double most = range_of(&part, variant, 0, WEIR_SIM_METRIC_CPU_MAX).mean;
+		double wasted = range_of(&part, variant, 0, WEIR_SIM_METRIC_WASTED_CORES).mean;
+
+		assert_int_equal(one->backends.count * one->backends.cores, 1000);
+		assert_string_equal(other->name, variant);
+		assert_int_equal(other->backends.count, one->backends.count);
+		assert_true(other->clients.load_percent == one->clients.load_percent);
+		assert_int_equal(other->policy.name, one->policy.name);
+		if (used < cases[i].used_least || used > cases[i].used_most ||
+			wasted < cases[i].wasted_least || wasted > cases[i].wasted_most ||
+			most < 92) {
+			fail_msg("%s: %g used, %g wasted, the most loaded at %g %%", variant, used,
+				wasted, most);
+		}
+	}
+	part_fini(&part);
+	weir_sim_file_free(over_time);
+}
+
 // Failed requests cost a backend nothing: without a penalty it gets more than its share, unless
 // they do not count in the numerator of its weight.
 TEST(successful_requests_as_numerator_are_a_penalty) {

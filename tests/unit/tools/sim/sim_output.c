@@ -20,7 +20,8 @@ static const char text[] =
 	"'events': [{'event': 'slow', 'at_ms': 3000}],"
 	"'plots': [{'plot': 'spread'}, {'plot': 'wasted'}, {'plot': 'backends', 'title': 'T\\\\ "
 	"x'},"
-	"{'plot': 'connections'}, {'plot': 'churn'}, {'plot': 'share'}, {'plot': 'shares'}, "
+	"{'plot': 'used'}, {'plot': 'connections'}, {'plot': 'churn'}, {'plot': 'share'}, {'plot': "
+	"'shares'}, "
 	"{'plot': 'cpu'},"
 	"{'plot': 'latency'}, {'plot': 'latencies'}, {'plot': 'errors'}, {'plot': 'busiest'}, "
 	"{'plot': 'moves'}]}";

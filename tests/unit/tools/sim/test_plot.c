@@ -71,6 +71,34 @@ TEST(plot_without_gnuplot_writes_the_scripts) {
 	lab_output_free(&output);
 }
 
+// Each backend's CPU beside that of the most loaded one, from most to least.
+TEST(plot_of_used_cpu_has_the_wasted_part) {
+	struct lab_output output;
+	char why[512] = "", *script, *data;
+	double at, used, most, first = -1, last = -1;
+	uint32_t lines = 0;
+
+	lab_output_make(&output);
+	assert_int_equal(weir_sim_plots_draw(output.directory, "svg", output.file, output.results,
+				 why, sizeof(why)),
+		0);
+	script = lab_output_read(&output, "made-used.gp");
+	assert_non_null(script);
+	data = strstr(script, "$data0 << END\n");
+	assert_non_null(data);
+	for (data += strlen("$data0 << END\n"); sscanf(data, "%lf %lf %lf", &at, &used, &most) == 3;
+		data = strchr(data, '\n') + 1) {
+		first = lines == 0 ? used : first;
+		assert_true(at == (lines + 1) / 2 && most == first && (last < 0 || used <= last));
+		lines++;
+		last = used;
+	}
+	assert_true(lines > 1 && last < first);
+	assert_non_null(strstr(script, "title \"wasted\""));
+	free(script);
+	lab_output_free(&output);
+}
+
 TEST(plot_missing_directory_is_named) {
 	struct lab_output output;
 	char why[512] = "";
