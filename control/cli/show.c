@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "duration.h"
+#include "older_flows.h"
 #include "plural.h"
 #include "terminal.h"
 #include "text_table.h"
@@ -409,7 +410,7 @@ void weir_show_changes(const struct weir_cli *cli, json_t *result) {
 void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 	const json_t *changes = json_object_get(result, "changes");
 	const json_t *restart = json_object_get(result, "restart");
-	char breaks[32], open[32];
+	char breaks[32], open[32], text[WEIR_OLDER_FLOWS_BYTES];
 	json_t *change;
 	size_t i;
 
@@ -418,16 +419,18 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 	}
 	if (json_array_size(changes) == 0) {
 		const json_t *count = json_object_get(restart, "breaks");
+		const json_t *older = json_object_get(restart, "older");
 
 		fprintf(cli->out,
 			"nothing waits: a restart of weir-dataplane now would break %s%s of %s "
-			"open flows\n",
+			"open flows%s\n",
 			json_integer_value(count) > 0 ? "up to " : "",
 			json_integer_value(count) > 0
 				? weir_show_value(count, WEIR_SHOW_NUMBER, breaks, sizeof(breaks))
 				: "none",
 			weir_show_value(json_object_get(restart, "open_flows"), WEIR_SHOW_NUMBER,
-				open, sizeof(open)));
+				open, sizeof(open)),
+			weir_older_flows_text((uint64_t)json_integer_value(older), text));
 	}
 }
 

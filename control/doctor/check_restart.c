@@ -7,6 +7,7 @@
 
 #include "config_difference.h"
 #include "doctor.h"
+#include "older_flows.h"
 #include "plural.h"
 
 // ", which breaks up to 21 of 40 open flows"; "" = unknown.
@@ -15,11 +16,14 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 	const json_t *restart = json_object_get(doctor->waiting, "restart");
 	const json_int_t open = json_integer_value(json_object_get(restart, "open_flows"));
 	json_int_t breaks = json_integer_value(json_object_get(restart, "breaks"));
+	json_int_t older = json_integer_value(json_object_get(restart, "older"));
+	char older_text[WEIR_OLDER_FLOWS_BYTES];
 
 	text[0] = '\0';
 	for (uint32_t i = 0; i < waiting->count; i++) {
 		if (strcmp(waiting->change[i].key, "hash_seed") == 0) {
 			breaks = open;
+			older = 0;
 		}
 	}
 	if (restart != NULL && breaks == 0) {
@@ -28,8 +32,9 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 	} else if (restart != NULL) {
 		snprintf(text, n,
 			", which breaks up to %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-			" open flow%s",
-			breaks, open, weir_plural((uint64_t)open));
+			" open flow%s%s",
+			breaks, open, weir_plural((uint64_t)open),
+			weir_older_flows_text((uint64_t)older, older_text));
 	}
 }
 
@@ -86,7 +91,7 @@ static void check_start(struct weir_doctor *doctor) {
 void weir_doctor_check_restart(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	struct weir_difference waiting;
-	char cost[96];
+	char cost[96 + WEIR_OLDER_FLOWS_BYTES];
 
 	if (doctor->runs == NULL || doctor->file == NULL) {
 		doctor->restart_fails = doctor->file == NULL && doctor->dataplane != 0;

@@ -28,7 +28,7 @@ struct weir_finding {
 	enum weir_finding_level level;
 	const char *check; // borrowed: its name in the table of checks
 	char subject[96]; // what was checked
-	char found[320];
+	char found[448];
 	char cure[320]; // a shell command; "" = none
 };
 

@@ -43,6 +43,7 @@ void weir_state_adopt(struct weir_state *state, const struct weir_segment *segme
 	struct weir_backend_row row;
 
 	weir_identity_adopt(state, segment);
+	weir_former_adopt(state);
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		if (state->backends[id].stage != WEIR_ID_FREE &&
 			weir_reader_row(segment, (uint16_t)id, &row)) {

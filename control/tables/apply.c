@@ -81,6 +81,23 @@ static uint8_t down_flags(enum weir_config_on_backend_down what) {
 	return 0;
 }
 
+static bool is_same_bind(const struct weir_config_bind *a, const struct weir_config_bind *b) {
+	return weir_address_equal(&a->address, &b->address) && a->protocol == b->protocol &&
+	       a->port_first == b->port_first && a->port_last == b->port_last;
+}
+
+// Whether a service keeps all binds of its former configuration (NULL = none), in their order.
+static bool has_binds_of(
+	const struct weir_config_service *config, const struct weir_config_service *former) {
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; former != NULL && i < config->bind_count && found < former->bind_count;
+		i++) {
+		found += is_same_bind(&former->binds[found], &config->binds[i]);
+	}
+	return former == NULL || found == former->bind_count;
+}
+
 static int apply_service(struct weir_state *state, const struct weir_config_service *config,
 	bool wait, char *why, size_t why_bytes) {
 	int id = weir_service_id_find(state, config->name);
@@ -104,6 +121,9 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 		return id;
 	}
 	service = &state->services[id];
+	if (!has_binds_of(config, service->config)) {
+		weir_former_changed(state, (uint16_t)id);
+	}
 	weir_bind_drains_follow(service, config);
 	service->config = config;
 	service->seen = state->serial;

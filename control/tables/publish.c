@@ -16,61 +16,11 @@ struct batch {
 	uint32_t count;
 };
 
-static uint64_t sum_backend_flows(const struct weir_segment *segment, uint16_t id) {
-	uint64_t flows = 0;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		flows += weir_counter_read(
-			&weir_segment_backend_counters(segment, worker, id)->active_flows);
-	}
-	return flows;
-}
-
-static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t id) {
-	uint64_t flows = 0;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		flows += weir_counter_read(
-			&weir_segment_service_counters(segment, worker, id)->active_flows);
-	}
-	return flows;
-}
-
-// Buckets of flows that workers have given to others: ended moves, and begun moves.
-static uint64_t sum_given(const struct weir_segment *segment) {
-	uint64_t buckets = 0;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		buckets += weir_counter_read(&segment->steal_counters[worker].buckets_given);
-	}
-	return buckets;
-}
-
-static uint64_t sum_begun(const struct weir_segment *segment) {
-	uint64_t buckets = 0;
-
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		buckets += weir_counter_read(
-			&segment->steal_counters[worker].answers[WEIR_BUCKET_CONFIRMED]);
-	}
-	return buckets;
-}
-
-// True if the sum over the workers is 0, and no bucket moved while it was computed. The flows of a
-// moving bucket may be missing in both gauges: not yet in that of the taker, read first, and no
-// longer in that of the giver. If the moves ended before equal those begun after, none was in
-// progress.
 static bool has_no_flows(const struct weir_segment *segment, uint16_t id,
-	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id)) {
-	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
-	uint64_t given = bucketed ? sum_given(segment) : 0;
+	bool (*sum)(const struct weir_segment *segment, uint16_t id, uint64_t *ret)) {
+	uint64_t flows;
 
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (sum(segment, id) != 0) {
-		return false;
-	}
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return !bucketed || sum_begun(segment) == given;
+	return sum(segment, id, &flows) && flows == 0;
 }
 
 // No worker can look up the service: withdraw its selection, then its backends.
@@ -113,7 +63,7 @@ static void advance_services(struct weir_tables *tables, struct weir_state *stat
 		if (service->stage == WEIR_ID_UNCHOSEN) {
 			withdraw_selection(tables, state, (uint16_t)id);
 		} else if (service->members == 0 &&
-			   has_no_flows(tables->segment, (uint16_t)id, sum_service_flows)) {
+			   has_no_flows(tables->segment, (uint16_t)id, weir_flows_service)) {
 			weir_service_id_del(state, (uint16_t)id);
 		}
 	}
@@ -124,7 +74,7 @@ static bool advance_backend(struct weir_tables *tables, struct weir_state *state
 	struct weir_backend_entry *backend = &state->backends[id];
 
 	// The row stays until the last flow has ended, so that no flow moves (S6).
-	if (!has_no_flows(tables->segment, id, sum_backend_flows)) {
+	if (!has_no_flows(tables->segment, id, weir_flows_backend)) {
 		return false;
 	}
 	if (backend->stage == WEIR_ID_UNCHOSEN) {
@@ -303,9 +253,10 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 // follow the selections. Otherwise, when other backends replace all backends of a service, workers
 // would find no open backend until they have the new selection: never, if control ended before.
 static void publish_backend(
-	struct weir_tables *tables, const struct weir_state *state, uint16_t id, bool closing) {
+	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
 	const struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_backend_row row;
+	bool was_open, is_open;
 
 	if (!closing) {
 		weir_identity_store_backend(tables->segment, state, id);
@@ -314,16 +265,20 @@ static void publish_backend(
 		return;
 	}
 	weir_build_row(tables, state, id, &row);
-	if (closing == (weir_backend_row_is_open(weir_writer_row(tables->writer, id)) &&
-			       !weir_backend_row_is_open(&row))) {
+	was_open = weir_backend_row_is_open(weir_writer_row(tables->writer, id));
+	is_open = weir_backend_row_is_open(&row);
+	if (closing == (was_open && !is_open)) {
+		if (was_open != is_open && backend->stage != WEIR_ID_FREE) {
+			weir_former_changed(state, backend->service);
+		}
 		// A reused id must not inherit the share of its previous backend.
 		weir_writer_publish_share(tables->writer, id, backend->share);
 		weir_writer_publish_row(tables->writer, id, &row);
 	}
 }
 
-static void publish_backends(struct weir_tables *tables, const struct weir_state *state,
-	uint32_t backends, bool closing) {
+static void publish_backends(
+	struct weir_tables *tables, struct weir_state *state, uint32_t backends, bool closing) {
 	for (uint32_t i = 0; i < backends; i++) {
 		publish_backend(tables, state,
 			state->all_dirty ? (uint16_t)i : state->touched_backends[i], closing);
@@ -339,6 +294,7 @@ static void publish_services(
 }
 
 void weir_publish_selection(struct weir_tables *tables, uint16_t id, struct weir_blob *blob) {
+	weir_former_published(tables->segment, tables->state, id);
 	weir_writer_publish(tables->writer,
 		(struct weir_root){.kind = WEIR_BLOB_SELECTION, .service = id}, blob);
 	weir_parts_count(tables, tables->state, id);
@@ -441,6 +397,9 @@ int weir_publish_state(struct weir_tables *tables, struct weir_state *state) {
 	publish_services(tables, state, services);
 	publish_backends(tables, state, backends, false);
 	for (uint32_t i = 0; i < batch.count; i++) {
+		if (batch.item[i].root.kind == WEIR_BLOB_SELECTION) {
+			weir_former_published(segment, state, batch.item[i].root.service);
+		}
 		weir_writer_publish(tables->writer, batch.item[i].root, batch.item[i].blob);
 	}
 	publish_backends(tables, state, backends, true);
@@ -463,7 +422,7 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 }
 
 void weir_publish_rows(struct weir_tables *tables) {
-	const struct weir_state *state = tables->state;
+	struct weir_state *state = tables->state;
 
 	// Of another process, or for workers that do not pass over closed candidates.
 	if (state->all_dirty || tables->segment->abi < WEIR_ABI_PASSES_OVER) {

@@ -55,6 +55,9 @@ static bool restore(struct weir_tables *tables, uint32_t change, weir_ref ref) {
 		root.service = id;
 	}
 	if (weir_writer_restore(tables->writer, root, ref) == 0) {
+		if (root.kind == WEIR_BLOB_SELECTION) {
+			weir_former_changed(state, id);
+		}
 		return true;
 	}
 	if (root.kind == WEIR_BLOB_SERVICES) {

@@ -41,6 +41,14 @@ enum weir_group {
 	WEIR_GROUPS,
 };
 
+// The former flows of a service (former.c).
+enum weir_former_stage {
+	WEIR_FORMER_NONE, // no selection was published: no flow has begun
+	WEIR_FORMER_KNOWN,
+	WEIR_FORMER_CHANGED, // its backends or weights have changed since they were counted
+	WEIR_FORMER_SETTLING, // the same; workers may use the previous tables until former_mark
+};
+
 // Lists link ids as id + 1, so that zeroed memory is an empty list.
 struct weir_service_entry {
 	char name[WEIR_NAME_BYTES];
@@ -100,6 +108,12 @@ struct weir_service_entry {
 	uint32_t removed_binds; // in the service table
 	struct weir_config_bind removed_first[WEIR_TABLES_FIRST_REMOVED]; // of these
 	bool removed_ended; // the flows of some of these have ended
+	uint8_t former_stage; // enum weir_former_stage
+	uint64_t former_mark;
+	// Once known: its active flows after the last change of its choice, and its spilled ones so
+	// far.
+	uint64_t former_flows;
+	uint64_t former_spilled;
 };
 
 struct weir_backend_entry {
@@ -191,6 +205,7 @@ struct weir_state { // freed and cloned as a whole
 	bool removing; // some service may have a removal
 	uint32_t removed_binds; // of all services
 	uint32_t established_ms; // timeout of flows, as configured
+	bool former_changed; // the former flows of some service may be to be counted
 	bool far_changed; // weir_backend_entry.far of some backend may have changed
 };
 
@@ -313,6 +328,25 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 // These binds are in the new table; n = 0: none. Ends the removals of services without any.
 void weir_removals_settle(
 	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n);
+
+// --- flows.c ---
+
+// Sum the active flows. Returns false if some may be missing, because a bucket of flows was moving
+// between workers.
+bool weir_flows_service(const struct weir_segment *segment, uint16_t service, uint64_t *ret);
+bool weir_flows_backend(const struct weir_segment *segment, uint16_t backend, uint64_t *ret);
+
+// --- former.c ---
+
+// New flows of a service may get other backends than before, or its binds have changed.
+void weir_former_changed(struct weir_state *state, uint16_t service);
+// The same for a published selection, which may be its first one. Call before it is stored.
+void weir_former_published(
+	const struct weir_segment *segment, struct weir_state *state, uint16_t service);
+// The services were published by an earlier process: all their flows may be former ones.
+void weir_former_adopt(struct weir_state *state);
+// Count the former flows of changed services once workers have adopted the changes.
+void weir_former_tick(struct weir_tables *tables);
 
 // --- slow_start.c ---
 

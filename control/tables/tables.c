@@ -355,6 +355,7 @@ static int resume(struct weir_state *state, const struct weir_segment *segment) 
 	set_limits(state, segment);
 	for (uint32_t id = 0; id < state->service_ids; id++) {
 		state->services[id].generation = 0;
+		weir_former_changed(state, (uint16_t)id);
 		if (state->services[id].stage > WEIR_ID_LEAVING) {
 			state->services[id].stage = WEIR_ID_LEAVING;
 		}
@@ -584,6 +585,7 @@ void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms) {
 
 void weir_tables_tick(struct weir_tables *tables) {
 	weir_tables_publish(tables);
+	weir_former_tick(tables);
 }
 
 // --- members ------------------------------------------------------------------------------

@@ -334,6 +334,23 @@ struct weir_service_state {
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
+// Flows of a service for which a worker that starts may find another backend, although their
+// backend is in the selection: at most so many of its open flows.
+struct weir_former_flows {
+	// Began before the last change of its selection (backends, weights, settings), of the rows
+	// of its backends (open or closed) or of its binds, since the dataplane was started.
+	// UINT64_MAX = unknown: workers may still use the previous tables, or an earlier process
+	// published it.
+	uint64_t older;
+	uint64_t spilled; // began since, at another backend than the selection has for them
+};
+// A worker has moved a flow to this backend, which the selection may not have for it: the present
+// flows of the service count as older ones.
+void weir_tables_flow_moved(struct weir_tables *tables, uint16_t backend);
+// Reads shared memory for each worker.
+struct weir_former_flows weir_tables_former_flows(
+	const struct weir_tables *tables, uint16_t service);
+
 // The backend's parts in the published selection: slots (maglev), strides (weighted-round-robin),
 // weights (time-weighted, interleaved: of the time, not of the flows), else 1. 0 = takes no flows.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);

@@ -88,6 +88,55 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
         assert drain["waits_for"] == "recount" and 0 < drain["recount_ms"] <= 60000, drain
 
 
+def breaks_at_restart(lab):
+    """(open flows, of these broken by a restart at most, of these only if they are older), and the
+    text; all of one moment."""
+    number = lab.api("config.waiting")["restart"]
+    return (number["open_flows"], number["breaks"], number["older"]), \
+        lab.weirctl("config", "waiting")[1]
+
+
+def answers(line):
+    with contextlib.suppress(OSError, ConnectionError):
+        return bool(line.ask())
+    return False
+
+
+@scenario(services=[lines()])
+def connections_older_than_a_change_of_weights_count_as_broken(lab):
+    """A restart breaks no more connections than "config waiting" says, after a change of weights"""
+    with contextlib.ExitStack() as stack:
+        def connect():
+            return stack.enter_context(contextlib.closing(clients.Line(lab.client, VIP4)))
+
+        before = [connect() for _ in range(24)]
+        numbers, text = breaks_at_restart(lab)
+        assert numbers == (24, 0, 0) and "would break none of 24 open flows\n" in text, text
+        lab.weirctl("weight", "set", "lines/web-1", "1")
+        numbers, text = breaks_at_restart(lab)
+        assert numbers == (24, 24, 24), numbers
+        assert "would break up to 24 of 24 open flows, 24 of them only if they began before" in text
+        after = []
+
+        def newer():
+            after.append(connect())
+            number, most, _ = breaks_at_restart(lab)[0]
+            return most < number and most
+
+        most = wait_for("connections that began after the change", newer, 10)
+        after += [connect() for _ in range(6)]
+        assert breaks_at_restart(lab)[0] == (24 + len(after), most, most)
+        lab.programs["dataplane"].kill()
+        wait_for("control notices", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+        lab.start_dataplane()
+        lab.wait_ready()
+        kept = [line for line in before + after if answers(line)]
+        broken = len(before + after) - len(kept)
+        assert 0 < broken <= most, f"{broken} broke, up to {most} were to"
+        assert all(line in kept for line in after[most - len(before):]), "newer ones broke"
+        wait_for("no older connections", lambda: breaks_at_restart(lab)[0][1] == 0, 10)
+
+
 @scenario(services=[web()])
 def s4_dataplane_restarts_under_load(lab):
     """Five restarts of the dataplane under load; requests work again within seconds each time"""

@@ -116,10 +116,11 @@ void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *c
 	} else {
 		cost = weir_restart_cost(daemon->tables, daemon->segment);
 		weir_api_answer(
-			call, json_pack("{s:s, s:o, s:{s:I, s:I}}", "file",
+			call, json_pack("{s:s, s:o, s:{s:I, s:I, s:I}}", "file",
 				      weir_reload_file_in_use(daemon->reload), "changes",
 				      weir_difference_json(&waiting), "restart", "open_flows",
-				      (json_int_t)cost.open, "breaks", (json_int_t)cost.lost));
+				      (json_int_t)cost.open, "breaks", (json_int_t)cost.lost,
+				      "older", (json_int_t)cost.older));
 	}
 	weir_difference_fini(&waiting);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "older_flows.h"
 #include "totals.h"
 
 #define TEXT_BYTES 200
@@ -296,12 +297,22 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 	       state.policy == WEIR_POLICY_MAGLEV;
 }
 
+// Of the flows that find their backends if the selection has not changed: those that do not.
+static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
+	struct weir_restart_cost *cost) {
+	const struct weir_former_flows former = weir_tables_former_flows(tables, id);
+	const uint64_t older = flows < former.older ? flows : former.older;
+	const uint64_t spilled = flows - older < former.spilled ? flows - older : former.spilled;
+
+	cost->older += older;
+	cost->lost += older + spilled;
+}
+
 // Sum over backends. changed: per service id, whether its selection differs after the restart; NULL
-// = of none.
-static struct weir_restart_cost sum_restart(
-	const struct weir_tables *tables, const struct weir_segment *segment, const bool *changed) {
-	const uint32_t ids =
-		tables != NULL && segment != NULL ? weir_tables_backend_ids(tables) : 0;
+// = of none. finding: [service ids], zeroed; NULL = out of memory: all flows count as lost.
+static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
+	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
+	const uint32_t ids = weir_tables_backend_ids(tables);
 	struct weir_restart_cost cost = {0};
 	uint16_t last = WEIR_SERVICE_NONE; // backends of a service mostly follow each other
 	bool finds = false; // its flows find their backends again
@@ -318,11 +329,37 @@ static struct weir_restart_cost sum_restart(
 		}
 		if (backend.service_id != last) {
 			last = backend.service_id;
-			finds = is_maglev(tables, last) && (changed == NULL || !changed[last]);
+			finds = finding != NULL && is_maglev(tables, last) &&
+				(changed == NULL || !changed[last]);
 		}
 		cost.open += open;
-		cost.lost += finds && backend.in_selection ? 0 : open;
+		if (finds && backend.in_selection) {
+			finding[last] += open;
+		} else {
+			cost.lost += open;
+		}
 	}
+	return cost;
+}
+
+static struct weir_restart_cost sum_restart(
+	const struct weir_tables *tables, const struct weir_segment *segment, const bool *changed) {
+	struct weir_restart_cost cost = {0};
+	uint32_t services;
+	uint64_t *finding;
+
+	if (tables == NULL || segment == NULL) {
+		return cost;
+	}
+	services = weir_tables_service_ids(tables);
+	finding = calloc(services + 1u, sizeof(*finding));
+	cost = sum_backends(tables, segment, changed, finding);
+	for (uint32_t id = 0; finding != NULL && id < services; id++) {
+		if (finding[id] > 0) {
+			add_former(tables, (uint16_t)id, finding[id], &cost);
+		}
+	}
+	free(finding);
 	return cost;
 }
 
@@ -333,7 +370,7 @@ struct weir_restart_cost weir_restart_cost(
 
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes) {
-	char flows[FLOWS_BYTES];
+	char flows[FLOWS_BYTES], older[WEIR_OLDER_FLOWS_BYTES];
 
 	flows_text(cost->open, false, flows);
 	if (cost->open == 0) {
@@ -343,7 +380,8 @@ const char *weir_restart_cost_text(
 	} else if (cost->lost == 0) {
 		snprintf(text, bytes, "it breaks none of %s", flows);
 	} else {
-		snprintf(text, bytes, "it breaks up to %" PRIu64 " of %s", cost->lost, flows);
+		snprintf(text, bytes, "it breaks up to %" PRIu64 " of %s%s", cost->lost, flows,
+			weir_older_flows_text(cost->older, older));
 	}
 	return text;
 }

@@ -21,15 +21,17 @@ struct weir_change_costs_of { // input; borrowed
 struct weir_restart_cost { // of a restart of the dataplane
 	uint64_t open; // flows
 	uint64_t lost; // of these, probably lost: they go to other backends, or to none
+	uint64_t older; // of lost: go on if they began after the last change of backends or weights
 };
 
 // What a restart of the dataplane costs now, without any change. A flow goes on if its service has
-// the policy maglev and its backend is in the selection. Of the others, some find their backend by
-// chance: lost is an upper limit. Flows that began before the last change of weights or backends,
-// of which the selection may have another backend, are not in it.
+// the policy maglev, its backend is in the selection, and it began there after the last change of
+// backends or weights (weir_tables_former_flows). Of the others, some find their backend by chance:
+// lost is an upper limit.
 struct weir_restart_cost weir_restart_cost(
 	const struct weir_tables *tables, const struct weir_segment *segment);
-// "it breaks up to 21 of 40 open flows"; seed: hash_seed changes, and lost is all. Returns text.
+// "it breaks up to 21 of 40 open flows, 9 of them only if they began before the last change of
+// backends or weights"; seed: hash_seed changes, and lost is all. Returns text.
 const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 

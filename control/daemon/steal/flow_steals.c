@@ -103,6 +103,9 @@ static void log_hindrance(struct weir_flow_steals *steals, const struct request 
 static void end_request(struct weir_flow_steals *steals, struct request *request,
 	enum weir_flow_steal_outcome outcome) {
 	log_hindrance(steals, request, outcome);
+	if (outcome == WEIR_FLOW_STEAL_MOVED) {
+		weir_tables_flow_moved(steals->tables, request->planned.to);
+	}
 	weir_steal_service_ended(
 		&steals->services[steals->current], &request->planned, outcome, now_ms());
 	remember(steals, request, outcome);

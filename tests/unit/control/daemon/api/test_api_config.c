@@ -163,6 +163,7 @@ TEST(waiting_changes_are_listed_with_their_cost) {
 	cost = json_object_get(result, "restart");
 	assert_true(json_is_integer(json_object_get(cost, "open_flows")));
 	assert_true(json_is_integer(json_object_get(cost, "breaks")));
+	assert_true(json_is_integer(json_object_get(cost, "older")));
 	json_decref(result);
 }
 
