@@ -176,7 +176,7 @@ static uint8_t list_words(
 				.word = WEIR_HEALTH_WORD_DOWN,
 				.reason = port->state == WEIR_PORT_CLOSED
 						  ? WEIR_PORT_REASON_NO_LISTENER
-						  : WEIR_PORT_REASON_NONE};
+						  : WEIR_PORT_REASON_HELD_DOWN};
 		}
 	}
 	return count;

@@ -44,7 +44,8 @@ enum weir_report_field {
 // 15. X(NAME, "text")
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
-	X(NO_LISTENER, "no listening socket")
+	X(NO_LISTENER, "no listening socket") \
+	X(HELD_DOWN, "held down, its server died too often")
 
 enum weir_port_reason {
 #define X(name, text) WEIR_PORT_REASON_##name,

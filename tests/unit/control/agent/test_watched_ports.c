@@ -212,7 +212,7 @@ TEST(watched_ports_that_are_down_have_words) {
 	assert_int_equal(answer.port_word_count, 2);
 	assert_int_equal(answer.port_words[0].port, 80);
 	assert_int_equal(answer.port_words[0].word, WEIR_HEALTH_WORD_DOWN);
-	assert_int_equal(answer.port_words[0].reason, WEIR_PORT_REASON_NONE);
+	assert_int_equal(answer.port_words[0].reason, WEIR_PORT_REASON_HELD_DOWN);
 	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK);
 }
 

@@ -494,7 +494,7 @@ TEST(document_has_every_field_and_both_examples) {
 	}
 	snprintf(line, sizeof(line), "\n| %u | `port_words` |", WEIR_AGENT_PORT_WORDS_BIT);
 	assert_documented(line);
-	assert_documented("reason: 0 = none, 1 = no listening socket;");
+	assert_documented("reason: 0 = none, 1 = no listening socket, 2 = held down:");
 	weir_agent_probe_encode(&sample_probe, &keys.key[0], bytes);
 	document_bytes(bytes);
 	weir_agent_answer_encode(&sample_answer, &keys.key[0], bytes);
