@@ -59,7 +59,7 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint64_t time_ns; // CLOCK_MONOTONIC of the turn that received it
 	uint64_t number; // of the order
 	uint64_t hash; // of the flow; 0 = not known
-	uint64_t tables; // number of changes (backends, selections) that the worker had adopted
+	uint64_t tables; // position in the update log up to which the worker had adopted changes
 	uint32_t bytes; // of record and frame, a multiple of 8
 	uint32_t length; // of the frame
 	uint32_t bucket; // of the flow, or WEIR_CAPTURE_NO_BUCKET

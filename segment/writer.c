@@ -368,6 +368,12 @@ static void count_publication(const struct weir_writer *writer) {
 	__atomic_store_n(&notes->publications, notes->publications + 1, __ATOMIC_RELAXED);
 }
 
+uint64_t weir_writer_publications(const struct weir_segment *segment, uint64_t position) {
+	uint64_t skipped = segment->news->updates - segment->notes->publications;
+
+	return position > skipped ? position - skipped : 0;
+}
+
 static void retire(struct weir_writer *writer, struct weir_blob_extent extent) {
 	writer->retired.item[writer->retired.count++] = extent;
 	writer->retired_bytes += extent.bytes;

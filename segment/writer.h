@@ -81,6 +81,10 @@ int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms)
 uint64_t weir_writer_mark(struct weir_writer *writer);
 bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
 
+// The number of publications, as in notes->publications, before a position in the update log, which
+// a new writer does not begin at 0. Positions before this writer's first one give 0.
+uint64_t weir_writer_publications(const struct weir_segment *segment, uint64_t position);
+
 struct weir_writer_usage {
 	uint64_t heap_bytes; // address space
 	uint64_t used_bytes; // live and retired blobs

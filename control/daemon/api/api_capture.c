@@ -124,7 +124,7 @@ static json_t *json_packet(const struct rows *rows, const struct weir_captured *
 	SET("path", json_name(path_names, record->path));
 	SET("hash", json_hash(record->hash));
 	SET("bucket", record->bucket < WEIR_BUCKETS ? json_integer(record->bucket) : json_null());
-	SET("tables", json_integer((json_int_t)record->tables));
+	SET("tables", json_integer((json_int_t)captured->publications));
 	SET("flow_state", record->flow_state != WEIR_CAPTURE_NONE
 				  ? json_string(weir_api_flow_state_name(record->flow_state))
 				  : json_null());

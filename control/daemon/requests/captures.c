@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "writer.h"
+
 #define POLL_MS 5
 #define NS_PER_MS 1000000u
 
@@ -88,7 +90,7 @@ static struct next *oldest(struct weir_captures *captures, uint32_t *ret_worker)
 	return found;
 }
 
-static void set_names(const struct weir_captures *captures, struct weir_captured *captured) {
+static void complete(const struct weir_captures *captures, struct weir_captured *captured) {
 	const struct weir_capture_record *record = &captured->packet.record;
 	const char *service =
 		weir_tables_service_name_at(captures->tables, record->service, record->tables);
@@ -99,6 +101,7 @@ static void set_names(const struct weir_captures *captures, struct weir_captured
 		captured->service, sizeof(captured->service), "%s", service != NULL ? service : "");
 	snprintf(
 		captured->backend, sizeof(captured->backend), "%s", backend != NULL ? backend : "");
+	captured->publications = weir_writer_publications(captures->segment, record->tables);
 }
 
 // Take the available packets, up to the limit of a reading. Returns false if out of memory.
@@ -122,7 +125,7 @@ static bool take(struct weir_captures *captures, struct weir_capture_reading *re
 
 		captured->packet = next->packet;
 		captured->worker = worker;
-		set_names(captures, captured);
+		complete(captures, captured);
 		next->there = false;
 	}
 	reading->more = next != NULL;

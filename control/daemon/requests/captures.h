@@ -50,6 +50,8 @@ struct weir_captured {
 	uint32_t worker;
 	char service[WEIR_NAME_BYTES]; // "" = none
 	char backend[WEIR_NAME_BYTES];
+	uint64_t
+		publications; // that the worker had adopted, counted as in the notes of the segment
 };
 
 struct weir_capture_reading {

@@ -244,6 +244,23 @@ TEST(every_root_can_be_withdrawn_right_after_opening) {
 	assert_int_equal(usage(f).used_bytes, 0);
 }
 
+// Each writer skips positions of the update log; the number of publications goes on.
+TEST(positions_of_every_writer_have_a_number_of_publications) {
+	struct lab *f = *state;
+
+	for (unsigned int writers = 1; writers <= 3; writers++) {
+		const uint64_t *updates = &f->segment->news->updates;
+
+		publish_selection(f, 0, 4);
+		publish_selection(f, 1, 4);
+		assert_int_equal(weir_writer_publications(f->segment, *updates), 2ull * writers);
+		assert_int_equal(
+			weir_writer_publications(f->segment, *updates - 1), 2ull * writers - 1);
+		assert_int_equal(weir_writer_publications(f->segment, 1), 0);
+		reopen(f);
+	}
+}
+
 TEST(pid_is_set_while_open) {
 	struct lab *f = *state;
 
