@@ -182,7 +182,7 @@ static uint64_t parts_now(const struct weir_state *state, uint16_t service, stru
 }
 
 static bool is_open(const struct weir_state *state, uint16_t id) {
-	return id >= state->backend_ids || state->backends[id].in_selection;
+	return id >= state->backend_ids || weir_backend_takes_flows(state, &state->backends[id]);
 }
 
 uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
@@ -219,7 +219,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t id) {
 	const struct weir_state *state = tables->state;
 
-	return id < state->backend_ids && state->backends[id].in_selection
+	return id < state->backend_ids && weir_backend_takes_flows(state, &state->backends[id])
 		       ? state->backends[id].parts
 		       : 0;
 }

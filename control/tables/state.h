@@ -272,6 +272,12 @@ uint32_t weir_backend_configured_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
+// Whether a backend takes new flows. The selection of a removed service stays published while its
+// binds, which refuse new flows, drain.
+static inline bool weir_backend_takes_flows(
+	const struct weir_state *state, const struct weir_backend_entry *backend) {
+	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
+}
 // The weight in a selection: slow start scales it if the policy chooses by slots.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);

@@ -231,6 +231,30 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
+static void expect_in_use(const struct own *own, uint16_t backend, bool in_use) {
+	struct weir_subset_part parts[3];
+
+	assert_int_equal(lab_state(&own->lab, backend).in_selection, in_use);
+	assert_int_equal(weir_tables_backend_parts(own->lab.tables, backend) > 0, in_use);
+	assert_int_equal(weir_tables_subset_parts(own->lab.tables, 0, 0, parts, 3), 3);
+	assert_int_equal(parts[backend].parts > 0, in_use);
+}
+
+// Its selection stays published until the end, for flows that it has.
+TEST(backends_of_a_removed_service_get_no_new_flows) {
+	struct own *own = *state;
+	uint16_t id = lab_id(&own->lab, "s0", "b0");
+
+	lab_set_flows(&own->lab, 0, id, 1);
+	expect_in_use(own, id, true);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	expect_in_use(own, id, false);
+	lab_restart(&own->lab);
+	lab_apply(&own->lab, own->next);
+	expect_in_use(own, id, false);
+}
+
 TEST(removed_service_that_returns_serves_again) {
 	struct own *own = *state;
 
@@ -239,6 +263,7 @@ TEST(removed_service_that_returns_serves_again) {
 	lab_apply(&own->lab, own->next);
 	lab_settle(&own->lab);
 	lab_apply(&own->lab, own->config);
+	expect_in_use(own, lab_id(&own->lab, "s0", "b0"), true);
 	assert_int_equal(bind_at(own, 80), 0);
 	assert_int_equal(row_flags(own, "b0"), 0);
 	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_NONE);
