@@ -180,7 +180,8 @@ void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns)
 // settings their names.
 static enum weir_show_kind kind_of(const char *key) {
 	static const char *const durations[] = {"since_ms", "age_ms", "agent_age_ms", "left_ms",
-		"recount_ms", "idle_ms", "ejected_ms", "unchecked_ms", "admin_since_ms"};
+		"recount_ms", "idle_ms", "ejected_ms", "unchecked_ms", "admin_since_ms",
+		"binds_refuse_ms"};
 
 	for (size_t i = 0; i < COUNT(durations); i++) {
 		if (strcmp(key, durations[i]) == 0) {

@@ -99,15 +99,34 @@ static void add_weight_notes(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
+static void add_leaving(char *notes, size_t *used, const json_t *row) {
+	const json_t *refuse = json_object_get(row, "binds_refuse_ms");
+	const json_t *flows = json_object_get(row, "open_flows");
+	char text[32];
+
+	if (!json_is_true(json_object_get(row, "leaving"))) {
+		return;
+	}
+	add(notes, used, "leaving");
+	if (!json_is_integer(refuse)) {
+		return;
+	}
+	if (json_is_integer(flows)) {
+		add(notes, used, "%s",
+			json_integer_value(flows) == 0 ? "no open flow"
+						       : "its open flows are reset");
+	}
+	add(notes, used, "its removed binds refuse packets for another %s",
+		weir_show_value(refuse, WEIR_SHOW_DURATION, text, sizeof(text)));
+}
+
 // The unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	size_t used = 0;
 
 	notes[0] = '\0';
-	if (json_is_true(json_object_get(row, "leaving"))) {
-		add(notes, &used, "leaving");
-	}
+	add_leaving(notes, &used, row);
 	if (json_is_false(json_object_get(row, "resolved"))) {
 		add(notes, &used, "no next hop");
 	}
@@ -130,8 +149,8 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 // --- one backend --------------------------------------------------------------------------
 
 static const char *const of_state[] = {"admin", "admin_since_ms", "drain", "health", "since_ms",
-	"why", "verdict", "word", "leaving", "resolved", "ejected", "at_limit", "agent",
-	"agent_age_ms", "unchecked_ms", "unchecked_why", "in_selection", NULL};
+	"why", "verdict", "word", "leaving", "binds_refuse_ms", "resolved", "ejected", "at_limit",
+	"agent", "agent_age_ms", "unchecked_ms", "unchecked_why", "in_selection", NULL};
 static const char *const of_weight[] = {"weight", "runtime_weight", "reported_weight", "own_weight",
 	"effective_weight", "slow_start_percent", "share_percent", "achieved_percent", NULL};
 

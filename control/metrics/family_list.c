@@ -236,7 +236,9 @@ const struct weir_family weir_families[] = {
 	GAUGE(BACKEND, "weir_backend_in_selection", "", "in_selection",
 		"1 if the backend gets new flows.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_leaving", "", "leaving",
-		"1 if the backend is removed from the configuration but still has flows.", PLAIN),
+		"1 if the backend is removed from the configuration but still has flows, or its "
+		"removed service still refuses packets.",
+		PLAIN),
 	GAUGE(BACKEND, "weir_backend_next_hop_known", "", "resolved",
 		"1 if the next hop to the backend is resolved.", PLAIN),
 	GAUGE(BACKEND, "weir_backend_at_limit", "", "at_limit",

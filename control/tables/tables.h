@@ -30,7 +30,7 @@ struct weir_backend_state {
 	uint64_t admin_ms; // when it changed (CLOCK_MONOTONIC); 0 = not in this process
 	uint8_t health; // enum weir_health_state
 	bool ejected; // takes no new flows for a while, see outliers.h
-	bool leaving; // removed from the configuration, still has flows
+	bool leaving; // removed from the configuration, still has flows or a service that holds it
 	bool resolved; // next hop known
 	uint16_t path_mtu; // 0 = that of the port
 	bool in_selection; // takes new flows of some worker now (panic and subsets included)
@@ -308,7 +308,7 @@ struct weir_service_state {
 	bool panic; // fewer than panic_threshold_percent of the backends in service (healthy,
 		    // ejected, or refusing after having been healthy) are eligible: all of these
 		    // are used; if none is eligible, drained, lame and never healthy ones, too
-	bool leaving; // no longer configured; it stays until its flows have ended
+	bool leaving; // no longer configured; it stays until its flows and its removal have ended
 	uint32_t backends, eligible; // eligible: ready, healthy, weight above 0 (panic left out)
 	uint32_t resolved; // have a next hop, of those that are eligible or allowed by panic
 	uint32_t slots; // of all subsets; 0 = the policy does not use slots

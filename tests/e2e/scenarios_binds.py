@@ -229,3 +229,5 @@ def removed_service_drains_then_resets(lab):
         assert removal.are_reset(*removal.downloads)
         assert ends_of_drains(lab) == ["drain deadline reached: 2 open flows reset"], ends_of_drains(lab)
         assert is_refused(lab, VIP4, 80)
+        wait_for("the reason why its backends are listed", lambda: "leaving, no open flow, its removed binds refuse "
+                 "packets for another " in lab.weirctl("backend", "show")[1], 5)

@@ -148,6 +148,7 @@ static json_t *utilization(const struct condition *is) {
 	X("health", json_string(weir_api_health_name(state->health))) \
 	X("drain", weir_json_drain(figures->daemon, state)) \
 	X("leaving", json_boolean(state->leaving)) \
+	X("binds_refuse_ms", weir_json_binds_refuse(figures->daemon, state)) \
 	X("resolved", json_boolean(state->resolved)) \
 	X("ejected", json_boolean(state->ejected)) \
 	X("at_limit", json_boolean(state->at_limit)) \

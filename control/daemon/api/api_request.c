@@ -57,7 +57,8 @@ int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call
 	if (id < 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND, "no such service: \"%.100s\"%s", service,
 			weir_tables_service_leaves(daemon->tables, service)
-				? ": it was removed, and is listed until its flows have ended"
+				? ": it was removed, and is listed until its flows have ended and "
+				  "its binds no longer refuse packets"
 				: "");
 	}
 	return id;

@@ -199,6 +199,21 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 	return object;
 }
 
+json_t *weir_json_binds_refuse(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	const uint64_t now_ns = weir_daemon_now_ns();
+	struct weir_service_state service;
+
+	if (!state->leaving ||
+		weir_tables_service(daemon->tables, state->service_id, &service) < 0 ||
+		!service.leaving || service.removal != WEIR_DRAIN_DROPPED) {
+		return json_null();
+	}
+	return json_integer(service.removal_until_ns > now_ns
+				    ? (json_int_t)((service.removal_until_ns - now_ns) / 1000000)
+				    : 0);
+}
+
 static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backend_state *state,
 	const struct weir_shares *shares) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
@@ -219,6 +234,8 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		weir_json_percent(weir_shares_effective(shares, state)), "achieved_percent",
 		weir_json_percent(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
+		json_object_set_new(
+			object, "binds_refuse_ms", weir_json_binds_refuse(daemon, state));
 		json_object_set_new(object, "ejected", json_boolean(state->ejected));
 		json_object_set_new(object, "path_mtu",
 			state->path_mtu == 0 ? json_null() : json_integer(state->path_mtu));

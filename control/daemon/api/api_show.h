@@ -30,6 +30,10 @@ int weir_api_service_rows(struct weir_daemon *daemon, struct weir_api_rows *ret)
 int weir_api_backend_rows(
 	struct weir_daemon *daemon, const char *service, struct weir_api_rows *ret);
 
+// How long the binds of a removed service still refuse packets, after the deadline of its drain,
+// and so keep its backends in the tables; else null.
+json_t *weir_json_binds_refuse(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // The progress of the drain of a backend; null if it has none.
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state);
 

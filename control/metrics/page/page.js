@@ -357,6 +357,9 @@ function stateOf(row) {
 			words.push(word.replace("_", " "));
 		}
 	}
+	if (typeof row.binds_refuse_ms === "number") {
+		words.push("its removed binds refuse packets for another " + duration(row.binds_refuse_ms));
+	}
 	if (!row.resolved) {
 		words.push("no next hop");
 	}

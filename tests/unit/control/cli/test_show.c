@@ -301,6 +301,31 @@ TEST(notes_of_backends) {
 					"web/d    agent not probed: no keys\n");
 }
 
+#define REMOVED(name, flows) \
+	"{\"service\": \"web\", \"name\": \"" name "\", \"leaving\": true, " \
+	"\"binds_refuse_ms\": 270000, \"open_flows\": " flows "}"
+
+TEST(backends_of_a_removed_service_after_its_deadline) {
+	json_t *rows = json_loads(
+		"[" REMOVED("a", "0") ", " REMOVED("b", "3") ", " REMOVED("c", "null") "]", 0,
+		NULL);
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_non_null(rows);
+	weir_show_backends_within(out, rows, 0);
+	fclose(out);
+	assert_non_null(strstr(text, "\nweb/a    leaving, no open flow, its removed binds refuse "
+				     "packets for another 4m30s\n"));
+	assert_non_null(strstr(text, "\nweb/b    leaving, its open flows are reset, its removed "
+				     "binds refuse packets for another 4m30s\n"));
+	assert_non_null(strstr(text, "\nweb/c    leaving, its removed binds refuse packets for "
+				     "another 4m30s\n"));
+	free(text);
+	json_decref(rows);
+}
+
 TEST(health_without_results_of_checks) {
 	expect_shown(weir_show_health, NULL,
 		JSON([{"service": "web", "backend": "a", "check": "tcp", "health": "healthy",

@@ -88,8 +88,61 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 	answer = lab_ask(&web->lab, JSON({"command": "service.show", "service": "web"}));
 	assert_string_equal(json_string_value(json_object_get(answer, "error")),
 		"no such service: \"web\": it was removed, and is listed until its flows have "
-		"ended");
+		"ended and its binds no longer refuse packets");
 	json_decref(answer);
+	*open = 0;
+}
+
+#define WEB_FOR(removed_ms) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, " \
+	"\"on_backend_down\": \"reset\", \"drain\": {\"removed_ms\": " removed_ms "}, " \
+	"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+
+// Whether the backend of the removed service "web" has it.
+static bool has_refuse_time(const struct web *web) {
+	json_t *rows = lab_result(&web->lab, JSON({"command": "backend.show"})), *row;
+	bool found = false, has = false;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		const json_t *left = json_object_get(row, "binds_refuse_ms");
+
+		assert_non_null(left);
+		if (strcmp(json_string_value(json_object_get(row, "service")), "web") == 0 &&
+			strcmp(json_string_value(json_object_get(row, "name")), "w-1") == 0) {
+			assert_true(json_is_true(json_object_get(row, "leaving")));
+			found = true;
+			has = json_is_integer(left) && json_integer_value(left) > 0;
+		} else {
+			assert_true(json_is_null(left) ||
+				    json_is_true(json_object_get(row, "leaving")));
+		}
+	}
+	assert_true(found);
+	json_decref(rows);
+	return has;
+}
+
+static void remove_after(const struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	lab_write_config(&web->lab, DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+// Until its deadline a removed service drains. Then its flows have ended, and its backends stay for
+// as long as clients may need RSTs.
+TEST(removed_backends_have_the_time_for_which_their_binds_refuse) {
+	const struct web *web = *state;
+	uint64_t *open = &weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
+				  ->open_flows;
+
+	*open = 3;
+	remove_after(web, WEB_FOR("600000") ", " DNS_SERVICE);
+	assert_false(has_refuse_time(web));
+	remove_after(web, WEB_FOR("1") ", " DNS_SERVICE);
+	LAB_UNTIL(has_refuse_time(web));
 	*open = 0;
 }
 

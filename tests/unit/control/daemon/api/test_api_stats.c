@@ -184,6 +184,7 @@ TEST(metrics_show_agrees_with_backend_show) {
 		"admin",
 		"health",
 		"leaving",
+		"binds_refuse_ms",
 		"resolved",
 		"ejected",
 		"at_limit",
