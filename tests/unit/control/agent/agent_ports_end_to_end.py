@@ -15,7 +15,7 @@ import time
 from agent_lab import BACKEND, BACKEND6, BITS, PORT, run_scenarios
 from netns import wait_for
 
-DOWN = ("down", 1)  # no listening socket
+DOWN, HELD = ("down", 1), ("down", 2)  # no listening socket; held down
 DNS = 8053
 OTHER = PORT + 10
 
@@ -239,7 +239,7 @@ def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
     with listen(lab):
         wait_state(lab, "hold-down")
         assert 0 < port_of(lab)["left_ms"] <= 4000
-        assert balancer.ask()["ports"] == {f"{PORT}/tcp": ("down", 0)}
+        assert balancer.ask()["ports"] == {f"{PORT}/tcp": HELD}
         assert f"port {PORT}: listening again, held down for" in agent.tail(), agent.tail()
         assert "hold-down for" in lab.command("status")
         level, text = doctor(lab)["ports", f"tcp port {PORT}"]
