@@ -56,7 +56,10 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 			before == WEIR_PORT_UNKNOWN ? "listening" : "listening again");
 		break;
 	case WEIR_PORT_CLOSED:
-		log_port(watch, port, "down", "no listening socket");
+		log_port(watch, port, "down",
+			before == WEIR_PORT_UNKNOWN
+				? "no listening socket, but before the agent's restart"
+				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
 		snprintf(reason, sizeof(reason),
@@ -76,7 +79,8 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 	}
 	watch->missing_logged = true;
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
-		if (watch->ports.port[i].state == WEIR_PORT_UNKNOWN) {
+		if (watch->ports.port[i].state == WEIR_PORT_UNKNOWN &&
+			!watch->ports.port[i].had_listener) {
 			weir_log_write(watch->params.log, WEIR_LOG_WARN,
 				"%s: no listening socket in this network namespace since the start "
 				"of the agent: its state is unknown",
@@ -94,7 +98,7 @@ static void save(const struct weir_port_watch *watch) {
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
 		const struct weir_watched_port *port = &watch->ports.port[i];
 
-		if (port->state != WEIR_PORT_UNKNOWN && used < sizeof(text)) {
+		if (port->had_listener && used < sizeof(text)) {
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%u/%s ",
 				port->port, is_udp(watch, i) ? "udp" : "tcp");
 		}
@@ -170,9 +174,10 @@ static bool look_at(struct weir_port_watch *watch, bool udp, bool *ret_save) {
 	for (uint32_t i = 0; r == 0 && i < count; i++) {
 		const struct weir_watched_port *port = &watch->ports.port[first + i];
 		enum weir_port_state before = port->state;
+		bool had_listener = port->had_listener;
 
 		changed |= weir_watched_ports_take(&watch->ports, first + i, counts[i], now_ms);
-		*ret_save |= before == WEIR_PORT_UNKNOWN && port->state != before;
+		*ret_save |= port->had_listener && !had_listener;
 		log_change(watch, port, before, now_ms);
 	}
 	return changed;
@@ -338,12 +343,6 @@ int weir_port_watch_start(
 	ret->turn.data = ret;
 	start_events(loop, ret); // before the look, so that no change is missed
 	(void)look(ret);
-	for (uint32_t i = 0; i < ret->ports.count; i++) {
-		if (ret->ports.port[i].state == WEIR_PORT_CLOSED) {
-			log_port(ret, &ret->ports.port[i], "down",
-				"no listening socket, but before the agent's restart");
-		}
-	}
 	schedule(ret);
 	return 0;
 }

@@ -39,8 +39,8 @@ void weir_watched_ports_had_listener(
 	struct weir_watched_ports *ports, uint16_t number, uint8_t protocol) {
 	struct weir_watched_port *port = find(ports, number, protocol);
 
-	if (port != NULL && port->state == WEIR_PORT_UNKNOWN) {
-		port->state = WEIR_PORT_CLOSED;
+	if (port != NULL) {
+		port->had_listener = true;
 	}
 }
 
@@ -85,7 +85,10 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	switch ((enum weir_port_state)port->state) {
 	case WEIR_PORT_UNKNOWN:
 		if (port->listeners > 0) {
+			port->had_listener = true;
 			enter(port, WEIR_PORT_OPEN, now_ms);
+		} else if (port->had_listener && now_ms - port->turn_ms >= grace_ms) {
+			enter(port, WEIR_PORT_CLOSED, now_ms);
 		}
 		break;
 	case WEIR_PORT_OPEN:
@@ -131,6 +134,15 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
+// Whether it will be down unless a socket listens before the grace ends.
+static bool is_missed(const struct weir_watched_port *port) {
+	bool looked = port->since_ms != 0;
+
+	return port->listeners == 0 &&
+	       (port->state == WEIR_PORT_OPEN ||
+		       (port->state == WEIR_PORT_UNKNOWN && port->had_listener && looked));
+}
+
 // --- all ----------------------------------------------------------------------------------
 
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports) {
@@ -142,7 +154,7 @@ uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports) {
 
 		if (port->state == WEIR_PORT_HELD) {
 			at_ms = port->since_ms + hold_ms(port);
-		} else if (port->state == WEIR_PORT_OPEN && port->listeners == 0) {
+		} else if (is_missed(port)) {
 			at_ms = port->turn_ms + ports->grace_ms;
 		}
 		next_ms = at_ms < next_ms ? at_ms : next_ms;

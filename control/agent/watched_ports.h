@@ -44,6 +44,7 @@ struct weir_watched_port {
 	uint16_t port;
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t state; // enum weir_port_state
+	bool had_listener; // at a look, or before the first one
 	uint32_t listeners; // at the last look
 	uint32_t deaths;
 	uint32_t level; // recent deaths
@@ -61,7 +62,8 @@ struct weir_watched_ports {
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms);
 // Watch a port, once. Returns 0 or -ENOSPC.
 int weir_watched_ports_add(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
-// It had a listening socket before the first look. Without effect on a port that is not watched.
+// It had a listening socket before the first look: down if that finds none (with a grace: if none
+// appears within it). Without effect on a port that is not watched.
 void weir_watched_ports_had_listener(
 	struct weir_watched_ports *ports, uint16_t port, uint8_t protocol);
 

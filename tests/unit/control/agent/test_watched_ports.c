@@ -88,21 +88,42 @@ TEST(watched_ports_are_all_down) {
 }
 
 TEST(watched_port_that_had_a_listener_before_is_down) {
-	watch(5000);
+	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	weir_watched_ports_had_listener(&ports, 53, IPPROTO_TCP); // another protocol
 	weir_watched_ports_had_listener(&ports, 81, IPPROTO_TCP);
-	assert_int_equal(weir_watched_ports_down(&ports), 1);
-	assert_false(look(0, 1000));
+	// The first look may fail: nothing is known then.
+	assert_int_equal(weir_watched_ports_down(&ports), 0);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), WEIR_WATCHED_NEVER);
+	assert_true(look(0, 1000));
 	expect(WEIR_PORT_CLOSED, 0);
+	assert_int_equal(weir_watched_ports_down(&ports), 1);
 	assert_int_equal(ports.port[0].since_ms, 1000);
 	assert_true(look(1, 1001));
 	expect(WEIR_PORT_OPEN, 0);
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
-	assert_true(look(1, 1000)); // it lives
+	assert_false(look(1, 1000)); // it lives
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
 	expect(WEIR_PORT_OPEN, 0);
+}
+
+TEST(watched_port_that_had_a_listener_before_has_the_grace) {
+	watch(5000);
+	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
+	assert_false(look(0, 1000));
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 6000);
+	assert_false(look(0, 5999));
+	expect(WEIR_PORT_UNKNOWN, 0);
+	assert_true(look(0, 6000));
+	expect(WEIR_PORT_CLOSED, 0);
+	watch(5000);
+	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
+	assert_false(look(0, 1000));
+	assert_false(look(1, 2000));
+	assert_false(look(0, 5000)); // counted from the last listening socket
+	expect(WEIR_PORT_OPEN, 0);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 10000);
 }
 
 TEST(watched_port_has_a_grace) {
@@ -224,10 +245,12 @@ TEST(watched_ports_beyond_those_of_an_answer_take_the_host_down) {
 	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
 		assert_int_equal(weir_watched_ports_add(&ports, 1000 + i, IPPROTO_TCP), 0);
 		weir_watched_ports_had_listener(&ports, 1000 + i, IPPROTO_TCP);
+		weir_watched_ports_take(&ports, 2 + i, 0, 1000);
 	}
 	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).port_word_count, 12);
 	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
 	weir_watched_ports_had_listener(&ports, 53, IPPROTO_UDP);
+	weir_watched_ports_take(&ports, 1, 0, 1000);
 	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).port_word_count, 0);
 	assert_int_equal(fill(wants, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_DOWN);
 	assert_string_equal(
