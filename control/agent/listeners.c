@@ -8,9 +8,12 @@
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define FILTER_PORTS_MAX 64 // of more, the kernel lists all sockets
 
 #define STATE(name) (1u << TCP_##name)
 #define NOT_OVER \
@@ -43,12 +46,40 @@ int weir_listeners_open(void) {
 	return r;
 }
 
+// The kernel's filter: a socket passes if one of these blocks accepts its port, which is a jump to
+// the end; the last block rejects others by a jump beyond it. Ports are compared by >= and <=,
+// which all kernels know.
+struct filter_port {
+	struct inet_diag_bc_op least, least_port, most, most_port, accept;
+};
+_Static_assert(sizeof(struct filter_port) == 20, "a block without a gap");
+
+static size_t write_filter(const struct query *query, struct filter_port *to) {
+	uint32_t count = query->port_count;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const uint16_t last = i + 1 == count ? sizeof(struct inet_diag_bc_op) : 0;
+
+		to[i] = (struct filter_port){
+			.least = {INET_DIAG_BC_S_GE, 8, (uint16_t)(20 + last)},
+			.least_port = {.no = query->ports[i]},
+			.most = {INET_DIAG_BC_S_LE, 8, (uint16_t)(12 + last)},
+			.most_port = {.no = query->ports[i]},
+			.accept = {INET_DIAG_BC_JMP, 4,
+				(uint16_t)(4 + (count - 1 - i) * sizeof(*to))},
+		};
+	}
+	return count * sizeof(*to);
+}
+
 static int request_dump(int fd, uint8_t family, const struct query *query, uint32_t sequence) {
 	struct {
 		struct nlmsghdr header;
 		struct inet_diag_req_v2 request;
+		struct nlattr attribute;
+		struct filter_port filter[FILTER_PORTS_MAX];
 	} message = {
-		.header = {.nlmsg_len = sizeof(message),
+		.header = {.nlmsg_len = offsetof(typeof(message), attribute),
 			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
 			.nlmsg_seq = sequence},
@@ -58,7 +89,13 @@ static int request_dump(int fd, uint8_t family, const struct query *query, uint3
 	};
 	const struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
 
-	return sendto(fd, &message, sizeof(message), 0, (const struct sockaddr *)&kernel,
+	if (query->port_count > 0 && query->port_count <= FILTER_PORTS_MAX) {
+		message.attribute.nla_type = INET_DIAG_REQ_BYTECODE;
+		message.attribute.nla_len =
+			(uint16_t)(sizeof(message.attribute) + write_filter(query, message.filter));
+		message.header.nlmsg_len += message.attribute.nla_len;
+	}
+	return sendto(fd, &message, message.header.nlmsg_len, 0, (const struct sockaddr *)&kernel,
 		       sizeof(kernel)) < 0
 		       ? -errno
 		       : 0;

@@ -254,3 +254,57 @@ TEST(listeners_are_counted_for_each_port) {
 	close(connected);
 	close(udp6);
 }
+
+// Counts the bytes of listings, in place of libc's.
+static size_t received;
+
+ssize_t recv(int fd, void *data, size_t bytes, int flags) {
+	ssize_t n = recvfrom(fd, data, bytes, flags, NULL, NULL);
+
+	received += n > 0 ? (size_t)n : 0;
+	return n;
+}
+
+TEST(listeners_at_other_ports_are_not_listed) {
+	int others[200], tcp = listen_at(AF_INET, PORT);
+
+	for (uint16_t i = 0; i < 200; i++) {
+		others[i] = listen_at(AF_INET, (uint16_t)(PORT + 1 + i));
+	}
+	received = 0;
+	assert_int_equal(count(IPPROTO_TCP, PORT), 1);
+	assert_in_range(received, 1, 1000);
+	for (uint16_t i = 0; i < 200; i++) {
+		close(others[i]);
+	}
+	close(tcp);
+}
+
+// Each filter accepts all of its ports, and only those.
+TEST(listeners_are_counted_at_many_ports) {
+	uint16_t many[64];
+	uint32_t counts[64];
+	int fd = weir_listeners_open(),
+	    others[] = {listen_at(AF_INET, PORT - 1), listen_at(AF_INET, PORT + 2 * 64)};
+
+	assert_return_code(fd, errno);
+	for (uint32_t i = 0; i < 64; i++) {
+		many[i] = (uint16_t)(PORT + 2 * i);
+	}
+	for (uint32_t of = 1; of <= 64; of++) { // without those between, and beyond
+		int tcp = listen_at(AF_INET, many[of - 1]),
+		    between = listen_at(AF_INET, many[of - 1] + 1),
+		    tcp6 = listen_at(AF_INET6, many[of / 2]);
+
+		assert_int_equal(weir_listeners_count(fd, IPPROTO_TCP, many, of, counts), 0);
+		for (uint32_t i = 0; i < of; i++) {
+			assert_int_equal(counts[i], (i == of - 1) + (i == of / 2));
+		}
+		close(tcp);
+		close(between);
+		close(tcp6);
+	}
+	close(others[0]);
+	close(others[1]);
+	close(fd);
+}
