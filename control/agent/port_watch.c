@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "duration.h"
@@ -17,9 +18,6 @@
 #define PERIOD_MS 1000 // between two looks without an event
 #define PERIOD_WITHOUT_EVENTS_MS 100
 #define MISSING_MS 5000 // a port without a listening socket since the start is logged then
-// Looks at events take at most a tenth of the time, however often sockets come and go.
-#define WINDOW_NS UINT64_C(100000000)
-#define WINDOW_SPENT_NS (WINDOW_NS / 10)
 
 // The kernel reports a socket before it begins to listen, so a look at once may miss it.
 static const uint32_t repeat_ms[] = {1, 10, 50};
@@ -199,6 +197,7 @@ static void on_turn(uv_timer_t *timer);
 static void schedule(struct weir_port_watch *watch) {
 	uint64_t now_ms = uv_now(watch->turn.loop);
 	uint64_t next_ms = weir_watched_ports_next_ms(&watch->ports);
+	uint64_t rest_ms = weir_look_budget_rest_ms(&watch->budget, uv_hrtime());
 	uint64_t delay_ms = watch->reader == NULL || watch->params.udp_count > 0
 				    ? PERIOD_WITHOUT_EVENTS_MS
 				    : PERIOD_MS;
@@ -209,11 +208,24 @@ static void schedule(struct weir_port_watch *watch) {
 	if (next_ms != WEIR_WATCHED_NEVER && next_ms < now_ms + delay_ms) {
 		delay_ms = next_ms > now_ms ? next_ms - now_ms : 1;
 	}
+	delay_ms = delay_ms > rest_ms ? delay_ms : rest_ms;
 	uv_timer_start(&watch->turn, on_turn, delay_ms, 0);
 }
 
+// Not the time that passes: other processes may use the CPU meanwhile.
+static uint64_t cpu_ns(void) {
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
 static void turn(struct weir_port_watch *watch) {
-	if (look(watch)) {
+	uint64_t start_ns = cpu_ns();
+	bool changed = look(watch);
+
+	weir_look_budget_spend(&watch->budget, cpu_ns() - start_ns);
+	if (changed) {
 		watch->params.changed(watch->params.context);
 	}
 	log_missing(watch, uv_now(watch->turn.loop));
@@ -232,36 +244,23 @@ static void on_turn(uv_timer_t *timer) {
 
 // --- events -------------------------------------------------------------------------------
 
-// Returns the rest of the window if its time is spent: a server that opens and closes sockets all
-// the time does not keep the agent busy.
-static uint64_t rest_ms(struct weir_port_watch *watch, uint64_t now_ns) {
-	if (now_ns - watch->window_ns >= WINDOW_NS) {
-		watch->window_ns = now_ns;
-		watch->spent_ns = 0;
-	}
-	return watch->spent_ns < WINDOW_SPENT_NS
-		       ? 0
-		       : (watch->window_ns + WINDOW_NS - now_ns) / 1000000 + 1;
-}
-
 static void on_events(uv_poll_t *poll, int status, int events) {
 	struct weir_port_watch *watch = poll->data;
 	struct weir_listen_event event;
-	uint64_t start_ns = uv_hrtime(), ms = rest_ms(watch, start_ns);
+	uint64_t rest_ms = weir_look_budget_rest_ms(&watch->budget, uv_hrtime());
 
 	(void)status;
 	(void)events;
 	watch->repeats = 0;
-	if (ms > 0) { // later events wait as well
+	if (rest_ms > 0) { // later events wait as well
 		uv_poll_stop(poll);
-		uv_timer_start(&watch->turn, on_turn, ms, 0);
+		uv_timer_start(&watch->turn, on_turn, rest_ms, 0);
 		return;
 	}
 	while (weir_listen_take(watch->reader, &event)) {
 	}
 	turn(watch);
 	schedule(watch);
-	watch->spent_ns += uv_hrtime() - start_ns;
 }
 
 static void take_events(struct weir_port_watch *watch) {

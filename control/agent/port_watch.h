@@ -13,6 +13,7 @@
 #include "listen_loader.h"
 #include "listen_reader.h"
 #include "log.h"
+#include "look_budget.h"
 #include "watched_ports.h"
 
 struct weir_port_watch_params { // pointers: must outlive the watch
@@ -38,7 +39,7 @@ struct weir_port_watch {
 	int listeners; // netlink; -1 = none
 	bool missing_logged; // ports without a listening socket since the start
 	uint64_t started_ms;
-	uint64_t window_ns, spent_ns; // time for looks at events, in the current window
+	struct weir_look_budget budget;
 	uint32_t repeats; // looks since the last event
 	uv_poll_t events;
 	uv_timer_t turn;
