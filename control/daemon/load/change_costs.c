@@ -95,6 +95,7 @@ struct removal {
 	uint32_t removed_ms; // TCP drains before, 0 = not at all
 	bool udp_ends; // it moves otherwise
 	bool of_service; // the number is that of the service: an upper limit
+	bool of_down; // the number is that of all backends that are down
 	uint64_t flows;
 };
 
@@ -140,7 +141,9 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	}
 	snprintf(text, sizeof(text), "%s%s: %s%s%s",
 		flows_text(removal->flows, removal->of_service, flows),
-		removal->of_service ? ", those of all binds of the service" : "",
+		removal->of_service ? ", those of all binds of the service"
+		: removal->of_down  ? " of backends that are down or removed"
+				    : "",
 		removal->tcp ? tcp_text : "", removal->tcp && removal->udp ? ", " : "",
 		!removal->udp       ? ""
 		: removal->udp_ends ? "UDP ends with its next datagram"
@@ -221,6 +224,36 @@ static int cost_backend(
 				.tcp = has_protocol(from, IPPROTO_TCP),
 				.udp = has_protocol(from, IPPROTO_UDP),
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
+}
+
+// Backends that on_backend_down is about: removed ones among them.
+static bool is_down(const struct weir_backend_state *backend) {
+	return !backend->in_selection &&
+	       (backend->leaving || backend->admin == WEIR_ADMIN_MAINTENANCE ||
+		       backend->health == WEIR_HEALTH_REFUSING);
+}
+
+// Of another on_backend_down: it also concerns flows of backends that are down already.
+static int cost_down(struct costs *costs, struct weir_change *change, const struct names *names) {
+	const struct weir_change_costs_of *of = costs->of;
+	const struct weir_config_service *to = find(&costs->to, names->service);
+	int service = weir_tables_service_find(of->tables, names->service);
+	struct removal removal = {.of_down = true};
+	struct weir_backend_state backend;
+
+	if (to == NULL || service < 0 || !has_protocol(to, IPPROTO_TCP)) {
+		return 0;
+	}
+	for (uint32_t id = 0; id < weir_tables_backend_ids(of->tables); id++) {
+		if (weir_tables_backend_service(of->tables, (uint16_t)id) == service &&
+			weir_tables_backend(of->tables, (uint16_t)id, &backend) == 0 &&
+			is_down(&backend)) {
+			removal.flows += weir_sum_backend(of->segment, id).open_flows;
+		}
+	}
+	removal.down = to->on_backend_down;
+	removal.tcp = true;
+	return set_removal(change, &removal);
 }
 
 static int cost_service(
@@ -512,6 +545,10 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 		r = cost_bind(costs, change, &names);
 	} else if (is(change, WEIR_CHANGE_REMOVE, "backends") || address) {
 		r = cost_backend(costs, change, &names);
+	}
+	if (r == 0 && costs->of->segment != NULL &&
+		is(change, WEIR_CHANGE_CHANGE, "on_backend_down")) {
+		r = cost_down(costs, change, &names);
 	}
 	if (r == 0 && is_of_policy(change, &names)) {
 		r = cost_policy(costs, change, &names);

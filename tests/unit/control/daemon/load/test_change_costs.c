@@ -120,6 +120,23 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
+// It is about the flows of removed backends and of those that are down, too.
+TEST(cost_of_another_on_backend_down) {
+	struct rig *rig = *state;
+
+	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0, "no open flows");
+	weir_difference_fini(&rig->difference);
+	weir_segment_backend_counters(rig->lab.segment, 0, lab_id(&rig->lab, "s0", "b0"))
+		->active_flows = 12; // they keep it
+	lab_remove_backend(rig->from, 0, 0);
+	lab_remove_backend(rig->to, 0, 0);
+	lab_apply(&rig->lab, rig->from);
+	lab_settle(&rig->lab);
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_BREAK, 12,
+		"12 open flows of backends that are down or removed: TCP is reset");
+}
+
 TEST(cost_of_an_address_is_that_of_a_removal) {
 	struct rig *rig = *state;
 
