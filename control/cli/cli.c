@@ -81,6 +81,11 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 		r = weir_cli_request(cli, request, &result);
 		if (r == WEIR_CLI_DONE) {
 			r = show_result(cli, command, result);
+		} else if (r == WEIR_CLI_UNREACHABLE && command->change &&
+			   strcmp(command->request, "config.diff") != 0) {
+			fprintf(cli->err,
+				"weirctl: the change may still take effect: see \"weirctl audit "
+				"show\"\n");
 		}
 	}
 	json_decref(request);

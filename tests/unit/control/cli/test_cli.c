@@ -229,6 +229,13 @@ TEST(hanging_daemon_exits_3_after_the_timeout) {
 
 	assert_int_equal(outcome.status, 3);
 	expect_contains(outcome.err, "no reply from weir-control within 150 ms");
+	assert_null(strstr(outcome.err, "may still take effect"));
+	free_outcome(&outcome);
+	outcome = RUN("/nonexistent", "--run-dir", (char *)server_folder(server), "--timeout=150",
+		"weight", "set", "web-1", "7");
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err,
+		"weirctl: the change may still take effect: see \"weirctl audit show\"\n");
 	free_outcome(&outcome);
 	server_stop(server);
 }
