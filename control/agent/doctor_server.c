@@ -80,7 +80,7 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 		return false;
 	}
 	if (found.here != 0) {
-		weir_findings_add(findings, WEIR_FINDING_NOTICE, options->run_dir,
+		weir_findings_add(findings, WEIR_FINDING_WARNING, options->run_dir,
 			"weir-agent run (pid %d) runs, but does not respond: it is starting or "
 			"ending, hangs, or the directory was replaced",
 			(int)found.here);

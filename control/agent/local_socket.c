@@ -2,6 +2,7 @@
 #include "local_socket.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +64,13 @@ static struct weir_local_client **find_place(struct weir_local_socket *local) {
 	return NULL;
 }
 
+// A client that stopped waiting has reported that nothing was done.
+static bool waits(const struct weir_local_client *client) {
+	struct pollfd gone = {.fd = client->fd};
+
+	return poll(&gone, 1, 0) == 0; // reports POLLHUP unasked
+}
+
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_local_client *client = poll->data;
 	ssize_t n;
@@ -77,7 +85,9 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	if (n > 0) {
 		client->bytes += (size_t)n;
 		if (memchr(client->request, '\n', client->bytes) != NULL) {
-			reply_to(client);
+			if (waits(client)) {
+				reply_to(client);
+			}
 		} else if (client->bytes < sizeof(client->request)) {
 			return;
 		}

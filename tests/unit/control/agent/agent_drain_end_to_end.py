@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -11,10 +12,11 @@ import sys
 import threading
 import time
 
-from agent_lab import BACKEND, PORT, finish, run_scenarios
+from agent_lab import BACKEND, PORT, finish, run_scenarios, scenario
 from netns import sh, wait_for
 
 
+@scenario
 def agent_notifies_every_balancer_until_acknowledged(lab):
     lab.start_agent()
     deaf, prompt = lab.balancer(), lab.balancer()
@@ -44,6 +46,7 @@ def agent_notifies_every_balancer_until_acknowledged(lab):
     assert prompt.receive(1)["word"] == "ready" and prompt.ask()["serial"] == 3
 
 
+@scenario
 def agent_removes_a_silent_balancer(lab):
     lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer()
@@ -55,6 +58,7 @@ def agent_removes_a_silent_balancer(lab):
     assert balancer.receive(0.3) is None and other.receive(0.3) is not None
 
 
+@scenario
 def agent_waits_for_the_last_connection(lab):
     lab.start_agent("--port", str(PORT))
     done = os.path.join(lab.dir, "done")
@@ -74,6 +78,7 @@ def agent_waits_for_the_last_connection(lab):
         assert command.process.wait(5) == 0 and os.path.exists(done), command.tail()
 
 
+@scenario
 def agent_runs_no_command_when_the_drain_is_cancelled(lab):
     lab.start_agent("--port", str(PORT))
     done = os.path.join(lab.dir, "called-off")
@@ -88,6 +93,7 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         finish(*connection)
 
 
+@scenario
 def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     lab.start_agent()
     done = os.path.join(lab.dir, "unnotified")
@@ -115,6 +121,7 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     assert warning not in command.tail(), command.tail()
 
 
+@scenario
 def agent_stops_at_the_deadline(lab):
     agent = lab.start_agent("--port", str(PORT), "--interval", "1s")
     with lab.listen() as listener:
@@ -129,6 +136,7 @@ def agent_stops_at_the_deadline(lab):
     assert "drain: deadline" in agent.tail(), agent.tail()
 
 
+@scenario
 def agent_stops_when_all_connections_have_ended(lab):
     agent = lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
@@ -160,6 +168,7 @@ def half_open(lab):
     return len(lab.backend.run("ss", "-Htn", "state", "syn-recv").splitlines())
 
 
+@scenario
 def agent_does_not_wait_for_a_flood_of_syns(lab):
     agent = lab.start_agent("--port", str(PORT), "--interval", "60s")
     with lab.listen():
@@ -181,6 +190,7 @@ def agent_does_not_wait_for_a_flood_of_syns(lab):
     assert "drain: done" in agent.tail(), agent.tail()
 
 
+@scenario
 def agent_stays_a_lame_duck_when_it_dies(lab):
     agent = lab.start_agent("--warm-up", "true")
     wait_for("ready", lambda: lab.status()["word"] == "ready")
@@ -203,6 +213,7 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     agent.kill()
 
 
+@scenario
 def agent_stays_a_lame_duck_on_a_full_file_system(lab):
     os.makedirs(lab.run_dir, exist_ok=True)
     with mounted(lab.run_dir):
@@ -239,6 +250,7 @@ def fill(folder):
             file.write(bytes(4096))
 
 
+@scenario
 def stopped_agent_starts_without_its_state(lab):
     """Although it had no time to drain: docker stop kills after ten seconds."""
     agent = lab.start_agent("--port", str(PORT))
@@ -250,6 +262,7 @@ def stopped_agent_starts_without_its_state(lab):
         assert lab.status()["word"] == "ready", agent.tail()
 
 
+@scenario
 def agent_is_starting_until_it_is_warm(lab):
     warm = os.path.join(lab.dir, "warm")
     lab.start_agent("--warm-up", f"until test -e {warm}; do sleep 0.05; done")
@@ -263,6 +276,7 @@ def agent_is_starting_until_it_is_warm(lab):
     os.remove(warm)
 
 
+@scenario
 def agent_stays_starting_when_the_warm_up_fails(lab):
     agent = lab.start_agent("--warm-up", "exit 3")
     wait_for("failure", lambda: "the command failed (exit 3" in agent.tail())
@@ -274,6 +288,7 @@ def agent_stays_starting_when_the_warm_up_fails(lab):
     assert balancer.ask()["word"] == "ready"
 
 
+@scenario
 def uncountable_connections_do_not_end_a_drain(lab):
     """A kernel without inet_diag: the drain lasts until its deadline."""
     os.makedirs(lab.run_dir, exist_ok=True)
@@ -303,6 +318,7 @@ def uncountable_connections_do_not_end_a_drain(lab):
         listener.shutdown(socket.SHUT_RDWR)
 
 
+@scenario
 def agent_reports_errors(lab):
     os.chmod(lab.keys, 0o644)
     for status, expected, *words in (
@@ -344,6 +360,7 @@ def agent_reports_errors(lab):
     assert "lame-duck" in first.tail(), first.tail()
 
 
+@scenario
 def hanging_agent_does_not_block_commands(lab):
     agent = lab.start_agent()
     agent.signal(signal.SIGSTOP)
@@ -361,8 +378,18 @@ def hanging_agent_does_not_block_commands(lab):
     agent.signal(signal.SIGCONT)
 
 
-SCENARIOS = [scenario for name, scenario in list(globals().items())
-             if name.startswith(("agent_", "connections_")) and callable(scenario)]
+@scenario
+def hanging_agent_executes_no_command_that_has_failed(lab):
+    agent = lab.start_agent()
+    agent.signal(signal.SIGSTOP)
+    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--run-dir", lab.run_dir)
+    assert command.process.wait(15) == 3, command.tail()
+    doctor = lab.start("doctor", lab.backend, lab.agent_binary, "doctor", "eth0", "--run-dir", lab.run_dir)
+    doctor.process.wait(15)
+    assert re.search(r"^warning +balancers +.* runs, but does not respond", doctor.tail(), re.M), doctor.tail()
+    agent.signal(signal.SIGCONT)
+    assert lab.status()["word"] == "ready"
+
 
 if __name__ == "__main__":
-    sys.exit(run_scenarios(SCENARIOS))
+    sys.exit(run_scenarios())

@@ -15,11 +15,12 @@ import threading
 import time
 
 from agent_lab import (BACKEND, BACKEND6, BITS, KEYS, ORCA_PORT, PORT, UDP_PORT, VIP, finish,
-                       reset, run_scenarios, seal)
+                       reset, run_scenarios, scenario, seal)
 from netns import LabError, sh, wait_for
 
 # --- datagrams ----------------------------------------------------------------------------------
 
+@scenario
 def agent_answers_authentic_probes_and_counts_others(lab):
     agent = lab.start_agent("--max-active-flows", "1k")
     balancer = lab.balancer()
@@ -51,6 +52,7 @@ def agent_answers_authentic_probes_and_counts_others(lab):
     assert agent.process.wait(2) == 0, agent.tail()
 
 
+@scenario
 def agent_answers_no_probe_to_another_one(lab):
     """Otherwise the answer could be replayed as that of the other process, and its numbers would
     hide later ones."""
@@ -69,6 +71,7 @@ def agent_answers_no_probe_to_another_one(lab):
         each.ask()
 
 
+@scenario
 def agent_keeps_no_state_of_recorded_probes(lab):
     """Probes of a weir-control that has ended, or for a process of the agent that has"""
     agent = lab.start_agent()
@@ -94,6 +97,7 @@ def agent_keeps_no_state_of_recorded_probes(lab):
     assert all(each.receive(0) is None for each in dead), "the dead were told"
 
 
+@scenario
 def agent_with_other_keys_leads_to_the_key_files(lab):
     """status and doctor say why no balancer probes it, in one finding."""
     def balancers():
@@ -139,6 +143,7 @@ def agent_with_other_keys_leads_to_the_key_files(lab):
              "or they are forged)") for refusal in ("key", "mac")], balancers()
 
 
+@scenario
 def agent_reads_new_keys_on_sighup(lab):
     agent = lab.start_agent()
     balancer, other = lab.balancer(), lab.balancer(key=7)
@@ -155,6 +160,7 @@ def agent_reads_new_keys_on_sighup(lab):
     other.ask()
 
 
+@scenario
 def agent_reads_a_generated_key_beside_the_others(lab):
     """The replacement of a key, as described: the new one has an id of its own."""
     agent = lab.start_agent()
@@ -182,6 +188,7 @@ def is_blocked(program, number):
             "answering" in program.tail()
 
 
+@scenario
 def agent_outlives_a_sighup_while_it_starts(lab):
     for delay_ms in range(0, 30, 3):
         agent = lab.start("agent", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
@@ -193,6 +200,7 @@ def agent_outlives_a_sighup_while_it_starts(lab):
         agent.kill()
 
 
+@scenario
 def agent_has_no_privileges(lab):
     agent = lab.start_agent("--port", str(PORT))
     socket_file = os.stat(os.path.join(lab.run_dir, "agent.sock"))
@@ -213,6 +221,7 @@ def agent_has_no_privileges(lab):
     wait_for("no helper", lambda: not os.path.exists(f"/proc/{helper[0]}"))
 
 
+@scenario
 def agent_does_not_log_to_its_socket(lab):
     """Started with a closed standard error, whose number the connection to the helper would get."""
     agent = lab.start("agent", lab.backend, "sh", "-c", 'exec "$@" 2>&-', "sh", lab.agent_binary,
@@ -229,6 +238,7 @@ def agent_does_not_log_to_its_socket(lab):
 
 # --- numbers ------------------------------------------------------------------------------------
 
+@scenario
 def agent_measures_only_requested_fields(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen():
@@ -242,6 +252,7 @@ def agent_measures_only_requested_fields(lab):
         assert lab.status()["meter"]["loaded"]
 
 
+@scenario
 def agent_reports_connections_of_clients(lab):
     """Numbers are exact."""
     lab.start_agent("--port", str(PORT))
@@ -286,6 +297,7 @@ def agent_reports_connections_of_clients(lab):
         assert (answer["active"], answer["accept_queue"]) == (0, 0)
 
 
+@scenario
 def agent_reports_rates(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen() as listener:
@@ -331,6 +343,7 @@ def cgroup():
             wait_for("no process in the cgroup", lambda: not os.rmdir(path))
 
 
+@scenario
 def agent_measures_nginx(lab):
     """wrk counts the requests, the kernel the CPU time of the processes."""
     with cgroup() as path, contextlib.ExitStack() as ends:
@@ -368,6 +381,7 @@ def agent_measures_nginx(lab):
               f"{(last['busy_sum_us'] - first['busy_sum_us']) / counted:.0f} us each")
 
 
+@scenario
 def agent_reports_a_missing_cgroup(lab):
     path = os.path.join(lab.dir, "cgroup")
     os.mkdir(path)
@@ -403,6 +417,7 @@ class Application(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@scenario
 def agent_prefers_values_of_the_application(lab):
     agent = lab.start_agent("--port", str(PORT), "--orca-url", f"http://127.0.0.1:{ORCA_PORT}/",
                             "--orca-interval", "100ms")
@@ -427,8 +442,5 @@ def agent_prefers_values_of_the_application(lab):
     assert agent.alive()
 
 
-SCENARIOS = [scenario for name, scenario in list(globals().items())
-             if name.startswith("agent_") and callable(scenario)]
-
 if __name__ == "__main__":
-    sys.exit(run_scenarios(SCENARIOS))
+    sys.exit(run_scenarios())

@@ -217,7 +217,16 @@ def reset(connection):
     connection.close()
 
 
-def run_scenarios(scenarios, make_lab=Lab):
+SCENARIOS = []
+
+
+def scenario(function):
+    """Mark a function that run_scenarios calls with its lab, in the order of the file."""
+    SCENARIOS.append(function)
+    return function
+
+
+def run_scenarios(make_lab=Lab):
     """The main function of a file of scenarios: FILE WEIR-AGENT [SCENARIO...]"""
     if os.geteuid() != 0:
         print("needs root")
@@ -226,15 +235,15 @@ def run_scenarios(scenarios, make_lab=Lab):
     lab = make_lab(os.path.abspath(sys.argv[1]))
     try:
         lab.build()
-        for scenario in scenarios:
-            if chosen and scenario.__name__ not in chosen:
+        for function in SCENARIOS:
+            if chosen and function.__name__ not in chosen:
                 continue
-            print(scenario.__name__, flush=True)
-            scenario(lab)
+            print(function.__name__, flush=True)
+            function(lab)
             lab.end()
     finally:
         for program in lab.programs:
             print(f"--- {program.name}\n{program.tail()}")
         lab.close()
-    print(f"{len(chosen) or len(scenarios)} scenarios")
+    print(f"{len(chosen) or len(SCENARIOS)} scenarios")
     return 0

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from agent_lab import BACKEND, BACKEND6, BITS, PORT, run_scenarios
+from agent_lab import BACKEND, BACKEND6, BITS, PORT, run_scenarios, scenario
 from netns import wait_for
 
 DOWN, HELD = ("down", 1), ("down", 2)  # no listening socket; held down
@@ -65,6 +65,7 @@ def doctor(lab, *options):
             for row in json.loads(text)["findings"]}
 
 
+@scenario
 def agent_announces_ports_without_a_listening_socket(lab):
     tcp, tcp6, other = listen(lab), listen(lab, BACKEND6), listen(lab, port=OTHER)
     dns = listen(lab, port=DNS, kind=socket.SOCK_DGRAM)
@@ -147,6 +148,7 @@ def timed_notice(balancer, change, ports):
     return took
 
 
+@scenario
 def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
     """By events, not by the look that it takes once a second anyway."""
     deaths, births = [], []
@@ -167,6 +169,7 @@ def agent_announces_servers_that_end_and_start_without_waiting_for_a_look(lab):
         assert sum(took) < len(took) * 0.5 / 4, took  # looks alone take half a second each
 
 
+@scenario
 def agent_treats_a_stopped_server_as_alive(lab):
     server = start_server(lab, PORT)
     lab.start_agent("--port", str(PORT))
@@ -179,6 +182,7 @@ def agent_treats_a_stopped_server_as_alive(lab):
     server.wait()
 
 
+@scenario
 def agent_does_not_guess_about_ports_that_it_cannot_see(lab):
     """The server listens in another network namespace, or not yet."""
     with listen(lab, "10.9.0.1", namespace=lab.client):
@@ -197,6 +201,7 @@ def agent_does_not_guess_about_ports_that_it_cannot_see(lab):
     assert agent.tail().count("since the start") == 2, agent.tail()
 
 
+@scenario
 def agent_that_restarts_while_the_server_is_dead_knows_it(lab):
     agent = lab.start_agent("--port", str(PORT), "--port", str(OTHER))
     with listen(lab):
@@ -215,6 +220,7 @@ def agent_that_restarts_while_the_server_is_dead_knows_it(lab):
         assert reader(lab).ask()["ports"] == {}
 
 
+@scenario
 def agent_waits_for_the_grace(lab):
     server = listen(lab)
     lab.start_agent("--port", str(PORT), "--grace", "800ms")
@@ -229,6 +235,7 @@ def agent_waits_for_the_grace(lab):
     assert time.monotonic() - start > 0.7
 
 
+@scenario
 def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
     agent = lab.start_agent("--port", str(PORT))
     for deaths in range(1, 6):
@@ -248,6 +255,7 @@ def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
         assert balancer.ask()["ports"] == {}
 
 
+@scenario
 def agent_with_many_dead_ports_takes_the_host_down(lab):
     ports = range(9000, 9013)
     servers = [listen(lab, port=port) for port in ports]
@@ -267,6 +275,7 @@ def agent_with_many_dead_ports_takes_the_host_down(lab):
     wait_for("the host's word", lambda: old.ask()["word"] == "down")
 
 
+@scenario
 def agent_without_privileges_looks_by_itself(lab):
     agent = lab.start("agent", lab.backend, "setpriv", "--bounding-set",
                       "-bpf,-perfmon,-sys_admin", lab.agent_binary, "run", "--key-file", lab.keys,
@@ -284,6 +293,7 @@ def agent_without_privileges_looks_by_itself(lab):
     assert notice(balancer)["ports"] == {f"{PORT}/tcp": DOWN}
 
 
+@scenario
 def agent_is_not_kept_busy_by_sockets_that_come_and_go(lab):
     """A look takes long where thousands of sockets listen."""
     agent = lab.start_agent("--port", str(PORT))
@@ -320,8 +330,5 @@ def agent_is_not_kept_busy_by_sockets_that_come_and_go(lab):
         assert notice(balancer)["ports"] == {f"{PORT}/tcp": DOWN}
 
 
-SCENARIOS = [scenario for name, scenario in list(globals().items())
-             if name.startswith("agent_") and callable(scenario)]
-
 if __name__ == "__main__":
-    sys.exit(run_scenarios(SCENARIOS))
+    sys.exit(run_scenarios())

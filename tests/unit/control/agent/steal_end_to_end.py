@@ -19,7 +19,7 @@ import sys
 import time
 
 import agent_lab as base
-from agent_lab import BACKEND, BACKEND6, KEYS, PORT, UDP_PORT, VIP, seal
+from agent_lab import BACKEND, BACKEND6, KEYS, PORT, UDP_PORT, VIP, scenario, seal
 from netns import sh, wait_for
 
 CLIENT, CLIENT6 = "10.9.0.77", "2001:db8:9::77"  # addresses that no host has
@@ -215,6 +215,7 @@ class Lab(base.Lab):
 
 # --- what is there ------------------------------------------------------------------------------
 
+@scenario
 def steal_without_a_socket_is_granted_once_per_request(lab):
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
@@ -233,6 +234,7 @@ def steal_without_a_socket_is_granted_once_per_request(lab):
         assert "nothing-here" in lab.command("status")
 
 
+@scenario
 def steal_removes_a_handshake_without_a_reset(lab):
     thief = lab.start_thief()
     with lab.listen() as listener, lab.wire() as wire:
@@ -260,6 +262,7 @@ def steal_removes_a_handshake_without_a_reset(lab):
     assert "cannot remove" not in lab.agent.tail(), lab.agent.tail()
 
 
+@scenario
 def either_the_steal_or_the_ack_succeeds(lab):
     """Request and ACK arrive at the same time: a released handshake is not served here. But an ACK
     between the lookup and the removal makes a connection, with its data, and its client gets an
@@ -298,6 +301,7 @@ def either_the_steal_or_the_ack_succeeds(lab):
     assert not (removed & served) - resets, (removed & served) - resets
 
 
+@scenario
 def steal_removes_a_handshake_of_ipv6(lab):
     thief = lab.start_thief()
     flow = {"client": CLIENT6, "vip": BACKEND6}
@@ -312,6 +316,7 @@ def steal_removes_a_handshake_of_ipv6(lab):
         assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
 
 
+@scenario
 def steal_of_a_connection_is_refused(lab):
     """Waiting to be accepted, accepted, closed by the server: the application has the connection,
     or may have it."""
@@ -330,6 +335,7 @@ def steal_of_a_connection_is_refused(lab):
     assert thief.steal(3000, flow) == "running"  # TIME-WAIT
 
 
+@scenario
 def steal_of_a_fast_open_connection_is_refused(lab):
     """TCP fast open: the application may have it with the SYN, although the state is SYN_RECV."""
     lab.backend.sysctl(net__ipv4__tcp_fastopen=0x602)  # of any client, at any listener
@@ -347,6 +353,7 @@ def steal_of_a_fast_open_connection_is_refused(lab):
             assert not [seen for seen in wire.read() if seen[1] & RST], wire.seen
 
 
+@scenario
 def steal_from_a_full_accept_queue_is_granted(lab):
     """The SYN is dropped: no state of it exists."""
     lab.backend.sysctl(net__ipv4__tcp_syncookies=0)
@@ -363,6 +370,7 @@ def steal_from_a_full_accept_queue_is_granted(lab):
         assert not [seen for seen in wire.read() if seen[0] == 2000], wire.seen
 
 
+@scenario
 def steal_without_a_listener_is_refused(lab):
     """The server may be in another network namespace, where this agent cannot see it."""
     thief = lab.start_thief()
@@ -374,6 +382,7 @@ def steal_without_a_listener_is_refused(lab):
 
 # --- requests -----------------------------------------------------------------------------------
 
+@scenario
 def late_or_misdirected_steal_requests_do_nothing(lab):
     thief = lab.start_thief()
     with lab.listen(), lab.wire() as wire:
@@ -396,6 +405,7 @@ def late_or_misdirected_steal_requests_do_nothing(lab):
         assert thief.steal_settled(2000) == "removed"
 
 
+@scenario
 def steal_requests_beyond_the_rate_are_not_processed(lab):
     thief = lab.start_thief()
     sent = answered = 0
@@ -414,6 +424,7 @@ def steal_requests_beyond_the_rate_are_not_processed(lab):
         assert thief.steal(20000) == "nothing-here"  # later again
 
 
+@scenario
 def steal_is_off_without_the_option_and_at_other_ports(lab):
     lab.start_agent("--port", str(PORT))
     with lab.listen(), lab.wire() as wire:
@@ -436,6 +447,7 @@ def capabilities(pid):
         re.search(r"Uid:\s(\d+)", text).group(1)
 
 
+@scenario
 def steal_helpers_have_one_capability(lab):
     lab.start_thief()
     assert capabilities(lab.agent.pid) == ({0}, "65534")
@@ -451,6 +463,7 @@ def steal_helpers_have_one_capability(lab):
         wait_for("its end", lambda p=pid: not os.path.exists(f"/proc/{p}"))
 
 
+@scenario
 def steal_continues_without_its_helper(lab):
     """A missing handshake can still be reported, and the rest is refused."""
     thief = lab.start_thief()
@@ -467,6 +480,7 @@ def steal_continues_without_its_helper(lab):
         assert thief.steal(2001) == "nothing-here"
 
 
+@scenario
 def steal_by_a_stopped_helper_is_late(lab):
     """It was stopped, and continues when no balancer waits any more: it must not act then."""
     thief = lab.start_thief()
@@ -490,6 +504,7 @@ def steal_by_a_stopped_helper_is_late(lab):
         assert lab.half_open(port) == 1
 
 
+@scenario
 def steal_by_a_helper_that_hangs_is_logged(lab):
     """Requests wait for it until there is no room for more: then the log has the reason."""
     thief = lab.start_thief()
@@ -511,6 +526,7 @@ def steal_by_a_helper_that_hangs_is_logged(lab):
         os.kill(helper, signal.SIGCONT)
 
 
+@scenario
 def steal_needs_ports_and_the_capability(lab):
     for status, expected, *words in (
             (2, "--allow-steal needs --port", lab.agent_binary),
@@ -525,6 +541,7 @@ def steal_needs_ports_and_the_capability(lab):
 
 # --- SYN cookies --------------------------------------------------------------------------------
 
+@scenario
 def steal_is_refused_while_cookies_may_be_valid(lab):
     """Two half-open connections fill a queue of one; later SYNs are answered with cookies. The last
     scenario, because from then on cookies may be in use in this network namespace for two minutes.
@@ -550,8 +567,5 @@ def steal_is_refused_while_cookies_may_be_valid(lab):
         assert thief.steal(2250) == "cookies"
 
 
-SCENARIOS = [scenario for name, scenario in list(globals().items())
-             if name.startswith("steal_") and callable(scenario)]
-
 if __name__ == "__main__":
-    sys.exit(base.run_scenarios(SCENARIOS, Lab))
+    sys.exit(base.run_scenarios(Lab))
