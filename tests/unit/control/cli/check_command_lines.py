@@ -61,7 +61,7 @@ def line_of(text, place):
 
 def in_blocks(name, text):
     """Lines of fenced and indented blocks. If one has a prompt, the others are output."""
-    for block in re.finditer(r"^```[^\n]*\n(.*?)^```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
+    for block in re.finditer(r"^ *```[^\n]*\n(.*?)^ *```$|((?:^    [^\n]*\n)+)", text, re.M | re.S):
         lines = [line.strip() for line in (block[1] or block[2] or "").splitlines()]
         prompts = any(line.startswith("$ ") for line in lines)
         first = line_of(text, block.start(1 if block[2] is None else 2))
@@ -81,7 +81,7 @@ def json_blocks(root, path):
 
 
 def in_spans(name, text):
-    outside = re.sub(r"^```.*?^```$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
+    outside = re.sub(r"^ *```.*?^ *```$", lambda m: "\n" * m[0].count("\n"), text, flags=re.M | re.S)
     for span in re.finditer(r"`([^`]+)`", outside):
         yield Command(f"{name}:{line_of(outside, span.start())}", " ".join(span[1].split()), False)
 
