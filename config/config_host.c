@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SHOWN_MOST 8u // names in a warning
 #define NAMES_BYTES (SHOWN_MOST * (IF_NAMESIZE + 2) + 32)
@@ -109,5 +110,41 @@ int weir_config_warn_interfaces(
 		r = add_warning(errors, &warning);
 	}
 	if_freenameindex(interfaces);
+	return r;
+}
+
+// Without the files of the kernel: all are.
+static bool is_online(uint32_t cpu) {
+	char path[64], state = '1';
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u", cpu);
+	if (access(path, F_OK) < 0) {
+		return access("/sys/devices/system/cpu/cpu0", F_OK) < 0;
+	}
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+	file = fopen(path, "re");
+	if (file != NULL) { // otherwise it cannot be taken offline
+		(void)fread(&state, 1, 1, file);
+		fclose(file);
+	}
+	return state != '0';
+}
+
+int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_errors *errors) {
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < config->workers.count; i++) {
+		struct weir_config_error warning = {0};
+
+		if (is_online(config->workers.cores[i])) {
+			continue;
+		}
+		snprintf(warning.path, sizeof(warning.path), "workers.cores[%u]", i);
+		snprintf(warning.reason, sizeof(warning.reason),
+			"CPU %u is not online on this host, and weir-dataplane would not start",
+			config->workers.cores[i]);
+		r = add_warning(errors, &warning);
+	}
 	return r;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The interfaces of this host that ports use: those that devices name, and those that Weir makes.
+// What a configuration needs of this host: the interfaces that devices name, beside those that Weir
+// makes, and the CPUs of workers.
 //
 // Threads: any.
 #pragma once
@@ -27,3 +28,5 @@ bool weir_config_is_own_interface(const char *name);
 // are left out).
 int weir_config_warn_interfaces(
 	const struct weir_config *config, struct weir_config_errors *errors);
+// The same for the CPUs of workers that are not online.
+int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_errors *errors);

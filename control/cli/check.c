@@ -45,6 +45,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	of_file = found.warning_count;
 	if (r == 0) {
 		(void)weir_config_warn_interfaces(config, &found); // without memory some
+		(void)weir_config_warn_cpus(config, &found);
 	}
 	errors = weir_config_errors_json(found.error, found.count);
 	warnings = weir_config_errors_json(found.warning, of_file);

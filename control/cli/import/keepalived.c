@@ -8,8 +8,9 @@
 #include "nearest.h"
 
 #define VRRP \
-	"Weir does not move addresses: keep keepalived for them, without its virtual_server " \
-	"blocks, or announce the VIPs by a BGP daemon"
+	"Weir does not move addresses, and a VIP must not be one of the balancer: keep " \
+	"keepalived, without its virtual_server blocks, for an address that routers use as next " \
+	"hop to the VIPs, or announce the VIPs by a BGP daemon"
 #define MAILS "Weir sends no mail: the log and weirctl health history have the changes"
 
 static const struct weir_keepalived_rest top[] = {

@@ -155,6 +155,7 @@ int weir_reload_plan(
 		return r;
 	}
 	(void)weir_config_warn_interfaces(plan->config, &plan->errors); // without memory some
+	(void)weir_config_warn_cpus(plan->config, &plan->errors);
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;

@@ -109,6 +109,24 @@ TEST(interface_that_does_not_exist_is_a_warning) {
 	free_outcome(&outcome);
 }
 
+TEST(cpu_that_is_not_online_is_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX";
+	FILE *file = fdopen(mkstemp(path), "w");
+	struct outcome outcome;
+
+	assert_non_null(file);
+	fprintf(file, "{\"ports\": [{\"name\": \"a\", \"device\": \"net_null0\"}], "
+		      "\"workers\": {\"cores\": [0, 1023]}, \"services\": []}\n");
+	fclose(file);
+	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
+	unlink(path);
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "warning: workers.cores[1]: CPU 1023 is not online on this "
+				     "host, and weir-dataplane would not start\n");
+	expect_contains(outcome.out, "backends: 0, warnings: 1)\n");
+	free_outcome(&outcome);
+}
+
 // The lists of a result, as path and whether it is valid.
 static void expect_json(const char *strict, bool ok, size_t errors, size_t warnings) {
 	struct outcome outcome =
