@@ -214,9 +214,12 @@ void weir_removals_settle(
 	}
 	state->removed_binds = n;
 	for (uint32_t id = 0; state->removing && id < state->service_ids; id++) {
-		if (state->services[id].stage == WEIR_ID_LIVE &&
-			state->services[id].removal != WEIR_DRAIN_NONE &&
-			state->services[id].removed_binds == 0) {
+		const struct weir_service_entry *service = &state->services[id];
+		const bool drains = service->removal == WEIR_DRAIN_DRAINING;
+
+		// Without binds, the flows of a removed service still have their deadline.
+		if (service->removal != WEIR_DRAIN_NONE && service->removed_binds == 0 &&
+			(service->stage == WEIR_ID_LIVE || !drains)) {
 			end(state, (uint16_t)id);
 		}
 	}

@@ -231,6 +231,24 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
+// As when a service is renamed: there is no bind that refuses packets.
+TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	own->next->services[0].binds[0] = own->config->services[0].binds[0];
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	assert_int_equal(bind_at(own, 80), 1);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_DRAINING);
+	end(own, false, WEIR_DRAIN_DROPPED);
+	assert_int_equal(row_flags(own, "b0"), DOWN);
+	lab_set_flows(&own->lab, 0, 0, 0);
+	lab_settle(&own->lab);
+	assert_null(weir_tables_service_name(own->lab.tables, 0));
+}
+
 static void expect_in_use(const struct own *own, uint16_t backend, bool in_use) {
 	struct weir_subset_part parts[3];
 
