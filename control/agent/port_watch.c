@@ -11,7 +11,6 @@
 #include "duration.h"
 #include "listeners.h"
 #include "meter_helper.h"
-#include "plural.h"
 #include "saved_state.h"
 
 #define HELPER_MS 5000 // the longest wait for the helper
@@ -60,10 +59,10 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 				: "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
+		// Without the number of deaths: equal lines are suppressed (log_limit.h).
 		snprintf(reason, sizeof(reason),
-			"listening again, held down for %s after %u death%s",
-			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left),
-			port->deaths, weir_plural(port->deaths));
+			"listening again, held down for %s, its server died too often",
+			weir_duration_text(weir_watched_port_left_ms(port, now_ms), left));
 		log_port(watch, port, "down", reason);
 		break;
 	}

@@ -256,6 +256,16 @@ def agent_holds_a_port_down_that_is_closed_again_and_again(lab):
 
 
 @scenario
+def agent_logs_a_crash_loop_in_few_lines(lab):
+    agent = lab.start_agent("--port", str(PORT))
+    while (deaths := port_of(lab)["deaths"]) < 60:
+        with listen(lab):
+            pass
+    lines = agent.output().count(": listening again, held down for ")
+    assert 0 < lines < deaths / 2, (lines, deaths)
+
+
+@scenario
 def agent_with_many_dead_ports_takes_the_host_down(lab):
     ports = range(9000, 9013)
     servers = [listen(lab, port=port) for port in ports]
