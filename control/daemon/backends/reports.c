@@ -15,9 +15,16 @@
 #define WEIGHT_OF_GHZ 10.0 // automatic weight of a CPU: 8 CPUs of 3 GHz have 240
 
 // What a source may report and withdraw.
-enum reported { REPORTED_WORD, REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
+enum reported {
+	REPORTED_WORD, // of the host
+	REPORTED_PORTS, // their words: kept although another source reports a word
+	REPORTED_LIMIT,
+	REPORTED_QUEUE,
+	REPORTED_WEIGHT,
+	REPORTED_COUNT
+};
 
-struct announced { // the last word of a backend
+struct announced { // the last words of a backend
 	uint8_t word; // of the host
 	uint8_t passed_on; // enum weir_health_word: to the states
 	bool by_port; // passed_on is that of a port
@@ -112,6 +119,13 @@ static const struct weir_port_word *worst_port(const struct entry *entry) {
 		entry->bind_count, announced->word);
 }
 
+// The source of a word: of a port's, of the host's, or of ports that no longer have any.
+static const char *source_of(const struct entry *entry, const struct weir_port_word *port) {
+	bool by_host = port == NULL && entry->by[REPORTED_WORD][0] != '\0';
+
+	return entry->by[by_host ? REPORTED_WORD : REPORTED_PORTS];
+}
+
 static void pass_on_word(struct weir_reports *reports, uint16_t id) {
 	struct entry *entry = &reports->entries[id];
 	struct announced *announced = &entry->announced;
@@ -133,31 +147,32 @@ static void pass_on_word(struct weir_reports *reports, uint16_t id) {
 				: weir_health_word_name((enum weir_health_word)announced->word));
 	}
 	weir_states_set_word(reports->states, id, (enum weir_health_word)announced->passed_on,
-		entry->by[REPORTED_WORD], why);
+		source_of(entry, port), why);
 }
 
-// A report without a word leaves that of the host as it is, and withdraws those of its source's
-// ports.
+// A report without a word leaves that of the host as it is. One without words of ports withdraws
+// those of its source.
 static void take_word(struct weir_reports *reports, uint16_t id, const struct weir_report *report,
 	const char *source) {
 	struct entry *entry = &reports->entries[id];
 	struct announced *announced = &entry->announced;
-	bool own = is_by(entry, REPORTED_WORD, source);
+	bool has_ports = report->port_word_count > 0 ||
+			 (announced->port_count > 0 && is_by(entry, REPORTED_PORTS, source));
 
-	if (report->word == WEIR_HEALTH_WORD_NONE && report->port_word_count == 0 &&
-		!(own && announced->port_count > 0)) {
+	if (report->word == WEIR_HEALTH_WORD_NONE && !has_ports) {
 		return;
-	}
-	if (!own) {
-		*announced = (struct announced){.word = WEIR_HEALTH_WORD_NONE};
-		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
 	}
 	if (report->word != WEIR_HEALTH_WORD_NONE) {
 		announced->word = report->word;
 		memcpy(announced->why, report->why, sizeof(announced->why));
+		snprintf(entry->by[REPORTED_WORD], sizeof(entry->by[REPORTED_WORD]), "%s", source);
 	}
-	announced->port_count = report->port_word_count;
-	memcpy(announced->ports, report->port_words, sizeof(announced->ports));
+	if (has_ports) {
+		announced->port_count = report->port_word_count;
+		memcpy(announced->ports, report->port_words, sizeof(announced->ports));
+		snprintf(
+			entry->by[REPORTED_PORTS], sizeof(entry->by[REPORTED_PORTS]), "%s", source);
+	}
 	pass_on_word(reports, id);
 }
 
@@ -318,6 +333,31 @@ static void withdraw_load(struct weir_reports *reports, uint16_t id, const char 
 	write_tables(reports, id);
 }
 
+static void withdraw_words(struct weir_reports *reports, uint16_t id, const char *source) {
+	struct entry *entry = &reports->entries[id];
+	struct announced *announced = &entry->announced;
+	bool word = is_by(entry, REPORTED_WORD, source);
+	bool ports = is_by(entry, REPORTED_PORTS, source);
+
+	if (word) {
+		announced->word = WEIR_HEALTH_WORD_NONE;
+		announced->why[0] = '\0';
+	}
+	if (ports) {
+		announced->port_count = 0;
+	}
+	if ((word || ports) && announced->word == WEIR_HEALTH_WORD_NONE &&
+		worst_port(entry) == NULL) {
+		announced->passed_on = WEIR_HEALTH_WORD_NONE;
+		announced->by_port = false;
+		weir_states_expire(reports->states, id, source);
+	} else if (word || ports) {
+		pass_on_word(reports, id);
+	}
+	entry->by[REPORTED_WORD][0] = word ? '\0' : entry->by[REPORTED_WORD][0];
+	entry->by[REPORTED_PORTS][0] = ports ? '\0' : entry->by[REPORTED_PORTS][0];
+}
+
 void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const char *source) {
 	struct entry *entry = find(reports, id);
 
@@ -325,11 +365,7 @@ void weir_reports_source_gone(struct weir_reports *reports, uint16_t id, const c
 		return;
 	}
 	withdraw_load(reports, id, source);
-	if (is_by(entry, REPORTED_WORD, source)) {
-		entry->by[REPORTED_WORD][0] = '\0';
-		entry->announced = (struct announced){.word = WEIR_HEALTH_WORD_NONE};
-		weir_states_expire(reports->states, id, source);
-	}
+	withdraw_words(reports, id, source);
 }
 
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms) {
@@ -448,7 +484,7 @@ static void drop_sources(
 		memcpy(source, reports->entries[id].by[what], sizeof(source));
 		if (source[0] != '\0' && !has_source(service, source)) {
 			weir_reports_source_gone(reports, id, source);
-		} else if (what != REPORTED_WORD && !reads_load(service, source)) {
+		} else if (what > REPORTED_PORTS && !reads_load(service, source)) {
 			withdraw_load(reports, id, source);
 		}
 	}
@@ -503,7 +539,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 	struct weir_configured of = weir_configured_begin(tables, config);
 	uint32_t workers = all_workers(tables, config), wants = 0, at = UINT32_MAX;
 	uint32_t first = 0, counted = 0; // the binds of so many services
-	struct weir_bound_ports *binds = weir_bound_ports_of(config);
+	struct weir_bound_ports *binds = weir_bound_ports_of(config), *before = reports->binds;
 	int r = binds == NULL ? -ENOMEM
 			      : weir_configured_grow(tables, &reports->entries, &reports->ids,
 					sizeof(*reports->entries));
@@ -512,7 +548,6 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 		free(binds);
 		return r;
 	}
-	free(reports->binds);
 	reports->binds = binds;
 	reports->tables = tables;
 	reports->generation++;
@@ -531,6 +566,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 		reports->entries[id].known &=
 			reports->entries[id].generation == reports->generation;
 	}
+	free(before); // entries have used them until set_binds
 	return 0;
 }
 

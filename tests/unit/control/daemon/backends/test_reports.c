@@ -215,6 +215,36 @@ TEST(word_of_a_port_ends_without_one_of_the_host) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
+// An agent-check, or X-Weir-State of an HTTP server, does not replace what the agent announces
+// about ports: the backend would be ready and down in turn.
+TEST(word_of_a_port_stays_with_the_words_of_another_source) {
+	struct own *own = *state;
+	struct weir_report down = {.word = WEIR_HEALTH_WORD_READY,
+		.port_word_count = 1,
+		.port_words = {{80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1}}};
+	struct weir_report ready = {.word = WEIR_HEALTH_WORD_READY};
+	unsigned int changes;
+
+	weir_reports_take(own->reports, 1, &down, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	changes = own->changes;
+	weir_reports_take(own->reports, 1, &ready, "agent-check");
+	weir_reports_take(own->reports, 1, &down, "agent");
+	weir_reports_take(own->reports, 1, &ready, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	assert_int_equal(own->changes, changes);
+	assert_why(own, 1, "port 80: no listening socket");
+	weir_reports_source_gone(own->reports, 1, "agent-check");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_take(own->reports, 1, &ready, "agent-check");
+	weir_reports_source_gone(own->reports, 1, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+	weir_reports_take(own->reports, 1, &down, "agent");
+	weir_reports_take(own->reports, 1, &ready, "agent-check");
+	weir_reports_take(own->reports, 1, &ready, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
+}
+
 // The agent's next answer may be a minute away.
 TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	struct own *own = *state;
