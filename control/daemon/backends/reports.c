@@ -339,12 +339,15 @@ static void withdraw_words(struct weir_reports *reports, uint16_t id, const char
 	bool word = is_by(entry, REPORTED_WORD, source);
 	bool ports = is_by(entry, REPORTED_PORTS, source);
 
+	if (ports) {
+		announced->port_count = 0;
+		if (announced->word == WEIR_HEALTH_WORD_LAME_DUCK) { // does not expire
+			pass_on_word(reports, id);
+		}
+	}
 	if (word) {
 		announced->word = WEIR_HEALTH_WORD_NONE;
 		announced->why[0] = '\0';
-	}
-	if (ports) {
-		announced->port_count = 0;
 	}
 	if ((word || ports) && announced->word == WEIR_HEALTH_WORD_NONE &&
 		worst_port(entry) == NULL) {

@@ -245,6 +245,19 @@ TEST(word_of_a_port_stays_with_the_words_of_another_source) {
 	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_HEALTHY);
 }
 
+// lame-duck does not expire, even if the server was stopped before the agent.
+TEST(lame_duck_with_a_port_that_is_down_stays_one) {
+	struct own *own = *state;
+	struct weir_report report = {.word = WEIR_HEALTH_WORD_LAME_DUCK,
+		.port_word_count = 1,
+		.port_words = {{80, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN, 1}}};
+
+	weir_reports_take(own->reports, 1, &report, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_REFUSING);
+	weir_reports_source_gone(own->reports, 1, "agent");
+	assert_int_equal(lab_state(&own->lab, 1).health, WEIR_HEALTH_LAME_DUCK);
+}
+
 // The agent's next answer may be a minute away.
 TEST(words_of_ports_count_for_the_binds_of_a_reload) {
 	struct own *own = *state;
