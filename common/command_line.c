@@ -93,6 +93,12 @@ static int refuse_unknown(struct parser *parser, const char *word, const char *n
 	const char *near = near_name(parser, name);
 	char shown[SHOWN_BYTES];
 
+	if (word[1] >= '0' && word[1] <= '9') {
+		snprintf(parser->why, parser->why_bytes,
+			"unknown option %s; write -- before a negative number",
+			weir_terminal_text(word, shown, sizeof(shown)));
+		return -EINVAL;
+	}
 	snprintf(parser->why, parser->why_bytes, "unknown option %s%s%s%s",
 		weir_terminal_text(word, shown, sizeof(shown)),
 		near != NULL ? "; did you mean --" : "", near != NULL ? near : "",

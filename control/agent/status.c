@@ -229,12 +229,16 @@ const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_CO
 static void write_drain(const json_t *drain, FILE *out) {
 	char connections[WEIR_DRAIN_COUNT_BYTES], left[WEIR_DURATION_BYTES];
 	const json_int_t left_ms = number_of(drain, "left_ms");
+	const char *state = text_of(drain, "state");
 
-	if (strcmp(text_of(drain, "state"), "none") != 0) {
+	if (strcmp(state, "deadline") == 0) {
+		fprintf(out, "drain      ended at its deadline, %s left\n",
+			weir_status_connections(drain, connections));
+	} else if (strcmp(state, "none") != 0) {
 		fprintf(out,
 			"drain      %s, %" JSON_INTEGER_FORMAT
 			" balancer%s not yet notified, %s, %s left\n",
-			text_of(drain, "state"), number_of(drain, "unheard"),
+			state, number_of(drain, "unheard"),
 			weir_plural((uint64_t)number_of(drain, "unheard")),
 			weir_status_connections(drain, connections),
 			weir_duration_text(left_ms > 0 ? (uint64_t)left_ms : 0, left));

@@ -258,6 +258,12 @@ static int next_poll_ms(const json_t *row) {
 		       : POLL_MS;
 }
 
+// Whether all backends of a host are in maintenance: none can drain.
+static bool is_out_of_use(const json_t *row) {
+	return number(row, "maintenance") > 0 &&
+	       number(row, "maintenance") == number(row, "backends");
+}
+
 // Poll once. Returns true when the wait is over, with its exit status.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
@@ -275,6 +281,10 @@ static bool look(struct wait *wait, int *ret) {
 		fprintf(wait->cli->err, "weirctl: %s was removed from the configuration\n",
 			wait->name);
 		*ret = WEIR_CLI_REFUSED;
+	} else if (state == NULL && is_out_of_use(row)) {
+		if (wait->cli->options->json) {
+			weir_cli_print_json(wait->cli->out, row);
+		}
 	} else if (state != NULL && is_partly_ready(wait, row)) {
 		*ret = WEIR_CLI_REFUSED;
 	} else if (state != NULL && strcmp(state, "draining") == 0) {
@@ -377,8 +387,11 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
 		" service%s, %" JSON_INTEGER_FORMAT " active flow%s",
 		json_string_value(json_object_get(host, "address")),
-		json_is_null(drain) ? "ready" : "drain", backends, weir_plural((uint64_t)backends),
-		services, weir_plural((uint64_t)services), number(host, "active_flows"),
+		is_out_of_use(host)   ? "maintenance"
+		: json_is_null(drain) ? "ready"
+				      : "drain",
+		backends, weir_plural((uint64_t)backends), services,
+		weir_plural((uint64_t)services), number(host, "active_flows"),
 		weir_plural((uint64_t)number(host, "active_flows")));
 	if (json_is_number(left)) {
 		fprintf(cli->out, ", deadline in %s (%s)",
@@ -386,7 +399,8 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 			then != NULL ? then : "keep or drop, by service");
 	}
 	if (out_of_use > 0) {
-		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " more in maintenance", out_of_use);
+		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " %sin maintenance", out_of_use,
+			backends > 0 ? "more " : "");
 	}
 	fputc('\n', cli->out);
 	if (json_array_size(in_use) > 0) {

@@ -226,7 +226,12 @@ static enum weir_probe_outcome judge_http(
 		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
 		return WEIR_PROBE_FAILED;
 	}
-	snprintf(detail, bytes, "HTTP %ld", status);
+	if (!good && status < 400) { // no error of the server
+		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status, check->status_first,
+			check->status_last);
+	} else {
+		snprintf(detail, bytes, "HTTP %ld", status);
+	}
 	describe_load(answer, detail, bytes);
 	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }

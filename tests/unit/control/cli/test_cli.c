@@ -170,6 +170,8 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"worker", "show", "--watch"}, "--watch is not an option of worker show"},
 		{{"config", "check"}, "an argument is missing"},
 		{{"--frob", "version"}, "unknown option --frob"},
+		{{"weight", "set", "b", "-3"},
+			"unknown option -3; write -- before a negative number"},
 		{{NULL}, "Usage: weirctl [OPTION]... OBJECT VERB"},
 	};
 

@@ -312,6 +312,25 @@ TEST(host_drain_waits_for_all_its_backends) {
 	}
 }
 
+// Nothing is left to wait for: a script may go on.
+TEST(host_drain_of_a_host_in_maintenance_is_over) {
+	static const char row[] =
+		"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 1, "
+		"\"backends\": 1, \"ready\": 0, \"maintenance\": 1, \"active_flows\": 85, "
+		"\"open_flows\": 85, \"drain\": null, \"in_use\": [], \"open\": [], "
+		"\"dropped_from\": []}}";
+	struct server *server = start_host(row, row);
+	struct outcome outcome = RUN(server_folder(server), "host", "drain", "10.0.0.11", "--wait");
+
+	assert_int_equal(outcome.status, 0);
+	assert_string_equal(outcome.out,
+		"10.0.0.11: maintenance, 0 backends in 1 service, 85 active flows; 1 in "
+		"maintenance\n");
+	assert_string_equal(outcome.err, "");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // --- VIPs ---
 
 #define VIP(drained, open, drain) \

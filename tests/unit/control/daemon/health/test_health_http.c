@@ -28,7 +28,8 @@ TEST(http_probe_passes_on_a_status_in_range) {
 		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 503");
 		check = check_of("/healthz?a=b&c=/../d");
 		check.status_first = 201;
-		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 200");
+		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_FAILED,
+			"HTTP 200, expected 201 to 399");
 	}
 }
 
@@ -37,7 +38,7 @@ TEST(http_probe_follows_no_redirect) {
 
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 301");
 	check.status_last = 299;
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 301");
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 301, expected 200 to 299");
 }
 
 TEST(http_probe_sends_the_host_header) {
