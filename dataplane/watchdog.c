@@ -30,7 +30,8 @@ static void note(struct weir_watchdog *watchdog, uint32_t w, bool stuck, uint64_
 		weir_log_event(watchdog->log, WEIR_LOG_ERROR, &fields, "worker %u stalled for %s",
 			w, weir_duration_text(silent_ms, silent));
 	} else {
-		weir_log_event(watchdog->log, WEIR_LOG_WARN, &fields, "worker %u recovered", w);
+		weir_log_event(watchdog->log, WEIR_LOG_WARN, &fields,
+			"worker %u recovered after %s", w, weir_duration_text(silent_ms, silent));
 	}
 }
 
@@ -40,14 +41,14 @@ bool weir_watchdog_check(struct weir_watchdog *watchdog, uint64_t now_ms) {
 	for (uint32_t w = 0; w < watchdog->segment->workers; w++) {
 		uint64_t heartbeat_ns =
 			weir_counter_read(&watchdog->segment->worker_counters[w].heartbeat_ns);
-		uint64_t silent_ms;
+		uint64_t silent_ms = now_ms - watchdog->changed_ms[w];
+		bool beats = heartbeat_ns != watchdog->heartbeat_ns[w];
 
-		if (heartbeat_ns != watchdog->heartbeat_ns[w]) {
+		if (beats) {
 			watchdog->heartbeat_ns[w] = heartbeat_ns;
 			watchdog->changed_ms[w] = now_ms;
 		}
-		silent_ms = now_ms - watchdog->changed_ms[w];
-		note(watchdog, w, silent_ms > WEIR_WATCHDOG_LIMIT_MS, silent_ms);
+		note(watchdog, w, !beats && silent_ms > WEIR_WATCHDOG_LIMIT_MS, silent_ms);
 		all = all && !watchdog->stuck[w];
 	}
 	return all;

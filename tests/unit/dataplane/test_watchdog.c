@@ -36,7 +36,7 @@ TEST(a_stalled_worker_and_its_recovery_are_reported_once) {
 	assert_true(weir_watchdog_check(&watchdog, 1201 + WEIR_WATCHDOG_LIMIT_MS));
 	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
 	assert_non_null(strstr(text, "error worker 1 stalled for 1.0s\n"));
-	assert_non_null(strstr(text, "warn  worker 1 recovered\n"));
+	assert_non_null(strstr(text, "warn  worker 1 recovered after 1.2s\n"));
 	assert_null(strstr(strstr(text, "stalled") + 1, "stalled"));
 	assert_null(strstr(text, "worker 0"));
 	weir_segment_free(segment);
