@@ -154,6 +154,7 @@ int weir_meter_helper_watch(
 	int fd, int timeout_ms, struct weir_listen_program *ret, char *why, size_t why_bytes) {
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
 	struct message message = {0};
+	struct weir_listen_program program;
 	int fds[FDS], r = send_request(fd, WATCH);
 
 	if (r == 0) {
@@ -167,6 +168,12 @@ int weir_meter_helper_watch(
 		snprintf(why, why_bytes, "%s", message.why);
 		return message.error;
 	}
-	*ret = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
+	program = (struct weir_listen_program){.ring = fds[0], .attachment = fds[1]};
+	if (program.ring < 0 || program.attachment < 0) { // the kernel passes those that fit
+		weir_listen_unload(&program);
+		snprintf(why, why_bytes, "no descriptor for the events: %s", strerror(EMFILE));
+		return -EMFILE;
+	}
+	*ret = program;
 	return 0;
 }

@@ -136,8 +136,15 @@ static int count_listeners(
 	const uint16_t *ports = udp ? params->udp_ports : params->tcp_ports;
 	uint32_t count = udp ? params->udp_count : params->tcp_count;
 	uint8_t protocol = udp ? IPPROTO_UDP : IPPROTO_TCP;
-	int r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
+	int r;
 
+	if (watch->listeners < 0) {
+		watch->listeners = weir_listeners_open();
+	}
+	if (watch->listeners < 0) {
+		return watch->listeners;
+	}
+	r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
 	// Sockets that are closed during a long listing may hide others: look again.
 	if (r == 0 && is_death(watch, first, ret_counts, count)) {
 		r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
@@ -330,10 +337,6 @@ int weir_port_watch_start(
 		return r;
 	}
 	restore(ret);
-	ret->listeners = weir_listeners_open();
-	if (ret->listeners < 0) {
-		return ret->listeners;
-	}
 	r = uv_timer_init(loop, &ret->turn);
 	if (r) {
 		return r;

@@ -36,7 +36,7 @@ struct weir_port_watch {
 	struct weir_listen_reader *reader; // NULL = no events: looks every 100 ms
 	char problem[192]; // why there are no events; "" = there are, or there is no TCP port
 	char blind[2][64]; // why the sockets of TCP, of UDP cannot be listed; "" = they can
-	int listeners; // netlink; -1 = none
+	int listeners; // netlink; negative = none yet, each look tries to open it
 	bool missing_logged; // ports without a listening socket since the start
 	uint64_t started_ms;
 	struct weir_look_budget budget;

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The port watch of a process without free descriptors, in a network namespace.
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "meter_helper.h"
+#include "port_watch.h"
+#include "test.h"
+
+#define PORT 8080
+
+static const uint16_t ports[] = {PORT};
+
+static int enter_namespace(void **state) {
+	(void)state;
+	return unshare(CLONE_NEWNET) || system("ip link set lo up") != 0 ? -1 : 0;
+}
+
+TEST_GROUP(enter_namespace);
+
+// Permit so many descriptors beyond those in use. Returns the previous limit.
+static rlim_t permit(rlim_t more) {
+	struct rlimit limit;
+	rlim_t before;
+	int next = fcntl(STDERR_FILENO, F_DUPFD, 0);
+
+	assert_return_code(next, errno);
+	close(next);
+	assert_return_code(getrlimit(RLIMIT_NOFILE, &limit), errno);
+	before = limit.rlim_cur;
+	limit.rlim_cur = (rlim_t)next + more;
+	assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
+	return before;
+}
+
+static void restore(rlim_t before) {
+	struct rlimit limit;
+
+	assert_return_code(getrlimit(RLIMIT_NOFILE, &limit), errno);
+	limit.rlim_cur = before;
+	assert_return_code(setrlimit(RLIMIT_NOFILE, &limit), errno);
+}
+
+static int listen_at(uint16_t port) {
+	const struct sockaddr_in at = {.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_return_code(bind(fd, (const struct sockaddr *)&at, sizeof(at)), errno);
+	assert_return_code(listen(fd, 10), errno);
+	return fd;
+}
+
+static void on_changed(void *context) {
+	(void)context;
+}
+
+TEST(port_watch_that_cannot_list_sockets_tries_again) {
+	struct weir_log log = {.fd = -1};
+	const struct weir_port_watch_params params = {.log = &log,
+		.tcp_ports = ports,
+		.tcp_count = 1,
+		.helper = -1,
+		.saved = -1,
+		.changed = on_changed};
+	struct weir_port_watch watch;
+	int server = listen_at(PORT);
+	rlim_t before;
+	uv_loop_t loop;
+
+	assert_int_equal(uv_loop_init(&loop), 0);
+	before = permit(0);
+	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
+	assert_int_equal(watch.ports.port[0].state, WEIR_PORT_UNKNOWN);
+	assert_string_not_equal(watch.blind[0], "");
+	restore(before);
+	while (watch.ports.port[0].state == WEIR_PORT_UNKNOWN) {
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(watch.ports.port[0].state, WEIR_PORT_OPEN);
+	assert_string_equal(watch.blind[0], "");
+	weir_port_watch_stop(&watch);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	close(server);
+}
+
+// The kernel passes as many descriptors as fit: a ring without its attachment has no events.
+TEST(port_watch_needs_both_descriptors_of_its_helper) {
+	const struct weir_meter_params params = {.ports = ports, .port_count = 1};
+	struct weir_listen_program program;
+	char why[192] = "";
+	int helper, next;
+
+	assert_int_equal(weir_meter_helper_start(&params, &helper), 0);
+	for (rlim_t more = 0; more < 2; more++) {
+		rlim_t before = permit(more);
+
+		assert_int_equal(
+			weir_meter_helper_watch(helper, 5000, &program, why, sizeof(why)), -EMFILE);
+		restore(before);
+		next = fcntl(STDERR_FILENO, F_DUPFD, 0);
+		assert_int_equal(next, helper + 1); // none is left open
+		close(next);
+	}
+	assert_int_equal(weir_meter_helper_watch(helper, 5000, &program, why, sizeof(why)), 0);
+	weir_listen_unload(&program);
+	close(helper);
+}
