@@ -104,7 +104,9 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 		break;
 	case WEIR_PORT_HELD:
 		if (port->listeners == 0) {
-			die(port, now_ms);
+			if (now_ms - port->turn_ms >= grace_ms) {
+				die(port, now_ms);
+			}
 		} else if (weir_watched_port_left_ms(port, now_ms) == 0) {
 			enter(port, WEIR_PORT_OPEN, now_ms);
 		}
@@ -134,12 +136,12 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 	return port->state == WEIR_PORT_HELD && end_ms > now_ms ? end_ms - now_ms : 0;
 }
 
-// Whether it will be down unless a socket listens before the grace ends.
+// Whether it will be closed unless a socket listens before the grace ends.
 static bool is_missed(const struct weir_watched_port *port) {
 	bool looked = port->since_ms != 0;
 
 	return port->listeners == 0 &&
-	       (port->state == WEIR_PORT_OPEN ||
+	       (port->state == WEIR_PORT_OPEN || port->state == WEIR_PORT_HELD ||
 		       (port->state == WEIR_PORT_UNKNOWN && port->had_listener && looked));
 }
 
@@ -152,10 +154,10 @@ uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports) {
 		const struct weir_watched_port *port = &ports->port[i];
 		uint64_t at_ms = WEIR_WATCHED_NEVER;
 
-		if (port->state == WEIR_PORT_HELD) {
-			at_ms = port->since_ms + hold_ms(port);
-		} else if (is_missed(port)) {
+		if (is_missed(port)) {
 			at_ms = port->turn_ms + ports->grace_ms;
+		} else if (port->state == WEIR_PORT_HELD) {
+			at_ms = port->since_ms + hold_ms(port);
 		}
 		next_ms = at_ms < next_ms ? at_ms : next_ms;
 	}

@@ -179,6 +179,28 @@ TEST(watched_port_that_dies_while_held_down_stays_down) {
 	expect(WEIR_PORT_OPEN, 4);
 }
 
+TEST(watched_port_that_is_held_down_has_the_grace) {
+	watch(500);
+	look(1, 1000);
+	for (uint64_t now_ms = 2000; now_ms <= 4000; now_ms += 1000) {
+		look(0, now_ms);
+		look(0, now_ms + 500);
+		look(1, now_ms + 600);
+	}
+	expect(WEIR_PORT_HELD, 3);
+	assert_false(look(0, 5000)); // until 5600
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 5500);
+	assert_false(look(1, 5400));
+	expect(WEIR_PORT_HELD, 3);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 5600);
+	assert_false(look(0, 5500));
+	assert_false(look(0, 5600)); // not open without a socket
+	expect(WEIR_PORT_HELD, 3);
+	assert_int_equal(weir_watched_ports_next_ms(&ports), 6000);
+	assert_false(look(0, 6000));
+	expect(WEIR_PORT_CLOSED, 4);
+}
+
 TEST(watched_port_forgets_deaths_in_quiet_minutes) {
 	uint64_t now_ms = 1000;
 
