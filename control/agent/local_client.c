@@ -124,7 +124,7 @@ static enum weir_agent_exit send_command(
 // --- commands -----------------------------------------------------------------------------
 
 enum weir_agent_exit weir_local_status(const struct weir_agent_options *options) {
-	json_t *status;
+	json_t *status = NULL;
 	enum weir_agent_exit r = send_command(options, "{\"command\": \"status\"}\n", &status);
 
 	if (r != WEIR_AGENT_DONE) {
@@ -156,7 +156,7 @@ json_t *weir_local_status_read(const struct weir_agent_options *options) {
 }
 
 enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) {
-	json_t *status;
+	json_t *status = NULL;
 	enum weir_agent_exit r = send_command(options, "{\"command\": \"ready\"}\n", &status);
 
 	if (r == WEIR_AGENT_DONE) {

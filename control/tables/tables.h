@@ -74,14 +74,14 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay
 // weir_tables_publish, and it is bound: publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
-// Make `config` the configuration (borrowed: must outlive the tables or the next apply). All or
-// nothing: on error the published tables stay. Only what differs is published. Administrative
-// states and run-time weights are kept; a run-time weight is dropped when the configured weight of
-// its backend changes. New backends start as STARTING when their service has a health check, else
-// HEALTHY. why gets one line. Waits up to WEIR_TABLES_WAIT_MS if memory is free only after a grace
-// period. Returns 0, -ENOSPC (ids, heap or services exhausted), -EBUSY (a worker still uses
-// replaced tables after that time: retry), -ENOMEM, -EEXIST (two services claim the same port),
-// -EINVAL (more backends than table_size; a table_size that is not prime).
+// Make `config` the configuration (borrowed: must outlive the tables, or the next apply, which
+// compares with it). All or nothing: on error the published tables stay. Only what differs is
+// published. Administrative states and run-time weights are kept; a run-time weight is dropped when
+// the configured weight of its backend changes. New backends start as STARTING when their service
+// has a health check, else HEALTHY. why gets one line. Waits up to WEIR_TABLES_WAIT_MS if memory is
+// free only after a grace period. Returns 0, -ENOSPC (ids, heap or services exhausted), -EBUSY (a
+// worker still uses replaced tables after that time: retry), -ENOMEM, -EEXIST (two services claim
+// the same port), -EINVAL (more backends than table_size; a table_size that is not prime).
 //
 // At the first configuration over a segment, ids may still be in use from an earlier process.
 // Entries without a free id are left out until leaving ones are removed, if there are enough ids

@@ -490,21 +490,27 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 
 // --- room in the segment ------------------------------------------------------------------
 
+#define SERVICES 3 // each with as many binds as a service may have, or fewer
 #define MANY 600
 
 // s0 with `many` binds of one port each, which drain when they are removed.
 static struct weir_config *config_with(uint32_t many) {
-	struct weir_config *config = lab_config(1, 1);
-	struct weir_config_service *service = &config->services[0];
+	struct weir_config *config = lab_config(SERVICES, 1);
 
-	service->drain.removed_ms = REMOVED_MS;
-	service->binds = realloc(service->binds, (many + 1) * sizeof(service->binds[0]));
-	assert_non_null(service->binds);
-	for (uint32_t i = 1; i <= many; i++) {
-		service->binds[i] = service->binds[0];
-		service->binds[i].port_first = service->binds[i].port_last = (uint16_t)(1000 + i);
+	for (uint32_t s = 0; s < SERVICES; s++) {
+		struct weir_config_service *service = &config->services[s];
+		uint32_t more = many / SERVICES;
+
+		service->drain.removed_ms = REMOVED_MS;
+		service->binds = realloc(service->binds, (more + 1) * sizeof(service->binds[0]));
+		assert_non_null(service->binds);
+		for (uint32_t i = 1; i <= more; i++) {
+			service->binds[i] = service->binds[0];
+			service->binds[i].port_first = service->binds[i].port_last =
+				(uint16_t)(1000 + i);
+		}
+		service->bind_count += more;
 	}
-	service->bind_count += many;
 	return config;
 }
 

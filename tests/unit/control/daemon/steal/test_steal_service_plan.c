@@ -24,13 +24,15 @@ struct plan {
 
 // The lab of the rounds, with more backends: the first `full` have a full queue.
 static void set_up_plan(struct own *own, struct plan *plan, uint32_t full, double limit) {
-	lab_config_free(own->config);
+	struct weir_config *former = own->config;
+
 	own->config = lab_config(1, BACKENDS);
 	own->config->instance.clients = own->config->instance.members = 1;
 	own->config->services[0].flow_control.accept_queue_percent = 75;
 	own->config->services[0].steal =
 		(struct weir_config_steal){.enabled = true, .after_ms = 500, .per_second = 640};
 	lab_apply(&own->lab, own->config);
+	lab_config_free(former);
 	lab_resolve(&own->lab);
 	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
 	assert_int_equal(weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
