@@ -239,7 +239,7 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 	enum progress progress = DRAINING;
 	enum weir_agent_exit r;
 	bool warned = false;
-	json_t *status;
+	json_t *status = NULL;
 
 	snprintf(request, sizeof(request),
 		"{\"command\": \"lame-duck\", \"interval_ms\": %llu, \"patient\": %s}\n",

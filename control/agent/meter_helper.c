@@ -155,7 +155,7 @@ int weir_meter_helper_watch(
 	struct pollfd answer = {.fd = fd, .events = POLLIN};
 	struct message message = {0};
 	struct weir_listen_program program;
-	int fds[FDS], r = send_request(fd, WATCH);
+	int fds[FDS] = {-1, -1}, r = send_request(fd, WATCH);
 
 	if (r == 0) {
 		r = poll(&answer, 1, timeout_ms) == 1 ? receive(fd, &message, fds) : -ETIMEDOUT;
