@@ -164,7 +164,7 @@ TEST(line_mistakes_are_reported_with_a_remedy) {
 		{{"--frobnicate"}, "unknown option --frobnicate"},
 		{{"-json"}, "unknown option -json; did you mean --json?"},
 		{{"-x"}, "unknown option -x"},
-		{{"-1"}, "unknown option -1"},
+		{{"-1"}, "unknown option -1; write -- before a negative number"},
 		{{"---"}, "unknown option ---"},
 		{{"--=x"}, "unknown option --=x"},
 		{{"--\x1b[1m"}, "unknown option --\\x1b[1m"},
