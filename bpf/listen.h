@@ -7,7 +7,6 @@
 
 #include <linux/types.h>
 
-#define WEIR_LISTEN_PORT_WORDS 1024 // a bit for each of the 65,536 ports
 #define WEIR_LISTEN_RING_BYTES 4096 // a power of 2, and whole pages: user space may enlarge it
 
 struct weir_listen_event { // a record

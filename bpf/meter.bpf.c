@@ -2,53 +2,16 @@
 //
 // Meter: counts and times the TCP connections to the ports of a service, in one network namespace.
 // Attached to the tracepoint of socket state changes, so it does not run for each packet.
-//
-// Kernel structures are declared here with the members that are used; libbpf finds where the
-// running kernel has them.
-#include <stdbool.h>
-
 #include <asm/errno.h>
-#include <linux/bpf.h>
-#include <linux/in.h>
-
-#include <bpf/bpf_helpers.h>
 
 #include "meter.h"
-
-enum { ESTABLISHED = 1, SYN_RECV = 3, CLOSE = 7, CLOSE_WAIT = 8 }; // as in net/tcp_states.h
+#include "socket.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct ns_common {
-	unsigned int inum;
-};
-
-struct net {
-	struct ns_common ns;
-};
-
-typedef struct {
-	struct net *net;
-} possible_net_t;
-
-struct sock_common {
-	__u16 skc_num; // local port, host order
-	unsigned char skc_state;
-	possible_net_t skc_net;
-};
-
-struct sock {
-	struct sock_common __sk_common;
-	__u16 sk_protocol;
-	int sk_err;
-};
-
 struct bpf_iter__tcp {
 	struct sock_common *sk_common;
 };
 #pragma clang attribute pop
-
-const volatile __u32 network_namespace = 0; // inode number
-const volatile __u64 ports[WEIR_METER_PORT_WORDS] = {0};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -65,15 +28,6 @@ static __always_inline void add(__u64 *counter, __u64 value) {
 
 static __always_inline struct weir_meter_shard *own_shard(void) {
 	return &weir_meter_shards[bpf_get_smp_processor_id() % WEIR_METER_SHARDS];
-}
-
-static __always_inline bool is_measured(__u16 port) {
-	return ports[port / 64] >> (port % 64) & 1;
-}
-
-static __always_inline bool is_ours(const struct sock *sk) {
-	return sk->sk_protocol == IPPROTO_TCP &&
-	       sk->__sk_common.skc_net.net->ns.inum == network_namespace;
 }
 
 static __always_inline void open_connection(__u64 key, __u64 start_ns) {
@@ -147,12 +101,12 @@ int weir_meter(__u64 *ctx) { // sock, previous state, new state
 	bool is_open = to == ESTABLISHED || to == CLOSE_WAIT;
 
 	if (from == SYN_RECV && is_open) {
-		if (is_measured(sk->__sk_common.skc_num) && is_ours(sk)) {
+		if (is_set(sk->__sk_common.skc_num) && is_ours(sk)) {
 			open_connection((__u64)sk, bpf_ktime_get_ns());
 		}
 	} else if (was_open && !is_open) {
 		// A socket that is closed at once has released its port already.
-		if (to == CLOSE || is_measured(sk->__sk_common.skc_num)) {
+		if (to == CLOSE || is_set(sk->__sk_common.skc_num)) {
 			close_connection((__u64)sk, sk->sk_err, to);
 		}
 	}
@@ -165,7 +119,7 @@ int weir_meter_existing(struct bpf_iter__tcp *ctx) {
 	struct sock_common *sk = ctx->sk_common;
 
 	if (sk && (sk->skc_state == ESTABLISHED || sk->skc_state == CLOSE_WAIT) &&
-		is_measured(sk->skc_num)) {
+		is_set(sk->skc_num)) {
 		open_connection((__u64)sk, 0);
 	}
 	return 0;

@@ -11,7 +11,6 @@
 #include <linux/types.h>
 
 #define WEIR_METER_SHARDS 32 // power of 2; CPUs share them
-#define WEIR_METER_PORT_WORDS 1024 // a bit for each of the 65,536 ports
 #define WEIR_METER_CONNECTIONS 65536 // open at a time, unless user space sets another number
 
 // Service times in microseconds, 16 buckets for each power of 2, up to 2^34: 4.8 hours.

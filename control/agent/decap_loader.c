@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bpf_load.h"
 #include "decap.skel.h"
 #include "decap_loader.h"
 
@@ -45,13 +46,6 @@ const char *weir_decap_result_text(enum weir_decap_result result) {
 
 // --- attaching ----------------------------------------------------------------------------
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
-	(void)level;
-	(void)format;
-	(void)arguments;
-	return 0;
-}
-
 static int add_sources(
 	const struct weir_decap *decap, const struct weir_prefix *sources, uint32_t n) {
 	int fd = bpf_map__fd(decap->skeleton->maps.weir_decap_sources);
@@ -73,7 +67,7 @@ static int add_sources(
 
 static int load(struct weir_decap *decap, const struct weir_decap_params *params, char *why,
 	size_t why_bytes) {
-	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	libbpf_print_fn_t before = weir_bpf_quiet();
 	int r = 0;
 
 	decap->skeleton = decap_bpf__open();
@@ -411,7 +405,7 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 		return program;
 	}
 	options.old_prog_fd = program;
-	before = libbpf_set_print(quiet);
+	before = weir_bpf_quiet();
 	r = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
 	libbpf_set_print(before);
 	if (r) {

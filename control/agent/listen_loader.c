@@ -4,31 +4,19 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "bpf_load.h"
 #include "listen.h"
 #include "listen.skel.h"
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
-	(void)level;
-	(void)format;
-	(void)arguments;
-	return 0;
-}
-
 static int set_params(struct listen_bpf *skeleton, const uint16_t *ports, uint32_t port_count) {
 	long page = sysconf(_SC_PAGESIZE);
-	struct stat namespace;
+	int r = weir_bpf_set_sockets(ports, port_count, &skeleton->rodata->network_namespace,
+		(uint64_t *)skeleton->rodata->ports);
 
-	if (stat("/proc/self/ns/net", &namespace)) {
-		return -errno;
-	}
-	skeleton->rodata->network_namespace = (uint32_t)namespace.st_ino;
-	for (uint32_t i = 0; i < port_count; i++) {
-		skeleton->rodata->ports[ports[i] / 64] |= UINT64_C(1) << ports[i] % 64;
+	if (r) {
+		return r;
 	}
 	return bpf_map__set_max_entries(skeleton->maps.weir_listen_events,
 		page > WEIR_LISTEN_RING_BYTES ? (uint32_t)page : WEIR_LISTEN_RING_BYTES);
@@ -59,29 +47,16 @@ static int load(struct listen_bpf *skeleton, const uint16_t *ports, uint32_t por
 	return 0;
 }
 
-static void explain(int error, char *why, size_t why_bytes) {
-	if (error == -EPERM || error == -EACCES) {
-		snprintf(why, why_bytes,
-			"no permission to load BPF programs: run as root, or with CAP_BPF and "
-			"CAP_PERFMON");
-	} else if (access("/sys/kernel/btf/vmlinux", R_OK)) {
-		snprintf(why, why_bytes,
-			"this kernel has no /sys/kernel/btf/vmlinux (CONFIG_DEBUG_INFO_BTF)");
-	} else {
-		snprintf(why, why_bytes, "loading the BPF program failed: %s", strerror(-error));
-	}
-}
-
 int weir_listen_load(const uint16_t *ports, uint32_t port_count, struct weir_listen_program *ret,
 	char *why, size_t why_bytes) {
-	libbpf_print_fn_t before = libbpf_set_print(quiet);
+	libbpf_print_fn_t before = weir_bpf_quiet();
 	struct listen_bpf *skeleton = listen_bpf__open();
 	int r = skeleton == NULL ? -errno : load(skeleton, ports, port_count, ret);
 
 	listen_bpf__destroy(skeleton); // *ret keeps the program attached
 	libbpf_set_print(before);
 	if (r) {
-		explain(r, why, why_bytes);
+		weir_bpf_explain(r, why, why_bytes);
 	}
 	return r;
 }

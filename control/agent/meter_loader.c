@@ -5,10 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "bpf_load.h"
 #include "meter.h"
 #include "meter.skel.h"
 
@@ -16,24 +15,12 @@ struct weir_meter_program {
 	struct meter_bpf *skeleton;
 };
 
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments) {
-	(void)level;
-	(void)format;
-	(void)arguments;
-	return 0;
-}
-
 static int set_params(struct meter_bpf *skeleton, const struct weir_meter_params *params) {
-	struct stat namespace;
+	int r = weir_bpf_set_sockets(params->ports, params->port_count,
+		&skeleton->rodata->network_namespace, (uint64_t *)skeleton->rodata->ports);
 
-	if (stat("/proc/self/ns/net", &namespace)) {
-		return -errno;
-	}
-	skeleton->rodata->network_namespace = (uint32_t)namespace.st_ino;
-	for (uint32_t i = 0; i < params->port_count; i++) {
-		uint16_t port = params->ports[i];
-
-		skeleton->rodata->ports[port / 64] |= UINT64_C(1) << port % 64;
+	if (r) {
+		return r;
 	}
 	return params->connections == 0
 		       ? 0
@@ -77,38 +64,25 @@ static int load(struct meter_bpf *skeleton, const struct weir_meter_params *para
 	return r == 0 ? count_existing(skeleton) : r;
 }
 
-static void explain(int error, char *why, size_t why_bytes) {
-	if (error == -EPERM || error == -EACCES) {
-		snprintf(why, why_bytes,
-			"no permission to load BPF programs: run as root, or with CAP_BPF and "
-			"CAP_PERFMON");
-	} else if (access("/sys/kernel/btf/vmlinux", R_OK)) {
-		snprintf(why, why_bytes,
-			"cannot measure connections: this kernel has no /sys/kernel/btf/vmlinux "
-			"(CONFIG_DEBUG_INFO_BTF)");
-	} else {
-		snprintf(why, why_bytes,
-			"cannot measure connections: loading the BPF program failed: %s",
-			strerror(-error));
-	}
-}
-
 int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_program **ret,
 	char *why, size_t why_bytes) {
 	struct weir_meter_program *program = calloc(1, sizeof(*program));
 	libbpf_print_fn_t before;
+	char text[160];
 	int r;
 
 	if (program == NULL) {
 		snprintf(why, why_bytes, "out of memory");
 		return -ENOMEM;
 	}
-	before = libbpf_set_print(quiet);
+	before = weir_bpf_quiet();
 	program->skeleton = meter_bpf__open();
 	r = program->skeleton == NULL ? -errno : load(program->skeleton, params);
 	libbpf_set_print(before);
 	if (r) {
-		explain(r, why, why_bytes);
+		snprintf(why, why_bytes, "%s%s",
+			r == -EPERM || r == -EACCES ? "" : "cannot measure connections: ",
+			weir_bpf_explain(r, text, sizeof(text)));
 		weir_meter_unload(program);
 		return r;
 	}

@@ -17,6 +17,7 @@
 #include "listen_loader.h"
 #include "listen_reader.h"
 #include "listeners.h"
+#include "own_network.h"
 #include "test.h"
 
 #define PORT 8080
@@ -63,15 +64,6 @@ static void connect_to(int fd, uint16_t port) {
 	assert_return_code(connect(fd, (const struct sockaddr *)&to, sizeof(to)), errno);
 }
 
-static int enter_namespace(void **state) {
-	(void)state;
-	if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
-		fprintf(stderr, "unshare: %s (root?)\n", strerror(errno));
-		return -1;
-	}
-	return 0;
-}
-
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 	char why[256] = "";
@@ -93,7 +85,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-TEST_GROUP(enter_namespace);
+TEST_GROUP(own_network_enter);
 TEST_EACH(setup, teardown);
 
 static bool is_readable(int fd, int timeout_ms) {
@@ -158,8 +150,7 @@ TEST(listen_events_of_other_namespaces_are_left_out) {
 	pid_t child = fork();
 
 	if (child == 0) {
-		_exit(unshare(CLONE_NEWNET) || system("ip link set lo up") != 0 ||
-			close(listen_at(AF_INET, PORT)));
+		_exit(own_network_enter(NULL) || close(listen_at(AF_INET, PORT)));
 	}
 	waitpid(child, &status, 0);
 	assert_int_equal(status, 0);

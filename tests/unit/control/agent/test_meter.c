@@ -18,6 +18,7 @@
 #include "meter_helper.h"
 #include "meter_loader.h"
 #include "meter_reader.h"
+#include "own_network.h"
 #include "privileges.h"
 #include "test.h"
 
@@ -128,15 +129,6 @@ static uint64_t active(const struct lab *lab) {
 	return weir_meter_active(&counts);
 }
 
-static int enter_namespace(void **state) {
-	(void)state;
-	if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
-		fprintf(stderr, "unshare: %s (root?)\n", strerror(errno));
-		return -1;
-	}
-	return 0;
-}
-
 static int setup(void **state) {
 	struct lab *lab = calloc(1, sizeof(*lab));
 
@@ -159,7 +151,7 @@ static int teardown(void **state) {
 	return 0;
 }
 
-TEST_GROUP(enter_namespace);
+TEST_GROUP(own_network_enter);
 
 TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 	struct lab *lab = *state;
@@ -232,7 +224,7 @@ TEST(meter_ignores_other_connections, setup, teardown) {
 	if (child == 0) { // the same port in another namespace
 		int fd;
 
-		if (unshare(CLONE_NEWNET) || system("ip link set lo up") != 0) {
+		if (own_network_enter(NULL)) {
 			_exit(1);
 		}
 		fd = listen_at(AF_INET, PORT, 10);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "meter_helper.h"
+#include "own_network.h"
 #include "port_watch.h"
 #include "test.h"
 
@@ -18,12 +19,7 @@
 
 static const uint16_t ports[] = {PORT};
 
-static int enter_namespace(void **state) {
-	(void)state;
-	return unshare(CLONE_NEWNET) || system("ip link set lo up") != 0 ? -1 : 0;
-}
-
-TEST_GROUP(enter_namespace);
+TEST_GROUP(own_network_enter);
 
 // Permit so many descriptors beyond those in use. Returns the previous limit.
 static rlim_t permit(rlim_t more) {

@@ -183,14 +183,28 @@ TEST(switch_to_weighted_halves_the_spread) {
 	part_fini(&part);
 }
 
+struct share_case { // of the backend that fails, 1 = as much as the others
+	const char *variant;
+	double least, most;
+};
+
+static void expect_shares(struct part *part, const struct share_case *cases, size_t n) {
+	for (size_t i = 0; i < n; i++) {
+		struct weir_sim_range share =
+			range_of(part, cases[i].variant, 0, WEIR_SIM_METRIC_SHARE);
+
+		if (share.mean < cases[i].least || share.mean > cases[i].most) {
+			fail_msg("%s: share %g, expected %g to %g", cases[i].variant, share.mean,
+				cases[i].least, cases[i].most);
+		}
+	}
+}
+
 // By Little's law a backend that fails after 0.5 ms gets L / (T + 0.5 ms) of a fair share, where L
 // is the others' latency (about 0.315 s) and T how long an error counts as active, which is 7/8 to
 // 8/8 of the window, 15/16 on average.
 TEST(sinkhole_shares_follow_from_littles_law) {
-	static const struct {
-		const char *variant;
-		double least, most;
-	} cases[] = {
+	static const struct share_case cases[] = {
 		{"round-robin", 0.97, 1.04},
 		{"least-loaded-0s", 10.5, 12.5},
 		{"least-loaded-0.3s", 0.95, 1.2},
@@ -206,15 +220,7 @@ TEST(sinkhole_shares_follow_from_littles_law) {
 	struct part part;
 
 	run_part(&part, "sinkhole", left_out, false, 1);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct weir_sim_range share =
-			range_of(&part, cases[i].variant, 0, WEIR_SIM_METRIC_SHARE);
-
-		if (share.mean < cases[i].least || share.mean > cases[i].most) {
-			fail_msg("%s: share %g, expected %g to %g", cases[i].variant, share.mean,
-				cases[i].least, cases[i].most);
-		}
-	}
+	expect_shares(&part, cases, sizeof(cases) / sizeof(cases[0]));
 	part_fini(&part);
 }
 
@@ -259,10 +265,7 @@ TEST(uneven_load_wastes_a_third_of_a_thousand_cpus) {
 // Failed requests cost a backend nothing: without a penalty it gets more than its share, unless
 // they do not count in the numerator of its weight.
 TEST(successful_requests_as_numerator_are_a_penalty) {
-	static const struct {
-		const char *variant;
-		double least, most;
-	} cases[] = {
+	static const struct share_case cases[] = {
 		{"round-robin", 0.97, 1.04},
 		{"all-penalty-0", 1.35, 1.75},
 		{"successful-penalty-0", 0.65, 0.9},
@@ -273,15 +276,7 @@ TEST(successful_requests_as_numerator_are_a_penalty) {
 	struct part part;
 
 	run_part(&part, "half_failing", left_out, false, 1);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct weir_sim_range share =
-			range_of(&part, cases[i].variant, 0, WEIR_SIM_METRIC_SHARE);
-
-		if (share.mean < cases[i].least || share.mean > cases[i].most) {
-			fail_msg("%s: share %g, expected %g to %g", cases[i].variant, share.mean,
-				cases[i].least, cases[i].most);
-		}
-	}
+	expect_shares(&part, cases, sizeof(cases) / sizeof(cases[0]));
 	part_fini(&part);
 }
 
