@@ -47,6 +47,7 @@ import scenarios_reported
 import scenarios_restart
 import scenarios_reuse
 import scenarios_rss
+import scenarios_server_ends
 import scenarios_slow_start
 import scenarios_status
 import scenarios_steals
@@ -62,8 +63,9 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
-           scenarios_lame_duck, scenarios_deaths, scenarios_slow_start, scenarios_steals,
-           scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture, scenarios_telemetry,
+           scenarios_lame_duck, scenarios_deaths, scenarios_server_ends, scenarios_slow_start,
+           scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
+           scenarios_telemetry,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
 # Scenarios mostly wait: for programs to start, for health checks, for timeouts.
