@@ -102,7 +102,8 @@ struct weir_daemon {
 	uint64_t publish_us, grace_us; // sums since the start of this process
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
-	uint64_t grace_since_ns; // 0 = not measuring
+	// The oldest publication that some worker has not adopted; 0 = all are adopted.
+	uint64_t grace_since_ns;
 	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times
 	uv_prepare_t before_wait;

@@ -46,6 +46,11 @@ void weir_daemon_notify_status(const struct weir_daemon *daemon) {
 		weir_daemon_unpublished(daemon) != NULL ? ", not published yet" : "");
 }
 
+static void start_grace(struct weir_daemon *daemon) {
+	daemon->grace_since_ns = daemon->published_ns;
+	daemon->grace_mark = weir_writer_mark(weir_tables_writer(daemon->tables));
+}
+
 static bool grace_is_over(struct weir_daemon *daemon) {
 	if (!weir_writer_passed(weir_tables_writer(daemon->tables), daemon->grace_mark)) {
 		return false;
@@ -53,6 +58,10 @@ static bool grace_is_over(struct weir_daemon *daemon) {
 	daemon->last_grace_us = (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000;
 	daemon->grace_us += daemon->last_grace_us;
 	daemon->graces++;
+	if (daemon->published_ns > daemon->grace_since_ns) {
+		start_grace(daemon); // of what was published meanwhile
+		return false;
+	}
 	daemon->grace_since_ns = 0;
 	uv_timer_stop(&daemon->grace);
 	return true;
@@ -77,8 +86,7 @@ void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started
 	if (daemon->grace_since_ns != 0) {
 		return; // already measuring
 	}
-	daemon->grace_since_ns = now;
-	daemon->grace_mark = weir_writer_mark(weir_tables_writer(daemon->tables));
+	start_grace(daemon);
 	while (weir_daemon_now_ns() - now < GRACE_SPIN_NS) {
 		if (grace_is_over(daemon)) {
 			return;

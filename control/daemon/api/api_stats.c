@@ -16,13 +16,16 @@ json_t *weir_json_segment(const struct weir_daemon *daemon) {
 	struct weir_writer_usage usage = {0};
 
 	weir_writer_usage(weir_tables_writer(daemon->tables), &usage);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "heap_bytes",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "heap_bytes",
 		(json_int_t)usage.heap_bytes, "used_bytes", (json_int_t)usage.used_bytes,
 		"retired_bytes", (json_int_t)usage.retired_bytes, "backed_bytes",
 		(json_int_t)usage.backed_bytes, "publications",
 		(json_int_t)weir_counter_read(&daemon->segment->notes->publications),
 		"last_publish_us", (json_int_t)daemon->last_publish_us, "last_grace_us",
-		(json_int_t)daemon->last_grace_us);
+		(json_int_t)daemon->last_grace_us, "adopting_us",
+		(json_int_t)(daemon->grace_since_ns == 0
+				     ? 0
+				     : (weir_daemon_now_ns() - daemon->grace_since_ns) / 1000));
 }
 
 // Result names have hyphens in the protocol ("no-listener"), underscores as JSON keys.

@@ -111,9 +111,9 @@ TEST(stats_show_sums_and_shows_the_segment) {
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }
 
-static json_int_t grace_us(struct web *web) {
+static json_int_t of_segment(struct web *web, const char *key) {
 	json_t *stats = lab_result(&web->lab, JSON({"command": "stats.show"}));
-	json_int_t us = number_of(json_object_get(stats, "segment"), "last_grace_us");
+	json_int_t us = number_of(json_object_get(stats, "segment"), key);
 
 	json_decref(stats);
 	return us;
@@ -136,9 +136,35 @@ TEST(grace_period_lasts_as_long_as_a_worker_is_silent) {
 	assert_true(lab_retired_bytes(&web->lab) > 0);
 	lab_dataplane_hang(web->dataplane, false);
 	LAB_UNTIL(lab_retired_bytes(&web->lab) == 0);
-	LAB_UNTIL(grace_us(web) >= 140000);
+	LAB_UNTIL(of_segment(web, "last_grace_us") >= 140000);
 	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
-	LAB_UNTIL(grace_us(web) < 140000);
+	LAB_UNTIL(of_segment(web, "last_grace_us") < 140000);
+}
+
+static json_int_t grace_periods(struct web *web) {
+	json_t *metrics = lab_result(&web->lab, JSON({"command": "metrics.show"}));
+	json_int_t periods = number_of(json_object_get(metrics, "control"), "grace_periods");
+
+	json_decref(metrics);
+	return periods;
+}
+
+// What is published while a grace period lasts is adopted only at the end of the next one.
+TEST(adoption_is_awaited_for_each_publication) {
+	struct web *web = *state;
+	json_int_t published, measured;
+
+	LAB_UNTIL(of_segment(web, "adopting_us") == 0);
+	measured = grace_periods(web);
+	lab_dataplane_hang(web->dataplane, true);
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.maintenance", "backend": "w-2"})));
+	assert_true(of_segment(web, "adopting_us") > 0);
+	published = of_segment(web, "publications");
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
+	assert_true(of_segment(web, "publications") > published);
+	lab_dataplane_hang(web->dataplane, false);
+	LAB_UNTIL(of_segment(web, "adopting_us") == 0);
+	assert_int_equal(grace_periods(web), measured + 2);
 }
 
 // The value of a row by the name of its column.
