@@ -66,11 +66,15 @@ void weir_cli_print_json(FILE *out, const json_t *json) {
 	fputc('\n', out);
 }
 
-// An argument that only weir-control checks is invalid.
-static bool is_usage(const json_t *answer) {
+static bool has_code(const json_t *answer, const char *wanted) {
 	const char *code = json_string_value(json_object_get(answer, "code"));
 
-	return code != NULL && strcmp(code, "bad-request") == 0;
+	return code != NULL && strcmp(code, wanted) == 0;
+}
+
+// An argument that only weir-control checks is invalid.
+static bool is_usage(const json_t *answer) {
+	return has_code(answer, "bad-request");
 }
 
 static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
@@ -110,7 +114,7 @@ static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
+static int ask(struct weir_cli *cli, const json_t *request, bool if_any, json_t **ret) {
 	json_t *answer, *result;
 	char why[512];
 	int r;
@@ -118,6 +122,11 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 	if (weir_client_call(cli->client, request, &answer, why, sizeof(why))) {
 		fprintf(cli->err, "weirctl: %s\n", why);
 		return WEIR_CLI_UNREACHABLE;
+	}
+	if (if_any && has_code(answer, "not-found")) {
+		json_decref(answer);
+		*ret = NULL;
+		return WEIR_CLI_DONE;
 	}
 	if (!json_is_true(json_object_get(answer, "ok"))) {
 		r = is_usage(answer) ? WEIR_CLI_USAGE : WEIR_CLI_REFUSED;
@@ -134,6 +143,14 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 	*ret = result != NULL ? json_incref(result) : json_null();
 	json_decref(answer);
 	return WEIR_CLI_DONE;
+}
+
+int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	return ask(cli, request, false, ret);
+}
+
+int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	return ask(cli, request, true, ret);
 }
 
 int weir_cli_set_text(json_t *object, const char *key, const char *option, const char *text,

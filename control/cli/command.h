@@ -54,6 +54,8 @@ struct weir_cli_command {
 // Send a request and extract the result from the answer. Prints errors, and a warning while changes
 // are unpublished. *ret is owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
+// The same, but what does not exist is no error: *ret is NULL then.
+int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t **ret);
 
 // Put the text of an option (--OPTION) into a request; does nothing for NULL. Returns 0 or -EINVAL
 // and one line in why.

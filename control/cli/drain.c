@@ -27,6 +27,9 @@ struct wait {
 	char reason[16]; // "waits_for" shown last
 	int looks;
 	int poll_ms; // until the next look
+	// The last answer, if a reload has removed all backends of the host: there is no other one
+	// after their last flow. NULL = it has some.
+	json_t *removed;
 };
 
 static double now_s(void) {
@@ -102,11 +105,28 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 	return text;
 }
 
+static json_int_t number(const json_t *object, const char *key) {
+	return json_integer_value(json_object_get(object, key));
+}
+
+// Whose flows are among the open ones of a host although the file does not have them; "" if none.
+static const char *removed_text(const json_t *host, char *text, size_t bytes) {
+	json_int_t removed = number(host, "removed");
+
+	text[0] = '\0';
+	if (removed > 0) {
+		snprintf(text, bytes,
+			"; includes the flows of %" JSON_INTEGER_FORMAT " removed backend%s",
+			removed, weir_plural((uint64_t)removed));
+	}
+	return text;
+}
+
 static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *drain = json_object_get(row, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
-	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128];
+	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128], removed[80];
 	const json_int_t most = wait->first > flows ? wait->first : flows;
 	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
@@ -119,8 +139,9 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	}
 	snprintf(line, sizeof(line),
 		"%s: draining, %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-		" open flow%s%s%s%s",
+		" open flow%s%s%s%s%s",
 		wait->name, flows, most, weir_plural((uint64_t)most), deadline,
+		removed_text(row, removed, sizeof(removed)),
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
@@ -131,10 +152,6 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	}
 	wait->looks++;
 	fflush(wait->cli->out);
-}
-
-static json_int_t number(const json_t *object, const char *key) {
-	return json_integer_value(json_object_get(object, key));
 }
 
 // Whether the flows of binds that a command did not name are counted, too: those of others of the
@@ -264,6 +281,35 @@ static bool is_out_of_use(const json_t *row) {
 	       number(row, "maintenance") == number(row, "backends");
 }
 
+// Whether a reload has removed all backends of a host, some of which still had flows.
+static bool is_removed(const json_t *host) {
+	const json_t *backends = json_object_get(host, "backends");
+
+	return json_is_integer(backends) && json_integer_value(backends) == 0;
+}
+
+// The answer to the next look, or the last one, drained, when the removed backends of a host have
+// had their last flow.
+static int look_up(struct wait *wait, json_t **ret) {
+	json_t *rows;
+	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)
+				      : weir_cli_request(wait->cli, wait->request, &rows);
+
+	if (r != WEIR_CLI_DONE) {
+		return r;
+	}
+	if (rows == NULL) {
+		json_object_set_new(wait->removed, "open_flows", json_integer(0));
+		json_object_set_new(
+			json_object_get(wait->removed, "drain"), "state", json_string("drained"));
+		rows = json_incref(wait->removed);
+	}
+	json_decref(wait->removed);
+	wait->removed = is_removed(rows) ? json_incref(rows) : NULL;
+	*ret = rows;
+	return r;
+}
+
 // Poll once. Returns true when the wait is over, with its exit status.
 static bool look(struct wait *wait, int *ret) {
 	const char *state;
@@ -271,7 +317,7 @@ static bool look(struct wait *wait, int *ret) {
 	json_t *rows;
 	bool over = true;
 
-	*ret = weir_cli_request(wait->cli, wait->request, &rows);
+	*ret = look_up(wait, &rows);
 	if (*ret != WEIR_CLI_DONE) {
 		return true;
 	}
@@ -334,9 +380,11 @@ static int wait_for_end(struct weir_cli *cli, const char *object, const json_t *
 		fprintf(cli->err, "weirctl: out of memory\n");
 		return WEIR_CLI_REFUSED;
 	}
+	wait.removed = is_removed(begun) ? json_deep_copy(begun) : NULL;
 	while (!look(&wait, &r) && !ferror(cli->out)) {
 		weir_cli_wait_ms(wait.poll_ms);
 	}
+	json_decref(wait.removed);
 	json_decref(wait.request);
 	if (r == WEIR_CLI_UNREACHABLE) {
 		fprintf(cli->err,
@@ -381,7 +429,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	json_int_t out_of_use = number(host, "maintenance"), services = number(host, "services");
 	json_int_t backends = number(host, "backends") - out_of_use;
 	const json_t *in_use = json_object_get(host, "in_use");
-	char names[256];
+	char names[256], removed[80];
 
 	fprintf(cli->out,
 		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
@@ -402,7 +450,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 		fprintf(cli->out, "; %" JSON_INTEGER_FORMAT " %sin maintenance", out_of_use,
 			backends > 0 ? "more " : "");
 	}
-	fputc('\n', cli->out);
+	fprintf(cli->out, "%s\n", removed_text(host, removed, sizeof(removed)));
 	if (json_array_size(in_use) > 0) {
 		fprintf(cli->out,
 			"warning: still new flows to %s, because no backend of the service is "

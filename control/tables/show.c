@@ -126,7 +126,7 @@ uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		const struct weir_backend_entry *backend = &state->backends[id];
 
-		if (backend->stage == WEIR_ID_LIVE &&
+		if (backend->stage != WEIR_ID_FREE &&
 			weir_address_equal(&backend->address, address)) {
 			if (n < room) {
 				ids[n] = (uint16_t)id;

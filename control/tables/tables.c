@@ -417,18 +417,22 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	return r < 0 ? r : 0;
 }
 
-static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {
-	struct weir_state *state = tables->state;
+static struct weir_backend_entry *any_backend(struct weir_tables *tables, uint16_t id) {
+	struct weir_backend_entry *backend = &tables->state->backends[id];
 
-	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
-		return NULL;
-	}
-	return &state->backends[id];
+	return id < tables->state->backend_ids && backend->stage != WEIR_ID_FREE ? backend : NULL;
 }
 
+static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {
+	struct weir_backend_entry *backend = any_backend(tables, id);
+
+	return backend != NULL && backend->stage == WEIR_ID_LIVE ? backend : NULL;
+}
+
+// Removed backends, too: an operator drains them with their host.
 static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
 	enum weir_drain_phase phase, uint64_t until_ns) {
-	struct weir_backend_entry *backend = live_backend(tables, id);
+	struct weir_backend_entry *backend = any_backend(tables, id);
 
 	if (backend == NULL) {
 		return -ENOENT;
@@ -439,8 +443,9 @@ static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_st
 		backend->drain_until_ns = until_ns;
 		weir_state_touch_backend(tables->state, id);
 	}
-	if (backend->admin != admin ||
-		(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED)) {
+	if (backend->stage == WEIR_ID_LIVE &&
+		(backend->admin != admin ||
+			(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED))) {
 		weir_state_move_backend(tables->state, id);
 	}
 	if (backend->admin != admin) {
@@ -467,7 +472,7 @@ int weir_tables_set_drain(
 
 int weir_tables_end_drain(
 	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t left) {
-	struct weir_backend_entry *backend = live_backend(tables, id);
+	struct weir_backend_entry *backend = any_backend(tables, id);
 
 	if (backend == NULL) {
 		return -ENOENT;

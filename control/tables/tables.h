@@ -107,7 +107,8 @@ uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 int weir_tables_set_admin(
 	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
 // Set the phase of its drain: DRAINING to KEPT also set admin DRAIN, and DROPPED sets MAINTENANCE.
-// weir_tables_set_admin ends a drain.
+// weir_tables_set_admin ends a drain. These three also set a removed backend, whose flows
+// on_backend_down decides about all the same.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
 // Set the phase at the end of a drain. left: open flows at that time, for this process only;
@@ -287,7 +288,7 @@ const struct weir_config_service *weir_tables_service_config(
 	const struct weir_tables *tables, const char *name);
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
-// The backends of the configuration with an address, in any service. Fills up to `room` ids.
+// The backends with an address, in any service, removed ones among them. Fills up to `room` ids.
 // Returns their number.
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room);

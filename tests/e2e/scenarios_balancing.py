@@ -98,6 +98,36 @@ def drain_waits_for_the_last_flow(lab):
     assert found["web-3"].ask() == "web-3"
 
 
+@scenario(services=[lines(), echo()])
+def host_drain_waits_for_removed_backends(lab):
+    """host drain --wait while connections to a backend that a reload removed, before or meanwhile, are open"""
+    found = clients.line_per_backend(lab.client, VIP4, BACKENDS)
+    before, meanwhile = (lab.backend(name, "lines")["address"] for name in ("web-4", "web-3"))
+    lab.write_config([lines(backends={"web-1": 100, "web-2": 100, "web-3": 100}), echo()])
+    lab.weirctl("config", "reload")
+    code, text, _ = lab.weirctl("host", "drain", "--interval=300ms", "--wait", before, check=False)
+    assert code == 4 and text.splitlines()[-1].endswith(", 1 open flow kept (lines/web-4)"), (code, text)
+    assert found["web-4"].ask() == "web-4"
+    results = []
+    waiting = threading.Thread(target=lambda: results.append(
+        lab.weirctl("host", "drain", "--wait", meanwhile, check=False)))
+    waiting.start()
+
+    def shown():
+        return lab.api("host.show", address=meanwhile)
+    wait_for("the drain", lambda: shown()["draining"] == 1, 5)
+    lab.write_config([dict(lines(backends={"web-1": 100, "web-2": 100}), name="renamed"),
+                      echo(backends={"web-1": 100, "web-2": 100})])
+    lab.weirctl("config", "reload")
+    host = shown()
+    assert (host["backends"], host["removed"], host["open_flows"]) == (0, 1, 1), host
+    assert waiting.is_alive() and found["web-3"].ask() == "web-3"
+    found["web-3"].close()
+    waiting.join(30)
+    code, text, err = results[0]
+    assert code == 0 and f"{meanwhile}: drained after " in text, (code, text, err)
+
+
 @scenario(services=[lines()])
 def maintenance_gets_no_new_flows(lab):
     """Maintenance is like drain for new flows; with every backend in it, new connections fail"""

@@ -177,9 +177,10 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	sum->active_flows += counters.active_flows;
 	sum->open_flows += counters.open_flows;
 	if (drained > 0) {
-		weir_drain_sum_add(&sum->drains, daemon->tables,
-			weir_tables_service_name(daemon->tables, id), state.drain,
-			state.drain_until_ns, state.drain_left);
+		weir_drain_sum_add(&sum->drains,
+			weir_drains_at_deadline(
+				daemon->tables, weir_tables_service_name(daemon->tables, id)),
+			state.drain, state.drain_until_ns, state.drain_left);
 	}
 }
 

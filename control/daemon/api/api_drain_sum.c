@@ -7,10 +7,9 @@
 #include "daemon.h"
 #include "duration.h"
 
-void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *tables,
-	const char *service, uint8_t phase, uint64_t until_ns, uint64_t left) {
+void weir_drain_sum_add(
+	struct weir_drain_sum *sum, int then, uint8_t phase, uint64_t until_ns, uint64_t left) {
 	if (phase == WEIR_DRAIN_DRAINING) {
-		int then = (int)weir_drains_at_deadline(tables, service);
 		bool same = sum->phases[phase] == 0 || sum->at_deadline == then;
 
 		sum->at_deadline = same ? then : -1;

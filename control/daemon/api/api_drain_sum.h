@@ -23,10 +23,10 @@ struct weir_drain_sum { // zeroed: none
 	int at_deadline; // of those that drain: enum weir_config_at_deadline, or -1: they differ
 };
 
-// Add the drain of a backend or of a service. until_ns: 0 = no deadline. left: see
-// weir_tables_end_drain.
-void weir_drain_sum_add(struct weir_drain_sum *sum, const struct weir_tables *tables,
-	const char *service, uint8_t phase, uint64_t until_ns, uint64_t left);
+// Add the drain of a backend or of a service. then: enum weir_config_at_deadline. until_ns: 0 = no
+// deadline. left: see weir_tables_end_drain.
+void weir_drain_sum_add(
+	struct weir_drain_sum *sum, int then, uint8_t phase, uint64_t until_ns, uint64_t left);
 // The last deadline of those that drain, 0 if there is none.
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
 // As weir_json_drain, with the phase of those that are least far. The caller owns the result.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of hosts: host.show, host.drain, host.ready. A host is an address: all backends of
-// the configuration with it, in any service.
+// API handlers of hosts: host.show, host.drain, host.ready. A host is an address: all backends with
+// it, in any service. Those that a reload removed are among them as long as they have flows, so
+// that a host is not drained before these have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ struct host {
 // What the backends of a host do. Those that an operator put into maintenance take no part in
 // its drain.
 struct summary {
-	uint32_t services, ready, maintenance;
+	uint32_t services, backends, ready, maintenance; // of the configuration
+	uint32_t removed; // with open flows
 	struct weir_drain_sum drains;
 	uint64_t active_flows, open_flows;
 	json_t *open, *dropped, *in_use; // names of those with open flows, those whose flows were
@@ -44,6 +46,16 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 		       : -EINVAL;
 }
 
+// Whether a backend is in the configuration, or has flows, or has had some in a drain. Without a
+// dataplane flows are unknown.
+static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
+	struct weir_backend_state state;
+
+	return weir_tables_backend(daemon->tables, id, &state) == 0 &&
+	       (!state.leaving || state.drain != WEIR_DRAIN_NONE || daemon->segment == NULL ||
+		       weir_sum_backend(daemon->segment, id).active_flows > 0);
+}
+
 // Returns 0, -ENOENT, or -ENOMEM.
 static int find(
 	const struct weir_daemon *daemon, const struct weir_address *address, struct host *ret) {
@@ -54,13 +66,18 @@ static int find(
 		return -ENOMEM;
 	}
 	weir_address_format(address, ret->address, sizeof(ret->address));
-	if (count == 0) {
+	weir_tables_backends_at(daemon->tables, address, ids, count);
+	ret->count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		if (is_in_use(daemon, ids[i])) {
+			ids[ret->count++] = ids[i];
+		}
+	}
+	if (ret->count == 0) {
 		free(ids);
 		return -ENOENT;
 	}
-	weir_tables_backends_at(daemon->tables, address, ids, count);
 	ret->ids = ids;
-	ret->count = count;
 	return 0;
 }
 
@@ -101,11 +118,12 @@ static void add_drain(const struct weir_daemon *daemon, const struct weir_backen
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
 
 	sum->active_flows += counters.active_flows;
-	if (state->drain == WEIR_DRAIN_NONE) {
+	sum->removed += state->leaving && counters.open_flows > 0;
+	if (state->drain == WEIR_DRAIN_NONE && !state->leaving) {
 		return;
 	}
-	weir_drain_sum_add(&sum->drains, daemon->tables, state->service, state->drain,
-		state->drain_until_ns, state->drain_left);
+	weir_drain_sum_add(&sum->drains, weir_drains_backend_at_deadline(daemon->tables, state),
+		state->drain, state->drain_until_ns, state->drain_left);
 	sum->open_flows += counters.open_flows;
 	if (state->drain == WEIR_DRAIN_DROPPED) { // their counters change a moment later
 		add_name(state->drain_left > 0 ? sum->dropped : NULL, state);
@@ -127,13 +145,17 @@ static void sum_up(const struct weir_daemon *daemon, const struct host *host, st
 		if (weir_tables_backend(daemon->tables, host->ids[i], &state) < 0) {
 			continue;
 		}
+		add_drain(daemon, &state, sum);
+		if (state.leaving) {
+			continue;
+		}
+		sum->backends++;
 		bit = 1ull << state.service_id % 64;
 		sum->services += (seen[state.service_id / 64] & bit) == 0;
 		seen[state.service_id / 64] |= bit;
 		sum->ready += state.admin == WEIR_ADMIN_READY;
 		sum->maintenance +=
 			state.admin == WEIR_ADMIN_MAINTENANCE && state.drain == WEIR_DRAIN_NONE;
-		add_drain(daemon, &state, sum);
 	}
 }
 
@@ -143,10 +165,10 @@ static json_t *json_host(const struct weir_daemon *daemon, const struct host *ho
 
 	sum_up(daemon, host, &sum);
 	return json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
 		"address", host->address, "services", (json_int_t)sum.services, "backends",
-		(json_int_t)host->count, "ready", (json_int_t)sum.ready, "maintenance",
-		(json_int_t)sum.maintenance, "draining",
+		(json_int_t)sum.backends, "ready", (json_int_t)sum.ready, "maintenance",
+		(json_int_t)sum.maintenance, "removed", (json_int_t)sum.removed, "draining",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINING], "drained",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_DRAINED], "kept",
 		(json_int_t)sum.drains.phases[WEIR_DRAIN_KEPT], "dropped",
@@ -168,7 +190,7 @@ void weir_api_host_describe(
 		return;
 	}
 	sum_up(daemon, &host, &sum);
-	drained = host.count - sum.ready - sum.maintenance;
+	drained = sum.backends - sum.ready - sum.maintenance;
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u ready, %u drain, %u maintenance", sum.ready,
 		drained, sum.maintenance);
 	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);
@@ -195,7 +217,7 @@ static void select_backends(const struct weir_daemon *daemon, struct host *host,
 
 		if (weir_tables_backend(daemon->tables, host->ids[i], &state) == 0 &&
 			(drained ? state.drain != WEIR_DRAIN_NONE
-				 : state.admin != WEIR_ADMIN_MAINTENANCE ||
+				 : state.leaving || state.admin != WEIR_ADMIN_MAINTENANCE ||
 						state.drain == WEIR_DRAIN_DROPPED)) {
 			host->ids[n++] = host->ids[i];
 		}
@@ -223,6 +245,7 @@ void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call)
 }
 
 void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_backend_state state;
 	struct host host;
 
 	if (!find_named(daemon, call, &host)) {
@@ -230,7 +253,12 @@ void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call)
 	}
 	select_backends(daemon, &host, true);
 	for (uint32_t i = 0; i < host.count; i++) {
-		weir_api_make_ready(daemon, host.ids[i]);
+		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
+			state.leaving) { // its drain ends, it takes no new flows
+			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_READY);
+		} else {
+			weir_api_make_ready(daemon, host.ids[i]);
+		}
 	}
 	free(host.ids);
 	weir_api_publish_now(daemon, call);

@@ -64,7 +64,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 	const struct weir_config_service *config, const struct weir_service_state *state) {
 	struct weir_drain_sum sum = {.endless = false};
 
-	weir_drain_sum_add(&sum, daemon->tables, config->name, state->drain, state->drain_until_ns,
+	weir_drain_sum_add(&sum, config->drain.at_deadline, state->drain, state->drain_until_ns,
 		state->drain_left);
 	return weir_json_drains(&sum, daemon->tables);
 }

@@ -174,7 +174,7 @@ json_t *weir_json_percent(double value) {
 }
 
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
-	enum weir_config_at_deadline then = weir_drains_at_deadline(daemon->tables, state->service);
+	enum weir_config_at_deadline then = weir_drains_backend_at_deadline(daemon->tables, state);
 	struct weir_drain_sum sum = {.endless = false};
 	uint64_t until_ns = state->drain_until_ns;
 	struct weir_service_state service;
@@ -189,8 +189,7 @@ json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_back
 		then = service.down_flags == WEIR_BACKEND_RESET ? WEIR_AT_DEADLINE_DROP
 								: WEIR_AT_DEADLINE_KEEP;
 	}
-	weir_drain_sum_add(
-		&sum, daemon->tables, state->service, drain, until_ns, state->drain_left);
+	weir_drain_sum_add(&sum, then, drain, until_ns, state->drain_left);
 	object = weir_json_drains(&sum, daemon->tables);
 	if (json_is_object(object)) { // also after its end
 		json_object_set_new(

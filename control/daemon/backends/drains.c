@@ -62,7 +62,6 @@ int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 
 	for (uint32_t i = 0; r == 0 && i < count; i++) {
 		r = weir_tables_backend(tables, backends[i], &state);
-		r = r == 0 && state.leaving ? -ENOENT : r;
 	}
 	for (uint32_t i = 0; r == 0 && i < count; i++) {
 		weir_tables_set_drain(tables, backends[i], WEIR_DRAIN_DRAINING, until_ns);
@@ -79,7 +78,7 @@ void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *ta
 	for (uint32_t id = 0; id < ids; id++) {
 		struct weir_backend_state state;
 
-		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0 && !state.leaving &&
+		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0 &&
 			state.drain == WEIR_DRAIN_DRAINING &&
 			reserve(drains, drains->count + 1) == 0) {
 			add(drains, (uint16_t)id);
@@ -96,18 +95,23 @@ enum weir_config_at_deadline weir_drains_at_deadline(
 	return config != NULL ? config->drain.at_deadline : WEIR_AT_DEADLINE_KEEP;
 }
 
+enum weir_config_at_deadline weir_drains_backend_at_deadline(
+	const struct weir_tables *tables, const struct weir_backend_state *backend) {
+	return backend->leaving ? WEIR_AT_DEADLINE_KEEP
+				: weir_drains_at_deadline(tables, backend->service);
+}
+
 // The phase of the drain of a backend, or of the binds of a service.
-static enum weir_drain_phase phase_of(const struct weir_tables *tables, const char *service,
-	uint64_t until_ns, uint64_t open_flows, uint64_t now_ns) {
+static enum weir_drain_phase phase_of(const struct weir_tables *tables,
+	enum weir_config_at_deadline then, uint64_t until_ns, uint64_t open_flows,
+	uint64_t now_ns) {
 	if (open_flows == 0 && weir_tables_counts_drains(tables)) {
 		return WEIR_DRAIN_DRAINED;
 	}
 	if (until_ns == 0 || now_ns < until_ns) {
 		return WEIR_DRAIN_DRAINING;
 	}
-	return weir_drains_at_deadline(tables, service) == WEIR_AT_DEADLINE_DROP
-		       ? WEIR_DRAIN_DROPPED
-		       : WEIR_DRAIN_KEPT;
+	return then == WEIR_AT_DEADLINE_DROP ? WEIR_DRAIN_DROPPED : WEIR_DRAIN_KEPT;
 }
 
 static uint64_t left_at_end(const struct weir_tables *tables, uint64_t open_flows) {
@@ -154,12 +158,13 @@ static bool advance(
 	enum weir_drain_phase phase;
 	uint64_t open_flows;
 
-	if (weir_tables_backend(tables, backend, &state) < 0 || state.leaving ||
+	if (weir_tables_backend(tables, backend, &state) < 0 ||
 		state.drain != WEIR_DRAIN_DRAINING) {
 		return false;
 	}
 	open_flows = weir_sum_backend(weir_tables_segment(tables), backend).open_flows;
-	phase = phase_of(tables, state.service, state.drain_until_ns, open_flows, now_ns);
+	phase = phase_of(tables, weir_drains_backend_at_deadline(tables, &state),
+		state.drain_until_ns, open_flows, now_ns);
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
@@ -273,7 +278,8 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(tables, id, &state) < 0) {
 		return false;
 	}
-	phase = phase_of(tables, name, state.drain_until_ns, open_flows, now_ns);
+	phase = phase_of(tables, weir_drains_at_deadline(tables, name), state.drain_until_ns,
+		open_flows, now_ns);
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return false;
 	}

@@ -26,8 +26,9 @@ struct weir_drains { // zero-initialized
 
 void weir_drains_fini(struct weir_drains *drains);
 
-// Begin the drains of backends, or change their deadlines; until_ns 0 = none. All or nothing.
-// Returns 0, -ENOENT (one is not in the configuration), -ENOMEM.
+// Begin the drains of backends, or change their deadlines; until_ns 0 = none. All or nothing. The
+// drain of a removed backend is that of its remaining flows: one goes on when a reload removes its
+// backend. Returns 0, -ENOENT (one does not exist), -ENOMEM.
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
@@ -48,7 +49,10 @@ struct weir_drains_of { // what a tick uses
 #define WEIR_DRAINS_LINES 16384u // of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
-// What happens to the flows of a backend of this service at the deadline.
+// What happens to the flows of a service at the deadline of its drain.
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service);
+// The same of a backend. Removed ones keep theirs: on_backend_down decides about these.
+enum weir_config_at_deadline weir_drains_backend_at_deadline(
+	const struct weir_tables *tables, const struct weir_backend_state *backend);
 const char *weir_drain_phase_name(uint8_t phase); // "unknown" when out of range

@@ -234,7 +234,8 @@ TEST(options_are_checked) {
 	HOST_ENDED(ready, open, drain, in_use, names, "[]")
 #define HOST_ENDED(ready, open, drain, in_use, names, dropped) \
 	"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": 3, " \
-	"\"backends\": 4, \"ready\": " ready ", \"maintenance\": 1, \"active_flows\": 9, " \
+	"\"backends\": 4, \"ready\": " ready ", \"maintenance\": 1, \"removed\": 0, " \
+	"\"active_flows\": 9, " \
 	"\"open_flows\": " open ", \"drain\": " drain ", \"in_use\": " in_use ", \"open\": " names \
 	", \"dropped_from\": " dropped "}}"
 
@@ -307,6 +308,56 @@ TEST(host_drain_waits_for_all_its_backends) {
 		assert_true(take_duration(outcome.out) >= cases[i].least_s);
 		expect_contains(outcome.out, cases[i].out);
 		expect_contains(outcome.err, cases[i].err);
+		free_outcome(&outcome);
+		server_stop(server);
+	}
+}
+
+#define REMOVED(backends, open, drain) \
+	"{\"ok\": true, \"result\": {\"address\": \"10.0.0.11\", \"services\": " backends ", " \
+	"\"backends\": " backends ", \"ready\": 0, \"maintenance\": 0, \"removed\": 1, " \
+	"\"active_flows\": 3, \"open_flows\": " open ", \"drain\": " drain ", \"in_use\": [], " \
+	"\"open\": [\"old/web-1\"], \"dropped_from\": []}}"
+#define GONE "{\"ok\": false, \"code\": \"not-found\", \"error\": \"no backend\"}"
+
+// A reload has removed a backend that has connections, before the drain or during it.
+TEST(host_drain_waits_for_removed_backends) {
+	static const struct {
+		const char *begun, *shown;
+		int status;
+		const char *out[3];
+	} cases[] = {
+		{REMOVED("1", "3", STATE("draining", "60000")),
+			REMOVED("1", "2", STATE("draining", "59400")) "\n" REMOVED(
+				"1", "0", STATE("drained", "null")),
+			0,
+			{"10.0.0.11: drain, 1 backend in 1 service, 3 active flows, deadline in "
+			 "1m00s (keep); includes the flows of 1 removed backend\n",
+				"10.0.0.11: draining, 2 of 3 open flows, 59.4s left; includes the "
+				"flows of 1 removed backend\n",
+				"10.0.0.11: drained after T\n"}},
+		{REMOVED("1", "3", STATE("draining", "60000")),
+			REMOVED("1", "1", END("kept", "1", "0")), 4,
+			{": deadline after T, 1 open flow kept (old/web-1)\n"}},
+		// None is left after the last flow.
+		{REMOVED("1", "3", STATE("draining", "60000")),
+			REMOVED("0", "1", STATE("draining", "400")) "\n" GONE, 0,
+			{": drained after T\n"}},
+		{REMOVED("0", "3", STATE("draining", "60000")), GONE, 0, {": drained after T\n"}},
+		// They had a backend that stayed: an operator has to look.
+		{REMOVED("1", "3", STATE("draining", "60000")), GONE, 1, {NULL}},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct server *server = start_host(cases[i].begun, cases[i].shown);
+		struct outcome outcome =
+			RUN(server_folder(server), "host", "drain", "10.0.0.11", "--wait");
+
+		assert_int_equal(outcome.status, cases[i].status);
+		take_duration(outcome.out);
+		for (int k = 0; k < 3 && cases[i].out[k] != NULL; k++) {
+			expect_contains(outcome.out, cases[i].out[k]);
+		}
 		free_outcome(&outcome);
 		server_stop(server);
 	}

@@ -206,6 +206,69 @@ TEST(end_of_a_drain_counts_what_is_kept_and_what_is_dropped) {
 	*kept -= 1;
 }
 
+#define SERVICE_OF_OTHERS(name, last) SERVICE(name, last, "keep", BACKEND("x", "10.0.1.12"))
+
+static json_t *drain(struct own *own, const char *interval) {
+	return lab_result(
+		&own->lab, "{\"command\": \"host.drain\", \"address\": \"" HOST "\"%s}", interval);
+}
+
+static void reload(struct own *own, const char *services) {
+	lab_write_config(&own->lab, services);
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
+}
+
+// Its connections are cut when the server is stopped, whatever the file says now. Removed before
+// the drain with its service, or, of one that stays, during it.
+TEST(host_is_not_drained_while_removed_backends_have_flows) {
+	struct own *own = *state;
+	uint16_t mail = backend_id(own, "mail", "m-1"), web = backend_id(own, "web", "w-1");
+	struct weir_segment *segment = lab_dataplane_segment(own->dataplane);
+	struct weir_share_counters *of_mail = weir_segment_backend_counters(segment, 0, mail);
+	struct weir_share_counters *of_web = weir_segment_backend_counters(segment, 0, web);
+	json_t *host;
+
+	of_mail->active_flows = of_mail->open_flows = 2;
+	of_web->active_flows = of_web->open_flows = 1;
+	reload(own, SERVICE("web", "1", "drop", BACKEND("w-1", HOST)) ", " SERVICE(
+			    "post", "2", "keep", BACKEND("m-1", HOST)));
+	host = show(own);
+	assert_int_equal(number(host, "backends"), 2);
+	assert_int_equal(number(host, "removed"), 1);
+	assert_int_equal(number(host, "active_flows"), 3);
+	assert_int_equal(number(host, "open_flows"), 2); // no drain: those of the removed one
+	json_decref(host);
+	host = drain(own, "");
+	assert_int_equal(number(host, "open_flows"), 3);
+	assert_int_equal(json_array_size(json_object_get(host, "open")), 2);
+	json_decref(host);
+	reload(own, SERVICE_OF_OTHERS("web", "1") ", " SERVICE_OF_OTHERS("post", "2"));
+	lab_kill(&own->lab); // the drains are those of the next process, too
+	lab_start(&own->lab);
+	LAB_UNTIL(lab_attached(&own->lab));
+	host = show(own);
+	assert_int_equal(number(host, "backends"), 0);
+	assert_int_equal(number(host, "removed"), 2);
+	assert_int_equal(number(host, "open_flows"), 3);
+	assert_string_equal(drain_text(host, "state"), "draining");
+	json_decref(host);
+	of_mail->active_flows = of_mail->open_flows = 0;
+	host = drain(own, ", \"interval_ms\": 100");
+	assert_string_equal(drain_text(host, "state"), "draining");
+	assert_string_equal(drain_text(host, "at_deadline"), "keep");
+	json_decref(host);
+	LAB_UNTIL(drain_is(own, "kept"));
+	host = ready(own);
+	assert_true(json_is_null(json_object_get(host, "drain")));
+	assert_int_equal(number(host, "removed"), 1);
+	json_decref(host);
+	of_web->active_flows = of_web->open_flows = 0;
+	LAB_UNTIL(strcmp(lab_code(&own->lab, JSON({"command": "host.show",
+					 "address": "10.0.1.11"})),
+						     "not-found") == 0);
+	reload(own, few);
+}
+
 TEST(hosts_that_do_not_exist_are_refused) {
 	struct own *own = *state;
 

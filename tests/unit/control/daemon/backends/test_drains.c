@@ -452,17 +452,29 @@ TEST(removed_service_is_down_at_its_deadline) {
 	assert_int_equal(removed(own), 0);
 }
 
-TEST(drain_of_a_removed_backend_is_dropped) {
+// Whoever waits for the drain of its host must not stop a server that has connections.
+TEST(drain_of_a_removed_backend_goes_on_and_keeps_its_flows) {
 	struct own *own = *state;
 
+	own->config->services[0].drain.at_deadline = WEIR_AT_DEADLINE_DROP;
 	set_open(own, 0, 1);
 	lab_set_flows(&own->lab, 0, own->id, 1);
 	begin(own, NOW + SECOND);
 	lab_remove_backend(own->config, 0, 0);
 	lab_apply(&own->lab, own->config);
-	assert_false(tick(own, NOW + 2 * SECOND));
-	assert_int_equal(own->drains.count, 0);
-	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, &own->id, 1, 0), -ENOENT);
+	weir_drains_follow(&own->drains, own->lab.tables);
+	assert_false(tick(own, NOW + SECOND - 1));
+	assert_int_equal(own->drains.count, 1);
+	assert_true(tick(own, NOW + SECOND)); // on_backend_down decides about its flows
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	assert_int_equal(lab_row(&own->lab, own->id).flags & WEIR_BACKEND_RESET, 0);
+	assert_int_equal(lab_state(&own->lab, own->id).drain_left, 1);
+	begin(own, 0); // again
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+	set_open(own, 0, 0);
+	lab_settle(&own->lab);
+	assert_true(tick(own, NOW + 2 * SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
 }
 
 TEST(several_begin_all_or_none) {
