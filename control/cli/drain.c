@@ -13,7 +13,7 @@
 
 #define POLL_MS 500
 #define DEADLINE_TURN_MS 20 // weir-control needs so long to end a drain
-#define LINE_BYTES 768
+#define LINE_BYTES 1024
 
 // A drain whose end weirctl waits for.
 struct wait {
@@ -109,15 +109,21 @@ static json_int_t number(const json_t *object, const char *key) {
 	return json_integer_value(json_object_get(object, key));
 }
 
-// Whose flows are among the open ones of a host although the file does not have them; "" if none.
-static const char *removed_text(const json_t *host, char *text, size_t bytes) {
-	json_int_t removed = number(host, "removed");
+// Whose flows are among the open ones of a host or VIP although the file does not have them there;
+// "" if none.
+static const char *removed_text(const json_t *row, char *text, size_t bytes) {
+	json_int_t backends = number(row, "removed"), services = number(row, "removed_services");
+	char names[256];
 
 	text[0] = '\0';
-	if (removed > 0) {
+	if (backends > 0) {
 		snprintf(text, bytes,
 			"; includes the flows of %" JSON_INTEGER_FORMAT " removed backend%s",
-			removed, weir_plural((uint64_t)removed));
+			backends, weir_plural((uint64_t)backends));
+	} else if (services > 0) {
+		snprintf(text, bytes, "; includes the flows of %s, which a reload took from it",
+			weir_show_value(json_object_get(row, "removed_from"), WEIR_SHOW_TEXT, names,
+				sizeof(names)));
 	}
 	return text;
 }
@@ -126,7 +132,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *drain = json_object_get(row, "drain");
 	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
-	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128], removed[80];
+	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128], removed[320];
 	const json_int_t most = wait->first > flows ? wait->first : flows;
 	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
@@ -158,7 +164,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 // same services, drained or not, or removed.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
-		       number(row, "other_removed_binds") >
+		       number(row, "other_removed_binds") + number(row, "removed_services") >
 	       0;
 }
 
@@ -429,7 +435,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 	json_int_t out_of_use = number(host, "maintenance"), services = number(host, "services");
 	json_int_t backends = number(host, "backends") - out_of_use;
 	const json_t *in_use = json_object_get(host, "in_use");
-	char names[256], removed[80];
+	char names[256], removed[320];
 
 	fprintf(cli->out,
 		"%s: %s, %" JSON_INTEGER_FORMAT " backend%s in %" JSON_INTEGER_FORMAT
@@ -466,7 +472,7 @@ static void show_shared(FILE *out, const json_t *result) {
 	json_int_t others = number(result, "other_binds") + number(result, "other_drained_binds");
 	json_int_t removed = number(result, "other_removed_binds");
 
-	if (!shares_flows(result)) {
+	if (others + removed == 0) {
 		return;
 	}
 	fputs("; includes the flows of ", out);
@@ -488,7 +494,7 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 	const char *then = json_string_value(json_object_get(drain, "at_deadline"));
 	json_int_t binds = number(result, "binds");
 	json_int_t along = number(result, "other_drained_binds");
-	char shown[80], duration[WEIR_DURATION_BYTES];
+	char shown[80], duration[WEIR_DURATION_BYTES], removed[320];
 
 	fprintf(cli->out,
 		"%s: %s, %" JSON_INTEGER_FORMAT " bind%s, %" JSON_INTEGER_FORMAT " active flow%s",
@@ -508,5 +514,5 @@ void weir_drain_show_binds(const struct weir_cli *cli, json_t *result) {
 			along, weir_plural((uint64_t)along));
 	}
 	show_shared(cli->out, result);
-	fputc('\n', cli->out);
+	fprintf(cli->out, "%s\n", removed_text(result, removed, sizeof(removed)));
 }

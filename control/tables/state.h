@@ -395,6 +395,12 @@ void weir_state_inherit(struct weir_state *state, const struct weir_state *from)
 
 struct weir_rebuild;
 
+struct weir_kept_vip {
+	struct weir_address address;
+	uint64_t identity; // of the service
+	uint16_t service;
+};
+
 struct weir_tables {
 	struct weir_segment *segment; // NULL while unbound
 	struct weir_writer *writer;
@@ -411,7 +417,15 @@ struct weir_tables {
 	uint64_t drain_mark; // grace period of the last one with a begun drain
 	uint64_t recount_ms; // until then a restarted dataplane may not have counted all flows
 	uint64_t refusals[WEIR_WORKERS_MAX]; // refused tables already handled, by worker
+	struct weir_kept_vip *kept; // of removed services
+	uint32_t kept_count;
 };
+
+// --- kept_vips.c ---
+
+// Note the VIPs of services that a new configuration does not have; former: the one before, or
+// NULL. Without memory, some are not noted.
+void weir_kept_vips_follow(struct weir_tables *tables, const struct weir_config *former);
 
 // --- refusals.c ---
 

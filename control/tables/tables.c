@@ -73,6 +73,7 @@ void weir_tables_free(struct weir_tables *tables) {
 	weir_rebuild_cancel(tables);
 	weir_writer_free(tables->writer);
 	weir_state_free(tables->state);
+	free(tables->kept);
 	free(tables);
 }
 
@@ -311,6 +312,7 @@ int weir_tables_apply(
 	tables->state = state;
 	tables->drain_begun |= state->removing;
 	tables->leaving = leaving(state);
+	weir_kept_vips_follow(tables, previous);
 	return 0;
 
 keep_former:
@@ -417,68 +419,13 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	return r < 0 ? r : 0;
 }
 
-static struct weir_backend_entry *any_backend(struct weir_tables *tables, uint16_t id) {
-	struct weir_backend_entry *backend = &tables->state->backends[id];
-
-	return id < tables->state->backend_ids && backend->stage != WEIR_ID_FREE ? backend : NULL;
-}
-
 static struct weir_backend_entry *live_backend(struct weir_tables *tables, uint16_t id) {
-	struct weir_backend_entry *backend = any_backend(tables, id);
+	struct weir_state *state = tables->state;
 
-	return backend != NULL && backend->stage == WEIR_ID_LIVE ? backend : NULL;
-}
-
-// Removed backends, too: an operator drains them with their host.
-static int set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin,
-	enum weir_drain_phase phase, uint64_t until_ns) {
-	struct weir_backend_entry *backend = any_backend(tables, id);
-
-	if (backend == NULL) {
-		return -ENOENT;
+	if (id >= state->backend_ids || state->backends[id].stage != WEIR_ID_LIVE) {
+		return NULL;
 	}
-	backend->set |= WEIR_SET_ADMIN;
-	tables->drain_begun |= phase == WEIR_DRAIN_DRAINING;
-	if (backend->drain_until_ns != until_ns) {
-		backend->drain_until_ns = until_ns;
-		weir_state_touch_backend(tables->state, id);
-	}
-	if (backend->stage == WEIR_ID_LIVE &&
-		(backend->admin != admin ||
-			(backend->drain == WEIR_DRAIN_DROPPED) != (phase == WEIR_DRAIN_DROPPED))) {
-		weir_state_move_backend(tables->state, id);
-	}
-	if (backend->admin != admin) {
-		backend->admin_ms = tables->state->now_ms;
-	}
-	if (backend->admin != admin || backend->drain != phase) {
-		backend->admin = (uint8_t)admin;
-		backend->drain = (uint8_t)phase;
-		weir_state_touch_backend(tables->state, id);
-	}
-	return 0;
-}
-
-int weir_tables_set_admin(struct weir_tables *tables, uint16_t id, enum weir_admin_state admin) {
-	return set_admin(tables, id, admin, WEIR_DRAIN_NONE, 0);
-}
-
-int weir_tables_set_drain(
-	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t until_ns) {
-	return set_admin(tables, id,
-		phase == WEIR_DRAIN_DROPPED ? WEIR_ADMIN_MAINTENANCE : WEIR_ADMIN_DRAIN, phase,
-		until_ns);
-}
-
-int weir_tables_end_drain(
-	struct weir_tables *tables, uint16_t id, enum weir_drain_phase phase, uint64_t left) {
-	struct weir_backend_entry *backend = any_backend(tables, id);
-
-	if (backend == NULL) {
-		return -ENOENT;
-	}
-	backend->drain_left = left;
-	return weir_tables_set_drain(tables, id, phase, backend->drain_until_ns);
+	return &state->backends[id];
 }
 
 int weir_tables_set_health(struct weir_tables *tables, uint16_t id, enum weir_health_state health) {

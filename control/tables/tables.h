@@ -210,6 +210,11 @@ int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool d
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(const struct weir_tables *tables); // of all; cheap
+// Whether a service has lost this VIP: it is that of a removed bind that drains, or was one of a
+// service that this process removed, until its last flow has ended. Reads as much as
+// weir_tables_removed_binds.
+bool weir_tables_has_lost(
+	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // The first of those of a service, without reading the table. Returns their number.
 #define WEIR_TABLES_FIRST_REMOVED 2u
 uint32_t weir_tables_first_removed(const struct weir_tables *tables, uint16_t service,

@@ -145,6 +145,20 @@ def drained_vip_refuses_new_flows(lab):
     assert not is_refused(lab, VIP4) and not is_refused(lab, VIP6)
 
 
+@scenario(services=[lines()])
+def vip_drain_waits_for_a_renamed_service(lab):
+    """vip drain --wait while connections of the former service at the VIP are open"""
+    line = clients.Line(lab.client, VIP4)
+    lab.write_config([dict(lines(), name="renamed")])
+    lab.weirctl("config", "reload")
+    code, text, _ = lab.weirctl("vip", "drain", "--interval=300ms", "--wait", VIP4, check=False)
+    assert code == 4 and "includes the flows of lines, which a reload took from it" in text, (code, text)
+    assert " 1 open flow kept" in text and line.ask() == line.backend, text
+    line.close()
+    code, text, _ = lab.weirctl("vip", "drain", "--wait", VIP4, check=False)
+    assert code == 0 and f"{VIP4}: drained after " in text, (code, text)
+
+
 class Removal:
     """Downloads at the time of a reload that removes what serves the first of them."""
 

@@ -19,6 +19,8 @@
 #include "plural.h"
 #include "totals.h"
 
+#define NAMES_MOST 8u // listed in a reply
+
 struct selected {
 	int only; // service id; negative: all
 	bool by_address;
@@ -32,7 +34,11 @@ struct summary {
 	uint32_t others_drained; // drained, not selected: with the deadline of the selected ones
 	uint32_t others_removed; // that still drain; active_flows and open_flows have theirs, too
 	struct weir_drain_sum drains; // of services with drained ones
+	uint64_t until_ns; // the last deadline of these, also a passed one
+	bool endless; // one has none
 	uint64_t active_flows, open_flows;
+	uint32_t removed; // services that a reload took from the VIP, and that have open flows
+	json_t *names; // of the first of them, or NULL
 };
 
 static const struct weir_address *address_of(const struct selected *selected) {
@@ -73,24 +79,6 @@ static int next_service(
 	return -ENOENT;
 }
 
-// Whether this service has a removed bind of the address that still drains.
-static bool has_removed(
-	const struct weir_daemon *daemon, uint16_t service, const struct weir_address *address) {
-	uint32_t room = weir_tables_removed_count(daemon->tables), count;
-	struct weir_config_bind *binds = calloc(room > 0 ? room : 1, sizeof(*binds));
-	bool has = false;
-
-	if (binds == NULL) {
-		return false;
-	}
-	count = weir_tables_removed_binds(daemon->tables, service, binds, room);
-	for (uint32_t i = 0; i < count && i < room; i++) {
-		has |= weir_address_equal(&binds[i].address, address);
-	}
-	free(binds);
-	return has;
-}
-
 const char *weir_removal_text(
 	const struct weir_service_state *state, char buffer[WEIR_REMOVAL_TEXT_BYTES]) {
 	const uint64_t now_ns = weir_daemon_now_ns(), until_ns = state->removal_until_ns;
@@ -115,7 +103,7 @@ static const char *removed_text(const struct weir_daemon *daemon, const struct s
 	text[0] = '\0';
 	while (selected->by_address &&
 		(id = weir_tables_next_removal(daemon->tables, (uint32_t)(id + 1))) >= 0) {
-		if (has_removed(daemon, (uint16_t)id, &selected->address) &&
+		if (weir_tables_has_lost(daemon->tables, (uint16_t)id, &selected->address) &&
 			weir_tables_service(daemon->tables, (uint16_t)id, &state) == 0) {
 			snprintf(text, bytes, ": removed from service %.64s; %s",
 				weir_tables_service_name(daemon->tables, (uint16_t)id),
@@ -181,37 +169,90 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 			weir_drains_at_deadline(
 				daemon->tables, weir_tables_service_name(daemon->tables, id)),
 			state.drain, state.drain_until_ns, state.drain_left);
+		sum->endless |= state.drain_until_ns == 0;
+		sum->until_ns =
+			state.drain_until_ns > sum->until_ns ? state.drain_until_ns : sum->until_ns;
 	}
 }
 
-static void sum_up(
+// The flows of a service that a reload took from the VIP end with it: they have part in its drain,
+// whatever the deadline of the removal. At the deadline they are kept.
+static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
+	struct summary *sum) {
+	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
+	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
+	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
+	// If not, a worker may still begin one: it has not adopted the removal.
+	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
+
+	if (daemon->segment != NULL && counters.open_flows == 0 &&
+		weir_tables_counts_drains(daemon->tables)) {
+		return;
+	}
+	sum->removed += has_flows;
+	sum->active_flows += counters.active_flows;
+	sum->open_flows += counters.open_flows;
+	if (has_flows && sum->names != NULL && json_array_size(sum->names) < NAMES_MOST) {
+		json_array_append_new(sum->names,
+			json_string(weir_tables_service_name(daemon->tables, state->id)));
+	}
+	if (sum->drained == 0) {
+		return;
+	}
+	weir_drain_sum_add(&sum->drains, WEIR_AT_DEADLINE_KEEP,
+		over ? WEIR_DRAIN_KEPT : WEIR_DRAIN_DRAINING, until_ns,
+		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
+}
+
+// Those whose flows are not counted already, with other VIPs of theirs, and do not get RSTs yet.
+static void add_all_removed(
 	const struct weir_daemon *daemon, const struct selected *selected, struct summary *sum) {
+	const uint32_t ids = weir_tables_service_ids(daemon->tables);
+	struct weir_service_state state;
+
+	for (uint32_t id = 0; id < ids && selected->by_address && selected->only < 0; id++) {
+		if (weir_tables_service(daemon->tables, (uint16_t)id, &state) == 0 &&
+			(state.removal == WEIR_DRAIN_DRAINING ||
+				(state.leaving && state.removal == WEIR_DRAIN_NONE)) &&
+			weir_tables_select_binds(
+				daemon->tables, (uint16_t)id, &selected->address) == 0 &&
+			weir_tables_has_lost(daemon->tables, (uint16_t)id, &selected->address)) {
+			add_removed(daemon, &state, sum);
+		}
+	}
+}
+
+// names: see struct summary; or NULL.
+static void sum_up(const struct weir_daemon *daemon, const struct selected *selected, json_t *names,
+	struct summary *sum) {
 	int id = -1;
 
-	*sum = (struct summary){0};
+	*sum = (struct summary){.names = names};
 	while ((id = next_service(daemon, selected, (uint32_t)(id + 1))) >= 0) {
 		add(daemon, selected, (uint16_t)id, sum);
 	}
+	add_all_removed(daemon, selected, sum);
 }
 
 static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call *call,
 	const struct selected *selected) {
 	const char *service = weir_api_text(call, "service");
 	char text[INET6_ADDRSTRLEN];
+	json_t *names = json_array();
 	struct summary sum;
 
-	sum_up(daemon, selected, &sum);
-	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "service",
-		service != NULL ? json_string(service) : json_null(), "address",
+	sum_up(daemon, selected, names, &sum);
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:o}",
+		"service", service != NULL ? json_string(service) : json_null(), "address",
 		selected->by_address
 			? json_string(weir_address_format(&selected->address, text, sizeof(text)))
 			: json_null(),
 		"services", (json_int_t)sum.services, "binds", (json_int_t)sum.binds,
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
 		"other_drained_binds", (json_int_t)sum.others_drained, "other_removed_binds",
-		(json_int_t)sum.others_removed, "active_flows", (json_int_t)sum.active_flows,
-		"open_flows", (json_int_t)sum.open_flows, "drain",
-		weir_json_drains(&sum.drains, daemon->tables));
+		(json_int_t)sum.others_removed, "removed_services", (json_int_t)sum.removed,
+		"removed_from", names, "active_flows", (json_int_t)sum.active_flows, "open_flows",
+		(json_int_t)sum.open_flows, "drain", weir_json_drains(&sum.drains, daemon->tables));
 }
 
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
@@ -226,7 +267,7 @@ void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir
 	if (daemon->tables == NULL || parse(daemon, call, &selected) < 0) {
 		return;
 	}
-	sum_up(daemon, &selected, &sum);
+	sum_up(daemon, &selected, NULL, &sum);
 	snprintf(value, WEIR_AUDIT_VALUE_BYTES, "%u of %u bind%s drained", sum.drained, sum.binds,
 		weir_plural(sum.binds));
 	weir_api_append_deadline(weir_drain_sum_deadline(&sum.drains), value);

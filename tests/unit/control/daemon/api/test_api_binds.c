@@ -93,6 +93,64 @@ TEST(removed_vip_is_shown_as_removed_while_it_drains) {
 	*open = 0;
 }
 
+#define MOVED(name, removed_ms) \
+	"{\"name\": \"" name "\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"drain\": " \
+	"{\"removed_ms\": " removed_ms "}, \"backends\": [{\"name\": \"w-1\", \"address\": " \
+	"\"10.0.1.11\"}]}"
+
+static bool is_drain(const struct web *web, const char *state, json_int_t removed) {
+	json_t *binds = bind(web, "show", "198.51.100.10");
+	const char *now =
+		json_string_value(json_object_get(json_object_get(binds, "drain"), "state"));
+	bool is = now != NULL && strcmp(now, state) == 0 &&
+		  number(binds, "removed_services") == removed;
+
+	json_decref(binds);
+	return is;
+}
+
+static bool has_noted(const struct web *web) {
+	return lab_log_has(&web->lab, "removed service old: drain deadline reached");
+}
+
+// The service at the VIP has another name now: the connections of its former name are cut like the
+// others when the VIP moves away. Also after the deadline of the removal, which keeps them.
+TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
+	const struct web *web = *state;
+	struct weir_share_counters *of_old;
+	json_t *binds;
+	uint32_t id;
+
+	lab_write_config(&web->lab, MOVED("old", "300") ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	binds = lab_result(&web->lab, JSON({"command": "service.show", "service": "old"}));
+	id = (uint32_t)number(json_array_get(binds, 0), "id");
+	json_decref(binds);
+	of_old = weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, id);
+	of_old->active_flows = of_old->open_flows = 3;
+	lab_write_config(&web->lab, MOVED("new", "300") ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	binds = bind(web, "drain", "198.51.100.10");
+	assert_int_equal(number(binds, "binds"), 1);
+	assert_int_equal(number(binds, "removed_services"), 1);
+	assert_string_equal(
+		json_string_value(json_array_get(json_object_get(binds, "removed_from"), 0)),
+		"old");
+	assert_int_equal(number(binds, "open_flows"), 3);
+	json_decref(binds);
+	assert_true(is_drain(web, "draining", 1));
+	LAB_UNTIL(has_noted(web));
+	assert_true(is_drain(web, "draining", 1));
+	json_decref(lab_result(&web->lab,
+		JSON({"command": "bind.drain", "address": "198.51.100.10", "interval_ms": 100})));
+	LAB_UNTIL(is_drain(web, "kept", 1));
+	json_decref(
+		lab_result(&web->lab, JSON({"command": "bind.drain", "address": "198.51.100.10"})));
+	of_old->active_flows = of_old->open_flows = 0;
+	LAB_UNTIL(is_drain(web, "drained", 0));
+}
+
 #define WEB_FOR(removed_ms) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, " \
