@@ -88,33 +88,63 @@ static void log_missing(struct weir_port_watch *watch, uint64_t now_ms) {
 
 // --- the saved state ----------------------------------------------------------------------
 
+// "80/tcp", with the application's word "80/tcp=3"; "-80/tcp=3": it had no listening socket. An
+// earlier version reads the first part of these, and nothing of the last form.
 static void save(const struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES] = "";
 	size_t used = 0;
 
 	for (uint32_t i = 0; i < watch->ports.count; i++) {
 		const struct weir_watched_port *port = &watch->ports.port[i];
+		char word[4] = "";
 
-		if (port->had_listener && used < sizeof(text)) {
-			used += (size_t)snprintf(text + used, sizeof(text) - used, "%u/%s ",
-				port->port, is_udp(watch, i) ? "udp" : "tcp");
+		if (port->word != WEIR_HEALTH_WORD_NONE) {
+			snprintf(word, sizeof(word), "=%u", port->word % 10u);
+		}
+		if ((port->had_listener || word[0] != '\0') && used < sizeof(text)) {
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u/%s%s ",
+				port->had_listener ? "" : "-", port->port,
+				is_udp(watch, i) ? "udp" : "tcp", word);
 		}
 	}
 	weir_saved_state_write_ports(watch->params.saved, text);
 }
 
+static void restore_port(struct weir_port_watch *watch, const char *text) {
+	const bool had_listener = text[0] != '-';
+	unsigned int port, word = 0;
+	char name[4];
+	int found = sscanf(text + !had_listener, "%5u/%3[a-z]=%1u", &port, name, &word);
+	uint8_t protocol = IPPROTO_TCP;
+
+	if (found < 2 || port > UINT16_MAX || word >= WEIR_HEALTH_WORD_COUNT) {
+		return;
+	}
+	if (strcmp(name, "udp") == 0) {
+		protocol = IPPROTO_UDP;
+	}
+	if (had_listener) {
+		weir_watched_ports_had_listener(&watch->ports, (uint16_t)port, protocol);
+	}
+	weir_watched_ports_set_word(
+		&watch->ports, (uint16_t)port, protocol, (enum weir_health_word)word);
+}
+
 static void restore(struct weir_port_watch *watch) {
 	char text[WEIR_SAVED_PORTS_BYTES], *left = text, *word;
-	unsigned int port;
-	char protocol[4];
 
 	weir_saved_state_read_ports(watch->params.saved, text);
 	while ((word = strsep(&left, " ")) != NULL) {
-		if (sscanf(word, "%5u/%3s", &port, protocol) == 2 && port <= UINT16_MAX) {
-			weir_watched_ports_had_listener(&watch->ports, (uint16_t)port,
-				strcmp(protocol, "udp") == 0 ? IPPROTO_UDP : IPPROTO_TCP);
-		}
+		restore_port(watch, word);
 	}
+}
+
+bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint8_t protocol,
+	enum weir_health_word word) {
+	bool changed = weir_watched_ports_set_word(&watch->ports, port, protocol, word);
+
+	save(watch); // also a word that does not matter while the port is down
+	return changed;
 }
 
 // --- a look -------------------------------------------------------------------------------
@@ -179,9 +209,10 @@ static bool look_at(struct weir_port_watch *watch, bool udp, bool *ret_save) {
 		const struct weir_watched_port *port = &watch->ports.port[first + i];
 		enum weir_port_state before = port->state;
 		bool had_listener = port->had_listener;
+		uint8_t word = port->word;
 
 		changed |= weir_watched_ports_take(&watch->ports, first + i, counts[i], now_ms);
-		*ret_save |= port->had_listener && !had_listener;
+		*ret_save |= (port->had_listener && !had_listener) || port->word != word;
 		log_change(watch, port, before, now_ms);
 	}
 	return changed;

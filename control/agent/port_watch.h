@@ -3,7 +3,8 @@
 // Port watch: looks which of the service's ports have a listening socket, when the kernel reports a
 // change (listen.bpf.c) and once a second; without the BPF program, and for UDP, every 100 ms. An
 // event only causes a look: lost or duplicate ones do no harm. The ports that had a listening
-// socket are saved, so that an agent that starts while the server is dead knows that it is.
+// socket are saved, so that an agent that starts while the server is dead knows that it is, and the
+// words of their applications.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -48,5 +49,9 @@ struct weir_port_watch {
 // Look for the first time, without `changed`. Waits for the helper. Returns 0 or negative errno.
 int weir_port_watch_start(
 	uv_loop_t *loop, const struct weir_port_watch_params *params, struct weir_port_watch *ret);
+// The application's word for a port, saved. Without `changed` and without a line in the log.
+// Returns like weir_watched_ports_set_word.
+bool weir_port_watch_set_word(
+	struct weir_port_watch *watch, uint16_t port, uint8_t protocol, enum weir_health_word word);
 // Run the loop afterwards to close its handles.
 void weir_port_watch_stop(struct weir_port_watch *watch);

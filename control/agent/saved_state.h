@@ -2,7 +2,7 @@
 //
 // Saved state: the announced state in a file of the run directory, so that a lame duck whose agent
 // has crashed is a lame duck again after the restart; and the ports that had a listening socket, so
-// that those without one are down after any restart.
+// that those without one are down after any restart, with the words of their applications.
 //
 // Threads: one.
 #pragma once
@@ -23,6 +23,6 @@ enum weir_health_word weir_saved_state_read(int fd);
 void weir_saved_state_write(int fd, enum weir_health_word word);
 
 // The ports as text, "80/tcp 53/udp ", padded with zeros. fd: -1 is allowed, and saves nothing.
-#define WEIR_SAVED_PORTS_BYTES 2046 // 128 ports need 10 each
+#define WEIR_SAVED_PORTS_BYTES 2046 // 128 ports need at most 13 each
 void weir_saved_state_read_ports(int fd, char ret[static WEIR_SAVED_PORTS_BYTES]);
 void weir_saved_state_write_ports(int fd, const char text[static WEIR_SAVED_PORTS_BYTES]);

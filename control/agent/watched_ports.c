@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "health_state.h"
 #include "plural.h"
 
 void weir_watched_ports_init(struct weir_watched_ports *ports, uint32_t grace_ms) {
@@ -42,6 +41,19 @@ void weir_watched_ports_had_listener(
 	if (port != NULL) {
 		port->had_listener = true;
 	}
+}
+
+bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t number,
+	uint8_t protocol, enum weir_health_word word) {
+	struct weir_watched_port *port = find(ports, number, protocol);
+	uint8_t before;
+
+	if (port == NULL) {
+		return false;
+	}
+	before = weir_watched_port_word(port).word;
+	port->word = word == WEIR_HEALTH_WORD_READY ? WEIR_HEALTH_WORD_NONE : (uint8_t)word;
+	return before != weir_watched_port_word(port).word;
 }
 
 // --- one port -----------------------------------------------------------------------------
@@ -114,20 +126,32 @@ static void step(struct weir_watched_port *port, uint32_t grace_ms, uint64_t now
 	}
 }
 
+// The word of a process ends with it: STARTING when its socket is closed, for that of the next
+// process may come before the next socket; the others when a socket listens again.
+static void end_word(struct weir_watched_port *port, bool listens) {
+	if (listens == (port->word != WEIR_HEALTH_WORD_STARTING)) {
+		port->word = WEIR_HEALTH_WORD_NONE;
+	}
+}
+
 bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms) {
 	struct weir_watched_port *port = &ports->port[index];
-	bool was_down = weir_watched_port_is_down(port);
+	uint8_t before = weir_watched_port_word(port).word;
+	bool first = port->since_ms == 0; // look
 
-	if (port->since_ms == 0) { // the first look
+	if (first) {
 		port->since_ms = port->turn_ms = now_ms;
 	}
 	if ((port->listeners > 0) != (listeners > 0)) {
 		port->turn_ms = now_ms;
+		if (!first) { // before the first one, the number was unknown
+			end_word(port, listeners > 0);
+		}
 	}
 	port->listeners = listeners;
 	step(port, ports->grace_ms, now_ms);
-	return was_down != weir_watched_port_is_down(port);
+	return before != weir_watched_port_word(port).word;
 }
 
 uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_t now_ms) {
@@ -173,43 +197,80 @@ uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports) {
 	return down;
 }
 
-bool weir_watched_ports_are_all_down(const struct weir_watched_ports *ports) {
-	return ports->count > 0 && weir_watched_ports_down(ports) == ports->count;
+struct weir_port_word weir_watched_port_word(const struct weir_watched_port *port) {
+	struct weir_port_word word = {.port = port->port, .protocol = port->protocol};
+
+	if (weir_watched_port_is_down(port)) {
+		word.word = WEIR_HEALTH_WORD_DOWN;
+		word.reason = port->state == WEIR_PORT_CLOSED ? WEIR_PORT_REASON_NO_LISTENER
+							      : WEIR_PORT_REASON_HELD_DOWN;
+	} else if (port->word != WEIR_HEALTH_WORD_NONE) {
+		word.word = port->word & 15;
+		word.reason = WEIR_PORT_REASON_APPLICATION;
+	}
+	return word;
 }
 
-static uint8_t list_words(
-	const struct weir_watched_ports *ports, struct weir_port_word words[WEIR_PORT_WORDS_MOST]) {
-	uint8_t count = 0;
-
+// down: those of the ports that are down, or the others. As many as there is room for.
+static void list_words(
+	const struct weir_watched_ports *ports, bool down, struct weir_agent_answer *answer) {
 	for (uint32_t i = 0; i < ports->count; i++) {
-		const struct weir_watched_port *port = &ports->port[i];
+		struct weir_port_word word = weir_watched_port_word(&ports->port[i]);
 
-		if (weir_watched_port_is_down(port)) {
-			words[count++] = (struct weir_port_word){.port = port->port,
-				.protocol = port->protocol,
-				.word = WEIR_HEALTH_WORD_DOWN,
-				.reason = port->state == WEIR_PORT_CLOSED
-						  ? WEIR_PORT_REASON_NO_LISTENER
-						  : WEIR_PORT_REASON_HELD_DOWN};
+		if (word.word != WEIR_HEALTH_WORD_NONE &&
+			weir_watched_port_is_down(&ports->port[i]) == down &&
+			answer->port_word_count < WEIR_PORT_WORDS_MOST) {
+			answer->port_words[answer->port_word_count++] = word;
 		}
 	}
-	return count;
+}
+
+// The mildest word of all ports; NONE: some port has none.
+static struct weir_port_word mildest(const struct weir_watched_ports *ports) {
+	struct weir_port_word mildest = {0};
+
+	for (uint32_t i = 0; i < ports->count; i++) {
+		struct weir_port_word word = weir_watched_port_word(&ports->port[i]);
+
+		if (word.word == WEIR_HEALTH_WORD_NONE) {
+			return word;
+		}
+		if (i == 0 || weir_health_word_is_worse(mildest.word, word.word)) {
+			mildest = word;
+		}
+	}
+	return mildest;
+}
+
+static void set_host(
+	struct weir_agent_answer *answer, uint8_t word, uint32_t ports, const char *reason) {
+	answer->word = word;
+	memset(answer->why, 0, sizeof(answer->why));
+	snprintf(answer->why, sizeof(answer->why), "%u port%s: %s", ports, ports == 1 ? "" : "s",
+		reason);
 }
 
 void weir_watched_ports_fill(
 	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer) {
 	bool listed = (wants & WEIR_AGENT_PORT_WORDS) != 0;
 	uint32_t down = weir_watched_ports_down(ports);
+	struct weir_port_word mild;
 
 	answer->given |= wants & WEIR_AGENT_PORT_WORDS;
 	if (listed && down <= WEIR_PORT_WORDS_MOST) {
-		answer->port_word_count = list_words(ports, answer->port_words);
-	} else if (answer->word == WEIR_HEALTH_WORD_READY &&
-		   (listed || weir_watched_ports_are_all_down(ports))) {
-		answer->word = WEIR_HEALTH_WORD_DOWN;
-		memset(answer->why, 0, sizeof(answer->why));
-		snprintf(answer->why, sizeof(answer->why), "%u port%s: %s", down,
-			down == 1 ? "" : "s", weir_port_reason_text(WEIR_PORT_REASON_NO_LISTENER));
+		list_words(ports, true, answer);
+		list_words(ports, false, answer);
+		return;
+	}
+	if (answer->word != WEIR_HEALTH_WORD_READY) {
+		return;
+	}
+	mild = mildest(ports);
+	if (listed || mild.word == WEIR_HEALTH_WORD_DOWN) {
+		set_host(answer, WEIR_HEALTH_WORD_DOWN, listed ? down : ports->count,
+			weir_port_reason_text(WEIR_PORT_REASON_NO_LISTENER));
+	} else if (mild.word != WEIR_HEALTH_WORD_NONE) {
+		set_host(answer, mild.word, ports->count, "by the application");
 	}
 }
 

@@ -10,6 +10,10 @@
 // succession on, a birth counts once it lasts for 1 s, from the next on 2 s, and so on up to
 // 30 s. A minute without a death halves that time.
 //
+// The application of a port may have a word for it as well. A port's word is the worse of both. The
+// application's word is that of a process: it ends when a socket listens again after the port had
+// none, except that STARTING is for the process whose socket is to come.
+//
 // Threads: one. Uses no clock and no socket.
 #pragma once
 
@@ -18,6 +22,7 @@
 #include <stdint.h>
 
 #include "agent_message.h"
+#include "health_state.h"
 
 #define WEIR_WATCHED_PORTS_MAX 128
 #define WEIR_WATCHED_FREE_DEATHS 2 // without a hold-down
@@ -44,6 +49,7 @@ struct weir_watched_port {
 	uint16_t port;
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	uint8_t state; // enum weir_port_state
+	uint8_t word; // enum weir_health_word, of the application; NONE = ready
 	bool had_listener; // at a look, or before the first one
 	uint32_t listeners; // at the last look
 	uint32_t deaths;
@@ -72,6 +78,11 @@ void weir_watched_ports_had_listener(
 bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms);
 
+// The application's word for a port; READY is NONE. Returns whether the port's word has changed;
+// false for a port that is not watched.
+bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol,
+	enum weir_health_word word);
+
 // When the state of a port may change without a change of its sockets; WEIR_WATCHED_NEVER.
 uint64_t weir_watched_ports_next_ms(const struct weir_watched_ports *ports);
 
@@ -81,14 +92,15 @@ uint64_t weir_watched_port_left_ms(const struct weir_watched_port *port, uint64_
 static inline bool weir_watched_port_is_down(const struct weir_watched_port *port) {
 	return port->state == WEIR_PORT_CLOSED || port->state == WEIR_PORT_HELD;
 }
+// The port's word, with the reason. NONE: it has none, the host's applies.
+struct weir_port_word weir_watched_port_word(const struct weir_watched_port *port);
 uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports); // how many
-// Whether there are ports, and all are down.
-bool weir_watched_ports_are_all_down(const struct weir_watched_ports *ports);
 
-// Write the words of the ports that are down into an answer whose fields of the host are complete.
-// A balancer that does not want words of ports gets the host's word DOWN instead while all ports
-// are down; one that does, while there are more than an answer can have. An order of the operator
-// (a lame duck) stays the host's word.
+// Write the words of the ports into an answer whose fields of the host are complete. A balancer
+// that does not want words of ports gets the mildest of them as the host's word instead while all
+// ports have one; one that does gets DOWN while more ports are down than an answer can have. Ports
+// that are down come first: words of applications never make the host worse for ports of others. An
+// order of the operator (a lame duck) stays the host's word.
 void weir_watched_ports_fill(
 	const struct weir_watched_ports *ports, uint32_t wants, struct weir_agent_answer *answer);
 

@@ -45,7 +45,8 @@ enum weir_report_field {
 #define WEIR_PORT_REASONS(X) \
 	X(NONE, "") \
 	X(NO_LISTENER, "no listening socket") \
-	X(HELD_DOWN, "held down, its server died too often")
+	X(HELD_DOWN, "held down, its server died too often") \
+	X(APPLICATION, "announced by the application")
 
 enum weir_port_reason {
 #define X(name, text) WEIR_PORT_REASON_##name,

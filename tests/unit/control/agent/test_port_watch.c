@@ -13,6 +13,7 @@
 #include "meter_helper.h"
 #include "own_network.h"
 #include "port_watch.h"
+#include "saved_state.h"
 #include "test.h"
 
 #define PORT 8080
@@ -110,4 +111,69 @@ TEST(port_watch_needs_both_descriptors_of_its_helper) {
 	assert_int_equal(weir_meter_helper_watch(helper, 5000, &program, why, sizeof(why)), 0);
 	weir_listen_unload(&program);
 	close(helper);
+}
+
+// The words of the ports 8080/tcp (index 0), 8081/tcp and 53/udp.
+static void expect_words(const struct weir_port_watch *watch, enum weir_health_word first,
+	enum weir_health_word second, enum weir_health_word third) {
+	const enum weir_health_word words[] = {first, second, third};
+
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_int_equal(watch->ports.port[i].word, words[i]);
+	}
+}
+
+static void end_watch(struct weir_port_watch *watch, uv_loop_t *loop) {
+	weir_port_watch_stop(watch);
+	uv_run(loop, UV_RUN_DEFAULT);
+}
+
+TEST(port_watch_saves_the_words_of_applications) {
+	static const uint16_t tcp[] = {PORT, PORT + 1}, udp[] = {53};
+	struct weir_log log = {.fd = -1};
+	char folder[] = "/tmp/weir-port-watch-XXXXXX", text[WEIR_SAVED_PORTS_BYTES], path[64];
+	struct weir_port_watch_params params = {.log = &log,
+		.tcp_ports = tcp,
+		.tcp_count = 2,
+		.udp_ports = udp,
+		.udp_count = 1,
+		.helper = -1,
+		.changed = on_changed};
+	struct weir_port_watch watch;
+	uv_loop_t loop;
+	int server = listen_at(PORT);
+
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(uv_loop_init(&loop), 0);
+	params.saved = weir_saved_state_open(folder, &log);
+	assert_true(params.saved >= 0);
+	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
+	assert_true(
+		weir_port_watch_set_word(&watch, PORT, IPPROTO_TCP, WEIR_HEALTH_WORD_LAME_DUCK));
+	assert_true(weir_port_watch_set_word(&watch, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN));
+	end_watch(&watch, &loop);
+	weir_saved_state_read_ports(params.saved, text);
+	assert_string_equal(text, "8080/tcp=3 -53/udp=4 ");
+	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
+	expect_words(
+		&watch, WEIR_HEALTH_WORD_LAME_DUCK, WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(watch.ports.port[0].state, WEIR_PORT_OPEN);
+	assert_int_equal(watch.ports.port[2].state, WEIR_PORT_UNKNOWN);
+	assert_false(weir_port_watch_set_word(&watch, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN));
+	assert_true(weir_port_watch_set_word(&watch, PORT, IPPROTO_TCP, WEIR_HEALTH_WORD_READY));
+	end_watch(&watch, &loop);
+	weir_saved_state_write_ports(
+		params.saved, (const char[WEIR_SAVED_PORTS_BYTES]){
+				      "8080/tcp=9 8081/tcp=11 -99999/udp=4 -53/udp= "});
+	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
+	// One digit is read.
+	expect_words(
+		&watch, WEIR_HEALTH_WORD_NONE, WEIR_HEALTH_WORD_STARTING, WEIR_HEALTH_WORD_NONE);
+	end_watch(&watch, &loop);
+	assert_int_equal(uv_loop_close(&loop), 0);
+	close(params.saved);
+	close(server);
+	snprintf(path, sizeof(path), "%s/" WEIR_SAVED_STATE, folder);
+	assert_return_code(unlink(path), errno);
+	assert_return_code(rmdir(folder), errno);
 }

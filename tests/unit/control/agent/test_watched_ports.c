@@ -72,21 +72,6 @@ TEST(watched_port_is_down_with_its_last_listener) {
 	assert_int_equal(weir_watched_ports_down(&ports), 0);
 }
 
-TEST(watched_ports_are_all_down) {
-	struct weir_watched_ports none;
-
-	watch(0);
-	look(1, 1000);
-	look(0, 1001);
-	assert_false(weir_watched_ports_are_all_down(&ports)); // port 53 is unknown
-	weir_watched_ports_take(&ports, 1, 1, 1001);
-	assert_false(weir_watched_ports_are_all_down(&ports));
-	weir_watched_ports_take(&ports, 1, 0, 1002);
-	assert_true(weir_watched_ports_are_all_down(&ports));
-	weir_watched_ports_init(&none, 0);
-	assert_false(weir_watched_ports_are_all_down(&none));
-}
-
 TEST(watched_port_that_had_a_listener_before_is_down) {
 	watch(0);
 	weir_watched_ports_had_listener(&ports, 80, IPPROTO_TCP);
@@ -294,6 +279,150 @@ TEST(watched_ports_that_are_all_down_take_the_host_of_an_old_balancer_down) {
 	assert_string_equal(fill(0, WEIR_HEALTH_WORD_LAME_DUCK).why, "started");
 	look(1, 1002);
 	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
+}
+
+// --- words of applications ---
+
+static bool set_word(enum weir_health_word word) {
+	return weir_watched_ports_set_word(&ports, 80, IPPROTO_TCP, word);
+}
+
+static void expect_word(enum weir_health_word word, enum weir_port_reason reason) {
+	struct weir_port_word found = weir_watched_port_word(&ports.port[0]);
+
+	assert_string_equal(weir_health_word_name((enum weir_health_word)found.word),
+		weir_health_word_name(word));
+	assert_int_equal(found.reason, reason);
+}
+
+TEST(watched_port_has_the_word_of_its_application) {
+	struct weir_agent_answer answer;
+
+	watch(0);
+	look(1, 1000);
+	assert_false(set_word(WEIR_HEALTH_WORD_READY));
+	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
+	assert_true(set_word(WEIR_HEALTH_WORD_LAME_DUCK));
+	assert_false(set_word(WEIR_HEALTH_WORD_LAME_DUCK));
+	expect_word(WEIR_HEALTH_WORD_LAME_DUCK, WEIR_PORT_REASON_APPLICATION);
+	answer = fill(WEIR_AGENT_PORT_WORDS, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(answer.port_word_count, 1);
+	assert_int_equal(answer.port_words[0].port, 80);
+	assert_int_equal(answer.port_words[0].word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY);
+	assert_true(set_word(WEIR_HEALTH_WORD_READY));
+	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
+	assert_false(weir_watched_ports_set_word(
+		&ports, 81, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN)); // not watched
+	assert_false(weir_watched_ports_set_word(&ports, 80, IPPROTO_UDP, WEIR_HEALTH_WORD_DOWN));
+}
+
+TEST(watched_port_is_down_whatever_its_application_announces) {
+	watch(0);
+	look(1, 1000);
+	set_word(WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_true(look(0, 1001));
+	expect_word(WEIR_HEALTH_WORD_DOWN, WEIR_PORT_REASON_NO_LISTENER);
+	assert_false(set_word(WEIR_HEALTH_WORD_READY));
+	assert_false(set_word(WEIR_HEALTH_WORD_STARTING));
+	expect_word(WEIR_HEALTH_WORD_DOWN, WEIR_PORT_REASON_NO_LISTENER);
+}
+
+TEST(watched_port_word_ends_when_another_process_listens) {
+	const enum weir_health_word words[] = {WEIR_HEALTH_WORD_LAME_DUCK, WEIR_HEALTH_WORD_DOWN};
+
+	for (int said_late = 0; said_late < 2; said_late++) { // after its socket was closed
+		for (size_t i = 0; i < 2; i++) {
+			watch(0);
+			look(1, 1000);
+			if (!said_late) {
+				set_word(words[i]);
+			}
+			look(0, 1001);
+			set_word(words[i]);
+			assert_true(look(1, 1002));
+			expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
+		}
+	}
+}
+
+TEST(watched_port_word_ends_when_another_process_listens_within_the_grace) {
+	watch(500);
+	look(1, 1000);
+	set_word(WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_false(look(0, 1001));
+	expect_word(WEIR_HEALTH_WORD_LAME_DUCK, WEIR_PORT_REASON_APPLICATION);
+	assert_true(look(1, 1100));
+	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
+	expect(WEIR_PORT_OPEN, 0);
+}
+
+TEST(watched_port_stays_while_one_of_its_sockets_is_left) {
+	watch(0);
+	look(2, 1000);
+	set_word(WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_false(look(1, 1001));
+	assert_false(look(2, 1002));
+	expect_word(WEIR_HEALTH_WORD_LAME_DUCK, WEIR_PORT_REASON_APPLICATION);
+}
+
+TEST(watched_port_is_starting_when_its_socket_comes) {
+	watch(0);
+	look(0, 1000);
+	assert_true(set_word(WEIR_HEALTH_WORD_STARTING));
+	assert_false(look(1, 1001));
+	expect_word(WEIR_HEALTH_WORD_STARTING, WEIR_PORT_REASON_APPLICATION);
+	assert_true(look(0, 1002)); // it has died meanwhile
+	assert_true(look(1, 1003));
+	expect_word(WEIR_HEALTH_WORD_NONE, WEIR_PORT_REASON_NONE);
+}
+
+TEST(watched_port_has_the_word_from_before_the_first_look) {
+	watch(0);
+	set_word(WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_false(look(1, 1000));
+	expect_word(WEIR_HEALTH_WORD_LAME_DUCK, WEIR_PORT_REASON_APPLICATION);
+}
+
+TEST(watched_ports_words_of_applications_give_way_to_dead_ports) {
+	struct weir_agent_answer answer;
+
+	weir_watched_ports_init(&ports, 0);
+	for (uint16_t i = 0; i < 2 * WEIR_PORT_WORDS_MOST; i++) {
+		assert_int_equal(weir_watched_ports_add(&ports, 1000 + i, IPPROTO_TCP), 0);
+		if (i >= WEIR_PORT_WORDS_MOST + 2) {
+			weir_watched_ports_had_listener(&ports, 1000 + i, IPPROTO_TCP);
+			weir_watched_ports_take(&ports, i, 0, 1000);
+		} else if (i < WEIR_PORT_WORDS_MOST) {
+			weir_watched_ports_set_word(
+				&ports, 1000 + i, IPPROTO_TCP, WEIR_HEALTH_WORD_DOWN);
+		}
+	}
+	answer = fill(WEIR_AGENT_PORT_WORDS, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_READY); // no application takes the host down
+	assert_int_equal(answer.port_word_count, 12);
+	for (uint16_t i = 0; i < WEIR_PORT_WORDS_MOST; i++) {
+		const bool dead = i < WEIR_PORT_WORDS_MOST - 2;
+
+		assert_int_equal(
+			answer.port_words[i].port, dead ? 1000 + WEIR_PORT_WORDS_MOST + 2 + i
+							: 1000 + i - (WEIR_PORT_WORDS_MOST - 2));
+	}
+}
+
+TEST(watched_ports_that_all_have_words_change_the_host_of_an_old_balancer) {
+	struct weir_agent_answer answer;
+
+	watch(0);
+	look(1, 1000);
+	weir_watched_ports_take(&ports, 1, 1, 1000);
+	set_word(WEIR_HEALTH_WORD_DOWN);
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_READY).word, WEIR_HEALTH_WORD_READY);
+	weir_watched_ports_set_word(&ports, 53, IPPROTO_UDP, WEIR_HEALTH_WORD_LAME_DUCK);
+	answer = fill(0, WEIR_HEALTH_WORD_READY);
+	assert_int_equal(answer.word, WEIR_HEALTH_WORD_LAME_DUCK); // the mildest
+	assert_string_equal(answer.why, "2 ports: by the application");
+	assert_int_equal(fill(0, WEIR_HEALTH_WORD_STARTING).word, WEIR_HEALTH_WORD_STARTING);
 }
 
 TEST(watched_port_has_a_name) {
