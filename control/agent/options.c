@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "agent_message.h"
 #include "daemon_options.h"
 #include "help_text.h"
+#include "options_ports.h"
 #include "terminal.h"
 
 #define HELP_LINE_BYTES 160
@@ -23,10 +25,14 @@ enum {
 	GROUP_RUN = 1 << WEIR_AGENT_RUN,
 	GROUP_LAME_DUCK = 1 << WEIR_AGENT_LAME_DUCK,
 	GROUP_READY = 1 << WEIR_AGENT_READY,
+	GROUP_ANNOUNCE = 1 << WEIR_AGENT_ANNOUNCE,
+	GROUP_EXEC = 1 << WEIR_AGENT_EXEC,
 	GROUP_STATUS = 1 << WEIR_AGENT_STATUS,
 	GROUP_KEY = 1 << WEIR_AGENT_KEY,
 	GROUP_DOCTOR = 1 << WEIR_AGENT_DOCTOR,
-	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS | GROUP_DOCTOR,
+	GROUP_WORDS = GROUP_ANNOUNCE | GROUP_EXEC,
+	GROUP_LOCAL = GROUP_RUN | GROUP_LAME_DUCK | GROUP_READY | GROUP_STATUS | GROUP_DOCTOR |
+		      GROUP_WORDS,
 	GROUP_ALL = GROUP_DECAP | GROUP_STATS | GROUP_LOCAL | GROUP_KEY,
 };
 
@@ -138,37 +144,6 @@ static int take_source(const struct weir_option *option, const char *value, void
 	return 0;
 }
 
-static int add_port(uint16_t port, uint16_t *ports, uint32_t *count, char *why, size_t why_bytes) {
-	for (uint32_t i = 0; i < *count; i++) {
-		if (ports[i] == port) {
-			return 0;
-		}
-	}
-	if (*count == WEIR_AGENT_PORTS_MAX) {
-		snprintf(why, why_bytes, "is one too many; use at most %d", WEIR_AGENT_PORTS_MAX);
-		return -EINVAL;
-	}
-	ports[(*count)++] = port;
-	return 0;
-}
-
-static int take_port(const struct weir_option *option, const char *value, void *options, char *why,
-	size_t why_bytes) {
-	struct weir_agent_options *ret = options;
-	char *end;
-	unsigned long port = strtoul(value, &end, 10);
-	bool udp = strcmp(end, "/udp") == 0;
-
-	(void)option;
-	if (value[0] < '0' || value[0] > '9' || port == 0 || port > UINT16_MAX ||
-		(!udp && *end != '\0' && strcmp(end, "/tcp") != 0)) {
-		snprintf(why, why_bytes, "is not a port; use 1 to 65535, with /udp for UDP");
-		return -EINVAL;
-	}
-	return udp ? add_port((uint16_t)port, ret->ports_udp, &ret->port_udp_count, why, why_bytes)
-		   : add_port((uint16_t)port, ret->ports, &ret->port_count, why, why_bytes);
-}
-
 static int take_cgroup(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_agent_options *ret = options;
@@ -194,6 +169,17 @@ static const struct weir_option_word modes[] = {
 	{NULL, 0, NULL},
 };
 
+static const struct weir_option_word signals[] = {
+	{"TERM", SIGTERM, NULL},
+	{"QUIT", SIGQUIT, NULL},
+	{"INT", SIGINT, NULL},
+	{"HUP", SIGHUP, NULL},
+	{"USR1", SIGUSR1, NULL},
+	{"USR2", SIGUSR2, NULL},
+	{"WINCH", SIGWINCH, NULL},
+	{NULL, 0, NULL},
+};
+
 static const struct weir_option_word commands[] = {
 	{"decap INTERFACE", WEIR_AGENT_DECAP, "decapsulate packets until SIGTERM or SIGINT"},
 	{"stats INTERFACE", WEIR_AGENT_STATS, "print the counters of a running decap"},
@@ -202,6 +188,11 @@ static const struct weir_option_word commands[] = {
 	{"lame-duck", WEIR_AGENT_LAME_DUCK,
 		"request no new flows from the balancers, and wait for open connections to end"},
 	{"ready", WEIR_AGENT_READY, "accept new flows, or resume after lame-duck"},
+	{"announce WORD", WEIR_AGENT_ANNOUNCE,
+		"announce starting, ready, lame-duck or down for a single service, as its user; "
+		"status prints it"},
+	{"exec -- COMMAND", WEIR_AGENT_EXEC,
+		"run a server, and make its service a lame duck before SIGTERM reaches the server"},
 	{"status", WEIR_AGENT_STATUS, "show what a running agent reports, and to which balancers"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
@@ -233,8 +224,17 @@ static const struct weir_option rows[] = {
 		"TCP port of the service, or UDP port, as 53/udp; announced as down when its last "
 		"listening socket is closed. TCP connections are measured, and a drain waits for "
 		"them",
-		.letter = 'p', .repeatable = true, .take = take_port,
+		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
+	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
+		"ports of a service for which a word can be announced; each of them is a --port",
+		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
+	WEIR_OPTION_ROW(CUSTOM, "service", "NAME", "service of weir-agent run",
+		.fallback = "the only one that this user may announce for",
+		.take = weir_take_service, .groups = GROUP_WORDS),
+	WEIR_OPTION_ROW(CUSTOM, "allow-user", "USER=NAME",
+		"let this user announce a word for the --service NAME; root always may",
+		.repeatable = true, .take = weir_take_allowed, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "grace", "SECONDS",
 		"announce a port as down only after this time without a listening socket",
 		FIELD(grace_ms), .fallback = "0", .max = 600000, .groups = GROUP_RUN),
@@ -263,6 +263,17 @@ static const struct weir_option rows[] = {
 		"maximum time to wait for open connections; for run: after SIGTERM",
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
+	WEIR_OPTION_ROW(SECONDS, "drain-timeout", "SECONDS",
+		"maximum time from the signal until the server gets it", FIELD(drain_timeout_ms),
+		.fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
+	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
+		"minimum time from the signal until the server gets it, as for UDP",
+		FIELD(delay_ms), .fallback = "0", .max = 3600000, .groups = GROUP_EXEC),
+	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
+		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
+	WEIR_OPTION_ROW(FLAG, "starting", NULL,
+		"announce starting until the server notifies READY=1 (sd_notify)", FIELD(starting),
+		.groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(TEXT, "then", "COMMAND",
 		"run this command after the drain, unless \"ready\" cancels it; while no balancer "
 		"is known, after the whole --interval",
@@ -303,6 +314,8 @@ static const struct weir_help help_of_all = {
 		 "weir-agent run [--port PORT]... [OPTION]...\n"
 		 "weir-agent lame-duck [--interval SECONDS] [--then COMMAND]\n"
 		 "weir-agent ready\n"
+		 "weir-agent announce WORD [--service NAME]\n"
+		 "weir-agent exec [--service NAME] [OPTION]... -- COMMAND [ARGUMENT]...\n"
 		 "weir-agent status [--json]\n"
 		 "weir-agent key generate [--id N] [--key-file FILE]\n"
 		 "weir-agent doctor [--interface] INTERFACE [--vip ADDRESS]... [--port PORT]... "
@@ -310,19 +323,22 @@ static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer header with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control it. weir-agent COMMAND --help is about one.",
+		 "lame-duck, ready and status control it; announce and exec speak for a single "
+		 "service, without root. weir-agent COMMAND --help is about one.",
 	.commands = commands,
 	.notes = "SIGTERM to run starts a drain with its own --interval, after which it exits with "
 		 "0. A second SIGTERM, or SIGINT, ends it at once.\nExit status: 0 done, 1 refused "
 		 "(no such interface, no permission, another XDP program, a command that failed), "
 		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
 		 "(lame-duck, ready, status). Of doctor: 0 nothing above notice, 1 warnings, 2 "
-		 "faults.",
+		 "faults. Of exec: that of COMMAND, 127 not found, 126 not executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
 		    "weir-agent stats eth0\n"
 		    "weir-agent run --port 80 --port 443\n"
 		    "weir-agent lame-duck --interval 30s --then \"systemctl stop nginx\"\n"
 		    "weir-agent ready\n"
+		    "weir-agent announce lame-duck --service web\n"
+		    "weir-agent exec --service web -- nginx -g \"daemon off;\"\n"
 		    "weir-agent status\n"
 		    "weir-agent key generate\n"
 		    "weir-agent doctor eth0 --vip 198.51.100.10 --port 80",
@@ -386,6 +402,16 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 		options->command == WEIR_AGENT_DOCTOR) {
 		return take_interface_operands(options, line, why, why_bytes);
 	}
+	if (options->command == WEIR_AGENT_ANNOUNCE) {
+		if (line->operands != 2) {
+			snprintf(why, why_bytes,
+				"WORD is missing, or one of several; use starting, ready, "
+				"lame-duck, down or status");
+			return -EINVAL;
+		}
+		options->word = line->operand[1];
+		return 0;
+	}
 	if (is_key && (line->operands < 2 || strcmp(line->operand[1], "generate") != 0)) {
 		snprintf(why, why_bytes, "use weir-agent key generate");
 		return -EINVAL;
@@ -423,6 +449,37 @@ static int help_of(const struct weir_command_line *line) {
 		       : -1;
 }
 
+static int check(struct weir_agent_options *options, char *why, size_t why_bytes) {
+	if (options->allow_steal && options->port_count == 0) {
+		snprintf(why, why_bytes,
+			"--allow-steal needs --port; name the ports whose flows may be moved");
+		return -EINVAL;
+	}
+	if (options->command == WEIR_AGENT_EXEC && options->program == NULL) {
+		snprintf(why, why_bytes, "COMMAND is missing; use weir-agent exec -- COMMAND");
+		return -EINVAL;
+	}
+	return weir_check_services(options, why, why_bytes);
+}
+
+// Cut the program of exec off: what follows "--", with any number of words. Returns the number of
+// words before it.
+static int cut_program(int argc, char **argv, char ***ret_program) {
+	bool is_exec = false;
+
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0) {
+			if (is_exec && i + 1 < argc) {
+				*ret_program = &argv[i + 1];
+				return i;
+			}
+			break;
+		}
+		is_exec |= strcmp(argv[i], "exec") == 0;
+	}
+	return argc;
+}
+
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes) {
 	struct weir_agent_options options = {
@@ -431,11 +488,15 @@ int weir_agent_options_parse(
 		.run_dir = WEIR_AGENT_RUN_DIR_DEFAULT,
 		.orca_interval_ms = 1000,
 		.interval_ms = 30000,
+		.drain_timeout_ms = 30000,
+		.stop_signal = SIGTERM,
 		.log_level = WEIR_LOG_INFO,
 	};
 	struct weir_command_line line;
-	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	int r;
 
+	argc = cut_program(argc, argv, &options.program);
+	r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
 	if (r) {
 		return r;
 	}
@@ -444,11 +505,9 @@ int weir_agent_options_parse(
 	options.version = line.version;
 	if (!line.help && !line.version) {
 		r = take_command(&options, &line, why, why_bytes);
-	}
-	if (r == 0 && options.allow_steal && options.port_count == 0) {
-		snprintf(why, why_bytes,
-			"--allow-steal needs --port; name the ports whose flows may be moved");
-		r = -EINVAL;
+		if (r == 0) {
+			r = check(&options, why, why_bytes);
+		}
 	}
 	if (r == 0) {
 		*ret = options;

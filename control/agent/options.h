@@ -10,6 +10,7 @@
 #include "config.h"
 #include "cpu_usage.h"
 #include "log.h"
+#include "named_services.h"
 
 #define WEIR_AGENT_LIST_MAX 64
 #define WEIR_AGENT_PORTS_MAX 64
@@ -21,6 +22,8 @@ enum weir_agent_command {
 	WEIR_AGENT_RUN,
 	WEIR_AGENT_LAME_DUCK,
 	WEIR_AGENT_READY,
+	WEIR_AGENT_ANNOUNCE,
+	WEIR_AGENT_EXEC,
 	WEIR_AGENT_STATUS,
 	WEIR_AGENT_KEY,
 	WEIR_AGENT_DOCTOR,
@@ -50,6 +53,9 @@ struct weir_agent_options { // strings point into argv
 	uint32_t port_count;
 	uint16_t ports_udp[WEIR_AGENT_PORTS_MAX];
 	uint32_t port_udp_count;
+	struct weir_named_services services; // their ports are in those above
+	const char *allowed[WEIR_NAMED_SERVICES_MAX]; // USER=NAME, as given
+	uint32_t allowed_count;
 	uint32_t grace_ms; // without a listening socket
 	uint16_t udp_port;
 	const char *cgroups[WEIR_CPU_CGROUPS_MAX];
@@ -66,6 +72,13 @@ struct weir_agent_options { // strings point into argv
 	enum weir_log_level log_level;
 	enum weir_log_format log_format;
 	uint16_t key_id; // 0: the smallest that is not used in the key file
+	const char *service; // of announce and exec; NULL: the only one of the user
+	const char *word; // of announce
+	char **program; // of exec, with its arguments, in argv; ends with NULL
+	uint32_t delay_ms; // of exec, at least, from the signal to the server's
+	uint64_t drain_timeout_ms; // of exec
+	int stop_signal; // of exec: begins the drain
+	bool starting; // of exec: until READY=1
 	bool help;
 	int help_of; // enum weir_agent_command: --help is about this one; -1 = about all
 	bool version;

@@ -13,6 +13,7 @@
 #include "agent_keys.h"
 #include "decap_loader.h"
 #include "doctor_checks.h"
+#include "exec.h"
 #include "hints.h"
 #include "local_client.h"
 #include "run.h"
@@ -283,6 +284,10 @@ enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options) {
 		return weir_local_lame_duck(options);
 	case WEIR_AGENT_READY:
 		return weir_local_ready(options);
+	case WEIR_AGENT_ANNOUNCE:
+		return (enum weir_agent_exit)weir_announce_run(options);
+	case WEIR_AGENT_EXEC:
+		return (enum weir_agent_exit)weir_exec_run(options);
 	case WEIR_AGENT_STATUS:
 		return weir_local_status(options);
 	case WEIR_AGENT_KEY:

@@ -21,9 +21,11 @@
 #include "probes.h"
 #include "run.h"
 #include "saved_state.h"
+#include "service_words.h"
 #include "status.h"
 #include "steal_answers.h"
 #include "steal_helper.h"
+#include "warm_up.h"
 
 #define WHY_BYTES 320
 #define APPLICATION_INTERVALS 4 // the application's report expires after this many intervals
@@ -36,6 +38,7 @@ struct service {
 	struct weir_run_as run_as;
 	// Opened before the privileges are dropped; -1 = none.
 	int meter_helper, steal_helper, local_fd, saved;
+	struct weir_word_listeners listeners;
 	struct weir_datagrams datagrams;
 	struct weir_agent_keys keys;
 
@@ -48,12 +51,13 @@ struct service {
 	struct weir_port_watch watch;
 	struct weir_steal_answers steals;
 	struct weir_local_socket local;
+	struct weir_service_words words;
 	struct weir_orca_poll *orca; // NULL = no --orca-url
 
 	uv_loop_t loop;
 	uv_signal_t term, interrupt, hangup;
 	uv_timer_t turn; // WEIR_LOAD_TICK_MS: load, meter, silent balancers
-	uv_process_t warm_up;
+	struct weir_warm_up warm_up;
 	uint64_t number; // of this process, random
 	uint64_t started_ms;
 	bool no_cpu; // the missing CPU time of the cgroup was logged
@@ -175,6 +179,7 @@ static json_t *status(struct service *service) {
 		.watch = &service->watch,
 		.probes = &service->probes,
 		.steals = &service->steals,
+		.words = &service->words.words,
 		.orca = service->orca,
 	};
 
@@ -264,45 +269,6 @@ static void on_hangup(uv_signal_t *handle, int number) {
 			service->keys.count, weir_plural(service->keys.count),
 			service->options->key_file);
 	}
-}
-
-// --- warm-up ------------------------------------------------------------------------------
-
-static void on_warm(uv_process_t *process, int64_t status, int signal_number) {
-	struct service *service = process->data;
-
-	uv_close((uv_handle_t *)process, NULL);
-	if (service->announcement.word != WEIR_HEALTH_WORD_STARTING) {
-		return;
-	}
-	if (status == 0 && signal_number == 0) {
-		weir_announcement_ready(&service->announcement, "warm-up complete");
-	} else {
-		weir_log_write(service->log, WEIR_LOG_ERROR,
-			"--warm-up: the command failed (exit %d, signal %d): state stays "
-			"\"starting\" until weir-agent ready",
-			(int)status, signal_number);
-	}
-}
-
-static int warm_up(struct service *service) {
-	char shell[] = "/bin/sh", option[] = "-c";
-	char *arguments[] = {shell, option, (char *)(uintptr_t)service->options->warm_up, NULL};
-	uv_stdio_container_t stdio[3] = {
-		{.flags = UV_IGNORE},
-		{.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-		{.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-	};
-	const uv_process_options_t options = {
-		.exit_cb = on_warm,
-		.file = shell,
-		.args = arguments,
-		.stdio_count = 3,
-		.stdio = stdio,
-	};
-
-	service->warm_up.data = service;
-	return uv_spawn(&service->loop, &service->warm_up, &options);
 }
 
 // --- loop ---------------------------------------------------------------------------------
@@ -397,6 +363,11 @@ static int start(struct service *service) {
 	int r = start_watch(service); // its result is in the first answer
 
 	if (r == 0) {
+		r = weir_service_words_start(&service->loop, service->log,
+			&service->options->services, &service->listeners, &service->watch,
+			&service->announcement, &service->words);
+	}
+	if (r == 0) {
 		r = start_probes(service);
 	}
 	if (r == 0) {
@@ -414,7 +385,8 @@ static int start(struct service *service) {
 		r = start_orca(service);
 	}
 	if (r == 0 && service->options->warm_up != NULL) {
-		r = warm_up(service);
+		r = weir_warm_up_start(&service->loop, service->options->warm_up, service->log,
+			&service->announcement, &service->warm_up);
 	}
 	return r;
 }
@@ -461,9 +433,8 @@ static void close_handle(uv_handle_t *handle, void *context) {
 }
 
 static void stop(struct service *service) {
-	if (uv_is_active((const uv_handle_t *)&service->warm_up)) {
-		uv_process_kill(&service->warm_up, SIGTERM);
-	}
+	weir_warm_up_stop(&service->warm_up);
+	weir_service_words_stop(&service->words);
 	weir_orca_poll_close(service->orca);
 	weir_port_watch_stop(&service->watch);
 	weir_meter_demand_stop(&service->meter);
@@ -493,6 +464,10 @@ static int open_sockets(struct service *service, char *why, size_t why_bytes) {
 		service->local_fd = weir_local_socket_open(
 			service->options->run_dir, service->log, why, why_bytes);
 		r = service->local_fd < 0 ? service->local_fd : 0;
+	}
+	if (r == 0) {
+		r = weir_words_open(service->options->run_dir, &service->options->services,
+			&service->listeners, why, why_bytes);
 	}
 	if (r == 0) {
 		service->saved = weir_saved_state_open(service->options->run_dir, service->log);
@@ -617,6 +592,7 @@ static void close_fd(int fd) {
 static void fini(struct service *service) {
 	weir_datagrams_close(&service->datagrams);
 	close_fd(service->local_fd);
+	weir_words_close(&service->listeners);
 	close_fd(service->meter_helper);
 	close_fd(service->steal_helper);
 	close_fd(service->saved);

@@ -126,6 +126,10 @@ static json_t *make_port(const struct weir_watched_port *port, uint64_t now_ms) 
 	if (port->state == WEIR_PORT_HELD) {
 		set_number(object, "left_ms", weir_watched_port_left_ms(port, now_ms));
 	}
+	if (port->word != WEIR_HEALTH_WORD_NONE) {
+		json_object_set_new(object, "word",
+			json_string(weir_health_word_name((enum weir_health_word)port->word)));
+	}
 	return object;
 }
 
@@ -196,6 +200,7 @@ json_t *weir_status_make(const struct weir_status_parts *parts) {
 	}
 	json_object_set_new(status, "drain", make_drain(&announcement->drain, parts->now_ms));
 	set_watch(status, parts);
+	json_object_set_new(status, "services", weir_words_status(parts->words));
 	json_object_set_new(status, "balancers", make_balancers(parts));
 	json_object_set_new(status, "values", make_values(parts));
 	json_object_set_new(status, "meter", make_meter(parts));
@@ -261,6 +266,9 @@ static void write_ports(const json_t *ports, FILE *out) {
 		if (json_object_get(port, "left_ms") != NULL) {
 			fprintf(out, ", %s left",
 				weir_duration_text((uint64_t)number_of(port, "left_ms"), left));
+		}
+		if (json_object_get(port, "word") != NULL) {
+			fprintf(out, ", %s by its application", text_of(port, "word"));
 		}
 		fprintf(out, "\n");
 	}
@@ -350,6 +358,7 @@ void weir_status_write(const json_t *status, FILE *out) {
 	write_drain(json_object_get(status, "drain"), out);
 	write_ports(json_object_get(status, "ports"), out);
 	write_watch(json_object_get(status, "watch"), out);
+	weir_words_status_write(json_object_get(status, "services"), out);
 	write_balancers(status, out);
 	write_numbers("tells", json_object_get(status, "values"), out);
 	write_numbers("meter", json_object_get(status, "meter"), out);

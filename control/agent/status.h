@@ -15,6 +15,7 @@
 #include "port_watch.h"
 #include "probes.h"
 #include "steal_answers.h"
+#include "words.h"
 
 struct weir_status_parts { // what the status shows
 	uint64_t now_ms, started_ms;
@@ -25,6 +26,7 @@ struct weir_status_parts { // what the status shows
 	const struct weir_port_watch *watch;
 	const struct weir_probes *probes;
 	const struct weir_steal_answers *steals;
+	const struct weir_words *words;
 	const struct weir_orca_poll *orca; // NULL = none
 };
 

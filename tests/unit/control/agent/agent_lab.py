@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 
@@ -23,6 +24,7 @@ from netns import Namespace, Program, sh, wait_for  # noqa: E402
 BALANCER, BACKEND, VIP = "10.9.0.1", "10.9.0.2", "198.51.100.10"
 BALANCER6, BACKEND6 = "2001:db8:9::1", "2001:db8:9::2"
 UDP_PORT, PORT, ORCA_PORT = 4777, 8000, 8001
+DNS, OTHER = 8053, PORT + 10
 KEYS = {1: bytes(range(32)), 7: bytes(range(32, 64))}
 WORDS = ["nothing", "starting", "ready", "lame-duck", "down"]
 FIELDS = ["service_time_ms", "service_count", "service_median_ms", "busy_time_ms", "busy_count",
@@ -215,6 +217,58 @@ def finish(client, server):
 def reset(connection):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
+
+
+# --- servers, and the words of their ports ---
+
+def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=None):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with (namespace or lab.backend).inside():
+        server = socket.socket(family, kind)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    server.bind((address, port))
+    if kind == socket.SOCK_STREAM:
+        server.listen()
+    return server
+
+
+def reader(lab, **options):
+    """A registered balancer that reads words of ports."""
+    balancer = lab.balancer(wants=BITS["port_words"], **options)
+    balancer.ask(), balancer.ask()
+    return balancer
+
+
+def port_of(lab, number=PORT):
+    return next(port for port in lab.status()["ports"] if port["port"] == number)
+
+
+def notice(balancer, timeout=5):
+    """The next unsolicited answer, acknowledged."""
+    answer = balancer.receive(timeout)
+    assert answer is not None and answer["unasked"], answer
+    while (repeated := balancer.receive(0)) is not None:
+        assert repeated["serial"] == answer["serial"], (answer, repeated)
+    balancer.heard = answer["serial"]
+    balancer.ask()
+    return answer
+
+
+SERVER = """
+import socket, sys, time
+servers = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
+print("listening", flush=True)
+time.sleep(1000)
+"""
+
+
+def start_server(lab, *ports):
+    with lab.backend.inside():
+        process = subprocess.Popen(["/usr/bin/python3", "-c", SERVER, *map(str, ports)],
+                                   stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "listening\n"
+    return process
 
 
 SCENARIOS = []

@@ -7,55 +7,19 @@ import os
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 
-from agent_lab import BACKEND, BACKEND6, BITS, PORT, run_scenarios, scenario
+from agent_lab import (BACKEND6, DNS, OTHER, PORT, listen, notice, port_of, reader, run_scenarios,
+                       scenario, start_server)
 from netns import wait_for
 
 DOWN, HELD = ("down", 1), ("down", 2)  # no listening socket; held down
-DNS = 8053
-OTHER = PORT + 10
-
-
-def listen(lab, address=BACKEND, port=PORT, kind=socket.SOCK_STREAM, namespace=None):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with (namespace or lab.backend).inside():
-        server = socket.socket(family, kind)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    server.bind((address, port))
-    if kind == socket.SOCK_STREAM:
-        server.listen()
-    return server
-
-
-def reader(lab, **options):
-    """A registered balancer that reads words of ports."""
-    balancer = lab.balancer(wants=BITS["port_words"], **options)
-    balancer.ask(), balancer.ask()
-    return balancer
 
 
 def wait_state(lab, state, port=PORT):
     wait_for(f"port {port} to be {state}", lambda: port_of(lab, port)["state"] == state, 10)
-
-
-def port_of(lab, number=PORT):
-    return next(port for port in lab.status()["ports"] if port["port"] == number)
-
-
-def notice(balancer, timeout=5):
-    """The next unsolicited answer, acknowledged."""
-    answer = balancer.receive(timeout)
-    assert answer is not None and answer["unasked"], answer
-    while (repeated := balancer.receive(0)) is not None:
-        assert repeated["serial"] == answer["serial"], (answer, repeated)
-    balancer.heard = answer["serial"]
-    balancer.ask()
-    return answer
 
 
 def doctor(lab, *options):
@@ -118,22 +82,6 @@ def agent_announces_ports_without_a_listening_socket(lab):
         assert text in agent.tail(), (text, agent.tail())
     text = lab.command("status")
     assert f"port       {PORT}/tcp " in text and f"port       {DNS}/udp " in text, text
-
-
-SERVER = """
-import socket, sys, time
-servers = [socket.create_server(("", int(port))) for port in sys.argv[1:]]
-print("listening", flush=True)
-time.sleep(1000)
-"""
-
-
-def start_server(lab, *ports):
-    with lab.backend.inside():
-        process = subprocess.Popen(["/usr/bin/python3", "-c", SERVER, *map(str, ports)],
-                                   stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "listening\n"
-    return process
 
 
 def timed_notice(balancer, change, ports):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -188,7 +189,8 @@ TEST(options_invalid_ones_are_named) {
 	static const struct {
 		const char *line, *why;
 	} cases[] = {
-		{"", "no command is given; use decap, stats, run, lame-duck, ready, status, key or "
+		{"", "no command is given; use decap, stats, run, lame-duck, ready, announce, "
+		     "exec, status, key or "
 		     "doctor"},
 		{"encap eth0", "unknown command \"encap\"; did you mean \"decap\"?"},
 		{"decap", "INTERFACE is missing; use weir-agent decap INTERFACE"},
@@ -275,4 +277,77 @@ TEST(prefix_parse_refuses) {
 			fail_msg("\"%s\" was taken", cases[i]);
 		}
 	}
+}
+
+TEST(options_of_services) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	assert_int_equal(parse("run --allow-user nginx=web --service web=80,443 --port 80 "
+			       "--service dns=53,53/udp --allow-user 77=dns",
+				 &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.services.count, 2);
+	assert_string_equal(options.services.service[0].user, "nginx");
+	assert_string_equal(options.services.service[1].user, "77");
+	assert_int_equal(options.port_count, 3); // each of them is a --port, once
+	assert_int_equal(options.ports[2], 53);
+	assert_int_equal(options.port_udp_count, 1);
+	assert_int_equal(parse("run --allow-user nginx=web", &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(why, "--allow-user: \"nginx=web\" names no service; add it with "
+				 "--service NAME=PORT");
+	assert_int_equal(parse("run --service web", &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(
+		why, "--service: \"web\" has no ports; use one like --service web=80,443");
+	assert_int_equal(
+		parse("announce ready --service web=80", &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(
+		why, "--service: the ports are those of weir-agent run; use --service NAME");
+	assert_int_equal(parse("status --service web", &options, why, sizeof(why)), -EINVAL);
+}
+
+TEST(options_of_announce) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	assert_int_equal(
+		parse("announce lame-duck --service web --run-dir /r", &options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_ANNOUNCE);
+	assert_string_equal(options.word, "lame-duck");
+	assert_string_equal(options.service, "web");
+	assert_int_equal(parse("announce", &options, why, sizeof(why)), -EINVAL);
+	assert_int_equal(parse("announce ready down", &options, why, sizeof(why)), -EINVAL);
+}
+
+TEST(options_of_exec) {
+	struct weir_agent_options options;
+	char why[256] = "";
+
+	assert_int_equal(
+		parse("exec --delay 2 --drain-timeout 1m --stop-signal QUIT --starting -- "
+		      "nginx -g --help -- 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21",
+			&options, why, sizeof(why)),
+		0);
+	assert_int_equal(options.command, WEIR_AGENT_EXEC);
+	assert_null(options.service);
+	assert_int_equal(options.delay_ms, 2000);
+	assert_int_equal(options.drain_timeout_ms, 60000);
+	assert_int_equal(options.stop_signal, SIGQUIT);
+	assert_true(options.starting);
+	assert_false(options.help);
+	assert_string_equal(options.program[0], "nginx");
+	assert_string_equal(options.program[2], "--help");
+	assert_string_equal(options.program[24], "21");
+	assert_null(options.program[25]);
+	assert_int_equal(parse("exec -- nginx", &options, why, sizeof(why)), 0);
+	assert_int_equal(options.stop_signal, SIGTERM);
+	assert_int_equal(options.drain_timeout_ms, 30000);
+	for (int i = 0; i < 3; i++) {
+		static const char *const bad[] = {"exec", "exec --", "exec nginx"};
+
+		assert_int_equal(parse(bad[i], &options, why, sizeof(why)), -EINVAL);
+	}
+	assert_int_equal(parse("exec nginx -- x", &options, why, sizeof(why)), -EINVAL);
+	assert_string_equal(why, "unexpected \"nginx\"; leave it out");
 }

@@ -36,7 +36,8 @@ EXAMPLES = {
     "MAC": "02:00:00:00:00:01", "MS": "100", "N": "4",
     "NAME": "web-1", "NOTES": "notes", "NUMBER": "0.5", "OUT": "out", "POLICY": "maglev", "PORT": "80",
     "PREFIX": "10.0.0.0/24", "PROTOCOL": "tcp", "REASON": "no_backend", "SCENARIO": "sre20", "SECONDS": "2",
-    "SERVICE": "web", "SOURCE": "192.0.2.7", "VIP": "198.51.100.10", "WEIGHT": "7", "WHAT": "rows",
+    "SERVICE": "web", "SIGNAL": "QUIT", "SOURCE": "192.0.2.7", "USER": "nginx", "VIP": "198.51.100.10", "WEIGHT": "7", "WHAT": "rows",
+    "WORD": "ready",
 }
 PLACEHOLDER = re.compile(r"(?<![0-9A-Za-z$-])[A-Z]+(?![0-9A-Za-z])")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
@@ -228,12 +229,14 @@ class Checker:
 
     def check_other(self, command, name, text, words):
         if name == "weir-agent" and words and not words[0].startswith("-") and \
-                words[0] not in ("decap", "stats", "run", "lame-duck", "ready", "status", "key",
-                                      "doctor"):
+                words[0] not in ("decap", "stats", "run", "lame-duck", "ready", "announce", "exec",
+                                      "status", "key", "doctor"):
             self.problem(command, text, f"weir-agent has no command {words[0]}")
         if name == "weir-sim" and words[:1] == ["run"] and not words[1].endswith(".json") and \
                 not os.path.exists(f"{self.root}/tools/sim/scenarios/{words[1]}.json"):
             self.problem(command, text, "there is no such scenario")
+        if name == "weir-agent" and "--" in words:
+            words = words[:words.index("--")]  # of exec: another program follows
         takes_value = words and re.search(rf"{words[-1]} [A-Z']", self.helps[name])
         if command.whole or not takes_value:  # otherwise the span names an option without its value
             code, why = self.run(name, words + ["--help"])

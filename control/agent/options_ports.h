@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ports and services in the options of weir-agent (options.h). Called by options.c alone.
+//
+// Threads: any. Pure.
+#pragma once
+
+#include "option.h"
+#include "options.h"
+
+// Of --port, --service and --allow-user: see weir_option_take.
+int weir_take_port(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+int weir_take_service(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes);
+
+// Check --service and --allow-user once the command is known, and set the users of the services.
+// Returns 0, or -EINVAL with one line in why.
+int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "service_words.h"
+
+static const struct weir_named_service *service_of(
+	const struct weir_service_words *words, uint32_t index) {
+	return &words->words.params.services->service[index];
+}
+
+// The application's word for a port; READY if it has none.
+static enum weir_health_word word_of(
+	const struct weir_port_watch *watch, const struct weir_service_port *port) {
+	for (uint32_t i = 0; i < watch->ports.count; i++) {
+		const struct weir_watched_port *watched = &watch->ports.port[i];
+
+		if (watched->port == port->port && watched->protocol == port->protocol &&
+			watched->word != WEIR_HEALTH_WORD_NONE) {
+			return (enum weir_health_word)watched->word;
+		}
+	}
+	return WEIR_HEALTH_WORD_READY;
+}
+
+// The mildest word of its ports: one may have ended, because a socket listens there again.
+static enum weir_health_word get_word(void *context, uint32_t index) {
+	const struct weir_service_words *words = context;
+	const struct weir_named_service *service = service_of(words, index);
+	enum weir_health_word mildest = WEIR_HEALTH_WORD_DOWN;
+
+	for (uint32_t i = 0; i < service->port_count; i++) {
+		enum weir_health_word word = word_of(words->watch, &service->port[i]);
+
+		mildest = weir_health_word_is_worse(mildest, word) ? word : mildest;
+	}
+	return mildest;
+}
+
+static void announce(void *context, uint32_t index, enum weir_health_word word) {
+	struct weir_service_words *words = context;
+	const struct weir_named_service *service = service_of(words, index);
+	bool changed = false;
+
+	for (uint32_t i = 0; i < service->port_count; i++) {
+		changed |= weir_port_watch_set_word(
+			words->watch, service->port[i].port, service->port[i].protocol, word);
+	}
+	if (changed) {
+		weir_announcement_ports(words->announcement);
+		words->serial[index] = words->announcement->serial;
+	}
+}
+
+// Only balancers that have not acknowledged this word are pending: those that have not acknowledged
+// a later one, of another service, do not delay this service.
+static void count(void *context, uint32_t index, struct weir_word_reply *reply) {
+	const struct weir_service_words *words = context;
+	const struct weir_balancers *balancers = words->announcement->params.balancers;
+
+	reply->balancers = weir_balancers_count(balancers);
+	reply->pending = weir_balancers_unacknowledged(balancers, words->serial[index]);
+}
+
+static bool has_port(
+	const struct weir_named_services *services, const struct weir_watched_port *port) {
+	for (uint32_t i = 0; i < services->count; i++) {
+		const struct weir_named_service *service = &services->service[i];
+
+		for (uint32_t j = 0; j < service->port_count; j++) {
+			if (service->port[j].port == port->port &&
+				service->port[j].protocol == port->protocol) {
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+int weir_service_words_start(uv_loop_t *loop, struct weir_log *log,
+	const struct weir_named_services *services, const struct weir_word_listeners *listeners,
+	struct weir_port_watch *watch, struct weir_announcement *announcement,
+	struct weir_service_words *ret) {
+	const struct weir_words_params params = {
+		.log = log,
+		.services = services,
+		.listeners = listeners,
+		.word = get_word,
+		.announce = announce,
+		.count = count,
+		.context = ret,
+	};
+
+	*ret = (struct weir_service_words){.watch = watch, .announcement = announcement};
+	for (uint32_t i = 0; i < services->count; i++) {
+		ret->serial[i] = announcement->serial;
+	}
+	for (uint32_t i = 0; i < watch->ports.count; i++) {
+		const struct weir_watched_port *port = &watch->ports.port[i];
+
+		if (port->word != WEIR_HEALTH_WORD_NONE && !has_port(services, port)) {
+			weir_port_watch_set_word(
+				watch, port->port, port->protocol, WEIR_HEALTH_WORD_NONE);
+		}
+	}
+	return weir_words_start(loop, &params, &ret->words);
+}
+
+void weir_service_words_stop(struct weir_service_words *words) {
+	weir_words_stop(&words->words);
+}

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Warm-up: the command of --warm-up, which ends the state STARTING when it succeeds.
+//
+// Threads: one, the event loop's.
+#pragma once
+
+#include <uv.h>
+
+#include "announcement.h"
+
+struct weir_warm_up { // zeroed = none
+	struct weir_log *log;
+	struct weir_announcement *announcement;
+	uv_process_t process;
+};
+
+// Run the command with /bin/sh. log, announcement: must outlive ret. Returns 0 or negative errno.
+int weir_warm_up_start(uv_loop_t *loop, const char *command, struct weir_log *log,
+	struct weir_announcement *announcement, struct weir_warm_up *ret);
+// SIGTERM to the command, if it runs. Run the loop afterwards.
+void weir_warm_up_stop(struct weir_warm_up *warm_up);

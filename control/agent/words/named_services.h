@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Named services: groups of ports of this host, `web=80,443,53/udp`, and the user whose processes
+// may announce a word for each. A port is in one service at most, so that no user has a word for a
+// port of another's; all ports together fit into the words of an answer.
+//
+// Threads: any. Pure.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "report.h"
+
+#define WEIR_NAMED_SERVICES_MAX WEIR_PORT_WORDS_MOST // each has a port
+#define WEIR_SERVICE_NAME_BYTES 32
+#define WEIR_SERVICE_USER_BYTES 64
+
+struct weir_service_port {
+	uint16_t port;
+	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
+};
+
+struct weir_named_service {
+	char name[WEIR_SERVICE_NAME_BYTES];
+	char user[WEIR_SERVICE_USER_BYTES]; // name or number; "" = root alone
+	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
+	uint32_t port_count;
+};
+
+struct weir_named_services {
+	struct weir_named_service service[WEIR_NAMED_SERVICES_MAX];
+	uint32_t count;
+};
+
+// Whether this can be a name: letters, digits, '-', '_' and '.', not '.' or '-' first.
+bool weir_service_name_is_valid(const char *name, size_t bytes);
+
+// Parse "80", "80/tcp" or "53/udp". Returns 0 or -EINVAL.
+int weir_service_port_parse(const char *text, size_t bytes, struct weir_service_port *ret);
+
+// Add NAME=PORT[,PORT]... Returns 0, or -EINVAL with one line in why that continues `"value" `;
+// services are unchanged then.
+int weir_named_services_add(
+	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);
+
+// Set the user of a service that was added before: USER=NAME. Returns like the above.
+int weir_named_services_allow(
+	struct weir_named_services *services, const char *value, char *why, size_t why_bytes);

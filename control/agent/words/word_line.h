@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Word lines: the text between an application and weir-agent. A request is lines, of which the last
+// one with a word counts:
+//
+//   starting | ready | lame-duck | down    the word of the service
+//   status, or nothing                     no word: the reply alone
+//   READY=1, STOPPING=1                    as sd_notify(3): ready, lame-duck
+//   NAME=VALUE                             other lines of sd_notify(3): no word
+//
+// A request with any other line is refused as a whole. The reply is one line:
+//
+//   web: lame-duck, balancers 2, pending 1, ports 80 53/udp
+//   error: REASON
+//
+// Threads: any. Pure.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "health_state.h"
+#include "named_services.h"
+
+#define WEIR_WORD_REQUEST_BYTES 512 // at most
+#define WEIR_WORD_REPLY_BYTES 256
+
+// Read the lines of a request; the last one needs no line feed. *ret_word: NONE = no word. Returns
+// 0 or -EINVAL.
+int weir_word_lines_read(const char *text, size_t bytes, enum weir_health_word *ret_word);
+
+struct weir_word_reply {
+	enum weir_health_word word; // READY also if the service has none
+	uint32_t balancers; // known ones
+	uint32_t pending; // of these: have not acknowledged the word
+	struct weir_service_port port[WEIR_PORT_WORDS_MOST];
+	uint32_t port_count;
+};
+
+// Returns to, of WEIR_WORD_REPLY_BYTES, with a line feed.
+const char *weir_word_reply_write(
+	const char *service, const struct weir_word_reply *reply, char *to);
+
+// Read a reply. Returns 0, or -EINVAL: it is an error, or no reply.
+int weir_word_reply_read(const char *text, struct weir_word_reply *ret);
