@@ -54,6 +54,7 @@ import scenarios_steals
 import scenarios_subsets
 import scenarios_telemetry
 import scenarios_traffic
+import scenarios_words
 import scenarios_worker
 from scenario import collect
 
@@ -62,7 +63,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_status, scenarios_flows, scenarios_capture_cli, scenarios_hostile,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_ports, scenarios_subsets,
            scenarios_worker,
-           scenarios_access, scenarios_agents, scenarios_restart, scenarios_reported,
+           scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
            scenarios_lame_duck, scenarios_deaths, scenarios_server_ends, scenarios_slow_start,
            scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
            scenarios_telemetry,

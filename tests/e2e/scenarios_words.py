@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""nginx under weir-agent exec, as its own user: SIGTERM alone is a lame duck."""
+import os
+import signal
+
+from agents import Agents
+from lab import service
+from netns import wait_for
+from scenario import scenario
+from scenarios_restart import MEGABYTE, Downloads, backends, start, wait_used, wrk
+
+HOSTS, USER = 3, 33  # www-data
+SERVICES = ("--service", "web=80", "--allow-user", f"{USER}=web", "--service", "lines=7000")
+
+
+class Servers:
+    """nginx of each host under weir-agent exec, in place of the lab's."""
+
+    def __init__(self, lab, agents):
+        self.lab, self.agents = lab, agents
+
+    def start(self, number):
+        lab = self.lab
+        folder = os.path.join(lab.dir, f"nginx-{number}")
+        for root, folders, files in os.walk(folder):
+            for each in [root, *(os.path.join(root, name) for name in [*folders, *files])]:
+                os.chown(each, USER, USER)
+        lab.namespaces[f"b{number}"].sysctl(net__ipv4__ip_unprivileged_port_start=80)
+        lab.program(f"nginx-{number}", lab.namespaces[f"b{number}"], "setpriv", "--reuid", str(USER),
+                    "--regid", str(USER), "--clear-groups", lab.binary("weir-agent"), "exec",
+                    "--service", "web", "--run-dir", self.agents.run_dir(number), "--", "nginx", "-p",
+                    folder, "-c", "nginx.conf", "-e", "stderr")
+
+    def restart(self, number, stop=signal.SIGTERM):
+        program = self.lab.programs[f"nginx-{number}"]
+        program.signal(stop)
+        program.process.wait(60)
+        text = program.output()
+        self.start(number)
+        return text
+
+
+@scenario(start=False, hosts=HOSTS, seconds=300, services=[
+    service(name, port, backends=backends(HOSTS), policy={"name": "round-robin"},
+            agent={"interval_ms": 500}, check=check)
+    for name, port, check in (("web", 80, {"type": "http", "path": "/healthz"}), ("lines", 7000, None))])
+def sigterm_to_exec_fails_nothing(lab):
+    """Each nginx restarted by SIGTERM alone, without root: no request, no download fails"""
+    os.chmod(lab.dir, 0o755)
+    agents = Agents(lab, *SERVICES)
+    servers = Servers(lab, agents)
+    start(lab, agents, lab.services)
+    for number in lab.hosts:
+        lab.kill_backend(number)
+        servers.start(number)
+    for number in lab.hosts:
+        wait_used(lab, number)
+    digest = lab.make_file("slow.bin", 6 * MEGABYTE)
+    downloads = Downloads(lab, "/slow/slow.bin", digest, 6)
+    downloads.look()
+    with wrk(lab) as end:
+        for number in lab.hosts:
+            text = servers.restart(number)
+            downloads.look()
+            assert "drained, acknowledged by " in text and ", 0 connections left: SIGTERM" in text, text
+            assert lab.backend(f"web-{number}", "lines")["in_selection"], "its other service"
+            wait_used(lab, number)
+        requests, errors, bad, text = end()
+    downloads.finish()
+    assert requests > 1000 and errors == 0 and bad == 0, text
+    assert downloads.ended >= HOSTS and not downloads.broken, downloads.broken
+    history = [each for number in lab.hosts
+               for each in lab.api("health.history", service="web", backend=f"web-{number}")
+               if each["to"] == "lame-duck"]
+    assert {each["source"] for each in history} == {"agent"} and len(history) >= HOSTS, history
+    assert any("announced by the application" in each["why"] for each in history), history
+    others = lab.api("health.history", service="lines", backend="web-1")
+    assert not [each for each in others if each["to"] == "lame-duck"], others
+    wait_for("every backend", lab.all_usable, 20)
+    print(f"{requests} requests and {downloads.ended} downloads: none failed")
