@@ -10,10 +10,9 @@
 // and all keys are recomputed, when the least key or the clock has passed half of the 73 minutes.
 //
 // A backend that enters a table whose others are far ahead of the clock would get all flows for a
-// long time: so it starts at their level. With more candidates than places, those outside the
-// window are behind by the others' charges meanwhile, at most one lap of the window over all
-// candidates. A backend that is further behind when it enters the window is new, and starts at that
-// level.
+// long time: so it starts at their level. With more than WEIR_POLICY_EXACT candidates a choice does
+// not take the least of all, so that some are behind. A backend that is behind by more than a lap,
+// which is as many choices as there are candidates, is new, and starts at that level.
 #include "window.h"
 
 #define SHARERS_MOST 65536u
@@ -21,12 +20,13 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// base stays below the least V, so that candidates outside the window may have a lower one.
+// base stays below the least V, because other windows may have a lower one.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t units;
 
+	backend->end_ns = weir_policy_max64(backend->end_ns, client->former_lap_ns);
 	if (backend->end_ns <= client->base_ns) {
 		return 0;
 	}
@@ -39,9 +39,17 @@ static void rebase(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t least = UINT64_MAX;
 
-	for (uint32_t place = 0; place < client->window_count; place++) {
-		if (client->key[place] != WEIR_POLICY_KEY_NONE) {
-			uint64_t end_ns = worker->backends[client->id[place]].end_ns;
+	if (client->window_count > WEIR_POLICY_EXACT) {
+		least = client->virtual_ns;
+	}
+	for (uint32_t place = 0; client->window_count <= WEIR_POLICY_EXACT &&
+				 weir_window_is_loaded(worker, client, place);
+		place++) {
+		struct weir_window window = weir_window_of(worker, client, place);
+
+		if (window.key[place % WEIR_POLICY_WINDOW] != WEIR_POLICY_KEY_NONE) {
+			uint16_t id = window.id[place % WEIR_POLICY_WINDOW];
+			uint64_t end_ns = worker->backends[id].end_ns;
 
 			least = end_ns < least ? end_ns : least;
 		}
@@ -62,38 +70,23 @@ static void level(struct weir_policy_worker *worker, const struct weir_policy_ta
 	}
 }
 
-// The start level of backends about to enter the window, if there are more candidates than places.
-static void level_window(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table) {
-	uint32_t index = weir_policy_cursor(client, table);
-
-	if (client->lap_ns == 0) { // no lap has completed yet
-		client->lap_ns = client->former_lap_ns = client->virtual_ns;
-	}
-	for (uint32_t i = 0; i < WEIR_POLICY_WINDOW; i++) {
-		level(worker, table, index, client->former_lap_ns);
-		index = weir_policy_next(table, index);
-	}
-}
-
-// The same for the backend that enters with this choice.
-static void level_next(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table) {
-	uint32_t index = client->window_next < table->count ? client->window_next : 0;
-
-	if (index == 0) {
+// More than WEIR_POLICY_EXACT candidates: another choice.
+static void count_lap(struct weir_policy_client *client, const struct weir_policy_table *table) {
+	if (++client->lap_turns >= table->count) {
+		client->lap_turns = 0;
 		client->former_lap_ns = client->lap_ns;
 		client->lap_ns = weir_policy_max64(client->lap_ns, client->virtual_ns);
 	}
-	level(worker, table, index, client->former_lap_ns);
 }
 
 static void start(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns) {
-	if (table->count > WEIR_POLICY_WINDOW) {
-		level_window(worker, client, table);
+	if (table->count > WEIR_POLICY_EXACT) {
+		if (client->lap_ns == 0) { // no lap has completed yet
+			client->lap_ns = client->former_lap_ns = client->virtual_ns;
+		}
 	} else {
-		client->lap_ns = 0;
+		client->lap_ns = client->former_lap_ns = 0;
 		for (uint32_t i = 0; i < table->count; i++) {
 			level(worker, table, i, client->virtual_ns);
 		}
@@ -105,9 +98,10 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 // A backend that is predicted to be idle takes its turn like any other, regardless of its earlier
 // charges.
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
-	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
+	const struct weir_policy_table *table, uint16_t id, bool waits) {
+	(void)client;
 	(void)table;
-	return client->key[place] > floor || weir_policy_takes_turn(worker, client->id[place]);
+	return waits || weir_policy_takes_turn(worker, id);
 }
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -122,21 +116,21 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		passed_ns = now_ns > client->base_ns ? now_ns - client->base_ns : 0;
 	}
 	floor = (uint32_t)(passed_ns >> UNIT_SHIFT);
-	place = weir_window_least(client, floor, &least);
+	place = weir_window_least(worker, client, table, &weir_fair_share_ops, floor, &least);
 	if (place == WEIR_POLICY_NONE) {
 		return WEIR_POLICY_NONE;
 	}
-	if (!takes(worker, client, table, place, floor)) {
+	if (!weir_window_place_takes(worker, client, table, takes, place, floor)) {
 		place = weir_window_pass_over(worker, client, table, takes, place, floor, &least);
 	}
 	client->virtual_ns = client->base_ns + ((uint64_t)least << UNIT_SHIFT);
 	if (least >= KEY_HALF) {
 		rebase(worker, client, now_ns);
 	}
-	if (table->count > WEIR_POLICY_WINDOW) {
-		level_next(worker, client, table);
+	if (table->count > WEIR_POLICY_EXACT) {
+		count_lap(client, table);
 	}
-	return weir_window_take(worker, client, table, &weir_fair_share_ops, place);
+	return weir_window_take(worker, client, table, place);
 }
 
 static void charge(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -158,7 +152,7 @@ static void open_backend(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 	uint64_t least_ns =
-		client->count > WEIR_POLICY_WINDOW ? client->former_lap_ns : client->virtual_ns;
+		client->count > WEIR_POLICY_EXACT ? client->former_lap_ns : client->virtual_ns;
 
 	backend->end_ns = weir_policy_max64(backend->end_ns, least_ns);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Least loaded: the candidate with the fewest active flows and recent errors, in turn among equals.
+// Least loaded: the candidate with the fewest active flows and recent errors, in turn among equals
+// (of more than WEIR_POLICY_EXACT candidates, the one with the fewest in two windows).
 // Errors count so that a backend that fails fast does not look idle.
 #include "recent_errors.h"
 #include "window.h"
@@ -18,15 +19,15 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 }
 
 static bool takes(struct weir_policy_worker *worker, const struct weir_policy_client *client,
-	const struct weir_policy_table *table, uint32_t place, uint32_t floor) {
-	(void)floor;
-	return weir_policy_takes_flow(worker, client, table, client->id[place]);
+	const struct weir_policy_table *table, uint16_t id, bool waits) {
+	(void)waits;
+	return weir_policy_takes_flow(worker, client, table, id);
 }
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
 	uint32_t load;
-	uint32_t place = weir_window_least(client, 0, &load);
+	uint32_t place = weir_window_least(worker, client, table, &weir_least_loaded_ops, 0, &load);
 
 	(void)hash;
 	(void)now_ns;
@@ -34,10 +35,10 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 		return WEIR_POLICY_NONE;
 	}
 	client->turns++;
-	if (!takes(worker, client, table, place, 0)) {
+	if (!weir_window_place_takes(worker, client, table, takes, place, 0)) {
 		place = weir_window_pass_over(worker, client, table, takes, place, 0, &load);
 	}
-	return weir_window_take(worker, client, table, &weir_least_loaded_ops, place);
+	return weir_window_take(worker, client, table, place);
 }
 
 const struct weir_policy_ops weir_least_loaded_ops = {

@@ -57,9 +57,8 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 // Find the backend of the cursor in another table, within WEIR_POLICY_WINDOW places of its old
 // index. If it was removed, the old index is that of the backend after it, as long as no other
 // backend was added or removed.
-static bool find_cursor(
-	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t index) {
-	uint32_t at = index < table->count ? index : 0;
+static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
+	uint32_t at = weir_policy_cursor(client, table);
 
 	if (weir_policy_id(table, at) == client->cursor_id) {
 		client->cursor = at;
@@ -184,8 +183,7 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 		weir_policy_set_cursor(client, table, weir_policy_start(worker, table));
 		found = false;
 	} else if (ops->cursor) {
-		found = find_cursor(client, table,
-			ops->key != NULL ? weir_window_cursor_index(client) : client->cursor);
+		found = find_cursor(client, table);
 	}
 	if (client->started != 0 && ops->resume != NULL) {
 		ops->resume(worker, client, table, found, now_ns);
@@ -202,13 +200,8 @@ static void tick(
 	const struct weir_policy_ops *ops = client_ops(client);
 
 	weir_errors_tick(client, now_ns);
-	for (uint32_t place = 0; ops->key != NULL && place < client->window_count; place++) {
-		uint16_t id = client->id[place];
-
-		if (id < worker->backend_count &&
-			(weir_errors_look(worker, id) || worker->backends[id].errors != 0)) {
-			weir_window_refresh(worker, client, ops, id);
-		}
+	if (ops->key != NULL) {
+		weir_window_tick(worker, client, ops);
 	}
 }
 

@@ -13,10 +13,10 @@
 // table is never started: it moves the cursor and does not count as load. A flow may be half-open
 // when it starts: it is load, but does not count towards the limit until it is established.
 //
-// Cost: O(1), or a branch-free scan of at most WEIR_POLICY_WINDOW candidates, with a cached minimum
-// for each block. With more candidates, a scanning policy works on a window that slides over all of
-// them. Flow control searches further, but each candidate only once until flows have ended
-// (flow_control.c).
+// Cost: O(1), or a branch-free scan of the minima of at most WEIR_POLICY_EXACT candidates, one for
+// each block of 16. With more candidates, a scanning policy compares two windows of
+// WEIR_POLICY_WINDOW (window.h). Flow control searches further, but each candidate only once until
+// flows have ended (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by another one
 // (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
@@ -26,7 +26,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIR_POLICY_WINDOW 128u // maximum number of candidates per choice
+#define WEIR_POLICY_WINDOW 128u // candidates of a window, and maximum number of steps per choice
+#define WEIR_POLICY_EXACT 1024u // up to this number of candidates, scans cover all of them
 #define WEIR_POLICY_SEARCH 4096u // maximum number per choice if none had room so far
 #define WEIR_POLICY_ROOM 32u // list of backends that have room again
 #define WEIR_POLICY_BLOCK 16u // places per block with a cached minimum
@@ -180,9 +181,8 @@ struct weir_policy_backend {
 	uint32_t errors; // sum of error[]
 	uint32_t error_tick; // tick of the newest of error[]
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS]; // by tick modulo slots
-	uint8_t place; // in the window of its service's client; checked against client->id[]
 	uint8_t closed; // takes no new flow, even when all others are at their limit
-	uint16_t index; // index of its candidate in flow control's last look; may be stale
+	uint16_t index; // of its candidate when a scan or flow control last looked; may be stale
 	uint32_t half_open; // half-open flows; included in active
 	uint32_t withheld; // UINT32_MAX minus its own limit of established flows; 0 = no own limit
 	uint32_t reported; // errors, as last read from its signal
@@ -195,6 +195,19 @@ struct weir_policy_backend {
 };
 _Static_assert(sizeof(struct weir_policy_backend) == 64, "one cache line");
 
+// Memory for the keys of services with more than WEIR_POLICY_WINDOW candidates: a ring of places
+// (window.h).
+struct weir_policy_windows {
+	uint32_t *key; // [size]
+	uint32_t *least; // [size / WEIR_POLICY_BLOCK]
+	uint16_t *id; // [size]
+	uint64_t *stamp; // [size / WEIR_POLICY_WINDOW]
+	uint32_t size; // places; a multiple of WEIR_POLICY_WINDOW
+	uint32_t next; // place that the next service gets
+	uint64_t head; // the same, never wrapping: the last `size` places before it are in use
+	uint64_t stamps; // number of stamps given
+};
+
 struct weir_policy_worker {
 	struct weir_policy_backend *backends; // [backend_count], zeroed at start, owned by the user
 	// [backend_count] signals (backend_signal.h): service times, errors or probes
@@ -204,23 +217,39 @@ struct weir_policy_worker {
 	uint32_t rank; // 0 .. ranks - 1: workers start at different points of their schedules
 	uint32_t ranks;
 	uint64_t random; // state of the generator
+	struct weir_policy_windows windows; // needed for more than WEIR_POLICY_WINDOW candidates
 };
 
+// The memory that weir_policy_windows_init needs: about 19 bytes per backend, 0 for few.
+uint64_t weir_policy_windows_bytes(uint32_t backend_count);
+
+// Give a worker, whose backend_count is set, memory for windows: zeroed, 64-aligned, owned by the
+// caller, who finds it in worker->windows.key. Also allowed in place of earlier memory.
+void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
+
+// The same with memory of malloc, instead of earlier memory of malloc. For users without a packet
+// path. Returns 0 or -ENOMEM.
+int weir_policy_windows_alloc(struct weir_policy_worker *worker);
+
 struct weir_policy_client {
-	// The window of a scanning policy. Place p is candidate p as long as all candidates fit.
+	// The keys of a scanning policy (window.h): place p is candidate p. Those of up to
+	// WEIR_POLICY_WINDOW candidates are here, of more in worker->windows.
 	// Key that a scan minimises. WEIR_POLICY_KEY_NONE: at its limit, or empty.
 	union {
 		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
-		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no window
+		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no keys
 	};
 	// The minimum key of each block of places, so that a choice reads these and two blocks.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
-	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the window
+	uint16_t id[WEIR_POLICY_WINDOW]; // backend ids of the places
 	uint32_t window_count; // places in use
-	uint32_t window_next; // candidate that enters when the window slides on
-	uint32_t window_place; // place that it takes
+	uint32_t window_offset; // first place in worker->windows
+	uint32_t window_room; // number of places there
+	uint32_t lap_turns; // fair-share: choices since the last start of a lap
+	uint64_t window_at; // worker->windows.head when they were taken
+	uint64_t window_stamp; // windows with another stamp must be loaded anew
 	// Cursors.
-	uint32_t cursor; // start of a search: a candidate, or a place of the window
+	uint32_t cursor; // candidate where a search starts
 	uint32_t spill_cursor; // candidate where the search for a less loaded one begins
 	uint32_t spill_full; // this many candidates before that one have no room, except spill_room
 	uint32_t generation; // weighted-round-robin: generation of the stride schedule

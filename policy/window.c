@@ -1,99 +1,212 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "window.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "recent_errors.h"
 
-#define PLACE_MASK (WEIR_POLICY_WINDOW - 1)
-#define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK)
-_Static_assert((WEIR_POLICY_WINDOW & PLACE_MASK) == 0, "power of two");
+#define BLOCKS (WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK) // of a window
+#define WINDOWS_MOST (WEIR_POLICY_EXACT / WEIR_POLICY_WINDOW) // of a scan
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 _Static_assert(WEIR_POLICY_BLOCK == 16 && BLOCKS == 8, "vectors, and a byte of bits");
+_Static_assert(BLOCKS *WINDOWS_MOST <= 64, "a word of bits");
 
-static void clear_place(struct weir_policy_client *client, uint32_t place) {
-	client->id[place] = UINT16_MAX;
-	weir_window_set_key(client, place, WEIR_POLICY_KEY_NONE);
+// --- memory ---------------------------------------------------------------------------------
+
+#define RING_SHARE 3u // places per backend (window.h)
+
+static uint32_t round_up(uint32_t places) {
+	return (places + WEIR_POLICY_WINDOW - 1) / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
 }
 
-// index < table->count.
-static void enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
-	uint32_t place) {
-	uint16_t id = weir_policy_id(table, index);
+static uint32_t ring_size(uint32_t backend_count) {
+	return backend_count > WEIR_POLICY_WINDOW ? RING_SHARE * round_up(backend_count) : 0;
+}
 
-	if (id >= worker->backend_count) {
-		clear_place(client, place);
+uint64_t weir_policy_windows_bytes(uint32_t backend_count) {
+	const struct weir_policy_windows *all = NULL;
+	uint64_t size = ring_size(backend_count);
+
+	return size * (sizeof(all->key[0]) + sizeof(all->id[0])) +
+	       size / WEIR_POLICY_BLOCK * sizeof(all->least[0]) +
+	       size / WEIR_POLICY_WINDOW * sizeof(all->stamp[0]);
+}
+
+void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory) {
+	uint32_t size = ring_size(worker->backend_count);
+	struct weir_policy_windows *all = &worker->windows;
+
+	*all = (struct weir_policy_windows){.size = size,
+		.head = all->head + size, // whatever was taken before is no longer intact
+		.stamps = all->stamps};
+	if (size == 0) {
 		return;
 	}
-	client->id[place] = id;
-	worker->backends[id].place = (uint8_t)place;
-	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
-		weir_errors_look(worker, id);
-	}
-	weir_window_refresh(worker, client, ops, id);
+	all->key = memory;
+	all->least = &all->key[size];
+	all->stamp = (uint64_t *)(void *)&all->least[size / WEIR_POLICY_BLOCK];
+	all->id = (uint16_t *)(void *)&all->stamp[size / WEIR_POLICY_WINDOW];
 }
 
+int weir_policy_windows_alloc(struct weir_policy_worker *worker) {
+	uint64_t bytes = weir_policy_windows_bytes(worker->backend_count);
+	void *memory = bytes > 0 ? calloc(1, bytes) : NULL;
+
+	if (memory == NULL && bytes > 0) {
+		return -ENOMEM;
+	}
+	free(worker->windows.key);
+	weir_policy_windows_init(worker, memory);
+	return 0;
+}
+
+// Take places of the ring: those of the longest owner. room: at most its size.
+static void take_room(
+	struct weir_policy_worker *worker, struct weir_policy_client *client, uint32_t room) {
+	struct weir_policy_windows *all = &worker->windows;
+
+	if (client->window_room == room && weir_window_is_intact(worker, client)) {
+		return;
+	}
+	if (all->next + room > all->size) { // not in one piece
+		all->head += all->size - all->next;
+		all->next = 0;
+	}
+	client->window_offset = all->next;
+	client->window_at = all->head;
+	client->window_room = room;
+	all->next += room;
+	all->head += room;
+}
+
+// --- loading --------------------------------------------------------------------------------
+
 // Issue all cache misses at once, not one after the other.
-static void fetch_window(const struct weir_policy_worker *worker,
-	const struct weir_policy_table *table, uint32_t index, uint32_t count) {
+static void fetch_backends(const struct weir_policy_worker *worker,
+	const struct weir_policy_table *table, uint32_t first, uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {
-		uint16_t id = weir_policy_id(table, index);
+		uint16_t id = weir_policy_id(table, first + i);
 
 		if (id < worker->backend_count) {
 			__builtin_prefetch(&worker->backends[id], 1);
 		}
-		index = weir_policy_next(table, index);
+	}
+}
+
+// Enter the candidate with this index (< table->count), and return its key.
+static uint32_t enter(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t index,
+	uint16_t *ret_id) {
+	uint16_t id = weir_policy_id(table, index);
+
+	if (id >= worker->backend_count) {
+		*ret_id = UINT16_MAX;
+		return WEIR_POLICY_KEY_NONE;
+	}
+	*ret_id = id;
+	worker->backends[id].index = (uint16_t)index;
+	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
+		weir_errors_look(worker, id);
+	}
+	return weir_window_key(client, ops, &worker->backends[id]);
+}
+
+// Load the window that begins with candidate `first`.
+static void load_window(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t first) {
+	struct weir_window window = weir_window_of(worker, client, first);
+	uint32_t end = weir_policy_min(client->window_count, table->count);
+	uint32_t count = first < end ? weir_policy_min(end - first, WEIR_POLICY_WINDOW) : 0;
+
+	fetch_backends(worker, table, first, count);
+	for (uint32_t i = 0; i < count; i++) {
+		window.key[i] = enter(worker, client, table, ops, first + i, &window.id[i]);
+	}
+	for (uint32_t i = count; i < WEIR_POLICY_WINDOW; i++) {
+		window.key[i] = WEIR_POLICY_KEY_NONE;
+		window.id[i] = UINT16_MAX;
+	}
+	for (uint32_t block = 0; block < BLOCKS; block++) {
+		window.least[block] =
+			weir_window_block_least(&window.key[block * WEIR_POLICY_BLOCK]);
 	}
 }
 
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops) {
-	uint32_t index = 0;
+	uint32_t most = worker->windows.size > 0 ? worker->windows.size : WEIR_POLICY_WINDOW;
+	uint32_t count = weir_policy_min(table->count, most);
 
-	client->window_count = weir_policy_min(table->count, WEIR_POLICY_WINDOW);
-	client->window_place = 0;
-	if (table->count > WEIR_POLICY_WINDOW) {
-		index = weir_policy_cursor(client, table);
-		client->cursor = 0;
+	client->window_count = count;
+	if (count > WEIR_POLICY_WINDOW) {
+		take_room(worker, client, round_up(count));
 	}
-	fetch_window(worker, table, index, client->window_count);
-	for (uint32_t place = 0; place < client->window_count; place++) {
-		enter(worker, client, table, ops, index, place);
-		index = weir_policy_next(table, index);
+	if (count > WEIR_POLICY_EXACT) {
+		client->window_stamp = ++worker->windows.stamps;
+		return;
 	}
-	for (uint32_t place = client->window_count; place < WEIR_POLICY_WINDOW; place++) {
-		clear_place(client, place);
+	for (uint32_t first = 0; first < count; first += WEIR_POLICY_WINDOW) {
+		load_window(worker, client, table, ops, first);
 	}
-	client->window_next = index;
 }
 
-uint32_t weir_window_cursor_index(const struct weir_policy_client *client) {
-	uint32_t oldest = client->window_next - WEIR_POLICY_WINDOW; // at window_place
-	uint32_t index;
+void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops, uint16_t id) {
+	struct weir_policy_backend *backend = &worker->backends[id];
+	uint32_t place = backend->index;
+	struct weir_window window;
 
-	if (client->count <= WEIR_POLICY_WINDOW) {
-		return client->cursor;
+	if (!weir_window_is_loaded(worker, client, place)) {
+		return;
 	}
-	if (client->window_next < WEIR_POLICY_WINDOW) {
-		oldest += client->count;
+	window = weir_window_of(worker, client, place);
+	place %= WEIR_POLICY_WINDOW;
+	if (window.id[place] == id) {
+		weir_window_set_key(window, place, weir_window_key(client, ops, backend));
 	}
-	index = oldest + ((client->cursor - client->window_place) & PLACE_MASK);
-	return index < client->count ? index : index - client->count;
 }
 
-void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_ops *ops) {
-	for (uint32_t place = 0; place < client->window_count; place++) {
-		if (client->id[place] < worker->backend_count) {
-			weir_window_refresh(worker, client, ops, client->id[place]);
+// Each place that has a backend. Does nothing if the keys must be loaded anew anyway.
+static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops, bool look) {
+	if (client->window_count > WEIR_POLICY_EXACT) {
+		client->window_stamp = ++worker->windows.stamps;
+		return;
+	}
+	for (uint32_t place = 0; weir_window_is_loaded(worker, client, place); place++) {
+		uint16_t id = weir_window_of(worker, client, place).id[place % WEIR_POLICY_WINDOW];
+
+		if (id < worker->backend_count && (!look || weir_errors_look(worker, id) ||
+							  worker->backends[id].errors != 0)) {
+			weir_window_refresh(worker, client, ops, id);
 		}
 	}
 }
 
+void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops) {
+	refresh_all(worker, client, ops, false);
+}
+
+void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops) {
+	refresh_all(worker, client, ops, true);
+}
+
+// --- scan -----------------------------------------------------------------------------------
+
 #ifdef WEIR_WINDOW_VECTORS
 
-static uint32_t least_of_blocks(const uint32_t least[BLOCKS]) {
+// The least of the minima of all blocks of these windows.
+static ALWAYS_INLINE uint32_t least_of_blocks(const uint32_t *least, uint32_t windows) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i a = _mm_min_epu32(leasts[0], leasts[1]);
 
+	for (uint32_t i = 2; i < 2 * windows; i += 2) {
+		a = _mm_min_epu32(a, _mm_min_epu32(leasts[i], leasts[i + 1]));
+	}
 	a = _mm_min_epu32(a, _mm_srli_si128(a, 8));
 	a = _mm_min_epu32(a, _mm_srli_si128(a, 4));
 	return (uint32_t)_mm_cvtsi128_si32(a);
@@ -103,7 +216,7 @@ static __m128i at_most(__m128i keys, __m128i most) {
 	return _mm_cmpeq_epi32(_mm_min_epu32(keys, most), keys);
 }
 
-// One bit for each key that is at most `most`.
+// One bit for each of a window's minima that is at most `most`.
 static uint32_t blocks_at_most(const uint32_t least[BLOCKS], uint32_t most) {
 	const __m128i *leasts = (const __m128i *)(const void *)least;
 	__m128i mosts = _mm_set1_epi32((int)most);
@@ -123,10 +236,10 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 
 #else
 
-static uint32_t least_of_blocks(const uint32_t least[BLOCKS]) {
+static ALWAYS_INLINE uint32_t least_of_blocks(const uint32_t *least, uint32_t windows) {
 	uint32_t result = UINT32_MAX;
 
-	for (uint32_t i = 0; i < BLOCKS; i++) {
+	for (uint32_t i = 0; i < windows * BLOCKS; i++) {
 		result = least[i] < result ? least[i] : result;
 	}
 	return result;
@@ -152,42 +265,148 @@ static uint32_t keys_at_most(const uint32_t key[WEIR_POLICY_BLOCK], uint32_t mos
 
 #endif
 
+// What a choice scans: one window, or several in a row.
+struct scan {
+	uint32_t *key, *least;
+	uint32_t first; // place
+	uint32_t windows;
+};
+
+static inline struct scan scan_of(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, uint32_t place) {
+	uint32_t windows = (client->window_count + WEIR_POLICY_WINDOW - 1) / WEIR_POLICY_WINDOW;
+	bool all = windows <= WINDOWS_MOST;
+	uint32_t first = all ? 0 : place / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
+	struct weir_window window = weir_window_of(worker, client, first);
+
+	return (struct scan){.key = window.key,
+		.least = window.least,
+		.first = first,
+		.windows = all ? windows : 1};
+}
+
 // The first place at or after the cursor, cyclic, whose key is at most `most`. It exists. The
 // cursor's own block is searched first, from the cursor on, then the next block with such a key,
 // which may be the same block. The result is unpredictable, so there is no branch.
-static uint32_t find_first(
-	const struct weir_policy_client *client, uint32_t most, uint32_t cursor) {
-	uint32_t block = cursor / WEIR_POLICY_BLOCK;
-	uint32_t ahead = UINT32_MAX << cursor % WEIR_POLICY_BLOCK;
-	uint32_t blocks = blocks_at_most(client->least, most);
-	uint32_t here = keys_at_most(&client->key[block * WEIR_POLICY_BLOCK], most) & ahead;
-	uint32_t later = (blocks | blocks << BLOCKS) >> (block + 1);
-	uint32_t next = (block + 1 + (uint32_t)__builtin_ctz(later)) % BLOCKS;
+static ALWAYS_INLINE uint32_t find_first(
+	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
+	uint32_t at = cursor - scan->first;
+	uint32_t block = at / WEIR_POLICY_BLOCK;
+	uint32_t ahead = UINT32_MAX << at % WEIR_POLICY_BLOCK;
+	uint32_t here = keys_at_most(&scan->key[block * WEIR_POLICY_BLOCK], most) & ahead;
 	uint32_t elsewhere = 0 - (uint32_t)(here == 0);
+	uint64_t blocks = 0, later;
+	uint32_t next;
 
+	for (uint32_t i = 0; i < windows; i++) {
+		blocks |= (uint64_t)blocks_at_most(&scan->least[i * BLOCKS], most) << i * BLOCKS;
+	}
+	later = blocks & UINT64_MAX << block << 1;
+	next = (uint32_t)__builtin_ctzll(later != 0 ? later : blocks);
 	block ^= (block ^ next) & elsewhere;
-	here = keys_at_most(&client->key[block * WEIR_POLICY_BLOCK], most) & (ahead | elsewhere);
-	return block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
+	here = keys_at_most(&scan->key[block * WEIR_POLICY_BLOCK], most) & (ahead | elsewhere);
+	return scan->first + block * WEIR_POLICY_BLOCK + (uint32_t)__builtin_ctz(here);
 }
 
 // max(key, floor) is minimal where the key is at most max(least key, floor).
-uint32_t weir_window_least(
-	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least) {
-	uint32_t least = least_of_blocks(client->least);
+static ALWAYS_INLINE uint32_t least_of_windows(const struct scan *scan, uint32_t windows,
+	uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
+	uint32_t least = least_of_blocks(scan->least, windows);
 
 	if (least == WEIR_POLICY_KEY_NONE) {
 		return WEIR_POLICY_NONE;
 	}
 	least = least > floor ? least : floor;
 	*ret_least = least;
-	return find_first(client, least, client->cursor & PLACE_MASK);
+	return find_first(scan, windows, least, cursor);
+}
+
+static uint32_t least_of_scan(
+	const struct scan *scan, uint32_t floor, uint32_t cursor, uint32_t *ret_least) {
+	// With a constant, there is no loop.
+	return scan->windows == 1 ? least_of_windows(scan, 1, floor, cursor, ret_least)
+				  : least_of_windows(scan, scan->windows, floor, cursor, ret_least);
+}
+
+// More than WEIR_POLICY_EXACT candidates: the better of two windows.
+static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table,
+	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {
+	uint32_t place[2], of_window[2], found;
+	struct scan scan[2];
+
+	if (!weir_window_is_intact(worker, client)) {
+		weir_window_load(worker, client, table, ops);
+	}
+	place[0] = client->cursor < client->window_count ? client->cursor : 0;
+	place[1] = weir_policy_uniform(worker, client->window_count);
+	scan[0] = scan_of(worker, client, place[0]);
+	scan[1] = scan_of(worker, client, place[1]);
+	for (uint32_t i = 0, loaded = 0; i < 2; i++) {
+		uint64_t *stamp = weir_window_stamp(worker, client, scan[i].first);
+
+		of_window[i] = WEIR_POLICY_KEY_NONE;
+		if (*stamp != client->window_stamp && loaded++ == 0) {
+			load_window(worker, client, table, ops, scan[i].first);
+			*stamp = client->window_stamp;
+		}
+		if (*stamp == client->window_stamp) {
+			of_window[i] = least_of_blocks(scan[i].least, 1);
+			of_window[i] = of_window[i] > floor ? of_window[i] : floor;
+		}
+	}
+	found = of_window[1] < of_window[0];
+	found = least_of_windows(&scan[found], 1, floor, place[found], ret_least);
+	if (found == WEIR_POLICY_NONE) { // all of the cursor's window are at their limit
+		uint32_t next = scan[0].first + WEIR_POLICY_WINDOW;
+
+		weir_policy_set_cursor(client, table, next < table->count ? next : 0);
+	}
+	return found;
+}
+
+// 2 windows to as many as a choice covers.
+static NOINLINE uint32_t least_of_several(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table,
+	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {
+	struct scan scan;
+
+	if (!weir_window_is_intact(worker, client)) {
+		weir_window_load(worker, client, table, ops);
+	}
+	scan = scan_of(worker, client, 0);
+	return least_of_windows(&scan, scan.windows, floor,
+		client->cursor < client->window_count ? client->cursor : 0, ret_least);
+}
+
+uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
+	uint32_t *ret_least) {
+	struct scan scan = {.key = client->key, .least = client->least};
+
+	if (client->window_count > WEIR_POLICY_EXACT) {
+		return least_of_two(worker, client, table, ops, floor, ret_least);
+	}
+	if (client->window_count > WEIR_POLICY_WINDOW) {
+		return least_of_several(worker, client, table, ops, floor, ret_least);
+	}
+	return least_of_windows(&scan, 1, floor, client->cursor % WEIR_POLICY_WINDOW, ret_least);
 }
 
 #define PASSED_MOST 32u
 
+static void set_key(const struct weir_policy_worker *worker, struct weir_policy_client *client,
+	uint32_t place, uint32_t key) {
+	weir_window_set_key(weir_window_of(worker, client, place), place % WEIR_POLICY_WINDOW, key);
+}
+
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least) {
+	struct scan scan = scan_of(worker, client, place);
+	uint32_t cursor = client->cursor - scan.first < scan.windows * WEIR_POLICY_WINDOW
+				  ? client->cursor
+				  : place;
 	struct {
 		uint32_t place, key;
 	} passed[PASSED_MOST];
@@ -195,13 +414,14 @@ uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_po
 
 	do {
 		passed[count].place = found;
-		passed[count++].key = client->key[found];
-		weir_window_set_key(client, found, WEIR_POLICY_KEY_NONE);
-		found = weir_window_least(client, floor, &least);
+		passed[count++].key =
+			weir_window_of(worker, client, found).key[found % WEIR_POLICY_WINDOW];
+		set_key(worker, client, found, WEIR_POLICY_KEY_NONE);
+		found = least_of_scan(&scan, floor, cursor, &least);
 	} while (found != WEIR_POLICY_NONE && count < PASSED_MOST &&
-		 !takes(worker, client, table, found, floor));
+		 !weir_window_place_takes(worker, client, table, takes, found, floor));
 	for (uint32_t i = 0; i < count; i++) {
-		weir_window_set_key(client, passed[i].place, passed[i].key);
+		set_key(worker, client, passed[i].place, passed[i].key);
 	}
 	if (found == WEIR_POLICY_NONE) {
 		return place;
@@ -210,28 +430,26 @@ uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_po
 	return found;
 }
 
-static void slide(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, const struct weir_policy_ops *ops) {
-	uint32_t index = client->window_next < table->count ? client->window_next : 0;
-	uint16_t ahead;
+uint32_t weir_window_take(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t place) {
+	uint32_t count = client->window_count;
+	uint32_t next = place + 1 < count ? place + 1 : 0;
 
-	enter(worker, client, table, ops, index, client->window_place);
-	client->window_place = (client->window_place + 1) & PLACE_MASK;
-	client->window_next = weir_policy_next(table, index);
-	ahead = weir_policy_id(table, client->window_next);
-	if (ahead < worker->backend_count) {
-		__builtin_prefetch(&worker->backends[ahead]);
+	if (count <= WEIR_POLICY_WINDOW) {
+		client->cursor = next;
+		client->cursor_id = client->id[next];
+		return client->id[place];
 	}
-}
-
-uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place) {
-	uint32_t id = client->id[place];
-
-	client->cursor = place + 1 < client->window_count ? place + 1 : 0;
-	client->cursor_id = client->id[client->cursor];
-	if (table->count > WEIR_POLICY_WINDOW) {
-		slide(worker, client, table, ops);
+	if (count <= WEIR_POLICY_EXACT) {
+		client->cursor = next;
+		client->cursor_id = weir_window_id(worker, client, next);
+		return weir_window_id(worker, client, place);
 	}
-	return id;
+	// From the cursor on, in its window: after that place. Otherwise, the cursor must not jump.
+	if (place < client->cursor ||
+		place / WEIR_POLICY_WINDOW != client->cursor / WEIR_POLICY_WINDOW) {
+		next = client->cursor + 1 < count ? client->cursor + 1 : 0;
+	}
+	weir_policy_set_cursor(client, table, next);
+	return weir_window_id(worker, client, place);
 }

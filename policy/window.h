@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The window of a scanning policy: up to WEIR_POLICY_WINDOW candidates, with their keys in
-// contiguous memory for a fast scan. With more candidates, it slides by one after each choice, so
-// that each candidate stays for WEIR_POLICY_WINDOW choices. Used by policy.c and the policies that
-// scan.
+// The keys of a scanning policy, in contiguous memory for a fast scan: place p has the key of
+// candidate p. Used by policy.c and the policies that scan.
+//
+//   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
+//   up to WEIR_POLICY_EXACT              in worker->windows; a choice is the least of all
+//   more                                 the candidates are divided into windows of
+//                                        WEIR_POLICY_WINDOW. A choice is the better of two: the
+//                                        window at the cursor, which moves on by one with each
+//                                        choice, and one drawn at random. A window is loaded when
+//                                        a choice first needs it after a publication, at most one
+//                                        per choice.
+//
+// worker->windows is a ring: whoever needs room takes the next places, and overwrites those of the
+// client that took them longest ago. That one finds this out by their age, and loads its keys anew
+// at its next choice. Nothing is released, so services that end or change their policy leave
+// nothing behind. The ring has room for three times the worker's backends. Services that are in use
+// take up at most two thirds, because each has more than WEIR_POLICY_WINDOW candidates and is
+// rounded up to a multiple of that: so after one taken place at most two are loaded anew.
 //
 // Threads: as policy.h. Code that changes an input of a key must update the key:
 // weir_window_refresh.
@@ -16,27 +30,39 @@
 
 #include "policy_private.h"
 
-// Load the window from the cursor of the new table on.
+// The arrays of one window.
+struct weir_window {
+	uint32_t *key; // [WEIR_POLICY_WINDOW]
+	uint32_t *least; // [WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK]
+	uint16_t *id; // [WEIR_POLICY_WINDOW]
+};
+
+// Adopt a table: load the keys of all candidates; if there are more than WEIR_POLICY_EXACT, each
+// window when it is needed. Candidates that worker->windows has no room for are left out: none, if
+// there are at most worker->backend_count.
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
-
-// The candidate at the cursor, in the table that the window was loaded from.
-uint32_t weir_window_cursor_index(const struct weir_policy_client *client);
 
 // Recompute all keys.
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// The place of the least max(key, floor) among those below the limit; of several, the first one at
-// or after the cursor. WEIR_POLICY_NONE if all are at their limit; ret_least is untouched then.
-// floor < WEIR_POLICY_KEY_NONE.
-uint32_t weir_window_least(
-	const struct weir_policy_client *client, uint32_t floor, uint32_t *ret_least);
+// Errors expire, and new ones are reported: recompute the keys that this changes.
+void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops);
 
-// Whether the backend at a place takes a flow, with regard to slow start.
+// The place of the least max(key, floor) among those below the limit; of several, the first one at
+// or after the cursor (in a window drawn at random, at or after a random place).
+// WEIR_POLICY_NONE if all are at their limit; ret_least is untouched then. floor <
+// WEIR_POLICY_KEY_NONE. The table is the adopted one.
+uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
+	uint32_t *ret_least);
+
+// Whether backend id takes a flow, with regard to slow start. waits: its key is above the floor.
 typedef bool weir_window_takes(struct weir_policy_worker *worker,
-	const struct weir_policy_client *client, const struct weir_policy_table *table,
-	uint32_t place, uint32_t floor);
+	const struct weir_policy_client *client, const struct weir_policy_table *table, uint16_t id,
+	bool waits);
 
 // The backend at `place`, which has the least key, skips a flow in slow start: returns the next
 // best place whose backend does not skip it. `place` itself if there is none.
@@ -44,9 +70,9 @@ uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_po
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
 
-// The place was chosen: advance the cursor and the window. Returns the backend's id.
-uint32_t weir_window_take(struct weir_policy_worker *worker, struct weir_policy_client *client,
-	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t place);
+// The place was chosen: advance the cursor. Returns the backend's id.
+uint32_t weir_window_take(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table, uint32_t place);
 
 // Write an element of an array that is read as vectors, with a vector store: a vector load after a
 // narrow store would stall until the store reaches the cache.
@@ -83,24 +109,89 @@ static inline uint32_t weir_window_block_least(const uint32_t key[WEIR_POLICY_BL
 }
 
 // place < WEIR_POLICY_WINDOW.
-static inline void weir_window_set_key(
-	struct weir_policy_client *client, uint32_t place, uint32_t key) {
+static inline void weir_window_set_key(struct weir_window window, uint32_t place, uint32_t key) {
 	uint32_t block = place / WEIR_POLICY_BLOCK;
 
-	weir_window_put(client->key, place, key);
-	weir_window_put(client->least, block,
-		weir_window_block_least(&client->key[block * WEIR_POLICY_BLOCK]));
+	weir_window_put(window.key, place, key);
+	weir_window_put(window.least, block,
+		weir_window_block_least(&window.key[block * WEIR_POLICY_BLOCK]));
 }
+
+// The window with a place < client->window_count, there at place % WEIR_POLICY_WINDOW.
+static inline struct weir_window weir_window_of(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, uint32_t place) {
+	const struct weir_policy_windows *all = &worker->windows;
+	uint32_t at = client->window_offset + place / WEIR_POLICY_WINDOW * WEIR_POLICY_WINDOW;
+
+	if (client->window_count <= WEIR_POLICY_WINDOW) {
+		return (struct weir_window){
+			.key = client->key, .least = client->least, .id = client->id};
+	}
+	return (struct weir_window){.key = &all->key[at],
+		.least = &all->least[at / WEIR_POLICY_BLOCK],
+		.id = &all->id[at]};
+}
+
+static inline uint16_t weir_window_id(const struct weir_policy_worker *worker,
+	struct weir_policy_client *client, uint32_t place) {
+	return weir_window_of(worker, client, place).id[place % WEIR_POLICY_WINDOW];
+}
+
+// Whether the backend at a place takes a flow.
+static inline bool weir_window_place_takes(struct weir_policy_worker *worker,
+	struct weir_policy_client *client, const struct weir_policy_table *table,
+	weir_window_takes *takes, uint32_t place, uint32_t floor) {
+	struct weir_window window = weir_window_of(worker, client, place);
+
+	place %= WEIR_POLICY_WINDOW;
+	return takes(worker, client, table, window.id[place], window.key[place] > floor);
+}
+
+// No other client has taken this client's part of worker->windows since.
+static inline bool weir_window_is_intact(
+	const struct weir_policy_worker *worker, const struct weir_policy_client *client) {
+	return worker->windows.head - client->window_at <= worker->windows.size;
+}
+
+// The stamp of the window with a place.
+static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint32_t place) {
+	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];
+}
+
+// The key at a place is in memory.
+static inline bool weir_window_is_loaded(const struct weir_policy_worker *worker,
+	const struct weir_policy_client *client, uint32_t place) {
+	if (place >= client->window_count) {
+		return false;
+	}
+	return client->window_count <= WEIR_POLICY_WINDOW ||
+	       (weir_window_is_intact(worker, client) &&
+		       (client->window_count <= WEIR_POLICY_EXACT ||
+			       *weir_window_stamp(worker, client, place) == client->window_stamp));
+}
+
+static inline uint32_t weir_window_key(struct weir_policy_client *client,
+	const struct weir_policy_ops *ops, struct weir_policy_backend *backend) {
+	return weir_policy_below_limit(client, backend) ? ops->key(client, backend)
+							: WEIR_POLICY_KEY_NONE;
+}
+
+// The same for the keys in worker->windows.
+void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_policy_client *client,
+	const struct weir_policy_ops *ops, uint16_t id);
 
 // Backend id (< backend_count) has changed.
 static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_ops *ops, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
-	uint32_t place = backend->place;
+	uint32_t place = backend->index;
 
-	if (place < client->window_count && client->id[place] == id) {
-		weir_window_set_key(client, place,
-			weir_policy_below_limit(client, backend) ? ops->key(client, backend)
-								 : WEIR_POLICY_KEY_NONE);
+	if (client->window_count > WEIR_POLICY_WINDOW) {
+		weir_window_refresh_many(worker, client, ops, id);
+	} else if (place < client->window_count && client->id[place] == id) {
+		weir_window_set_key(
+			(struct weir_window){.key = client->key, .least = client->least}, place,
+			weir_window_key(client, ops, backend));
 	}
 }

@@ -37,7 +37,7 @@ void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint1
 	weir_policy_set_limit(
 		policy, client_of(pipeline, pipeline->owner[backend]), backend, UINT32_MAX);
 	policy->backends[backend] =
-		(struct weir_policy_backend){.place = policy->backends[backend].place};
+		(struct weir_policy_backend){.index = policy->backends[backend].index};
 	pipeline->owner[backend] = service;
 	weir_new_flow_publish_half_open(pipeline, backend);
 	if (head->flags != 0 && head->service == service) {

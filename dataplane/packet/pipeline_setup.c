@@ -36,7 +36,9 @@ static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row 
 static int tables_create(
 	struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
 	const struct weir_segment *segment = params->segment;
+	uint64_t windows_bytes = weir_policy_windows_bytes(segment->max_backends);
 	int socket = params->flow_table.socket;
+	void *windows = NULL;
 
 	pipeline->owner = table_create(segment->max_backends, sizeof(*pipeline->owner), socket);
 	pipeline->outers = table_create(segment->max_backends, sizeof(*pipeline->outers), socket);
@@ -51,10 +53,17 @@ static int tables_create(
 		.ranks = segment->workers,
 		.random = weir_hash_mix(segment->epoch, params->worker + 1),
 	};
-	return pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
-			       pipeline->adopted == NULL || pipeline->policy.backends == NULL
-		       ? -ENOMEM
-		       : 0;
+	if (windows_bytes > 0) {
+		windows = table_create(1, windows_bytes, socket);
+	}
+	if (pipeline->owner == NULL || pipeline->outers == NULL || pipeline->clients == NULL ||
+		pipeline->adopted == NULL || pipeline->policy.backends == NULL ||
+		(windows == NULL && windows_bytes > 0)) {
+		rte_free(windows);
+		return -ENOMEM;
+	}
+	weir_policy_windows_init(&pipeline->policy, windows);
+	return 0;
 }
 
 static void limits_init(struct weir_pipeline *pipeline, const struct weir_pipeline_params *params) {
@@ -143,7 +152,7 @@ uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends) {
 						sizeof(p->clients[0]) + sizeof(p->adopted[0])) +
 	       (uint64_t)max_backends * (sizeof(p->owner[0]) + sizeof(p->outers[0]) +
 						sizeof(p->policy.backends[0])) +
-	       max_backends / 4; // two bits of the reader
+	       weir_policy_windows_bytes(max_backends) + max_backends / 4; // two bits of the reader
 }
 
 void weir_pipeline_free(struct weir_pipeline *pipeline) {
@@ -155,6 +164,7 @@ void weir_pipeline_free(struct weir_pipeline *pipeline) {
 	if (pipeline->reader.segment != NULL) {
 		weir_reader_fini(&pipeline->reader);
 	}
+	rte_free(pipeline->policy.windows.key);
 	rte_free(pipeline->policy.backends);
 	rte_free(pipeline->adopted);
 	rte_free(pipeline->clients);

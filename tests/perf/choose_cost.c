@@ -183,6 +183,7 @@ static void bench_start(
 		.cost_ns = bench->costs,
 		.backend_count = n,
 		.ranks = 1};
+	bench->failed += weir_policy_windows_alloc(&bench->worker) < 0;
 	bench->now_ns = 1;
 	if (variant != UNLIMITED) {
 		bench->table.settings.max_active_flows = LIMIT;
@@ -222,6 +223,7 @@ static struct result measure(
 		ticks[timed] = (double)(clock_ticks() - begin_ticks) / CHOICES;
 		ns[timed] = (double)(clock_ns() - begin_ns) / CHOICES;
 	}
+	free(bench->worker.windows.key);
 	return (struct result){.ns = median(ns, bench->runs), .ticks = median(ticks, bench->runs)};
 }
 

@@ -34,6 +34,10 @@ struct policy_client *policy_client_create(enum weir_policy policy, uint32_t n) 
 	with->worker.backend_count = n;
 	with->worker.ranks = 1;
 	with->worker.random = 1;
+	if (weir_policy_windows_alloc(&with->worker) < 0) {
+		fprintf(stderr, "out of memory\n");
+		exit(EXIT_FAILURE);
+	}
 	with->table.candidates = with->candidates;
 	with->table.rounds = with->rounds;
 	with->table.settings.policy = (uint8_t)policy;
@@ -46,6 +50,7 @@ void policy_client_free(struct policy_client *with) {
 	if (with == NULL) {
 		return;
 	}
+	free(with->worker.windows.key);
 	free(with->worker.backends);
 	free(with->cost_ns);
 	free(with->rounds);

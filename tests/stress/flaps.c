@@ -127,7 +127,7 @@ static bool prepare_worker(struct worker *self, const struct options *options) {
 		.rank = self->index,
 		.ranks = options->workers};
 	if (self->row == NULL || self->clients == NULL || self->generation == NULL ||
-		self->policy.backends == NULL) {
+		self->policy.backends == NULL || weir_policy_windows_alloc(&self->policy) < 0) {
 		return false;
 	}
 	memset(self->clients, 0, options->services * sizeof(self->clients[0]));
@@ -139,6 +139,7 @@ static void free_worker(struct worker *self) {
 	free(self->row);
 	free(self->clients);
 	free(self->generation);
+	free(self->policy.windows.key);
 	free(self->policy.backends);
 }
 

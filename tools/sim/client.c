@@ -71,7 +71,7 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 	client->worker.cost_ns = cost_ns;
 	client->worker.backend_count = count;
 	client->slot_count = count;
-	return 0;
+	return weir_policy_windows_alloc(&client->worker);
 }
 
 // Give a number to a backend that has none. Returns WEIR_SIM_NONE if out of memory.
@@ -330,6 +330,7 @@ void weir_sim_clients_fini(struct weir_sim *sim) {
 		for (uint32_t k = 0; k < client->slot_count; k++) {
 			weir_moving_free(client->slot[k].moving);
 		}
+		free(client->worker.windows.key);
 		free(client->worker.backends);
 		free(client->candidates);
 		free(client->rounds);

@@ -237,7 +237,7 @@ static int start_workers(struct weir_replay *replay) {
 			.rank = w,
 			.ranks = params->workers};
 		worker->backends = aligned_alloc(64, bytes);
-		if (worker->backends == NULL) {
+		if (worker->backends == NULL || weir_policy_windows_alloc(worker) < 0) {
 			return -ENOMEM;
 		}
 		memset(worker->backends, 0, bytes);
@@ -327,6 +327,7 @@ void weir_replay_free(struct weir_replay *replay) {
 		weir_replay_table_fini(&replay->tables[s]);
 	}
 	for (uint32_t w = 0; replay->workers != NULL && w < replay->params->workers; w++) {
+		free(replay->workers[w].windows.key);
 		free(replay->workers[w].backends);
 	}
 	free(replay->tables);

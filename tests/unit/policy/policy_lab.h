@@ -56,6 +56,7 @@ static inline struct world *world_create(uint32_t backends) {
 	w->worker.cost_ns = w->costs;
 	w->worker.backend_count = backends;
 	w->worker.ranks = 1;
+	assert_int_equal(weir_policy_windows_alloc(&w->worker), 0);
 	return w;
 }
 
@@ -72,6 +73,7 @@ static inline void world_free(struct world *w) {
 	world_drop_table(w);
 	free(w->client);
 	free(w->costs);
+	free(w->worker.windows.key);
 	free(w->backends);
 	free(w);
 }

@@ -215,12 +215,14 @@ TEST(hostile_costs_and_ids) {
 
 // --- a plain second implementation ---------------------------------------------------------
 
-#define MODEL_MAX 128u
+#define MODEL_MAX WEIR_POLICY_EXACT
 
 struct model {
 	uint64_t end_ns[MODEL_MAX];
 	uint16_t candidates[MODEL_MAX];
 	uint8_t taken[MODEL_MAX]; // by backend: is a candidate
+	uint8_t closed[MODEL_MAX];
+	uint32_t backends;
 	uint64_t last_ns; // end of the last choice
 	uint32_t count;
 	uint32_t cursor;
@@ -238,7 +240,7 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 		uint32_t index = (m->cursor + i) % m->count;
 		uint64_t end_ns = latest(now_ns, m->end_ns[m->candidates[index]]);
 
-		if (end_ns < best) {
+		if (end_ns < best && m->closed[m->candidates[index]] == 0) {
 			best = end_ns;
 			chosen = index;
 		}
@@ -250,11 +252,12 @@ static uint16_t model_choose(struct model *m, uint64_t now_ns) {
 
 static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	uint16_t next = m->count > 0 ? m->candidates[m->cursor] : 0;
-	uint32_t keep = (uint32_t)(fixture_random(seed) % 4);
+	uint32_t of = m->backends > 200 ? 64 : 4; // a cursor is found if it moves by up to 128
+	uint32_t keep = of - (uint32_t)(fixture_random(seed) % 4);
 
 	m->count = 0;
-	for (uint16_t id = 0; id < MODEL_MAX; id++) {
-		bool take = keep == 0 || fixture_random(seed) % 4 < keep || id == next;
+	for (uint16_t id = 0; id < m->backends; id++) {
+		bool take = fixture_random(seed) % of < keep || id == next;
 
 		if (take && m->taken[id] == 0) {
 			m->end_ns[id] = latest(m->end_ns[id], m->last_ns);
@@ -268,18 +271,33 @@ static void model_publish(struct world *w, struct model *m, uint64_t *seed) {
 	world_publish(w, FS, m->candidates, NULL, m->count);
 }
 
+static void open_or_close(struct world *w, struct model *m, uint16_t id) {
+	bool close = m->closed[id] == 0 && id % 4 != 0; // some are always open
+
+	if (close) {
+		weir_policy_close(&w->worker, w->client, id);
+	} else {
+		weir_policy_set_limit(&w->worker, w->client, id, UINT32_MAX);
+	}
+	if (m->closed[id] != 0) {
+		m->end_ns[id] = latest(m->end_ns[id], m->last_ns);
+	}
+	m->closed[id] = close;
+}
+
 // Times are whole units, so that ties are the same in both implementations. scale: of costs and of
 // pauses.
-static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
+static void compare(uint32_t backends, uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 	struct model *m = calloc(1, sizeof(*m));
-	struct world *w = world_create(MODEL_MAX);
+	struct world *w = world_create(backends);
 
 	assert_non_null(m);
-	for (uint32_t i = 0; i < MODEL_MAX; i++) {
+	m->backends = backends;
+	for (uint32_t i = 0; i < backends; i++) {
 		w->costs[i] = (1 + fixture_random(seed) % 16) * cost_scale * UNIT;
 	}
 	model_publish(w, m, seed);
-	for (uint32_t i = 0; i < 20000; i++) {
+	for (uint32_t i = 0; i < (backends > 200 ? 8000 : 20000); i++) {
 		uint16_t id = world_choose(w);
 
 		assert_int_equal(id, model_choose(m, w->now_ns));
@@ -295,6 +313,9 @@ static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 		if (i % 500 == 499) {
 			model_publish(w, m, seed);
 		}
+		if (i % 16 == 15) {
+			open_or_close(w, m, (uint16_t)(fixture_random(seed) % backends));
+		}
 	}
 	world_free(w);
 	free(m);
@@ -303,12 +324,16 @@ static void compare(uint64_t cost_scale, uint64_t pause_scale, uint64_t *seed) {
 TEST(equals_a_simple_implementation) {
 	uint64_t seed = 11;
 
-	compare(1, 0, &seed);
-	compare(100, 1, &seed);
-	compare(1000, 100, &seed); // about as much work as time passes
-	compare(1, 1000, &seed); // idle
-	compare(20000000, 1, &seed); // minutes per flow: keys are rebased repeatedly
-	compare(1000, 500000000, &seed); // as often, because of the clock
+	static const uint32_t sizes[] = {128, 129, 500, MODEL_MAX};
+
+	for (uint32_t i = 0; i < 4; i++) {
+		compare(sizes[i], 1, 0, &seed);
+		compare(sizes[i], 100, 1, &seed);
+		compare(sizes[i], 1000, 100, &seed); // about as much work as time passes
+		compare(sizes[i], 1, 1000, &seed); // idle
+		compare(sizes[i], 20000000, 1, &seed); // minutes per flow: rebased repeatedly
+		compare(sizes[i], 1000, 500000000, &seed); // as often, because of the clock
+	}
 }
 
 TEST(every_one_of_many_has_its_share) {
@@ -342,13 +367,11 @@ static uint32_t flows_of_7(struct world *w, uint32_t n, uint32_t rounds) {
 	return count;
 }
 
-// Each candidate stays in the window for 128 choices: it must not use them all to catch up.
-TEST(returning_one_of_many_is_not_flooded) {
-	enum { N = 300 };
-	struct world *w = world_create(N);
-	uint16_t others[N - 1], few[100];
+static void returning_one_of(uint16_t n) {
+	struct world *w = world_create(n);
+	uint16_t others[2000], few[100];
 
-	for (uint16_t i = 0; i < N; i++) {
+	for (uint16_t i = 0; i < n; i++) {
 		w->costs[i] = SECOND;
 		if (i != 7) {
 			others[i - (i > 7)] = i;
@@ -357,20 +380,25 @@ TEST(returning_one_of_many_is_not_flooded) {
 			few[i - (i > 7)] = i;
 		}
 	}
-	world_publish(w, FS, NULL, NULL, N);
-	assert_in_range(flows_of_7(w, N, 100), 99, 101);
-	world_publish(w, FS, others, NULL, N - 1);
-	assert_int_equal(flows_of_7(w, N, 1000), 0);
-	world_publish(w, FS, NULL, NULL, N);
-	assert_in_range(flows_of_7(w, N, 10), 8, 13);
-	assert_in_range(flows_of_7(w, N, 100), 99, 101);
+	world_publish(w, FS, NULL, NULL, n);
+	assert_in_range(flows_of_7(w, n, 100), 99, 101);
+	world_publish(w, FS, others, NULL, n - 1);
+	assert_int_equal(flows_of_7(w, n, 1000), 0);
+	world_publish(w, FS, NULL, NULL, n);
+	assert_in_range(flows_of_7(w, n, 10), 8, 13);
+	assert_in_range(flows_of_7(w, n, 100), 99, 101);
 	// The same for a backend that comes back when the number of candidates grows from few to
 	// many again.
 	world_publish(w, FS, few, NULL, 100);
-	assert_int_equal(flows_of_7(w, N, 1000), 0);
-	world_publish(w, FS, NULL, NULL, N);
-	assert_in_range(flows_of_7(w, N, 10), 8, 13);
+	assert_int_equal(flows_of_7(w, n, 1000), 0);
+	world_publish(w, FS, NULL, NULL, n);
+	assert_in_range(flows_of_7(w, n, 10), 8, 13);
 	world_free(w);
+}
+
+TEST(returning_one_of_many_is_not_flooded) {
+	returning_one_of(300);
+	returning_one_of(1500); // more than a scan covers
 }
 
 // 150 flows per second, each at a random one of this many workers; shares in percent.
