@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The canaries as a file of the run directory, for the next weir-control:
+// RUN_DIR/control/canaries.json. It appears whole, by a rename, so a process that ends at any time
+// leaves the file before or after a change. Only the user of weir-control can read it.
+//
+// Threads: one. No logging.
+#pragma once
+
+#include <stdbool.h>
+
+#include "audit.h"
+#include "canary_judge.h"
+#include "config.h"
+
+// X(NAME, "name"): RUNNING first. A paused canary is running.
+#define WEIR_CANARY_STATES(X) \
+	X(RUNNING, "running") \
+	X(PROMOTED, "promoted") \
+	X(ROLLED_BACK, "rolled-back") \
+	X(STOPPED, "stopped")
+
+enum weir_canary_state {
+#define X(name, key) WEIR_CANARY_##name,
+	WEIR_CANARY_STATES(X)
+#undef X
+		WEIR_CANARY_STATE_COUNT
+};
+
+const char *weir_canary_state_name(enum weir_canary_state state);
+
+struct weir_canary_record { // what the file has of a canary
+	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
+	struct weir_canary_plan plan;
+	uint32_t step; // index, below plan.steps
+	uint8_t state; // enum weir_canary_state
+	uint32_t weight; // that it has set; WEIR_WEIGHT_UNSET = the configured one
+	char why[WEIR_CANARY_WHY_BYTES]; // its end; "" while it runs
+	uint64_t started_ms, ended_ms; // since 1970; 0 = not ended
+	struct weir_audit_who who; // who started it
+};
+
+// Read the file. *ret: owned by the caller; NULL if there are none. Returns 0, -ENOENT, -EINVAL
+// (not a file of this version), -ENOMEM, or the negative errno of reading.
+int weir_canary_file_read(
+	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
+// Write the file. Returns 0 or negative errno (the former file stays).
+int weir_canary_file_write(
+	const char *run_dir, const struct weir_canary_record *records, uint32_t count);

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "canary_judge.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define ERRORS_LEAST 3.0
+#define DEVIATIONS_END 2.0
+#define DEVIATIONS_EARLY 3.3
+#define LATENCY_EARLY 1.5 // times latency_ratio
+
+bool weir_canary_is_reported(
+	const struct weir_canary_side *canary, const struct weir_canary_side *others) {
+	return canary->reported.requests > 0 || others->reported.requests > 0;
+}
+
+// The lower bound of Wilson's interval of a rate.
+static double lower_bound(double errors, double requests, double deviations) {
+	double rate = errors / requests, z2 = deviations * deviations;
+	double middle = rate + z2 / (2 * requests);
+	double half =
+		deviations * sqrt(rate * (1 - rate) / requests + z2 / (4 * requests * requests));
+	double bound = (middle - half) / (1 + z2 / requests);
+
+	return bound > 0 ? bound : 0;
+}
+
+static bool is_enough(const struct weir_canary_plan *plan, const struct weir_canary_counts *canary,
+	const struct weir_canary_counts *others) {
+	return canary->requests >= plan->min_requests && others->requests >= plan->min_requests;
+}
+
+static double percent(const struct weir_canary_counts *counts) {
+	return counts->requests > 0 ? 100 * counts->errors / counts->requests : 0;
+}
+
+static double latency(const struct weir_canary_counts *counts) {
+	return counts->latency_count > 0 ? counts->latency_sum_ms / counts->latency_count : 0;
+}
+
+static bool has_more_errors(const struct weir_canary_plan *plan,
+	const struct weir_canary_counts *canary, const struct weir_canary_counts *others,
+	bool at_end) {
+	double errors = canary->errors < canary->requests ? canary->errors : canary->requests;
+	double allowed = plan->error_ratio * (others->errors + 1) / (others->requests + 2);
+
+	return errors >= ERRORS_LEAST && is_enough(plan, canary, others) &&
+	       lower_bound(errors, canary->requests, at_end ? DEVIATIONS_END : DEVIATIONS_EARLY) >
+		       allowed;
+}
+
+static bool is_slower(const struct weir_canary_plan *plan, const struct weir_canary_counts *canary,
+	const struct weir_canary_counts *others, bool at_end) {
+	double allowed = plan->latency_ratio * (at_end ? 1 : LATENCY_EARLY);
+
+	return is_enough(plan, canary, others) && canary->latency_count > 0 &&
+	       others->latency_count > 0 && latency(canary) > allowed * latency(others);
+}
+
+static void write_errors(const char *what, const struct weir_canary_counts *canary,
+	const struct weir_canary_counts *others, char why[WEIR_CANARY_WHY_BYTES]) {
+	snprintf(why, WEIR_CANARY_WHY_BYTES,
+		"errors: %.2f %% of %.0f %s, the others %.2f %% of %.0f", percent(canary),
+		canary->requests, what, percent(others), others->requests);
+}
+
+static void write_latency(const struct weir_canary_counts *canary,
+	const struct weir_canary_counts *others, char why[WEIR_CANARY_WHY_BYTES]) {
+	snprintf(why, WEIR_CANARY_WHY_BYTES,
+		"latency: %.2f ms in the mean of %.0f requests, the others %.2f ms",
+		latency(canary), canary->latency_count, latency(others));
+}
+
+enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
+	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,
+	char why[WEIR_CANARY_WHY_BYTES]) {
+	const bool reported = weir_canary_is_reported(canary, others);
+	const struct weir_canary_counts *of = reported ? &canary->reported : &canary->flows;
+	const struct weir_canary_counts *rest = reported ? &others->reported : &others->flows;
+	const char *what = reported ? "requests" : "new flows";
+
+	why[0] = '\0';
+	if (has_more_errors(plan, of, rest, at_end)) {
+		write_errors(what, of, rest, why);
+		return WEIR_CANARY_WORSE;
+	}
+	if (has_more_errors(plan, &canary->flows, &others->flows, at_end)) {
+		write_errors("new flows", &canary->flows, &others->flows, why);
+		return WEIR_CANARY_WORSE;
+	}
+	if (is_slower(plan, of, rest, at_end)) {
+		write_latency(of, rest, why);
+		return WEIR_CANARY_WORSE;
+	}
+	if (!at_end) {
+		return WEIR_CANARY_UNDECIDED;
+	}
+	if (!is_enough(plan, of, rest)) {
+		bool few = of->requests < plan->min_requests;
+
+		snprintf(why, WEIR_CANARY_WHY_BYTES, "%.0f of %.0f %s of the %s so far",
+			few ? of->requests : rest->requests, plan->min_requests, what,
+			few ? "canary" : "others");
+		return WEIR_CANARY_UNDECIDED;
+	}
+	write_errors(what, of, rest, why);
+	return WEIR_CANARY_GOOD;
+}

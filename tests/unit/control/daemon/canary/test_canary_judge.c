@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "test.h"
+
+#include <string.h>
+
+#include "canary_judge.h"
+
+struct judged {
+	double requests, errors, others, others_errors;
+	bool at_end;
+	enum weir_canary_verdict verdict;
+};
+
+#define GOOD WEIR_CANARY_GOOD
+#define WORSE WEIR_CANARY_WORSE
+#define UNDECIDED WEIR_CANARY_UNDECIDED
+
+// At most 1.5 times the errors, by 50 requests.
+static const struct judged cases[] = {
+	{0, 0, 0, 0, true, UNDECIDED}, {49, 0, 1000, 0, true, UNDECIDED}, // too few of the canary
+	{49, 49, 1000, 0, true, UNDECIDED}, // also if all fail
+	{1000, 0, 49, 0, true, UNDECIDED}, // too few of the others
+	{50, 0, 50, 0, true, GOOD}, {50, 0, 50, 0, false, UNDECIDED}, // good only at the end
+	{100, 50, 1000, 0, true, WORSE}, // half of them fail
+	{100, 50, 1000, 0, false, WORSE}, // plainly
+	{100, 100, 100, 100, true, GOOD}, // no worse than the others
+	{1000, 20, 1000, 20, true, GOOD}, {1000, 28, 1000, 20, true, GOOD}, // 1.4 times
+	{1000, 36, 1000, 20, true, GOOD}, // 1.8 times: may be chance
+	{10000, 360, 10000, 200, true, WORSE}, // 1.8 times of more
+	{1000, 2, 100000, 0, true, GOOD}, // two errors are no evidence
+	{1000, 3, 100000, 0, true, WORSE}, {60, 6, 1000, 20, true, WORSE}, // 10 % against 2 %
+	{60, 6, 1000, 20, false, UNDECIDED}, // which may be chance before the end
+};
+
+TEST(errors_against_the_others) {
+	struct weir_canary_plan plan = weir_canary_plan_default();
+	char why[WEIR_CANARY_WHY_BYTES];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct judged *one = &cases[i];
+		struct weir_canary_side canary = {
+			.reported = {.requests = one->requests, .errors = one->errors}};
+		struct weir_canary_side others = {
+			.reported = {.requests = one->others, .errors = one->others_errors}};
+		enum weir_canary_verdict verdict =
+			weir_canary_judge(&plan, &canary, &others, one->at_end, why);
+
+		if (verdict != one->verdict) {
+			fail_msg("case %zu: %d: %s", i, verdict, why);
+		}
+		assert_true((why[0] == '\0') == (!one->at_end && verdict == UNDECIDED));
+		// The same by new flows, without reports.
+		canary.flows = canary.reported;
+		others.flows = others.reported;
+		memset(&canary.reported, 0, sizeof(canary.reported));
+		memset(&others.reported, 0, sizeof(others.reported));
+		assert_int_equal(
+			weir_canary_judge(&plan, &canary, &others, one->at_end, why), one->verdict);
+	}
+}
+
+TEST(failed_flows_count_beside_reports) {
+	struct weir_canary_plan plan = weir_canary_plan_default();
+	struct weir_canary_side canary = {
+		.reported = {.requests = 100}, .flows = {.requests = 100, .errors = 50}};
+	struct weir_canary_side others = {
+		.reported = {.requests = 1000}, .flows = {.requests = 1000}};
+	char why[WEIR_CANARY_WHY_BYTES];
+
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
+	assert_non_null(strstr(why, "of 100 new flows"));
+	// Reports of one side only: its step does not end.
+	memset(&canary.flows.errors, 0, sizeof(canary.flows.errors));
+	canary.reported.requests = 0;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
+	assert_string_equal(why, "0 of 50 requests of the canary so far");
+}
+
+TEST(latency_against_the_others) {
+	struct weir_canary_plan plan = weir_canary_plan_default(); // 1.3 times
+	struct weir_canary_side canary = {.reported = {.requests = 100, .latency_count = 100}};
+	struct weir_canary_side others = {.reported = {.requests = 100, .latency_count = 100}};
+	char why[WEIR_CANARY_WHY_BYTES];
+
+	others.reported.latency_sum_ms = 1000;
+	canary.reported.latency_sum_ms = 1290;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
+	canary.reported.latency_sum_ms = 1310;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), UNDECIDED);
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), WORSE);
+	assert_string_equal(
+		why, "latency: 13.10 ms in the mean of 100 requests, the others 10.00 ms");
+	canary.reported.latency_sum_ms = 1960; // half again as much
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, false, why), WORSE);
+	canary.reported.requests = 49;
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), UNDECIDED);
+	canary.reported.requests = 100;
+	others.reported.latency_count = others.reported.latency_sum_ms = 0; // unknown
+	assert_int_equal(weir_canary_judge(&plan, &canary, &others, true, why), GOOD);
+}
