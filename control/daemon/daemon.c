@@ -268,6 +268,8 @@ static void on_second(uv_timer_t *timer) {
 		weir_daemon_now_ns() / NS_PER_MS);
 	weir_probed_agents_second(daemon->probed_agents);
 	weir_reports_second(daemon->reports, weir_daemon_now_ns() / NS_PER_MS);
+	daemon->dirty |= weir_canaries_second(daemon->canaries, weir_daemon_now_ns() / NS_PER_MS,
+		!daemon->dirty && daemon->publish_why[0] == '\0');
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		if (daemon->steer_due ||
@@ -404,6 +406,17 @@ static int create_outliers(struct weir_daemon *daemon) {
 	return r < 0 ? r : weir_rejections_create(daemon->outliers, &daemon->rejections);
 }
 
+static int create_canaries(struct weir_daemon *daemon) {
+	const struct weir_canaries_of of = {.log = daemon->log,
+		.audit = daemon->audit,
+		.states = daemon->states,
+		.reports = daemon->reports,
+		.agents = daemon->probed_agents,
+		.run_dir = daemon->run_dir};
+
+	return weir_canaries_create(&of, &daemon->canaries);
+}
+
 // Create the modules for requests of the API to workers.
 static int create_lookups(struct weir_daemon *daemon) {
 	int r;
@@ -459,6 +472,11 @@ int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char
 	}
 	failed = "outliers";
 	r = create_outliers(daemon);
+	if (r < 0) {
+		goto close_loop;
+	}
+	failed = "canaries";
+	r = create_canaries(daemon);
 	if (r < 0) {
 		goto close_loop;
 	}
@@ -522,6 +540,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 		weir_daemon_publish(daemon);
 	}
 	detach(daemon);
+	weir_canaries_free(daemon->canaries);
 	weir_dataplane_link_free(daemon->link);
 	weir_mailboxes_fini(&daemon->mailboxes);
 	weir_lookups_free(daemon->lookups);

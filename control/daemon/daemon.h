@@ -7,6 +7,7 @@
 //   signals, api_config --> reload --> tables, checks       api_* --requests--> all
 //   workers --samples--> estimates --costs--> workers     workers --counters--> outliers --> tables
 //   workers --counters, owners of buckets--> steals --requests--> workers
+//   reports, states, workers --> canaries --weights--> tables
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
 // waits again, all changes of one iteration together; if publications take long, they are limited
@@ -16,6 +17,7 @@
 #include <uv.h>
 
 #include "audit.h"
+#include "canary.h"
 #include "captures.h"
 #include "checks.h"
 #include "comparison.h"
@@ -76,6 +78,7 @@ struct weir_daemon {
 	struct weir_estimates *estimates;
 	struct weir_outliers *outliers;
 	struct weir_rejections *rejections;
+	struct weir_canaries *canaries;
 	uint64_t epoch; // of the last segment attached
 	uint64_t started_ms; // of this process, in milliseconds since 1970, as the next two
 	uint64_t dataplane_started_ms; // of that with this epoch; 0 = unknown

@@ -242,6 +242,7 @@ int weir_daemon_apply(
 		weir_daemon_record_publication(daemon, started);
 	}
 	configure_all(daemon, config);
+	weir_canaries_follow(daemon->canaries, daemon->tables);
 	weir_daemon_publish(daemon);
 	return 0;
 }

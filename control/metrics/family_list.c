@@ -7,6 +7,8 @@
 
 static const char *const health_states[] = {"starting", "healthy", "lame-duck", "refusing", NULL};
 static const char *const admin_states[] = {"ready", "drain", "maintenance", NULL};
+static const char *const canary_states[] = {
+	"running", "paused", "promoted", "rolled-back", "stopped", NULL};
 static const char *const switch_states[] = {"on", "off", NULL};
 
 // Units of counters.h.
@@ -197,6 +199,9 @@ const struct weir_family weir_families[] = {
 		PLAIN),
 	GAUGE(SERVICE, "weir_service_panic", "", "panic",
 		"1 in panic mode: too few backends are healthy, so all are used.", PLAIN),
+	GAUGE(SERVICE, "weir_canary_state", "", "canary",
+		"1 for the state of the service's last canary; absent without one.",
+		STATE_OF(canary_states)),
 	{.name = "weir_service_check_duration_seconds",
 		.type = WEIR_FAMILY_HISTOGRAM,
 		.kind = WEIR_FAMILY_BUCKETS,

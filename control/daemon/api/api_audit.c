@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api_binds.h"
+#include "api_canary.h"
 #include "api_capture_filter.h"
 #include "api_commands.h"
 #include "api_drain_sum.h"
@@ -124,6 +125,9 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 	case WEIR_API_AUDIT_BACKEND:
 	case WEIR_API_AUDIT_FLOWS:
 		describe_backend(daemon, call, kind, object, value);
+		break;
+	case WEIR_API_AUDIT_CANARY:
+		weir_api_canary_describe(daemon, call, object, value);
 		break;
 	case WEIR_API_AUDIT_BINDS:
 		weir_api_binds_describe(daemon, call, object, value);

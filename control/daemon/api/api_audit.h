@@ -19,6 +19,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_HOST, // administrative states of the backends of a host
 	WEIR_API_AUDIT_BINDS, // drain of binds
 	WEIR_API_AUDIT_WEIGHT, // weight of a backend
+	WEIR_API_AUDIT_CANARY, // of a service
 	WEIR_API_AUDIT_POLICY, // of a service
 	WEIR_API_AUDIT_STEALING, // between workers
 	WEIR_API_AUDIT_RELOAD, // of a file; the handler records the changes

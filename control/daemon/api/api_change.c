@@ -99,6 +99,14 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 	if (id < 0) {
 		return;
 	}
+	weir_tables_backend(daemon->tables, (uint16_t)id, &state);
+	if (!weir_canaries_let_go(daemon->canaries, state.service, state.name)) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"backend %s/%s is a running canary, which sets its weight: end it with "
+			"weirctl canary stop %s",
+			state.service, state.name, state.service);
+		return;
+	}
 	weir_tables_set_weight(
 		daemon->tables, (uint16_t)id, weight < 0 ? WEIR_WEIGHT_UNSET : (uint32_t)weight);
 	weir_api_publish_now(daemon, call);

@@ -19,6 +19,7 @@ enum argument_type {
 	ARGUMENT_NUMBER, // 0 or more, with or without a fraction
 	ARGUMENT_OBJECT,
 	ARGUMENT_COUNT, // 0 or more, without a fraction
+	ARGUMENT_NUMBERS, // an array of numbers
 };
 
 struct argument {
@@ -46,6 +47,13 @@ struct command {
 	REQUIRED("protocol", ARGUMENT_TEXT), REQUIRED("source", ARGUMENT_TEXT), \
 		REQUIRED("source_port", ARGUMENT_PORT), REQUIRED("destination", ARGUMENT_TEXT), \
 		REQUIRED("destination_port", ARGUMENT_PORT)
+
+#define CANARY_ARGUMENTS \
+	OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT), \
+		OPTIONAL("steps", ARGUMENT_NUMBERS), OPTIONAL("every_ms", ARGUMENT_NUMBER), \
+		OPTIONAL("max_error_ratio", ARGUMENT_NUMBER), \
+		OPTIONAL("max_latency_ratio", ARGUMENT_NUMBER), \
+		OPTIONAL("min_requests", ARGUMENT_NUMBER)
 
 static const struct command commands[] = {
 	{"version", LOOK, WEIR_API_AUDIT_NONE, weir_api_version, {{0}}},
@@ -88,6 +96,13 @@ static const struct command commands[] = {
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,
 		{OPTIONAL("service", ARGUMENT_TEXT), REQUIRED("backend", ARGUMENT_TEXT),
 			REQUIRED("weight", ARGUMENT_WEIGHT)}},
+	// Replays flows: loads the loop.
+	{"canary.plan", CHANGE, WEIR_API_AUDIT_BACKEND, weir_api_canary_plan, {CANARY_ARGUMENTS}},
+	{"canary.start", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_start, {CANARY_ARGUMENTS}},
+	{"canary.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_canary_show,
+		{OPTIONAL("service", ARGUMENT_TEXT)}},
+	{"canary.stop", CHANGE, WEIR_API_AUDIT_CANARY, weir_api_canary_stop,
+		{REQUIRED("service", ARGUMENT_TEXT), OPTIONAL("outcome", ARGUMENT_TEXT)}},
 	{"subset.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_subset_show,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"audit.show", LOOK, WEIR_API_AUDIT_NONE, weir_api_audit_show, {{0}}},
@@ -149,6 +164,18 @@ static const struct argument *find_argument(const struct command *command, const
 	return NULL;
 }
 
+static bool is_numbers(const json_t *value) {
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach (value, i, each) {
+		if (!json_is_number(each)) {
+			return false;
+		}
+	}
+	return json_is_array(value);
+}
+
 // The error of a value, or NULL.
 static const char *check_value(const struct argument *argument, const json_t *value) {
 	json_int_t number = json_integer_value(value);
@@ -178,6 +205,8 @@ static const char *check_value(const struct argument *argument, const json_t *va
 		return json_is_integer(value) && number >= 0
 			       ? NULL
 			       : "must be a whole number of at least 0";
+	case ARGUMENT_NUMBERS:
+		return is_numbers(value) ? NULL : "must be an array of numbers";
 	}
 	return "cannot be checked";
 }

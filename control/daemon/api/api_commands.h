@@ -34,6 +34,10 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(host_drain) \
 	X(host_ready) \
 	X(weight_set) \
+	X(canary_plan) \
+	X(canary_start) \
+	X(canary_show) \
+	X(canary_stop) \
 	X(subset_show) \
 	X(flow_count) \
 	X(flow_lookup) \

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api_binds.h"
+#include "api_canary.h"
 #include "api_commands.h"
 #include "api_drain_sum.h"
 #include "api_show.h"
@@ -87,6 +88,7 @@ static json_t *unchecked(const struct figures *figures, const struct weir_config
 	X("panic", json_boolean(state->panic)) \
 	X("drained_binds", weir_json_drained_binds(figures->daemon, config, state->id)) \
 	X("drain", service_drain(figures->daemon, config, state)) \
+	X("canary", weir_json_canary_state(figures->daemon, config->name)) \
 	X("check_seconds", check_durations(figures->daemon, config, state->id))
 
 static json_t *service_row(const struct figures *figures, const struct weir_config_service *config,

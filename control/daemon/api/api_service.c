@@ -357,6 +357,21 @@ static int wanted_policy(struct weir_api_call *call, const struct weir_config_se
 	return policy;
 }
 
+// While a canary runs, the policy stays. Otherwise fails the call and returns false.
+static bool allows_canary(const struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_config_service *config) {
+	const struct weir_canary *canary = weir_canaries_find(daemon->canaries, config->name);
+
+	if (canary == NULL || !weir_canary_is_running(canary)) {
+		return true;
+	}
+	weir_api_fail(call, WEIR_API_REFUSED,
+		"backend %s/%s is a running canary, whose share needs the present policy: end it "
+		"with weirctl canary stop %s",
+		config->name, canary->record.backend, config->name);
+	return false;
+}
+
 void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_config_service *config;
 	struct weir_service_state state;
@@ -377,7 +392,7 @@ void weir_api_service_set(struct weir_daemon *daemon, struct weir_api_call *call
 		return;
 	}
 	policy = wanted_policy(call, config);
-	if (policy < 0) {
+	if (policy < 0 || !allows_canary(daemon, call, config)) {
 		return;
 	}
 	if (weir_tables_set_policy(daemon->tables, (uint16_t)id, (uint8_t)policy) < 0) {

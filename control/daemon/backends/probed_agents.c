@@ -13,6 +13,7 @@
 
 #define SETTLED_LEAST WEIR_AGENT_SILENT_PROBES
 #define REQUEST_MS 300000 // how long utilization is requested after an operator's request
+#define FIGURES_MS 10000 // the same for the figures of a canary
 #define MEASURE_MS 600 // from a request to measure until an agent has a result
 
 struct backend { // one backend id
@@ -26,6 +27,7 @@ struct backend { // one backend id
 	uint32_t wants; // fields in use, without an operator's request
 	uint64_t requested_until_ms; // an operator's request for utilization ends then; 0 = none
 	uint64_t known_ms; // reported by then, if the agent answers
+	uint64_t figures_until_ms; // the request for the figures of a canary ends then; 0 = none
 };
 
 struct weir_probed_agents {
@@ -123,8 +125,12 @@ static uint32_t settled_after(const struct weir_config_service *service) {
 }
 
 static uint32_t wants_of(const struct backend *backend) {
+	const uint32_t figures = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
+				 WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT);
+
 	return backend->wants | WEIR_AGENT_PORT_WORDS |
-	       (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0);
+	       (backend->requested_until_ms > 0 ? WEIR_REPORT(UTILIZATION) : 0) |
+	       (backend->figures_until_ms > 0 ? figures : 0);
 }
 
 static void add_target(struct weir_probed_agents *probed, const struct weir_config_service *service,
@@ -205,7 +211,8 @@ void weir_probed_agents_update(struct weir_probed_agents *probed) {
 	}
 }
 
-// --- requests of operators ------------------------------------------------------------------
+// --- requests of operators and canaries
+// ------------------------------------------------------------------
 
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service) {
@@ -232,11 +239,28 @@ uint32_t weir_probed_agents_request_utilization(
 	return (uint32_t)(known_ms - now_ms);
 }
 
-static void expire_request(struct weir_probed_agents *probed, uint16_t id, uint64_t now_ms) {
-	struct backend *backend = &probed->backends[id];
+void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t id) {
+	struct backend *backend = id < probed->ids ? &probed->backends[id] : NULL;
+	bool began;
 
-	if (backend->requested_until_ms > 0 && now_ms >= backend->requested_until_ms) {
-		backend->requested_until_ms = 0;
+	if (backend == NULL || !backend->has_agent) {
+		return;
+	}
+	began = backend->figures_until_ms > 0;
+	backend->figures_until_ms = uv_hrtime() / 1000000 + FIGURES_MS;
+	if (!began) {
+		weir_agents_set_wants(probed->agents, id, wants_of(backend));
+	}
+}
+
+static void expire_requests(struct weir_probed_agents *probed, uint16_t id, uint64_t now_ms) {
+	struct backend *backend = &probed->backends[id];
+	bool utilization = backend->requested_until_ms > 0 && now_ms >= backend->requested_until_ms;
+	bool figures = backend->figures_until_ms > 0 && now_ms >= backend->figures_until_ms;
+
+	backend->requested_until_ms = utilization ? 0 : backend->requested_until_ms;
+	backend->figures_until_ms = figures ? 0 : backend->figures_until_ms;
+	if (utilization || figures) {
 		weir_agents_set_wants(probed->agents, id, wants_of(backend));
 	}
 }
@@ -342,7 +366,7 @@ void weir_probed_agents_second(struct weir_probed_agents *probed) {
 			backend->silent = false;
 			continue;
 		}
-		expire_request(probed, id, now_ms);
+		expire_requests(probed, id, now_ms);
 		if (has_flows(probed, id)) {
 			backend->flows_ms = now_ms;
 		}

@@ -61,6 +61,10 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed);
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
+// Request the figures that a canary is judged by from the agent of a backend, for some seconds:
+// call once a second. Does nothing without an agent.
+void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
+
 // Call once a second: finds the active backends, and logs agents that fall silent or answer again.
 void weir_probed_agents_second(struct weir_probed_agents *probed);
 

@@ -32,7 +32,8 @@ SUBSET_DETAILS = ("clients_of_a_backend", "clients_of_backends")
 
 # Requests of commands, if the name differs, and completions of those without a verb.
 REQUESTS = {"trace": "capture.start", "service.drain": "bind.drain", "vip.drain": "bind.drain",
-            "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show"}
+            "service.ready": "bind.ready", "vip.ready": "bind.ready", "vip.show": "bind.show",
+            "canary.list": "canary.show"}
 FIRST_WORDS = {"trace": {"tcp", "udp"}}
 
 
@@ -66,6 +67,9 @@ class ControlServer:
         if request["command"].startswith("bind."):
             for key in ("service", "address"):
                 answer["result"][key] = request.get(key)
+        if request["command"] == "canary.show" and request.get("service"):
+            answer["result"] = [row for row in answer["result"]
+                                if row["service"] == request["service"]]
         if request["command"] in ("service.show", "backend.show", "health.show", "subset.show"):
             # Like the daemon: only the requested part.
             one = {"service.show": "name", "backend.show": "service", "health.show": "service",
@@ -263,11 +267,13 @@ def check_arguments(root, problems):
             return file.read()
     source = read("control/daemon/api/api_commands.c")
     flow = re.search(r"#define FLOW_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
+    canary = re.search(r"#define CANARY_ARGUMENTS((?:.*\\\n)+.*)", source)[1]
     fields = re.search(r"#define WEIR_REPORT_FIELDS\(X\)((?:.*\\\n)+.*)", read("control/report/report.h"))[1]
     report = "".join(f'OPTIONAL("{name}"' for name in re.findall(r"X\(\w+, (\w+),", fields))
     table = {}
     for command, row in re.findall(r'^\t\{"([a-z.]+)", (.*?)\}\},$', source, re.M | re.S):
         row = row.replace("FLOW_ARGUMENTS", flow).replace("WEIR_REPORT_FIELDS(X)", report)
+        row = row.replace("CANARY_ARGUMENTS", canary)
         table[command] = {name + "?" * (kind == "OPTIONAL")
                           for kind, name in re.findall(r'(OPTIONAL|REQUIRED)\("(\w+)"', row)}
     documented = {}

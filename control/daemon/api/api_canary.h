@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The canary of a service, for the audit and for metrics.show.
+//
+// Threads: one, that of the loop.
+#pragma once
+
+#include <jansson.h>
+
+struct weir_api_call;
+struct weir_daemon;
+
+// The object of a request (WEIR_AUDIT_OBJECT_BYTES) and the present state of the canary of its
+// service (WEIR_AUDIT_VALUE_BYTES; "" = none).
+void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	char *object, char *value);
+// The state of the canary of a service; null without one.
+json_t *weir_json_canary_state(const struct weir_daemon *daemon, const char *service);

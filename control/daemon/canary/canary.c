@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "canary_private.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define KEEP_SHARE 0.1 // a weight is kept while its share is this close to that of the step
+#define TEXT_BYTES WEIR_STATES_WHY_BYTES
+
+static uint64_t wall_ms(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// --- the file -------------------------------------------------------------------------------
+
+// A promotion counts once it is published: a process that ends before promotes again.
+static int write_records(const struct weir_canaries *canaries) {
+	struct weir_canary_record *records = calloc(canaries->count + 1, sizeof(*records));
+	int r;
+
+	if (records == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < canaries->count; i++) {
+		records[i] = canaries->canary[i].record;
+		if (canaries->canary[i].publishing) {
+			records[i].state = WEIR_CANARY_RUNNING;
+		}
+	}
+	r = weir_canary_file_write(canaries->of.run_dir, records, canaries->count);
+	free(records);
+	return r;
+}
+
+int weir_canaries_save(struct weir_canaries *canaries, bool published) {
+	int r;
+
+	for (uint32_t i = 0; published && i < canaries->count; i++) {
+		canaries->unsaved |= canaries->canary[i].publishing;
+		canaries->canary[i].publishing = false;
+	}
+	if (!canaries->unsaved) {
+		return 0;
+	}
+	r = write_records(canaries);
+	if (r < 0 && !canaries->save_failed) {
+		weir_log_write(canaries->of.log, WEIR_LOG_ERROR,
+			"cannot save the canaries in %s: %s; retried every second",
+			canaries->of.run_dir, strerror(-r));
+	}
+	canaries->save_failed = r < 0;
+	canaries->unsaved = r < 0;
+	return r;
+}
+
+int weir_canaries_create(const struct weir_canaries_of *of, struct weir_canaries **ret) {
+	struct weir_canaries *canaries = calloc(1, sizeof(*canaries));
+	struct weir_canary_record *records = NULL;
+	uint32_t count = 0;
+	int r;
+
+	if (canaries == NULL) {
+		return -ENOMEM;
+	}
+	canaries->of = *of;
+	r = weir_canary_file_read(of->run_dir, &records, &count);
+	if (r < 0 && r != -ENOENT) {
+		weir_log_write(of->log, WEIR_LOG_ERROR,
+			"cannot read the canaries of %s: %s; they have ended, and the weights stay",
+			of->run_dir, strerror(-r));
+	}
+	canaries->canary = calloc(count + 1, sizeof(*canaries->canary));
+	if (canaries->canary == NULL) {
+		free(records);
+		free(canaries);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		canaries->canary[i] =
+			(struct weir_canary){.record = records[i], .service = -1, .backend = -1};
+	}
+	canaries->count = count;
+	free(records);
+	*ret = canaries;
+	return 0;
+}
+
+void weir_canaries_free(struct weir_canaries *canaries) {
+	if (canaries != NULL) {
+		free(canaries->canary);
+		free(canaries);
+	}
+}
+
+static void forget(struct weir_canaries *canaries, struct weir_canary *canary) {
+	*canary = canaries->canary[--canaries->count];
+	canaries->unsaved = true;
+}
+
+// --- texts ----------------------------------------------------------------------------------
+
+bool weir_canary_is_running(const struct weir_canary *canary) {
+	return canary->record.state == WEIR_CANARY_RUNNING;
+}
+
+const char *weir_canary_state_text(const struct weir_canary *canary) {
+	return weir_canary_is_running(canary) && canary->paused != NULL
+		       ? "paused"
+		       : weir_canary_state_name((enum weir_canary_state)canary->record.state);
+}
+
+const char *weir_canary_describe(const struct weir_canary *canary, char *buffer, size_t bytes) {
+	const struct weir_canary_record *record = &canary->record;
+	char weight[24] = "configured weight";
+
+	if (record->weight != WEIR_WEIGHT_UNSET) {
+		snprintf(weight, sizeof(weight), "weight %u", record->weight);
+	}
+	if (weir_canary_is_running(canary)) {
+		snprintf(buffer, bytes, "step %u of %u, %g %%, %s", record->step + 1,
+			record->plan.steps, record->plan.percent[record->step], weight);
+	} else {
+		snprintf(buffer, bytes, "%s, %s", weir_canary_state_text(canary), weight);
+	}
+	return buffer;
+}
+
+void weir_canary_note(const struct weir_canaries *canaries, const struct weir_canary *canary,
+	enum weir_log_level level, const char *format, ...) {
+	const struct weir_canary_record *record = &canary->record;
+	char text[TEXT_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	weir_log_event(canaries->of.log, level,
+		&(struct weir_log_fields){
+			.service = record->service, .backend = record->backend, .reason = text},
+		"canary %s/%s: %s", record->service, record->backend, text);
+	if (canary->backend >= 0) {
+		weir_states_record(canaries->of.states, (uint16_t)canary->backend, "canary", text);
+	}
+}
+
+// An act of this process; the user is the one who started the canary.
+static void audit(const struct weir_canaries *canaries, const struct weir_canary *canary,
+	const char *command, const char *before, const char *after, const char *why) {
+	const struct weir_canary_record *record = &canary->record;
+	char object[WEIR_AUDIT_OBJECT_BYTES];
+	struct weir_audit_event event = {.who = record->who,
+		.command = command,
+		.object = object,
+		.before = before,
+		.after = after,
+		.why = why};
+
+	snprintf(object, sizeof(object), "%s/%s", record->service, record->backend);
+	weir_audit_add(canaries->of.audit, &event);
+}
+
+// --- weights --------------------------------------------------------------------------------
+
+void weir_canary_set_weight(
+	struct weir_canaries *canaries, struct weir_canary *canary, uint32_t weight) {
+	struct weir_backend_state state;
+
+	if (canary->record.weight != weight) {
+		canary->record.weight = weight;
+		canaries->unsaved = true;
+	}
+	if (canary->backend >= 0 && canaries->tables != NULL &&
+		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) == 0 &&
+		state.runtime_weight != weight) {
+		weir_tables_set_weight(canaries->tables, (uint16_t)canary->backend, weight);
+		canaries->changed = true;
+	}
+}
+
+// The run-time weight with this effective one: a reported weight is scaled by it.
+static uint32_t runtime_weight(const struct weir_backend_state *state, uint32_t effective) {
+	double weight = effective;
+
+	if (state->reported_weight > 0 && state->configured_weight > 0) {
+		weight = weight * state->configured_weight / state->reported_weight;
+	}
+	return weight < 1                         ? 1
+	       : weight > WEIR_CANARY_WEIGHT_MOST ? WEIR_CANARY_WEIGHT_MOST
+						  : (uint32_t)(weight + 0.5);
+}
+
+void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *canary, bool exact) {
+	const struct weir_canary_record *record = &canary->record;
+	struct weir_backend_state state;
+	uint32_t weight;
+	double share, wanted;
+
+	if (canary->others == 0 ||
+		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) < 0) {
+		return;
+	}
+	weight = weir_canary_weight(record->plan.percent[record->step], canary->others);
+	weight = weight > 0 ? weight : 1;
+	wanted = weir_canary_share(weight, canary->others);
+	share = weir_canary_share(state.effective_weight, canary->others);
+	if (exact || state.runtime_weight != record->weight ||
+		fabs(share - wanted) > KEEP_SHARE * wanted) {
+		weir_canary_set_weight(canaries, canary, runtime_weight(&state, weight));
+	}
+}
+
+// --- ends -----------------------------------------------------------------------------------
+
+static void end(struct weir_canary *canary, enum weir_canary_state state, const char *why) {
+	struct weir_canary_record *record = &canary->record;
+
+	record->state = (uint8_t)state;
+	record->ended_ms = wall_ms();
+	snprintf(record->why, sizeof(record->why), "%s", why);
+	canary->paused = NULL;
+}
+
+static void roll_back(struct weir_canaries *canaries, struct weir_canary *canary, const char *why) {
+	end(canary, WEIR_CANARY_ROLLED_BACK, why);
+	weir_canary_set_weight(canaries, canary, 0);
+	canaries->unsaved = true;
+}
+
+// Without a configured weight it keeps that of its step.
+static void promote(struct weir_canaries *canaries, struct weir_canary *canary, const char *why) {
+	struct weir_backend_state state;
+
+	end(canary, WEIR_CANARY_PROMOTED, why);
+	canary->publishing = true;
+	if (canary->backend >= 0 &&
+		weir_tables_backend(canaries->tables, (uint16_t)canary->backend, &state) == 0 &&
+		state.configured_weight > 0) {
+		weir_canary_set_weight(canaries, canary, WEIR_WEIGHT_UNSET);
+	}
+	canaries->unsaved = true;
+}
+
+void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
+	enum weir_canary_state state, const char *why) {
+	char before[WEIR_AUDIT_VALUE_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
+
+	weir_canary_describe(canary, before, sizeof(before));
+	if (state == WEIR_CANARY_ROLLED_BACK) {
+		roll_back(canaries, canary, why);
+		weir_canary_note(canaries, canary, WEIR_LOG_WARN,
+			"rolled back: %s; weight 0, existing flows continue", why);
+	} else {
+		promote(canaries, canary, why);
+		weir_canary_note(canaries, canary, WEIR_LOG_INFO, "promoted: %s", why);
+	}
+	weir_canary_describe(canary, after, sizeof(after));
+	audit(canaries, canary,
+		state == WEIR_CANARY_ROLLED_BACK ? "canary.rollback" : "canary.promote", before,
+		after, why);
+}
+
+// --- the configuration ----------------------------------------------------------------------
+
+static bool is_configured(const struct weir_tables *tables, const struct weir_canary *canary) {
+	const struct weir_config_service *service =
+		weir_tables_service_config(tables, canary->record.service);
+
+	if (service == NULL) { // or it waits for an id
+		service = weir_config_find_service(
+			weir_tables_config(tables), canary->record.service);
+	}
+	for (uint32_t i = 0; service != NULL && i < service->backend_count; i++) {
+		if (strcmp(service->backends[i].name, canary->record.backend) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+void weir_canary_find_ids(const struct weir_tables *tables, struct weir_canary *canary) {
+	canary->service = weir_tables_service_find(tables, canary->record.service);
+	canary->backend =
+		weir_tables_backend_find(tables, canary->record.service, canary->record.backend);
+}
+
+const char *weir_canary_misfit(
+	const struct weir_tables *tables, int service, char *why, size_t why_bytes) {
+	struct weir_service_state state;
+	struct weir_subset_state subset;
+
+	if (service < 0 || weir_tables_service(tables, (uint16_t)service, &state) < 0) {
+		return NULL;
+	}
+	if (state.policy != WEIR_POLICY_MAGLEV &&
+		state.policy != WEIR_POLICY_WEIGHTED_ROUND_ROBIN) {
+		snprintf(why, why_bytes,
+			"with policy %s new flows do not follow the weights; maglev and "
+			"weighted-round-robin do",
+			weir_policy_name((enum weir_policy)state.policy));
+		return why;
+	}
+	if (weir_tables_subset(tables, (uint16_t)service, &subset) == 0 && !subset.off) {
+		snprintf(why, why_bytes, "the service is divided into subsets");
+		return why;
+	}
+	return NULL;
+}
+
+void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *tables) {
+	char why[WEIR_CANARY_WHY_BYTES], before[WEIR_AUDIT_VALUE_BYTES];
+
+	canaries->tables = tables;
+	for (uint32_t i = canaries->count; i > 0; i--) {
+		struct weir_canary *canary = &canaries->canary[i - 1];
+
+		weir_canary_find_ids(tables, canary);
+		if (!is_configured(tables, canary)) {
+			weir_canary_describe(canary, before, sizeof(before));
+			if (weir_canary_is_running(canary)) {
+				canary->backend = -1; // it leaves, and so does its weight
+				weir_canary_note(canaries, canary, WEIR_LOG_WARN,
+					"ended: no longer configured");
+				audit(canaries, canary, "canary.end", before, "ended",
+					"no longer configured");
+			}
+			forget(canaries, canary);
+			continue;
+		}
+		if (weir_canary_is_running(canary) &&
+			weir_canary_misfit(tables, canary->service, why, sizeof(why)) != NULL) {
+			weir_canary_end(canaries, canary, WEIR_CANARY_ROLLED_BACK, why);
+		}
+		if (weir_canary_is_running(canary) ||
+			canary->record.state == WEIR_CANARY_ROLLED_BACK) {
+			weir_canary_set_weight(canaries, canary, canary->record.weight);
+		}
+	}
+	(void)weir_canaries_save(canaries, false);
+}
+
+// --- commands of operators ------------------------------------------------------------------
+
+static struct weir_canary *find(const struct weir_canaries *canaries, const char *service) {
+	for (uint32_t i = 0; service != NULL && i < canaries->count; i++) {
+		if (strcmp(canaries->canary[i].record.service, service) == 0) {
+			return &canaries->canary[i];
+		}
+	}
+	return NULL;
+}
+
+// The sum of the weights of the other backends of a service that take new flows.
+static uint64_t others_of(const struct weir_tables *tables, uint16_t service, uint16_t backend) {
+	struct weir_backend_state state;
+	uint64_t sum = 0;
+
+	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
+		if (id != backend && weir_tables_backend_service(tables, (uint16_t)id) == service &&
+			weir_tables_backend(tables, (uint16_t)id, &state) == 0 &&
+			state.in_selection) {
+			sum += state.effective_weight;
+		}
+	}
+	return sum;
+}
+
+static int refuse_state(const struct weir_backend_state *state, char *why, size_t why_bytes) {
+	const char *is = state->admin == WEIR_ADMIN_DRAIN         ? "drained"
+			 : state->admin == WEIR_ADMIN_MAINTENANCE ? "in maintenance"
+			 : state->health == WEIR_HEALTH_LAME_DUCK ? "lame duck"
+								  : NULL;
+
+	if (is != NULL) {
+		snprintf(why, why_bytes, "backend %s/%s is %s: weirctl backend ready %s/%s",
+			state->service, state->name, is, state->service, state->name);
+	} else if (state->health == WEIR_HEALTH_REFUSING || state->ejected) {
+		snprintf(why, why_bytes,
+			"backend %s/%s is %s: weirctl health history %s/%s has the reason",
+			state->service, state->name, state->ejected ? "ejected" : "refusing",
+			state->service, state->name);
+	} else {
+		return 0;
+	}
+	return -EINVAL;
+}
+
+// Whether the weights can give the shares of the plan.
+static int refuse_weights(const struct weir_tables *tables, const struct weir_backend_state *state,
+	const struct weir_canary_plan *plan, uint64_t others, char *why, size_t why_bytes) {
+	const struct weir_config_service *config =
+		weir_tables_service_config(tables, state->service);
+	const double first = plan->percent[0], last = plan->percent[plan->steps - 1];
+
+	if (others == 0) {
+		snprintf(why, why_bytes,
+			"no other backend of service %s takes new flows: there is nothing to "
+			"compare with",
+			state->service);
+	} else if (config != NULL && config->policy.weights != WEIR_WEIGHTS_CONFIGURED &&
+		   state->configured_weight == 0) {
+		snprintf(why, why_bytes,
+			"backend %s/%s has the configured weight 0, by which reported weights are "
+			"scaled: configure another one",
+			state->service, state->name);
+	} else if (weir_canary_weight(first, others) == 0) {
+		snprintf(why, why_bytes,
+			"%g %% cannot be reached: the weights of the others add up to %llu, so the "
+			"least weight, 1, gives %.3g %%; multiply the weights in the "
+			"configuration, "
+			"or begin with a larger step",
+			first, (unsigned long long)others, weir_canary_share(1, others));
+	} else if (weir_canary_share(weir_canary_weight(last, others), others) < 0.9 * last) {
+		snprintf(why, why_bytes,
+			"%g %% cannot be reached: the weights of the others add up to %llu, so the "
+			"largest weight, %u, gives %.3g %%; divide the weights in the "
+			"configuration, or end with a smaller step",
+			last, (unsigned long long)others, WEIR_CANARY_WEIGHT_MOST,
+			weir_canary_share(WEIR_CANARY_WEIGHT_MOST, others));
+	} else {
+		return 0;
+	}
+	return -EINVAL;
+}
+
+int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_tables *tables,
+	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
+	size_t why_bytes) {
+	const struct weir_canary *running;
+	struct weir_backend_state state;
+	uint64_t others;
+	int r;
+
+	if (weir_tables_backend(tables, backend, &state) < 0 || state.leaving) {
+		snprintf(why, why_bytes, "the backend is being removed");
+		return -EINVAL;
+	}
+	running = find(canaries, state.service);
+	if (running != NULL && weir_canary_is_running(running)) {
+		snprintf(why, why_bytes,
+			"backend %s is the canary of service %s: end it with weirctl canary stop "
+			"%s",
+			running->record.backend, state.service, state.service);
+		return -EINVAL;
+	}
+	if (weir_canary_misfit(tables, state.service_id, why, why_bytes) != NULL) {
+		return -EINVAL;
+	}
+	others = others_of(tables, state.service_id, backend);
+	r = refuse_state(&state, why, why_bytes);
+	if (r == 0) {
+		r = refuse_weights(tables, &state, plan, others, why, why_bytes);
+	}
+	if (r == 0) {
+		*ret_others = others;
+	}
+	return r;
+}
+
+static struct weir_canary *add(struct weir_canaries *canaries) {
+	struct weir_canary *grown =
+		realloc(canaries->canary, (canaries->count + 1) * sizeof(*canaries->canary));
+
+	if (grown == NULL) {
+		return NULL;
+	}
+	canaries->canary = grown;
+	return &grown[canaries->count++];
+}
+
+int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
+	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who) {
+	struct weir_backend_state state;
+	struct weir_canary *canary, former;
+	char text[WEIR_AUDIT_VALUE_BYTES];
+	bool replaces;
+	int r = weir_tables_backend(tables, backend, &state);
+
+	if (r < 0) {
+		return r;
+	}
+	canary = find(canaries, state.service);
+	replaces = canary != NULL;
+	canary = replaces ? canary : add(canaries);
+	if (canary == NULL) {
+		return -ENOMEM;
+	}
+	former = replaces ? *canary : (struct weir_canary){.backend = -1};
+	*canary = (struct weir_canary){.service = state.service_id,
+		.backend = backend,
+		.others = others_of(tables, state.service_id, backend),
+		.record = {.plan = *plan, .started_ms = wall_ms(), .who = *who}};
+	snprintf(canary->record.service, sizeof(canary->record.service), "%s", state.service);
+	snprintf(canary->record.backend, sizeof(canary->record.backend), "%s", state.name);
+	canary->record.weight =
+		runtime_weight(&state, weir_canary_weight(plan->percent[0], canary->others));
+	canaries->unsaved = true;
+	r = weir_canaries_save(canaries, false);
+	if (r < 0) { // without the file a restart would leave it unjudged
+		*canary = former;
+		canaries->count -= !replaces;
+		return r;
+	}
+	canaries->tables = tables;
+	weir_canary_set_weight(canaries, canary, canary->record.weight);
+	weir_canary_note(canaries, canary, WEIR_LOG_INFO, "%s",
+		weir_canary_describe(canary, text, sizeof(text)));
+	return 0;
+}
+
+int weir_canaries_stop(
+	struct weir_canaries *canaries, const char *service, enum weir_canary_state state) {
+	struct weir_canary *canary = find(canaries, service);
+	static const char why[] = "weirctl canary stop";
+
+	if (canary == NULL || !weir_canary_is_running(canary)) {
+		return -ENOENT;
+	}
+	if (state == WEIR_CANARY_ROLLED_BACK) {
+		roll_back(canaries, canary, why);
+	} else if (state == WEIR_CANARY_PROMOTED) {
+		promote(canaries, canary, why);
+	} else {
+		end(canary, WEIR_CANARY_STOPPED, why);
+		canaries->unsaved = true;
+	}
+	weir_canary_note(
+		canaries, canary, WEIR_LOG_INFO, "%s: %s", weir_canary_state_text(canary), why);
+	return 0;
+}
+
+bool weir_canaries_let_go(
+	struct weir_canaries *canaries, const char *service, const char *backend) {
+	struct weir_canary *canary = find(canaries, service);
+
+	if (canary == NULL || strcmp(canary->record.backend, backend) != 0) {
+		return true;
+	}
+	if (weir_canary_is_running(canary)) {
+		return false;
+	}
+	forget(canaries, canary);
+	(void)weir_canaries_save(canaries, false);
+	return true;
+}
+
+uint32_t weir_canaries_count(const struct weir_canaries *canaries) {
+	return canaries->count;
+}
+
+const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i) {
+	return &canaries->canary[i];
+}
+
+const struct weir_canary *weir_canaries_find(
+	const struct weir_canaries *canaries, const char *service) {
+	return find(canaries, service);
+}

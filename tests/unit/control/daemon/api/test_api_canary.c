@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// canary.plan, canary.start, canary.show, canary.stop, and what a canary does until its end.
+#include "daemon_web.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WEB_WITH(weight, policy) \
+	"{\"name\": \"web\", \"policy\": {\"name\": \"" policy \
+	"\"}, \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": " \
+	"80}], \"table_size\": 1009, \"backends\": [{\"name\": \"w-1\", \"address\": " \
+	"\"10.0.1.11\", \"weight\": " weight "}, {\"name\": \"w-2\", \"address\": \"10.0.1.12\", " \
+	"\"weight\": 300}]}"
+#define WEB_WITHOUT_W1 \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}]}"
+// Steps that do not end by themselves.
+#define START_LONG \
+	JSON({"command": "canary.start", "service": "web", "backend": "w-1", \
+		"steps": [1, 50], "every_ms": 600000})
+
+TEST_GROUP(lab_own_network);
+TEST_GROUP(web_start, web_stop);
+
+static void release(json_t *result) {
+	json_decref(result);
+}
+
+static json_int_t weight_of(struct web *web, const char *backend) {
+	json_t *holder = NULL;
+	json_int_t weight = json_integer_value(json_object_get(
+		lab_backend(&web->lab, &holder, "web", backend), "effective_weight"));
+
+	json_decref(holder);
+	return weight;
+}
+
+// "" without a canary.
+static const char *state_of(struct web *web, char text[32]) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show"}));
+	const char *name = json_string_value(json_object_get(json_array_get(list, 0), "state"));
+
+	snprintf(text, 32, "%s", name != NULL ? name : "");
+	json_decref(list);
+	return text;
+}
+
+static bool is_in(struct web *web, const char *wanted) {
+	char text[32];
+
+	return strcmp(state_of(web, text), wanted) == 0;
+}
+
+static json_int_t step_of(struct web *web) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show", "service": "web"}));
+	json_int_t step = json_integer_value(json_object_get(json_array_get(list, 0), "step"));
+
+	json_decref(list);
+	return step;
+}
+
+static void report(struct web *web, const char *backend, int errors, int latency_ms) {
+	json_decref(lab_ask(&web->lab,
+		"{\"command\": \"backend.report\", \"service\": \"web\", \"backend\": \"%s\", "
+		"\"requests_per_second\": 400, \"errors_per_second\": %d, \"service_time_ms\": %d}",
+		backend, errors, latency_ms));
+}
+
+// Report until the canary has ended.
+static void report_until_ended(struct web *web, int errors, int latency_ms) {
+	LAB_UNTIL((report(web, "w-1", errors, latency_ms), report(web, "w-2", 4, 10),
+		!is_in(web, "running") && !is_in(web, "paused")));
+}
+
+static void reload(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	release(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+// The last change in the audit.
+static bool audit_has(struct web *web, const char *command, const char *why) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "audit.show"})), *row;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach (list, i, row) {
+		const char *text = json_string_value(json_object_get(row, "why"));
+
+		found |= strcmp(json_string_value(json_object_get(row, "command")), command) == 0 &&
+			 text != NULL && strstr(text, why) != NULL &&
+			 json_is_integer(json_object_get(row, "uid")) &&
+			 strcmp(json_string_value(json_object_get(row, "object")), "web/w-1") == 0;
+	}
+	json_decref(list);
+	return found;
+}
+
+TEST(plan_shows_weights_and_replayed_flows) {
+	struct web *web = *state;
+	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
+	json_t *holder = NULL, *plan, *steps;
+	double percent;
+
+	weir_segment_backend_counters(segment, 0,
+		(uint32_t)json_integer_value(
+			json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "id")))
+		->new_flows += 4000;
+	json_decref(holder);
+	plan = lab_result(&web->lab,
+		JSON({"command": "canary.plan", "service": "web", "backend": "w-1",
+			"steps": [1, 5, 50]}));
+	steps = json_object_get(plan, "steps");
+	assert_int_equal(json_integer_value(json_object_get(plan, "others_weight")), 300);
+	assert_int_equal(json_integer_value(json_object_get(plan, "flows")), 4000);
+	assert_int_equal(json_array_size(steps), 3);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(steps, 0), "weight")), 3);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_array_get(steps, 2), "weight")), 300);
+	percent = (double)json_integer_value(json_object_get(json_array_get(steps, 2), "flows")) /
+		  4000;
+	assert_true(fabs(percent - 0.5) < 0.05);
+	json_decref(plan);
+	assert_int_equal(weight_of(web, "w-1"), 100); // nothing changed
+	assert_true(is_in(web, ""));
+}
+
+static void refuse(struct web *web, const char *code, const char *text, const char *request) {
+	json_t *answer = lab_ask(&web->lab, "%s", request);
+	const char *error = json_string_value(json_object_get(answer, "error"));
+
+	if (error == NULL ||
+		strcmp(json_string_value(json_object_get(answer, "code")), code) != 0 ||
+		strstr(error, text) == NULL) {
+		fail_msg("%s: %s", request, error != NULL ? error : "accepted");
+	}
+	json_decref(answer);
+}
+
+TEST(invalid_canaries_are_refused_with_the_remedy) {
+	struct web *web = *state;
+
+	refuse(web, "bad-request", "must ascend",
+		JSON({"command": "canary.start", "backend": "w-2", "steps": [5, 5]}));
+	refuse(web, "bad-request", "1 to 16",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}));
+	refuse(web, "bad-request", "array of numbers",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": "1,5"}));
+	refuse(web, "bad-request", "max_error_ratio",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"max_error_ratio": 0.5}));
+	refuse(web, "not-found", "has no backend",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-9"}));
+	refuse(web, "refused", "nothing to compare with",
+		JSON({"command": "canary.start", "service": "dns", "backend": "w-1"}));
+	refuse(web, "refused", "multiply the weights",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [0.1, 5]}));
+	refuse(web, "not-found", "no running canary",
+		JSON({"command": "canary.stop", "service": "web"}));
+	refuse(web, "bad-request", "promote",
+		JSON({"command": "canary.stop", "service": "web", "outcome": "end"}));
+	release(lab_result(&web->lab,
+		JSON({"command": "service.set", "service": "web", "policy": "least-loaded"})));
+	refuse(web, "refused", "maglev and weighted-round-robin",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1"}));
+	release(lab_result(
+		&web->lab, JSON({"command": "service.set", "service": "web", "policy": null})));
+	release(lab_result(
+		&web->lab, JSON({"command": "backend.drain", "service": "web", "backend": "w-1"})));
+	refuse(web, "refused", "weirctl backend ready web/w-1",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-1"}));
+	release(lab_result(
+		&web->lab, JSON({"command": "backend.ready", "service": "web", "backend": "w-1"})));
+	assert_true(is_in(web, ""));
+}
+
+TEST(running_canary_owns_its_weight_until_it_is_stopped) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, START_LONG));
+	assert_int_equal(weight_of(web, "w-1"), 3);
+	refuse(web, "refused", "weirctl canary stop web",
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": 9}));
+	refuse(web, "refused", "weirctl canary stop web",
+		JSON({"command": "service.set", "service": "web", "policy": "random"}));
+	refuse(web, "refused", "weirctl canary stop web",
+		JSON({"command": "canary.start", "service": "web", "backend": "w-2"}));
+	// Its share stays when the weights of others change.
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": 900})));
+	LAB_UNTIL(weight_of(web, "w-1") == 9);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": null})));
+	LAB_UNTIL(weight_of(web, "w-1") == 3);
+	// A configured weight that changes would drop it.
+	reload(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE);
+	assert_int_equal(weight_of(web, "w-1"), 3);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	release(lab_result(&web->lab, JSON({"command": "canary.stop", "service": "web"})));
+	assert_true(is_in(web, "stopped"));
+	assert_int_equal(weight_of(web, "w-1"), 3);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+	assert_int_equal(weight_of(web, "w-1"), 100);
+	assert_true(is_in(web, ""));
+}
+
+TEST(failing_canary_is_rolled_back_and_stays_so) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [5, 50], "every_ms": 600000})));
+	report_until_ended(web, 200, 10);
+	assert_true(is_in(web, "rolled-back"));
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	assert_true(audit_has(web, "canary.rollback", "errors: 50.00 %"));
+	assert_true(lab_log_has(&web->lab, "canary web/w-1: rolled back: errors: 50.00 %"));
+	reload(web, WEB_WITH("200", "maglev") ", " DNS_SERVICE);
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	lab_kill(&web->lab);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	assert_true(is_in(web, "rolled-back"));
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+	assert_int_equal(weight_of(web, "w-1"), 100);
+}
+
+TEST(slow_canary_is_rolled_back) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [50], "every_ms": 1000})));
+	report_until_ended(web, 4, 14);
+	assert_true(is_in(web, "rolled-back"));
+	assert_true(audit_has(web, "canary.rollback", "latency: 14.00 ms"));
+}
+
+// The next process continues, whenever the one before is killed.
+TEST(good_canary_is_promoted_across_restarts) {
+	struct web *web = *state;
+	json_t *result =
+		lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [1, 5, 50], "every_ms": 1000}));
+
+	json_decref(result);
+	for (int step = 1; step <= 3; step++) {
+		LAB_UNTIL((report(web, "w-1", 4, 10), report(web, "w-2", 4, 10),
+			step_of(web) == step));
+		lab_kill(&web->lab);
+		lab_start(&web->lab);
+		LAB_UNTIL(lab_attached(&web->lab));
+		assert_true(step_of(web) == step);
+		assert_int_equal(weight_of(web, "w-1"), step == 1 ? 3 : step == 2 ? 16 : 300);
+	}
+	report_until_ended(web, 4, 10);
+	assert_true(is_in(web, "promoted"));
+	assert_int_equal(weight_of(web, "w-1"), 100);
+	assert_true(audit_has(web, "canary.promote", "errors: 1.00 %"));
+}
+
+TEST(few_requests_prolong_a_step) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [1], "every_ms": 1000})));
+	LAB_UNTIL(lab_log_has(&web->lab,
+		"canary web/w-1: step 1 is prolonged: 0 of 50 new flows of the canary so far"));
+	assert_int_equal(step_of(web), 1);
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "promote"})));
+	assert_int_equal(weight_of(web, "w-1"), 100);
+	assert_true(is_in(web, "promoted"));
+}
+
+TEST(drained_canary_is_paused) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, START_LONG));
+	release(lab_result(
+		&web->lab, JSON({"command": "backend.drain", "service": "web", "backend": "w-1"})));
+	LAB_UNTIL(is_in(web, "paused"));
+	release(lab_result(
+		&web->lab, JSON({"command": "backend.ready", "service": "web", "backend": "w-1"})));
+	LAB_UNTIL(is_in(web, "running"));
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(is_in(web, "paused"));
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_int_equal(weight_of(web, "w-1"), 3);
+	LAB_UNTIL(is_in(web, "running"));
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "rollback"})));
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+}
+
+TEST(reload_ends_a_canary_that_it_removes) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, START_LONG));
+	reload(web, WEB_WITHOUT_W1 ", " DNS_SERVICE);
+	assert_true(is_in(web, ""));
+	assert_true(audit_has(web, "canary.end", "no longer configured"));
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	assert_int_equal(weight_of(web, "w-1"), 100);
+}
+
+TEST(reload_with_a_policy_without_weights_rolls_back) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, START_LONG));
+	reload(web, WEB_WITH("100", "least-loaded") ", " DNS_SERVICE);
+	assert_true(is_in(web, "rolled-back"));
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	assert_true(audit_has(web, "canary.rollback", "policy least-loaded"));
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+}
+
+// It keeps the weight of its last step.
+TEST(canary_without_a_configured_weight) {
+	struct web *web = *state;
+
+	reload(web, WEB_WITH("0", "maglev") ", " DNS_SERVICE);
+	release(lab_result(&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-1",
+			"steps": [50], "every_ms": 1000})));
+	report_until_ended(web, 4, 10);
+	assert_true(is_in(web, "promoted"));
+	assert_int_equal(weight_of(web, "w-1"), 300);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+}
+
+TEST(file_that_cannot_be_written_refuses_a_start) {
+	struct web *web = *state;
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/control/canaries.json.new", web->lab.run_dir);
+	assert_int_equal(mkdir(path, 0700), 0);
+	refuse(web, "refused", "cannot save the canary", START_LONG);
+	assert_int_equal(weight_of(web, "w-1"), 100);
+	assert_int_equal(rmdir(path), 0);
+	release(lab_result(&web->lab, START_LONG));
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "promote"})));
+}
