@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "canary.h"
 #include "capture.h"
 #include "check.h"
 #include "compare.h"
@@ -407,6 +408,23 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "WEIGHT is 0 to 65535; \"configured\" restores the weight of the configuration.\n" BACKEND_TEXT,
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL, true},
+	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
+	 "give a backend a growing share of the new flows, and judge it",
+	 "After each step it is judged by the errors and the latency in the reports of the backends,\n"
+	 "otherwise by new flows without an answer. It is rolled back, to weight 0, as soon as it is\n"
+	 "plainly worse than the others; after the last step it gets its configured weight. A step\n"
+	 "goes on until there are enough requests. Needs policy maglev or weighted-round-robin.\n",
+	 "weirctl canary start --steps 1,5,20,50 --every 60s web web-3", "canary.start", 2, 2,
+	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
+	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
+	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
+	{"canary", "show", "SERVICE", "show the canary of a service, and what it is judged by", NULL,
+	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
+	 false},
+	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
+	 "Without an option the backend keeps the weight of the step.\n",
+	 "weirctl canary stop --rollback web", "canary.stop", 1, 1, WEIR_CLI_CANARY_STOP,
+	 weir_canary_build_stop, weir_canary_show_one, NULL, true},
 	{"subset", "show", "[SERVICE]", "show which backends this instance uses",
 	 "With SERVICE: each member, and the number of clients per backend over the whole fleet.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL, false},

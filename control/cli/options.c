@@ -85,6 +85,43 @@ static int take_action(const struct weir_option *option, const char *value, void
 	return r;
 }
 
+// "1,5,20.5": weir-control checks their order and their ranges.
+static int take_steps(const struct weir_option *option, const char *value, void *options, char *why,
+	size_t why_bytes) {
+	struct weir_cli_options *ret = options;
+	double steps[WEIR_CLI_STEPS_MOST];
+	int count = 0;
+
+	(void)option;
+	for (const char *at = value;; at++) {
+		char *end;
+
+		if (count == WEIR_CLI_STEPS_MOST) {
+			snprintf(why, why_bytes, "has more than %d percentages", count);
+			return -EINVAL;
+		}
+		// Neither a sign, nor a space, nor "nan".
+		if (*at < '0' || *at > '9' || (at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))) {
+			break;
+		}
+		steps[count] = strtod(at, &end);
+		if (steps[count++] > 100) { // also infinite
+			break;
+		}
+		at = end;
+		if (*at == '\0') {
+			memcpy(ret->canary.steps, steps, sizeof(steps));
+			ret->canary.step_count = count;
+			return 0;
+		}
+		if (*at != ',') {
+			break;
+		}
+	}
+	snprintf(why, why_bytes, "is not a list of percentages; use one like 1,5,20,50");
+	return -EINVAL;
+}
+
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "clients", "N",
 		"number of clients with a subset each: groups, instances or workers",
@@ -140,6 +177,30 @@ static const struct weir_option rows[] = {
 		.groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(FLAG, "force", NULL, "replace FILE if it exists", FIELD(capture.force),
 		.groups = WEIR_CLI_CAPTURE),
+	WEIR_OPTION_ROW(CUSTOM, "steps", "LIST",
+		"percentages of the new flows, ascending, up to 16 of them",
+		.fallback = "1,5,20,50", .take = take_steps, .groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(SECONDS, "every", "DURATION", "length of a step: 60s, 2m, 1h",
+		FIELD(canary.every_ms), .fallback = "60s", .min = 1000, .max = WEEK_MS,
+		.groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(REAL, "max-error-ratio", "RATIO",
+		"roll back above this many times the error rate of the others",
+		FIELD(canary.error_ratio), .fallback = "1.5", .least = 1, .most = 1000,
+		.groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(REAL, "max-latency-ratio", "RATIO",
+		"roll back above this many times the mean latency of the others",
+		FIELD(canary.latency_ratio), .fallback = "1.3", .least = 1, .most = 1000,
+		.groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(NUMBER, "min-requests", "N",
+		"requests of the canary, and of the others, without which a step goes on",
+		FIELD(canary.min_requests), .fallback = "50", .min = 1, .max = 1000000000,
+		.groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(FLAG, "dry-run", NULL, "show the weights and shares of the steps only",
+		FIELD(canary.dry_run), .groups = WEIR_CLI_CANARY),
+	WEIR_OPTION_ROW(FLAG, "promote", NULL, "give it its configured weight",
+		FIELD(canary.promote), .groups = WEIR_CLI_CANARY_STOP),
+	WEIR_OPTION_ROW(FLAG, "rollback", NULL, "give it weight 0: no new flows",
+		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(NUMBER, "worker", "N", "only flows of this worker", FIELD(worker),
 		.max = 63, .groups = WEIR_CLI_FLOWS),
 	WEIR_OPTION_ROW(TEXT, "state", "STATE",

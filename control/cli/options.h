@@ -25,6 +25,8 @@ enum weir_cli_option {
 	WEIR_CLI_CAPTURE =
 		1 << 11, // those of struct weir_cli_capture, --backend, --client, --duration
 	WEIR_CLI_TRACE = 1 << 12, // --packets, --duration
+	WEIR_CLI_CANARY = 1 << 13, // those of struct weir_cli_canary, except the last two
+	WEIR_CLI_CANARY_STOP = 1 << 14, // --promote, --rollback
 };
 
 enum weir_cli_durations { WEIR_CLI_SCALED, WEIR_CLI_MEASURED };
@@ -55,6 +57,18 @@ struct weir_cli_capture {
 	bool force;
 };
 
+#define WEIR_CLI_STEPS_MOST 16
+
+// Options of canary start and stop; 0 = not given.
+struct weir_cli_canary {
+	double steps[WEIR_CLI_STEPS_MOST]; // percentages
+	int step_count;
+	int every_ms;
+	double error_ratio, latency_ratio;
+	int min_requests;
+	bool dry_run, promote, rollback;
+};
+
 struct weir_cli_options { // strings point into argv or the environment
 	const char *run_dir;
 	bool json, watch, strict, wait, once, all;
@@ -74,6 +88,7 @@ struct weir_cli_options { // strings point into argv or the environment
 	const char *root; // directory with another machine's files; NULL = this machine
 	struct weir_cli_preview preview;
 	struct weir_cli_capture capture;
+	struct weir_cli_canary canary;
 	struct weir_command_line line; // operands: the words
 };
 

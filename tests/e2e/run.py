@@ -24,6 +24,7 @@ import scenarios_backends
 import scenarios_balancing
 import scenarios_binds
 import scenarios_buckets
+import scenarios_canary
 import scenarios_capture
 import scenarios_capture_cli
 import scenarios_checks
@@ -66,7 +67,7 @@ MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backends, scenarios
            scenarios_access, scenarios_agents, scenarios_restart, scenarios_words, scenarios_reported,
            scenarios_lame_duck, scenarios_deaths, scenarios_server_ends, scenarios_slow_start,
            scenarios_steals, scenarios_buckets, scenarios_rss, scenarios_reuse, scenarios_capture,
-           scenarios_telemetry,
+           scenarios_telemetry, scenarios_canary,
            scenarios_probes,
            scenarios_metrics, scenarios_page, scenarios_prometheus)
 # Scenarios mostly wait: for programs to start, for health checks, for timeouts.

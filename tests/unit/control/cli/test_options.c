@@ -159,3 +159,32 @@ TEST(endpoints) {
 	}
 	assert_int_equal(weir_cli_endpoint_parse("192.0.2.1:80", address, 9, &port), -EINVAL);
 }
+
+TEST(steps_of_a_canary) {
+	static const char *const bad[] = {"", ",", "1,", ",1", "1,,2", "1 ,2", "1, 2", "nan", "inf",
+		"1,nan", "-1", "+1", "0x10", "1e400", "101", "1,5%", "1;5",
+		"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17"};
+	struct weir_cli_options options;
+	char why[128];
+
+	assert_int_equal(
+		PARSE(NULL, &options, why, "canary", "start", "--steps", "0.5,5,20", "a", "b"), 0);
+	assert_int_equal(options.canary.step_count, 3);
+	assert_true(options.canary.steps[0] == 0.5 && options.canary.steps[2] == 20);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (PARSE(NULL, &options, why, "canary", "start", "--steps", (char *)bad[i]) !=
+			-EINVAL) {
+			fail_msg("accepted: %s", bad[i]);
+		}
+	}
+	assert_non_null(strstr(why, "more than 16"));
+	assert_int_equal(
+		PARSE(NULL, &options, why, "canary", "start", "--max-error-ratio", "nan"), -EINVAL);
+	assert_int_equal(
+		PARSE(NULL, &options, why, "canary", "start", "--max-latency-ratio", "0.9"),
+		-EINVAL);
+	assert_int_equal(
+		PARSE(NULL, &options, why, "canary", "start", "--every", "999ms"), -EINVAL);
+	assert_int_equal(
+		PARSE(NULL, &options, why, "canary", "start", "--min-requests", "0"), -EINVAL);
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// canary start, list, show and stop.
+#pragma once
+
+#include "command.h"
+
+// The arguments of canary.start: 0, or -EINVAL and one line in why.
+int weir_canary_build_start(
+	const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
+// Those of canary.stop.
+int weir_canary_build_stop(
+	const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
+// Starts a canary, or with --dry-run shows its steps.
+int weir_canary_run_start(struct weir_cli *cli, const struct weir_cli_command *command);
+void weir_canary_show_list(const struct weir_cli *cli, json_t *result);
+void weir_canary_show_all(const struct weir_cli *cli, json_t *result); // with all details
+void weir_canary_show_one(const struct weir_cli *cli, json_t *result);

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Canaries with real servers, which report their load in the answers to health checks (ORCA)."""
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+
+from canary_server import PORT
+from lab import HERE, PYTHON, VIP4, backend_address, service
+from netns import wait_for
+from scenario import scenario
+from scenarios_metrics import age_out, value
+from scenarios_reported import AGENT, Pair
+from work import Steady, work
+
+NAMES = ("web-1", "web-2", "web-3")
+API = service("api", PORT, backends={name: 100 for name in NAMES},
+              check={"type": "http", "path": "/load", "orca": True})
+
+
+def ask(sock, path):
+    """One request on a connection. Returns the status and the backend."""
+    sock.sendall(f"GET {path} HTTP/1.1\r\nhost: api\r\n\r\n".encode())
+    answer = b""
+    while not answer.endswith(b"\r\n\r\n"):
+        block = sock.recv(4096)
+        if not block:
+            raise ConnectionError("closed")
+        answer += block
+    lines = answer.decode().split("\r\n")
+    return int(lines[0].split()[1]), lines[1].partition(": ")[2]
+
+
+def connect(namespace, address=VIP4):
+    with namespace.inside():
+        return socket.create_connection((address, PORT), 5)
+
+
+class Requests:
+    """Requests from several clients until the end of the block, each on a new connection."""
+
+    def __init__(self, lab, clients=6):
+        self.lab, self.stopping, self.failed = lab, False, []
+        self.answers = []  # (time, status, backend)
+        self.threads = [threading.Thread(target=self.run, daemon=True) for _ in range(clients)]
+
+    def run(self):
+        with self.lab.client.inside():
+            while not self.stopping:
+                try:
+                    with socket.create_connection((VIP4, PORT), 5) as sock:
+                        began = time.monotonic()
+                        self.answers.append((began, *ask(sock, "/")))
+                except OSError as error:
+                    self.failed.append(str(error))
+                time.sleep(0.02)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping = True
+        for thread in self.threads:
+            thread.join()
+
+    def served_since(self, moment):
+        return Counter(who for began, _, who in list(self.answers) if began >= moment)
+
+
+def start(lab):
+    for number in lab.hosts:
+        name = f"app-{number}"
+        lab.program(name, lab.namespaces[f"b{number}"], PYTHON,
+                    os.path.join(HERE, "canary_server.py"), f"web-{number}")
+        lab.start_decapsulation(number)
+        lab.wait_for_program(name, lambda n=name: "serving" in lab.programs[n].output(), 10)
+    lab.start_dataplane()
+    lab.start_control()
+    lab.wait_ready()
+
+
+def fail(lab, number, every):
+    with contextlib.closing(connect(lab.namespaces[f"b{number}"], backend_address(number))) as sock:
+        ask(sock, f"/fail/{every}")
+
+
+def canary_of(lab):
+    return lab.api("canary.show", service="api")[0]
+
+
+def wait_for_end(lab, state):
+    def ended():
+        canary = canary_of(lab)
+        assert canary["state"] in ("running", "paused", state), canary
+        return canary["state"] == state
+    wait_for(f"the canary to be {state}", ended, 60, 0.2)
+
+
+@scenario(start=False, hosts=3, services=[API])
+def failing_canary_is_rolled_back(lab):
+    """A canary that fails every second request gets no new flows; its open connections stay"""
+    start(lab)
+    lab.start_metrics()
+    fail(lab, 3, 2)
+    with Requests(lab) as requests, contextlib.ExitStack() as stack:
+        while True:  # a connection to it, before
+            open_ = stack.enter_context(connect(lab.client))
+            if ask(open_, "/")[1] == "web-3":
+                break
+        lab.weirctl("canary", "start", "api", "web-3", "--steps", "20,50", "--every", "300s",
+                    "--min-requests", "20")
+        assert 20 <= lab.backend("web-3", "api")["effective_weight"] <= 60
+        wait_for_end(lab, "rolled-back")  # long before the end of the step
+        canary = canary_of(lab)
+        assert "errors: " in canary["why"] and "requests" in canary["why"], canary
+        moment = time.monotonic() + 0.2
+        wait_for("requests since then", lambda: requests.served_since(moment).total() > 300, 30)
+        assert requests.served_since(moment)["web-3"] == 0, requests.served_since(moment)
+        assert ask(open_, "/")[1] == "web-3"
+    assert not requests.failed, requests.failed[:5]
+    assert lab.backend("web-3", "api")["effective_weight"] == 0
+    assert "canary.rollback" in lab.weirctl("audit", "show")[1]
+    assert "rolled back: errors" in lab.weirctl("health", "history", "api/web-3")[1]
+    assert value(age_out(lab), "weir_canary_state", service="api", state="rolled-back") == 1
+    code, _, err = lab.weirctl("canary", "stop", "api", check=False)
+    assert code == 1 and "no running canary" in err, (code, err)
+    lab.weirctl("weight", "set", "api/web-3", "configured")
+    assert lab.backend("web-3", "api")["effective_weight"] == 100
+    assert not lab.api("canary.show")
+
+
+@scenario(start=False, hosts=3, services=[API])
+def good_canary_is_promoted(lab):
+    """A canary as good as the others gets its full weight, although weir-control is killed meanwhile"""
+    start(lab)
+    code, _, err = lab.weirctl("canary", "start", "api", "web-9", check=False)
+    assert code == 1 and 'no backend "web-9"' in err, (code, err)
+    for wrong in (("--steps", "5,1"), ("--steps", "nan"), ("--max-error-ratio", "nan"),
+                  ("--every", "1ms"), ("--steps", "1,100")):
+        code, _, err = lab.weirctl("canary", "start", "api", "web-3", *wrong, check=False)
+        assert code == 2 and err, (wrong, code, err)
+    with Requests(lab) as requests:
+        wait_for("requests", lambda: len(requests.answers) > 100, 30)
+        plan = lab.api("canary.plan", service="api", backend="web-3", steps=[10, 50])
+        assert [step["weight"] for step in plan["steps"]] == [22, 200], plan
+        begun = time.monotonic()
+        lab.weirctl("canary", "start", "api", "web-3", "--steps", "10,50", "--every", "3s",
+                    "--max-latency-ratio", "3", "--min-requests", "20")
+        wait_for("its first step", lambda: canary_of(lab)["left_ms"] is not None, 10)
+        lab.programs["control"].kill()
+        lab.start_control()
+        lab.wait_ready()
+        assert canary_of(lab)["step"] == 1 and canary_of(lab)["state"] != "promoted"
+        wait_for("its second step", lambda: canary_of(lab)["step"] == 2, 60, 0.1)
+        share = requests.served_since(begun)
+        assert 0 < share["web-3"] < 0.25 * share.total(), share
+        lab.programs["control"].kill()
+        lab.start_control()
+        lab.wait_ready()
+        assert canary_of(lab)["step"] == 2
+        wait_for_end(lab, "promoted")
+    assert not requests.failed, requests.failed[:5]
+    assert lab.backend("web-3", "api")["effective_weight"] == 100
+    assert "canary.promote" in lab.weirctl("audit", "show")[1]
+
+
+@scenario(start=False, hosts=2, services=[work({"web-1": 100, "web-2": 100}, agent=AGENT)])
+def canary_is_judged_by_agents(lab):
+    """Agents report requests while a canary runs, with a policy that needs none; a silent one pauses it"""
+    with Pair(lab) as pair:
+        pair.start(burn_ms=(0, 0), sleep_ms=(1, 1))
+        with Steady(lab.client, 60) as load:
+            load.wait_for_more(60)
+            report = lab.backend("web-2", "work")["report"]
+            assert "requests_per_second" not in report, report
+            lab.weirctl("canary", "start", "work", "web-2", "--steps", "40", "--every", "300s")
+
+            def judged():
+                canary = lab.api("canary.show", service="work")[0]
+                assert canary["state"] in ("running", "paused"), canary
+                return canary.get("judged_by") == "reports" and all(
+                    canary[side]["requests"] > 20 and canary[side]["latency_ms"]
+                    for side in ("canary", "others"))
+            wait_for("requests of both in the reports", judged, 30, 0.2)
+            lab.programs["speaker-2"].signal(signal.SIGSTOP)
+            wait_for("a pause", lambda: lab.api("canary.show", service="work")[0]["why"] ==
+                     "its agent is silent", 30, 0.2)
+            lab.programs["speaker-2"].signal(signal.SIGCONT)
+            wait_for("its end", lambda: lab.api("canary.show", service="work")[0]["state"] ==
+                     "running", 30, 0.2)
+            lab.weirctl("canary", "stop", "--promote", "work")
+        assert lab.backend("web-2", "work")["effective_weight"] == 100
