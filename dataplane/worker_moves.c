@@ -51,6 +51,11 @@ enum weir_bucket_answer weir_worker_give(
 	return answer;
 }
 
+// Time of a step of a move, without the packets that would be processed anyway.
+static void count_cycles(struct weir_worker *worker, uint64_t since) {
+	weir_counter_add(&worker->steals->move_cycles, rte_rdtsc() - since);
+}
+
 // --- waiting for devices ----------------------------------------------------------------------
 
 // True if a move does not wait for a device any longer: it has sent nothing since an earlier move
@@ -101,6 +106,7 @@ static void process_held(struct weir_worker *worker, struct weir_hold *hold, uin
 // A part is arriving: adopt it, then process the packets held for it.
 static __rte_noinline void take_bucket(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
+	const uint64_t since = rte_rdtsc();
 	const struct weir_move *move = weir_mover_adopt(mover);
 	uint32_t bucket;
 
@@ -109,6 +115,9 @@ static __rte_noinline void take_bucket(struct weir_worker *worker) {
 		weir_pipeline_adopt_part(worker->pipeline, move->parcel, worker->now_ns)) {
 		weir_mover_adopted(mover);
 		worker->held_until_ns = worker->now_ns + STUCK_NS;
+	}
+	if (move != NULL) {
+		count_cycles(worker, since);
 	}
 	if (weir_mover_held(mover) != NULL) {
 		process_held(worker, weir_mover_held(mover), worker->held_until_ns);
@@ -243,18 +252,23 @@ static __rte_noinline void release_slice(struct weir_worker *worker) {
 
 static void give_bucket(struct weir_worker *worker) {
 	struct weir_mover *mover = worker->mover;
+	uint64_t since;
 
 	switch (weir_mover_give(mover)) {
 	case WEIR_GIVING_NOTHING:
 		break;
 	case WEIR_GIVING_RELEASE:
+		since = rte_rdtsc();
 		release_slice(worker);
+		count_cycles(worker, since);
 		break;
 	case WEIR_GIVING_SETTLE:
+		since = rte_rdtsc();
 		if (weir_pipeline_settle_part(worker->pipeline, mover->move.parcel)) {
 			weir_mover_settled(mover);
 			weir_counter_add(&worker->steals->buckets_given, 1);
 		}
+		count_cycles(worker, since);
 		worker->idle.turns = 0;
 		break;
 	}

@@ -109,7 +109,9 @@
 	X(buckets_urgent, BUCKETS, "urgent_buckets", \
 		"Buckets requested at once because the ring of their worker was filling.") \
 	X(held_packets, PACKETS, "held_packets", \
-		"Packets that waited while their bucket was moving.")
+		"Packets that waited while their bucket was moving.") \
+	X(move_cycles, CYCLES, "move_seconds", \
+		"Time for handing buckets of flows over, as giver and as taker.")
 
 // Per port: counters of its device and of the kernel. Frames that reached no worker are in imissed,
 // ierrors, rx_nombuf, xdp_ring_full or frame_too_long, each frame in one of them.

@@ -46,7 +46,7 @@
 #include "policy.h"
 
 #define WEIR_SEGMENT_MAGIC 0x3247455352494557ull // "WEIRSEG2" in memory
-#define WEIR_SEGMENT_ABI 13 // the number people see; fingerprint.h finds other differences
+#define WEIR_SEGMENT_ABI 14 // the number people see; fingerprint.h finds other differences
 
 #define WEIR_WORKERS_MAX 64
 #define WEIR_PORTS_MAX 16
@@ -481,7 +481,7 @@ struct weir_steal_counters { // [worker]
 	WEIR_STEAL_COUNTERS(X)
 #undef X
 	uint64_t answers[WEIR_BUCKET_ANSWER_SLOTS]; // to control and to other workers
-	uint64_t reserved[4];
+	uint64_t reserved[3];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 

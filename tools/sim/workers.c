@@ -182,6 +182,10 @@ static void begin_handover(struct balancer *b, uint32_t bucket, uint32_t thief) 
 static void end_handover(struct balancer *b, struct worker *victim) {
 	struct worker *thief = &b->worker[victim->thief];
 
+	if (b->look != NULL) {
+		b->look->moves++;
+		b->look->move_cycles += 2 * b->scenario->workers.handover_ns;
+	}
 	b->bucket[victim->bucket].owner = victim->thief;
 	victim->bucket = NONE;
 	thief->adopts = false;
@@ -476,6 +480,7 @@ static int init_control(struct balancer *b) {
 	if (b->scenario->workers.planner != WEIR_SIM_PLANNER_CONTROL) {
 		return 0;
 	}
+	b->look->hz = SECOND_NS;
 	look(b);
 	return weir_bucket_moves_create(b->scenario->workers.count, b->look, &b->moves);
 }

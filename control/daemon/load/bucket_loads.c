@@ -24,13 +24,18 @@ void weir_bucket_look_take(
 			look->packets[bucket] += weir_counter_read(&of->packets[bucket]);
 		}
 	}
+	look->moves = look->move_cycles = 0;
+	look->hz = (double)segment->header->tsc_hz;
 	for (uint32_t worker = 0; worker < segment->workers; worker++) {
 		const struct weir_worker_counters *counters = &segment->worker_counters[worker];
+		const struct weir_steal_counters *steals = &segment->steal_counters[worker];
 
 		look->worker[worker].busy_cycles = weir_counter_read(&counters->busy_cycles);
 		look->worker[worker].idle_cycles = weir_counter_read(&counters->idle_cycles);
 		look->worker[worker].handed_over = weir_counter_read(&counters->handed_over);
 		look->worker[worker].alive = weir_worker_alive(segment, worker, now_ns);
+		look->moves += weir_counter_read(&steals->buckets_given);
+		look->move_cycles += weir_counter_read(&steals->move_cycles);
 	}
 }
 
@@ -123,12 +128,29 @@ static void divide_share(const struct weir_bucket_loads *loads, struct window *w
 	}
 }
 
+// Cycles of moves that have not ended yet count for the next one that ends.
+static void measure_move(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
+	uint64_t moves = look->moves - loads->moves;
+
+	if (moves > 0 && look->hz > 0) {
+		weir_steal_duration_ended(
+			&loads->move, (double)(look->move_cycles - loads->move_cycles) /
+					      (double)moves / look->hz);
+		loads->moves = look->moves;
+		loads->move_cycles = look->move_cycles;
+		loads->ticks = 0;
+	} else if (++loads->ticks == WEIR_BUCKET_MOVE_TICKS) {
+		weir_steal_duration_init(&loads->move);
+	}
+}
+
 void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_bucket_look *look) {
 	struct window window;
 
 	weir_bucket_loads_note(loads, look);
 	measure_shares(loads, look, &window);
 	divide_share(loads, &window);
+	measure_move(loads, look);
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		struct weir_bucket_load *bucket = &loads->bucket[i];
 
@@ -163,6 +185,8 @@ void weir_bucket_loads_init(
 		loads->worker[i].handed_over = look->worker[i].handed_over;
 		weir_steal_duration_init(&loads->worker[i].base);
 	}
+	weir_steal_duration_init(&loads->move);
+	measure_move(loads, look); // those before this process
 }
 
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {
@@ -171,4 +195,8 @@ double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t buck
 
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker) {
 	return weir_steal_duration_estimate(&loads->worker[worker].base, 0);
+}
+
+double weir_bucket_loads_move(const struct weir_bucket_loads *loads) {
+	return weir_steal_duration_estimate(&loads->move, WEIR_BUCKET_MOVE_S);
 }

@@ -9,6 +9,10 @@
 // packets, at the other workers' time per packet, is its base, which stays when buckets move. Loads
 // and bases are moving averages (steal_duration.h) in shares of one worker: 1 = all of its time.
 //
+// The cost of moving a bucket is measured, too: the cycles that both workers need to hand one over,
+// averaged in the same way. After WEIR_BUCKET_MOVE_TICKS without a move it counts as unknown:
+// otherwise a few expensive moves, as on a machine that was busy, would prevent all others.
+//
 // Threads: one. No clock.
 #pragma once
 
@@ -19,6 +23,8 @@
 #include "steal_duration.h"
 
 #define WEIR_BUCKET_NO_WORKER UINT32_MAX
+#define WEIR_BUCKET_MOVE_S 20e-6 // of a worker, assumed cost of a move
+#define WEIR_BUCKET_MOVE_TICKS 300u
 
 // Counters of the workers at one time.
 struct weir_bucket_look {
@@ -29,6 +35,9 @@ struct weir_bucket_look {
 		uint64_t handed_over; // packets passed to other workers
 		bool alive;
 	} worker[WEIR_WORKERS_MAX];
+	// Of all workers: buckets handed over, and the cycles for that
+	uint64_t moves, move_cycles;
+	double hz; // cycles in a second
 };
 
 struct weir_bucket_load {
@@ -50,6 +59,9 @@ struct weir_bucket_loads {
 	uint32_t workers;
 	struct weir_bucket_load bucket[WEIR_BUCKETS];
 	struct weir_bucket_worker worker[WEIR_WORKERS_MAX];
+	uint64_t moves, move_cycles; // at the last tick with a move
+	struct weir_steal_duration move; // seconds of a worker to hand a bucket over
+	uint32_t ticks; // since then
 };
 
 // Read the counters of a segment whose dataplane uses buckets. now_ns: CLOCK_MONOTONIC.
@@ -68,3 +80,5 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 // Load of a bucket; 0 if unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);
+// Seconds of a worker, both together, to hand a bucket over; WEIR_BUCKET_MOVE_S if unknown.
+double weir_bucket_loads_move(const struct weir_bucket_loads *loads);

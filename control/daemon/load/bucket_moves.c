@@ -9,8 +9,9 @@
 
 #define TASKS (WEIR_BUCKETS + WEIR_WORKERS_MAX) // each bucket, and the base of each worker
 #define LEAST_LOAD 1e-5 // of a worker's time; a bucket with less is not a task
-// The planner tries buckets with a higher load first: its bins are powers of two of this divided by
-// the load, from all of a worker's time down to a ten-thousandth.
+// What a move costs besides the time of its workers, as a share of a worker's time: one of the few
+// places in a tick. So of buckets that are cheap to move, those with a higher load are tried first:
+// bins are powers of two of this and the cost, divided by the load.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -159,7 +160,11 @@ void weir_bucket_moves_note(
 
 static void put_task(
 	struct weir_bucket_moves *moves, uint32_t task, uint32_t worker, double load, bool fixed) {
-	struct weir_steal_task what = {.duration = load, .transfer = 0, .fixed = fixed};
+	// A bucket stays where it arrives for WEIR_BUCKET_REST_S at least: so much of a worker's
+	// time is the cost of the move.
+	struct weir_steal_task what = {.duration = load,
+		.transfer = weir_bucket_loads_move(&moves->loads) / WEIR_BUCKET_REST_S,
+		.fixed = fixed};
 
 	if (worker >= moves->loads.workers || load < LEAST_LOAD) {
 		if (task >= WEIR_BUCKETS || find_request(moves, task) == NULL) {

@@ -107,23 +107,29 @@ static uint32_t moves_of_a_test(void) {
 }
 
 static void check_moves(struct rig *rig, uint32_t moves) {
-	uint64_t held = 0;
+	uint64_t held = 0, began = rte_rdtsc(), cycles = 0;
 
 	force(rig, moves); // of all
 	moves_rig_settle(rig);
 	wait_for_moves(rig);
 	moves_rig_stop(rig);
 	for (uint32_t w = 0; w < WORKERS; w++) {
-		held += rig->lab->segment->steal_counters[w].held_packets;
+		const struct weir_steal_counters *counters = &rig->lab->segment->steal_counters[w];
+
+		held += counters->held_packets;
+		assert_true(counters->move_cycles > 0); // each was a giver and a taker
+		cycles += counters->move_cycles;
 	}
+	assert_true(cycles < WORKERS * (rte_rdtsc() - began));
 	assert_true(held > 0);
 	assert_true(rig->answers[WEIR_BUCKET_LATE] > 0);
 	moves_rig_check_packets(rig);
 	moves_rig_check_gauges(rig);
 	moves_rig_check_owners(rig);
-	print_message("%lu moves, %lu packets, %lu of them held\n",
-		(unsigned long)rig->answers[WEIR_BUCKET_CONFIRMED], (unsigned long)rig->sent,
-		(unsigned long)held);
+	print_message("%lu moves of %lu cycles, %lu packets, %lu of them held\n",
+		(unsigned long)rig->answers[WEIR_BUCKET_CONFIRMED],
+		(unsigned long)(cycles / rig->answers[WEIR_BUCKET_CONFIRMED]),
+		(unsigned long)rig->sent, (unsigned long)held);
 	moves_rig_unmake(rig);
 }
 

@@ -33,6 +33,7 @@ struct sim {
 	double noise; // noise of the packets of a millisecond
 	uint64_t seed, ms;
 	enum manner manner;
+	double move_s; // of both workers, for each move
 	bool stealing;
 	bool restarted; // requests of a previous process may be in flight
 	uint32_t requests, moved;
@@ -60,6 +61,7 @@ static struct sim *sim_new(uint32_t workers) {
 	sim->workers = workers;
 	sim->distributor = workers;
 	sim->stealing = true;
+	sim->look.hz = 1000 * CYCLES;
 	sim->seed = workers;
 	for (uint32_t i = 0; i < WEIR_BUCKETS; i++) {
 		sim->look.owner[i] = i % workers;
@@ -122,6 +124,8 @@ static void count_move(struct sim *sim, uint32_t bucket) {
 	uint32_t second = 0, now = (uint32_t)(sim->ms / 100 % 64);
 
 	sim->moved++;
+	sim->look.moves++;
+	sim->look.move_cycles += (uint64_t)(sim->move_s * sim->look.hz);
 	sim->moved_in[now]++;
 	for (uint32_t i = 0; i < 10; i++) {
 		second += sim->moved_in[(now + 64 - i) % 64];
@@ -300,6 +304,41 @@ TEST(idle_machine_moves_nothing) {
 	run_ms(sim, 5000);
 	assert_int_equal(sim->requests, 0);
 	sim_free(sim);
+}
+
+// Two workers with 0.65 and 0.35 of their time, in buckets of 0.01. What a move costs, divided by
+// WEIR_BUCKET_REST_S, is a share of a worker's time: 0.001, 0.1, 0.4.
+TEST(moves_stop_where_they_do_not_pay) {
+	static const struct {
+		double move_s;
+		uint32_t least, most; // moves
+		double uneven;
+	} cases[] = {{0.0003, 13, 17, 1.06}, {0.03, 5, 10, 1.2}, {0.12, 0, 0, 1.31}};
+
+	for (int i = 0; i < 3; i++) {
+		struct sim *sim = sim_new(2);
+		uint32_t moved;
+
+		for (uint32_t bucket = 0; bucket < 100; bucket++) {
+			sim->look.owner[bucket] = bucket < 65 ? 0 : 1;
+			sim->load[bucket] = 0.01;
+		}
+		sim->move_s = cases[i].move_s;
+		sim->look.moves = 1; // before this process
+		sim->look.move_cycles = (uint64_t)(sim->move_s * sim->look.hz);
+		sim_start(sim);
+		run_ms(sim, 5000);
+		print_message("a move costs %.1f ms: %u moves, %.3f\n", sim->move_s * 1000,
+			sim->moved, unevenness(sim));
+		assert_in_range(sim->moved, cases[i].least, cases[i].most);
+		assert_true(unevenness(sim) <= cases[i].uneven);
+		moved = sim->moved;
+		run_ms(sim, 20000);
+		assert_int_equal(sim->moved, moved);
+		run_ms(sim, 30000); // unknown again after half a minute
+		assert_true(i == 0 || sim->moved > moved);
+		sim_free(sim);
+	}
 }
 
 // Receiving for all is work that no bucket takes away: its worker ends with fewer buckets.
@@ -565,6 +604,7 @@ TEST(other_answers_change_nothing) {
 	sim->look.owner[request.bucket] = request.thief;
 	weir_bucket_moves_note(sim->moves, &sim->look, now);
 	assert_int_equal(weir_bucket_moves_pending(sim->moves), pending - 1);
+	load -= WEIR_BUCKET_MOVE_S / WEIR_BUCKET_REST_S; // the cost of this move is over
 	assert_true(fabs(weir_bucket_moves_load(sim->moves, request.thief) - load) < 1e-9);
 	sim_free(sim);
 }
