@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "duration.h"
@@ -13,6 +12,8 @@
 #include "meter_helper.h"
 #include "saved_state.h"
 
+#define BUDGET_SHARE 10 // a tenth of a CPU for looks at sockets, however many there are
+#define BUDGET_BURST_NS 10000000u
 #define HELPER_MS 5000 // the longest wait for the helper
 #define PERIOD_MS 1000 // between two looks without an event
 #define PERIOD_WITHOUT_EVENTS_MS 100
@@ -249,19 +250,11 @@ static void schedule(struct weir_port_watch *watch) {
 	uv_timer_start(&watch->turn, on_turn, delay_ms, 0);
 }
 
-// Not the time that passes: other processes may use the CPU meanwhile.
-static uint64_t cpu_ns(void) {
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-}
-
 static void turn(struct weir_port_watch *watch) {
-	uint64_t start_ns = cpu_ns();
+	uint64_t start_ns = weir_look_cpu_ns();
 	bool changed = look(watch);
 
-	weir_look_budget_spend(&watch->budget, cpu_ns() - start_ns);
+	weir_look_budget_spend(&watch->budget, weir_look_cpu_ns() - start_ns);
 	if (changed) {
 		watch->params.changed(watch->params.context);
 	}
@@ -361,6 +354,7 @@ int weir_port_watch_start(
 	*ret = (struct weir_port_watch){.params = *params,
 		.program = {.ring = -1, .attachment = -1},
 		.listeners = -1,
+		.budget = {.share = BUDGET_SHARE, .burst_ns = BUDGET_BURST_NS},
 		.started_ms = uv_now(loop)};
 	weir_watched_ports_init(&ret->ports, params->grace_ms);
 	r = add_ports(ret);

@@ -6,7 +6,7 @@
 
 // CPU time of looks in 10 s that take this long each, as soon as they are permitted.
 static uint64_t used_in_10_s(uint64_t look_ns) {
-	struct weir_look_budget budget = {0};
+	struct weir_look_budget budget = {.share = 10, .burst_ns = 10 * MS};
 	uint64_t used_ns = 0, start_ns = 5000 * MS, now_ns = start_ns;
 
 	while (now_ns < start_ns + 10000 * MS) {
@@ -35,7 +35,7 @@ TEST(look_budget_is_a_tenth_of_the_time) {
 }
 
 TEST(look_budget_permits_a_burst) {
-	struct weir_look_budget budget = {0};
+	struct weir_look_budget budget = {.share = 10, .burst_ns = 10 * MS};
 
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(weir_look_budget_rest_ms(&budget, 5000 * MS), 0);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Look budget: limits looks at something to a share of a CPU, however often there is a reason for
+// one, and however long each takes. A part of that may be used at once.
+//
+// Threads: one. Uses no clock, except for weir_look_cpu_ns.
+#pragma once
+
+#include <stdint.h>
+#include <time.h>
+
+struct weir_look_budget {
+	uint64_t share; // 10 = a tenth of the time
+	uint64_t burst_ns; // CPU time that may be used at once
+	uint64_t spent_ns; // of CPU time, and not yet paid back; 0 at first
+	uint64_t paid_ns; // when it was last reduced; 0 at first
+};
+
+// CPU time of this thread. Not the time that passes: other processes may use the CPU meanwhile.
+static inline uint64_t weir_look_cpu_ns(void) {
+	struct timespec used;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+// A look used this CPU time.
+static inline void weir_look_budget_spend(struct weir_look_budget *budget, uint64_t cpu_ns) {
+	budget->spent_ns += cpu_ns;
+}
+
+// The time until the next look is permitted; 0 = now. now_ns: monotonic.
+static inline uint64_t weir_look_budget_rest_ms(struct weir_look_budget *budget, uint64_t now_ns) {
+	uint64_t paid_ns = (now_ns - budget->paid_ns) / budget->share;
+
+	budget->spent_ns = budget->spent_ns > paid_ns ? budget->spent_ns - paid_ns : 0;
+	budget->paid_ns = now_ns;
+	if (budget->spent_ns < budget->burst_ns) {
+		return 0;
+	}
+	return (budget->spent_ns - budget->burst_ns) * budget->share / 1000000 + 1;
+}
